@@ -1,0 +1,107 @@
+"""Where it runs: a backend is a frozen record of functions, chosen once by the type of the array.
+
+`reference` is plain NumPy and the specification of every entry; the others replace entries one by one. All
+entries write into `out`, which the caller has allocated, and return nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+FLOATS = (np.float64, np.float32)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """The functions that differ between devices. Shapes: n rows, d features, p = 2^q >= d, T frequencies.
+
+    A pair is the two columns ``scale * cos(a), scale * sin(a)`` of one phase a, side by side. `out` has 2T
+    columns, or 2T - 1: then the last one is the single column ``scale * cos(a + tail)``. Signs are int8 ±1 of shape
+    (blocks, 3, p) (structured) or (blocks, p) (Fastfood); T may end inside the last block. No entry changes
+    its inputs except `fwht`.
+    """
+
+    name: str
+    # (X (n, p)): unnormalised Walsh-Hadamard transform of every row, in place, Sylvester order.
+    fwht: Callable[[Array], None]
+    # (A (n, T), scale, tail, out): pairs of given phases.
+    pairs: Callable[[Array, float, float, Array], None]
+    # (A (n, T), offsets (T,), scale, out (n, T)): scale * cos(A + offsets).
+    cosines: Callable[[Array, Array, float, Array], None]
+    # (X, W (T, d), scale, tail, out): pairs of the phases X Wᵀ.
+    dense_pairs: Callable[[Array, Array, float, float, Array], None]
+    # (X, signs, lengths (T,), out (n, T)): phases lengths * p^(-3/2) * H D0 H D1 H D2 x, block by block.
+    structured_phases: Callable[[Array, Array, Array, Array], None]
+    # (X, signs, lengths, scale, tail, out): pairs of those phases.
+    structured_pairs: Callable[[Array, Array, Array, float, float, Array], None]
+    # (X, signs, permutations (blocks, p) int32, gains (blocks, p), lengths (T,), out (n, T)):
+    # phases lengths * H (gains * (H (signs * x))[permutation]), block by block; the caller folds in every scale.
+    fastfood_phases: Callable[[Array, Array, Array, Array, Array, Array], None]
+    # (X, signs, permutations, gains, lengths, scale, tail, out): pairs of those phases.
+    fastfood_pairs: Callable[[Array, Array, Array, Array, Array, float, float, Array], None]
+    # (X (n, d), Y (m, d), out (n, m)): sums of squared differences, computed from the differences.
+    squared_distances: Callable[[Array, Array, Array], None]
+    # (X (n, d), Y (m, d), out (n, m)): sums of absolute differences.
+    absolute_distances: Callable[[Array, Array, Array], None]
+
+
+def backend_of(X: Any) -> Backend:
+    """Return the backend for arrays of the type of X."""
+    if isinstance(X, np.ndarray):
+        return _host_backend()
+    raise TypeError(f"expected a NumPy array, got {type(X).__name__}; convert it with numpy.asarray first.")
+
+
+def _host_backend() -> Backend:
+    try:
+        from bochner.backends.native import native
+    except ImportError:  # built without a compiler: everything still works, slower
+        from bochner.backends.reference import reference
+
+        return reference
+    return native
+
+
+_thread_limit: ContextVar[int | None] = ContextVar("_thread_limit", default=None)
+
+
+def n_threads() -> int:
+    """Return how many threads a native call may use: `limit_threads`, else OMP_NUM_THREADS, else the cores."""
+    limit = _thread_limit.get()
+    if limit is not None:
+        return limit
+    variable = os.environ.get("OMP_NUM_THREADS", "")
+    if variable.isdigit() and int(variable) > 0:
+        return int(variable)
+    return n_cores()
+
+
+def n_cores() -> int:
+    """Return the number of cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def limit_threads(n_jobs: int | None) -> Iterator[None]:
+    """Run the body with at most `n_jobs` threads; None changes nothing, -1 means every core, -2 all but one."""
+    if n_jobs is None:
+        yield
+        return
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0; use None or -1 for every core, or a positive number of threads.")
+    token = _thread_limit.set(n_jobs if n_jobs > 0 else max(1, n_cores() + 1 + n_jobs))
+    try:
+        yield
+    finally:
+        _thread_limit.reset(token)

@@ -1,0 +1,121 @@
+"""The specification of every backend entry, in plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from bochner.backends import Array, Backend
+
+
+def fwht(X: Array) -> None:
+    """Walsh-Hadamard transform of every row, in place: one butterfly level at a time."""
+    n, p = X.shape
+    half = 1
+    while half < p:
+        pairs = X.reshape(n, -1, 2, half)
+        a, b = pairs[:, :, 0].copy(), pairs[:, :, 1]
+        pairs[:, :, 0] += b
+        np.subtract(a, b, out=b)
+        half *= 2
+
+
+def pairs(A: Array, scale: float, tail: float, out: Array) -> None:
+    """Columns scale * cos(a), scale * sin(a) of every phase."""
+    n_columns = out.shape[1]
+    out[:, 0::2] = np.cos(A)
+    out[:, 1::2] = np.sin(A[:, : n_columns // 2])
+    if n_columns % 2:
+        out[:, -1] = np.cos(A[:, -1] + A.dtype.type(tail))
+    out *= scale
+
+
+def cosines(A: Array, offsets: Array, scale: float, out: Array) -> None:
+    """Columns scale * cos(a + offset)."""
+    np.cos(A + offsets.astype(A.dtype, copy=False), out=out)
+    out *= scale
+
+
+def dense_pairs(X: Array, W: Array, scale: float, tail: float, out: Array) -> None:
+    """Pairs of X Wᵀ."""
+    pairs(X @ W.T, scale, tail, out)
+
+
+def _padded(X: Array, p: int) -> Array:
+    padded = np.zeros((X.shape[0], p), X.dtype)
+    padded[:, : X.shape[1]] = X
+    return padded
+
+
+def structured_phases(X: Array, signs: Array, lengths: Array, out: Array) -> None:
+    """Three sign flips and three Hadamard transforms a block; `lengths` are the row norms."""
+    p = signs.shape[2]
+    for block, (first, second, third) in enumerate(signs):
+        rows = slice(block * p, min((block + 1) * p, out.shape[1]))
+        V = _padded(X, p)
+        for flip in (third, second, first):
+            V *= flip
+            fwht(V)
+        out[:, rows] = V[:, : rows.stop - rows.start] * (lengths[rows] * p**-1.5)
+
+
+def structured_pairs(X: Array, signs: Array, lengths: Array, scale: float, tail: float, out: Array) -> None:
+    """Pairs of the structured phases."""
+    A = np.empty((X.shape[0], len(lengths)), X.dtype)
+    structured_phases(X, signs, lengths, A)
+    pairs(A, scale, tail, out)
+
+
+def fastfood_phases(
+    X: Array, signs: Array, permutations: Array, gains: Array, lengths: Array, out: Array
+) -> None:
+    """Flip, transform, permute, gain, transform; `lengths` are the row scales."""
+    p = signs.shape[1]
+    for block in range(len(signs)):
+        rows = slice(block * p, min((block + 1) * p, out.shape[1]))
+        V = _padded(X, p) * signs[block]
+        fwht(V)
+        V = V[:, permutations[block]] * gains[block].astype(X.dtype, copy=False)
+        fwht(V)
+        out[:, rows] = V[:, : rows.stop - rows.start] * lengths[rows]
+
+
+def fastfood_pairs(
+    X: Array,
+    signs: Array,
+    permutations: Array,
+    gains: Array,
+    lengths: Array,
+    scale: float,
+    tail: float,
+    out: Array,
+) -> None:
+    """Pairs of the Fastfood phases."""
+    A = np.empty((X.shape[0], len(lengths)), X.dtype)
+    fastfood_phases(X, signs, permutations, gains, lengths, A)
+    pairs(A, scale, tail, out)
+
+
+def squared_distances(X: Array, Y: Array, out: Array) -> None:
+    """Squared Euclidean distances from the differences, in float64."""
+    out[...] = cdist(X, Y, "sqeuclidean")
+
+
+def absolute_distances(X: Array, Y: Array, out: Array) -> None:
+    """City-block distances from the differences, in float64."""
+    out[...] = cdist(X, Y, "cityblock")
+
+
+reference = Backend(
+    name="reference",
+    fwht=fwht,
+    pairs=pairs,
+    cosines=cosines,
+    dense_pairs=dense_pairs,
+    structured_phases=structured_phases,
+    structured_pairs=structured_pairs,
+    fastfood_phases=fastfood_phases,
+    fastfood_pairs=fastfood_pairs,
+    squared_distances=squared_distances,
+    absolute_distances=absolute_distances,
+)
