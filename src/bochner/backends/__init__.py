@@ -25,9 +25,10 @@ class Backend:
     """The functions that differ between devices. Shapes: n rows, d features, p = 2^q >= d, T frequencies.
 
     A pair is the two columns ``scale * cos(a), scale * sin(a)`` of one phase a, side by side. `out` has 2T
-    columns, or 2T - 1: then the last one is the single column ``scale * cos(a + tail)``. Signs are int8 ±1 of shape
-    (blocks, 3, p) (structured) or (blocks, p) (Fastfood); T may end inside the last block. No entry changes
-    its inputs except `fwht`.
+    columns, or 2T - 1: then the last one is the single column ``scale * cos(a + tail)``. X, A and out share one
+    dtype, float32 or float64; X and out may be rows of a larger array (unit stride along columns). Signs are
+    int8 ±1 of shape (blocks, 3, p) (structured) or (blocks, p) (Fastfood), lengths and gains float32; T may end
+    inside the last block. No entry changes its inputs except `fwht`.
     """
 
     name: str

@@ -56,7 +56,7 @@ def structured_phases(X: Array, signs: Array, lengths: Array, out: Array) -> Non
         for flip in (third, second, first):
             V *= flip
             fwht(V)
-        out[:, rows] = V[:, : rows.stop - rows.start] * (lengths[rows] * p**-1.5)
+        out[:, rows] = V[:, : rows.stop - rows.start] * (lengths[rows].astype(X.dtype) * X.dtype.type(p**-1.5))
 
 
 def structured_pairs(X: Array, signs: Array, lengths: Array, scale: float, tail: float, out: Array) -> None:
@@ -75,9 +75,9 @@ def fastfood_phases(
         rows = slice(block * p, min((block + 1) * p, out.shape[1]))
         V = _padded(X, p) * signs[block]
         fwht(V)
-        V = V[:, permutations[block]] * gains[block].astype(X.dtype, copy=False)
+        V = V[:, permutations[block]] * gains[block].astype(X.dtype)
         fwht(V)
-        out[:, rows] = V[:, : rows.stop - rows.start] * lengths[rows]
+        out[:, rows] = V[:, : rows.stop - rows.start] * lengths[rows].astype(X.dtype)
 
 
 def fastfood_pairs(
