@@ -66,9 +66,7 @@ def structured_pairs(X: Array, signs: Array, lengths: Array, scale: float, tail:
     pairs(A, scale, tail, out)
 
 
-def fastfood_phases(
-    X: Array, signs: Array, permutations: Array, gains: Array, lengths: Array, out: Array
-) -> None:
+def fastfood_phases(X: Array, signs: Array, permutations: Array, gains: Array, lengths: Array, out: Array) -> None:
     """Flip, transform, permute, gain, transform; `lengths` are the row scales."""
     p = signs.shape[1]
     for block in range(len(signs)):

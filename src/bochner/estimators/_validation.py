@@ -1,0 +1,30 @@
+"""Checks of what users hand in, made once, at the estimator."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.utils.validation import validate_data
+
+from bochner.backends import FLOATS
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return a positive integer, or say what it should have been."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return one of the choices, or list them."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+    return str(value)
+
+
+def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as a float32 or float64 array or CSR matrix with the right number of columns, finite."""
+    return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS)

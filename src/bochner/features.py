@@ -1,0 +1,182 @@
+"""Feature maps X ↦ Z with ZZᵀ ≈ K: frozen values that `fit` makes and that may be called without validation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bochner.backends import Array, backend_of
+from bochner.kernels import (
+    Kernel,
+    Multiple,
+    Power,
+    Product,
+    RadialKernel,
+    Restricted,
+    SeparableKernel,
+    Sum,
+)
+from bochner.keys import Key
+from bochner.operators import Dense, LinearMap, Scaled, Selected, Stacked, Summed
+from bochner.rows import ROW_LAWS, PointLaw, RowLaw, stratified
+
+_BLOCK_BYTES = 1 << 22  # of scaled or densified input held at a time
+
+
+class FeatureMap(ABC):
+    """X (n, n_features) ↦ Z (n, n_components), in the dtype of X. Takes arrays and CSR matrices, checks nothing."""
+
+    n_components: int
+
+    @abstractmethod
+    def __call__(self, X: Array) -> Array:
+        """Features of the rows of X."""
+
+
+@dataclass(frozen=True)
+class Fourier(FeatureMap):
+    """Columns amplitude · sqrt(2 / n_components) · cos(w·x + offset).
+
+    Attributes
+    ----------
+    frequencies : LinearMap
+        One row w a frequency.
+    form : {"pairs", "offset", "complex"}
+        "pairs": cos(w·x), sin(w·x) side by side; if n_components is odd, the last column is cos(w·x + offset).
+        "offset": cos(w·x + offset), one column a frequency. "complex": exp(i w·x), which is the pairs in memory.
+    offsets : ndarray
+        Uniform on [0, 2π): (n_components,) for "offset", one number otherwise.
+    amplitude : float
+        sqrt(k(x, x)).
+    """
+
+    frequencies: LinearMap
+    n_components: int
+    form: str
+    offsets: Array
+    amplitude: float
+
+    def __call__(self, X: Array) -> Array:
+        columns = 2 * self.n_components if self.form == "complex" else self.n_components
+        out = np.empty((X.shape[0], columns), X.dtype)
+        scale = self.amplitude * np.sqrt(2.0 / columns)
+        for rows in _row_blocks(X, self.frequencies.accepts_sparse):
+            block: Any = X[rows]
+            if scipy.sparse.issparse(block) and not self.frequencies.accepts_sparse:
+                block = block.toarray()
+            if self.form == "offset":
+                backend_of(out).cosines(self.frequencies(block), self.offsets, scale, out[rows])
+            else:
+                self.frequencies.pairs_into(block, scale, float(self.offsets[0]), out[rows])
+        return out.view(np.result_type(X.dtype, np.complex64)) if self.form == "complex" else out
+
+
+def _row_blocks(X: Any, sparse_as_is: bool) -> list[slice]:
+    """Rows in blocks, so that a scaled or densified copy of the input stays small."""
+    n, d = X.shape
+    rows = max(1, _BLOCK_BYTES // max(1, d * X.dtype.itemsize))
+    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
+
+
+def n_frequencies(n_components: int, form: str) -> int:
+    """How many frequencies a map with that many columns has."""
+    return -(-n_components // 2) if form == "pairs" else n_components
+
+
+def fourier_map(
+    kernel: Kernel, law: RowLaw, n_features: int, n_components: int, form: str, key: Key, dtype: Any
+) -> Fourier:
+    """Draw a Fourier feature map for a resolved stationary kernel."""
+    if not kernel.stationary:
+        raise ValueError(
+            f"Fourier features need a stationary kernel, a function of x - y; {kernel!r} is not. "
+            "Use NystromFeatures, which takes any kernel."
+        )
+    T = n_frequencies(n_components, form)
+    frequencies = draw_frequencies(kernel, law, n_features, T, key.child("frequencies"), dtype)
+    n_offsets = T if form == "offset" else 1
+    offsets = 2.0 * np.pi * key.child("offsets").generator().random(n_offsets)
+    amplitude = np.sqrt(kernel.diagonal(np.zeros((1, n_features)))[0])
+    return Fourier(frequencies, n_components, form, offsets, float(amplitude))
+
+
+def choose_rows(kernel: Kernel, n_features: int, n_components: int) -> RowLaw:
+    """The law that `rows="auto"` means, by measurement (benchmarks/bench_rows.py)."""
+    if not _radial(kernel):
+        return ROW_LAWS["quasi" if n_features <= 20 else "iid"]
+    if n_features <= 8 or (n_features <= 20 and n_components >= 1024):
+        return ROW_LAWS["quasi"]
+    return ROW_LAWS["orthogonal" if n_features <= 64 else "structured"]
+
+
+def _radial(kernel: Kernel) -> bool:
+    match kernel:
+        case Sum() | Product():
+            return _radial(kernel.left) and _radial(kernel.right)
+        case Multiple() | Power() | Restricted():
+            return _radial(kernel.kernel)
+    return isinstance(kernel, RadialKernel)
+
+
+def draw_frequencies(
+    kernel: Kernel, law: RowLaw, n_features: int, n_rows: int, key: Key, dtype: Any = np.float64
+) -> LinearMap:
+    """Draw n_rows frequencies of a stationary kernel: the algebra of kernels is an algebra of frequencies.
+
+    A sum has the frequencies of its terms, in proportion to their size at zero; a product has sums of frequencies;
+    a multiple has its kernel's.
+    """
+    match kernel:
+        case Sum():
+            left, right = (k.diagonal(np.zeros((1, n_features)))[0] for k in (kernel.left, kernel.right))
+            # each frequency belongs to the left term with probability left / (left + right); spread evenly
+            u = stratified(n_rows, (np.sqrt(5.0) - 1.0) / 2.0, key.child("terms"))
+            n_left = int(np.count_nonzero(u < left / (left + right)))
+            terms = [("left", kernel.left, n_left), ("right", kernel.right, n_rows - n_left)]
+            if u[-1] < left / (left + right):  # the last frequency may carry one column instead of two: whose is it?
+                terms.reverse()
+            parts = [
+                draw_frequencies(term, law, n_features, count, key.child(name), dtype)
+                for name, term, count in terms
+                if count
+            ]
+            return parts[0] if len(parts) == 1 else Stacked(tuple(parts))
+        case Product():
+            return Summed(
+                tuple(
+                    draw_frequencies(factor, law, n_features, n_rows, key.child(name), dtype)
+                    for name, factor in (("left", kernel.left), ("right", kernel.right))
+                )
+            )
+        case Power():
+            powers = range(kernel._exponent())
+            return Summed(
+                tuple(draw_frequencies(kernel.kernel, law, n_features, n_rows, key.child(i), dtype) for i in powers)
+            )
+        case Multiple():
+            kernel._factor()
+            return draw_frequencies(kernel.kernel, law, n_features, n_rows, key, dtype)
+        case Restricted():
+            columns = kernel.indices(n_features)
+            inner = draw_frequencies(kernel.kernel, law, len(columns), n_rows, key, dtype)
+            return Selected(inner, columns, n_features)
+        case RadialKernel():
+            rows = law.sample(n_features, n_rows, key)
+            rows = rows.scale_rows(kernel.mixing(law.uniforms(n_features, n_rows, key)))
+        case SeparableKernel():
+            if not isinstance(law, PointLaw):
+                raise ValueError(
+                    f"rows={law!r} needs a rotation-invariant kernel; the frequencies of {kernel!r} are independent "
+                    "over coordinates. Use rows='iid' or rows='quasi'."
+                )
+            rows = Dense(kernel.quantile(law.points(n_features, n_rows, key)))
+        case _:
+            raise ValueError(f"no spectral law is known for {kernel!r}; use NystromFeatures, which takes any kernel.")
+    if isinstance(rows, Dense):
+        rows = Dense(rows.matrix.astype(dtype))
+    scales = kernel.scales(n_features)
+    return rows if scales.ndim == 0 and scales == 1.0 else Scaled(rows, 1.0 / scales)

@@ -1,0 +1,225 @@
+"""What a kernel is, and what sums, products, multiples, powers and restrictions of kernels are."""
+
+from __future__ import annotations
+
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, clone
+
+from bochner.backends import Array
+from bochner.keys import Key
+
+_SCALE_SAMPLE = 1000  # rows from which "median" and "mean" are taken
+
+
+def as_points(X: Any) -> Any:
+    """X as a 2-D float32 or float64 array or CSR matrix; other dtypes become float64."""
+    if scipy.sparse.issparse(X):
+        X = X.tocsr()
+        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"expected a 2-D array of shape (n_samples, n_features), got {X.ndim} dimension(s).")
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+class Kernel(BaseEstimator, ABC):
+    """A positive definite function k(x, y). Calling it gives the exact Gram block of two sets of rows."""
+
+    __array_ufunc__ = None  # so that a NumPy scalar times a kernel asks the kernel
+    #: does k(x, y) depend on x - y alone, so that it has random frequencies?
+    stationary: bool = False
+
+    def __call__(self, X: Any, Y: Any = None) -> Array:
+        """Exact Gram block k(x_i, y_j), (n_samples_X, n_samples_Y); Y defaults to X."""
+        X = as_points(X)
+        Y = X if Y is None else as_points(Y)
+        if X.shape[1] != Y.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; a kernel needs the same number.")
+        dtype = np.result_type(X.dtype, Y.dtype)
+        return self._block(X.astype(dtype, copy=False), Y.astype(dtype, copy=False))
+
+    def diagonal(self, X: Any) -> Array:
+        """k(x_i, x_i) for every row, (n_samples,), without the Gram matrix."""
+        return self._diagonal(as_points(X))
+
+    def resolve(self, X: Any, random_state: Any = 0) -> Kernel:
+        """Return a copy in which every length scale is a number, taken from (a sample of) the rows of X."""
+        return self._resolve(_sample_rows(as_points(X), Key.from_random_state(random_state)))
+
+    def on(self, columns: Sequence[int]) -> Kernel:
+        """Return this kernel of some columns of the data only."""
+        return Restricted(self, columns)
+
+    @abstractmethod
+    def _block(self, X: Array, Y: Array) -> Array: ...
+
+    @abstractmethod
+    def _diagonal(self, X: Array) -> Array: ...
+
+    def _resolve(self, sample: Array) -> Kernel:
+        return clone(self)
+
+    def __add__(self, other: Any) -> Kernel:
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Any) -> Kernel:
+        if isinstance(other, numbers.Real):
+            return Multiple(self, float(other))
+        return Product(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __pow__(self, exponent: Any) -> Kernel:
+        return Power(self, exponent)
+
+
+def _sample_rows(X: Array, key: Key) -> Array:
+    if X.shape[0] <= _SCALE_SAMPLE:
+        return X
+    rows = key.child("scale").generator().choice(X.shape[0], _SCALE_SAMPLE, replace=False)
+    return X[np.sort(rows)]
+
+
+def dense(X: Any) -> Array:
+    """X as a contiguous array."""
+    return X.toarray() if scipy.sparse.issparse(X) else np.ascontiguousarray(X)
+
+
+def is_positive(value: Any) -> bool:
+    """Whether this is a positive finite number, or a list of them."""
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        return False
+    return array.ndim <= 1 and array.size > 0 and bool(np.isfinite(array).all() and (array > 0).all())
+
+
+class Sum(Kernel):
+    """left + right."""
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left = left
+        self.right = right
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        return bool(self.left.stationary and self.right.stationary)
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        return self.left._block(X, Y) + self.right._block(X, Y)
+
+    def _diagonal(self, X: Array) -> Array:
+        return self.left._diagonal(X) + self.right._diagonal(X)
+
+    def _resolve(self, sample: Array) -> Kernel:
+        return Sum(self.left._resolve(sample), self.right._resolve(sample))
+
+
+class Product(Kernel):
+    """left * right."""
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left = left
+        self.right = right
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        return bool(self.left.stationary and self.right.stationary)
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        return self.left._block(X, Y) * self.right._block(X, Y)
+
+    def _diagonal(self, X: Array) -> Array:
+        return self.left._diagonal(X) * self.right._diagonal(X)
+
+    def _resolve(self, sample: Array) -> Kernel:
+        return Product(self.left._resolve(sample), self.right._resolve(sample))
+
+
+class Multiple(Kernel):
+    """factor * kernel, factor > 0."""
+
+    def __init__(self, kernel: Kernel, factor: float) -> None:
+        self.kernel = kernel
+        self.factor = factor
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        return bool(self.kernel.stationary)
+
+    def _factor(self) -> float:
+        if not is_positive(self.factor):
+            raise ValueError(f"a kernel can be multiplied by a positive number only, got {self.factor!r}.")
+        return float(self.factor)
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        return self._factor() * self.kernel._block(X, Y)
+
+    def _diagonal(self, X: Array) -> Array:
+        return self._factor() * self.kernel._diagonal(X)
+
+    def _resolve(self, sample: Array) -> Kernel:
+        return Multiple(self.kernel._resolve(sample), self.factor)
+
+
+class Power(Kernel):
+    """kernel ** exponent for a positive integer exponent: any other power may be indefinite."""
+
+    def __init__(self, kernel: Kernel, exponent: int) -> None:
+        self.kernel = kernel
+        self.exponent = exponent
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        return bool(self.kernel.stationary)
+
+    def _exponent(self) -> int:
+        if not isinstance(self.exponent, numbers.Real) or self.exponent != int(self.exponent) or self.exponent < 1:
+            raise ValueError(f"a kernel can be raised to a positive integer power only, got {self.exponent!r}.")
+        return int(self.exponent)
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        return np.asarray(self.kernel._block(X, Y) ** self._exponent())
+
+    def _diagonal(self, X: Array) -> Array:
+        return np.asarray(self.kernel._diagonal(X) ** self._exponent())
+
+    def _resolve(self, sample: Array) -> Kernel:
+        return Power(self.kernel._resolve(sample), self.exponent)
+
+
+class Restricted(Kernel):
+    """A kernel of some columns of the data; write ``kernel.on(columns)``."""
+
+    def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
+        self.kernel = kernel
+        self.columns = columns
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        return bool(self.kernel.stationary)
+
+    def indices(self, n_features: int) -> Array:
+        """The columns as an index array, checked against the width of the data."""
+        columns = np.asarray(self.columns)
+        if columns.ndim != 1 or columns.size == 0 or columns.dtype.kind not in "iu":
+            raise ValueError(f"columns must be a non-empty list of integers, got {self.columns!r}.")
+        if columns.min() < -n_features or columns.max() >= n_features:
+            raise ValueError(f"columns {self.columns!r} do not exist in data with {n_features} features.")
+        return columns % n_features
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        columns = self.indices(X.shape[1])
+        return self.kernel._block(X[:, columns], Y[:, columns])
+
+    def _diagonal(self, X: Array) -> Array:
+        return self.kernel._diagonal(X[:, self.indices(X.shape[1])])
+
+    def _resolve(self, sample: Array) -> Kernel:
+        return Restricted(self.kernel._resolve(sample[:, self.indices(sample.shape[1])]), self.columns)

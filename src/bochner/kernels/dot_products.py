@@ -1,0 +1,214 @@
+"""Kernels of the product x·y, of angles and of histograms."""
+
+from __future__ import annotations
+
+import numbers
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from scipy.special import gammaln
+
+from bochner.backends import Array
+from bochner.kernels.algebra import Kernel, dense, is_positive
+from bochner.kernels.stationary import squared_distances
+
+
+def _products(X: Any, Y: Any) -> Array:
+    product = X @ Y.T
+    return product.toarray() if scipy.sparse.issparse(product) else np.asarray(product)
+
+
+def _squared_norms(X: Any) -> Array:
+    if scipy.sparse.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", X, X)
+
+
+class DotProductKernel(Kernel):
+    """A kernel f(x·y) whose Maclaurin coefficients are non-negative. A subclass writes the two formulas."""
+
+    @abstractmethod
+    def profile(self, t: Array, n_features: int) -> Array:
+        """K as a function of t = x·y."""
+
+    @abstractmethod
+    def coefficients(self, n_terms: int, n_features: int) -> Array:
+        """a_0 … a_(n_terms-1) of f(t) = Σ a_n t^n."""
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        return np.asarray(self.profile(_products(X, Y), X.shape[1]))
+
+    def _diagonal(self, X: Array) -> Array:
+        return np.asarray(self.profile(_squared_norms(X), X.shape[1]))
+
+
+class Linear(DotProductKernel):
+    """Linear kernel x·y."""
+
+    def profile(self, t: Array, n_features: int) -> Array:
+        return t
+
+    def coefficients(self, n_terms: int, n_features: int) -> Array:
+        a = np.zeros(n_terms)
+        a[1:2] = 1.0
+        return a
+
+
+def _gamma(gamma: Any, n_features: int) -> float:
+    if gamma is None:
+        return 1.0 / n_features
+    if not (np.isscalar(gamma) and is_positive(gamma)):
+        raise ValueError(f"gamma must be a positive number or None (for 1 / n_features), got {gamma!r}.")
+    return float(np.asarray(gamma))
+
+
+class Polynomial(DotProductKernel):
+    """Polynomial kernel (gamma x·y + coef0)^degree.
+
+    Parameters
+    ----------
+    degree : int
+    gamma : float or None
+        None means 1 / n_features, as in scikit-learn.
+    coef0 : float
+        Non-negative; 0 gives the homogeneous kernel.
+
+    Examples
+    --------
+    >>> from bochner import Polynomial
+    >>> Polynomial(degree=2, gamma=1.0, coef0=1.0)([[1.0, 2.0]], [[3.0, 1.0]])
+    array([[36.]])
+    """
+
+    def __init__(self, degree: int = 3, gamma: float | None = None, coef0: float = 1.0) -> None:
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+
+    def _check(self) -> None:
+        if not isinstance(self.degree, numbers.Integral) or self.degree < 1:
+            raise ValueError(f"degree must be a positive integer, got {self.degree!r}.")
+        if not isinstance(self.coef0, numbers.Real) or not 0 <= self.coef0 < np.inf:
+            raise ValueError(f"coef0 must be non-negative for a positive definite kernel, got {self.coef0!r}.")
+
+    def profile(self, t: Array, n_features: int) -> Array:
+        self._check()
+        return (_gamma(self.gamma, n_features) * t + self.coef0) ** int(self.degree)
+
+    def coefficients(self, n_terms: int, n_features: int) -> Array:
+        self._check()
+        gamma, q, a = _gamma(self.gamma, n_features), int(self.degree), np.zeros(n_terms)
+        binomial = 1.0
+        for n in range(min(q + 1, n_terms)):
+            a[n] = binomial * gamma**n * float(self.coef0) ** (q - n)
+            binomial *= (q - n) / (n + 1.0)
+        return a
+
+
+class ExponentialDot(DotProductKernel):
+    """Exponential dot-product kernel exp(gamma x·y).
+
+    Parameters
+    ----------
+    gamma : float or None
+        None means 1 / n_features.
+    """
+
+    def __init__(self, gamma: float | None = None) -> None:
+        self.gamma = gamma
+
+    def profile(self, t: Array, n_features: int) -> Array:
+        return np.exp(_gamma(self.gamma, n_features) * t)
+
+    def coefficients(self, n_terms: int, n_features: int) -> Array:
+        n = np.arange(n_terms)
+        return np.asarray(np.exp(n * np.log(_gamma(self.gamma, n_features)) - gammaln(n + 1.0)))
+
+
+class MaclaurinSeries(DotProductKernel):
+    """Σ coefficients[n] (x·y)^n, positive definite when no coefficient is negative (Schoenberg 1942).
+
+    Parameters
+    ----------
+    series : sequence of float
+        a_0, a_1, …; finite, non-negative, not all zero.
+    """
+
+    def __init__(self, series: Sequence[float] = (0.0, 1.0)) -> None:
+        self.series = series
+
+    def _series(self) -> Array:
+        a = np.asarray(self.series, dtype=float)
+        if a.ndim != 1 or not np.isfinite(a).all() or not a.any() or (a < 0).any():
+            raise ValueError(
+                "series must be finite non-negative coefficients, not all zero: a negative one makes f(x·y) indefinite "
+                f"(Schoenberg's theorem). Got {self.series!r}."
+            )
+        return a
+
+    def profile(self, t: Array, n_features: int) -> Array:
+        return np.polynomial.polynomial.polyval(t, self._series()).astype(t.dtype, copy=False)
+
+    def coefficients(self, n_terms: int, n_features: int) -> Array:
+        a = self._series()[:n_terms]
+        return np.pad(a, (0, n_terms - len(a)))
+
+
+class ArcCosine(Kernel):
+    """Arc-cosine kernel of order 0, 1 or 2: 2 E[Θ(w·x) Θ(w·y) (w·x)^n (w·y)^n], w ~ N(0, I) (Cho & Saul 2009).
+
+    Parameters
+    ----------
+    order : {0, 1, 2}
+        0: step units, 1: rectified linear units, 2: squared rectified units.
+    """
+
+    def __init__(self, order: int = 1) -> None:
+        self.order = order
+
+    def _order(self) -> int:
+        if self.order not in (0, 1, 2):
+            raise ValueError(f"order must be 0, 1 or 2, got {self.order!r}.")
+        return int(self.order)
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        order = self._order()
+        dtype = X.dtype
+        X, Y = (dense(A).astype(float) for A in (X, Y))
+        x, y = np.sqrt(_squared_norms(X)), np.sqrt(_squared_norms(Y))
+        U, V = X / np.where(x > 0, x, 1.0)[:, None], Y / np.where(y > 0, y, 1.0)[:, None]
+        # the angle from the chord: exact for close directions, where arccos of the product is not
+        angle = 2.0 * np.arcsin(np.clip(np.sqrt(squared_distances(U, V)) / 2.0, 0.0, 1.0))
+        cosine, sine = np.cos(angle), np.sin(angle)
+        if order == 0:
+            J, size = np.pi - angle, np.outer(x > 0, y > 0).astype(float)
+        elif order == 1:
+            J, size = sine + (np.pi - angle) * cosine, np.outer(x, y)
+        else:
+            J, size = 3.0 * sine * cosine + (np.pi - angle) * (1.0 + 2.0 * cosine**2), np.outer(x, y) ** 2
+        return (J * size / np.pi).astype(dtype)
+
+    def _diagonal(self, X: Array) -> Array:
+        order, s = self._order(), _squared_norms(X)
+        return s**order * (3.0 if order == 2 else 1.0) if order else (s > 0).astype(X.dtype)
+
+
+class AdditiveChi2(Kernel):
+    """Additive χ² kernel Σ_j 2 x_j y_j / (x_j + y_j), for non-negative data such as histograms."""
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        X, Y = dense(X), dense(Y)
+        if (X.size and X.min() < 0) or (Y.size and Y.min() < 0):
+            raise ValueError("AdditiveChi2 needs non-negative data (histograms, counts); found negative values.")
+        out = np.zeros((len(X), len(Y)), X.dtype)
+        for x, y in zip(X.T, Y.T, strict=True):
+            total = x[:, None] + y
+            np.divide(2.0 * x[:, None] * y, total, out=total, where=total > 0)
+            out += total
+        return out
+
+    def _diagonal(self, X: Array) -> Array:
+        return np.asarray(X.sum(axis=1)).ravel().astype(X.dtype)

@@ -1,0 +1,344 @@
+"""Kernels of (x - y) / length_scale. A radial kernel is two formulas: its profile and its mixing law."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from scipy.special import gammaln, kv
+from sklearn.base import clone
+
+from bochner import spectra
+from bochner.backends import Array, backend_of
+from bochner.kernels.algebra import Kernel, dense, is_positive
+
+
+class StationaryKernel(Kernel):
+    """A kernel of (x - y) / length_scale, equal to one at zero."""
+
+    stationary = True
+    length_scale: Any
+
+    def scales(self, n_features: int) -> Array:
+        """The length scale as numbers: 0-dimensional, or one a feature."""
+        value = self.length_scale
+        if isinstance(value, str):
+            if value in ("median", "mean"):
+                raise ValueError(
+                    f"length_scale={value!r} is chosen from data: fit an estimator with this kernel, or call "
+                    "kernel.resolve(X) first."
+                )
+            raise ValueError(
+                f"length_scale must be positive, one value per feature, 'median' or 'mean'; got {value!r}."
+            )
+        if not is_positive(value):
+            raise ValueError(f"length_scale must be positive and finite, got {value!r}.")
+        scales = np.asarray(value, dtype=float)
+        if scales.ndim == 1 and len(scales) == 1:
+            scales = scales[0]
+        if scales.ndim == 1 and len(scales) != n_features:
+            raise ValueError(
+                f"length_scale has {len(scales)} values but the data has {n_features} features; give one value "
+                "per feature, or a single number."
+            )
+        return np.asarray(scales)
+
+    def _scaled(self, X: Any) -> Array:
+        inverse = (1.0 / self.scales(X.shape[1])).astype(X.dtype)
+        return X.multiply(inverse).tocsr() if scipy.sparse.issparse(X) else X * inverse
+
+    def _diagonal(self, X: Array) -> Array:
+        return np.ones(X.shape[0], X.dtype)
+
+    @abstractmethod
+    def distances(self, X: Array, Y: Array) -> Array:
+        """The distance this kernel measures, for choosing a length scale."""
+
+    def _resolve(self, sample: Array) -> Kernel:
+        kernel = clone(self)
+        if isinstance(self.length_scale, str) and self.length_scale in ("median", "mean"):
+            if self.length_scale == "median":
+                r = self.distances(sample, sample)[np.triu_indices(sample.shape[0], 1)]
+            else:
+                centre = np.asarray(sample.mean(axis=0), dtype=sample.dtype).reshape(1, -1)
+                r = self.distances(sample, centre).ravel()
+            r = r[r > 0]  # duplicate rows say nothing about the scale
+            middle = np.median(r) if self.length_scale == "median" else r.mean() if len(r) else 1.0
+            kernel.length_scale = float(middle) if len(r) else 1.0
+        return kernel
+
+
+class RadialKernel(StationaryKernel):
+    """A kernel of r = ||x - y|| / length_scale. A subclass writes `profile` and `mixing`."""
+
+    @abstractmethod
+    def profile(self, r: Array) -> Array:
+        """K as a function of r."""
+
+    @abstractmethod
+    def mixing(self, u: Array) -> Array:
+        """Uniforms (n,) to scales s (n,) such that k(r) = E exp(-s² r² / 2)."""
+
+    def distances(self, X: Array, Y: Array) -> Array:
+        return np.sqrt(squared_distances(X, Y))
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        return np.asarray(self.profile(self.distances(self._scaled(X), self._scaled(Y))))
+
+
+class RBF(RadialKernel):
+    r"""Gaussian kernel exp(-r²/2), r = ||x - y|| / length_scale.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (n_features,), "median" or "mean"
+        One scale, one a feature, or chosen from the data in `fit`: the median distance, or the mean distance to
+        the mean.
+
+    Examples
+    --------
+    >>> from bochner import RBF
+    >>> RBF(2.0)([[0.0, 0.0]], [[2.0, 0.0]]).round(4)
+    array([[0.6065]])
+    """
+
+    def __init__(self, length_scale: Any = 1.0) -> None:
+        self.length_scale = length_scale
+
+    def profile(self, r: Array) -> Array:
+        return np.exp(-0.5 * r * r)
+
+    def mixing(self, u: Array) -> Array:
+        return np.ones_like(u)
+
+
+class Matern(RadialKernel):
+    r"""Matérn kernel 2^(1-ν)/Γ(ν) (√(2ν) r)^ν K_ν(√(2ν) r); ν = 1/2 is exponential, ν → ∞ Gaussian.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (n_features,), "median" or "mean"
+    nu : float
+        Smoothness: sample paths are differentiable ⌈nu⌉ - 1 times.
+
+    Examples
+    --------
+    >>> from bochner import Matern
+    >>> Matern(1.0, nu=0.5)([[0.0]], [[1.0]]).round(4)
+    array([[0.3679]])
+    """
+
+    def __init__(self, length_scale: Any = 1.0, nu: float = 1.5) -> None:
+        self.length_scale = length_scale
+        self.nu = nu
+
+    def _nu(self) -> float:
+        if not (np.isscalar(self.nu) and is_positive(self.nu)):
+            raise ValueError(f"nu must be a positive number (use RBF for nu → infinity), got {self.nu!r}.")
+        return float(np.asarray(self.nu))
+
+    def profile(self, r: Array) -> Array:
+        nu = self._nu()
+        a = np.sqrt(2.0 * nu).astype(r.dtype) * r
+        if nu == 0.5:
+            return np.exp(-a)
+        if nu == 1.5:
+            return (1.0 + a) * np.exp(-a)
+        if nu == 2.5:
+            return (1.0 + a + a * a / 3.0) * np.exp(-a)
+        a = np.maximum(a.astype(float), 1e-12)  # K_ν is infinite at 0, the product is not
+        log_k = (1.0 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(a)
+        bessel = kv(nu, a)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = np.exp(log_k) * bessel
+        # for tiny a with large nu the factors under- and overflow while the product tends to one
+        return np.where(np.isfinite(value) & (a > 1e-10), value, np.where(a < 1.0, 1.0, 0.0)).astype(r.dtype)
+
+    def mixing(self, u: Array) -> Array:
+        return spectra.matern_mixing(u, self._nu())
+
+
+class Exponential(RadialKernel):
+    r"""Exponential kernel exp(-r), r = ||x - y|| / length_scale: the Matérn kernel with ν = 1/2.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (n_features,), "median" or "mean"
+    """
+
+    def __init__(self, length_scale: Any = 1.0) -> None:
+        self.length_scale = length_scale
+
+    def profile(self, r: Array) -> Array:
+        return np.exp(-r)
+
+    def mixing(self, u: Array) -> Array:
+        return spectra.matern_mixing(u, 0.5)
+
+
+class RationalQuadratic(RadialKernel):
+    r"""Rational quadratic kernel (1 + r²/(2α))^(-α): a Gamma mixture of Gaussians.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (n_features,), "median" or "mean"
+    alpha : float
+        Small values mix many scales, α → ∞ is the Gaussian kernel.
+    """
+
+    def __init__(self, length_scale: Any = 1.0, alpha: float = 1.0) -> None:
+        self.length_scale = length_scale
+        self.alpha = alpha
+
+    def _alpha(self) -> float:
+        if not (np.isscalar(self.alpha) and is_positive(self.alpha)):
+            raise ValueError(f"alpha must be a positive number, got {self.alpha!r}.")
+        return float(np.asarray(self.alpha))
+
+    def profile(self, r: Array) -> Array:
+        alpha = self._alpha()
+        return np.exp(-alpha * np.log1p(r * r / (2.0 * alpha)))
+
+    def mixing(self, u: Array) -> Array:
+        return spectra.rational_quadratic_mixing(u, self._alpha())
+
+
+class Radial(RadialKernel):
+    """Any radial kernel given by its profile alone; its mixing law is found numerically.
+
+    Parameters
+    ----------
+    function : callable
+        k as a function of r = ||x - y|| / length_scale, one at zero, positive definite in every dimension.
+    length_scale : float, array of shape (n_features,), "median" or "mean"
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import Radial
+    >>> Radial(lambda r: 1 / np.sqrt(1 + r**2))([[0.0]], [[1.0]]).round(4)
+    array([[0.7071]])
+    """
+
+    def __init__(self, function: Callable[[Array], Array], length_scale: Any = 1.0) -> None:
+        self.function = function
+        self.length_scale = length_scale
+
+    def profile(self, r: Array) -> Array:
+        return np.asarray(self.function(r), dtype=r.dtype)
+
+    def mixing(self, u: Array) -> Array:
+        return spectra.numeric_mixing(self.function)(u)
+
+
+class SeparableKernel(StationaryKernel):
+    """A product over coordinates of one-dimensional kernels. A subclass writes `quantile` and its Gram block."""
+
+    @abstractmethod
+    def quantile(self, u: Array) -> Array:
+        """Uniforms to frequencies of one coordinate, any shape."""
+
+
+class Laplacian(SeparableKernel):
+    r"""Laplacian kernel exp(-Σ |x_j - y_j| / length_scale_j), in the L1 distance.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (n_features,), "median" or "mean"
+    """
+
+    def __init__(self, length_scale: Any = 1.0) -> None:
+        self.length_scale = length_scale
+
+    def distances(self, X: Array, Y: Array) -> Array:
+        X, Y = dense(X), dense(Y)
+        out = np.empty((len(X), len(Y)), X.dtype)
+        backend_of(X).absolute_distances(X, Y, out)
+        return out
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        r = self.distances(self._scaled(X), self._scaled(Y))
+        return np.exp(-r)
+
+    def quantile(self, u: Array) -> Array:
+        return spectra.cauchy_quantile(u)
+
+
+class Separable(SeparableKernel):
+    """Π_j function(|x_j - y_j| / length_scale_j) for any one-dimensional positive definite function.
+
+    Parameters
+    ----------
+    function : callable
+        The kernel of one coordinate as a function of the distance, one at zero.
+    length_scale : float, array of shape (n_features,), "median" or "mean"
+    """
+
+    def __init__(self, function: Callable[[Array], Array], length_scale: Any = 1.0) -> None:
+        self.function = function
+        self.length_scale = length_scale
+
+    def profile(self, r: Array) -> Array:
+        """The kernel of one coordinate."""
+        return np.asarray(self.function(r), dtype=r.dtype)
+
+    def distances(self, X: Array, Y: Array) -> Array:
+        return np.sqrt(squared_distances(X, Y))
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        X, Y = dense(self._scaled(X)), dense(self._scaled(Y))
+        out = np.ones((len(X), len(Y)), X.dtype)
+        for x, y in zip(X.T, Y.T, strict=True):
+            out *= self.profile(np.abs(x[:, None] - y))
+        return out
+
+    def quantile(self, u: Array) -> Array:
+        return spectra.numeric_quantile(self.function)(u)
+
+
+class Cauchy(Separable):
+    r"""Cauchy kernel Π_j 1 / (1 + ((x_j - y_j) / length_scale_j)²).
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (n_features,), "median" or "mean"
+    """
+
+    def __init__(self, length_scale: Any = 1.0) -> None:
+        self.length_scale = length_scale
+
+    def profile(self, r: Array) -> Array:
+        """1 / (1 + r²)."""
+        return 1.0 / (1.0 + r * r)
+
+    def quantile(self, u: Array) -> Array:
+        return spectra.laplace_quantile(u)
+
+
+def squared_distances(X: Array, Y: Array) -> Array:
+    """Squared Euclidean distances (n, m), from the differences: no cancellation for close points."""
+    if not (scipy.sparse.issparse(X) or scipy.sparse.issparse(Y)):
+        X, Y = np.ascontiguousarray(X), np.ascontiguousarray(Y)
+        out = np.empty((len(X), len(Y)), X.dtype)
+        backend_of(X).squared_distances(X, Y, out)
+        return out
+    return _sparse_squared_distances(X, Y)
+
+
+def _sparse_squared_distances(X: Any, Y: Any) -> Array:
+    """‖x‖² + ‖y‖² - 2xy in float64, with the pairs that cancel computed again from their differences."""
+    dtype = np.result_type(X.dtype, Y.dtype)
+    X, Y = (scipy.sparse.csr_matrix(A, dtype=np.float64) for A in (X, Y))
+    xx, yy = (np.asarray(A.multiply(A).sum(axis=1)).ravel() for A in (X, Y))
+    product = X @ Y.T
+    total = xx[:, None] + yy
+    d2 = total - 2.0 * product.toarray()
+    close_x, close_y = np.nonzero(d2 < 1e-6 * total)
+    for start in range(0, len(close_x), 1 << 14):
+        pairs = slice(start, start + (1 << 14))
+        difference = X[close_x[pairs]] - Y[close_y[pairs]]
+        d2[close_x[pairs], close_y[pairs]] = np.asarray(difference.multiply(difference).sum(axis=1)).ravel()
+    return np.maximum(d2, 0.0).astype(dtype, copy=False)

@@ -1,0 +1,306 @@
+"""Laws of frequencies: rows g of a matrix that look like N(0, I), each law a different trade.
+
+A kernel multiplies row j by its own scale s_j and divides by its length scale (`spectra`); nothing here knows of
+kernels. Structured laws draw unit rows and χ(p) lengths, p being the padded width: with χ(d) the kernel would be
+another one. Lengths and scales are stratified: each is marginally the right random variable, jointly they are
+spread evenly, which lowers the variance and keeps the mean.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import gammaincinv, ndtri
+from scipy.stats import qmc
+
+from bochner.backends import Array
+from bochner.keys import Key
+from bochner.operators import (
+    CirculantBlocks,
+    Dense,
+    FastfoodBlocks,
+    FFTBlocks,
+    HadamardBlocks,
+    LinearMap,
+    SubsampledBlocks,
+    next_power_of_two,
+)
+
+# Steps of the two-dimensional Kronecker sequence with the plastic number (Roberts' R2): lengths use the first,
+# kernel scales the second, so that the two are spread evenly together.
+_LENGTH_STEP, _MIXING_STEP = 0.7548776662466927, 0.5698402909980532
+_TINY = 2.0**-54
+
+
+def stratified(n: int, step: float, key: Key) -> Array:
+    """Uniforms (n,) in (0, 1): each one exactly uniform, together evenly spread; more of them extend the same draw."""
+    u = (key.generator().random() + step * np.arange(n)) % 1.0
+    return np.clip(u, _TINY, 1.0 - 2.0**-53)
+
+
+def _chi(n_rows: int, dimension: int, key: Key) -> Array:
+    """Lengths (n_rows,) with the law of the norm of a standard normal vector in `dimension` dimensions."""
+    u = stratified(n_rows, _LENGTH_STEP, key.child("lengths"))
+    return np.sqrt(2.0 * gammaincinv(dimension / 2.0, u))
+
+
+def _signs(shape: tuple[int, ...], key: Key) -> Array:
+    return (2 * key.generator().integers(0, 2, shape, dtype=np.int8) - 1).astype(np.int8)
+
+
+def _n_blocks(n_rows: int, width: int) -> int:
+    return -(-n_rows // width)
+
+
+class RowLaw(ABC):
+    """A law of n_rows vectors in R^n_features that look like N(0, I)."""
+
+    #: is every single row exactly Gaussian, so that features are unbiased in every dimension?
+    exact: ClassVar[bool]
+
+    @abstractmethod
+    def sample(self, n_features: int, n_rows: int, key: Key) -> LinearMap:
+        """Draw the rows. More rows with the same key extend the same draw."""
+
+    def uniforms(self, n_features: int, n_rows: int, key: Key) -> Array:
+        """Draw what the kernel turns into one scale a row: uniforms (n_rows,), independent of the rows."""
+        return stratified(n_rows, _MIXING_STEP, key.child("mixing"))
+
+
+class PointLaw(RowLaw):
+    """A law that comes from points in the unit cube, so that it serves every product law by its quantiles."""
+
+    @abstractmethod
+    def points(self, n_features: int, n_rows: int, key: Key) -> Array:
+        """Points (n_rows, n_features) in the open unit cube, each marginally uniform."""
+
+
+@dataclass(frozen=True)
+class IID(PointLaw):
+    """Independent normal rows (Rahimi & Recht 2007)."""
+
+    exact: ClassVar[bool] = True
+
+    def sample(self, n_features: int, n_rows: int, key: Key) -> LinearMap:
+        return Dense(key.child("rows").generator().standard_normal((n_rows, n_features)))
+
+    def uniforms(self, n_features: int, n_rows: int, key: Key) -> Array:
+        return np.clip(key.child("mixing").generator().random(n_rows), _TINY, None)
+
+    def points(self, n_features: int, n_rows: int, key: Key) -> Array:
+        return np.clip(key.child("rows").generator().random((n_rows, n_features)), _TINY, None)
+
+
+@dataclass(frozen=True)
+class Quasi(PointLaw):
+    """Φ⁻¹ of randomised low-discrepancy points (Yang et al. 2014); one further coordinate drives the kernel's scale.
+
+    Parameters
+    ----------
+    sequence : {"sobol", "halton", "lattice"}
+        Scrambled Sobol' or Halton points, or a randomly shifted Korobov lattice sequence.
+    """
+
+    sequence: str = "sobol"
+    exact: ClassVar[bool] = True
+
+    def sample(self, n_features: int, n_rows: int, key: Key) -> LinearMap:
+        return Dense(ndtri(self.points(n_features, n_rows, key)))
+
+    def uniforms(self, n_features: int, n_rows: int, key: Key) -> Array:
+        return self._sequence(n_features + 1, n_rows, key)[:, n_features]
+
+    def points(self, n_features: int, n_rows: int, key: Key) -> Array:
+        return self._sequence(n_features + 1, n_rows, key)[:, :n_features]
+
+    def _sequence(self, dimension: int, n: int, key: Key) -> Array:
+        generator = key.child("points").generator()
+        if self.sequence == "sobol":
+            if dimension > qmc.Sobol.MAXDIM:
+                raise ValueError(
+                    f"Sobol' points exist up to {qmc.Sobol.MAXDIM - 1} features, got {dimension - 1}; "
+                    "use rows='structured', or rows='halton'."
+                )
+            # 2^-30 cells: moved to their centres so that Φ⁻¹ never meets 0. A power of two, or scipy warns.
+            sampler = qmc.Sobol(dimension, bits=30, rng=generator)
+            return sampler.random(next_power_of_two(n))[:n] + 2.0**-31
+        if self.sequence == "halton":
+            return np.clip(qmc.Halton(dimension, rng=generator).random(n), _TINY, 1.0 - 2.0**-53)
+        if self.sequence == "lattice":
+            return _lattice(dimension, n, generator.random(dimension))
+        raise ValueError(f"sequence must be 'sobol', 'halton' or 'lattice', got {self.sequence!r}.")
+
+
+# Generator of the Korobov lattice sequence modulo 2^24, the best of 2,000 random odd multipliers by the worst-case
+# error P₂ with weights 1/j² in 16 dimensions, averaged in log over the prefixes of 2^6 … 2^14 points.
+_KOROBOV, _LATTICE_BITS = 5_472_091, 24
+
+
+def _lattice(dimension: int, n: int, shift: Array) -> Array:
+    """Points n × dimension of a shifted lattice sequence: multiples of a generator, in van der Corput order."""
+    if n > 1 << _LATTICE_BITS:
+        raise ValueError(f"a lattice has at most 2^{_LATTICE_BITS} points, got n_rows={n}; use rows='sobol'.")
+    index, reverse = np.arange(n, dtype=np.uint64), np.zeros(n, np.uint64)
+    for bit in range(_LATTICE_BITS):
+        reverse |= ((index >> np.uint64(bit)) & np.uint64(1)) << np.uint64(_LATTICE_BITS - 1 - bit)
+    modulus = 1 << _LATTICE_BITS
+    generator = np.array([pow(_KOROBOV, j, modulus) for j in range(dimension)], np.uint64)
+    lattice = (reverse[:, None] * generator % np.uint64(modulus)) / modulus
+    return np.clip((lattice + shift) % 1.0, _TINY, 1.0 - 2.0**-53)
+
+
+@dataclass(frozen=True)
+class Orthogonal(RowLaw):
+    """Haar-orthogonal blocks with χ(d) lengths (Yu et al. 2016): the lowest error of the dense laws in most cases."""
+
+    exact: ClassVar[bool] = True
+
+    def sample(self, n_features: int, n_rows: int, key: Key) -> LinearMap:
+        rows = np.empty((n_rows, n_features))
+        for block, start in enumerate(range(0, n_rows, n_features)):
+            G = key.child(block).generator().standard_normal((n_features, n_features))
+            Q, R = np.linalg.qr(G)
+            # without the signs of R's diagonal Q is not Haar distributed
+            Q *= np.where(np.diagonal(R) < 0, -1.0, 1.0)
+            rows[start : start + n_features] = Q.T[: n_rows - start]
+        return Dense(rows * _chi(n_rows, n_features, key)[:, None])
+
+
+@dataclass(frozen=True)
+class Structured(RowLaw):
+    """H D₀ H D₁ H D₂ blocks with χ(p) lengths: SORF (Yu et al. 2016) with the right radii.
+
+    Orthogonal rows in O(log d) each and 7 bytes of storage a row. Not exact: in fewer than about 16 dimensions the
+    directions of a Hadamard product are visibly not uniform, and `rows="auto"` does not use it there.
+    """
+
+    exact: ClassVar[bool] = False
+
+    def sample(self, n_features: int, n_rows: int, key: Key) -> LinearMap:
+        p = next_power_of_two(n_features)
+        signs = _signs((_n_blocks(n_rows, p), 3, p), key.child("signs"))
+        return HadamardBlocks(n_features, signs, _chi(n_rows, p, key).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Fastfood(RowLaw):
+    """H G Π H B / (‖G‖√p) blocks with χ(p) lengths (Le, Sarlós & Smola 2013, with the scale corrected)."""
+
+    exact: ClassVar[bool] = True
+
+    def sample(self, n_features: int, n_rows: int, key: Key) -> LinearMap:
+        p = next_power_of_two(n_features)
+        blocks = _n_blocks(n_rows, p)
+        gains = key.child("gains").generator().standard_normal((blocks, p))
+        norms = np.repeat(np.linalg.norm(gains, axis=1), p)[:n_rows]
+        lengths = _chi(n_rows, p, key) / (norms * np.sqrt(p))
+        return FastfoodBlocks(
+            n_features,
+            _signs((blocks, p), key.child("signs")),
+            _permutations(blocks, p, key),
+            gains.astype(np.float32),
+            lengths.astype(np.float32),
+        )
+
+
+@dataclass(frozen=True)
+class FastfoodFFT(RowLaw):
+    """Fastfood with Fourier and cosine transforms: no padding, 2d rows a block, every row exactly Gaussian."""
+
+    exact: ClassVar[bool] = True
+
+    def sample(self, n_features: int, n_rows: int, key: Key) -> LinearMap:
+        blocks = _n_blocks(n_rows, 2 * n_features)
+        gains = key.child("gains").generator().standard_normal((blocks, n_features, 2)).astype(np.float32)
+        return FFTBlocks(
+            _signs((blocks, n_features), key.child("signs")),
+            _permutations(blocks, n_features, key),
+            gains.view(np.complex64)[..., 0],
+            np.ones(n_rows, np.float32),
+        )
+
+
+@dataclass(frozen=True)
+class Circulant(RowLaw):
+    """Circulant blocks with random signs and χ(d) lengths (after Yu et al. 2015), multiplied by FFT."""
+
+    exact: ClassVar[bool] = True
+
+    def sample(self, n_features: int, n_rows: int, key: Key) -> LinearMap:
+        blocks = _n_blocks(n_rows, n_features)
+        generators = key.child("generators").generator().standard_normal((blocks, n_features))
+        generators /= np.linalg.norm(generators, axis=1, keepdims=True)
+        return CirculantBlocks(
+            _signs((blocks, n_features), key.child("signs")),
+            generators.astype(np.float32),
+            _chi(n_rows, n_features, key).astype(np.float32),
+        )
+
+
+@dataclass(frozen=True)
+class KPW(RowLaw):
+    """G P H D: k Gaussian rows behind k coordinates of a randomised Hadamard transform (Kapralov et al. 2016).
+
+    A row costs k + log d instead of d. Close to Gaussian when no coordinate of x dominates and k is not small:
+    given P and D the variance is ‖PHDx‖² p/k, which is ‖x‖² only on average, so the law is not exact.
+
+    Parameters
+    ----------
+    n_coordinates : int or None
+        k; None keeps a quarter of the padded width, and all of it up to 64.
+    """
+
+    n_coordinates: int | None = None
+    exact: ClassVar[bool] = False
+
+    def sample(self, n_features: int, n_rows: int, key: Key) -> LinearMap:
+        p = next_power_of_two(n_features)
+        k = min(p, max(64, p // 4)) if self.n_coordinates is None else min(p, self.n_coordinates)
+        blocks = _n_blocks(n_rows, k)
+        ranks = key.child("picks").generator().random((blocks, p))
+        picks = np.argpartition(ranks, k - 1, axis=1)[:, :k] if k < p else np.tile(np.arange(p), (blocks, 1))
+        matrices = key.child("rows").generator().standard_normal((blocks, k, k))
+        return SubsampledBlocks(
+            n_features,
+            _signs((blocks, p), key.child("signs")),
+            picks.astype(np.int32),
+            matrices.astype(np.float32),
+            np.full(n_rows, 1.0 / np.sqrt(k), np.float32),
+        )
+
+
+def _permutations(blocks: int, width: int, key: Key) -> Array:
+    ranks = key.child("permutations").generator().random((blocks, width))
+    return np.argsort(ranks, axis=1).astype(np.int32)
+
+
+ROW_LAWS: dict[str, RowLaw] = {
+    "iid": IID(),
+    "quasi": Quasi(),
+    "sobol": Quasi("sobol"),
+    "halton": Quasi("halton"),
+    "lattice": Quasi("lattice"),
+    "orthogonal": Orthogonal(),
+    "structured": Structured(),
+    "fastfood": Fastfood(),
+    "fastfood_fft": FastfoodFFT(),
+    "circulant": Circulant(),
+    "kpw": KPW(),
+}
+
+
+def as_row_law(rows: Any) -> RowLaw:
+    """Return the law of a name, or the law itself."""
+    if isinstance(rows, RowLaw):
+        return rows
+    if isinstance(rows, str) and rows in ROW_LAWS:
+        return ROW_LAWS[rows]
+    raise ValueError(f"rows must be 'auto', a RowLaw or one of {sorted(ROW_LAWS)}; got {rows!r}.")
+
+
+def name_of(law: RowLaw) -> str:
+    """Return the shortest name of a law, or its repr when it has none."""
+    return next((name for name, known in ROW_LAWS.items() if known == law), repr(law))

@@ -1,0 +1,122 @@
+"""Registries of everything that obeys a law, and the statistics the laws are tested with.
+
+A new kernel, row law, map or estimator adds one line here and inherits every test that walks its registry.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import norm
+
+from bochner import (
+    RBF,
+    AdditiveChi2,
+    ArcCosine,
+    Cauchy,
+    Exponential,
+    ExponentialDot,
+    FourierFeatures,
+    Laplacian,
+    Linear,
+    MaclaurinSeries,
+    Matern,
+    Polynomial,
+    Radial,
+    RationalQuadratic,
+    Separable,
+)
+from bochner.operators import Dense, Scaled, Selected, Stacked, Summed
+from bochner.rows import ROW_LAWS
+
+
+def slowly_decaying(r):
+    return 1.0 / np.sqrt(1.0 + r * r)
+
+
+def triangle(r):
+    return np.maximum(0.0, 1.0 - r)
+
+
+# Stationary kernels with a spectral law, positive definite in every dimension.
+RADIAL_KERNELS = {
+    "rbf": RBF(1.2),
+    "matern32": Matern(1.5),
+    "matern_0.8": Matern(1.1, nu=0.8),
+    "exponential": Exponential(2.0),
+    "rational_quadratic": RationalQuadratic(1.0, alpha=0.7),
+    "radial": Radial(slowly_decaying, 0.9),
+}
+SEPARABLE_KERNELS = {
+    "laplacian": Laplacian(3.0),
+    "cauchy": Cauchy(2.0),
+    "separable": Separable(triangle, 4.0),
+}
+COMPOSITE_KERNELS = {
+    "sum": 2.0 * RBF(1.0) + Matern(2.0, nu=2.5),
+    "product": RBF(1.5) * RationalQuadratic(2.0),
+    "power": Matern(2.0) ** 2,
+    "restricted": RBF(1.0).on([0]) + 0.5 * Exponential(1.0),
+}
+STATIONARY_KERNELS = RADIAL_KERNELS | SEPARABLE_KERNELS | COMPOSITE_KERNELS
+OTHER_KERNELS = {
+    "linear": Linear(),
+    "polynomial": Polynomial(3, gamma=0.5, coef0=1.0),
+    "exponential_dot": ExponentialDot(0.3),
+    "maclaurin": MaclaurinSeries([0.5, 0.0, 1.0, 0.25]),
+    "arc_cosine_0": ArcCosine(0),
+    "arc_cosine_1": ArcCosine(1),
+    "arc_cosine_2": ArcCosine(2),
+    "mixed": Polynomial(2, gamma=1.0, coef0=0.0) * RBF(2.0) + Linear(),
+}
+# needs non-negative data
+HISTOGRAM_KERNELS = {"additive_chi2": AdditiveChi2()}
+KERNELS = STATIONARY_KERNELS | OTHER_KERNELS | HISTOGRAM_KERNELS
+
+# Linear maps of n_features columns, as factories (n_features, key) -> LinearMap.
+LINEAR_MAPS = {
+    **{name: (lambda d, key, law=law: law.sample(d, 2 * d + 3, key)) for name, law in ROW_LAWS.items()},
+    "scaled": lambda d, key: Scaled(ROW_LAWS["structured"].sample(d, 9, key), np.linspace(0.5, 2.0, d)),
+    "selected": lambda d, key: Selected(ROW_LAWS["fastfood"].sample(2, 5, key), np.array([d - 1, 0]), d),
+    "stacked": lambda d, key: Stacked(
+        (ROW_LAWS["structured"].sample(d, 3, key), ROW_LAWS["iid"].sample(d, 4, key.child(1)))
+    ),
+    "summed": lambda d, key: Summed(
+        (ROW_LAWS["circulant"].sample(d, 6, key), ROW_LAWS["fastfood"].sample(d, 6, key.child(1)))
+    ),
+    "dense": lambda d, key: Dense(key.generator().standard_normal((5, d))),
+}
+
+# Every public estimator, small enough for scikit-learn's common checks.
+ESTIMATORS = [
+    FourierFeatures(n_components=20, random_state=0),
+    FourierFeatures("matern32", n_components=7, rows="structured", random_state=0),
+]
+
+
+def points(n, d, seed=0, scale=1.0):
+    """Rows off the axes, then rows on the first axis, one of them doubled and one of them the origin."""
+    X = scale * np.random.default_rng(seed).normal(size=(n, d))
+    X[n // 2 :] = 0.0
+    X[n // 2 :, 0] = scale * np.arange(n - n // 2) / 2.0
+    X[-1] = X[0]
+    return X
+
+
+def z_bound(n_comparisons, delta=1e-6):
+    """The |z| that one of n_comparisons standard normal variables exceeds with probability at most delta."""
+    return norm.isf(delta / (2.0 * n_comparisons))
+
+
+def assert_unbiased(samples, truth, *, floor=1e-12, delta=1e-6):
+    """The mean of independent draws (first axis) is the truth, entry by entry.
+
+    Student's t with as few as 100 draws has heavier tails than the normal law: hence the factor 1.15.
+    """
+    n = len(samples)
+    standard_error = samples.std(axis=0, ddof=1) / np.sqrt(n)
+    bias = np.abs(samples.mean(axis=0) - truth)
+    bound = 1.15 * z_bound(np.size(truth), delta) * standard_error + floor
+    worst = np.argmax(bias - bound)
+    assert (bias <= bound).all(), (
+        f"bias {bias.flat[worst]:.3g} with standard error {standard_error.flat[worst]:.3g} over {n} draws"
+    )

@@ -1,0 +1,72 @@
+"""The import order of the package, walked with ast, and its optional doors."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import bochner
+
+SOURCE = Path(bochner.__file__).parent
+
+# A module may import from the same layer's own package and from layers further down.
+LAYERS = [
+    ["__init__", "cli"],
+    ["experiments"],
+    ["estimators", "persistence"],
+    ["distributed", "streaming"],
+    ["features", "certificates"],
+    ["landmarks", "statistics", "solvers", "linalg"],
+    ["kernels", "rows", "sketches"],
+    ["spectra", "operators", "datasets"],
+    ["keys", "theory", "backends", "_native"],
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def module_of(path):
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return parts[0]
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "bochner":
+            parts = node.module.split(".")[1:]
+            yield from [parts[0]] if parts else [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith("bochner."):
+                    yield alias.name.split(".")[1]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_go_down_only(path):
+    module = module_of(path)
+    assert module in LEVEL, f"{module} has no layer: add it to LAYERS"
+    for name in imported(path):
+        same = name == module
+        assert same or LEVEL[name] >= LEVEL[module], f"{module} imports {name}, which is above it"
+
+
+def test_theory_imports_nothing_of_ours():
+    for path in FILES:
+        if module_of(path) == "theory":
+            assert set(imported(path)) <= {"theory"}
+
+
+def test_no_optional_package_is_imported_by_default():
+    import subprocess
+    import sys
+
+    code = "import bochner, sys; print([m for m in ('torch', 'dask', 'matplotlib', 'pyarrow') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_documented():
+    for name in bochner.__all__:
+        thing = getattr(bochner, name)
+        if callable(thing):
+            assert thing.__doc__, f"bochner.{name} has no docstring"
