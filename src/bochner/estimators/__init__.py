@@ -1,5 +1,5 @@
 """What users touch: scikit-learn estimators around the feature maps and solvers."""
 
-from bochner.estimators.transformers import FourierFeatures
+from bochner.estimators.fourier import FourierFeatures
 
 __all__ = ["FourierFeatures"]

@@ -1,8 +1,7 @@
-"""Feature maps X ↦ Z with ZZᵀ ≈ K: frozen values that `fit` makes and that may be called without validation."""
+"""Random Fourier features: plane waves whose frequencies a kernel and a row law draw together."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, backend_of
+from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import (
     Kernel,
     Multiple,
@@ -23,18 +23,6 @@ from bochner.kernels import (
 from bochner.keys import Key
 from bochner.operators import Dense, LinearMap, Scaled, Selected, Stacked, Summed
 from bochner.rows import ROW_LAWS, PointLaw, RowLaw, stratified
-
-_BLOCK_BYTES = 1 << 22  # of scaled or densified input held at a time
-
-
-class FeatureMap(ABC):
-    """X (n, n_features) ↦ Z (n, n_components), in the dtype of X. Takes arrays and CSR matrices, checks nothing."""
-
-    n_components: int
-
-    @abstractmethod
-    def __call__(self, X: Array) -> Array:
-        """Features of the rows of X."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +52,7 @@ class Fourier(FeatureMap):
         columns = 2 * self.n_components if self.form == "complex" else self.n_components
         out = np.empty((X.shape[0], columns), X.dtype)
         scale = self.amplitude * np.sqrt(2.0 / columns)
-        for rows in _row_blocks(X, self.frequencies.accepts_sparse):
+        for rows in row_blocks(X):
             block: Any = X[rows]
             if scipy.sparse.issparse(block) and not self.frequencies.accepts_sparse:
                 block = block.toarray()
@@ -73,13 +61,6 @@ class Fourier(FeatureMap):
             else:
                 self.frequencies.pairs_into(block, scale, float(self.offsets[0]), out[rows])
         return out.view(np.result_type(X.dtype, np.complex64)) if self.form == "complex" else out
-
-
-def _row_blocks(X: Any, sparse_as_is: bool) -> list[slice]:
-    """Rows in blocks, so that a scaled or densified copy of the input stays small."""
-    n, d = X.shape
-    rows = max(1, _BLOCK_BYTES // max(1, d * X.dtype.itemsize))
-    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
 
 
 def n_frequencies(n_components: int, form: str) -> int:

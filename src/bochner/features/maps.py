@@ -1,0 +1,27 @@
+"""What a feature map is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from bochner.backends import Array
+
+_BLOCK_BYTES = 1 << 22  # of scaled or densified input held at a time
+
+
+class FeatureMap(ABC):
+    """X (n, n_features) ↦ Z (n, n_components), in the dtype of X. Takes arrays and CSR matrices, checks nothing."""
+
+    n_components: int
+
+    @abstractmethod
+    def __call__(self, X: Array) -> Array:
+        """Features of the rows of X."""
+
+
+def row_blocks(X: Any) -> list[slice]:
+    """Rows in blocks, so that a scaled or densified copy of a block stays small."""
+    n, d = X.shape
+    rows = max(1, _BLOCK_BYTES // max(1, d * X.dtype.itemsize))
+    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]

@@ -1,0 +1,26 @@
+"""Linear maps x ↦ Wx that know nothing of laws or seeds: small, frozen, deterministic.
+
+Every map keeps its numbers in the smallest form that defines it (signs as int8, lengths as float32) and is used
+for both float32 and float64 data, so both see the same frequencies. `to_dense` is written from the
+definition, not from the fast path: it is the oracle of the tests.
+"""
+
+from bochner.operators.compositions import Scaled, Selected, Stacked, Summed
+from bochner.operators.hadamard import FastfoodBlocks, HadamardBlocks, SubsampledBlocks
+from bochner.operators.maps import Dense, LinearMap, next_power_of_two
+from bochner.operators.spectral import CirculantBlocks, FFTBlocks
+
+__all__ = [
+    "CirculantBlocks",
+    "Dense",
+    "FFTBlocks",
+    "FastfoodBlocks",
+    "HadamardBlocks",
+    "LinearMap",
+    "Scaled",
+    "Selected",
+    "Stacked",
+    "SubsampledBlocks",
+    "Summed",
+    "next_power_of_two",
+]

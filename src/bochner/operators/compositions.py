@@ -1,0 +1,137 @@
+"""Maps made of maps: what scales, selections, sums and products of kernels do to frequencies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bochner.backends import Array
+from bochner.operators.maps import LinearMap
+
+
+@dataclass(frozen=True)
+class Scaled(LinearMap):
+    """W diag(columns): a length scale a feature, applied to the data before the map."""
+
+    inner: LinearMap
+    columns: Array  # (n_features,), or 0-dimensional for one scale
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.inner.shape
+
+    @property
+    def accepts_sparse(self) -> bool:  # type: ignore[override]
+        return self.inner.accepts_sparse
+
+    def _scale(self, X: Array) -> Array:
+        columns = self.columns.astype(X.dtype)
+        return X * columns if isinstance(X, np.ndarray) else X.multiply(columns).tocsr()
+
+    def __call__(self, X: Array) -> Array:
+        return self.inner(self._scale(X))
+
+    def adjoint(self, A: Array) -> Array:
+        return self.inner.adjoint(A) * self.columns.astype(A.dtype)
+
+    def to_dense(self) -> Array:
+        return self.inner.to_dense() * self.columns
+
+    def scale_rows(self, factors: Array) -> Scaled:
+        return Scaled(self.inner.scale_rows(factors), self.columns)
+
+    def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
+        self.inner.pairs_into(self._scale(X), scale, tail, out)
+
+
+@dataclass(frozen=True)
+class Selected(LinearMap):
+    """A map of some columns of X."""
+
+    inner: LinearMap
+    columns: Array  # integer indices
+    n_features: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.inner.shape[0], self.n_features)
+
+    @property
+    def accepts_sparse(self) -> bool:  # type: ignore[override]
+        return self.inner.accepts_sparse
+
+    def __call__(self, X: Array) -> Array:
+        return self.inner(X[:, self.columns])
+
+    def to_dense(self) -> Array:
+        W = np.zeros(self.shape)
+        for column, values in zip(self.columns, self.inner.to_dense().T, strict=True):
+            W[:, column] += values
+        return W
+
+    def scale_rows(self, factors: Array) -> Selected:
+        return replace(self, inner=self.inner.scale_rows(factors))
+
+    def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
+        self.inner.pairs_into(X[:, self.columns], scale, tail, out)
+
+
+@dataclass(frozen=True)
+class Stacked(LinearMap):
+    """Maps on top of each other: the frequencies of a sum of kernels."""
+
+    parts: tuple[LinearMap, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (sum(part.shape[0] for part in self.parts), self.parts[0].shape[1])
+
+    @property
+    def accepts_sparse(self) -> bool:  # type: ignore[override]
+        return all(part.accepts_sparse for part in self.parts)
+
+    def __call__(self, X: Array) -> Array:
+        return np.hstack([part(X) for part in self.parts])
+
+    def to_dense(self) -> Array:
+        return np.vstack([part.to_dense() for part in self.parts])
+
+    def scale_rows(self, factors: Array) -> Stacked:
+        stops = np.cumsum([part.shape[0] for part in self.parts])
+        pieces = np.split(factors, stops[:-1])
+        return Stacked(tuple(part.scale_rows(f) for part, f in zip(self.parts, pieces, strict=True)))
+
+    def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
+        start = 0
+        for part in self.parts:
+            stop = start + 2 * part.shape[0]
+            part.pairs_into(X, scale, tail, out[:, start:stop])  # the last slice is cut short when out is odd
+            start = stop
+
+
+@dataclass(frozen=True)
+class Summed(LinearMap):
+    """Maps added row by row: the frequencies of a product of kernels."""
+
+    parts: tuple[LinearMap, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.parts[0].shape
+
+    @property
+    def accepts_sparse(self) -> bool:  # type: ignore[override]
+        return all(part.accepts_sparse for part in self.parts)
+
+    def __call__(self, X: Array) -> Array:
+        total = self.parts[0](X)
+        for part in self.parts[1:]:
+            total = total + part(X)
+        return total
+
+    def to_dense(self) -> Array:
+        return np.sum([part.to_dense() for part in self.parts], axis=0)
+
+    def scale_rows(self, factors: Array) -> Summed:
+        return Summed(tuple(part.scale_rows(factors) for part in self.parts))

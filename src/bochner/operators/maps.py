@@ -1,0 +1,85 @@
+"""What a linear map is, and the one that is a plain matrix."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bochner.backends import Array, backend_of
+
+
+def next_power_of_two(n: int) -> int:
+    """Return the smallest power of two that is at least n."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+class LinearMap(ABC):
+    """A matrix W of shape (n_rows, n_features), applied to the rows of X as X Wᵀ."""
+
+    accepts_sparse: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_features)."""
+
+    @abstractmethod
+    def __call__(self, X: Array) -> Array:
+        """X Wᵀ: (n, n_features) → (n, n_rows), in the dtype of X."""
+
+    @abstractmethod
+    def to_dense(self) -> Array:
+        """W itself, in float64."""
+
+    def adjoint(self, A: Array) -> Array:
+        """A W: (n, n_rows) → (n, n_features)."""
+        return A @ self.to_dense().astype(A.dtype)
+
+    def __matmul__(self, A: Any) -> Array:
+        """W A: the map applied from the left, (n_features, k) → (n_rows, k)."""
+        return self(np.ascontiguousarray(A.T)).T
+
+    def scale_rows(self, factors: Array) -> LinearMap:
+        """Diag(factors) W, kept as small as W."""
+        lengths = (self.lengths * factors).astype(np.float32)  # type: ignore[attr-defined]
+        return replace(self, lengths=lengths)  # type: ignore[type-var]
+
+    def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
+        """Write the cosine and sine columns of X Wᵀ; see `bochner.backends.Backend`."""
+        backend_of(out).pairs(self(X), scale, tail, out)
+
+
+@dataclass(frozen=True)
+class Dense(LinearMap):
+    """A matrix kept as it is."""
+
+    matrix: Array
+    accepts_sparse: ClassVar[bool] = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.matrix.shape[0], self.matrix.shape[1])
+
+    def _as(self, dtype: Any) -> Array:
+        return self.matrix.astype(dtype, copy=False)
+
+    def __call__(self, X: Array) -> Array:
+        return np.asarray(X @ self._as(X.dtype).T)
+
+    def adjoint(self, A: Array) -> Array:
+        return np.asarray(A @ self._as(A.dtype))
+
+    def to_dense(self) -> Array:
+        return self._as(np.float64)
+
+    def scale_rows(self, factors: Array) -> Dense:
+        return Dense((self.matrix * factors[:, None]).astype(self.matrix.dtype))
+
+    def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
+        if isinstance(X, np.ndarray):
+            backend_of(out).dense_pairs(X, self._as(X.dtype), scale, tail, out)
+        else:
+            super().pairs_into(X, scale, tail, out)
