@@ -1,12 +1,13 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner.estimators import FourierFeatures
+from bochner.estimators import FourierFeatures, MaclaurinFeatures
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
     ArcCosine,
     Cauchy,
     Custom,
+    DotProduct,
     Exponential,
     ExponentialDot,
     Kernel,
@@ -29,12 +30,14 @@ __all__ = [
     "ArcCosine",
     "Cauchy",
     "Custom",
+    "DotProduct",
     "Exponential",
     "ExponentialDot",
     "FourierFeatures",
     "Kernel",
     "Laplacian",
     "Linear",
+    "MaclaurinFeatures",
     "MaclaurinSeries",
     "Matern",
     "Polynomial",

@@ -9,6 +9,7 @@ from bochner.kernels.conversion import Custom, as_kernel
 from bochner.kernels.dot_products import (
     AdditiveChi2,
     ArcCosine,
+    DotProduct,
     DotProductKernel,
     ExponentialDot,
     Linear,
@@ -36,6 +37,7 @@ __all__ = [
     "ArcCosine",
     "Cauchy",
     "Custom",
+    "DotProduct",
     "DotProductKernel",
     "Exponential",
     "ExponentialDot",
