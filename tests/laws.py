@@ -27,6 +27,7 @@ from bochner import (
 )
 from bochner.operators import Dense, Scaled, Selected, Stacked, Summed
 from bochner.rows import ROW_LAWS
+from bochner.sketches import SKETCH_LAWS
 
 
 def slowly_decaying(r):
@@ -83,6 +84,10 @@ LINEAR_MAPS = {
     "summed": lambda d, key: Summed(
         (ROW_LAWS["circulant"].sample(d, 6, key), ROW_LAWS["fastfood"].sample(d, 6, key.child(1)))
     ),
+    **{
+        f"{name} sketch": (lambda d, key, law=law: law.resolve(points(d, 2), key).sample(d, d + 3, key))
+        for name, law in SKETCH_LAWS.items()
+    },
     "dense": lambda d, key: Dense(key.generator().standard_normal((5, d))),
 }
 
