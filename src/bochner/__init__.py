@@ -1,6 +1,12 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner.estimators import FourierFeatures, MaclaurinFeatures
+from bochner.estimators import (
+    FourierFeatures,
+    KitchenSinkFeatures,
+    MaclaurinFeatures,
+    greedy_kitchen_sinks,
+    kitchen_sinks,
+)
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -35,6 +41,7 @@ __all__ = [
     "ExponentialDot",
     "FourierFeatures",
     "Kernel",
+    "KitchenSinkFeatures",
     "Laplacian",
     "Linear",
     "MaclaurinFeatures",
@@ -45,4 +52,6 @@ __all__ = [
     "RationalQuadratic",
     "Separable",
     "as_kernel",
+    "greedy_kitchen_sinks",
+    "kitchen_sinks",
 ]

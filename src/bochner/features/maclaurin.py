@@ -12,8 +12,9 @@ from bochner.backends import Array
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import DotProductKernel, Kernel, Multiple, Power, Product, Sum
 from bochner.keys import Key
-from bochner.operators import Dense, next_power_of_two
+from bochner.operators import Dense
 from bochner.rows import stratified
+from bochner.sketches import SRHT
 
 _SAMPLE = 256  # rows from which the variance of each degree is estimated
 
@@ -135,7 +136,7 @@ def optimal_map(a: Array, sample: Any, n_components: int, key: Key, dtype: Any) 
             groups.append((np.full(count, 1), a[1] / copies, [np.eye(n_features)[coordinate]]))
         else:
             child = key.child("degree").child(degree)
-            factors = [sign_rows(n_features, count, child.child(level)) for level in range(degree)]
+            factors = [_sign_rows(n_features, count, child.child(level)) for level in range(degree)]
             groups.append((np.full(count, degree), np.full(count, a[degree] / count), factors))
     if plan.n_tail:
         u = stratified(plan.n_tail, (np.sqrt(5.0) - 1.0) / 2.0, key.child("tail"))
@@ -143,7 +144,7 @@ def optimal_map(a: Array, sample: Any, n_components: int, key: Key, dtype: Any) 
         drawn = np.minimum(drawn, len(a) - 1)
         child = key.child("tail")
         factors = [
-            sign_rows(n_features, int(np.count_nonzero(drawn > level)), child.child(level))
+            _sign_rows(n_features, int(np.count_nonzero(drawn > level)), child.child(level))
             for level in range(int(drawn.max()))
         ]
         groups.append((drawn, a[drawn] * plan.tail.sum() / (plan.tail[drawn] * plan.n_tail), factors))
@@ -153,17 +154,9 @@ def optimal_map(a: Array, sample: Any, n_components: int, key: Key, dtype: Any) 
     return _assemble(degrees, weights, levels, dtype)
 
 
-def sign_rows(n_features: int, n_rows: int, key: Key) -> Array:
-    """Rows of ±1, each one uniform, orthogonal in blocks: rows of a Hadamard matrix with random signs and order."""
-    p = next_power_of_two(n_features)
-    blocks = []
-    for block in range(-(-n_rows // p)):
-        generator = key.child(block).generator()
-        signs = 2.0 * generator.integers(0, 2, n_features) - 1.0
-        order = generator.permutation(p)[: n_rows - block * p]
-        parity = np.bitwise_count(order[:, None] & np.arange(n_features)) & 1
-        blocks.append((1.0 - 2.0 * parity) * signs)
-    return np.vstack(blocks) if blocks else np.empty((0, n_features))
+def _sign_rows(n_features: int, n_rows: int, key: Key) -> Array:
+    """Rows of ±1, each one uniform, orthogonal in blocks: rows of a Hadamard matrix with random signs."""
+    return SRHT().sample(n_features, n_rows, key).to_dense() * np.sqrt(n_rows)
 
 
 def _assemble(degrees: Array, weights: Array, levels: list[Array], dtype: Any) -> Maclaurin:
