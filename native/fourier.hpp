@@ -13,7 +13,8 @@ constexpr std::size_t panel_phases = 512;
 // Rows that share the signs and lengths of a panel while these are in the first cache.
 constexpr std::size_t rows_together = 4;
 
-// `block(x, b, phases)` writes the p phases of block b of one padded row; `lengths` multiply them.
+// `block(x, b, phases)` writes the p phases of block b of one row times `factor`, padded to p; `lengths`
+// multiply them.
 template <class T, class Block, class Sink>
 BOCHNER_INLINE void blockwise(Rows<const T> X, std::size_t p, const float* lengths, T factor,
                               std::size_t n_frequencies, const Block& block, const Sink& sink, Rows<T> out) {
@@ -23,18 +24,16 @@ BOCHNER_INLINE void blockwise(Rows<const T> X, std::size_t p, const float* lengt
     for (std::size_t row = 0; row < X.n_rows; row += rows_together) {
         const std::size_t n_rows = std::min(rows_together, X.n_rows - row);
         for (std::size_t r = 0; r < n_rows; ++r) {
-            std::memcpy(padded.data() + r * p, X[row + r], X.n_columns * sizeof(T));
-            std::memset(padded.data() + r * p + X.n_columns, 0, (p - X.n_columns) * sizeof(T));
+            T* x = padded.data() + r * p;
+            for (std::size_t i = 0; i < X.n_columns; ++i) x[i] = factor * X[row + r][i];
+            std::fill(x + X.n_columns, x + p, T(0));
         }
         for (std::size_t first = 0; first < n_frequencies; first += width) {
             const std::size_t count = std::min(width, n_frequencies - first);
             for (std::size_t r = 0; r < n_rows; ++r) {
                 for (std::size_t done = 0; done < count; done += p)
                     block(padded.data() + r * p, (first + done) / p, phases.data() + done);
-                T* values = phases.data();
-                for (std::size_t i = 0; i < count; ++i)
-                    values[i] *= static_cast<T>(lengths[first + i]) * factor;
-                sink(values, first, count, out[row + r]);
+                sink(Multiplied<T>{phases.data(), lengths + first}, first, count, out[row + r]);
             }
         }
     }
@@ -78,19 +77,17 @@ struct Product {
     BOCHNER_INLINE static Vec<T> add(Vec<T> sum, T x, Vec<T> w) { return sum + x * w; }
 };
 
-template <class T, class Sink>
-BOCHNER_INLINE void given(Rows<const T> A, const Sink& sink, Rows<T> out) {
-    for (std::size_t row = 0; row < A.n_rows; ++row) sink(A[row], 0, A.n_columns, out[row]);
-}
-
 template <class T>
 BOCHNER_CLONES void pairs(Rows<const T> A, double scale, double tail, Rows<T> out) {
-    given(A, Pairs<T>{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)}, out);
+    const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
+    for (std::size_t row = 0; row < A.n_rows; ++row) sink(Plain<T>{A[row]}, 0, A.n_columns, out[row]);
 }
 
 template <class T>
 BOCHNER_CLONES void cosines(Rows<const T> A, const T* offsets, double scale, Rows<T> out) {
-    given(A, Cosines<T>{offsets, static_cast<T>(scale)}, out);
+    const Cosines<T> sink{static_cast<T>(scale)};
+    for (std::size_t row = 0; row < A.n_rows; ++row)
+        sink(Shifted<T>{A[row], offsets}, 0, A.n_columns, out[row]);
 }
 
 template <class T>

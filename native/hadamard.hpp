@@ -5,35 +5,9 @@
 // or 2 over vectors. 1024 floats take two passes over 4 kB.
 #pragma once
 
-#include "vectors.hpp"
+#include "sources.hpp"
 
 namespace bochner {
-
-// Where the first pass reads its vectors: as they are, with signs flipped, or multiplied. x, signs and
-// factors may be the array being written.
-template <class T>
-struct Plain {
-    const T* x;
-    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const { return load(x + i); }
-    BOCHNER_INLINE T at(std::size_t i) const { return x[i]; }
-};
-template <class T>
-struct Flipped {
-    const T* x;
-    const std::int8_t* signs;
-    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const {
-        constexpr Integer<T> sign_bit = Integer<T>(1) << (8 * sizeof(T) - 1);
-        return (Vec<T>)((IntVec<T>)load(x + i) ^ (load_integers<T>(signs + i) & sign_bit));
-    }
-    BOCHNER_INLINE T at(std::size_t i) const { return signs[i] < 0 ? -x[i] : x[i]; }
-};
-template <class T>
-struct Multiplied {
-    const T* x;
-    const float* factors;
-    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const { return load(x + i) * load_as<T>(factors + i); }
-    BOCHNER_INLINE T at(std::size_t i) const { return x[i] * static_cast<T>(factors[i]); }
-};
 
 // One level inside a vector: lane i meets lane i ^ half.
 template <class T, std::size_t half, std::size_t... i>
@@ -52,13 +26,14 @@ BOCHNER_INLINE Vec<T> transform_lanes(Vec<T> v) {
 // All levels across `radix` vectors.
 template <class T, std::size_t radix>
 BOCHNER_INLINE void butterfly_vectors(Vec<T> (&v)[radix]) {
-    for (std::size_t half = 1; half < radix; half *= 2)
-        for (std::size_t i = 0; i < radix; ++i)
-            if (!(i & half)) {
-                const Vec<T> a = v[i], b = v[i + half];
-                v[i] = a + b;
-                v[i + half] = a - b;
-            }
+    BOCHNER_UNROLL
+    for (std::size_t half = 1; half < radix; half *= 2) BOCHNER_UNROLL
+    for (std::size_t i = 0; i < radix; ++i)
+        if (!(i & half)) {
+            const Vec<T> a = v[i], b = v[i + half];
+            v[i] = a + b;
+            v[i + half] = a - b;
+        }
 }
 
 // From `source` to x: transforms of every `radix` vectors in turn.
@@ -66,8 +41,10 @@ template <class T, std::size_t radix, class Source>
 BOCHNER_INLINE void first_pass(Source source, T* x, std::size_t p) {
     for (std::size_t start = 0; start < p; start += radix * lanes<T>) {
         Vec<T> v[radix];
+        BOCHNER_UNROLL
         for (std::size_t i = 0; i < radix; ++i) v[i] = transform_lanes<T>(source(start + i * lanes<T>));
         butterfly_vectors<T, radix>(v);
+        BOCHNER_UNROLL
         for (std::size_t i = 0; i < radix; ++i) store(x + start + i * lanes<T>, v[i]);
     }
 }
@@ -78,8 +55,10 @@ BOCHNER_INLINE void pass(T* x, std::size_t p, std::size_t width) {
     for (std::size_t start = 0; start < p; start += radix * width)
         for (std::size_t j = start; j < start + width; j += lanes<T>) {
             Vec<T> v[radix];
+            BOCHNER_UNROLL
             for (std::size_t i = 0; i < radix; ++i) v[i] = load(x + j + i * width);
             butterfly_vectors<T, radix>(v);
+            BOCHNER_UNROLL
             for (std::size_t i = 0; i < radix; ++i) store(x + j + i * width, v[i]);
         }
 }

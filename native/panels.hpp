@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "vectors.hpp"
+#include "sources.hpp"
 
 namespace bochner {
 
@@ -53,12 +53,12 @@ BOCHNER_INLINE std::size_t single_row(const T* x, Rows<const T> W, const Sink& s
     for (; first + vectors * lanes<T> <= W.n_rows; first += vectors * lanes<T>) {
         const T* const rows[1] = {x};
         accumulate<T, Term, 1, vectors>(rows, W[first], W.column_stride, W.n_columns, sums, 0);
-        sink(sums, first, vectors * lanes<T>, out);
+        sink(Plain<T>{sums}, first, vectors * lanes<T>, out);
     }
     return first;
 }
 
-// `sink(sums, first, count, out_row)` receives out_row's sums first … first + count - 1.
+// `sink(source, first, count, out_row)` receives out_row's sums first … first + count - 1.
 template <class T, class Term, class Sink>
 BOCHNER_INLINE void against_panels(Rows<const T> X, Rows<const T> W, const Sink& sink, Rows<T> out) {
     if (X.n_rows == 0 || W.n_rows == 0) return;
@@ -81,7 +81,7 @@ BOCHNER_INLINE void against_panels(Rows<const T> X, Rows<const T> W, const Sink&
                 accumulate<T, Term, tile_rows, 1>(rows, packed.data() + j * width, lanes<T>, d,
                                                   sums.data() + j, group * lanes<T>);
             for (std::size_t r = 0; r < std::min(tile_rows, X.n_rows - row); ++r)
-                sink(sums.data() + r * group * lanes<T>, first, count, out[row + r]);
+                sink(Plain<T>{sums.data() + r * group * lanes<T>}, first, count, out[row + r]);
         }
     }
 }

@@ -6,6 +6,7 @@
 // ns), so every finite phase is right; NaN and infinities give NaN.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <iterator>
 
@@ -54,29 +55,29 @@ BOCHNER_INLINE Vec<T> polynomial(const T (&coefficients)[n], Vec<T> z) {
     return sum;
 }
 
-// Out of line and by address: the rare lanes beyond the reduction.
+// Remembers whether any phase was beyond the reduction, NaN and infinities included: integers order like the
+// floats they are the bits of, so one subtraction tells.
 template <class T>
-__attribute__((noinline, cold)) void sincos_far(const Vec<T>* phases, SinCos<T>* result) {
-    for (std::size_t i = 0; i < lanes<T>; ++i) {
-        const double a = (*phases)[i];
-        if (!(std::fabs(a) > reduction_limit)) continue;
-        result->sine[i] = static_cast<T>(std::sin(a));
-        result->cosine[i] = static_cast<T>(std::cos(a));
+struct FarPhases {
+    IntVec<T> seen = {};
+
+    BOCHNER_INLINE void note(Vec<T> phases) {
+        constexpr Integer<T> limit = std::bit_cast<Integer<T>>(static_cast<T>(reduction_limit));
+        seen |= limit - ((IntVec<T>)phases & ~sign_bit<T>);
     }
-}
+    BOCHNER_INLINE bool any() const {
+        Integer<T> all = 0;
+        for (std::size_t i = 0; i < lanes<T>; ++i) all |= seen[i];
+        return all < 0;
+    }
+};
 
-template <class T>
-BOCHNER_INLINE bool any(IntVec<T> mask) {
-    Integer<T> seen = 0;
-    for (std::size_t i = 0; i < lanes<T>; ++i) seen |= mask[i];
-    return seen != 0;
-}
-
+// Right for |a| <= reduction_limit only: the caller rewrites the others.
 template <class T>
 BOCHNER_INLINE SinCos<T> sincos(Vec<T> a) {
     using Constants = Trigonometry<T>;
     constexpr std::size_t n_parts = std::size(Constants::half_pi);
-    constexpr int sign_bit = 8 * sizeof(T) - 1;
+    constexpr int to_sign = 8 * sizeof(T) - 2;  // moves bit 1 of the quadrant to the sign
     const Vec<T> shifted = a * static_cast<T>(0x1.45f306dc9c883p-1) + Constants::rounding;  // a · 2/π
     const IntVec<T> quadrant = (IntVec<T>)shifted;
     const Vec<T> k = shifted - Constants::rounding;
@@ -93,13 +94,9 @@ BOCHNER_INLINE SinCos<T> sincos(Vec<T> a) {
     const Vec<T> c = T(1) + z * (T(-0.5) + z * polynomial<T>(Constants::cosine, z));
 
     const IntVec<T> odd = (quadrant & 1) != 0;
-    const IntVec<T> sine_sign = (quadrant & 2) << (sign_bit - 1);
-    const IntVec<T> cosine_sign = ((quadrant + 1) & 2) << (sign_bit - 1);
-    SinCos<T> result{(Vec<T>)((IntVec<T>)(odd ? c : s) ^ sine_sign),
-                     (Vec<T>)((IntVec<T>)(odd ? s : c) ^ cosine_sign)};
-    const Vec<T> size = a < T(0) ? -a : a;
-    if (__builtin_expect(any<T>(size > static_cast<T>(reduction_limit)), 0)) sincos_far<T>(&a, &result);
-    return result;
+    const IntVec<T> sine_sign = (quadrant << to_sign) & sign_bit<T>;
+    const IntVec<T> cosine_sign = ((quadrant + 1) << to_sign) & sign_bit<T>;
+    return {(Vec<T>)((IntVec<T>)(odd ? c : s) ^ sine_sign), (Vec<T>)((IntVec<T>)(odd ? s : c) ^ cosine_sign)};
 }
 
 }  // namespace bochner

@@ -1,18 +1,21 @@
-// What becomes of the numbers of one row: a sink receives values first … first + count - 1 and writes the
-// row.
+// What becomes of the numbers of one row: a sink receives values first … first + count - 1 from a source
+// (counted from 0) and writes the row.
 #pragma once
 
 #include <algorithm>
 
 #include "sincos.hpp"
-#include "vectors.hpp"
+#include "sources.hpp"
 
 namespace bochner {
 
 template <class T>
 struct AsTheyAre {
-    BOCHNER_INLINE void operator()(const T* values, std::size_t first, std::size_t count, T* out) const {
-        std::memcpy(out + first, values, count * sizeof(T));
+    template <class Source>
+    BOCHNER_INLINE void operator()(Source source, std::size_t first, std::size_t count, T* out) const {
+        std::size_t i = 0;
+        for (; i + lanes<T> <= count; i += lanes<T>) store(out + first + i, source(i));
+        for (; i < count; ++i) out[first + i] = source.at(i);
     }
 };
 
@@ -37,35 +40,70 @@ struct Pairs {
         store(out + lanes<T>, riffle<T, lanes<T> / 2>(c, s, all));
     }
 
-    BOCHNER_INLINE void operator()(const T* phases, std::size_t first, std::size_t count, T* out) const {
+    template <class Source>
+    BOCHNER_INLINE void operator()(Source source, std::size_t first, std::size_t count, T* out) const {
         const std::size_t n_pairs = std::min(count, n_columns / 2 - first);
+        T* columns = out + 2 * first;
         std::size_t i = 0;
-        for (; i + lanes<T> <= n_pairs; i += lanes<T>) store_vector(load(phases + i), out + 2 * (first + i));
-        if (i == count) return;
-        alignas(vector_bytes) T last[lanes<T>] = {}, columns[2 * lanes<T>];
-        std::memcpy(last, phases + i, (count - i) * sizeof(T));
-        if (n_pairs < count) last[n_pairs - i] += tail;
-        store_vector(load(last), columns);
-        const std::size_t n_left = 2 * (n_pairs - i) + (n_pairs < count);
-        std::memcpy(out + 2 * (first + i), columns, n_left * sizeof(T));
+        FarPhases<T> far;
+        for (; i + lanes<T> <= n_pairs; i += lanes<T>) {
+            const Vec<T> phases = source(i);
+            far.note(phases);
+            store_vector(phases, columns + 2 * i);
+        }
+        if (i < count) {
+            alignas(vector_bytes) T last[lanes<T>] = {}, last_columns[2 * lanes<T>];
+            for (std::size_t j = i; j < count; ++j) last[j - i] = source.at(j) + (j < n_pairs ? T(0) : tail);
+            far.note(load(last));
+            store_vector(load(last), last_columns);
+            std::memcpy(columns + 2 * i, last_columns, (n_pairs + count - 2 * i) * sizeof(T));
+        }
+        if (__builtin_expect(far.any(), 0)) rewrite_far(source, count, n_pairs, columns);
+    }
+
+    template <class Source>
+    __attribute__((noinline, cold)) void rewrite_far(Source source, std::size_t count, std::size_t n_pairs,
+                                                     T* columns) const {
+        for (std::size_t i = 0; i < count; ++i) {
+            const double a = i < n_pairs ? source.at(i) : source.at(i) + tail;
+            if (std::fabs(a) <= reduction_limit) continue;
+            columns[2 * i] = scale * static_cast<T>(std::cos(a));
+            if (i < n_pairs) columns[2 * i + 1] = scale * static_cast<T>(std::sin(a));
+        }
     }
 };
 
-// scale·cos(a + offset).
+// scale·cos a.
 template <class T>
 struct Cosines {
-    const T* offsets;
     T scale;
 
-    BOCHNER_INLINE void operator()(const T* phases, std::size_t first, std::size_t count, T* out) const {
+    template <class Source>
+    BOCHNER_INLINE void operator()(Source source, std::size_t first, std::size_t count, T* out) const {
+        T* columns = out + first;
         std::size_t i = 0;
-        for (; i + lanes<T> <= count; i += lanes<T>)
-            store(out + first + i, sincos<T>(load(phases + i) + load(offsets + first + i)).cosine * scale);
-        if (i == count) return;
-        alignas(vector_bytes) T last[lanes<T>] = {};
-        for (std::size_t j = 0; j < count - i; ++j) last[j] = phases[i + j] + offsets[first + i + j];
-        store(last, sincos<T>(load(last)).cosine * scale);
-        std::memcpy(out + first + i, last, (count - i) * sizeof(T));
+        FarPhases<T> far;
+        for (; i + lanes<T> <= count; i += lanes<T>) {
+            const Vec<T> phases = source(i);
+            far.note(phases);
+            store(columns + i, sincos<T>(phases).cosine * scale);
+        }
+        if (i < count) {
+            alignas(vector_bytes) T last[lanes<T>] = {};
+            for (std::size_t j = i; j < count; ++j) last[j - i] = source.at(j);
+            far.note(load(last));
+            store(last, sincos<T>(load(last)).cosine * scale);
+            std::memcpy(columns + i, last, (count - i) * sizeof(T));
+        }
+        if (__builtin_expect(far.any(), 0)) rewrite_far(source, count, columns);
+    }
+
+    template <class Source>
+    __attribute__((noinline, cold)) void rewrite_far(Source source, std::size_t count, T* columns) const {
+        for (std::size_t i = 0; i < count; ++i) {
+            const double a = source.at(i);
+            if (!(std::fabs(a) <= reduction_limit)) columns[i] = scale * static_cast<T>(std::cos(a));
+        }
     }
 };
 

@@ -14,6 +14,9 @@
 // instruction set.
 #define BOCHNER_INLINE inline __attribute__((always_inline))
 
+// Before a loop over an array of vectors: unrolled, the array lives in registers.
+#define BOCHNER_UNROLL _Pragma("GCC unroll 16")
+
 // One copy of the function per x86 level, chosen when the library is loaded. Elsewhere: the compiler's flags.
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(BOCHNER_NO_CLONES)
@@ -48,6 +51,9 @@ template <class T>
 using Integer = typename VectorTypes<T>::Integer;
 template <class T>
 constexpr std::size_t lanes = vector_bytes / sizeof(T);
+
+template <class T>
+constexpr Integer<T> sign_bit = Integer<T>(1) << (8 * sizeof(T) - 1);
 
 template <class T>
 BOCHNER_INLINE Vec<T> load(const T* source) {
