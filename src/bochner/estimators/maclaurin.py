@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from bochner.backends import Array
 from bochner.estimators._validation import check_choice, check_count, validate_rows
 from bochner.estimators.transformers import FeatureTransformer
-from bochner.features import geometric_map, optimal_map, series_of, squared_radius
+from bochner.features import geometric_map, is_series, optimal_map, series_of, squared_radius
 from bochner.kernels import DotProduct, Kernel, as_kernel
 from bochner.keys import Key
 
@@ -86,7 +83,12 @@ class MaclaurinFeatures(FeatureTransformer):
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
         self.kernel_ = _dot_product_kernel(self.kernel)
-        self.coefficients_ = _coefficients(self.kernel_, X)
+        if not is_series(self.kernel_):
+            raise ValueError(
+                "MaclaurinFeatures needs a kernel of x·y, such as Polynomial, ExponentialDot or MaclaurinSeries; got "
+                f"{self.kernel_!r}. Use KernelFeatures, which takes any combination of kernels, or NystromFeatures."
+            )
+        self.coefficients_ = series_of(self.kernel_, X.shape[1], squared_radius(X))
         if allocation == "geometric":
             self.feature_map_ = geometric_map(self.coefficients_, X.shape[1], n_components, key, X.dtype)
         else:
@@ -99,13 +101,3 @@ def _dot_product_kernel(kernel: Any) -> Kernel:
     if plain and not type(kernel).__module__.startswith("sklearn.gaussian_process"):
         return DotProduct(kernel)
     return as_kernel(kernel)
-
-
-def _coefficients(kernel: Kernel, X: Any) -> Array:
-    a = series_of(kernel, X.shape[1], squared_radius(X))
-    if a is None:
-        raise ValueError(
-            f"MaclaurinFeatures needs a kernel of x·y, such as Polynomial, ExponentialDot or MaclaurinSeries; got "
-            f"{kernel!r}. Use KernelFeatures, which takes any combination of kernels, or NystromFeatures."
-        )
-    return np.asarray(a)

@@ -1,20 +1,45 @@
 """Feature maps X ↦ Z with ZZᵀ ≈ K: frozen values that `fit` makes and that may be called without validation."""
 
+from bochner.features.compositions import ProductMap, ProjectedMap, RestrictedMap, ScaledMap, StackedMap
 from bochner.features.fourier import Fourier, choose_rows, draw_frequencies, fourier_map, n_frequencies
+from bochner.features.histograms import HistogramSamples, HistogramWaves, histogram_map
+from bochner.features.invariant import ConvolvedMap, ShiftedMap, invariant_map
 from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink
-from bochner.features.maclaurin import Maclaurin, geometric_map, optimal_map, series_of, squared_radius
+from bochner.features.maclaurin import (
+    Maclaurin,
+    geometric_map,
+    is_series,
+    optimal_map,
+    series_of,
+    squared_radius,
+)
 from bochner.features.maps import FeatureMap, row_blocks
+from bochner.features.trees import Node, kernel_map
 
 __all__ = [
     "ACTIVATIONS",
+    "ConvolvedMap",
     "FeatureMap",
     "Fourier",
+    "HistogramSamples",
+    "HistogramWaves",
     "KitchenSink",
     "Maclaurin",
+    "Node",
+    "ProductMap",
+    "ProjectedMap",
+    "RestrictedMap",
+    "ScaledMap",
+    "ShiftedMap",
+    "StackedMap",
     "choose_rows",
     "draw_frequencies",
     "fourier_map",
     "geometric_map",
+    "histogram_map",
+    "invariant_map",
+    "is_series",
+    "kernel_map",
     "n_frequencies",
     "optimal_map",
     "row_blocks",

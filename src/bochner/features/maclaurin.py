@@ -60,28 +60,31 @@ def _as_slice(index: Array) -> Any:
     return index
 
 
-def series_of(kernel: Kernel, n_features: int, radius: float) -> Array | None:
-    """Coefficients a_0, a_1, … of a resolved kernel of x·y up to x·y = radius, or None if it is not one.
-
-    Sums, products, multiples and powers of power series are power series.
-    """
+def is_series(kernel: Kernel) -> bool:
+    """Whether a kernel is a power series in x·y: sums, products, multiples and powers of such are."""
     match kernel:
-        case DotProductKernel():
-            return kernel.power_series(n_features, radius)
+        case Sum() | Product():
+            return is_series(kernel.left) and is_series(kernel.right)
+        case Multiple() | Power():
+            return is_series(kernel.kernel)
+    return isinstance(kernel, DotProductKernel)
+
+
+def series_of(kernel: Kernel, n_features: int, radius: float) -> Array:
+    """Coefficients a_0, a_1, … of a power series in x·y, as many as matter up to x·y = radius."""
+    match kernel:
         case Multiple():
-            a = series_of(kernel.kernel, n_features, radius)
-            return None if a is None else kernel._factor() * a
+            return kernel._factor() * series_of(kernel.kernel, n_features, radius)
         case Power():
-            a = series_of(kernel.kernel, n_features, radius)
-            return None if a is None else _power(a, kernel._exponent())
+            return _power(series_of(kernel.kernel, n_features, radius), kernel._exponent())
         case Sum() | Product():
             left, right = (series_of(k, n_features, radius) for k in (kernel.left, kernel.right))
-            if left is None or right is None:
-                return None
-            return (
-                np.polynomial.polynomial.polyadd(left, right) if isinstance(kernel, Sum) else np.convolve(left, right)
-            )
-    return None
+            if isinstance(kernel, Product):
+                return np.convolve(left, right)
+            return np.polynomial.polynomial.polyadd(left, right)
+        case DotProductKernel():
+            return kernel.power_series(n_features, radius)
+    raise TypeError(f"{kernel!r} is no power series in x·y.")
 
 
 def _power(a: Array, exponent: int) -> Array:

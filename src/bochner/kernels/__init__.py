@@ -16,6 +16,7 @@ from bochner.kernels.dot_products import (
     MaclaurinSeries,
     Polynomial,
 )
+from bochner.kernels.invariant import CyclicInvariant
 from bochner.kernels.stationary import (
     RBF,
     Cauchy,
@@ -37,6 +38,7 @@ __all__ = [
     "ArcCosine",
     "Cauchy",
     "Custom",
+    "CyclicInvariant",
     "DotProduct",
     "DotProductKernel",
     "Exponential",
