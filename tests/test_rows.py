@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from laws import COMPOSITE_KERNELS, RADIAL_KERNELS, SEPARABLE_KERNELS, assert_unbiased, points
 from scipy.stats import chi, kstest
 
 from bochner import RBF
 from bochner.features import draw_frequencies, fourier_map
 from bochner.keys import Key
 from bochner.rows import ROW_LAWS, PointLaw, Quasi, Structured, as_row_law, name_of, stratified
+from laws import COMPOSITE_KERNELS, RADIAL_KERNELS, SEPARABLE_KERNELS, assert_unbiased, points
 
 EXACT = [name for name, law in ROW_LAWS.items() if law.exact]
 

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from laws import RADIAL_KERNELS, SEPARABLE_KERNELS, triangle
 from scipy.integrate import quad
 from scipy.stats import cauchy, chi2, gamma, laplace
 
@@ -14,6 +13,7 @@ from bochner.spectra import (
     rational_quadratic_mixing,
     spectral_density,
 )
+from laws import RADIAL_KERNELS, SEPARABLE_KERNELS, triangle
 
 U = (np.arange(100_000) + 0.5) / 100_000  # midpoints: integrates smooth functions of u to about 1e-5
 
