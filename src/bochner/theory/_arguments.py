@@ -78,7 +78,8 @@ def whole(value: float, name: str = "the answer") -> int:
     """Round up, with a message where the promise needs more than any machine holds."""
     if not value < 2**62:
         raise ValueError(
-            f"{name} would exceed 2**62: no feasible size keeps this promise. Relax eps or delta, or shrink the domain."
+            f"{name} would exceed 2**62: no feasible size keeps this promise. "
+            "Relax eps or delta, or shrink the domain."
         )
     return max(1, math.ceil(value))
 
