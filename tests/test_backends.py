@@ -134,9 +134,7 @@ def test_native_agrees_with_reference(entry: str, dtype: type, d: int) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_rows_do_not_depend_on_batch_or_threads(
-    entry: str, dtype: type, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_do_not_depend_on_batch_or_threads(entry: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_module, "_SMALL", 1)
     function = getattr(native, entry)
     for d in (3, 100):
@@ -221,9 +219,7 @@ def test_sine_and_cosine_of_special_values(dtype: type) -> None:
     np.testing.assert_allclose([sine[7], cosine[7]], [np.sin(1.0), np.cos(1.0)], rtol=2 * np.finfo(dtype).eps)
 
 
-@pytest.mark.parametrize(
-    ("q", "dtype"), [*((q, dtype) for q in range(21) for dtype in FLOATS), (24, np.float32)]
-)
+@pytest.mark.parametrize(("q", "dtype"), [*((q, dtype) for q in range(21) for dtype in FLOATS), (24, np.float32)])
 def test_hadamard_transform_is_an_involution(q: int, dtype: type) -> None:
     # Integers below 2^24 are exact in float32, so H H x = 2^q x exactly.
     p = 1 << q

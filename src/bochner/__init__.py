@@ -1,6 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner.estimators import FourierFeatures
+from bochner.estimators import FourierFeatures, RandomProjection, TensorSketchFeatures
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -39,7 +39,9 @@ __all__ = [
     "Matern",
     "Polynomial",
     "Radial",
+    "RandomProjection",
     "RationalQuadratic",
     "Separable",
+    "TensorSketchFeatures",
     "as_kernel",
 ]

@@ -100,9 +100,7 @@ def dense_pairs(X: Array, W: Array, scale: float, tail: float, out: Array) -> No
 
 def structured_phases(X: Array, signs: Array, lengths: Array, out: Array) -> None:
     """Phases lengths * p^(-3/2) * H D0 H D1 H D2 x."""
-    _by_rows(
-        lambda rows: _native.structured_phases(X[rows], signs, lengths, out[rows]), len(X), 16 * out.shape[1]
-    )
+    _by_rows(lambda rows: _native.structured_phases(X[rows], signs, lengths, out[rows]), len(X), 16 * out.shape[1])
 
 
 def structured_pairs(X: Array, signs: Array, lengths: Array, scale: float, tail: float, out: Array) -> None:
@@ -114,9 +112,7 @@ def structured_pairs(X: Array, signs: Array, lengths: Array, scale: float, tail:
     )
 
 
-def fastfood_phases(
-    X: Array, signs: Array, permutations: Array, gains: Array, lengths: Array, out: Array
-) -> None:
+def fastfood_phases(X: Array, signs: Array, permutations: Array, gains: Array, lengths: Array, out: Array) -> None:
     """Phases lengths * H (gains * (H (signs * x))[permutation])."""
     _by_rows(
         lambda rows: _native.fastfood_phases(X[rows], signs, permutations, gains, lengths, out[rows]),
@@ -137,9 +133,7 @@ def fastfood_pairs(
 ) -> None:
     """Pairs of the Fastfood phases."""
     _by_rows(
-        lambda rows: _native.fastfood_pairs(
-            X[rows], signs, permutations, gains, lengths, scale, tail, out[rows]
-        ),
+        lambda rows: _native.fastfood_pairs(X[rows], signs, permutations, gains, lengths, scale, tail, out[rows]),
         len(X),
         16 * out.shape[1],
     )

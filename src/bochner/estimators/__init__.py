@@ -1,5 +1,7 @@
 """What users touch: scikit-learn estimators around the feature maps and solvers."""
 
 from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.projections import RandomProjection
+from bochner.estimators.tensor_sketch import TensorSketchFeatures
 
-__all__ = ["FourierFeatures"]
+__all__ = ["FourierFeatures", "RandomProjection", "TensorSketchFeatures"]
