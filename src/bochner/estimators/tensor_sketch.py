@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.estimators._validation import check_choice, check_count, validate_rows
@@ -90,6 +92,7 @@ class TensorSketchFeatures(FeatureTransformer):
         n_components = check_count("n_components", self.n_components)
         factors = check_choice("factors", self.factors, FACTORS)
         X = validate_rows(self, X, reset=True)
+        self._check_sparse(X)
         self.kernel_ = as_kernel(self.kernel)
         degree, gamma, coef0 = self._polynomial(X.shape[1])
         tree = self._tree(degree, factors)
@@ -110,6 +113,23 @@ class TensorSketchFeatures(FeatureTransformer):
             shares=shares,
         )
         return self
+
+    def transform(self, X: Any) -> Array:
+        check_is_fitted(self)
+        self._check_sparse(X)
+        return super().transform(X)
+
+    def _check_sparse(self, X: Any) -> None:
+        if scipy.sparse.issparse(X) and self.factors.endswith("srht"):
+            raise ValueError(
+                f"factors={self.factors!r} mixes all columns and would make sparse data dense; use "
+                "factors='count_sketch', or pass X.toarray()."
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not str(self.factors).endswith("srht")
+        return tags
 
     def _polynomial(self, n_features: int) -> tuple[int, float, float]:
         kernel = self.kernel_
