@@ -22,8 +22,10 @@ from bochner import (
     Matern,
     Polynomial,
     Radial,
+    RandomProjection,
     RationalQuadratic,
     Separable,
+    TensorSketchFeatures,
 )
 from bochner.operators import Dense, Scaled, Selected, Stacked, Summed
 from bochner.rows import ROW_LAWS
@@ -95,6 +97,10 @@ LINEAR_MAPS = {
 ESTIMATORS = [
     FourierFeatures(n_components=20, random_state=0),
     FourierFeatures("matern32", n_components=7, rows="structured", random_state=0),
+    RandomProjection(2, random_state=0),
+    RandomProjection(2, law="srht", random_state=0),
+    TensorSketchFeatures(n_components=20, random_state=0),
+    TensorSketchFeatures(n_components=9, factors="complex_srht", direction=None, random_state=0),
 ]
 
 # class name -> {check name: the reason why it cannot hold}

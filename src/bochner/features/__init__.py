@@ -14,6 +14,8 @@ from bochner.features.maclaurin import (
     squared_radius,
 )
 from bochner.features.maps import FeatureMap, row_blocks
+from bochner.features.projections import Projection
+from bochner.features.tensor_sketch import TensorSketch, convolve, tensor_sketch
 from bochner.features.trees import Node, kernel_map
 
 __all__ = [
@@ -28,11 +30,14 @@ __all__ = [
     "Node",
     "ProductMap",
     "ProjectedMap",
+    "Projection",
     "RestrictedMap",
     "ScaledMap",
     "ShiftedMap",
     "StackedMap",
+    "TensorSketch",
     "choose_rows",
+    "convolve",
     "draw_frequencies",
     "fourier_map",
     "geometric_map",
@@ -45,4 +50,5 @@ __all__ = [
     "row_blocks",
     "series_of",
     "squared_radius",
+    "tensor_sketch",
 ]

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.fft
 import scipy.sparse
 
 from bochner.backends import Array
 from bochner.features.maps import FeatureMap, row_blocks
+from bochner.features.tensor_sketch import convolve
 from bochner.operators import LinearMap
 
 
@@ -93,11 +93,9 @@ class ProductMap(FeatureMap):
     def __call__(self, X: Array) -> Array:
         out = np.empty((X.shape[0], self.n_components), X.dtype)
         widest = max(part.n_components for part in self.parts)
-        for rows in row_blocks(X, widest):
-            spectrum: Any = 1.0
-            for part, sketch in zip(self.parts, self.sketches, strict=True):
-                spectrum = spectrum * scipy.fft.rfft(sketch(part(X[rows])))
-            out[rows] = scipy.fft.irfft(spectrum, n=self.n_components)
+        for rows in row_blocks(X, max(X.shape[1], widest)):
+            parts = zip(self.parts, self.sketches, strict=True)
+            out[rows] = convolve([sketch(part(X[rows])) for part, sketch in parts])
         return out
 
 
@@ -114,7 +112,7 @@ class ProjectedMap(FeatureMap):
 
     def __call__(self, X: Array) -> Array:
         out = np.empty((X.shape[0], self.n_components), X.dtype)
-        for rows in row_blocks(X, self.projection.shape[1]):
+        for rows in row_blocks(X, max(X.shape[1], self.projection.shape[1])):
             Z: Any = self.inner(X[rows])
             if scipy.sparse.issparse(Z) and not self.projection.accepts_sparse:
                 Z = Z.toarray()

@@ -45,7 +45,7 @@ class HistogramWaves(FeatureMap):
     def __call__(self, X: Array) -> Array:
         check_histograms(X)
         out = np.empty((X.shape[0], self.n_components), X.dtype)
-        for rows in row_blocks(X, self.n_components):
+        for rows in row_blocks(X, max(X.shape[1], self.n_components)):
             V: Any = X[rows][:, self.coordinates]
             V = V.toarray() if scipy.sparse.issparse(V) else V
             phases = np.log(np.where(V > 0, V, 1)) * self.frequencies.astype(X.dtype)

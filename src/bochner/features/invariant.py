@@ -43,7 +43,7 @@ class ShiftedMap(FeatureMap):
     def __call__(self, X: Array) -> Array:
         out = np.zeros((X.shape[0], self.n_components), X.dtype)
         moves = shifts(self.shape)
-        for rows in row_blocks(X, self.n_components):
+        for rows in row_blocks(X, max(X.shape[1], self.n_components)):
             block: Any = X[rows]
             for move in moves:
                 out[rows] += self.inner(block[:, move])
@@ -69,7 +69,7 @@ class ConvolvedMap(FeatureMap):
         filters = scipy.fft.rfftn(W, axes=axes).conj()
         T, G = W.shape[1], int(np.prod(self.shape))
         out = np.empty((X.shape[0], self.n_components), X.dtype)
-        for rows in row_blocks(X, 2 * T * G):
+        for rows in row_blocks(X, max(X.shape[1], 2 * T * G)):
             block: Any = X[rows]
             block = block.toarray() if scipy.sparse.issparse(block) else block
             spectrum = scipy.fft.rfftn(block.reshape(-1, 1, *self.shape), axes=axes)

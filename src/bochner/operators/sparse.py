@@ -98,7 +98,7 @@ class PickedRows(LinearMap):
     def __call__(self, X: Any) -> Array:
         if scipy.sparse.issparse(X):
             return _as_dense(X @ self.to_sparse(X.dtype).T, X.dtype)
-        out = X[:, self.picks]
+        out = np.take(X, self.picks, axis=1)  # row by row in memory, where X[:, picks] is column by column
         out *= self.lengths.astype(X.dtype)
         return out
 
