@@ -1,8 +1,9 @@
 """Feature maps X ↦ Z with ZZᵀ ≈ K: frozen values that `fit` makes and that may be called without validation."""
 
+from bochner.features.binning import RandomBinning, binning_map
 from bochner.features.compositions import ProductMap, ProjectedMap, RestrictedMap, ScaledMap, StackedMap
 from bochner.features.fourier import Fourier, choose_rows, draw_frequencies, fourier_map, n_frequencies
-from bochner.features.histograms import HistogramSamples, HistogramWaves, histogram_map
+from bochner.features.histograms import HistogramSamples, HistogramWaves, check_histograms, histogram_map
 from bochner.features.invariant import ConvolvedMap, ShiftedMap, invariant_map
 from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink
 from bochner.features.maclaurin import (
@@ -31,11 +32,14 @@ __all__ = [
     "ProductMap",
     "ProjectedMap",
     "Projection",
+    "RandomBinning",
     "RestrictedMap",
     "ScaledMap",
     "ShiftedMap",
     "StackedMap",
     "TensorSketch",
+    "binning_map",
+    "check_histograms",
     "choose_rows",
     "convolve",
     "draw_frequencies",

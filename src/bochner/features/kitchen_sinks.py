@@ -83,5 +83,7 @@ class KitchenSink(FeatureMap):
             block: Any = X[rows]
             if scipy.sparse.issparse(block) and not self.rows.accepts_sparse:
                 block = block.toarray()
+            if isinstance(block, np.ndarray):
+                block = np.ascontiguousarray(block)
             out[rows] = self.units(self.rows(block))
         return out

@@ -203,7 +203,12 @@ class DotProduct(DotProductKernel):
         self.function = function
 
     def profile(self, t: Array, n_features: int) -> Array:
-        return np.asarray(self.function(t)).astype(t.dtype, copy=False)
+        try:
+            return np.asarray(self.function(t)).astype(t.dtype, copy=False)
+        except TypeError as error:
+            raise ValueError(
+                f"a function of x·y must take arrays, which this one refused ({error}); write it with NumPy functions."
+            ) from error
 
     def coefficients(self, n_terms: int, n_features: int) -> Array:
         return spectra.maclaurin_coefficients(self.function, n_terms)
