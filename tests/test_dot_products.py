@@ -84,7 +84,7 @@ def test_maclaurin_features_are_unbiased(name, allocation, d):
 def test_one_column_is_unbiased_too():
     X = points(4, 3, scale=0.4)
     kernel = Polynomial(2, gamma=1.0, coef0=1.0)
-    maps = (optimal_map(kernel.coefficients(3, 3), X, 1, Key(1).child(i), X.dtype) for i in range(4000))
+    maps = (optimal_map(kernel.coefficients(3, 3), X, 1, Key(1).child(i), X.dtype) for i in range(2000))
     assert_unbiased(np.array([f(X) @ f(X).T for f in maps]), kernel(X), delta=1e-8)
 
 
@@ -101,7 +101,7 @@ def test_published_features_of_a_homogeneous_kernel_are_mostly_zero():
     kernel = Polynomial(2, gamma=1.0, coef0=0.0)
     Z = MaclaurinFeatures(kernel, 8000, allocation="geometric", random_state=0).fit_transform(X)
     share = np.mean(np.abs(Z[0]) > 0)
-    assert abs(share - 0.125 * 0.875) < 0.03 or abs(share - 0.125) < 6 * np.sqrt(0.11 / 8000)
+    assert abs(share - 0.125) < 6 * np.sqrt(0.125 * 0.875 / 8000)
 
 
 def test_optimal_allocation_beats_the_published_one_and_is_exact_where_it_can():
@@ -146,7 +146,7 @@ def test_geometric_draws_extend():
         (lambda t: t - t**2, "t\\^2"),
         (np.abs, "no real power series"),
         (lambda t: 1.0 / (1.0 - t), "Scale the data down"),
-        (lambda t: float(t), "complex"),
+        (lambda t: float(t), "NumPy functions"),
         (MaclaurinSeries([1.0, -1.0]), "non-negative"),
         (Polynomial(2.5), "degree"),
         (Polynomial(2, coef0=-1.0), "coef0"),
@@ -252,9 +252,9 @@ def test_kitchen_sinks_in_one_call_tend_to_the_exact_posterior_mean():
         fits = [kitchen_sinks(X, y, X_test, n, 0.1, kernel=RBF(1.0), random_state=s) for s in range(5)]
         return np.sqrt(np.mean([(fit - exact) ** 2 for fit in fits]))
 
-    assert error(2000) < 0.05
+    assert error(600) < 0.1
     # the noise means the same for any number of columns: no drift as they grow
-    assert error(2000) < 0.5 * error(50)
+    assert error(600) < 0.6 * error(50)
     two = kitchen_sinks(X, np.column_stack([y, -y]), X_test, 100, 0.1, random_state=0)
     np.testing.assert_allclose(two[:, 0], -two[:, 1], atol=1e-9)
     assert (
