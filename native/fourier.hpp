@@ -6,7 +6,7 @@
 #include "panels.hpp"
 #include "sinks.hpp"
 
-namespace bochner {
+namespace bochner::BOCHNER_LEVEL {
 
 // Blocks of one row whose phases go to the sink together: short blocks would leave most of a vector idle.
 constexpr std::size_t panel_phases = 512;
@@ -78,20 +78,20 @@ struct Product {
 };
 
 template <class T>
-BOCHNER_CLONES void pairs(Rows<const T> A, double scale, double tail, Rows<T> out) {
+void pairs(Rows<const T> A, double scale, double tail, Rows<T> out) {
     const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
     for (std::size_t row = 0; row < A.n_rows; ++row) sink(Plain<T>{A[row]}, 0, A.n_columns, out[row]);
 }
 
 template <class T>
-BOCHNER_CLONES void cosines(Rows<const T> A, const T* offsets, double scale, Rows<T> out) {
+void cosines(Rows<const T> A, const T* offsets, double scale, Rows<T> out) {
     const Cosines<T> sink{static_cast<T>(scale)};
     for (std::size_t row = 0; row < A.n_rows; ++row)
         sink(Shifted<T>{A[row], offsets}, 0, A.n_columns, out[row]);
 }
 
 template <class T>
-BOCHNER_CLONES void dense_pairs(Rows<const T> X, Rows<const T> W, double scale, double tail, Rows<T> out) {
+void dense_pairs(Rows<const T> X, Rows<const T> W, double scale, double tail, Rows<T> out) {
     against_panels<T, Product<T>>(X, W, Pairs<T>{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)},
                                   out);
 }
@@ -105,14 +105,14 @@ BOCHNER_INLINE void structured(Rows<const T> X, std::size_t p, const std::int8_t
 }
 
 template <class T>
-BOCHNER_CLONES void structured_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs,
-                                      const float* lengths, Rows<T> out) {
+void structured_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths,
+                       Rows<T> out) {
     structured(X, p, signs, lengths, out.n_columns, AsTheyAre<T>{}, out);
 }
 
 template <class T>
-BOCHNER_CLONES void structured_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs,
-                                     const float* lengths, double scale, double tail, Rows<T> out) {
+void structured_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths,
+                      double scale, double tail, Rows<T> out) {
     const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
     structured(X, p, signs, lengths, (out.n_columns + 1) / 2, sink, out);
 }
@@ -127,18 +127,18 @@ BOCHNER_INLINE void fastfood(Rows<const T> X, std::size_t p, const std::int8_t* 
 }
 
 template <class T>
-BOCHNER_CLONES void fastfood_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs,
-                                    const std::int32_t* permutations, const float* gains,
-                                    const float* lengths, Rows<T> out) {
+void fastfood_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs,
+                     const std::int32_t* permutations, const float* gains, const float* lengths,
+                     Rows<T> out) {
     fastfood(X, p, signs, permutations, gains, lengths, out.n_columns, AsTheyAre<T>{}, out);
 }
 
 template <class T>
-BOCHNER_CLONES void fastfood_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs,
-                                   const std::int32_t* permutations, const float* gains, const float* lengths,
-                                   double scale, double tail, Rows<T> out) {
+void fastfood_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs,
+                    const std::int32_t* permutations, const float* gains, const float* lengths, double scale,
+                    double tail, Rows<T> out) {
     const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
     fastfood(X, p, signs, permutations, gains, lengths, (out.n_columns + 1) / 2, sink, out);
 }
 
-}  // namespace bochner
+}  // namespace bochner::BOCHNER_LEVEL

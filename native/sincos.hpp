@@ -2,8 +2,9 @@
 //
 // Cody-Waite reduction a = k π/2 + r with |r| <= π/4, then minimax polynomials of sin r and cos r, then the
 // quadrant k mod 4 swaps and negates. Largest error, with or without FMA: 2 ulp of the result for |a| <=
-// 12800, zeros of sine and cosine included. Beyond, the lane is handed to libm in double precision (about 20
-// ns), so every finite phase is right; NaN and infinities give NaN.
+// 12800, zeros of sine and cosine included (1.4 ulp measured). Beyond, the sinks rewrite the columns of the
+// phase by libm in double precision (about 30 ns), so every finite phase is right; NaN and infinities give
+// NaN. sin(-0) is +0.
 #pragma once
 
 #include <bit>
@@ -12,7 +13,7 @@
 
 #include "vectors.hpp"
 
-namespace bochner {
+namespace bochner::BOCHNER_LEVEL {
 
 // k = round(12800 · 2/π) has 13 bits: its product with each part of π/2 but the last is exact.
 constexpr double reduction_limit = 12800;
@@ -99,4 +100,4 @@ BOCHNER_INLINE SinCos<T> sincos(Vec<T> a) {
     return {(Vec<T>)((IntVec<T>)(odd ? c : s) ^ sine_sign), (Vec<T>)((IntVec<T>)(odd ? s : c) ^ cosine_sign)};
 }
 
-}  // namespace bochner
+}  // namespace bochner::BOCHNER_LEVEL
