@@ -237,9 +237,7 @@ def test_pair_bound_is_not_a_bound_for_offsets():
 
 
 def test_pointwise_inverses():
-    for eps, delta, form, v in itertools.product(
-        (0.02, 0.3), (0.1, 1e-6), ("pairs", "offset"), (None, 0.01, 0.5)
-    ):
+    for eps, delta, form, v in itertools.product((0.02, 0.3), (0.1, 1e-6), ("pairs", "offset"), (None, 0.01, 0.5)):
         T = theory.pointwise_frequencies(eps, delta=delta, form=form, variance=v)
         assert theory.pointwise_error(T, delta=delta, form=form, variance=v) <= eps * (1 + 1e-9)
         assert T == 1 or theory.pointwise_error(T - 1, delta=delta, form=form, variance=v) > eps
@@ -262,9 +260,7 @@ def test_all_pairs_error_needs_no_moment(rng, name, form):
         estimate = pair_gram(X, W) if form == "pairs" else offset_gram(X, W, rng.uniform(0, 2 * np.pi, T))
         errors[i] = abs(estimate - K).max()
     for delta in (0.1, *DELTAS):
-        assert (errors > theory.all_pairs_error(n, T, delta=delta, form=form)).sum() <= allowed(
-            n_draws, delta
-        )
+        assert (errors > theory.all_pairs_error(n, T, delta=delta, form=form)).sum() <= allowed(n_draws, delta)
     assert np.quantile(errors, 0.9) > theory.all_pairs_error(n, T, delta=0.1, form=form) / 3.5
     if form == "offset":  # its diagonal is random: n(n + 1)/2 entries
         assert abs(np.diag(estimate) - 1).max() > 1e-3
@@ -290,9 +286,7 @@ def test_hilbert_mean(rng, law):
 def test_kitchen_sinks_approximate_a_function(rng):
     n_draws, T, C = 5000, 40, 2.0
     x = np.linspace(-3, 3, 50)
-    f = (
-        C * x * np.exp(-(x**2) / 2)
-    )  # = C E[w sin(wx)], as weight C w/|w| on the law |w|p(w), normalised below
+    f = C * x * np.exp(-(x**2) / 2)  # = C E[w sin(wx)], as weight C w/|w| on the law |w|p(w), normalised below
     mass = math.sqrt(2 / math.pi)
     w = rng.chisquare(2, (n_draws, T)) ** 0.5 * rng.choice([-1, 1], (n_draws, T))  # density ~ |w| exp(-w²/2)
     f_T = np.einsum("nt,ntx->nx", np.sign(w), np.sin(w[..., None] * x)) * C * mass / T
@@ -303,9 +297,7 @@ def test_kitchen_sinks_approximate_a_function(rng):
     assert errors.mean() > theory.kitchen_sinks_error(T, norm=C * mass, delta=0.1) / 9
     T = theory.kitchen_sinks_frequencies(0.2, norm=C, delta=1e-3)
     assert (
-        theory.kitchen_sinks_error(T, norm=C, delta=1e-3)
-        <= 0.2
-        < theory.kitchen_sinks_error(T - 1, norm=C, delta=1e-3)
+        theory.kitchen_sinks_error(T, norm=C, delta=1e-3) <= 0.2 < theory.kitchen_sinks_error(T - 1, norm=C, delta=1e-3)
     )
 
 
@@ -339,11 +331,7 @@ def greedy_errors(f, dictionary, n_terms):
     current, errors = np.zeros_like(f), []
     for t in range(n_terms):
         step = dictionary - current
-        a = (
-            np.ones(len(step))
-            if t == 0
-            else np.clip((step @ (f - current)) / (step**2).sum(1).clip(1e-300), 0, 1)
-        )
+        a = np.ones(len(step)) if t == 0 else np.clip((step @ (f - current)) / (step**2).sum(1).clip(1e-300), 0, 1)
         best = (((current - f) + a[:, None] * step) ** 2).sum(1).argmin()
         current = current + a[best] * step[best]
         errors.append(np.linalg.norm(current - f))
@@ -417,9 +405,7 @@ def test_constants_of_the_uniform_bounds():
     assert all(s < c for s, c in zip(pairs, corrected, strict=True))
     assert max(corrected) < 2**8
     # One direction holding all the moment is the worst case: 4^(d/(d+2)) times.
-    assert math.isclose(
-        beta(3, "corrected", top=1.0), 4 ** (3 / 5) * beta(3, "sutherland-schneider"), rel_tol=1e-6
-    )
+    assert math.isclose(beta(3, "corrected", top=1.0), 4 ** (3 / 5) * beta(3, "sutherland-schneider"), rel_tol=1e-6)
 
 
 def suprema_of_pairs(rng, d, T, n_draws, diameter, n_lags):
@@ -428,13 +414,9 @@ def suprema_of_pairs(rng, d, T, n_draws, diameter, n_lags):
         lags = np.linspace(0, diameter, n_lags)[:, None]
     else:
         lags = rng.standard_normal((n_lags, d))
-        lags *= (
-            diameter * rng.uniform(size=(n_lags, 1)) ** (1 / d) / np.linalg.norm(lags, axis=1, keepdims=True)
-        )
+        lags *= diameter * rng.uniform(size=(n_lags, 1)) ** (1 / d) / np.linalg.norm(lags, axis=1, keepdims=True)
     k = np.exp(-(lags**2).sum(1) / 2)
-    return np.array(
-        [abs(np.cos(rng.standard_normal((T, d)) @ lags.T).mean(0) - k).max() for _ in range(n_draws)]
-    )
+    return np.array([abs(np.cos(rng.standard_normal((T, d)) @ lags.T).mean(0) - k).max() for _ in range(n_draws)])
 
 
 @pytest.mark.parametrize("d", [1, 3])
@@ -449,9 +431,7 @@ def test_uniform_bounds_hold(rng, d):
         assert ours < bernstein < corrected
         for bound in (ours, bernstein, corrected):
             assert (errors > bound).sum() <= allowed(n_draws, delta)
-    assert (
-        np.quantile(errors, 0.9) > theory.gaussian_uniform_error(T, delta=0.1, n_features=d, diameter=4.0) / 4
-    )
+    assert np.quantile(errors, 0.9) > theory.gaussian_uniform_error(T, delta=0.1, n_features=d, diameter=4.0) / 4
 
 
 def test_uniform_bound_for_offsets(rng):
@@ -487,9 +467,7 @@ def test_uniform_inverses():
             assert theory.uniform_failure(T - 1, eps, rule=rule, **DOMAIN) > delta
             assert theory.uniform_error(T, delta=delta, rule=rule, **DOMAIN) <= eps * (1 + 1e-9)
         T = theory.gaussian_uniform_frequencies(eps, delta=delta, n_features=1, diameter=4.0)
-        error = [
-            theory.gaussian_uniform_error(t, delta=delta, n_features=1, diameter=4.0) for t in (T, T - 1)
-        ]
+        error = [theory.gaussian_uniform_error(t, delta=delta, n_features=1, diameter=4.0) for t in (T, T - 1)]
         assert error[0] <= eps < error[1]
     assert theory.uniform_error(1, delta=0.01, **DOMAIN) == 2.0
     assert theory.uniform_error(1, delta=0.01, form="offset", **DOMAIN) == 3.0
@@ -513,9 +491,7 @@ def test_second_moments_are_curvatures():
     }
     for (name, nu), k in profiles.items():
         curvature = 2 * d * (1 - k(h / s)) / h**2
-        assert math.isclose(
-            theory.spectral_second_moment(name, d, length_scale=s, nu=nu), curvature, rel_tol=2e-3
-        )
+        assert math.isclose(theory.spectral_second_moment(name, d, length_scale=s, nu=nu), curvature, rel_tol=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -770,9 +746,7 @@ def test_costs_scale_as_they_should():
     assert 1.9 < exponent("cholesky", "n_components", **size) < 2.05
     assert 2.9 < exponent("cholesky", "n_components", n_samples=10, n_components=10**5) < 3.01
     assert 2.9 < exponent("exact", "n_samples", n_samples=10**5, n_features=10) < 3.01
-    assert (
-        exponent("predict", "n_components", **size) == 1
-    )  # a mean is linear in columns, a variance quadratic
+    assert exponent("predict", "n_components", **size) == 1  # a mean is linear in columns, a variance quadratic
     assert 1.9 < exponent("predict_variance", "n_components", **size) <= 2
     assert exponent("countsketch", "n_samples", **size) == 1
     # Memory of a fit by normal equations: m² whatever the map.
@@ -786,9 +760,7 @@ def test_costs_scale_as_they_should():
 def test_every_step_has_a_positive_cost_that_grows():
     steps = list(theory.costs._COSTS)
     for step in steps:
-        small, large = (
-            theory.cost_estimate(step, n_samples=n, n_features=33, n_components=50) for n in (100, 1000)
-        )
+        small, large = (theory.cost_estimate(step, n_samples=n, n_features=33, n_components=50) for n in (100, 1000))
         assert 0 < small.flops < large.flops
         assert 0 < small.bytes <= large.bytes
 

@@ -155,9 +155,7 @@ def kitchen_sinks_risk(
     delta = check.fraction("delta", delta)
     scale = check.positive("lipschitz", lipschitz) * check.positive("norm", norm)
     fit = 2 * scale / math.sqrt(n) * (2 + math.sqrt(2 * math.log(4 / delta)))
-    return (
-        hilbert_mean_error(check.count("n_frequencies", n_frequencies), radius=scale, delta=delta / 2) + fit
-    )
+    return hilbert_mean_error(check.count("n_frequencies", n_frequencies), radius=scale, delta=delta / 2) + fit
 
 
 def greedy_error(n_terms: int, *, norm: float, target_norm: float = 0.0) -> float:
@@ -234,6 +232,4 @@ def greedy_terms(eps: float, *, norm: float, target_norm: float = 0.0) -> int:
     100
     """
     # The ratio is nudged down so that 1 / 0.1² asks for 100 steps, not for 101.
-    return check.whole(
-        (greedy_error(1, norm=norm, target_norm=target_norm) / check.positive("eps", eps)) ** 2 - 1e-9
-    )
+    return check.whole((greedy_error(1, norm=norm, target_norm=target_norm) / check.positive("eps", eps)) ** 2 - 1e-9)

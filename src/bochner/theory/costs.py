@@ -50,9 +50,7 @@ class Cost:
         return self.state_bytes + self.work_bytes
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.flops + other.flops, self.state_bytes + other.state_bytes, self.work_bytes + other.work_bytes
-        )
+        return Cost(self.flops + other.flops, self.state_bytes + other.state_bytes, self.work_bytes + other.work_bytes)
 
 
 @dataclass(frozen=True)

@@ -129,18 +129,14 @@ def _error(n_frequencies: int, log_term: float, form: str, variance: float | Non
     if variance is None:
         return hoeffding
     half = log_term * _DEVIATION[form] / 3
-    return min(
-        hoeffding, (half + math.sqrt(half**2 + 2 * variance * log_term * n_frequencies)) / n_frequencies
-    )
+    return min(hoeffding, (half + math.sqrt(half**2 + 2 * variance * log_term * n_frequencies)) / n_frequencies)
 
 
 def _variance(variance: float | None) -> float | None:
     return None if variance is None else check.positive("variance", variance, zero=True)
 
 
-def pointwise_failure(
-    n_frequencies: int, eps: float, *, form: str = "pairs", variance: float | None = None
-) -> float:
+def pointwise_failure(n_frequencies: int, eps: float, *, form: str = "pairs", variance: float | None = None) -> float:
     r"""Probability that the kernel estimate at one pair of points is off by eps or more.
 
     .. math:: 2\exp(-T\varepsilon^2/2) \text{ for pairs}, \qquad 2\exp(-T\varepsilon^2/8) \text{ for offsets}
@@ -182,9 +178,7 @@ def pointwise_failure(
     return min(1.0, 2 * math.exp(-T * _exponent(eps, form, _variance(variance))))
 
 
-def pointwise_error(
-    n_frequencies: int, *, delta: float, form: str = "pairs", variance: float | None = None
-) -> float:
+def pointwise_error(n_frequencies: int, *, delta: float, form: str = "pairs", variance: float | None = None) -> float:
     """Error of the kernel estimate at one pair of points, with probability 1 - delta: the inverse in eps.
 
     Parameters
@@ -220,9 +214,7 @@ def pointwise_error(
     return _error(T, math.log(2 / check.fraction("delta", delta)), form, _variance(variance))
 
 
-def pointwise_frequencies(
-    eps: float, *, delta: float, form: str = "pairs", variance: float | None = None
-) -> int:
+def pointwise_frequencies(eps: float, *, delta: float, form: str = "pairs", variance: float | None = None) -> int:
     """Frequencies that keep the error at one pair of points below eps, with probability 1 - delta.
 
     Parameters

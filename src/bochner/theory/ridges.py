@@ -39,9 +39,7 @@ def effective_dimension(eigenvalues: Any, alpha: float) -> float:
     return float((values / (values + check.positive("alpha", alpha))).sum())
 
 
-def effective_dimension_range(
-    eigenvalues: Any, alpha: float, *, trace: float, n_samples: int
-) -> tuple[float, float]:
+def effective_dimension_range(eigenvalues: Any, alpha: float, *, trace: float, n_samples: int) -> tuple[float, float]:
     r"""Sharp bracket of the effective dimension from the largest eigenvalues and the trace.
 
     The n - m eigenvalues not seen are between 0 and the smallest seen and add up to what is left of the

@@ -207,11 +207,7 @@ def _corrected(
     # (4 radius / r)^n covers for r <= 2 radius; the best r is below eps / (2 slope) if the bound is below 1.
     log_bound = _log_net(n, radius, slope, eps, exponent) if eps <= 4 * slope * radius else math.inf
     # One ball is a net too; pairs need no ball, being exact at lag zero.
-    single = (
-        (slope * size / eps) ** 2
-        if form == "pairs"
-        else 2 * math.exp(-exponent) + (2 * slope * radius / eps) ** 2
-    )
+    single = (slope * size / eps) ** 2 if form == "pairs" else 2 * math.exp(-exponent) + (2 * slope * radius / eps) ** 2
     return min(1.0, single, math.exp(min(log_bound, 0.0)))
 
 
@@ -221,9 +217,7 @@ def _printed(
     ratio = sigma * size / eps
     if rule == "rahimi-recht":
         if form != "pairs":
-            raise ValueError(
-                "rule='rahimi-recht' is for form='pairs'; got form='offset'. Use rule='corrected'."
-            )
+            raise ValueError("rule='rahimi-recht' is for form='pairs'; got form='offset'. Use rule='corrected'.")
         return min(1.0, 256 * ratio**2 * math.exp(-T * eps**2 / (4 * (d + 2))))
     if form == "pairs":
         return math.exp(min(_log_net(d, size, sigma, eps, T * _exponent(eps / 2, form, variance)), 0.0))
