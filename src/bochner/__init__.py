@@ -1,5 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
+from bochner import datasets, theory
 from bochner.estimators import (
     AdditiveChi2Features,
     CompactFeatures,
@@ -68,6 +69,8 @@ __all__ = [
     "Separable",
     "TensorSketchFeatures",
     "as_kernel",
+    "datasets",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
+    "theory",
 ]
