@@ -228,7 +228,7 @@ def trace_shares(degree: int, X: Any, direction: Array, offset: float) -> Array:
     for rows in row_blocks(X, 64 if scipy.sparse.issparse(X) else None):
         B = append_offset(X[rows], offset).astype(np.float64)
         along[rows] = B @ u
-        squares[rows] = B.multiply(B).sum(axis=1) if scipy.sparse.issparse(B) else np.einsum("ij,ij->i", B, B)
+        squares[rows] = np.ravel((B.multiply(B) if scipy.sparse.issparse(B) else B * B).sum(axis=1))
     exact = along**2
     rest = np.maximum(squares - exact, 0.0)
     top = max(squares.max(initial=0.0), np.finfo(np.float64).tiny)

@@ -16,6 +16,7 @@ from bochner.features.invariant import ConvolvedMap, invariant_map
 from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink
 from bochner.features.maclaurin import divide, is_series, optimal_map, series_of, squared_radius
 from bochner.features.maps import FeatureMap
+from bochner.features.tensor_sketch import TensorSketch, tensor_sketch, trace_shares
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -23,6 +24,7 @@ from bochner.kernels import (
     CyclicInvariant,
     Kernel,
     Multiple,
+    Polynomial,
     Power,
     Product,
     Restricted,
@@ -113,6 +115,10 @@ def kernel_map(
         law = choose_rows(kernel, n_features, n_components)
         waves = fourier_map(kernel, law, n_features, n_components, "pairs", key, dtype)
         return Node(kernel, waves, f"Fourier features with {name_of(law)} frequencies: a function of x - y")
+    if isinstance(kernel, Polynomial):
+        sketch = _polynomial_sketch(kernel, sample, n_components, key)
+        how = "all of it" if sketch.direction is None else "exact along the mean row, the rest"
+        return Node(kernel, sketch, f"TensorSketch, {how} sketched: a polynomial in x·y")
     if is_series(kernel):
         a = series_of(kernel, n_features, squared_radius(sample))
         powers = optimal_map(a, sample, n_components, key, dtype)
@@ -148,6 +154,28 @@ def kernel_map(
     raise ValueError(
         f"no map that looks at no data is known for {formula(kernel)}; use NystromFeatures, which needs only "
         "the values of the kernel."
+    )
+
+
+def _polynomial_sketch(kernel: Polynomial, sample: Any, n_components: int, key: Key) -> TensorSketch:
+    n_features = sample.shape[1]
+    kernel.profile(np.zeros(1), n_features)  # checks the parameters
+    degree, coef0 = int(kernel.degree), float(kernel.coef0)
+    gamma = 1.0 / n_features if kernel.gamma is None else float(kernel.gamma)
+    offset = float(np.sqrt(coef0 / gamma))
+    mean = np.asarray(sample.mean(axis=0), np.float64).ravel()
+    direction = np.append(mean, offset) if offset > 0 else mean
+    shares = trace_shares(degree, sample, direction, offset) if direction.any() else None
+    return tensor_sketch(
+        degree,
+        gamma,
+        coef0,
+        n_features,
+        n_components,
+        key,
+        tree=degree >= 6,
+        direction=direction if direction.any() else None,
+        shares=shares,
     )
 
 
