@@ -7,7 +7,7 @@
 
 #include "sources.hpp"
 
-namespace bochner {
+namespace bochner::BOCHNER_LEVEL {
 
 // One level inside a vector: lane i meets lane i ^ half.
 template <class T, std::size_t half, std::size_t... i>
@@ -94,7 +94,7 @@ BOCHNER_INLINE void transform(Source source, T* x, std::size_t p) {
 // One row in place, any p = 2^q. Depth first: eighths that fit in the cache are finished before they are
 // joined.
 template <class T>
-BOCHNER_CLONES void fwht_row(T* x, std::size_t p) {
+void fwht_row(T* x, std::size_t p) {
     constexpr std::size_t in_cache = (1 << 17) / sizeof(T);
     if (p <= in_cache) return transform(Plain<T>{x}, x, p);
     for (std::size_t i = 0; i < 8; ++i) fwht_row(x + i * (p / 8), p / 8);
@@ -106,4 +106,4 @@ void fwht(Rows<T> x) {
     for (std::size_t row = 0; row < x.n_rows; ++row) fwht_row(x[row], x.n_columns);
 }
 
-}  // namespace bochner
+}  // namespace bochner::BOCHNER_LEVEL

@@ -320,6 +320,11 @@ def test_kitchen_sinks_risk(rng):
         assert (np.array(excess) > theory.kitchen_sinks_risk(n, T, norm=C, delta=delta)).sum() <= allowed(
             n_draws, delta
         )
+    # Many samples leave the approximation, many units the fit: twice a Rademacher complexity and a tail.
+    limit = theory.kitchen_sinks_error(T, norm=C, delta=5e-4)
+    assert math.isclose(theory.kitchen_sinks_risk(10**16, T, norm=C, delta=1e-3), limit, rel_tol=1e-5)
+    fit = theory.kitchen_sinks_risk(n, 10**16, norm=C, delta=1e-3, lipschitz=3.0)
+    assert math.isclose(fit, 3 * 2 * C / math.sqrt(n) * (2 + math.sqrt(2 * math.log(4000))), rel_tol=1e-5)
 
 
 def greedy_errors(f, dictionary, n_terms):

@@ -20,6 +20,11 @@ from bochner import _native
 from bochner.backends import Array, n_threads
 from bochner.backends.reference import reference
 
+levels, use_level = (
+    _native.levels,
+    _native.use_level,
+)  # x86: baseline, v3 (AVX2), v4 (AVX-512); the last is used
+
 # Below this many elementary operations (about 100 µs) a thread costs more than it saves.
 _SMALL = 1 << 20
 # Ranges a thread: enough to even out a busy core, few enough that W is seldom packed again.

@@ -119,7 +119,7 @@ def kitchen_sinks_risk(
     .. math:: \frac{LC}{\sqrt T}\bigl(1 + \sqrt{2\ln(2/\delta)}\bigr)
               + \frac{2LC}{\sqrt n}\bigl(2 + \sqrt{2\ln(4/\delta)}\bigr)
 
-    over the best function of norm C, for empirical risk minimisation over weights \|a_i\| <= C/T.
+    over the best function of norm C, for empirical risk minimisation over weights |a_i| <= C/T.
 
     Parameters
     ----------
@@ -164,8 +164,8 @@ def greedy_error(n_terms: int, *, norm: float, target_norm: float = 0.0) -> floa
     .. math:: \|f_T - f\| \le \sqrt{(C^2 - \|f\|^2)/T}
 
     for f in the closed convex hull of a dictionary with norms at most C, when step t minimises
-    :math:`\|(1-a)f_{t-1} + a g - f\|` jointly over a in [0, 1] and g in the dictionary, from f_0 = 0, a_1 =
-    1.
+    :math:`\|(1-a)f_{t-1} + a g - f\|` jointly over a in [0, 1] and g in the dictionary, from f_0 = 0 and
+    a_1 = 1.
 
     Parameters
     ----------
