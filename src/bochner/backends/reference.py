@@ -124,8 +124,8 @@ def sparse_rows(X: Any, indptr: Array, indices: Array, signs: Array, lengths: Ar
 def nonzeros(A: Array, stops: Array, columns: Array, values: Array) -> None:
     """Entries that are not zero, row by row."""
     places = A != 0
-    columns[...] = np.nonzero(places)[1]
-    values[...] = A[places]
+    columns[stops[0] : stops[-1]] = np.nonzero(places)[1]
+    values[stops[0] : stops[-1]] = A[places]
 
 
 def subsampled_hadamard(X: Array, signs: Array, picks: Array, lengths: Array, out: Array) -> None:

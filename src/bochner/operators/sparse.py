@@ -56,18 +56,16 @@ class SparseRows(LinearMap):
         # most of the result is not zero: dense rows, block by block, are the faster way there
         backend, step = backend_of(np.empty(0)), max(1, _BLOCK // n_rows)
         block = np.empty((min(n, step), n_rows), X.dtype)
-        stops, columns, values = [np.zeros(1, np.int64)], [], []
+        stops = np.zeros(n + 1, np.int32 if n * n_rows <= np.iinfo(np.int32).max else np.int64)
+        columns, values = np.empty(n * n_rows, np.int32), np.empty(n * n_rows, X.dtype)  # pages untouched cost nothing
         for start in range(0, n, step):
             rows = X[start : start + step]
-            Z = block[: rows.shape[0]]
+            Z, ends = block[: rows.shape[0]], stops[start : start + rows.shape[0] + 1]
             backend.sparse_rows(rows, self.indptr, self.indices, self.signs, self.lengths, Z)
-            ends = np.append(0, np.cumsum(np.count_nonzero(Z, axis=1)))
-            columns.append(np.empty(ends[-1], np.int32))
-            values.append(np.empty(ends[-1], X.dtype))
-            backend.nonzeros(Z, ends, columns[-1], values[-1])
-            stops.append(stops[-1][-1] + ends[1:])
-        arrays = [np.concatenate(parts) for parts in (values, columns, stops)]
-        return scipy.sparse.csr_array(tuple(arrays), shape=(n, n_rows))
+            np.cumsum(np.count_nonzero(Z, axis=1), out=ends[1:])
+            ends[1:] += ends[0]
+            backend.nonzeros(Z, ends, columns, values)
+        return scipy.sparse.csr_array((values[: stops[-1]], columns[: stops[-1]], stops), shape=(n, n_rows))
 
     def __matmul__(self, A: Any) -> Array:
         if scipy.sparse.issparse(A):
