@@ -189,7 +189,9 @@ def _allocate(a: Array, sample: Any, n_components: int) -> _Plan:
         for exact in (False, True)
         if (plan := _plan(moments, present[:cut], present[cut:], exact, n_components))
     ]
-    return min(plans, key=lambda plan: plan.variance)
+    best = min(plan.variance for plan in plans)
+    # of equals the last, with most columns of a degree's own: rounding must not decide
+    return [plan for plan in plans if plan.variance <= best * (1.0 + 1e-9)][-1]
 
 
 def _plan(moments: _Moments, own: Array, shared: Array, exact: bool, n_components: int) -> _Plan | None:
