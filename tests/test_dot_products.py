@@ -27,13 +27,29 @@ from bochner import (
     greedy_kitchen_sinks,
     kitchen_sinks,
 )
-from bochner.features import geometric_map, optimal_map, series_of, squared_radius
+from bochner.features import geometric_map, maclaurin, optimal_map, series_of, squared_radius
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogLoss, SquaredLoss
 from bochner.features.maclaurin import divide
 from bochner.keys import Key
 from bochner.rows import ROW_LAWS
 from bochner.spectra import maclaurin_coefficients
 from laws import assert_unbiased, points
+
+
+@pytest.fixture(autouse=True)
+def plan_once(monkeypatch):
+    """Many draws of one map: how its columns are spent is the same each time, and is worked out once."""
+    plans = {}
+
+    def allocate(a, sample, n_components, allocate=maclaurin._allocate):
+        rows = sample.toarray() if scipy.sparse.issparse(sample) else sample
+        address = (a.tobytes(), rows.tobytes(), rows.shape, n_components)
+        if address not in plans:
+            plans[address] = allocate(a, sample, n_components)
+        return plans[address]
+
+    monkeypatch.setattr(maclaurin, "_allocate", allocate)
+
 
 SERIES = {
     "linear": Linear(),

@@ -25,9 +25,9 @@ class MaclaurinFeatures(FeatureTransformer):
     n_components : int, default=256
         Columns of the result, exactly.
     allocation : {"optimal", "geometric"}, default="optimal"
-        "optimal" gives each degree as many columns as its variance on the data asks for, degrees 0 and 1 exactly where
-        that pays, with orthogonal sign rows. "geometric" is the published algorithm: every column draws its degree,
-        n with probability 2^-(n+1).
+        "optimal" spends the columns where the variance on the data is: the kernel is exact along the mean row, constant
+        and linear terms are exact where that pays, and every power of the rest has its share of orthogonal sign rows.
+        "geometric" is the published algorithm: every column draws its degree, n with probability 2^-(n+1).
     random_state : int, RandomState, Generator or None
     n_jobs : int or None
 
@@ -71,7 +71,7 @@ class MaclaurinFeatures(FeatureTransformer):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> MaclaurinFeatures:
-        """Draw the signs; of the data the norms are used, and for "optimal" the products of a sample of rows.
+        """Draw the signs; of the data the norms are used, and for "optimal" the mean and a sample of rows.
 
         Parameters
         ----------

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.special import gammaln
 
 from bochner.backends import Array
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import DotProductKernel, Kernel, Multiple, Power, Product, Sum
 from bochner.keys import Key
-from bochner.operators import Dense
+from bochner.operators import Dense, next_power_of_two
 from bochner.rows import stratified
-from bochner.sketches import SRHT
 
-_SAMPLE = 256  # rows from which the variance of each degree is estimated
+_SAMPLE = 64  # rows from which the variance of each degree is estimated
 
 
 @dataclass(frozen=True)
@@ -125,41 +126,70 @@ def geometric_map(
 def optimal_map(a: Array, sample: Any, n_components: int, key: Key, dtype: Any) -> Maclaurin:
     """Maclaurin features whose columns are spent where the variance is, as estimated on a sample of rows.
 
-    The low degrees have columns of their own: degree 0 is exact, degree 1 exact in n_features columns where that
-    pays, every other degree has orthogonal sign rows. The high degrees, too small for columns of their own, share
-    the rest: each column there draws its degree, so that nothing is left out and the mean is exact.
+    Along one unit vector u, the mean of the sample, the kernel is written out: with α = u·x, x̃ = x - αu, and β, ỹ those
+    of y, f(x·y) = Σ b_mk (αβ)^m (x̃·ỹ)^k, and only the powers of x̃·ỹ are random. The terms (m, k) that matter have
+    columns of their own: exact for k = 0, exact for k = 1 in n_features columns where that pays, orthogonal sign
+    rows for the others. The rest, too small for columns of their own, share some: each column there draws its term, so
+    that nothing is left out and the mean is the kernel.
     """
     n_features = sample.shape[1]
     plan = _allocate(a, sample, n_components)
+    u = np.zeros(n_features) if plan.direction is None else plan.direction
+
+    def across(rows: Array) -> Array:
+        return rows - np.outer(rows @ u, u)  # x̃·w = x·w̃
+
     groups: list[tuple[Array, Array, list[Array]]] = []
-    for degree, count in plan.own:
-        if degree == 1 and plan.exact_linear:
+    for (m, k), count, exact in plan.own:
+        b = a[m + k] * comb(m + k, k)
+        along = [np.tile(u, (count, 1))] * m
+        if exact:
             coordinate = np.arange(count) % n_features  # with more columns than features, coordinates repeat
-            copies = np.bincount(coordinate, minlength=n_features)[coordinate]
-            groups.append((np.full(count, 1), a[1] / copies, [np.eye(n_features)[coordinate]]))
+            weights = b / np.bincount(coordinate, minlength=n_features)[coordinate]
+            groups.append((np.full(count, m + k), weights, [*along, across(np.eye(n_features)[coordinate])]))
         else:
-            child = key.child("degree").child(degree)
-            factors = [_sign_rows(n_features, count, child.child(level)) for level in range(degree)]
-            groups.append((np.full(count, degree), np.full(count, a[degree] / count), factors))
-    if plan.n_tail:
-        u = stratified(plan.n_tail, (np.sqrt(5.0) - 1.0) / 2.0, key.child("tail"))
-        drawn = np.sort(np.searchsorted(np.cumsum(plan.tail), u * plan.tail.sum(), side="right"))
-        drawn = np.minimum(drawn, len(a) - 1)
-        child = key.child("tail")
-        factors = [
-            _sign_rows(n_features, int(np.count_nonzero(drawn > level)), child.child(level))
-            for level in range(int(drawn.max()))
-        ]
-        groups.append((drawn, a[drawn] * plan.tail.sum() / (plan.tail[drawn] * plan.n_tail), factors))
+            child = key.child("terms").child(m).child(k)
+            rows = across(_sign_rows(n_features, k * count, count, child))
+            groups.append((np.full(count, m + k), np.full(count, b / count), along + np.split(rows, max(k, 1))[:k]))
+    if plan.n_shared:
+        groups.append(_shared_columns(a, plan, u, across, key.child("shared")))
     depth = max(len(factors) for _, _, factors in groups)
     levels = [np.vstack([factors[j] for _, _, factors in groups if j < len(factors)]) for j in range(depth)]
     degrees, weights = (np.concatenate([group[i] for group in groups]) for i in (0, 1))
     return _assemble(degrees, weights, levels, dtype)
 
 
-def _sign_rows(n_features: int, n_rows: int, key: Key) -> Array:
-    """Rows of ±1, each one uniform, orthogonal in blocks: rows of a Hadamard matrix with random signs."""
-    return SRHT().sample(n_features, n_rows, key).to_dense() * np.sqrt(n_rows)
+def _shared_columns(a: Array, plan: _Plan, u: Array, across: Any, key: Key) -> tuple[Array, Array, list[Array]]:
+    """Columns that draw their terms: degrees, weights and factors."""
+    law = plan.shares / plan.shares.sum()
+    draws = stratified(plan.n_shared, (np.sqrt(5.0) - 1.0) / 2.0, key.child("draws"))
+    picks = np.minimum(np.searchsorted(np.cumsum(law), draws, side="right"), len(law) - 1)
+    terms = np.array(plan.shared)[picks]
+    terms = terms[np.argsort(terms.sum(axis=1), kind="stable")]
+    m, degrees = terms[:, 0], terms.sum(axis=1)
+    chance = dict(zip(plan.shared, law, strict=True))
+    weights = [a[i + k] * comb(i + k, k) / (chance[i, k] * plan.n_shared) for i, k in terms.tolist()]
+    depth = int(degrees.max())
+    rows = across(_sign_rows(len(u), depth * plan.n_shared, plan.n_shared, key)).reshape(depth, plan.n_shared, len(u))
+    factors = [np.where((level < m)[:, None], u, rows[level])[degrees > level] for level in range(depth)]
+    return degrees, np.array(weights), factors
+
+
+def _sign_rows(n_features: int, n_rows: int, period: int, key: Key) -> Array:
+    """Rows of ±1, each one uniform: rows of Hadamard matrices with random signs, in random order.
+
+    Every `period` rows begin another matrix (the factors of a product must be independent), and so does every row that
+    finds the last matrix used up. Within a matrix rows are orthogonal, which lowers the variance.
+    """
+    p, generator = next_power_of_two(n_features), key.generator()
+    blocks = []
+    for start in range(0, n_rows, period):
+        for first in range(start, start + period, p):
+            signs = 2.0 * generator.integers(0, 2, n_features) - 1.0
+            order = generator.permutation(p)[: start + period - first]
+            parity = np.bitwise_count(order[:, None] & np.arange(n_features)) & 1
+            blocks.append((1.0 - 2.0 * parity) * signs)
+    return np.vstack(blocks) if blocks else np.empty((0, n_features))
 
 
 def _assemble(degrees: Array, weights: Array, levels: list[Array], dtype: Any) -> Maclaurin:
@@ -172,87 +202,109 @@ def _assemble(degrees: Array, weights: Array, levels: list[Array], dtype: Any) -
 
 @dataclass(frozen=True)
 class _Plan:
-    own: tuple[tuple[int, int], ...]  # (degree, columns)
-    exact_linear: bool
-    tail: Array  # law of the degrees that share columns, not normalised, (n_degrees,)
-    n_tail: int
+    direction: Array | None
+    own: tuple[tuple[tuple[int, int], int, bool], ...]  # ((m, k), columns, exact)
+    shared: tuple[tuple[int, int], ...]
+    shares: Array  # law of the shared terms, not normalised
+    n_shared: int
     variance: float
 
 
 def _allocate(a: Array, sample: Any, n_components: int) -> _Plan:
-    """The plan of least estimated variance: degrees below a cut have their own columns, the others share."""
-    moments = _Moments.of(a, sample)
-    present = np.flatnonzero(a > 0)
-    plans = [
-        plan
-        for cut in range(min(len(present), n_components) + 1)
-        for exact in (False, True)
-        if (plan := _plan(moments, present[:cut], present[cut:], exact, n_components))
-    ]
+    """The plan of least estimated variance among a few."""
+    rows = np.linspace(0, sample.shape[0] - 1, min(_SAMPLE, sample.shape[0])).astype(int)
+    X = sample[rows].astype(float)
+    X = X.toarray() if scipy.sparse.issparse(X) else X
+    mean = np.asarray(sample.mean(axis=0), dtype=float).ravel()
+    length = float(np.linalg.norm(mean))
+    directions = [mean / length] if length > 0 else []
+    plans: list[_Plan] = []
+    for direction in (*directions, None):
+        moments = _Moments.of(a, X, direction)
+        plans += _plans(moments, direction, n_components)
     best = min(plan.variance for plan in plans)
-    # of equals the last, with most columns of a degree's own: rounding must not decide
-    return [plan for plan in plans if plan.variance <= best * (1.0 + 1e-9)][-1]
+    # of equals the last: rounding must not decide
+    return [plan for plan in plans if plan.variance <= best + 1e-9 * (best + 1e-9 * moments.scale)][-1]
 
 
-def _plan(moments: _Moments, own: Array, shared: Array, exact: bool, n_components: int) -> _Plan | None:
-    if exact and 1 not in own:
-        return None
-    variances = [moments.variance(n) for n in own]
-    least = [1] * len(own)
-    if exact:
-        place = int(np.flatnonzero(own == 1)[0])
-        variances[place], least[place] = 0.0, moments.n_features
-    tail = np.zeros(len(moments.sizes))
-    if len(shared):
-        tail[shared] = np.maximum(moments.sizes[shared], 1e-300)
-        variances.append(moments.tail_variance(shared))
-        least.append(1)
-    if sum(least) > n_components:
-        return None
-    V = np.maximum(variances, 0.0)
-    counts = divide(n_components, np.sqrt(V), np.array(least))
-    n_tail = int(counts[-1]) if len(shared) else 0
-    columns = tuple((int(n), int(count)) for n, count in zip(own, counts[: len(own)], strict=True))
-    return _Plan(columns, exact, tail, n_tail, float((V / counts).sum()))
+def _plans(moments: _Moments, direction: Array | None, n_components: int) -> list[_Plan]:
+    """Plans in which the largest terms have columns of their own, more and more of them."""
+    d, terms = moments.n_features, moments.terms()
+    m, k = np.array(terms).T
+    size, variance = np.maximum(moments.size[m, k], 1e-12 * moments.size.sum()), moments.variance[m, k]
+    most = min(len(terms), n_components)
+    plans = []
+    for cut in sorted({round(cut) for cut in np.geomspace(1, most, 12)} | {0, most}):
+        rest = [moments.shared_variance(m[cut:], k[cut:])] if cut < len(terms) else []
+        linear = np.flatnonzero(k[:cut] == 1)
+        for n_exact in range(min(3, len(linear), n_components // d) + 1):
+            exact = np.zeros(cut, bool)
+            exact[linear[:n_exact]] = True
+            V = np.maximum(np.append(np.where(exact, 0.0, variance[:cut]), rest), 0.0)
+            least = np.append(np.where(exact, d, 1), [1] * len(rest))
+            if least.sum() > n_components:
+                break
+            counts = divide(n_components, np.sqrt(V), least)
+            own = tuple(zip(terms[:cut], counts.tolist(), exact.tolist(), strict=False))
+            n_shared = int(counts[-1]) if rest else 0
+            total = float((V / counts).sum())
+            plans.append(_Plan(direction, own, tuple(terms[cut:]), size[cut:], n_shared, total))
+    return plans
 
 
 @dataclass(frozen=True)
 class _Moments:
-    """What each degree contributes over pairs of sample rows.
+    """What each term b_mk (αβ)^m (x̃·ỹ)^k contributes over pairs of sample rows; arrays (n_degrees, n_degrees) by m, k.
 
-    `second` is a_n² E[(Π w·x w·y)²] and `products` a_n (x·y)ⁿ, both (n_degrees, pairs); `sizes` the root mean square
-    of one column's product, (n_degrees,).
+    `size` is the root mean square of the product of one column, `variance` its variance; `along` (αβ)^m and `products`
+    (x̃·ỹ)^k are (n_degrees, pairs); rows are scaled to norm one at most, and b with them.
     """
 
     n_features: int
-    second: Array
+    b: Array
+    along: Array
     products: Array
-    sizes: Array
+    size: Array
+    variance: Array
 
     @classmethod
-    def of(cls, a: Array, sample: Any) -> _Moments:
-        rows = np.linspace(0, sample.shape[0] - 1, min(_SAMPLE, sample.shape[0])).astype(int)
-        X = sample[rows].astype(float)
+    def of(cls, a: Array, X: Array, direction: Array | None) -> _Moments:
         radius = squared_radius(X)
         X = X / np.sqrt(radius)
-        Q = X.multiply(X).tocsr() if scipy.sparse.issparse(X) else X * X
-        t, s = ((A @ A.T).toarray() if scipy.sparse.issparse(A) else A @ A.T for A in (X, Q))
+        alpha = np.zeros(len(X)) if direction is None else X @ direction
+        R = X if direction is None else X - np.outer(alpha, direction)
+        t, s = R @ R.T, (R * R) @ (R * R).T
         norms = np.diagonal(t)
         # one factor: ‖x‖²‖y‖² + 2(x·y)² - 2 Σ x_i² y_i² (Kar & Karnick 2012)
         one = np.maximum(np.outer(norms, norms) + 2.0 * t**2 - 2.0 * s, 0.0).ravel()
-        n = np.arange(len(a))
+        n = np.arange(len(a))[:, None]
+        along, products, second = np.outer(alpha, alpha).ravel() ** n, t.ravel() ** n, one**n
+        degree = n + n.T
         with np.errstate(divide="ignore"):
-            scaled = np.exp(np.log(a) + n * np.log(radius))  # of rows of norm at most one
-        second = scaled[:, None] ** 2 * one ** n[:, None]
-        return cls(X.shape[1], second, scaled[:, None] * t.ravel() ** n[:, None], np.sqrt(second.mean(axis=1)))
+            logs = np.append(np.log(a), np.full(len(a), -np.inf))[degree] + degree * np.log(radius)
+        b = np.exp(logs + gammaln(degree + 1.0) - gammaln(n + 1.0) - gammaln(n.T + 1.0))
+        if direction is None:
+            b[1:] = 0.0
+        size = b * np.sqrt(along**2 @ second.T / one.size)
+        variance = size**2 - b**2 * (along**2 @ (products**2).T / one.size)
+        return cls(X.shape[1], b, along, products, size, variance)
 
-    def variance(self, degree: int) -> float:
-        """Of one column of that degree."""
-        return float((self.second[degree] - self.products[degree] ** 2).mean())
+    @property
+    def scale(self) -> float:
+        """The mean square of the kernel, as far as one column estimates it."""
+        return float(self.size.sum() ** 2)
 
-    def tail_variance(self, degrees: Array) -> float:
-        """Of one column that draws its degree in proportion to its size."""
-        return float(self.sizes[degrees].sum() ** 2 - (self.products[degrees].sum(axis=0) ** 2).mean())
+    def terms(self) -> list[tuple[int, int]]:
+        """(m, k), the largest first. A term that is zero on the sample may not be zero elsewhere: it is kept."""
+        there = [(int(m), int(k)) for m, k in np.argwhere(self.b > 0)]
+        return sorted(there, key=lambda term: (-self.size[term], term))
+
+    def shared_variance(self, m: Array, k: Array) -> float:
+        """Of one column that draws its term in proportion to its size."""
+        b = np.zeros_like(self.b)
+        b[m, k] = self.b[m, k]
+        mean = ((b.T @ self.along) * self.products).sum(axis=0)
+        return float(self.size[m, k].sum() ** 2 - (mean**2).mean())
 
 
 def divide(total: int, shares: Array, least: Array) -> Array:
