@@ -1,0 +1,237 @@
+"""Newton's method with a sketched Hessian (Pilanci & Wainwright 2017), its size found on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from bochner.backends import Array
+from bochner.keys import Key
+from bochner.linalg.least_squares import sketch_rows
+from bochner.linalg.losses import Loss, as_loss
+from bochner.linalg.matrices import Operator, as_matrix, as_targets
+from bochner.linalg.reports import Report, Solution
+from bochner.sketches import as_sketch_law
+from bochner.theory import _arguments as check
+
+
+@dataclass(frozen=True)
+class _Objective:
+    """f(x) = Σ ℓ(aᵢ·x, yᵢ) + Σ alphaⱼ xⱼ² / 2."""
+
+    loss: Loss
+    A: Any
+    y: Array
+    alpha: Array  # (d,)
+
+    def value(self, t: Array, x: Array) -> float:
+        return float(self.loss.value(t, self.y).sum() + 0.5 * (self.alpha * x) @ x)
+
+    def gradient(self, t: Array, x: Array) -> Array:
+        return np.asarray(self.A.T @ self.loss.slope(t, self.y) + self.alpha * x)
+
+
+def newton_sketch(
+    loss: Any,
+    A: Any,
+    y: Any,
+    alpha: Any,
+    *,
+    law: Any = "sparse_sign",
+    sketch_size: int | None = None,
+    finish: str = "auto",
+    x0: Any = None,
+    tol: float = 1e-8,
+    max_iter: int = 100,
+    random_state: Any = None,
+) -> Solution:
+    """Minimise Σ ℓ(aᵢ·x, yᵢ) + alpha ‖x‖² / 2 by Newton steps whose Hessian BᵀB, B = D^(1/2) A, is sketched.
+
+    The gradient and the penalty are exact, so the limit is the exact minimiser; the sketch decides only how fast it
+    is reached. Its number of rows doubles whenever a step decreased the objective by less than its own model
+    predicted, or the Newton decrement shrank too slowly (Lacotte, Wang & Pilanci 2021), and so settles near the
+    effective dimension without anybody knowing it.
+
+    Parameters
+    ----------
+    loss : {"log_loss", "poisson", "squared_hinge", "huber", "squared"} or Loss
+    A : array, sparse matrix or operator of shape (n, d)
+    y : array of shape (n,)
+        ±1 or 0/1 for the classification losses, counts for "poisson".
+    alpha : float or array of shape (d,)
+        Penalty; an array has one a coefficient, 0 for an intercept. It is scikit-learn's 1 / C.
+    law : str or SketchLaw
+        Laws that look at the data are resolved on B at every step.
+    sketch_size : int or None
+        Rows of the first sketch; None for min(d, 64).
+    finish : {"auto", "sketch"}
+        "auto" takes the exact Hessian as soon as a sketch would cost more arithmetic than it; "sketch" never does.
+    x0 : array of shape (d,) or None
+    tol : float
+        Of the gradient's norm, relative to max(1, its norm at 0).
+    max_iter : int
+    random_state : None, int, RandomState, Generator or Key
+
+    Returns
+    -------
+    Solution
+        ``x, report``; ``report.residual`` is the norm of the gradient (absolute) and the notes say how many steps were
+        sketched, with how many rows at the end, and how many were exact.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.linalg import newton_sketch
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.normal(size=(500, 4))
+    >>> y = (A[:, 0] + rng.logistic(size=500) > 0).astype(float)
+    >>> x, report = newton_sketch("log_loss", A, y, 1.0, random_state=0)
+    >>> report.converged, bool(x[0] > 0.5)
+    (True, True)
+    """
+    loss, A = as_loss(loss), as_matrix(A)
+    n, d = A.shape
+    y = as_targets(y, n, "y")
+    if y.ndim != 1:
+        raise ValueError(f"y must have one dimension, its shape is {y.shape}; fit one model a column.")
+    check.choice("finish", finish, ("auto", "sketch"))
+    law, tol, limit = as_sketch_law(law), check.positive("tol", tol), check.count("max_iter", max_iter)
+    f = _Objective(loss, A, loss.targets(y.astype(np.float64)), _penalties(alpha, d))
+    x = np.zeros(d) if x0 is None else as_targets(x0, d, "x0").astype(np.float64).reshape(d)
+    rows = min(d, 64) if sketch_size is None else check.count("sketch_size", sketch_size)
+    return _minimise(f, x, law, rows, finish == "auto", tol, limit, Key.from_random_state(random_state))
+
+
+def _penalties(alpha: Any, d: int) -> Array:
+    penalties = np.asarray(alpha, np.float64)
+    if penalties.ndim > 1 or penalties.size not in (1, d) or not np.isfinite(penalties).all() or (penalties < 0).any():
+        raise ValueError(f"alpha must be a number >= 0, or one for each of the {d} columns; got {alpha!r}.")
+    return np.broadcast_to(penalties, (d,)).copy()
+
+
+def _minimise(
+    f: _Objective, x: Array, law: Any, rows: int, may_finish: bool, tol: float, limit: int, key: Key
+) -> Solution:
+    t = f.A @ x
+    value, gradient = f.value(t, x), f.gradient(t, x)
+    if not np.isfinite(value):
+        raise ValueError("the objective is infinite at x0: start nearer to zero.")
+    start = gradient if not x.any() else f.gradient(np.zeros_like(t), np.zeros_like(x))
+    goal = tol * max(1.0, float(np.linalg.norm(start)))
+    sketched = exact = 0
+    notes: tuple[str, ...] = ()
+    last = np.inf  # the decrement of the step before
+    budget = _exact_cost(f.A)
+    size = float(np.linalg.norm(gradient))
+    while size > goal and sketched + exact < limit:
+        use_exact = rows >= f.A.shape[0] or (may_finish and _sketch_cost(f.A, rows, law) >= budget)
+        weights = f.loss.curvature(t, f.y)
+        B = _hessian_root(f.A, weights, None if use_exact else rows, law, key.child(sketched + exact))
+        step = -_solve(B, f.alpha, gradient, is_gram=use_exact)
+        decrement = float(-gradient @ step)  # gᵀH⁻¹g: the model predicts half of it as decrease
+        if not decrement > 0:
+            notes = ("the Hessian is singular here and alpha is 0: the minimum may not exist",)
+            break
+        dt = f.A @ step
+        moved = _line_search(f, t, x, value, gradient, dt, step, decrement)
+        exact, sketched = exact + use_exact, sketched + (not use_exact)
+        if moved is None:
+            if use_exact or rows >= 64 * f.A.shape[1]:
+                notes = ("no step decreases the objective any more: rounding, or a minimum at infinity",)
+                break
+            rows *= 2
+            continue
+        scale, t, x, new_value = moved
+        gradient = f.gradient(t, x)
+        size = float(np.linalg.norm(gradient))
+        short = scale < 1.0 or value - new_value < 0.25 * decrement
+        slow = decrement > 0.25 * last  # half a digit a step, in the norm of the Hessian
+        if not use_exact and (short or slow) and _in_reach(value, decrement):
+            rows *= 2
+        value, last = new_value, decrement
+    if sketched:
+        notes = (*notes, f"{sketched} sketched steps, the last with at most {min(rows, f.A.shape[0])} rows")
+    if exact:
+        notes = (*notes, f"{exact} steps with the exact Hessian, which was cheaper than a sketch of {rows} rows")
+    return Solution(x, Report("Newton sketch", sketched + exact, bool(size <= goal), size, {}, notes))
+
+
+def _in_reach(value: float, decrement: float) -> bool:
+    """Whether a decrease of this size can be told from the rounding of the objective."""
+    return decrement > 1e3 * float(np.finfo(np.float64).eps) * max(1.0, abs(value))
+
+
+def _line_search(
+    f: _Objective, t: Array, x: Array, value: float, gradient: Array, dt: Array, step: Array, decrement: float
+) -> tuple[float, Array, Array, float] | None:
+    """Armijo's rule, from the full step by halves; below the rounding of f, a smaller gradient counts as decrease."""
+    scale, norm = 1.0, np.linalg.norm(gradient)
+    visible = _in_reach(value, decrement)
+    for _ in range(50):
+        new_t, new_x = t + scale * dt, x + scale * step
+        new_value = f.value(new_t, new_x)
+        if visible:
+            good = new_value <= value - 0.1 * scale * decrement
+        else:
+            good = np.isfinite(new_value) and np.linalg.norm(f.gradient(new_t, new_x)) < norm
+        if good:
+            return scale, new_t, new_x, new_value
+        scale /= 2.0
+    return None
+
+
+def _exact_cost(A: Any) -> float:
+    """Multiplications of AᵀDA and of its Cholesky factor."""
+    n, d = A.shape
+    if scipy.sparse.issparse(A):
+        return float((np.diff(A.indptr).astype(np.float64) ** 2).sum()) + d**3 / 3.0
+    return n * d**2 / 2.0 + d**3 / 3.0
+
+
+def _sketch_cost(A: Any, rows: int, law: Any) -> float:
+    """Multiplications of a sketch of that many rows, and of solving with it."""
+    n, d = A.shape
+    nnz = A.nnz if scipy.sparse.issparse(A) else n * d
+    nonzeros = getattr(law, "n_nonzeros", 8)
+    small, large = sorted((rows, d))
+    return nonzeros * nnz + small**2 * large / 2.0 + small**3 / 3.0
+
+
+def _hessian_root(A: Any, weights: Array, rows: int | None, law: Any, key: Key) -> Array:
+    """S B, B = D^(1/2) A; or, without rows, BᵀB itself."""
+    root = np.sqrt(weights)
+    if isinstance(A, Operator):
+        if rows is None:
+            A = A @ np.eye(A.shape[1])
+        else:
+            S = law.sample(A.shape[0], rows, key).to_dense()
+            return (A.T @ (S * root).T).T
+    if scipy.sparse.issparse(A):
+        B = scipy.sparse.csr_array(A).copy()
+        B.data = B.data * np.repeat(root, np.diff(B.indptr))
+    else:
+        B = A * root[:, None].astype(A.dtype)
+    if rows is not None:
+        return np.asarray(sketch_rows(B, rows, law, key)(B), np.float64)
+    gram = B.T @ B
+    return np.asarray(gram.toarray() if scipy.sparse.issparse(gram) else gram, np.float64)
+
+
+def _solve(B: Array, alpha: Array, g: Array, *, is_gram: bool) -> Array:
+    """(BᵀB + diag(alpha))⁻¹ g; `is_gram`: B is BᵀB. With fewer rows than columns, by Woodbury's identity."""
+    m, d = B.shape
+    if not is_gram and m < d and (alpha > 0).all():
+        C = B / alpha
+        small = np.eye(m) + C @ B.T
+        return g / alpha - C.T @ scipy.linalg.solve(small, C @ g, assume_a="pos", check_finite=False)
+    H = (B if is_gram else B.T @ B) + np.diag(alpha)
+    try:
+        return scipy.linalg.cho_solve(scipy.linalg.cho_factor(H, check_finite=False), g, check_finite=False)
+    except scipy.linalg.LinAlgError:  # singular to working precision: the pseudo-inverse
+        values, V = scipy.linalg.eigh(H, check_finite=False)
+        kept = values > d * np.finfo(np.float64).eps * max(values[-1], 0.0)
+        return V[:, kept] @ ((V[:, kept].T @ g) / values[kept])
