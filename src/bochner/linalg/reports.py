@@ -124,8 +124,8 @@ def error_estimates(difference: Array, norm: float, name: str = "error") -> dict
     return {name: absolute, f"relative_{name}": relative}
 
 
-def mean_estimate(samples: Array, n_probes: int | None = None) -> Estimate:
-    """The mean of exchangeable samples with its normal error bar."""
+def mean_estimate(samples: Array, n_probes: int | None = None, *, caution: float = 1.0) -> Estimate:
+    """The mean of samples with its error bar, widened by `caution` where the samples are not quite independent."""
     value = float(samples.mean())
-    error = float(samples.std(ddof=1) / np.sqrt(len(samples))) if len(samples) > 1 else float("inf")
+    error = caution * float(samples.std(ddof=1) / np.sqrt(len(samples))) if len(samples) > 1 else float("inf")
     return Estimate(value, error, value - 3.3 * error, value + 3.3 * error, n_probes or len(samples))
