@@ -10,7 +10,7 @@ import scipy.linalg
 
 from bochner.backends import Array
 from bochner.keys import Key
-from bochner.linalg.factorizations import N_PROBES, Eigh, check_rank, gaussian
+from bochner.linalg.factorizations import N_PROBES, Eigh, check_rank, gaussian, smallest_rank
 from bochner.linalg.matrices import as_matrix, as_square, check_symmetric, diagonal, frobenius_norm, orthonormal
 from bochner.linalg.reports import Estimate, LowRank, Report, error_estimates
 from bochner.sketches import as_sketch_law
@@ -36,12 +36,12 @@ def shifted_nystrom(omega: Array, Y: Array) -> tuple[Array, Array]:
     A small multiple ν of the identity is added to A and taken off the eigenvalues again: ΩᵀY is singular or a
     little indefinite by rounding whenever the rank of A is below its size (Li et al. 2017; Tropp et al. 2017).
     """
-    eps = np.finfo(Y.dtype).eps
+    eps = float(np.finfo(Y.dtype).eps)
     size = float(np.linalg.norm(Y))
     H = omega.T @ Y
     check_symmetric(H, "A", "The Nyström approximation needs a positive semi-definite matrix.")
     H = (H + H.T) / 2.0
-    noise = eps * np.sqrt(len(Y)) * size
+    noise = eps * len(Y) ** 0.5 * size
     lowest = float(scipy.linalg.eigvalsh(H, subset_by_index=[0, 0], check_finite=False)[0]) if size > 0 else 0.0
     if lowest < -10.0 * noise:
         raise ValueError(
@@ -118,10 +118,7 @@ def nystrom(
             break
         size = min(2 * size, n)
     if tol is not None:
-        # cut what the tolerance does not need: ‖A - Â_k‖_F ≤ ‖A - Â‖_F + sqrt(Σ of the squares cut)
-        spare = max(0.0, tol * norm - estimates["error"].value)
-        tails = np.sqrt(np.append(np.cumsum(values[::-1] ** 2)[::-1], 0.0))
-        k = max(1, int(np.argmax(tails <= spare)))
+        k = smallest_rank(products, probes, values, vectors, tol * norm)
     values, vectors = values[:k], vectors[:, :k]
     difference = products - vectors @ (values[:, None] * (vectors.T @ probes))
     estimates = error_estimates(difference, norm)

@@ -291,13 +291,21 @@ def randomized_eigh(
     values, V = scipy.linalg.eigh((H + H.T) / 2.0, check_finite=False)
     order = np.argsort(-np.abs(values), kind="stable")
     if tol is not None:
-        left = np.linalg.norm(p.products - p.Q @ (H @ (p.Q.T @ p.probes))) ** 2 / p.products.shape[1]
-        tails = np.append(np.cumsum(values[order][::-1] ** 2)[::-1], 0.0)
-        k = max(1, int(np.argmax(tails + left <= max(tol * p.norm, np.sqrt(left)) ** 2 * (1 + 1e-12))))
+        k = smallest_rank(p.products, p.probes, values[order], p.Q @ V[:, order], tol * p.norm)
     order = order[:k]
     values, vectors = values[order], p.Q @ V[:, order]
     difference = p.products - vectors @ (values[:, None] * (vectors.T @ p.probes))
     return Eigh(values, vectors, _report(f"randomized eigh, {iteration}", p, error_estimates(difference, p.norm)))
+
+
+def smallest_rank(products: Array, probes: Array, values: Array, vectors: Array, goal: float) -> int:
+    """Fewest leading terms of V diag(values) Vᵀ whose Frobenius error, as the probes see it, is at most goal."""
+    D, C = vectors.T @ products, vectors.T @ probes
+    outside = np.linalg.norm(products - vectors @ D) ** 2
+    inside = np.append(0.0, np.cumsum(np.linalg.norm(D - values[:, None] * C, axis=1) ** 2))
+    after = np.append(np.cumsum((np.linalg.norm(D, axis=1) ** 2)[::-1])[::-1], 0.0)
+    fine = outside + inside + after <= products.shape[1] * goal**2
+    return max(1, int(np.argmax(fine))) if fine.any() else len(values)
 
 
 def _options(oversampling: Any, n_iter: Any, iteration: Any) -> tuple[int, int, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,17 @@ import scipy.sparse
 
 from bochner.backends import Array
 from bochner.keys import Key
+from bochner.linalg.factorizations import gaussian
 from bochner.linalg.iterations import heavy_ball, lsqr
 from bochner.linalg.matrices import Operator, as_matrix, as_targets, gram_product
 from bochner.linalg.reports import CONFIDENCE, Estimate, Report, Solution
-from bochner.sketches import as_sketch_law
+from bochner.sketches import SparseSign, as_sketch_law
 from bochner.theory import _arguments as check
 from bochner.theory import gaussian_sketch_risk
 
 METHODS = ("iterative", "precondition", "sketch")
 SKETCH_AND_SOLVE = "sketch and solve"
+MISSED = "the sketch missed directions that A has: a sparse-sign sketch took its place"
 _PASSES = 5
 
 
@@ -34,6 +36,7 @@ class _Whitening:
     s: Array  # (rank,)
     rho: float
     x0: Array  # the solution of the sketched problem, (d, k)
+    notes: tuple[str, ...] = ()
 
     @property
     def condition(self) -> float:
@@ -167,7 +170,15 @@ def _whiten(A: Any, B: Array, law: Any, size: int, key: Key) -> _Whitening:
     U, s, Vt = _svd(np.ascontiguousarray(R[:d, :d]))
     kept = s > np.finfo(SA.dtype).eps * max(d, 16) * s.max(initial=0.0)
     N = Vt[kept].T / s[kept]
-    return _Whitening(N, s[kept], rho, N @ (U[:, kept].T @ R[:d, d:]))
+    white = _Whitening(N, s[kept], rho, N @ (U[:, kept].T @ R[:d, d:]))
+    if size < n and not kept.all():
+        # a direction that the sketch does not see must be one that A does not see
+        directions = Vt[~kept].T @ gaussian((int((~kept).sum()), 2), SA, key.child("unseen"))
+        missed = np.linalg.norm(A @ directions, axis=0) / np.linalg.norm(directions, axis=0)
+        if (missed > 1e3 * max(d, 16) * np.finfo(SA.dtype).eps * s[0]).any():
+            size = 12 * d if 24 * d <= n and as_sketch_law(law) != SparseSign() else n
+            return replace(_whiten(A, B, SparseSign(), size, key.child("again")), notes=(MISSED,))
+    return white
 
 
 def _svd(R: Array) -> tuple[Array, Array, Array]:
@@ -307,4 +318,5 @@ def _report(
 
 def _rank_note(A: Any, white: _Whitening) -> tuple[str, ...]:
     rank, full = len(white.s), min(A.shape)
-    return (f"A has numerical rank {rank} of {full}: this is the solution of minimum norm",) if rank < full else ()
+    note = f"A has numerical rank {rank} of {full}: this is the solution of minimum norm"
+    return (*white.notes, note) if rank < full else white.notes

@@ -111,12 +111,12 @@ def error_estimates(difference: Array, norm: float, name: str = "error") -> dict
 
     E‖(A - Â)ω‖² = ‖A - Â‖_F²; the upper bound is that of `theory.trace_upper_factor`, the lower one a normal one.
     """
-    squares = np.einsum("ij,ij->j", difference, difference, dtype=np.float64)
-    s, mean = len(squares), float(squares.mean())
-    value = np.sqrt(mean)
-    error = float(squares.std(ddof=1) / np.sqrt(s) / (2.0 * value)) if value > 0 and s > 1 else 0.0
+    unit = float(np.abs(difference).max(initial=0.0)) or 1.0  # squares of squares overflow long before their roots
+    squares = np.einsum("ij,ij->j", difference / unit, difference / unit, dtype=np.float64)
+    s, value = len(squares), unit * float(np.sqrt(squares.mean()))
+    error = unit * float(squares.std(ddof=1) / np.sqrt(4.0 * s * squares.mean())) if value > 0 else 0.0
     upper = value * np.sqrt(trace_upper_factor(s, delta=1.0 - CONFIDENCE))
-    absolute = Estimate(float(value), error, float(max(0.0, value - 3.3 * error)), float(upper), s)
+    absolute = Estimate(value, error, max(0.0, value - 3.3 * error), float(upper), s)
     scale = norm if norm > 0 else 1.0
     relative = Estimate(
         absolute.value / scale, error / scale, absolute.lower / scale, absolute.upper / scale, absolute.n_probes

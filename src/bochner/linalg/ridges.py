@@ -98,7 +98,7 @@ def _size(shape: tuple[int, int], size: Any, method: str) -> int:
                 f"method='full_sketch' needs sketch_size > {d + 1}, the number of columns plus one, got {m}; "
                 "method='partial_sketch' works with any."
             )
-        m = max(m, 2 * d + 2)
+        m = max(m, 2 * d + 2) if size is None else m
     return m
 
 
@@ -231,11 +231,12 @@ def sketched_kernel_ridge(
     if side == "left":
         a = St @ (V @ ((V.T @ (St.T @ Y)) / (values + alpha)[:, None]))
     else:
-        # min ‖C z - y‖² + alpha ‖diag(√values) Vᵀz‖²
-        stacked = np.vstack([C, np.sqrt(alpha * values)[:, None] * V.T])
-        padded = np.vstack([Y, np.zeros((len(values), Y.shape[1]), Y.dtype)])
-        z = scipy.linalg.lstsq(stacked, padded, check_finite=False)[0]
-        a = St @ z
+        # min ‖C z - y‖² + alpha zᵀMz with z = V values^(-1/2) u: ridge regression on the features C V values^(-1/2),
+        # whose condition the penalty bounds; where M vanishes, so do C z and the penalty
+        kept = values > n * np.finfo(K.dtype).eps * size_of
+        whiten = V[:, kept] / np.sqrt(values[kept])
+        U, s, Wt = scipy.linalg.svd(C @ whiten, full_matrices=False, check_finite=False)
+        a = St @ (whiten @ (Wt.T @ ((s / (s * s + alpha))[:, None] * (U.T @ Y))))
     left = np.linalg.norm(K @ a + alpha * a - Y, axis=0)
     scale = np.linalg.norm(Y, axis=0)
     residual = float((left / np.where(scale > 0, scale, 1.0)).max(initial=0.0))
