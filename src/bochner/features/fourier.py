@@ -168,6 +168,6 @@ def draw_frequencies(
         case _:
             raise ValueError(f"no spectral law is known for {kernel!r}; use NystromFeatures, which takes any kernel.")
     if isinstance(rows, Dense):
-        rows = Dense(np.asfortranarray(rows.matrix, dtype))  # columns together: read as they are for a single row
+        rows = Dense(np.asfortranarray(rows.matrix, dtype))  # a single row then needs no packing of W
     scales = kernel.scales(n_features)
     return rows if scales.ndim == 0 and scales == 1.0 else Scaled(rows, 1.0 / scales)
