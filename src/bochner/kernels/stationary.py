@@ -60,6 +60,8 @@ class StationaryKernel(Kernel):
     def _resolve(self, sample: Array) -> Kernel:
         kernel = clone(self)
         if isinstance(self.length_scale, str) and self.length_scale in ("median", "mean"):
+            size = float(abs(sample).max()) or 1.0  # squares of 1e30 or 1e-30 do not fit into float32
+            sample = sample.astype(np.float64) / size
             if self.length_scale == "median":
                 r = self.distances(sample, sample)[np.triu_indices(sample.shape[0], 1)]
             else:
@@ -67,7 +69,7 @@ class StationaryKernel(Kernel):
                 r = self.distances(sample, centre).ravel()
             r = r[r > 0]  # duplicate rows say nothing about the scale
             centre_of = np.median if self.length_scale == "median" else np.mean
-            kernel.length_scale = float(centre_of(r)) if len(r) else 1.0
+            kernel.length_scale = size * float(centre_of(r)) if len(r) else 1.0
         return kernel
 
 

@@ -1,11 +1,19 @@
 """What is promised: one function per theorem, named for its promise, with its inverse beside it.
 
-Plain functions of plain numbers; nothing here draws, and nothing else of bochner is imported. Each docstring gives the
-assumption, the source, the formula and how loose it was measured to be. ``n_frequencies`` counts independent
-frequency vectors; a map of cosine and sine pairs has twice as many columns (``n_components``). Kernels are
-normalised to k(0) = 1, and Gaussian means exp(-||x - y||² / (2 length_scale²)).
+Plain functions of plain numbers; nothing here draws, and nothing else of bochner is imported. Each docstring
+gives the assumption, the source, the formula and how loose it was measured to be. ``n_frequencies`` counts
+independent frequency vectors; a map of cosine and sine pairs has twice as many columns (``n_components``).
+Kernels are normalised to k(0) = 1, and Gaussian means exp(-||x - y||² / (2 length_scale²)).
 """
 
+from bochner.theory.approximations import (
+    greedy_error,
+    greedy_terms,
+    hilbert_mean_error,
+    kitchen_sinks_error,
+    kitchen_sinks_frequencies,
+    kitchen_sinks_risk,
+)
 from bochner.theory.costs import Cost, cost_estimate
 from bochner.theory.coverings import (
     covering_number,
@@ -18,12 +26,6 @@ from bochner.theory.coverings import (
 from bochner.theory.features import (
     all_pairs_error,
     all_pairs_frequencies,
-    greedy_error,
-    greedy_terms,
-    hilbert_mean_error,
-    kitchen_sinks_error,
-    kitchen_sinks_frequencies,
-    kitchen_sinks_risk,
     offset_variance,
     pair_variance,
     pointwise_error,
@@ -31,14 +33,10 @@ from bochner.theory.features import (
     pointwise_frequencies,
 )
 from bochner.theory.matrices import (
-    effective_dimension,
-    effective_dimension_range,
     gaussian_sketch_risk,
     gaussian_sketch_size,
     low_rank_components,
     low_rank_error,
-    ridge_error,
-    ridge_frequencies,
     spectral_error,
     spectral_frequencies,
     trace_upper_factor,
@@ -50,6 +48,12 @@ from bochner.theory.projections import (
     jl_failure,
     jl_min_dim,
     norm_distortion,
+)
+from bochner.theory.ridges import (
+    effective_dimension,
+    effective_dimension_range,
+    ridge_error,
+    ridge_frequencies,
 )
 from bochner.theory.suprema import (
     gaussian_uniform_error,

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 def count(name: str, value: Any, *, minimum: int = 1, advice: str = "") -> int:
     """Return `value` as an int of at least `minimum`."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Integral, np.integer)):
-        raise TypeError(
-            f"{name} must be an integer, got {value!r}. Round it up with math.ceil if it is a float."
-        )
+        raise TypeError(f"{name} must be an integer, got {value!r}. Round it up with math.ceil if it is a float.")
     if value < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {value}. {advice or 'Ask for more.'}")
     return int(value)
@@ -46,9 +44,7 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
     """Return `value` if it is one of `options`."""
     known = list(options)
     if value not in known:
-        raise ValueError(
-            f"{name} must be one of {', '.join(map(repr, known))}; got {value!r}. Choose one of these."
-        )
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}; got {value!r}. Choose one of these.")
     return str(value)
 
 

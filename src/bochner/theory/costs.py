@@ -1,7 +1,8 @@
 """Cost model: floating-point operations and bytes of every map, solver and prediction.
 
-Counts are leading terms with their constants, an addition and a multiplication being one operation each. A sine,
-cosine or exponential counts as ``TRANSCENDENTAL`` operations. Transforms cost log₂ of the *padded* width.
+Counts are leading terms with their constants, an addition and a multiplication being one operation each. A
+sine, cosine or exponential counts as ``TRANSCENDENTAL`` operations. Transforms cost log₂ of the *padded*
+width.
 """
 
 from __future__ import annotations
@@ -49,9 +50,7 @@ class Cost:
         return self.state_bytes + self.work_bytes
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.flops + other.flops, self.state_bytes + other.state_bytes, self.work_bytes + other.work_bytes
-        )
+        return Cost(self.flops + other.flops, self.state_bytes + other.state_bytes, self.work_bytes + other.work_bytes)
 
 
 @dataclass(frozen=True)
@@ -260,15 +259,15 @@ def cost_estimate(
     Returns
     -------
     Cost
-        flops, state_bytes, work_bytes and their sum, bytes. The whole feature matrix counts as work; a fit in blocks
-        holds one block of it.
+        flops, state_bytes, work_bytes and their sum, bytes. The whole feature matrix counts as work; a fit in
+        blocks holds one block of it.
 
     Notes
     -----
-    Corrections of tables in print: prediction of a mean costs nm, only a variance nm²; the logarithm of a fast
-    transform is binary and of the padded width (14, not 4, for d = 10 000); exact fits cost n³ besides forming K;
-    normal equations hold m² numbers whatever the map. Looseness: a count, not a bound; times follow it within a
-    factor that depends on memory traffic.
+    Corrections of tables in print: prediction of a mean costs nm, only a variance nm²; the logarithm of a
+    fast transform is binary and of the padded width (14, not 4, for d = 10 000); exact fits cost n³ besides
+    forming K; normal equations hold m² numbers whatever the map. Looseness: a count, not a bound; times
+    follow it within a factor that depends on memory traffic.
 
     Examples
     --------

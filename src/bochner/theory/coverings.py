@@ -1,7 +1,8 @@
 """Coverings, packings and slopes: what turns "at each point" into "everywhere".
 
-An eps-net of a set is a subset such that every point of the set is *within* eps of some centre; an eps-packing is
-a subset whose members are pairwise *more* than eps apart. A maximal packing is a net, and `eps_net` returns one.
+An eps-net of a set is a subset such that every point of the set is *within* eps of some centre; an
+eps-packing is a subset whose members are pairwise *more* than eps apart. A maximal packing is a net, and
+`eps_net` returns one.
 """
 
 from __future__ import annotations
@@ -66,9 +67,9 @@ def covering_number(n_features: int, radius: float, eps: float) -> float:
 
     Notes
     -----
-    Volumes: balls of radius eps/2 around a maximal packing are disjoint and lie in a ball of radius R + eps/2.
-    Looseness: the lower bound by volumes is (R/eps)^d, so at most a factor 3^d for eps <= R; for an interval it
-    is 2 as eps shrinks.
+    Volumes: balls of radius eps/2 around a maximal packing are disjoint and lie in a ball of radius R +
+    eps/2. Looseness: the lower bound by volumes is (R/eps)^d, so at most a factor 3^d for eps <= R; for an
+    interval it is 2 as eps shrinks.
 
     Examples
     --------
@@ -102,7 +103,8 @@ def eps_net(X: Any, eps: float) -> NDArray[np.intp]:
 
     Notes
     -----
-    Gonzalez (1985): no net of fewer centres has half the covering radius. The size is at most `covering_number`.
+    Gonzalez (1985): no net of fewer centres has half the covering radius. The size is at most
+    `covering_number`.
 
     Examples
     --------
@@ -155,7 +157,7 @@ def covering_radius(X: Any, centers: Any) -> float:
 
 
 def packing_radius(centers: Any) -> float:
-    """Half the smallest distance between two centers: balls of this radius around them have disjoint interiors.
+    """Half the smallest distance between two centers: open balls of this radius around them are disjoint.
 
     Parameters
     ----------
