@@ -4,18 +4,16 @@
 (no argument: all of them). `newton` reads a9a from the folder named in BOCHNER_DATA and is skipped without it.
 """
 
-import os
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.extmath import randomized_svd as theirs
 
-from bochner import RBF, linalg
+from bochner import RBF, datasets, linalg
 from bochner.keys import Key
 from bochner.sketches import as_sketch_law
 from bochner.theory import low_rank_error
@@ -188,12 +186,11 @@ def bench_kernel(n=1000, m=60, alpha=0.5):
 
 
 def bench_newton():
-    if "BOCHNER_DATA" not in os.environ:
-        print("\nNewton sketch: skipped, BOCHNER_DATA is not set")
+    if "a9a" not in datasets.available():
+        print("\nNewton sketch: skipped, BOCHNER_DATA names no folder with a9a.npz")
         return
-    data = np.load(Path(os.environ["BOCHNER_DATA"]) / "a9a.npz")
-    n = int(data["n_train"])
-    dense, y = data["X"][:n].astype(np.float64), np.where(data["y"][:n] > 0, 1.0, -1.0)
+    data = datasets.load("a9a")
+    dense, y = data.X[: data.n_train].astype(np.float64), np.where(data.y[: data.n_train] > 0, 1.0, -1.0)
     for name, A in (("CSR", scipy.sparse.csr_array(dense)), ("dense", dense)):
         print(f"\nlogistic regression on a9a, {A.shape[0]:,} × {A.shape[1]} {name}, alpha 1, no intercept")
         print(f"{'':44} {'iterations':>10} {'seconds':>8} {'gradient norm':>14}")

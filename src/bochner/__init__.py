@@ -1,6 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner import datasets, theory
+from bochner import datasets, linalg, theory
 from bochner.estimators import FourierFeatures
 from bochner.kernels import (
     RBF,
@@ -44,5 +44,6 @@ __all__ = [
     "Separable",
     "as_kernel",
     "datasets",
+    "linalg",
     "theory",
 ]
