@@ -45,12 +45,16 @@ BOCHNER_INLINE void accumulate(const T* const (&x)[rows], const T* panel, std::p
         BOCHNER_UNROLL
         for (std::size_t v = 0; v < vectors; ++v) w[v] = load(panel + v * lanes<T>);
         BOCHNER_UNROLL
-        for (std::size_t r = 0; r < rows; ++r) BOCHNER_UNROLL
-        for (std::size_t v = 0; v < vectors; ++v) sum[r][v] = Term::add(sum[r][v], x[r][k], w[v]);
+        for (std::size_t r = 0; r < rows; ++r) {  // rows outside: each x is broadcast once
+            BOCHNER_UNROLL
+            for (std::size_t v = 0; v < vectors; ++v) sum[r][v] = Term::add(sum[r][v], x[r][k], w[v]);
+        }
     }
     BOCHNER_UNROLL
-    for (std::size_t r = 0; r < rows; ++r) BOCHNER_UNROLL
-    for (std::size_t v = 0; v < vectors; ++v) store(sums + r * sums_stride + v * lanes<T>, sum[r][v]);
+    for (std::size_t r = 0; r < rows; ++r) {
+        BOCHNER_UNROLL
+        for (std::size_t v = 0; v < vectors; ++v) store(sums + r * sums_stride + v * lanes<T>, sum[r][v]);
+    }
 }
 
 // One row against columns of Wᵀ that already lie side by side: nothing to pack. Returns how many were done.

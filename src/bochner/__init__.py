@@ -1,5 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
+from bochner import datasets, sketches, theory
 from bochner.estimators import FourierFeatures, RandomProjection, TensorSketchFeatures
 from bochner.kernels import (
     RBF,
@@ -44,4 +45,7 @@ __all__ = [
     "Separable",
     "TensorSketchFeatures",
     "as_kernel",
+    "datasets",
+    "sketches",
+    "theory",
 ]
