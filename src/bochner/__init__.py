@@ -1,6 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner.estimators import FourierFeatures
+from bochner.estimators import FourierFeatures, NystromFeatures
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -37,6 +37,7 @@ __all__ = [
     "Linear",
     "MaclaurinSeries",
     "Matern",
+    "NystromFeatures",
     "Polynomial",
     "Radial",
     "RationalQuadratic",

@@ -2,13 +2,16 @@
 
 from bochner.features.fourier import Fourier, choose_rows, draw_frequencies, fourier_map, n_frequencies
 from bochner.features.maps import FeatureMap, row_blocks
+from bochner.features.nystrom import Nystrom, nystrom_map
 
 __all__ = [
     "FeatureMap",
     "Fourier",
+    "Nystrom",
     "choose_rows",
     "draw_frequencies",
     "fourier_map",
     "n_frequencies",
+    "nystrom_map",
     "row_blocks",
 ]
