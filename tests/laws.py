@@ -20,6 +20,7 @@ from bochner import (
     Linear,
     MaclaurinSeries,
     Matern,
+    NystromFeatures,
     Polynomial,
     Radial,
     RationalQuadratic,
@@ -90,6 +91,8 @@ LINEAR_MAPS = {
 ESTIMATORS = [
     FourierFeatures(n_components=20, random_state=0),
     FourierFeatures("matern32", n_components=7, rows="structured", random_state=0),
+    NystromFeatures(n_components=10, random_state=0),
+    NystromFeatures("laplacian", n_components=7, landmarks="rpcholesky", tol=0.1, random_state=0),
 ]
 
 

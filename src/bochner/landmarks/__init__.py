@@ -18,7 +18,7 @@ LANDMARK_LAWS: dict[str, LandmarkLaw] = {
     "uniform": Uniform(),
     "kmeans": KMeans(),
     "minibatch_kmeans": MiniBatchKMeans(),
-    "refined": KMeans(init="rpcholesky", max_iter=5, n_rows=20_000),
+    "refined": KMeans(init="rpcholesky", max_iter=2, n_rows=20_000),
     "column_norms": ColumnNorms(),
     "ridge_leverage": RidgeLeverage(),
     "recursive_leverage": RecursiveLeverage(),

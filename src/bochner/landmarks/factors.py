@@ -60,12 +60,13 @@ class PartialCholesky:
             here = (known >= block.start) & (known < block.stop)
             columns[known[here] - block.start] = K[here]
             columns -= self.F[block, :j] @ F_rows.T
-            self.F[block, new] = solve_triangular(L, columns.T, lower=True, check_finite=False).T
+            columns = solve_triangular(L, columns.T, lower=True, overwrite_b=True, check_finite=False).T
+            self.residual[block] -= np.einsum("ij,ij->i", columns, columns)
+            self.F[block, new] = columns
         self.F[self.pivots, new] = 0.0
         self.F[rows, new] = L
         self._pivots[new] = rows
         self.rank += a
-        self.residual -= np.einsum("ij,ij->i", self.F[:, new], self.F[:, new])
         self.residual[self.pivots] = 0.0
         check_residual(self.residual, self.scale, self.gram.floor)
         self.residual[self.residual <= self.floor] = 0.0

@@ -67,7 +67,7 @@ class Gram:
     def diagonal(self) -> Array:
         """K[i, i] for every row, (n,), checked: a kernel is nowhere negative on its diagonal."""
         if self.kernel is None:
-            diagonal = np.asarray(self.X.diagonal(), dtype=np.float64)
+            diagonal = np.array(self.X.diagonal(), dtype=np.float64)
         else:
             parts = [self.kernel.diagonal(self.X[r].astype(np.float64, copy=False)) for r in self.row_blocks(1)]
             diagonal = np.concatenate(parts).astype(np.float64, copy=False)

@@ -83,7 +83,7 @@ class KMeans(LandmarkLaw):
     max_iter : int
         Lloyd's steps at most.
     n_rows : int or None
-        Cluster a random sample of that many rows (but at least ten a landmark); None clusters all of them.
+        Cluster a random sample of that many rows (but at least twenty a landmark); None clusters all of them.
     """
 
     init: str = "k-means++"
@@ -92,7 +92,7 @@ class KMeans(LandmarkLaw):
 
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
         scales = _scales(gram)
-        n_rows = None if self.n_rows is None else max(self.n_rows, 10 * n_landmarks)
+        n_rows = None if self.n_rows is None else max(self.n_rows, 20 * n_landmarks)
         gram = _subsample(gram, n_rows, key)
         n_landmarks = min(n_landmarks, len(gram))
         if self.init == "rpcholesky":

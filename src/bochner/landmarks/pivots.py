@@ -13,6 +13,7 @@ from bochner.landmarks.grams import Gram
 from bochner.landmarks.laws import LandmarkLaw, Landmarks
 
 _MAX_BLOCK = 256
+_CREDIT = 0  # entries candidates may cost before any have been saved
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class RPCholesky(LandmarkLaw):
         # Candidates cost b² entries more; older pivots' rows cost none. b is such that the savings always pay, so
         # that (n_pivots + 1) n holds whatever is rejected; it never depends on n_pivots, so more pivots extend a draw.
         rng = key.generator()
-        saved, largest = 0, _MAX_BLOCK
+        saved, largest = _CREDIT, _MAX_BLOCK
         while factor.rank < n_pivots and factor.residual.sum() > tol * factor.trace:
             before, j = factor.residual.sum(), factor.rank
             b = max(1, min(largest, int(0.5 + np.sqrt(max(0.25, 0.25 + saved + j)))))  # b (b - 1) <= saved + j
