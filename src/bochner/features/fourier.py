@@ -56,6 +56,8 @@ class Fourier(FeatureMap):
             block: Any = X[rows]
             if scipy.sparse.issparse(block) and not self.frequencies.accepts_sparse:
                 block = block.toarray()
+            if isinstance(block, np.ndarray) and block.strides[1] != block.itemsize:
+                block = np.ascontiguousarray(block)
             if self.form == "offset":
                 backend_of(out).cosines(self.frequencies(block), self.offsets, scale, out[rows])
             else:
@@ -86,11 +88,16 @@ def fourier_map(
 
 
 def choose_rows(kernel: Kernel, n_features: int, n_components: int) -> RowLaw:
-    """The law that `rows="auto"` means, by measurement (benchmarks/bench_rows.py)."""
+    """The law that `rows="auto"` means, by measurement (benchmarks/bench_rows.py and bench_features.py).
+
+    Low-discrepancy points win in few dimensions, sooner the more columns there are (and by far when the data
+    has fewer dimensions than features); elsewhere orthogonal rows do, in blocks of Hadamard products where those are
+    also faster than a dense product.
+    """
+    if n_features <= 4 or (n_features <= 20 and n_components >= 64 * n_features):
+        return ROW_LAWS["quasi"]
     if not _radial(kernel):
         return ROW_LAWS["quasi" if n_features <= 20 else "iid"]
-    if n_features <= 8 or (n_features <= 20 and n_components >= 1024):
-        return ROW_LAWS["quasi"]
     return ROW_LAWS["orthogonal" if n_features <= 64 else "structured"]
 
 
