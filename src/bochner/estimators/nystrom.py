@@ -13,10 +13,10 @@ from bochner.backends import Array, limit_threads
 from bochner.estimators._validation import check_count, validate_rows
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.features.nystrom import measure, nystrom_map
-from bochner.kernels import Kernel, as_kernel
+from bochner.kernels import Custom, Kernel, as_kernel
 from bochner.keys import Key
 from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, as_landmark_law, name_of
-from bochner.landmarks.grams import check_residual, row_slices
+from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
 
 
 class NystromFeatures(FeatureTransformer):
@@ -128,6 +128,8 @@ class NystromFeatures(FeatureTransformer):
         else:
             self.kernel_ = as_kernel(self.kernel).resolve(X, key)
         gram = Gram(X, self.kernel_)
+        if isinstance(self.kernel_, Custom):  # the only kernels that may not be symmetric
+            check_symmetric(gram.block(slice(0, 8), slice(0, 8)), gram.floor)
         auto = isinstance(self.landmarks, str) and self.landmarks == "auto"
         law = choose_landmarks(gram) if auto else as_landmark_law(self.landmarks)
         self.landmarks_law_ = name_of(law)

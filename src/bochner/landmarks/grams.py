@@ -80,20 +80,22 @@ class Gram:
     def row_blocks(self, width: int) -> Iterator[slice]:
         """Slices of rows such that `width` float64 entries (and the features) of each stay small."""
         n, d = self.X.shape
-        width = max(1, width, 1 if self.kernel is None else d)
-        return row_slices(n, width)
+        return row_slices(n, width if self.kernel is None else max(width, d))
 
 
 def row_slices(n: int, width: int) -> Iterator[slice]:
     """Slices of n rows, each with about eight megabytes of `width` float64 entries a row."""
-    step = max(1, _BLOCK_BYTES // (8 * width))
+    step = max(1, _BLOCK_BYTES // (8 * max(1, width)))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def dense(block: Any) -> Array:
-    """A float64 array."""
+    """A block of kernel values as a float64 array, finite."""
     block = block.toarray() if scipy.sparse.issparse(block) else block
-    return np.asarray(block, dtype=np.float64)
+    block = np.asarray(block, dtype=np.float64)
+    if not np.isfinite(block.sum()):  # one pass, no array of flags
+        raise ValueError("the kernel is not finite on these rows; check its parameters and the scale of the data.")
+    return block
 
 
 def raise_indefinite(evidence: str) -> None:
@@ -114,9 +116,7 @@ def check_residual(residual: Array, scale: float, floor: float) -> None:
 
 
 def check_symmetric(block: Array, floor: float) -> None:
-    """A square block K[S, S] must equal its transpose and be finite."""
-    if not np.isfinite(block).all():
-        raise ValueError("the kernel is not finite on these rows; check its parameters and the scale of the data.")
+    """A square block K[S, S] must equal its transpose."""
     gap = np.abs(block - block.T)
     if gap.size and gap.max() > np.sqrt(floor) * max(np.abs(block).max(), np.finfo(float).tiny):
         i, j = np.unravel_index(gap.argmax(), gap.shape)

@@ -165,7 +165,10 @@ class Given(LandmarkLaw):
             raise ValueError("kernel='precomputed' knows rows, not points: give landmarks as an array of row indices.")
         if given.ndim != 2 or given.shape[1] != gram.X.shape[1]:
             raise ValueError(f"landmarks has shape {given.shape}, but the data has {gram.X.shape[1]} features.")
-        if given.dtype.kind not in "fiub" or not np.isfinite(given.data if scipy.sparse.issparse(given) else given).all():
+        if (
+            given.dtype.kind not in "fiub"
+            or not np.isfinite(given.data if scipy.sparse.issparse(given) else given).all()
+        ):
             raise ValueError("landmarks must be finite numbers.")
         return Landmarks(given.astype(gram.X.dtype), None)
 

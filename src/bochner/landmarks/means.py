@@ -54,6 +54,8 @@ def assign(X: Any, centres: Array) -> Array:
 def lloyd(X: Any, centres: Array, max_iter: int) -> Array:
     """Lloyd's steps until nothing changes; a centre that loses all its rows stays where it is."""
     n, k = X.shape[0], len(centres)
+    if not k:
+        return centres
     shift = np.zeros(X.shape[1], X.dtype) if scipy.sparse.issparse(X) else X.mean(axis=0, dtype=np.float64)
     X = X if scipy.sparse.issparse(X) else X - shift.astype(X.dtype)  # far from the origin ‖c‖² - 2xc would cancel
     centres = (centres - shift).astype(X.dtype)
