@@ -133,12 +133,12 @@ def test_doubled_rows_are_never_chosen_twice(name):
 def sequence_probabilities(K, k):
     """Exact probability of every sequence of k pivots, by the definition."""
     n, law = len(K), {}
-    for pivots in permutations(range(n), k):
+    for sequence in permutations(range(n), k):
         residual, p = K.copy(), 1.0
-        for i in pivots:
+        for i in sequence:
             p *= residual[i, i] / np.trace(residual)
             residual -= np.outer(residual[:, i], residual[i]) / residual[i, i]
-        law[pivots] = p
+        law[sequence] = p
     return law
 
 

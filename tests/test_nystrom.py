@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,7 +210,7 @@ def test_callables_and_scikit_learn_kernels():
 
 
 def test_csr_is_the_same_as_dense(law):
-    X = rows(60) * (rows(60, seed=1) > 0)
+    X = rows(60, 8) * (rows(60, 8, seed=1) > 0)
     features = NystromFeatures(RBF(1.0), 15, landmarks=law, random_state=0)
     dense, sparse = features.fit_transform(X), clone(features).fit_transform(scipy.sparse.csr_matrix(X))
     if law == "minibatch_kmeans":  # scikit-learn centres dense rows only, so the batches go elsewhere
@@ -376,7 +377,7 @@ def test_polynomial_features_of_enough_landmarks_are_exact():
 @pytest.mark.skipif("BOCHNER_DATA" not in os.environ, reason="needs BOCHNER_DATA")
 @pytest.mark.parametrize("name", ["letter", "protein"])
 def test_default_beats_uniform_on_real_data(name):
-    with np.load(os.path.join(os.environ["BOCHNER_DATA"], f"{name}.npz")) as file:
+    with np.load(Path(os.environ["BOCHNER_DATA"]) / f"{name}.npz") as file:
         X = file["X"][:2000].astype(float)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     errors = {

@@ -1,5 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
+from bochner import datasets, theory
 from bochner.estimators import FourierFeatures, NystromFeatures
 from bochner.kernels import (
     RBF,
@@ -43,4 +44,6 @@ __all__ = [
     "RationalQuadratic",
     "Separable",
     "as_kernel",
+    "datasets",
+    "theory",
 ]

@@ -21,7 +21,7 @@ from bochner.kernels import (
     Sum,
 )
 from bochner.keys import Key
-from bochner.operators import Dense, LinearMap, Scaled, Selected, Stacked, Summed
+from bochner.operators import Dense, LinearMap, Scaled, Selected, Stacked, Summed, next_power_of_two
 from bochner.rows import ROW_LAWS, PointLaw, RowLaw, stratified
 
 
@@ -98,7 +98,10 @@ def choose_rows(kernel: Kernel, n_features: int, n_components: int) -> RowLaw:
         return ROW_LAWS["quasi"]
     if not _radial(kernel):
         return ROW_LAWS["quasi" if n_features <= 20 else "iid"]
-    return ROW_LAWS["orthogonal" if n_features <= 64 else "structured"]
+    # A dense frequency costs d, a structured one about 24 whatever d is, and blocks are drawn whole.
+    p, T = next_power_of_two(n_features), n_frequencies(n_components, "pairs")
+    faster = 24 * p * -(-T // p) < T * n_features
+    return ROW_LAWS["structured" if faster else "orthogonal"]
 
 
 def _radial(kernel: Kernel) -> bool:
@@ -165,6 +168,6 @@ def draw_frequencies(
         case _:
             raise ValueError(f"no spectral law is known for {kernel!r}; use NystromFeatures, which takes any kernel.")
     if isinstance(rows, Dense):
-        rows = Dense(rows.matrix.astype(dtype))
+        rows = Dense(np.asfortranarray(rows.matrix, dtype))  # a single row then needs no packing of W
     scales = kernel.scales(n_features)
     return rows if scales.ndim == 0 and scales == 1.0 else Scaled(rows, 1.0 / scales)

@@ -65,7 +65,7 @@ class Nystrom(FeatureMap):
 
     def columns(self, X: Any) -> Array:
         """k(X, landmarks), C-contiguous."""
-        C = X[:, self.landmarks] if self.kernel is None else self.kernel(X, self.landmarks)
+        C: Any = X[:, self.landmarks] if self.kernel is None else self.kernel(X, self.landmarks)
         return np.ascontiguousarray(C.toarray() if scipy.sparse.issparse(C) else C)
 
     def truncated(self, n_components: int) -> Nystrom:

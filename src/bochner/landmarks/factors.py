@@ -44,8 +44,10 @@ class PartialCholesky:
         return K, K - F @ F.T
 
     def append(self, rows: Array, L: Array, known: Array, K: Array) -> None:
-        """Append pivots `rows`, whose residual block is LLᵀ. K[known, rows] is known, everything else is evaluated
-        once, and not at all for older pivots, whose residual is zero.
+        """Append pivots `rows`, whose residual block is LLᵀ.
+
+        K holds K[known, rows]; everything else is evaluated once, and not at all for older pivots, whose residual is
+        zero.
         """
         n, j, a = len(self.residual), self.rank, len(rows)
         new = slice(j, j + a)
@@ -93,7 +95,8 @@ def walk(H: Array, floor: float, thresholds: Array | None = None, limit: int | N
     """
     b = len(H)
     floors = np.full(b, floor) if thresholds is None else np.maximum(thresholds, floor)
-    H, C, keep = H.copy(), np.zeros((b, b)), []
+    H, C = H.copy(), np.zeros((b, b))
+    keep: list[int] = []
     for i in range(b):
         if H[i, i] > floors[i]:
             column = H[i:, i] / np.sqrt(H[i, i])

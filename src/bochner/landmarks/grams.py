@@ -36,10 +36,10 @@ class Gram:
     def floor(self) -> float:
         """What counts as zero beside the largest diagonal entry, in the precision of the data.
 
-        Blocks of the transform have rounding errors eps, and dividing by the square root of a pivot p makes them
-        eps / sqrt(p) a landmark: at p = sqrt(n_landmarks) eps, what they add to ZZᵀ is about what a column adds.
+        A column of pivot p has relative error eps(float64) / p from the factorisation, and absolute error
+        eps(dtype) / sqrt(p) from the kernel values it is made of; both are small beside one above these floors.
         """
-        return 2.3e-13 if self.X.dtype == np.float64 else 4e-6
+        return 1e-11 if self.X.dtype == np.float64 else 4e-6
 
     def points(self, rows: Array) -> Any:
         """What `Nystrom` keeps of these rows: the rows themselves, or their indices if K was given."""

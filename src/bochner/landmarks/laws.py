@@ -54,7 +54,7 @@ class RowChoice(LandmarkLaw):
 
 
 def weighted_choice(weights: Array, n: int, key: Key) -> Array:
-    """n distinct indices drawn one after the other in proportion to the weights, fewer if fewer are positive.
+    """Return n distinct indices drawn one after the other in proportion to the weights, fewer if fewer are positive.
 
     The n largest of log(weight) + Gumbel noise have this law, and a larger n extends the same draw.
     """
