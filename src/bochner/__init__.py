@@ -1,7 +1,7 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
 from bochner import datasets, theory
-from bochner.estimators import FourierFeatures, NystromFeatures
+from bochner.estimators import FourierFeatures, NystromFeatures, RandomProjection, TensorSketchFeatures
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -41,8 +41,10 @@ __all__ = [
     "NystromFeatures",
     "Polynomial",
     "Radial",
+    "RandomProjection",
     "RationalQuadratic",
     "Separable",
+    "TensorSketchFeatures",
     "as_kernel",
     "datasets",
     "theory",

@@ -2,5 +2,7 @@
 
 from bochner.estimators.fourier import FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
+from bochner.estimators.projections import RandomProjection
+from bochner.estimators.tensor_sketch import TensorSketchFeatures
 
-__all__ = ["FourierFeatures", "NystromFeatures"]
+__all__ = ["FourierFeatures", "NystromFeatures", "RandomProjection", "TensorSketchFeatures"]

@@ -7,8 +7,10 @@ definition, not from the fast path: it is the oracle of the tests.
 
 from bochner.operators.compositions import Scaled, Selected, Stacked, Summed
 from bochner.operators.hadamard import FastfoodBlocks, HadamardBlocks, SubsampledBlocks
-from bochner.operators.maps import Dense, LinearMap, next_power_of_two
+from bochner.operators.maps import Dense, LinearMap, Signs, next_power_of_two
+from bochner.operators.sparse import PickedRows, SparseRows
 from bochner.operators.spectral import CirculantBlocks, FFTBlocks
+from bochner.operators.subsampled import SubsampledCosine, SubsampledHadamard
 
 __all__ = [
     "CirculantBlocks",
@@ -17,10 +19,15 @@ __all__ = [
     "FastfoodBlocks",
     "HadamardBlocks",
     "LinearMap",
+    "PickedRows",
     "Scaled",
     "Selected",
+    "Signs",
+    "SparseRows",
     "Stacked",
     "SubsampledBlocks",
+    "SubsampledCosine",
+    "SubsampledHadamard",
     "Summed",
     "next_power_of_two",
 ]
