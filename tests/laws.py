@@ -100,6 +100,7 @@ ESTIMATORS = [
     FourierFeatures("matern32", n_components=7, rows="structured", random_state=0),
     NystromFeatures(n_components=10, random_state=0),
     NystromFeatures("laplacian", n_components=7, landmarks="rpcholesky", random_state=0),
+    NystromFeatures(n_components=8, form="meka", random_state=0),
     RandomProjection(2, random_state=0),
     RandomProjection(2, law="srht", random_state=0),
     TensorSketchFeatures(n_components=20, random_state=0),

@@ -12,7 +12,7 @@ from bochner.keys import Key
 from bochner.landmarks.grams import Gram, check_symmetric, cholesky
 from bochner.landmarks.laws import RowChoice, weighted_choice
 
-_EXACT_ROWS = 8000  # 0.5 GB of kernel matrix
+EXACT_ROWS = 8000  # 0.5 GB of kernel matrix
 
 
 def leverage_scores(gram: Gram, rows: Array, sample: Array, probabilities: Array, alpha: float) -> Array:
@@ -56,10 +56,10 @@ class RidgeLeverage(RowChoice):
     def choose(self, gram: Gram, n_landmarks: int, key: Key) -> Array:
         _check_alpha(self.alpha)
         n = len(gram)
-        if n > _EXACT_ROWS:
+        if n > EXACT_ROWS:
             raise ValueError(
                 f"exact leverage scores of {n} rows need a {n} × {n} matrix; use landmarks='recursive_leverage' or "
-                "'bless' for more than 8000 rows."
+                f"'bless' for more than {EXACT_ROWS} rows."
             )
         K = gram.block(slice(0, n), slice(0, n))
         check_symmetric(K, gram.floor)
