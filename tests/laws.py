@@ -20,6 +20,7 @@ from bochner import (
     Linear,
     MaclaurinSeries,
     Matern,
+    NystromFeatures,
     Polynomial,
     Radial,
     RandomProjection,
@@ -97,6 +98,9 @@ LINEAR_MAPS = {
 ESTIMATORS = [
     FourierFeatures(n_components=20, random_state=0),
     FourierFeatures("matern32", n_components=7, rows="structured", random_state=0),
+    NystromFeatures(n_components=10, random_state=0),
+    NystromFeatures("laplacian", n_components=7, landmarks="rpcholesky", random_state=0),
+    NystromFeatures(n_components=8, form="meka", random_state=0),
     RandomProjection(2, random_state=0),
     RandomProjection(2, law="srht", random_state=0),
     TensorSketchFeatures(n_components=20, random_state=0),

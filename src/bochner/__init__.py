@@ -2,6 +2,8 @@
 
 from bochner import datasets, sketches, theory
 from bochner.estimators import FourierFeatures, RandomProjection, TensorSketchFeatures
+from bochner import datasets, theory
+from bochner.estimators import FourierFeatures, NystromFeatures, RandomProjection, TensorSketchFeatures
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -38,6 +40,7 @@ __all__ = [
     "Linear",
     "MaclaurinSeries",
     "Matern",
+    "NystromFeatures",
     "Polynomial",
     "Radial",
     "RandomProjection",

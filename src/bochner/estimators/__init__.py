@@ -1,7 +1,8 @@
 """What users touch: scikit-learn estimators around the feature maps and solvers."""
 
 from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.projections import RandomProjection
 from bochner.estimators.tensor_sketch import TensorSketchFeatures
 
-__all__ = ["FourierFeatures", "RandomProjection", "TensorSketchFeatures"]
+__all__ = ["FourierFeatures", "NystromFeatures", "RandomProjection", "TensorSketchFeatures"]
