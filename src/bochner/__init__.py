@@ -1,8 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
 from bochner import datasets, sketches, theory
-from bochner.estimators import FourierFeatures, RandomProjection, TensorSketchFeatures
-from bochner import datasets, theory
 from bochner.estimators import FourierFeatures, NystromFeatures, RandomProjection, TensorSketchFeatures
 from bochner.kernels import (
     RBF,
