@@ -1,6 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner import datasets, sketches, theory
+from bochner import datasets, linalg, sketches, theory
 from bochner.estimators import FourierFeatures, NystromFeatures, RandomProjection, TensorSketchFeatures
 from bochner.kernels import (
     RBF,
@@ -47,6 +47,7 @@ __all__ = [
     "TensorSketchFeatures",
     "as_kernel",
     "datasets",
+    "linalg",
     "sketches",
     "theory",
 ]
