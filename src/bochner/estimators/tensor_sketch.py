@@ -38,7 +38,7 @@ class TensorSketchFeatures(FeatureTransformer):
         that of the tree polynomially; "auto" uses the tree from degree 4 on (real factors only).
     direction : {"mean", "ones"}, array or None, default="mean"
         Where the kernel is exact. "mean" is the mean row, "ones" the vector of ones, which looks at no data (the
-        columns are then divided as if half of each row lay along it); None sketches everything.
+        columns are then divided as if a third of each row's squared norm lay along it); None sketches everything.
     random_state : int, RandomState, Generator or None
     n_jobs : int or None
         Threads; None uses every core (or OMP_NUM_THREADS).
