@@ -340,6 +340,7 @@ def test_auto_says_what_it_chose():
         (lambda x, y: float(x @ y), X, "rpcholesky"),
     ):
         assert NystromFeatures(kernel, 5, random_state=0).fit(data).landmarks_law_ == law
+    assert NystromFeatures(n_components=40, tol=0.2, random_state=0).fit(X).landmarks_law_ == "rpcholesky"
 
 
 def test_pickles_and_the_map_skips_validation():
