@@ -39,7 +39,7 @@ class NystromFeatures(FeatureTransformer):
         Row indices or points of your own (at most n_components), or a law: "uniform" (scikit-learn's), "kmeans",
         "minibatch_kmeans", "refined" (pivots moved by a few steps of k-means), "column_norms", "ridge_leverage",
         "recursive_leverage", "bless", "adaptive", "rpcholesky", "greedy", "farthest_point". "auto" is "refined" for
-        stationary kernels of dense rows and "rpcholesky" for everything else.
+        stationary kernels of dense rows and "rpcholesky" for everything else, and whenever `tol` is given.
     tol : float or None, default=None
         Stop adding columns when the exact relative trace error tr(K - ZZᵀ) / tr(K) is at most tol; the result then has
         as many columns as that takes. A warning says so if n_components are not enough.
@@ -145,7 +145,7 @@ class NystromFeatures(FeatureTransformer):
         if isinstance(self.kernel_, Custom):  # the only kernels that may not be symmetric
             check_symmetric(gram.block(slice(0, 8), slice(0, 8)), gram.floor)
         auto = isinstance(self.landmarks, str) and self.landmarks == "auto"
-        law = choose_landmarks(gram) if auto else as_landmark_law(self.landmarks)
+        law = choose_landmarks(gram, tol) if auto else as_landmark_law(self.landmarks)
         self.landmarks_law_ = name_of(law)
         if isinstance(form, Sketched) and not auto:
             raise ValueError(
@@ -213,9 +213,12 @@ class NystromFeatures(FeatureTransformer):
         return tags
 
 
-def choose_landmarks(gram: Gram) -> LandmarkLaw:
-    """The law that `landmarks="auto"` means, by measurement (benchmarks/bench_landmarks.py)."""
-    means = gram.kernel is not None and gram.kernel.stationary and not scipy.sparse.issparse(gram.X)
+def choose_landmarks(gram: Gram, tol: float | None) -> LandmarkLaw:
+    """The law that `landmarks="auto"` means, by measurement (benchmarks/bench_landmarks.py).
+
+    Moved pivots have the least error, but only pivots know when to stop.
+    """
+    means = tol is None and gram.kernel is not None and gram.kernel.stationary and not scipy.sparse.issparse(gram.X)
     return LANDMARK_LAWS["refined" if means else "rpcholesky"]
 
 

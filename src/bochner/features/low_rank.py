@@ -260,11 +260,12 @@ class MEKA(NystromForm):
 
 def orthonormal(Z: Array, floor: float) -> tuple[Array, Array]:
     """Q with orthonormal columns and the basis change B with Q = Z B, without the directions that are rounding."""
-    U, values, Vt = svd(Z, full_matrices=False)
+    Q, R = np.linalg.qr(Z)
+    U, values, Vt = svd(R)
     keep = values > np.sqrt(floor) * values.max(initial=0.0)
     V = Vt[keep].T
     signs = _signs(V)
-    return U[:, keep] * signs, V * signs / values[keep]
+    return Q @ (U[:, : len(keep)][:, keep] * signs), V * signs / values[keep]
 
 
 def positive_root(M: Array) -> Array:
