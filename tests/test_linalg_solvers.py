@@ -1,15 +1,12 @@
 """Least squares, ridge, kernel ridge, conjugate gradients and Newton sketch against exact solutions."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse
 from scipy.optimize import minimize
 from scipy.sparse.linalg import aslinearoperator
 
-from bochner import RBF, linalg
+from bochner import RBF, datasets, linalg
 from bochner.keys import Key
 from bochner.linalg.iterations import heavy_ball
 from bochner.linalg.least_squares import _whiten
@@ -473,12 +470,11 @@ def test_newton_sketch_at_the_edges():
 
 
 def test_newton_sketch_on_a9a():
-    folder = os.environ.get("BOCHNER_DATA")
-    if folder is None:
-        pytest.skip("BOCHNER_DATA is not set")
-    data = np.load(Path(folder) / "a9a.npz")
-    n = int(data["n_train"])
-    A, y = scipy.sparse.csr_array(data["X"][:n].astype(np.float64)), np.where(data["y"][:n] > 0, 1.0, -1.0)
+    if "a9a" not in datasets.available():
+        pytest.skip("BOCHNER_DATA names no folder with a9a.npz")
+    data = datasets.load("a9a")
+    n = data.n_train
+    A, y = scipy.sparse.csr_array(data.X[:n].astype(np.float64)), np.where(data.y[:n] > 0, 1.0, -1.0)
     answers = []
     for finish in ("auto", "sketch"):
         x = linalg.newton_sketch("log_loss", A, y, 1.0, finish=finish, tol=1e-14, max_iter=40, random_state=0).x

@@ -2,6 +2,8 @@
 
 from bochner import datasets, linalg, sketches, theory
 from bochner.estimators import FourierFeatures, NystromFeatures, RandomProjection, TensorSketchFeatures
+from bochner import datasets, linalg, theory
+from bochner.estimators import FourierFeatures
 from bochner.kernels import (
     RBF,
     AdditiveChi2,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.factorizations import gaussian
 from bochner.linalg.iterations import heavy_ball, lsqr
-from bochner.linalg.matrices import Operator, as_matrix, as_targets, gram_product
+from bochner.linalg.matrices import Operator, as_matrix, as_targets, column_blocks, dense, gram_product
 from bochner.linalg.reports import CONFIDENCE, Estimate, Report, Solution
 from bochner.sketches import SparseSign, as_sketch_law
 from bochner.theory import _arguments as check
@@ -43,19 +44,16 @@ class _Whitening:
         return float(self.s[0] / self.s[-1]) if len(self.s) else 1.0
 
 
-def sketch_rows(A: Any, size: int, law: Any, key: Key, *, name: str = "law") -> Any:
-    """Draw S and return the map B ↦ S B; for an operator the rows of S are products with its transpose."""
+def sketch_rows(A: Any, size: int, law: Any, key: Key) -> Callable[[Any], Array]:
+    """Draw S for the rows of A and return the map B ↦ S B, for A itself and for arrays with as many rows."""
     law = as_sketch_law(law)
-    if isinstance(A, Operator):
-        S = law.sample(A.shape[0], size, key).to_dense()
-        return lambda B: (B.T @ S.T).T if isinstance(B, Operator) else S @ B
-    S = law.resolve(A, key).sample(A.shape[0], size, key)
-    if law.accepts_sparse:
-        return lambda B: S @ B
+    S = (law if isinstance(A, Operator) else law.resolve(A, key)).sample(A.shape[0], size, key)
 
     def product(B: Any) -> Array:
-        if scipy.sparse.issparse(B):
-            raise ValueError(f"{name}={law!r} needs dense data; use law='sparse_sign' for a sparse matrix.")
+        if isinstance(B, Operator):
+            return np.hstack([S @ block for block in column_blocks(B)])
+        if scipy.sparse.issparse(B) and not law.accepts_sparse:
+            raise ValueError(f"{law!r} needs dense data; use law='sparse_sign' for a sparse matrix.")
         return S @ B
 
     return product
@@ -162,9 +160,7 @@ def _whiten(A: Any, B: Array, law: Any, size: int, key: Key) -> _Whitening:
         S = sketch_rows(A, size, law, key)
         SA, SB, rho = S(A), S(B), d / size
     else:  # nothing to gain: the preconditioner is exact and one step is enough
-        SA, SB, rho = A.toarray() if scipy.sparse.issparse(A) else A, B, 0.0
-        if isinstance(A, Operator):
-            SA = A @ np.eye(d)
+        SA, SB, rho = dense(A), B, 0.0
     # Qᵀ S B comes with the triangle, so Q is never formed
     R = scipy.linalg.qr(np.hstack([SA, SB]), mode="r", check_finite=False)[0][: d + SB.shape[1]]
     U, s, Vt = _svd(np.ascontiguousarray(R[:d, :d]))

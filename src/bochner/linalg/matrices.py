@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array
 from bochner.backends import FLOATS, Array
 from bochner.operators import LinearMap
 
+_BLOCK = 1 << 26  # bytes of the columns of an operator that are held at a time
 _CACHE = 1 << 20  # bytes of a block of rows that is read once for two products
 
 
@@ -132,6 +133,13 @@ def gram_product(A: Any, V: Array) -> Array:
         block = A[start : start + rows]
         total += block.T @ (block @ V)
     return total
+
+
+def column_blocks(A: Operator) -> Iterator[Array]:
+    """The columns of an operator, as arrays of a bounded number of them."""
+    width = max(1, _BLOCK // (8 * A.shape[0]))
+    for start in range(0, A.shape[1], width):
+        yield columns(A, np.arange(start, min(start + width, A.shape[1])))
 
 
 def dense(A: Any) -> Array:
