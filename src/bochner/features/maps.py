@@ -19,6 +19,10 @@ class FeatureMap(ABC):
     def __call__(self, X: Array) -> Array:
         """Features of the rows of X."""
 
+    def into(self, X: Array, out: Array) -> None:
+        """Write the features of the rows of X into `out`, (n, n_components), of the dtype of X."""
+        out[...] = self(X)
+
 
 def row_blocks(X: Any) -> list[slice]:
     """Rows in blocks, so that a scaled or densified copy of a block stays small."""
