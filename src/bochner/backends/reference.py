@@ -13,7 +13,7 @@ def fwht(X: Array) -> None:
     n, p = X.shape
     half = 1
     while half < p:
-        pairs = X.reshape(n, -1, 2, half)
+        pairs = X.reshape(n, p // (2 * half), 2, half)
         a, b = pairs[:, :, 0].copy(), pairs[:, :, 1]
         pairs[:, :, 0] += b
         np.subtract(a, b, out=b)

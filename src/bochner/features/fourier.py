@@ -63,6 +63,8 @@ class Fourier(FeatureMap):
             block: Any = X[rows]
             if scipy.sparse.issparse(block) and not self.frequencies.accepts_sparse:
                 block = block.toarray()
+            if isinstance(block, np.ndarray) and block.strides[1] != block.itemsize:
+                block = np.ascontiguousarray(block)
             if self.form == "offset":
                 backend_of(out).cosines(self.frequencies(block), self.offsets, scale, out[rows])
             else:

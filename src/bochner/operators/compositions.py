@@ -61,8 +61,11 @@ class Selected(LinearMap):
     def accepts_sparse(self) -> bool:  # type: ignore[override]
         return self.inner.accepts_sparse
 
+    def _select(self, X: Array) -> Array:
+        return X.take(self.columns, axis=1) if isinstance(X, np.ndarray) else X[:, self.columns]
+
     def __call__(self, X: Array) -> Array:
-        return self.inner(X[:, self.columns])
+        return self.inner(self._select(X))
 
     def to_dense(self) -> Array:
         W = np.zeros(self.shape)
@@ -74,7 +77,7 @@ class Selected(LinearMap):
         return replace(self, inner=self.inner.scale_rows(factors))
 
     def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
-        self.inner.pairs_into(X[:, self.columns], scale, tail, out)
+        self.inner.pairs_into(self._select(X), scale, tail, out)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,195 @@
+// The Python face of the headers: types, shapes, strides and the GIL, nothing else.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <stdexcept>
+
+#include "distances.hpp"
+#include "fourier.hpp"
+#include "hadamard.hpp"
+
+namespace nb = nanobind;
+using namespace bochner;
+
+namespace {
+
+template <class T>
+using Matrix = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Signs = nb::ndarray<const std::int8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Signs3 = nb::ndarray<const std::int8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Permutations = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Gains = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+void expect(bool condition, const char* message) {
+    if (!condition) throw std::invalid_argument(message);
+}
+
+template <class T>
+Rows<T> any_strides(const Matrix<T>& m) {
+    return {m.data(), m.shape(0), m.shape(1), m.stride(0), m.stride(1)};
+}
+
+template <class T>
+Rows<T> rows(const Matrix<T>& m) {
+    expect(m.size() == 0 || m.shape(1) == 1 || m.stride(1) == 1, "expected unit stride along the columns");
+    return {m.data(), m.shape(0), m.shape(1), m.stride(0)};
+}
+
+void expect_blocks(std::size_t n_columns, std::size_t p, std::size_t n_blocks, std::size_t n_frequencies) {
+    expect(p > 0 && (p & (p - 1)) == 0 && n_columns <= p, "expected blocks of a power of two >= n_features");
+    expect(n_frequencies <= n_blocks * p, "expected lengths for at most every row of the blocks");
+}
+
+template <class T>
+void expect_pairs(std::size_t n_rows, std::size_t n_frequencies, const Matrix<T>& out) {
+    expect(out.shape(0) == n_rows && (out.shape(1) + 1) / 2 == n_frequencies,
+           "expected out of 2T or 2T - 1 columns and a row per row");
+}
+
+template <class T>
+void expect_shape(std::size_t n_rows, std::size_t n_columns, const Matrix<T>& out) {
+    expect(out.shape(0) == n_rows && out.shape(1) == n_columns, "expected another shape of out");
+}
+
+template <class T>
+void define(nb::module_& m) {
+    using Release = nb::gil_scoped_release;
+    // noconvert: a converted `out` would be a copy that nobody sees.
+    const auto array = [](const char* name) { return nb::arg(name).noconvert(); };
+
+    m.def(
+        "fwht",
+        [](Matrix<T> X) {
+            const auto x = rows(X);
+            expect(x.n_columns > 0 && (x.n_columns & (x.n_columns - 1)) == 0, "expected 2^q columns");
+            Release release;
+            fwht(x);
+        },
+        array("X"));
+    m.def(
+        "pairs",
+        [](Matrix<const T> A, double scale, double tail, Matrix<T> out) {
+            expect_pairs(A.shape(0), A.shape(1), out);
+            const auto a = rows(A);
+            const auto o = rows(out);
+            Release release;
+            pairs(a, scale, tail, o);
+        },
+        array("A"), nb::arg("scale"), nb::arg("tail"), array("out"));
+    m.def(
+        "cosines",
+        [](Matrix<const T> A, Vector<T> offsets, double scale, Matrix<T> out) {
+            expect_shape(A.shape(0), A.shape(1), out);
+            expect(offsets.shape(0) == A.shape(1), "expected an offset per column");
+            const auto a = rows(A);
+            const auto o = rows(out);
+            Release release;
+            cosines(a, offsets.data(), scale, o);
+        },
+        array("A"), array("offsets"), nb::arg("scale"), array("out"));
+    m.def(
+        "dense_pairs",
+        [](Matrix<const T> X, Matrix<const T> W, double scale, double tail, Matrix<T> out) {
+            expect_pairs(X.shape(0), W.shape(0), out);
+            expect(X.shape(1) == W.shape(1), "expected as many columns in W as in X");
+            const auto x = rows(X);
+            const auto w = any_strides(W);
+            const auto o = rows(out);
+            Release release;
+            dense_pairs(x, w, scale, tail, o);
+        },
+        array("X"), array("W"), nb::arg("scale"), nb::arg("tail"), array("out"));
+    m.def(
+        "structured_phases",
+        [](Matrix<const T> X, Signs3 signs, Vector<float> lengths, Matrix<T> out) {
+            const std::size_t p = signs.shape(2);
+            expect(signs.shape(1) == 3, "expected three rows of signs a block");
+            expect_blocks(X.shape(1), p, signs.shape(0), lengths.shape(0));
+            expect_shape(X.shape(0), lengths.shape(0), out);
+            const auto x = rows(X);
+            const auto o = rows(out);
+            Release release;
+            structured_phases(x, p, signs.data(), lengths.data(), o);
+        },
+        array("X"), array("signs"), array("lengths"), array("out"));
+    m.def(
+        "structured_pairs",
+        [](Matrix<const T> X, Signs3 signs, Vector<float> lengths, double scale, double tail, Matrix<T> out) {
+            const std::size_t p = signs.shape(2);
+            expect(signs.shape(1) == 3, "expected three rows of signs a block");
+            expect_blocks(X.shape(1), p, signs.shape(0), lengths.shape(0));
+            expect_pairs(X.shape(0), lengths.shape(0), out);
+            const auto x = rows(X);
+            const auto o = rows(out);
+            Release release;
+            structured_pairs(x, p, signs.data(), lengths.data(), scale, tail, o);
+        },
+        array("X"), array("signs"), array("lengths"), nb::arg("scale"), nb::arg("tail"), array("out"));
+    m.def(
+        "fastfood_phases",
+        [](Matrix<const T> X, Signs signs, Permutations permutations, Gains gains, Vector<float> lengths,
+           Matrix<T> out) {
+            const std::size_t p = signs.shape(1), n_blocks = signs.shape(0);
+            expect(permutations.shape(0) == n_blocks && permutations.shape(1) == p,
+                   "expected permutations like signs");
+            expect(gains.shape(0) == n_blocks && gains.shape(1) == p, "expected gains like signs");
+            expect_blocks(X.shape(1), p, n_blocks, lengths.shape(0));
+            expect_shape(X.shape(0), lengths.shape(0), out);
+            const auto x = rows(X);
+            const auto o = rows(out);
+            Release release;
+            fastfood_phases(x, p, signs.data(), permutations.data(), gains.data(), lengths.data(), o);
+        },
+        array("X"), array("signs"), array("permutations"), array("gains"), array("lengths"), array("out"));
+    m.def(
+        "fastfood_pairs",
+        [](Matrix<const T> X, Signs signs, Permutations permutations, Gains gains, Vector<float> lengths,
+           double scale, double tail, Matrix<T> out) {
+            const std::size_t p = signs.shape(1), n_blocks = signs.shape(0);
+            expect(permutations.shape(0) == n_blocks && permutations.shape(1) == p,
+                   "expected permutations like signs");
+            expect(gains.shape(0) == n_blocks && gains.shape(1) == p, "expected gains like signs");
+            expect_blocks(X.shape(1), p, n_blocks, lengths.shape(0));
+            expect_pairs(X.shape(0), lengths.shape(0), out);
+            const auto x = rows(X);
+            const auto o = rows(out);
+            Release release;
+            fastfood_pairs(x, p, signs.data(), permutations.data(), gains.data(), lengths.data(), scale, tail,
+                           o);
+        },
+        array("X"), array("signs"), array("permutations"), array("gains"), array("lengths"), nb::arg("scale"),
+        nb::arg("tail"), array("out"));
+    m.def(
+        "squared_distances",
+        [](Matrix<const T> X, Matrix<const T> Y, Matrix<T> out) {
+            expect(X.shape(1) == Y.shape(1), "expected as many columns in Y as in X");
+            expect_shape(X.shape(0), Y.shape(0), out);
+            const auto x = rows(X);
+            const auto y = any_strides(Y);
+            const auto o = rows(out);
+            Release release;
+            squared_distances(x, y, o);
+        },
+        array("X"), array("Y"), array("out"));
+    m.def(
+        "absolute_distances",
+        [](Matrix<const T> X, Matrix<const T> Y, Matrix<T> out) {
+            expect(X.shape(1) == Y.shape(1), "expected as many columns in Y as in X");
+            expect_shape(X.shape(0), Y.shape(0), out);
+            const auto x = rows(X);
+            const auto y = any_strides(Y);
+            const auto o = rows(out);
+            Release release;
+            absolute_distances(x, y, o);
+        },
+        array("X"), array("Y"), array("out"));
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+    define<float>(m);
+    define<double>(m);
+}

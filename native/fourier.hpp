@@ -1,0 +1,144 @@
+// Random Fourier features of a block of rows: phases of a row are made in scratch memory that stays in the
+// first caches, and a sink turns them into columns at once; the phases of the block never exist as a matrix.
+#pragma once
+
+#include "hadamard.hpp"
+#include "panels.hpp"
+#include "sinks.hpp"
+
+namespace bochner {
+
+// Blocks of one row whose phases go to the sink together: short blocks would leave most of a vector idle.
+constexpr std::size_t panel_phases = 512;
+// Rows that share the signs and lengths of a panel while these are in the first cache.
+constexpr std::size_t rows_together = 4;
+
+// `block(x, b, phases)` writes the p phases of block b of one row times `factor`, padded to p; `lengths`
+// multiply them.
+template <class T, class Block, class Sink>
+BOCHNER_INLINE void blockwise(Rows<const T> X, std::size_t p, const float* lengths, T factor,
+                              std::size_t n_frequencies, const Block& block, const Sink& sink, Rows<T> out) {
+    const std::size_t blocks_together = p < panel_phases ? panel_phases / p : 1;
+    const std::size_t width = blocks_together * p;
+    Scratch<T> padded(rows_together * p), phases(width);
+    for (std::size_t row = 0; row < X.n_rows; row += rows_together) {
+        const std::size_t n_rows = std::min(rows_together, X.n_rows - row);
+        for (std::size_t r = 0; r < n_rows; ++r) {
+            T* x = padded.data() + r * p;
+            for (std::size_t i = 0; i < X.n_columns; ++i) x[i] = factor * X[row + r][i];
+            std::fill(x + X.n_columns, x + p, T(0));
+        }
+        for (std::size_t first = 0; first < n_frequencies; first += width) {
+            const std::size_t count = std::min(width, n_frequencies - first);
+            for (std::size_t r = 0; r < n_rows; ++r) {
+                for (std::size_t done = 0; done < count; done += p)
+                    block(padded.data() + r * p, (first + done) / p, phases.data() + done);
+                sink(Multiplied<T>{phases.data(), lengths + first}, first, count, out[row + r]);
+            }
+        }
+    }
+}
+
+// H D0 H D1 H D2 x (SORF; Yu et al. 2016) with the signs D of the block, shape (3, p).
+template <class T>
+struct StructuredBlock {
+    const std::int8_t* signs;
+    std::size_t p;
+
+    BOCHNER_INLINE void operator()(const T* x, std::size_t b, T* phases) const {
+        const std::int8_t* flips = signs + 3 * p * b;
+        transform(Flipped<T>{x, flips + 2 * p}, phases, p);
+        transform(Flipped<T>{phases, flips + p}, phases, p);
+        transform(Flipped<T>{phases, flips}, phases, p);
+    }
+};
+
+// H G Π H B x (Fastfood; Le, Sarlós & Smola 2013).
+template <class T>
+struct FastfoodBlock {
+    const std::int8_t* signs;
+    const std::int32_t* permutations;
+    const float* gains;
+    std::size_t p;
+    T* permuted;  // scratch, p values
+
+    BOCHNER_INLINE void operator()(const T* x, std::size_t b, T* phases) const {
+        transform(Flipped<T>{x, signs + p * b}, phases, p);
+        const std::int32_t* order = permutations + p * b;
+        // The mask keeps a damaged permutation inside the array.
+        for (std::size_t i = 0; i < p; ++i)
+            permuted[i] = phases[static_cast<std::size_t>(order[i]) & (p - 1)];
+        transform(Multiplied<T>{permuted, gains + p * b}, phases, p);
+    }
+};
+
+template <class T>
+struct Product {
+    BOCHNER_INLINE static Vec<T> add(Vec<T> sum, T x, Vec<T> w) { return sum + x * w; }
+};
+
+template <class T>
+BOCHNER_CLONES void pairs(Rows<const T> A, double scale, double tail, Rows<T> out) {
+    const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
+    for (std::size_t row = 0; row < A.n_rows; ++row) sink(Plain<T>{A[row]}, 0, A.n_columns, out[row]);
+}
+
+template <class T>
+BOCHNER_CLONES void cosines(Rows<const T> A, const T* offsets, double scale, Rows<T> out) {
+    const Cosines<T> sink{static_cast<T>(scale)};
+    for (std::size_t row = 0; row < A.n_rows; ++row)
+        sink(Shifted<T>{A[row], offsets}, 0, A.n_columns, out[row]);
+}
+
+template <class T>
+BOCHNER_CLONES void dense_pairs(Rows<const T> X, Rows<const T> W, double scale, double tail, Rows<T> out) {
+    against_panels<T, Product<T>>(X, W, Pairs<T>{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)},
+                                  out);
+}
+
+template <class T, class Sink>
+BOCHNER_INLINE void structured(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths,
+                               std::size_t n_frequencies, const Sink& sink, Rows<T> out) {
+    const double size = static_cast<double>(p);
+    const T factor = static_cast<T>(1 / (size * std::sqrt(size)));
+    blockwise(X, p, lengths, factor, n_frequencies, StructuredBlock<T>{signs, p}, sink, out);
+}
+
+template <class T>
+BOCHNER_CLONES void structured_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs,
+                                      const float* lengths, Rows<T> out) {
+    structured(X, p, signs, lengths, out.n_columns, AsTheyAre<T>{}, out);
+}
+
+template <class T>
+BOCHNER_CLONES void structured_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs,
+                                     const float* lengths, double scale, double tail, Rows<T> out) {
+    const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
+    structured(X, p, signs, lengths, (out.n_columns + 1) / 2, sink, out);
+}
+
+template <class T, class Sink>
+BOCHNER_INLINE void fastfood(Rows<const T> X, std::size_t p, const std::int8_t* signs,
+                             const std::int32_t* permutations, const float* gains, const float* lengths,
+                             std::size_t n_frequencies, const Sink& sink, Rows<T> out) {
+    Scratch<T> permuted(p);
+    const FastfoodBlock<T> block{signs, permutations, gains, p, permuted.data()};
+    blockwise(X, p, lengths, T(1), n_frequencies, block, sink, out);
+}
+
+template <class T>
+BOCHNER_CLONES void fastfood_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs,
+                                    const std::int32_t* permutations, const float* gains,
+                                    const float* lengths, Rows<T> out) {
+    fastfood(X, p, signs, permutations, gains, lengths, out.n_columns, AsTheyAre<T>{}, out);
+}
+
+template <class T>
+BOCHNER_CLONES void fastfood_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs,
+                                   const std::int32_t* permutations, const float* gains, const float* lengths,
+                                   double scale, double tail, Rows<T> out) {
+    const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
+    fastfood(X, p, signs, permutations, gains, lengths, (out.n_columns + 1) / 2, sink, out);
+}
+
+}  // namespace bochner

@@ -1,0 +1,110 @@
+// What becomes of the numbers of one row: a sink receives values first … first + count - 1 from a source
+// (counted from 0) and writes the row.
+#pragma once
+
+#include <algorithm>
+
+#include "sincos.hpp"
+#include "sources.hpp"
+
+namespace bochner {
+
+template <class T>
+struct AsTheyAre {
+    template <class Source>
+    BOCHNER_INLINE void operator()(Source source, std::size_t first, std::size_t count, T* out) const {
+        std::size_t i = 0;
+        for (; i + lanes<T> <= count; i += lanes<T>) store(out + first + i, source(i));
+        for (; i < count; ++i) out[first + i] = source.at(i);
+    }
+};
+
+// Lanes 0, lanes, 1, lanes + 1, …: the lower or the upper half of two vectors riffled together.
+template <class T, std::size_t start, std::size_t... i>
+BOCHNER_INLINE Vec<T> riffle(Vec<T> a, Vec<T> b, std::index_sequence<i...>) {
+    return __builtin_shufflevector(a, b, (start + i / 2 + (i % 2) * lanes<T>)...);
+}
+
+// Pairs scale·cos a, scale·sin a, so that a complex view of the row is scale·exp(ia). An odd last column is
+// scale·cos(a + tail).
+template <class T>
+struct Pairs {
+    std::size_t n_columns;
+    T scale, tail;
+
+    BOCHNER_INLINE void store_vector(Vec<T> phases, T* out) const {
+        const auto result = sincos<T>(phases);
+        const Vec<T> c = result.cosine * scale, s = result.sine * scale;
+        constexpr auto all = std::make_index_sequence<lanes<T>>{};
+        store(out, riffle<T, 0>(c, s, all));
+        store(out + lanes<T>, riffle<T, lanes<T> / 2>(c, s, all));
+    }
+
+    template <class Source>
+    BOCHNER_INLINE void operator()(Source source, std::size_t first, std::size_t count, T* out) const {
+        const std::size_t n_pairs = std::min(count, n_columns / 2 - first);
+        T* columns = out + 2 * first;
+        std::size_t i = 0;
+        FarPhases<T> far;
+        for (; i + lanes<T> <= n_pairs; i += lanes<T>) {
+            const Vec<T> phases = source(i);
+            far.note(phases);
+            store_vector(phases, columns + 2 * i);
+        }
+        if (i < count) {
+            alignas(vector_bytes) T last[lanes<T>] = {}, last_columns[2 * lanes<T>];
+            for (std::size_t j = i; j < count; ++j) last[j - i] = source.at(j) + (j < n_pairs ? T(0) : tail);
+            far.note(load(last));
+            store_vector(load(last), last_columns);
+            std::memcpy(columns + 2 * i, last_columns, (n_pairs + count - 2 * i) * sizeof(T));
+        }
+        if (__builtin_expect(far.any(), 0)) rewrite_far(source, count, n_pairs, columns);
+    }
+
+    template <class Source>
+    __attribute__((noinline, cold)) void rewrite_far(Source source, std::size_t count, std::size_t n_pairs,
+                                                     T* columns) const {
+        for (std::size_t i = 0; i < count; ++i) {
+            const double a = i < n_pairs ? source.at(i) : source.at(i) + tail;
+            if (std::fabs(a) <= reduction_limit) continue;
+            columns[2 * i] = scale * static_cast<T>(std::cos(a));
+            if (i < n_pairs) columns[2 * i + 1] = scale * static_cast<T>(std::sin(a));
+        }
+    }
+};
+
+// scale·cos a.
+template <class T>
+struct Cosines {
+    T scale;
+
+    template <class Source>
+    BOCHNER_INLINE void operator()(Source source, std::size_t first, std::size_t count, T* out) const {
+        T* columns = out + first;
+        std::size_t i = 0;
+        FarPhases<T> far;
+        for (; i + lanes<T> <= count; i += lanes<T>) {
+            const Vec<T> phases = source(i);
+            far.note(phases);
+            store(columns + i, sincos<T>(phases).cosine * scale);
+        }
+        if (i < count) {
+            alignas(vector_bytes) T last[lanes<T>] = {};
+            for (std::size_t j = i; j < count; ++j) last[j - i] = source.at(j);
+            far.note(load(last));
+            store(last, sincos<T>(load(last)).cosine * scale);
+            std::memcpy(columns + i, last, (count - i) * sizeof(T));
+        }
+        if (__builtin_expect(far.any(), 0)) rewrite_far(source, count, columns);
+    }
+
+    template <class Source>
+    __attribute__((noinline, cold)) void rewrite_far(Source source, std::size_t count, T* columns) const {
+        for (std::size_t i = 0; i < count; ++i) {
+            const double a = source.at(i);
+            if (!(std::fabs(a) <= reduction_limit)) columns[i] = scale * static_cast<T>(std::cos(a));
+        }
+    }
+};
+
+}  // namespace bochner

@@ -1,0 +1,43 @@
+// Where a loop reads its numbers: as they are, with signs flipped, multiplied, or shifted. `source(i)` is the
+// vector that starts at i, `source.at(i)` the number at i, rounded alike. The arrays may be those the loop
+// writes.
+#pragma once
+
+#include "vectors.hpp"
+
+namespace bochner {
+
+template <class T>
+struct Plain {
+    const T* x;
+    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const { return load(x + i); }
+    BOCHNER_INLINE T at(std::size_t i) const { return x[i]; }
+};
+
+template <class T>
+struct Flipped {
+    const T* x;
+    const std::int8_t* signs;
+    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const {
+        return (Vec<T>)((IntVec<T>)load(x + i) ^ (load_integers<T>(signs + i) & sign_bit<T>));
+    }
+    BOCHNER_INLINE T at(std::size_t i) const { return signs[i] < 0 ? -x[i] : x[i]; }
+};
+
+template <class T>
+struct Multiplied {
+    const T* x;
+    const float* factors;
+    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const { return load(x + i) * load_as<T>(factors + i); }
+    BOCHNER_INLINE T at(std::size_t i) const { return x[i] * static_cast<T>(factors[i]); }
+};
+
+template <class T>
+struct Shifted {
+    const T* x;
+    const T* offsets;
+    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const { return load(x + i) + load(offsets + i); }
+    BOCHNER_INLINE T at(std::size_t i) const { return x[i] + offsets[i]; }
+};
+
+}  // namespace bochner

@@ -1,0 +1,165 @@
+"""The compiled backend: single-threaded C++ on a range of rows, and the threads that hand ranges out.
+
+Every row is computed by the same instructions whatever range it is in, so results depend neither on the
+number of threads nor on how the rows are batched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from threading import Lock
+
+import numpy as np
+
+from bochner import _native
+from bochner.backends import Array, n_threads
+from bochner.backends.reference import reference
+
+# Below this many elementary operations (about 100 µs) a thread costs more than it saves.
+_SMALL = 1 << 20
+# Ranges a thread: enough to even out a busy core, few enough that W is seldom packed again.
+_RANGES = 4
+
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
+_pool_lock = Lock()
+
+
+def _threads(n: int) -> ThreadPoolExecutor:
+    """Return the pool, grown to at least n threads."""
+    global _pool, _pool_size
+    with _pool_lock:
+        if _pool is None or _pool_size < n:
+            _pool, _pool_size = ThreadPoolExecutor(n, thread_name_prefix="bochner"), n
+        return _pool
+
+
+def _forget_threads() -> None:
+    """Threads do not survive a fork: the child starts its own pool when it needs one."""
+    global _pool, _pool_lock
+    _pool, _pool_lock = None, Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+def _by_rows(function: Callable[[slice], None], n_rows: int, operations: int) -> None:
+    """Call `function` on ranges that cover the rows, on several threads where the operations are many."""
+    n = min(n_threads(), n_rows, n_rows * operations // _SMALL + 1)
+    if n <= 1:
+        function(slice(0, n_rows))
+        return
+    bounds = np.linspace(0, n_rows, min(n_rows, _RANGES * n) + 1).astype(int)
+    ranges = deque(slice(a, b) for a, b in pairwise(bounds))
+
+    def work() -> None:
+        while True:
+            try:
+                rows = ranges.popleft()
+            except IndexError:
+                return
+            function(rows)
+
+    others = [_threads(n - 1).submit(work) for _ in range(n - 1)]
+    work()
+    for other in others:
+        other.result()
+
+
+def fwht(X: Array) -> None:
+    """Walsh-Hadamard transform of every row, in place."""
+    _by_rows(lambda rows: _native.fwht(X[rows]), len(X), X.shape[1] * X.shape[1].bit_length())
+
+
+def pairs(A: Array, scale: float, tail: float, out: Array) -> None:
+    """Pairs of given phases."""
+    _by_rows(lambda rows: _native.pairs(A[rows], scale, tail, out[rows]), len(A), 8 * out.shape[1])
+
+
+def cosines(A: Array, offsets: Array, scale: float, out: Array) -> None:
+    """Columns scale * cos(a + offset)."""
+    shifts = np.ascontiguousarray(offsets, A.dtype)
+    _by_rows(lambda rows: _native.cosines(A[rows], shifts, scale, out[rows]), len(A), 8 * out.shape[1])
+
+
+def dense_pairs(X: Array, W: Array, scale: float, tail: float, out: Array) -> None:
+    """Pairs of X Wᵀ. One row at a time is fastest where W.T is contiguous: W is then read, not packed."""
+    W = W.astype(X.dtype, copy=False)
+    _by_rows(
+        lambda rows: _native.dense_pairs(X[rows], W, scale, tail, out[rows]),
+        len(X),
+        (8 + X.shape[1]) * out.shape[1],
+    )
+
+
+def structured_phases(X: Array, signs: Array, lengths: Array, out: Array) -> None:
+    """Phases lengths * p^(-3/2) * H D0 H D1 H D2 x."""
+    _by_rows(lambda rows: _native.structured_phases(X[rows], signs, lengths, out[rows]), len(X), 16 * out.shape[1])
+
+
+def structured_pairs(X: Array, signs: Array, lengths: Array, scale: float, tail: float, out: Array) -> None:
+    """Pairs of the structured phases."""
+    _by_rows(
+        lambda rows: _native.structured_pairs(X[rows], signs, lengths, scale, tail, out[rows]),
+        len(X),
+        16 * out.shape[1],
+    )
+
+
+def fastfood_phases(X: Array, signs: Array, permutations: Array, gains: Array, lengths: Array, out: Array) -> None:
+    """Phases lengths * H (gains * (H (signs * x))[permutation])."""
+    _by_rows(
+        lambda rows: _native.fastfood_phases(X[rows], signs, permutations, gains, lengths, out[rows]),
+        len(X),
+        16 * out.shape[1],
+    )
+
+
+def fastfood_pairs(
+    X: Array,
+    signs: Array,
+    permutations: Array,
+    gains: Array,
+    lengths: Array,
+    scale: float,
+    tail: float,
+    out: Array,
+) -> None:
+    """Pairs of the Fastfood phases."""
+    _by_rows(
+        lambda rows: _native.fastfood_pairs(X[rows], signs, permutations, gains, lengths, scale, tail, out[rows]),
+        len(X),
+        16 * out.shape[1],
+    )
+
+
+def squared_distances(X: Array, Y: Array, out: Array) -> None:
+    """Sum squared differences, in the precision of X."""
+    _by_rows(lambda rows: _native.squared_distances(X[rows], Y, out[rows]), len(X), X.shape[1] * len(Y))
+
+
+def absolute_distances(X: Array, Y: Array, out: Array) -> None:
+    """Sum absolute differences, in the precision of X."""
+    _by_rows(lambda rows: _native.absolute_distances(X[rows], Y, out[rows]), len(X), X.shape[1] * len(Y))
+
+
+native = replace(
+    reference,
+    name="native",
+    fwht=fwht,
+    pairs=pairs,
+    cosines=cosines,
+    dense_pairs=dense_pairs,
+    structured_phases=structured_phases,
+    structured_pairs=structured_pairs,
+    fastfood_phases=fastfood_phases,
+    fastfood_pairs=fastfood_pairs,
+    squared_distances=squared_distances,
+    absolute_distances=absolute_distances,
+)

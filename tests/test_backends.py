@@ -1,0 +1,265 @@
+"""The native backend against its specification, entry by entry, and what only it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bochner.backends import FLOATS, Backend, limit_threads, n_threads
+from bochner.backends.reference import reference
+
+native_module = pytest.importorskip("bochner.backends.native", exc_type=ImportError)
+native: Backend = native_module.native
+
+ENTRIES = [field.name for field in fields(Backend) if field.name != "name"]
+N_FEATURES = [1, 3, 11, 100, 128]
+SCALE, TAIL = 0.125, 0.7
+
+
+@dataclass
+class Call:
+    """Arguments of one entry before `out`, and the largest error that rounding explains, in units of u."""
+
+    arguments: tuple[Any, ...]
+    n_columns: int
+    rounding: Any
+
+
+def strided(array: np.ndarray) -> np.ndarray:
+    """Return a read-only copy whose rows lie apart in a larger array."""
+    larger = np.full((2 * array.shape[0], array.shape[1] + 3), np.nan, array.dtype)
+    view = larger[::2, 1 : array.shape[1] + 1]
+    view[...] = array
+    view.flags.writeable = False
+    return view
+
+
+def calls(entry: str, dtype: type, n: int, d: int, seed: int = 0) -> Iterator[Call]:
+    """Yield calls of one entry, with the error bound of each.
+
+    A sum of m products in any order is within m u Σ|terms| of the truth, u the unit roundoff [Higham 2002,
+    §3.1]; cosine and sine add the error of the phase and 4 u of their own. Both sides err: twice the bound.
+    """
+    rng = np.random.default_rng(seed)
+    X = strided(rng.standard_normal((n, d)).astype(dtype))
+    size = np.abs(X).astype(np.float64)
+    norm = np.sqrt((size**2).sum(axis=1, keepdims=True))
+    p = 1 << (d - 1).bit_length()
+    levels = p.bit_length()
+    for T in (1, 5, 16, 2 * p + 3, 40 * p if p < 16 else 3 * p):
+        blocks = -(-T // p)
+        lengths = rng.uniform(0.5, 3.0, T).astype(np.float32)
+        gains = rng.standard_normal((blocks, p)).astype(np.float32)
+        signs = rng.choice(np.array([-1, 1], np.int8), (blocks, 3, p))
+        order = np.stack([rng.permutation(p) for _ in range(blocks)]).astype(np.int32)
+        W = rng.standard_normal((T, d)).astype(dtype)
+        Y = rng.standard_normal((T, d)).astype(dtype)
+        phases = 30 * rng.standard_normal((n, T)).astype(dtype)
+        dense = (d + 2) * (size @ np.abs(W).T.astype(np.float64)) + 4
+        # A transform of v errs by levels · u · ‖v‖·√p an entry at most; norms grow by √p a transform.
+        structured = (3 * levels + 6) * norm * lengths + 4
+        scaled = lengths / np.float32(p)
+        fastfood = (2 * levels + 6) * norm * scaled * p * np.repeat(abs(gains).max(axis=1), p)[:T] + 4
+        match entry:
+            case "fwht":
+                V = rng.standard_normal((n, p)).astype(dtype)
+                yield Call((V,), 0, levels * abs(V).sum(axis=1, keepdims=True))
+            case "cosines":
+                offsets = rng.uniform(0, 6.3, T).astype(dtype)
+                yield Call((strided(phases), offsets, SCALE), T, SCALE * (abs(phases) + 16))
+            case "structured_phases":
+                yield Call((X, signs, lengths), T, structured)
+            case "fastfood_phases":
+                yield Call((X, signs[:, 0].copy(), order, gains, scaled), T, fastfood)
+            case "squared_distances" | "absolute_distances":
+                power = 2 if entry.startswith("squared") else 1
+                distances = (abs(X[:, None].astype(np.float64) - Y[None]) ** power).sum(axis=2)
+                yield Call((X, Y), T, (d + 3) * distances)
+            case _:
+                given: dict[str, tuple[tuple[Any, ...], np.ndarray]] = {
+                    "pairs": ((strided(phases),), np.full((n, T), 4.0)),
+                    "dense_pairs": ((X, W), dense),
+                    "structured_pairs": ((X, signs, lengths), structured),
+                    "fastfood_pairs": ((X, signs[:, 0].copy(), order, gains, scaled), fastfood),
+                }
+                arguments, rounding = given[entry]
+                tail_rounding = rounding + (abs(phases) if entry == "pairs" else rounding) + TAIL
+                for n_columns in (2 * T, 2 * T - 1):
+                    columns = np.repeat(rounding if n_columns % 2 == 0 else tail_rounding, 2, axis=1)
+                    yield Call((*arguments, SCALE, TAIL), n_columns, SCALE * columns[:, :n_columns])
+
+
+def output(call: Call, dtype: type) -> np.ndarray:
+    """Return an `out` whose rows lie apart, full of NaN."""
+    n = len(call.arguments[0])
+    return np.full((2 * n, call.n_columns + 5), np.nan, dtype)[::2, 2 : call.n_columns + 2]
+
+
+def run(function: Callable[..., None], call: Call, dtype: type) -> np.ndarray:
+    """Return what the entry writes (`fwht`: the changed copy of its argument)."""
+    if call.n_columns == 0:
+        V = call.arguments[0].copy()
+        function(V)
+        return V
+    out = output(call, dtype)
+    function(*call.arguments, out)
+    around = out.base if out.base is not None else out
+    assert np.isnan(around[:, :2]).all()
+    assert np.isnan(around[:, -3:]).all()
+    assert np.isnan(around[1::2]).all()
+    return out
+
+
+def test_every_entry_is_replaced() -> None:
+    assert all(getattr(native, entry) is not getattr(reference, entry) for entry in ENTRIES)
+
+
+@pytest.mark.parametrize("d", N_FEATURES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_native_agrees_with_reference(entry: str, dtype: type, d: int) -> None:
+    for n in (0, 1, 2, 13):
+        for call in calls(entry, dtype, n, d):
+            got = run(getattr(native, entry), call, dtype)
+            expected = run(getattr(reference, entry), call, dtype)
+            assert got.dtype == dtype
+            bound = 2 * np.finfo(dtype).eps * call.rounding
+            assert (abs(got.astype(np.float64) - expected) <= bound).all()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_rows_do_not_depend_on_batch_or_threads(entry: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_module, "_SMALL", 1)
+    function = getattr(native, entry)
+    for d in (3, 100):
+        *_, call = calls(entry, dtype, 47, d)
+        with limit_threads(1):
+            expected = run(function, call, dtype)
+        for threads in (2, 3, 8):
+            with limit_threads(threads):
+                np.testing.assert_array_equal(run(function, call, dtype), expected)
+        for rows in (slice(0, 1), slice(46, 47), slice(5, 7), slice(13, 40)):
+            part = Call((call.arguments[0][rows], *call.arguments[1:]), call.n_columns, None)
+            np.testing.assert_array_equal(run(function, part, dtype), expected[rows])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_dense_pairs_take_w_in_either_order(dtype: type) -> None:
+    rng = np.random.default_rng(1)
+    X, W = rng.standard_normal((9, 33)).astype(dtype), rng.standard_normal((301, 33)).astype(dtype)
+    expected = np.empty((9, 602), dtype)
+    native.dense_pairs(X, W, SCALE, TAIL, expected)
+    for rows in (slice(0, 9), slice(4, 5)):
+        out = np.empty_like(expected[rows])
+        native.dense_pairs(X[rows], np.asfortranarray(W), SCALE, TAIL, out)
+        np.testing.assert_array_equal(out, expected[rows])
+
+
+def sincos(phases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    out = np.empty((1, 2 * phases.size), phases.dtype)
+    native.pairs(phases.reshape(1, -1), 1.0, 0.0, out)
+    return out[0, 1::2], out[0, 0::2]
+
+
+def ulps(got: np.ndarray, truth: np.ndarray) -> float:
+    """Return the largest error in units of the last place of the truth (an extended-precision array)."""
+    unit = np.spacing(abs(truth).astype(got.dtype)).astype(np.longdouble)
+    return float((abs(got - truth) / unit).max())
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs extended precision for the truth")
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sine_and_cosine_are_within_two_ulp(dtype: type) -> None:
+    rng = np.random.default_rng(2)
+    quarter_turns = np.arange(-8148, 8149) * (np.pi / 2)
+    near = quarter_turns.astype(dtype)
+    phases = np.concatenate(
+        [
+            rng.uniform(-12800, 12800, 500_000),
+            rng.uniform(-4, 4, 500_000),
+            10.0 ** rng.uniform(-30, 5, 200_000),
+            rng.uniform(-1e-3, 1e-3, len(near)) + quarter_turns,
+            quarter_turns + np.pi / 4,
+            12800 + rng.uniform(-1, 1, 1000),
+        ]
+    ).astype(dtype)
+    infinity = dtype(np.inf)
+    phases = np.concatenate([phases, near, np.nextafter(near, infinity), np.nextafter(near, -infinity)])
+    sine, cosine = sincos(phases)
+    exact = phases.astype(np.longdouble)
+    assert ulps(sine, np.sin(exact)) <= 2
+    assert ulps(cosine, np.cos(exact)) <= 2
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sine_and_cosine_of_huge_phases(dtype: type) -> None:
+    rng = np.random.default_rng(3)
+    phases = 10.0 ** rng.uniform(4, np.log10(np.finfo(dtype).max) - 1, 20_001) * rng.choice([-1, 1], 20_001)
+    phases = np.append(phases, [np.finfo(dtype).max, -np.finfo(dtype).max]).astype(dtype)
+    for got, function in zip(sincos(phases), (np.sin, np.cos), strict=True):
+        assert ulps(got, function(phases.astype(np.float64)).astype(np.longdouble)) <= 2
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sine_and_cosine_of_special_values(dtype: type) -> None:
+    tiny = np.finfo(dtype).smallest_subnormal
+    with np.errstate(all="raise"):
+        sine, cosine = sincos(np.array([0.0, -0.0, tiny, np.inf, -np.inf, np.nan, 1e30, 1.0], dtype))
+    np.testing.assert_array_equal(sine[:3], [0, 0, tiny])
+    np.testing.assert_array_equal(cosine[:3], [1, 1, 1])
+    assert np.isnan(sine[3:6]).all()
+    assert np.isnan(cosine[3:6]).all()
+    assert np.isfinite(sine[6:]).all()  # neighbours of NaN and infinity are untouched
+    np.testing.assert_allclose([sine[7], cosine[7]], [np.sin(1.0), np.cos(1.0)], rtol=2 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize(("q", "dtype"), [*((q, dtype) for q in range(21) for dtype in FLOATS), (24, np.float32)])
+def test_hadamard_transform_is_an_involution(q: int, dtype: type) -> None:
+    # Integers below 2^24 are exact in float32, so H H x = 2^q x exactly.
+    p = 1 << q
+    X = np.zeros((1 if q > 12 else 3, p), dtype)
+    X[:, :: max(1, p // 8)] = np.random.default_rng(q).integers(-1, 2, X[:, :: max(1, p // 8)].shape)
+    twice = X.copy()
+    native.fwht(twice)
+    np.testing.assert_array_equal(twice[:, 0], X.sum(axis=1))
+    native.fwht(twice)
+    np.testing.assert_array_equal(twice, p * X)
+
+
+def test_wrong_arguments_are_refused() -> None:
+    X = np.zeros((4, 6), np.float32)
+    with pytest.raises(ValueError, match="2\\^q"):
+        native.fwht(X)
+    with pytest.raises(ValueError, match="unit stride"):
+        native.fwht(X[:, ::3])
+    with pytest.raises(ValueError, match="out"):
+        native.pairs(X, 1.0, 0.0, np.zeros((4, 10), np.float32))
+    with pytest.raises(TypeError):
+        native.pairs(X, 1.0, 0.0, np.zeros((4, 12), np.float64))
+
+
+def _columns_in_a_fork() -> float:
+    out = np.empty((4096, 256), np.float32)
+    with limit_threads(2):
+        native.pairs(np.zeros((4096, 128), np.float32), 1.0, 0.0, out)
+    return float(out.sum())
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_threads_after_a_fork() -> None:
+    assert _columns_in_a_fork() == 4096 * 128  # the pool exists in the parent now
+    with get_context("fork").Pool(1) as pool:
+        assert pool.apply_async(_columns_in_a_fork).get(timeout=60) == 4096 * 128
+
+
+def test_limit_threads() -> None:
+    with limit_threads(3):
+        assert n_threads() == 3
+    with pytest.raises(ValueError, match="n_jobs"), limit_threads(0):
+        pass
