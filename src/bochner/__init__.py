@@ -1,6 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner.estimators import FourierFeatures
+from bochner.estimators import FourierFeatures, KernelRidge, exact_kernel_ridge
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -33,6 +33,7 @@ __all__ = [
     "ExponentialDot",
     "FourierFeatures",
     "Kernel",
+    "KernelRidge",
     "Laplacian",
     "Linear",
     "MaclaurinSeries",
@@ -42,4 +43,5 @@ __all__ = [
     "RationalQuadratic",
     "Separable",
     "as_kernel",
+    "exact_kernel_ridge",
 ]

@@ -67,7 +67,7 @@ class Factor(ABC):
 
     @abstractmethod
     def logdet(self) -> float:
-        """log det(G + alpha I)."""
+        """The logarithm of det(G + alpha I)."""
 
 
 class RidgeSolver(ABC):

@@ -80,12 +80,12 @@ class RidgeStatistics:
 
     @property
     def n_components(self) -> int:
-        """m."""
+        """Columns of the features, m."""
         return len(self.moment)
 
     @property
     def n_targets(self) -> int:
-        """k."""
+        """Targets, k."""
         return int(self.moment.shape[1])
 
     def update(self, Z: Array, Y: Array, weight: Array | None = None, *, overwrite: bool = False) -> RidgeStatistics:
@@ -93,7 +93,8 @@ class RidgeStatistics:
 
         `overwrite` lets a weighted update scale the rows of Z in place.
         """
-        Y = np.asarray(Y, dtype=np.float64).reshape(len(Z), -1)
+        Y = np.asarray(Y, dtype=np.float64)
+        Y = Y[:, None] if Y.ndim == 1 else Y
         if Z.shape[1] != self.n_components or Y.shape[1] != self.n_targets:
             raise ValueError(
                 f"these statistics are of {self.n_components} features and {self.n_targets} target(s); "
@@ -227,7 +228,8 @@ class RidgeStatistics:
         factor = Eigen().factor(self.operator(fit_intercept), 0.0)
         return RidgeSpectrum(
             factor,
-            factor.vectors.T @ self.right_side(fit_intercept),
+            # a direction that is rounding alone explains nothing, however small the penalty
+            (factor.eigenvalues > 0)[:, None] * (factor.vectors.T @ self.right_side(fit_intercept)),
             self.total_squares(fit_intercept),
             self.n_effective - float(fit_intercept),
             float(np.trace(self.gram)) / self.weight if self.weight else 1.0,  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ from bochner.operators import DenseGram
 from bochner.solvers import Cholesky
 from bochner.statistics import RidgeStatistics
 
+_MEDIAN_ROWS = 1000
 _RANGE = np.log(1e3)  # how far a scale may move from where it starts, either way
 
 
@@ -145,24 +146,24 @@ def tune_length_scale(
     >>> bool(tuned.length_scale[1] > 3 * tuned.length_scale[0])
     True
     """
-    n, d = X.shape
+    d = X.shape[1]
     X = X.astype(np.float64)
-    root = np.ones(n) if weight is None else np.sqrt(weight)
+    root = np.ones(X.shape[0]) if weight is None else np.sqrt(weight)
     X, Y, root = X[root > 0], Y[root > 0] * root[root > 0, None], root[root > 0]
-    median = clone(kernel).set_params(length_scale="median").resolve(X, key)
     unit = clone(kernel).set_params(length_scale=1.0)
-    n_frequencies = max(1, min(n_components, 2 * len(root)) // 2)
+    median = _median_distance(unit, X, root, key)
+    n_frequencies = max(1, n_components // 2)
     law = choose_rows(unit, d, 2 * n_frequencies)
     W = draw_frequencies(unit, law, d, n_frequencies, key.child("tuning")).to_dense()
-    start = np.full(d, np.log(median.length_scale))  # type: ignore[attr-defined]
+    start = np.full(d, np.log(median))
     if per_feature:
-        start = start + _log_spread(X)
+        start = start + _log_spread(X, root * root)
     problem = _Problem(X, Y, root, W, start, not per_feature, fit_intercept, criterion)
     Y = problem.centred(Y)
     varying = (Y * Y).sum(axis=0) > 1e-20 * (problem.Y**2).sum(axis=0)
     if not varying.any() or len(root) < 3:
-        return median  # type: ignore[return-value]
-    Y = Y[:, varying] / np.sqrt((Y[:, varying] ** 2).mean(axis=0))
+        return clone(kernel).set_params(length_scale=median)
+    Y = Y[:, varying] / np.sqrt((Y[:, varying] ** 2).sum(axis=0) / problem.freedom)
     problem = _Problem(X, Y, root, W, start, not per_feature, fit_intercept, criterion)
     move, alpha = _coarse(problem)
     moves = np.full(d if per_feature else 1, move)
@@ -171,18 +172,34 @@ def tune_length_scale(
         np.append(moves, np.log(alpha)),
         jac=True,
         method="L-BFGS-B",
-        bounds=[*[(-_RANGE, _RANGE)] * len(moves), (np.log(1e-10), np.log(10.0 * n))],
+        bounds=[*[(-_RANGE, _RANGE)] * len(moves), (np.log(1e-10), np.log(10.0 * problem.freedom))],
         options={"maxiter": max_iter, "ftol": 1e-5},
     )
     scales = problem.scales(found.x[:-1])
     return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
 
 
-def _log_spread(X: Any) -> Array:
+def _median_distance(kernel: StationaryKernel, X: Any, root: Array, key: Key) -> float:
+    """Median distance of pairs of different rows, a row of weight w counting as w rows; 1 when there is none."""
+    if len(root) > _MEDIAN_ROWS:
+        rows = np.sort(key.child("scale").generator().choice(len(root), _MEDIAN_ROWS, replace=False))
+        X, root = X[rows], root[rows]
+    size = float(abs(X).max()) or 1.0  # squares of 1e300 would overflow
+    i, j = np.triu_indices(len(root), 1)
+    r = kernel.distances(X / size, X / size)[i, j]
+    weight = (root[i] * root[j]) ** 2
+    order = np.argsort(r)
+    order = order[r[order] > 0]
+    total = np.cumsum(weight[order])
+    return size * float(r[order[np.searchsorted(total, total[-1] / 2.0)]]) if len(order) else 1.0
+
+
+def _log_spread(X: Any, weight: Array) -> Array:
     """Log standard deviations of the columns, relative to their root mean square; 0 for constant columns."""
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    squares = X.multiply(X) if scipy.sparse.issparse(X) else X * X
-    variance = np.maximum(np.asarray(squares.mean(axis=0)).ravel() - mean**2, 0.0)
+    weight = weight / weight.sum()
+    mean = np.asarray(weight @ X).ravel()
+    squares = X.multiply(X).tocsr() if scipy.sparse.issparse(X) else X * X
+    variance = np.maximum(np.asarray(weight @ squares).ravel() - mean**2, 0.0)
     typical = variance.mean()
     varying = variance > 1e-12 * typical
     return np.log(np.where(varying, variance, typical) / typical) / 2.0 if typical > 0 else np.zeros(len(mean))
@@ -191,9 +208,11 @@ def _log_spread(X: Any) -> Array:
 def _coarse(problem: _Problem) -> tuple[float, float]:
     """The best of a few common scales around the start, each with its own best alpha."""
     best = (np.inf, 0.0, 1.0)
+    root = problem.root[:, None]
     for move in np.log(2.0) * np.arange(-4.0, 4.0):
-        Z = problem.centred(problem.features(np.array([move])))
-        spectrum = RidgeStatistics(Z.shape[1], problem.Y.shape[1]).update(Z, problem.Y).spectrum(False)
+        Z = problem.features(np.array([move])) / root
+        statistics = RidgeStatistics(Z.shape[1], problem.Y.shape[1]).update(Z, problem.Y / root, problem.root**2)
+        spectrum = statistics.spectrum(problem.fit_intercept)
         alpha, _, values = spectrum.best(problem.criterion)
         best = min(best, (float(values.min()), float(move), alpha))
     return best[1], best[2]

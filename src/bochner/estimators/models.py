@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from bochner.backends import FLOATS, Array, limit_threads
+from bochner.backends import FLOATS, Array, limit_threads, n_threads
 from bochner.estimators._validation import check_choice
 from bochner.estimators.fourier import FourierFeatures
 from bochner.features import FeatureMap
@@ -24,6 +24,7 @@ from bochner.streaming import ArraySource, ArrowSource, BlockSource, Source, Tar
 from bochner.tuning import tune_length_scale
 
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
+_TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures}
 
@@ -132,8 +133,6 @@ class KernelModel(BaseEstimator):
         if self.n_jobs is None:
             yield
             return
-        from bochner.backends import n_threads
-
         with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
             yield
 
@@ -142,17 +141,20 @@ class KernelModel(BaseEstimator):
         check_choice("length_scales", self.length_scales, ("shared", "per_feature"))
         kernel = as_kernel(self.kernel)
         auto = isinstance(kernel, StationaryKernel) and isinstance(kernel.length_scale, str)
-        if not auto or (not isinstance(self.kernel, str) and kernel.length_scale != "auto"):  # type: ignore[attr-defined]
+        if not auto or (not isinstance(self.kernel, str) and kernel.length_scale != "auto"):
             return kernel
         block = source.sample(_TUNING_ROWS, key.child("tuning"))
+        # no more columns than the model will have: fewer of them prefer smoother functions
+        columns = min(_TUNING_COMPONENTS, _TUNING_COMPONENTS if self.n_components == "auto" else self.n_components)
         return tune_length_scale(
-            kernel,  # type: ignore[arg-type]
+            kernel,
             block.X,
             targets(block.y),
             block.weight,
             key=key,
             criterion=criterion,
             per_feature=self.length_scales == "per_feature",
+            n_components=columns,
             fit_intercept=fit_intercept,
         )
 
@@ -168,8 +170,9 @@ class KernelModel(BaseEstimator):
             rows = source.sample(_FEATURE_ROWS, key.child("features")).X
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
             transformer = clone(self.features)
-            whole = isinstance(source, ArraySource)
-            rows = source.sample(source.n_samples if whole else _FEATURE_ROWS, key.child("features")).X
+            # all rows when they are in memory, as its own `fit` would have it
+            n_rows = int(source.n_samples or 0) if isinstance(source, ArraySource) else _FEATURE_ROWS
+            rows = source.sample(n_rows, key.child("features")).X
         else:
             raise ValueError(
                 f"features must be 'auto', one of {', '.join(map(repr, FEATURES))} or a transformer with fit and "

@@ -49,6 +49,8 @@ class ArrowSource(Source):
     (['a', 'b'], 3)
     """
 
+    feature_names: list[str]
+
     def __init__(
         self,
         data: Any,
@@ -142,5 +144,5 @@ class ArrowSource(Source):
 
     def fingerprint(self) -> str:
         first: Array = self._read(int(np.flatnonzero(self.counts)[0])).X[:64]
-        files = [os.stat(p.path) for p in self.pieces if getattr(p, "path", "") and Path(p.path).exists()]
+        files = [Path(p.path).stat() for p in self.pieces if getattr(p, "path", "") and Path(p.path).exists()]
         return fingerprint(self.wanted, self.counts, [(f.st_size, f.st_mtime_ns) for f in files], first)

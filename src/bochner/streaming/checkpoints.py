@@ -70,7 +70,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], abou
     digest = hashlib.blake2b(digest_size=_DIGEST)
     try:
         with temporary.open("wb") as file:
-            parts = (np.ascontiguousarray(a).reshape(-1).view(np.uint8).data for a in arrays.values())
+            parts: list[Any] = [np.ascontiguousarray(a).reshape(-1).view(np.uint8).data for a in arrays.values()]
             for part in (_MAGIC + struct.pack("<Q", len(header)) + header, *parts):
                 digest.update(part)
                 file.write(part)

@@ -47,7 +47,7 @@ class Progress:
             return f"{self.label} {self.done:,} rows, {rate:,.0f} rows/s"
         share = min(1.0, self.done / max(1, self.total))
         bar = "█" * int(24 * share) + "·" * (24 - int(24 * share))
-        minutes, left = divmod(int((self.total - self.done) / max(rate, 1e-9)), 60) if self.done > self.first else (0, 0)
+        minutes, left = divmod(int((self.total - self.done) / rate) if rate else 0, 60)
         return f"{self.label} {bar} {100 * share:3.0f} %  {rate:,.0f} rows/s  {minutes}:{left:02d} left"
 
     def close(self) -> None:

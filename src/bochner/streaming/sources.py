@@ -205,7 +205,7 @@ def joined(blocks: list[Block]) -> Block:
     return Block(
         scipy.sparse.vstack(Xs, format="csr") if scipy.sparse.issparse(first.X) else np.concatenate(Xs),
         None if first.y is None else np.concatenate([block.y for block in blocks]),
-        None if first.weight is None else np.concatenate([block.weight for block in blocks]),  # type: ignore[misc]
+        None if first.weight is None else np.concatenate([block.weight for block in blocks]),
     )
 
 
