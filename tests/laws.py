@@ -21,13 +21,17 @@ from bochner import (
     Linear,
     MaclaurinSeries,
     Matern,
+    NystromFeatures,
     Polynomial,
     Radial,
+    RandomProjection,
     RationalQuadratic,
     Separable,
+    TensorSketchFeatures,
 )
 from bochner.operators import Dense, Scaled, Selected, Stacked, Summed
 from bochner.rows import ROW_LAWS
+from bochner.sketches import SKETCH_LAWS
 
 
 def slowly_decaying(r):
@@ -84,6 +88,10 @@ LINEAR_MAPS = {
     "summed": lambda d, key: Summed(
         (ROW_LAWS["circulant"].sample(d, 6, key), ROW_LAWS["fastfood"].sample(d, 6, key.child(1)))
     ),
+    **{
+        f"{name} sketch": (lambda d, key, law=law: law.resolve(points(d, 2), key).sample(d, d + 3, key))
+        for name, law in SKETCH_LAWS.items()
+    },
     "dense": lambda d, key: Dense(key.generator().standard_normal((5, d))),
 }
 
@@ -93,6 +101,12 @@ ESTIMATORS = [
     FourierFeatures("matern32", n_components=7, rows="structured", random_state=0),
     KernelRidge(RBF(8.0), n_components=50, alpha=0.001, random_state=0),
     KernelRidge(n_components=30, random_state=0),
+    NystromFeatures(n_components=10, random_state=0),
+    NystromFeatures("laplacian", n_components=7, landmarks="rpcholesky", random_state=0),
+    RandomProjection(2, random_state=0),
+    RandomProjection(2, law="srht", random_state=0),
+    TensorSketchFeatures(n_components=20, random_state=0),
+    TensorSketchFeatures(n_components=9, factors="complex_srht", direction=None, random_state=0),
 ]
 
 # class name, or repr of one estimator -> {check name: the reason why it cannot hold}

@@ -1,6 +1,14 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner.estimators import FourierFeatures, KernelRidge, exact_kernel_ridge
+from bochner import datasets, theory
+from bochner.estimators import (
+    FourierFeatures,
+    KernelRidge,
+    NystromFeatures,
+    RandomProjection,
+    TensorSketchFeatures,
+    exact_kernel_ridge,
+)
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -38,10 +46,15 @@ __all__ = [
     "Linear",
     "MaclaurinSeries",
     "Matern",
+    "NystromFeatures",
     "Polynomial",
     "Radial",
+    "RandomProjection",
     "RationalQuadratic",
     "Separable",
+    "TensorSketchFeatures",
     "as_kernel",
+    "datasets",
     "exact_kernel_ridge",
+    "theory",
 ]
