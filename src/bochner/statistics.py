@@ -193,9 +193,12 @@ class RidgeStatistics:
     @property
     def rounding(self) -> float:
         """Eigenvalues of the Gram matrix below this are rounding errors of its sums (2 sqrt(m) errors of an entry)."""
-        if self.gram is None or not self.single_precision:
+        if self.gram is None:
             return 0.0
-        return float(2.0 * np.sqrt(self.n_components) * 1e-7 * np.diagonal(self.gram).max())
+        diagonal = np.diagonal(self.gram)
+        double = np.finfo(float).eps * diagonal.sum()  # also what centring leaves of a constant column
+        single = 2.0 * np.sqrt(self.n_components) * 1e-7 * diagonal.max(initial=0.0)
+        return float(max(double, single) if self.single_precision else double)
 
     def operator(self, fit_intercept: bool = True) -> PSDOperator:
         """The Gram matrix, of centred rows when there is an intercept."""

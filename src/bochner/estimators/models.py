@@ -169,7 +169,8 @@ class KernelModel(BaseEstimator):
             transformer = FEATURES[name](
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )
-            rows = source.sample(_FEATURE_ROWS, key.child("features")).X
+            n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
+            rows = source.sample(n_rows, key.child("features")).X
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
             transformer = clone(self.features)
             # all rows when they are in memory, as its own `fit` would have it

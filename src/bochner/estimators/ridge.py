@@ -404,7 +404,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self._solution = self._solve(self.statistics_)
         return self._solution
 
-    def _solve(self, statistics: RidgeStatistics, rows: Block | None = None) -> Solution:
+    def _solve(
+        self, statistics: RidgeStatistics, rows: Block | None = None, feature_map: FeatureMap | None = None
+    ) -> Solution:
+        """Solve from the sums; `rows` are left out one at a time when alpha="loo"."""
         solver, notes = self._choose_solver(statistics.n_components)
         if isinstance(self.alpha, numbers.Real) and solver != "eigen":
             rule = solver if isinstance(solver, RidgeSolver) else Cholesky()
@@ -428,7 +431,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 error = partial(
                     leave_one_out,
                     rows,
-                    self.feature_map_,
+                    feature_map or self.feature_map_,
                     statistics,
                     spectrum,
                     numeric_targets,
@@ -477,12 +480,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
         _, feature_map = self._fit_features(source, kernel, fewer, key)
         statistics = RidgeStatistics(feature_map.n_components, self.statistics_.n_targets)
         self._accumulate(source, feature_map, statistics)
-        spectrum = statistics.spectrum(self.fit_intercept)
-        criterion = "evidence" if isinstance(self.alpha, str) and self.alpha == "evidence" else "gcv"
-        grid = None if isinstance(self.alpha, str) else np.ravel(np.asarray(self.alpha, dtype=float))
-        alpha, alphas, values = spectrum.best(criterion, grid)
-        path = {"alpha": alphas, "criterion": values, "effective_dimension": spectrum.effective_dimension(alphas)}
-        return alpha, path, (f"alpha was chosen by {criterion} with {fewer} components",)
+        left_out = isinstance(self.alpha, str) and self.alpha == "loo"
+        rows = source.sample(_LEFT_OUT_ROWS, key.child("left out")) if left_out else None
+        solution = self._solve(statistics, rows, feature_map)
+        return solution.alpha, solution.path, (f"alpha was chosen with {fewer} components",)
 
     # -- what was learned ----------------------------------------------------------------------------------------
 
