@@ -15,6 +15,14 @@ from bochner.estimators import (
     TensorSketchFeatures,
     greedy_kitchen_sinks,
     kitchen_sinks,
+from bochner import datasets, theory
+from bochner.estimators import (
+    FourierFeatures,
+    KernelRidge,
+    NystromFeatures,
+    RandomProjection,
+    TensorSketchFeatures,
+    exact_kernel_ridge,
 )
 from bochner.kernels import (
     RBF,
@@ -56,6 +64,7 @@ __all__ = [
     "Kernel",
     "KernelFeatures",
     "KitchenSinkFeatures",
+    "KernelRidge",
     "Laplacian",
     "LearnedFeatures",
     "Linear",
@@ -76,5 +85,6 @@ __all__ = [
     "kitchen_sinks",
     "linalg",
     "sketches",
+    "exact_kernel_ridge",
     "theory",
 ]

@@ -5,6 +5,7 @@ from bochner.estimators.compact import CompactFeatures
 from bochner.estimators.fourier import FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.projections import RandomProjection
+from bochner.estimators.ridge import KernelRidge, exact_kernel_ridge
 from bochner.estimators.tensor_sketch import TensorSketchFeatures
 
 __all__ = ["FourierFeatures", "NystromFeatures", "RandomProjection", "TensorSketchFeatures"]
@@ -28,4 +29,11 @@ __all__ = [
     "TensorSketchFeatures",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
+__all__ = [
+    "FourierFeatures",
+    "KernelRidge",
+    "NystromFeatures",
+    "RandomProjection",
+    "TensorSketchFeatures",
+    "exact_kernel_ridge",
 ]
