@@ -121,8 +121,8 @@ class LearnedFeatures(FeatureTransformer):
             )
         if self.circulant and isinstance(self.kernel_, (Sum, Product, Power, Restricted)):
             raise ValueError(
-                "circulant=True learns the frequencies of one radial kernel, such as RBF or Matern, not of sums, products "
-                "or some columns; use such a kernel, or circulant=False."
+                "circulant=True learns the frequencies of one radial kernel, such as RBF or Matern, not of sums, "
+                "products or some columns; use such a kernel, or circulant=False."
             )
         T = n_frequencies(n_components, "pairs")
         law = ROW_LAWS["circulant"] if self.circulant else choose_rows(self.kernel_, X.shape[1], n_components)
