@@ -21,6 +21,7 @@ from bochner import (
     ExponentialDot,
     FourierFeatures,
     KernelFeatures,
+    KernelRidge,
     KitchenSinkFeatures,
     Laplacian,
     LearnedFeatures,
@@ -28,6 +29,7 @@ from bochner import (
     MaclaurinFeatures,
     MaclaurinSeries,
     Matern,
+    NystromFeatures,
     Polynomial,
     Radial,
     RandomBinningFeatures,
@@ -108,6 +110,11 @@ LINEAR_MAPS = {
 ESTIMATORS = [
     FourierFeatures(n_components=20, random_state=0),
     FourierFeatures("matern32", n_components=7, rows="structured", random_state=0),
+    KernelRidge(RBF(8.0), n_components=50, alpha=0.001, random_state=0),
+    KernelRidge(n_components=30, random_state=0),
+    NystromFeatures(n_components=10, random_state=0),
+    NystromFeatures("laplacian", n_components=7, landmarks="rpcholesky", random_state=0),
+    NystromFeatures(n_components=8, form="meka", random_state=0),
     MaclaurinFeatures(n_components=20, random_state=0),
     MaclaurinFeatures(Polynomial(2), n_components=20, allocation="geometric", random_state=0),
     KitchenSinkFeatures(n_components=20, random_state=0),
@@ -125,8 +132,16 @@ ESTIMATORS = [
     TensorSketchFeatures(n_components=9, factors="complex_srht", direction=None, random_state=0),
 ]
 
-# class name -> {check name: the reason why it cannot hold}
-EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
+# class name, or repr of one estimator -> {check name: the reason why it cannot hold}
+_REPEATED = (
+    "repeated rows have equal targets, so evidence is infinite for whatever interpolates: its minimum is not unique"
+)
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {
+    repr(KernelRidge(n_components=30, random_state=0)): {
+        "check_sample_weight_equivalence_on_dense_data": _REPEATED,
+        "check_sample_weight_equivalence_on_sparse_data": _REPEATED,
+    },
+}
 
 
 def points(n, d, seed=0, scale=1.0):

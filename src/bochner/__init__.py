@@ -1,17 +1,20 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner import datasets, theory
+from bochner import datasets, linalg, sketches, theory
 from bochner.estimators import (
     AdditiveChi2Features,
     CompactFeatures,
     FourierFeatures,
     KernelFeatures,
+    KernelRidge,
     KitchenSinkFeatures,
     LearnedFeatures,
     MaclaurinFeatures,
+    NystromFeatures,
     RandomBinningFeatures,
     RandomProjection,
     TensorSketchFeatures,
+    exact_kernel_ridge,
     greedy_kitchen_sinks,
     kitchen_sinks,
 )
@@ -54,6 +57,7 @@ __all__ = [
     "FourierFeatures",
     "Kernel",
     "KernelFeatures",
+    "KernelRidge",
     "KitchenSinkFeatures",
     "Laplacian",
     "LearnedFeatures",
@@ -61,6 +65,7 @@ __all__ = [
     "MaclaurinFeatures",
     "MaclaurinSeries",
     "Matern",
+    "NystromFeatures",
     "Polynomial",
     "Radial",
     "RandomBinningFeatures",
@@ -70,7 +75,10 @@ __all__ = [
     "TensorSketchFeatures",
     "as_kernel",
     "datasets",
+    "exact_kernel_ridge",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
+    "linalg",
+    "sketches",
     "theory",
 ]

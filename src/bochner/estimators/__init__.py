@@ -8,7 +8,9 @@ from bochner.estimators.kernels import KernelFeatures
 from bochner.estimators.kitchen_sinks import GreedyFit, KitchenSinkFeatures, greedy_kitchen_sinks, kitchen_sinks
 from bochner.estimators.learned import LearnedFeatures
 from bochner.estimators.maclaurin import MaclaurinFeatures
+from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.projections import RandomProjection
+from bochner.estimators.ridge import KernelRidge, exact_kernel_ridge
 from bochner.estimators.tensor_sketch import TensorSketchFeatures
 
 __all__ = [
@@ -17,12 +19,15 @@ __all__ = [
     "FourierFeatures",
     "GreedyFit",
     "KernelFeatures",
+    "KernelRidge",
     "KitchenSinkFeatures",
     "LearnedFeatures",
     "MaclaurinFeatures",
+    "NystromFeatures",
     "RandomBinningFeatures",
     "RandomProjection",
     "TensorSketchFeatures",
+    "exact_kernel_ridge",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
 ]

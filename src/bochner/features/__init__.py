@@ -6,15 +6,9 @@ from bochner.features.fourier import Fourier, choose_rows, draw_frequencies, fou
 from bochner.features.histograms import HistogramSamples, HistogramWaves, check_histograms, histogram_map
 from bochner.features.invariant import ConvolvedMap, ShiftedMap, invariant_map
 from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink
-from bochner.features.maclaurin import (
-    Maclaurin,
-    geometric_map,
-    is_series,
-    optimal_map,
-    series_of,
-    squared_radius,
-)
+from bochner.features.maclaurin import Maclaurin, geometric_map, is_series, optimal_map, series_of, squared_radius
 from bochner.features.maps import FeatureMap, row_blocks
+from bochner.features.nystrom import Nystrom, nystrom_map
 from bochner.features.projections import Projection
 from bochner.features.tensor_sketch import TensorSketch, convolve, tensor_sketch
 from bochner.features.trees import Node, kernel_map
@@ -29,6 +23,7 @@ __all__ = [
     "KitchenSink",
     "Maclaurin",
     "Node",
+    "Nystrom",
     "ProductMap",
     "ProjectedMap",
     "Projection",
@@ -50,6 +45,7 @@ __all__ = [
     "is_series",
     "kernel_map",
     "n_frequencies",
+    "nystrom_map",
     "optimal_map",
     "row_blocks",
     "series_of",

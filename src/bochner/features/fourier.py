@@ -55,7 +55,14 @@ class Fourier(FeatureMap):
     def __call__(self, X: Array) -> Array:
         columns = 2 * self.n_components if self.form == "complex" else self.n_components
         out = np.empty((X.shape[0], columns), X.dtype)
-        scale = self.amplitude * np.sqrt(2.0 / columns)
+        self._write(X, out)
+        return out.view(np.result_type(X.dtype, np.complex64)) if self.form == "complex" else out
+
+    def into(self, X: Array, out: Array) -> None:
+        self._write(X, out.view(X.dtype) if self.form == "complex" else out)
+
+    def _write(self, X: Array, out: Array) -> None:
+        scale = self.amplitude * np.sqrt(2.0 / out.shape[1])
         for rows in row_blocks(X):
             block: Any = X[rows]
             if scipy.sparse.issparse(block) and not self.frequencies.accepts_sparse:
@@ -66,7 +73,6 @@ class Fourier(FeatureMap):
                 backend_of(out).cosines(self.frequencies(block), self.offsets, scale, out[rows])
             else:
                 self.frequencies.pairs_into(block, scale, float(self.offsets[0]), out[rows])
-        return out.view(np.result_type(X.dtype, np.complex64)) if self.form == "complex" else out
 
 
 def n_frequencies(n_components: int, form: str) -> int:
@@ -175,6 +181,6 @@ def draw_frequencies(
         case _:
             raise ValueError(f"no spectral law is known for {kernel!r}; use NystromFeatures, which takes any kernel.")
     if isinstance(rows, Dense):
-        rows = Dense(np.asfortranarray(rows.matrix, dtype))  # columns together: read as they are for a single row
+        rows = Dense(np.asfortranarray(rows.matrix, dtype))  # a single row then needs no packing of W
     scales = kernel.scales(n_features)
     return rows if scales.ndim == 0 and scales == 1.0 else Scaled(rows, 1.0 / scales)

@@ -261,8 +261,8 @@ class AdditiveChi2(Kernel):
 
     def _block(self, X: Array, Y: Array) -> Array:
         X, Y = dense(X), dense(Y)
-        if (X.size and X.min() < 0) or (Y.size and Y.min() < 0):
-            raise ValueError("AdditiveChi2 needs non-negative data (histograms, counts); found negative values.")
+        self._check(X)
+        self._check(Y)
         out = np.zeros((len(X), len(Y)), X.dtype)
         for x, y in zip(X.T, Y.T, strict=True):
             total = x[:, None] + y
@@ -270,5 +270,10 @@ class AdditiveChi2(Kernel):
             out += total
         return out
 
+    def _check(self, X: Array) -> None:
+        if min(X.shape) and X.min() < 0:
+            raise ValueError("AdditiveChi2 needs non-negative data (histograms, counts); found negative values.")
+
     def _diagonal(self, X: Array) -> Array:
+        self._check(X)
         return np.asarray(X.sum(axis=1)).ravel().astype(X.dtype)
