@@ -16,7 +16,7 @@ def load(name):
     return module
 
 
-@pytest.mark.parametrize("data", ["real", "synthetic"])
+@pytest.mark.parametrize("data", [pytest.param("real", marks=pytest.mark.slow), "synthetic"])
 def test_johnson_lindenstrauss(data, tmp_path, monkeypatch, capsys):
     example = load("johnson_lindenstrauss")
     if data == "synthetic":
