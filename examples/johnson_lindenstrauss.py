@@ -29,10 +29,8 @@ def posts(n_rows):
         X = datasets.load("news20_counts").X
         X, source = X[X.getnnz(axis=1) > 0], "20 newsgroups"
     else:
-        X, source = (
-            zipf_posts(min(n_rows or 18_846, 18_846), 31_121),
-            "synthetic Zipf bag of words (set BOCHNER_DATA for 20 newsgroups)",
-        )
+        X = zipf_posts(min(n_rows or 18_846, 18_846), 31_121)
+        source = "synthetic Zipf bag of words (set BOCHNER_DATA for 20 newsgroups)"
     if n_rows is not None and n_rows < X.shape[0]:
         X = X[np.random.default_rng(0).permutation(X.shape[0])[:n_rows]]
     return X, source

@@ -3,8 +3,8 @@
 k clusters in d dimensions, each an ellipsoid with axes of very different lengths. Expectation-maximisation with full
 covariances, started from k of the points, has k d²/2 numbers to learn from few points: every covariance fits its own
 points too well, every assignment is certain, and after three iterations nothing moves any more. A projection to
-O(log k) dimensions makes the clusters rounder and leaves few numbers to learn. Its soft assignments are lifted back: one
-M-step in all dimensions, with shrunk covariances, gives a mixture there.
+O(log k) dimensions makes the clusters rounder and leaves few numbers to learn. Its soft assignments are lifted back:
+one M-step in all dimensions, with shrunk covariances, gives a mixture there.
 
 Printed for both: adjusted Rand index, iterations, seconds, log-likelihood of a new point (plain EM also after the same
 M-step, since shrinking alone helps), and the eccentricity of the clusters, longest over shortest axis. Separation is in
