@@ -51,11 +51,11 @@ def run(seed):
     return errors, seconds
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--figure", type=Path, default=None, help="folder for greedy.png")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     runs = [run(seed) for seed in range(options.seeds)]
     means = {name: np.mean([errors[name] for errors, _ in runs], axis=0) for name in runs[0][0]}
     print("waves T  " + "".join(f"{T:>9d}" for T in TERMS) + "   slope   seconds")
@@ -65,6 +65,7 @@ def main():
         print(f"{name:8s} " + "".join(f"{value:9.4f}" for value in values) + f"   {slope:5.2f}  {cost}")
     if options.figure is not None:
         draw(means, options.figure)
+    return means
 
 
 def draw(means, folder):
