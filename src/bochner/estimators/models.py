@@ -27,6 +27,7 @@ from bochner.tuning import tune_length_scale
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
+_CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs as much as the fit (bench_ridge.py)
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
@@ -170,6 +171,9 @@ class KernelModel(BaseEstimator):
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )
             n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
+            if name == "nystrom" and n_components > _CHOSEN_LANDMARKS:
+                transformer.set_params(landmarks="uniform")
+                n_rows = 2 * n_components
             rows = source.sample(n_rows, key.child("features")).X
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
             transformer = clone(self.features)
