@@ -1,6 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner import datasets, theory
+from bochner import certificates, datasets, theory
 from bochner.estimators import FourierFeatures, NystromFeatures, RandomProjection, TensorSketchFeatures
 from bochner.kernels import (
     RBF,
@@ -46,6 +46,7 @@ __all__ = [
     "Separable",
     "TensorSketchFeatures",
     "as_kernel",
+    "certificates",
     "datasets",
     "theory",
 ]
