@@ -46,7 +46,7 @@ class Residual:
         """Features of some rows in float64; complex columns as two real ones."""
         X = self.X[rows]
         self.feature_rows += X.shape[0]
-        Z = self._transform(X)
+        Z: Any = self._transform(X)
         Z = Z.toarray() if scipy.sparse.issparse(Z) else np.ascontiguousarray(Z)
         if np.iscomplexobj(Z):
             Z = Z.view(Z.real.dtype)
@@ -124,7 +124,7 @@ class RowSampler:
 
     @classmethod
     def of(cls, residual: Residual, key: Key, uniform: float = 0.1) -> RowSampler:
-        """Uniform; in proportion to the diagonal of E where E is definite, so that |E_ij|² ≤ E_ii E_jj tames outliers."""
+        """Uniform; where E is definite mostly in proportion to its diagonal, as |E_ij|² ≤ E_ii E_jj: outliers are found."""
         p = np.full(residual.n, 1.0 / residual.n)
         if residual.semidefinite:
             left = np.maximum(-residual.diagonal, 0.0)
