@@ -149,7 +149,7 @@ def test_pivots_have_the_law_of_the_definition(method, monkeypatch):
     law = sequence_probabilities(K, 4)
     # blocks as large as they come from the first round on, so that many candidates are rejected
     monkeypatch.setattr(pivots, "_CREDIT", 30)
-    draws, gram = 4000, Gram(K, None)
+    draws, gram = 2500, Gram(K, None)
     counts = dict.fromkeys(law, 0)
     for seed in range(draws):
         counts[tuple(RPCholesky(method).sample(gram, 4, Key(seed)).indices.tolist())] += 1

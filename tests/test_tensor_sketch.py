@@ -115,7 +115,9 @@ def test_sparse_rows_give_the_same_features(factors, tree, coef0, dtype, directi
         Polynomial(3, gamma=0.5, coef0=coef0), 50, factors=factors, tree=tree, direction=direction, random_state=1
     )
     dense = features.fit_transform(X.toarray())
-    sparse = features.fit_transform(X)
+    for form in (scipy.sparse.csr_array, scipy.sparse.csr_matrix):
+        sparse = features.fit_transform(form(X))
+        np.testing.assert_allclose(sparse, dense, atol=200 * np.finfo(dtype).eps)
     assert dense.dtype == sparse.dtype == dtype
     np.testing.assert_allclose(sparse, dense, atol=200 * np.finfo(dtype).eps)
     np.testing.assert_allclose(features.transform(scipy.sparse.csr_matrix(X)), dense, atol=200 * np.finfo(dtype).eps)

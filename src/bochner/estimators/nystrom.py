@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bochner.backends import Array, limit_threads
 from bochner.estimators._validation import check_count, validate_rows
 from bochner.estimators.transformers import FeatureTransformer
+from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
 from bochner.features.nystrom import measure, nystrom_map
 from bochner.kernels import Custom, Kernel, as_kernel
 from bochner.keys import Key
@@ -38,10 +39,15 @@ class NystromFeatures(FeatureTransformer):
         Row indices or points of your own (at most n_components), or a law: "uniform" (scikit-learn's), "kmeans",
         "minibatch_kmeans", "refined" (pivots moved by a few steps of k-means), "column_norms", "ridge_leverage",
         "recursive_leverage", "bless", "adaptive", "rpcholesky", "greedy", "farthest_point". "auto" is "refined" for
-        stationary kernels of dense rows and "rpcholesky" for everything else.
+        stationary kernels of dense rows and "rpcholesky" for everything else, and whenever `tol` is given.
     tol : float or None, default=None
         Stop adding columns when the exact relative trace error tr(K - ZZᵀ) / tr(K) is at most tol; the result then has
         as many columns as that takes. A warning says so if n_components are not enough.
+    form : str or NystromForm, default="projection"
+        How the landmarks' columns become features. "projection" is the Nyström method; "ensemble" averages several,
+        "modified" is the best approximation from the same columns (reads all of K), "shifted" leaves `shift_` times
+        the identity out of it, "sketched" replaces landmarks by a sketch of all rows, "meka" gives every cluster of
+        rows its own landmarks. See `bochner.features.low_rank` for their parameters.
     random_state : int, RandomState, Generator or None
     n_jobs : int or None
         Threads; None uses every core (or OMP_NUM_THREADS).
@@ -52,16 +58,18 @@ class NystromFeatures(FeatureTransformer):
         The map itself: frozen and picklable. Calling it skips validation.
     kernel_ : Kernel or None
         The kernel with its length scale as a number; None if precomputed.
-    landmarks_ : ndarray or CSR matrix of shape (effective_rank_, n_features), or None if precomputed
-        Column j uses the first j + 1 of them.
+    landmarks_ : ndarray or CSR matrix of shape (effective_rank_, n_features), or None
+        Column j uses the first j + 1 of them. None if precomputed, and in other forms than "projection".
     landmark_indices_ : ndarray of shape (effective_rank_,) or None
-        Which training rows they are; None if they are none, as with k-means.
+        Which training rows they are; None if they are none, as with k-means, and in other forms.
     landmarks_law_ : str
         The law they were drawn from.
     trace_error_ : float
         tr(K - ZZᵀ) / tr(K) of the training rows, exactly: zero is perfect, one is nothing.
     effective_rank_ : int
         Columns that are not zero.
+    shift_ : float
+        K ≈ ZZᵀ + shift_ I: zero unless form is "shifted". Add it to the penalty of a ridge regression.
 
     Notes
     -----
@@ -86,6 +94,7 @@ class NystromFeatures(FeatureTransformer):
         *,
         landmarks: Any = "auto",
         tol: float | None = None,
+        form: Any = "projection",
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -93,8 +102,12 @@ class NystromFeatures(FeatureTransformer):
         self.n_components = n_components
         self.landmarks = landmarks
         self.tol = tol
+        self.form = form
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    landmarks_: Any
+    landmark_indices_: Array | None
 
     def fit(self, X: Any, y: Any = None) -> NystromFeatures:
         """Choose the landmarks and factor their kernel matrix.
@@ -120,6 +133,7 @@ class NystromFeatures(FeatureTransformer):
     def _fit(self, X: Any, transform: bool) -> Any:
         n_components = check_count("n_components", self.n_components)
         tol = _check_tol(self.tol)
+        form = as_nystrom_form(self.form)
         key = Key.from_random_state(self.random_state)
         X = validate_rows(self, X, reset=True)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
@@ -131,10 +145,30 @@ class NystromFeatures(FeatureTransformer):
         if isinstance(self.kernel_, Custom):  # the only kernels that may not be symmetric
             check_symmetric(gram.block(slice(0, 8), slice(0, 8)), gram.floor)
         auto = isinstance(self.landmarks, str) and self.landmarks == "auto"
-        law = choose_landmarks(gram) if auto else as_landmark_law(self.landmarks)
+        law = choose_landmarks(gram, tol) if auto else as_landmark_law(self.landmarks)
         self.landmarks_law_ = name_of(law)
+        if isinstance(form, Sketched) and not auto:
+            raise ValueError(
+                "form='sketched' has no landmarks: leave landmarks='auto', and choose the law of the form."
+            )
+        if form is not None and tol is not None:
+            raise ValueError(f"tol goes with form='projection', whose columns are nested; got form={self.form!r}.")
         with limit_threads(self.n_jobs):
+            if form is not None:
+                return self._fit_form(gram, form, law, n_components, key.child("landmarks"), transform)
             return self._fit_map(gram, law, n_components, tol, key.child("landmarks"), transform)
+
+    def _fit_form(
+        self, gram: Gram, form: NystromForm, law: LandmarkLaw, n_components: int, key: Key, transform: bool
+    ) -> Any:
+        self.feature_map_, self.shift_ = form.fit(gram, law, n_components, key)
+        Z = np.empty((len(gram), n_components), gram.X.dtype) if transform else None
+        _, of_columns = measure(gram, self.feature_map_, Z)
+        trace = float(gram.diagonal().sum())
+        self.trace_error_ = float(trace - of_columns.sum()) / (trace or 1.0)
+        self.effective_rank_ = int(np.count_nonzero(of_columns))
+        self.landmarks_ = self.landmark_indices_ = None
+        return Z
 
     def _fit_map(
         self, gram: Gram, law: LandmarkLaw, n_components: int, tol: float | None, key: Key, transform: bool
@@ -165,7 +199,7 @@ class NystromFeatures(FeatureTransformer):
                     stacklevel=4,
                 )
             feature_map = feature_map.truncated(int(enough[0]) + 1 if len(enough) else n_components)
-        self.feature_map_ = feature_map
+        self.feature_map_, self.shift_ = feature_map, 0.0
         self.effective_rank_ = feature_map.rank
         self.trace_error_ = float(left[feature_map.n_components - 1])
         used = order[: feature_map.rank]
@@ -179,9 +213,12 @@ class NystromFeatures(FeatureTransformer):
         return tags
 
 
-def choose_landmarks(gram: Gram) -> LandmarkLaw:
-    """The law that `landmarks="auto"` means, by measurement (benchmarks/bench_landmarks.py)."""
-    means = gram.kernel is not None and gram.kernel.stationary and not scipy.sparse.issparse(gram.X)
+def choose_landmarks(gram: Gram, tol: float | None) -> LandmarkLaw:
+    """The law that `landmarks="auto"` means, by measurement (benchmarks/bench_landmarks.py).
+
+    Moved pivots have the least error, but only pivots know when to stop.
+    """
+    means = tol is None and gram.kernel is not None and gram.kernel.stationary and not scipy.sparse.issparse(gram.X)
     return LANDMARK_LAWS["refined" if means else "rpcholesky"]
 
 

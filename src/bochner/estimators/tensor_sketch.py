@@ -35,10 +35,10 @@ class TensorSketchFeatures(FeatureTransformer):
         variance without a direction.
     tree : bool or "auto", default="auto"
         Multiply two by two with a sketch after each product. The error of the flat product grows like 3^(degree/2),
-        that of the tree polynomially; "auto" uses the tree from degree 6 on (real factors only).
+        that of the tree polynomially; "auto" uses the tree from degree 4 on (real factors only).
     direction : {"mean", "ones"}, array or None, default="mean"
         Where the kernel is exact. "mean" is the mean row, "ones" the vector of ones, which looks at no data (the
-        columns are then divided as if half of each row lay along it); None sketches everything.
+        columns are then divided as if a third of each row's squared norm lay along it); None sketches everything.
     random_state : int, RandomState, Generator or None
     n_jobs : int or None
         Threads; None uses every core (or OMP_NUM_THREADS).
@@ -146,7 +146,7 @@ class TensorSketchFeatures(FeatureTransformer):
 
     def _tree(self, degree: int, factors: str) -> bool:
         if isinstance(self.tree, str) and self.tree == "auto":
-            return degree >= 6 and not factors.startswith("complex_")
+            return degree >= 4 and not factors.startswith("complex_")
         if not isinstance(self.tree, (bool, np.bool_)):
             raise ValueError(f"tree must be True, False or 'auto', got {self.tree!r}.")
         if self.tree and factors.startswith("complex_"):

@@ -24,6 +24,10 @@ from bochner.keys import Key
 from bochner.operators import Dense, LinearMap, Scaled, Selected, Stacked, Summed, next_power_of_two
 from bochner.rows import ROW_LAWS, PointLaw, RowLaw, stratified
 
+# Evenly spread draws of two factors would be spread along the same sequence, row i of one tied to row i of the other:
+# their sums would have the right mean but would not converge. One factor may be spread, the others are independent.
+_INDEPENDENT = ROW_LAWS["iid"]
+
 
 @dataclass(frozen=True)
 class Fourier(FeatureMap):
@@ -51,7 +55,14 @@ class Fourier(FeatureMap):
     def __call__(self, X: Array) -> Array:
         columns = 2 * self.n_components if self.form == "complex" else self.n_components
         out = np.empty((X.shape[0], columns), X.dtype)
-        scale = self.amplitude * np.sqrt(2.0 / columns)
+        self._write(X, out)
+        return out.view(np.result_type(X.dtype, np.complex64)) if self.form == "complex" else out
+
+    def into(self, X: Array, out: Array) -> None:
+        self._write(X, out.view(X.dtype) if self.form == "complex" else out)
+
+    def _write(self, X: Array, out: Array) -> None:
+        scale = self.amplitude * np.sqrt(2.0 / out.shape[1])
         for rows in row_blocks(X):
             block: Any = X[rows]
             if scipy.sparse.issparse(block) and not self.frequencies.accepts_sparse:
@@ -62,7 +73,6 @@ class Fourier(FeatureMap):
                 backend_of(out).cosines(self.frequencies(block), self.offsets, scale, out[rows])
             else:
                 self.frequencies.pairs_into(block, scale, float(self.offsets[0]), out[rows])
-        return out.view(np.result_type(X.dtype, np.complex64)) if self.form == "complex" else out
 
 
 def n_frequencies(n_components: int, form: str) -> int:
@@ -137,16 +147,19 @@ def draw_frequencies(
             ]
             return parts[0] if len(parts) == 1 else Stacked(tuple(parts))
         case Product():
+            factors = [("left", kernel.left, law), ("right", kernel.right, _INDEPENDENT)]
             return Summed(
                 tuple(
-                    draw_frequencies(factor, law, n_features, n_rows, key.child(name), dtype)
-                    for name, factor in (("left", kernel.left), ("right", kernel.right))
+                    draw_frequencies(k, rows, n_features, n_rows, key.child(name), dtype) for name, k, rows in factors
                 )
             )
         case Power():
-            powers = range(kernel._exponent())
+            laws = [law] + [_INDEPENDENT] * (kernel._exponent() - 1)
             return Summed(
-                tuple(draw_frequencies(kernel.kernel, law, n_features, n_rows, key.child(i), dtype) for i in powers)
+                tuple(
+                    draw_frequencies(kernel.kernel, rows, n_features, n_rows, key.child(i), dtype)
+                    for i, rows in enumerate(laws)
+                )
             )
         case Multiple():
             kernel._factor()

@@ -19,6 +19,10 @@ class FeatureMap(ABC):
     def __call__(self, X: Array) -> Array:
         """Features of the rows of X."""
 
+    def into(self, X: Array, out: Array) -> None:
+        """Write the features of the rows of X into `out`, (n, n_components), of the dtype of X."""
+        out[...] = self(X)
+
 
 def row_blocks(X: Any, n_columns: int | None = None) -> list[slice]:
     """Rows in blocks, so that a copy of a block with n_columns (None: those of X, scaled or densified) stays small."""

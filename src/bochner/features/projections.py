@@ -9,7 +9,7 @@ import scipy.sparse
 
 from bochner.backends import Array
 from bochner.features.maps import FeatureMap
-from bochner.operators import LinearMap
+from bochner.operators import LinearMap, PickedRows, SparseRows
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ class Projection(FeatureMap):
         return self.sketch.shape[0]
 
     def __call__(self, X: Any) -> Array:
-        if scipy.sparse.issparse(X) and not self.dense_output and hasattr(self.sketch, "to_sparse"):
-            product = X @ self.sketch.to_sparse(X.dtype).T
+        if scipy.sparse.issparse(X) and not self.dense_output and isinstance(self.sketch, (SparseRows, PickedRows)):
             form = scipy.sparse.csr_matrix if scipy.sparse.isspmatrix(X) else scipy.sparse.csr_array
-            return form(product)
+            return form(self.sketch.sparse_product(X))
         return self.sketch(X)

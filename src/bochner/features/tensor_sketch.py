@@ -193,8 +193,8 @@ def tensor_sketch(
         The vector along which the kernel is exact, with n_features entries, or one more where coef0 > 0. It is not
         used when there are too few columns for one a term.
     shares : ndarray of shape (degree + 1,) or None
-        What to divide the columns by: the trace of every term, see `trace_shares`. None takes half of every row's
-        squared norm to lie along the direction.
+        What to divide the columns by: the trace of every term, see `trace_shares`. None takes a third of every
+        row's squared norm to lie along the direction.
     """
     offset = float(np.sqrt(coef0 / gamma))
     width = n_features + (coef0 > 0)
@@ -213,7 +213,7 @@ def tensor_sketch(
         return TensorSketch(degree, scale, offset, None, (term,), n_components)
     u = np.asarray(direction, np.float64) / np.linalg.norm(direction)
     if shares is None:
-        shares = np.array([comb(degree, k) for k in range(degree + 1)], np.float64)
+        shares = np.array([comb(degree, k) * 2.0**k for k in range(degree + 1)])
     columns = allocate_columns(shares[1:], n_components - 1, width, fast=factors == "count_sketch")
     terms = [Term(0, 1.0, None, 1)]
     for k, m in enumerate(columns, start=1):
@@ -228,7 +228,8 @@ def trace_shares(degree: int, X: Any, direction: Array, offset: float) -> Array:
     for rows in row_blocks(X, 64 if scipy.sparse.issparse(X) else None):
         B = append_offset(X[rows], offset).astype(np.float64)
         along[rows] = B @ u
-        squares[rows] = B.multiply(B).sum(axis=1) if scipy.sparse.issparse(B) else np.einsum("ij,ij->i", B, B)
+        sparse = scipy.sparse.issparse(B)
+        squares[rows] = np.asarray(B.multiply(B).sum(axis=1)).ravel() if sparse else np.einsum("ij,ij->i", B, B)
     exact = along**2
     rest = np.maximum(squares - exact, 0.0)
     top = max(squares.max(initial=0.0), np.finfo(np.float64).tiny)

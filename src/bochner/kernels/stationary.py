@@ -26,7 +26,7 @@ class StationaryKernel(Kernel):
         """The length scale as numbers: 0-dimensional, or one a feature."""
         value = self.length_scale
         if isinstance(value, str):
-            if value in ("median", "mean"):
+            if value in ("median", "mean", "auto"):
                 raise ValueError(
                     f"length_scale={value!r} is chosen from data: fit an estimator with this kernel, or call "
                     "kernel.resolve(X) first."
@@ -59,16 +59,16 @@ class StationaryKernel(Kernel):
 
     def _resolve(self, sample: Array) -> Kernel:
         kernel = clone(self)
-        if isinstance(self.length_scale, str) and self.length_scale in ("median", "mean"):
+        if isinstance(self.length_scale, str) and self.length_scale in ("median", "mean", "auto"):
             size = float(abs(sample).max()) or 1.0  # squares of 1e30 or 1e-30 do not fit into float32
             sample = sample.astype(np.float64) / size
-            if self.length_scale == "median":
+            if self.length_scale != "mean":  # "auto" is for models, which tune it; elsewhere it means the median
                 r = self.distances(sample, sample)[np.triu_indices(sample.shape[0], 1)]
             else:
                 centre = np.asarray(sample.mean(axis=0), dtype=sample.dtype).reshape(1, -1)
                 r = self.distances(sample, centre).ravel()
             r = r[r > 0]  # duplicate rows say nothing about the scale
-            centre_of = np.median if self.length_scale == "median" else np.mean
+            centre_of = np.mean if self.length_scale == "mean" else np.median
             kernel.length_scale = size * float(centre_of(r)) if len(r) else 1.0
         return kernel
 

@@ -38,7 +38,10 @@ class LandmarkLaw(ABC):
 
     @abstractmethod
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
-        """Draw landmarks: fewer than asked only if the rest would add nothing (up to the relative trace error tol)."""
+        """Draw landmarks: fewer than asked if the rest would add nothing, or at once when the trace error is tol.
+
+        Laws that do not know the trace error as they go draw as many as asked.
+        """
 
 
 class RowChoice(LandmarkLaw):

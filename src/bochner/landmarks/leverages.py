@@ -12,7 +12,7 @@ from bochner.keys import Key
 from bochner.landmarks.grams import Gram, check_symmetric, cholesky
 from bochner.landmarks.laws import RowChoice, weighted_choice
 
-_EXACT_ROWS = 8000  # 0.5 GB of kernel matrix
+EXACT_ROWS = 8000  # 0.5 GB of kernel matrix
 
 
 def leverage_scores(gram: Gram, rows: Array, sample: Array, probabilities: Array, alpha: float) -> Array:
@@ -56,10 +56,10 @@ class RidgeLeverage(RowChoice):
     def choose(self, gram: Gram, n_landmarks: int, key: Key) -> Array:
         _check_alpha(self.alpha)
         n = len(gram)
-        if n > _EXACT_ROWS:
+        if n > EXACT_ROWS:
             raise ValueError(
                 f"exact leverage scores of {n} rows need a {n} × {n} matrix; use landmarks='recursive_leverage' or "
-                "'bless' for more than 8000 rows."
+                f"'bless' for more than {EXACT_ROWS} rows."
             )
         K = gram.block(slice(0, n), slice(0, n))
         check_symmetric(K, gram.floor)
@@ -135,7 +135,8 @@ def _tail(gram: Gram, sample: Array, probabilities: Array, k: int) -> float:
 class BLESS(RowChoice):
     """Leverage scores down a path of halved penalties, from uniform candidates (Rudi et al. 2018).
 
-    At penalty a only about n · max k(x, x) / a … candidates are looked at, so the cost does not grow with n_samples.
+    No score exceeds k(x, x) / alpha, so at a large alpha a few candidates tell as much as all rows, and the rows kept
+    there serve to estimate the scores of more candidates at half of it.
 
     Parameters
     ----------
@@ -166,11 +167,10 @@ class BLESS(RowChoice):
             dimension = scores.sum() * n / n_candidates  # the effective dimension at alpha
             finished = 2.0 * dimension >= n_landmarks if self.alpha is None else alpha <= self.alpha
             exhausted = alpha <= gram.floor * n * largest
-            if (finished or exhausted) and (n_candidates >= min(n, 2 * n_landmarks) or n_candidates == n):
-                return rows[weighted_choice(scores, n_landmarks, key.child("landmarks"))]
-            if finished or exhausted:  # alpha is reached with too few candidates: look at more
-                rows = order[: min(n, 2 * n_landmarks)]
-                scores = leverage_scores(gram, rows, sample, probabilities, alpha)
+            if finished or exhausted:
+                if n_candidates < min(n, 2 * n_landmarks):  # too few to choose from: look at more
+                    rows = order[: 2 * n_landmarks]
+                    scores = leverage_scores(gram, rows, sample, probabilities, alpha)
                 return rows[weighted_choice(scores, n_landmarks, key.child("landmarks"))]
             expected = min(max(self.oversampling * dimension, 10.0), 2.0 * n_landmarks + 10.0)
             keep = np.minimum(1.0, expected * scores / max(scores.sum(), np.finfo(float).tiny))

@@ -20,7 +20,7 @@ from bochner.landmarks.laws import LandmarkLaw, Landmarks
 from bochner.landmarks.pivots import RPCholesky
 
 
-def _scales(gram: Gram) -> Any:
+def metric_scales(gram: Gram) -> Any:
     """Means are taken in the kernel's own metric: features divided by their length scales."""
     if gram.kernel is None:
         raise ValueError(
@@ -30,7 +30,8 @@ def _scales(gram: Gram) -> Any:
     return kernel.scales(gram.X.shape[1]) if isinstance(kernel, StationaryKernel) else np.ones(())
 
 
-def _scaled(X: Any, scales: Array) -> Any:
+def scaled(X: Any, scales: Array) -> Any:
+    """The rows in units of the scales."""
     factors = (1.0 / scales).astype(X.dtype)
     return X.multiply(factors).tocsr() if scipy.sparse.issparse(X) else X * factors
 
@@ -93,18 +94,18 @@ class KMeans(LandmarkLaw):
     n_rows: int | None = None
 
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
-        scales = _scales(gram)
+        scales = metric_scales(gram)
         n_rows = None if self.n_rows is None else max(self.n_rows, 20 * n_landmarks)
         gram = _subsample(gram, n_rows, key)
         n_landmarks = min(n_landmarks, len(gram))
         if self.init == "rpcholesky":
-            indices = RPCholesky().factor(gram, n_landmarks, key, tol).pivots
+            indices = RPCholesky().factor(gram, n_landmarks, key).pivots
         elif self.init == "k-means++":
             seed = int(key.generator().integers(2**31))
-            indices = kmeans_plusplus(_scaled(gram.X, scales), n_landmarks, random_state=seed)[1]
+            indices = kmeans_plusplus(scaled(gram.X, scales), n_landmarks, random_state=seed)[1]
         else:
             raise ValueError(f"init must be 'k-means++' or 'rpcholesky', got {self.init!r}.")
-        X = _scaled(gram.X, scales)
+        X = scaled(gram.X, scales)
         start = X[indices].toarray() if scipy.sparse.issparse(X) else X[indices]
         return Landmarks(lloyd(X, start, self.max_iter) * scales.astype(X.dtype), None)
 
@@ -125,8 +126,8 @@ class MiniBatchKMeans(LandmarkLaw):
     max_iter: int = 100
 
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
-        scales = _scales(gram)
-        X, k = _scaled(gram.X, scales), min(n_landmarks, len(gram))
+        scales = metric_scales(gram)
+        X, k = scaled(gram.X, scales), min(n_landmarks, len(gram))
         seed = int(key.generator().integers(2**31))
         model = SklearnMiniBatchKMeans(
             k, batch_size=max(k, self.batch_size), max_iter=self.max_iter, n_init=1, random_state=seed

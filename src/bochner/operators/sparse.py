@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of
 from bochner.operators.maps import LinearMap
 
+_BLOCK = 1 << 20  # entries of a result that is dense on its way to sparse
 _PANEL = 128  # rows of X turned at a time, so that a panel of the result stays in the cache
 
 
@@ -40,14 +41,31 @@ class SparseRows(LinearMap):
         return scipy.sparse.csc_array((self.signs.astype(dtype), self.indices, self.indptr), shape=self.shape)
 
     def __call__(self, X: Any) -> Array:
-        if scipy.sparse.issparse(X):
-            return _as_dense(X @ self.to_sparse(X.dtype).T, X.dtype)
-        S = self._signs(X.dtype)
         out = np.empty((X.shape[0], self.shape[0]), X.dtype)
-        for start in range(0, len(X), _PANEL):
-            out[start : start + _PANEL] = (S @ X[start : start + _PANEL].T).T
-        out *= self.lengths.astype(X.dtype)
+        X = X.tocsr() if scipy.sparse.issparse(X) else _rows(X)
+        backend_of(out).sparse_rows(X, self.indptr, self.indices, self.signs, self.lengths, out)
         return out
+
+    def sparse_product(self, X: Any) -> Any:
+        """X Wᵀ of a sparse X, as a CSR array."""
+        X = X.tocsr()
+        n, n_rows = X.shape[0], self.shape[0]
+        mean_sums = X.nnz * len(self.indices) / max(1, n * self.shape[1])  # terms a row of the result, on average
+        if n_rows > 4 * mean_sums:
+            return X @ self.to_sparse(X.dtype).T
+        # most of the result is not zero: dense rows, block by block, are the faster way there
+        backend, step = backend_of(np.empty(0)), max(1, _BLOCK // n_rows)
+        block = np.empty((min(n, step), n_rows), X.dtype)
+        stops = np.zeros(n + 1, np.int32 if n * n_rows <= np.iinfo(np.int32).max else np.int64)
+        columns, values = np.empty(n * n_rows, np.int32), np.empty(n * n_rows, X.dtype)  # pages untouched cost nothing
+        for start in range(0, n, step):
+            rows = X[start : start + step]
+            Z, ends = block[: rows.shape[0]], stops[start : start + rows.shape[0] + 1]
+            backend.sparse_rows(rows, self.indptr, self.indices, self.signs, self.lengths, Z)
+            np.cumsum(np.count_nonzero(Z, axis=1), out=ends[1:])
+            ends[1:] += ends[0]
+            backend.nonzeros(Z, ends, columns, values)
+        return scipy.sparse.csr_array((values[: stops[-1]], columns[: stops[-1]], stops), shape=(n, n_rows))
 
     def __matmul__(self, A: Any) -> Array:
         if scipy.sparse.issparse(A):
@@ -95,6 +113,10 @@ class PickedRows(LinearMap):
         indptr = np.arange(len(self.picks) + 1)
         return scipy.sparse.csr_array((self.lengths.astype(dtype), self.picks, indptr), shape=self.shape)
 
+    def sparse_product(self, X: Any) -> Any:
+        """X Wᵀ of a sparse X, as a CSR array."""
+        return X @ self.to_sparse(X.dtype).T
+
     def __call__(self, X: Any) -> Array:
         if scipy.sparse.issparse(X):
             return _as_dense(X @ self.to_sparse(X.dtype).T, X.dtype)
@@ -119,6 +141,11 @@ class PickedRows(LinearMap):
 
     def scale_rows(self, factors: Array) -> PickedRows:
         return replace(self, lengths=self.lengths * factors)
+
+
+def _rows(X: Array) -> Array:
+    """X with its rows one after the other in memory, as backends want them."""
+    return X if X.size == 0 or X.shape[1] == 1 or X.strides[1] == X.itemsize else np.ascontiguousarray(X)
 
 
 def _as_dense(product: Any, dtype: Any) -> Array:

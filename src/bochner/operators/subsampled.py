@@ -103,6 +103,13 @@ class _Subsampled(LinearMap):
 class SubsampledHadamard(_Subsampled):
     """Coordinates of unnormalised Walsh-Hadamard transforms, zero-padded to 2^q (Sarlós 2006)."""
 
+    def __call__(self, X: Array) -> Array:
+        _refuse_sparse(X)
+        out = np.empty((len(X), len(self.picks)), X.dtype)
+        X = np.ascontiguousarray(X)
+        backend_of(X).subsampled_hadamard(X, self.signs, self.picks, self.lengths, out)
+        return out
+
     def _transform_rows(self, V: Array) -> Array:
         backend_of(V).fwht(V)
         return V

@@ -1,0 +1,185 @@
+"""What all models share: data of every kind as a source, and features chosen for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import validate_data
+from threadpoolctl import threadpool_limits
+
+from bochner.backends import FLOATS, Array, limit_threads, n_threads
+from bochner.estimators._validation import check_choice
+from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.nystrom import NystromFeatures
+from bochner.features import FeatureMap
+from bochner.kernels import Kernel, StationaryKernel, as_kernel
+from bochner.keys import Key
+from bochner.streaming import ArraySource, ArrowSource, BlockSource, Source, Targets, check_weight
+from bochner.tuning import tune_length_scale
+
+_FEATURE_ROWS = 20_000  # rows that features are fitted on
+_TUNING_COMPONENTS = 512
+_TUNING_ROWS = 5_000  # rows that a length scale is tuned on
+FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
+
+
+@dataclass(frozen=True)
+class Transformed(FeatureMap):
+    """Anything with a `transform` as a feature map."""
+
+    transformer: Any
+    n_components: int
+
+    def __call__(self, X: Array) -> Array:
+        Z = self.transformer.transform(X)
+        Z = Z.toarray() if scipy.sparse.issparse(Z) else np.asarray(Z)
+        return Z.astype(X.dtype, copy=False)
+
+
+def as_feature_map(transformer: Any, X: Any) -> FeatureMap:
+    """The map of a fitted transformer; X is one row or more of the data."""
+    found = getattr(transformer, "feature_map_", None)
+    if isinstance(found, FeatureMap):
+        return found
+    return Transformed(transformer, int(transformer.transform(X[:1]).shape[1]))
+
+
+def is_stream(X: Any) -> bool:
+    """Whether X is an iterable of blocks rather than a table of numbers."""
+    if hasattr(X, "shape") or hasattr(X, "__array__") or hasattr(X, "__dataframe__") or not hasattr(X, "__iter__"):
+        return False
+    if isinstance(X, (list, tuple)):
+        return bool(X) and all(isinstance(item, tuple) and len(item) in (2, 3) for item in X) and np.ndim(X[0][0]) == 2
+    return True
+
+
+def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, numeric: bool = True) -> Source:
+    """Whatever `fit` was given as a source, checked; sets or checks the number and names of the columns.
+
+    A path, an Arrow table or a frame may name the target's column in y (and the weights' in sample_weight).
+    """
+    if isinstance(X, Source):
+        source = X
+    elif isinstance(X, (str, os.PathLike)) or type(X).__module__.split(".")[0] == "pyarrow":
+        named = y is None or isinstance(y, str) or (isinstance(y, list) and all(isinstance(c, str) for c in y))
+        if not named or not (sample_weight is None or isinstance(sample_weight, str)):
+            raise ValueError("for Parquet and Arrow data, y and sample_weight are names of columns.")
+        if y is None:
+            raise ValueError("name the target's column: fit(data, y='column').")
+        source = ArrowSource(X, target=y, weight=sample_weight)
+    elif y is None and is_stream(X):
+        if sample_weight is not None:
+            raise ValueError("in a stream the weights are the third member of each block: (X, y, weight).")
+        source = BlockSource(X)
+    else:
+        if hasattr(X, "columns"):
+            X, y, sample_weight = _split_frame(X, y, sample_weight)
+        checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": FLOATS, "multi_output": True}
+        X, y = validate_data(model, X, y, reset=reset, y_numeric=numeric, **checks)
+        weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0])
+        if weight is not None and not (weight > 0).any():
+            raise ValueError("sample_weight is zero for every row.")
+        return ArraySource(X, y, weight)
+    if reset:
+        model.n_features_in_ = source.n_features
+        if source.feature_names is not None:
+            model.feature_names_in_ = np.array(source.feature_names, dtype=object)
+        elif hasattr(model, "feature_names_in_"):
+            del model.feature_names_in_
+    elif source.n_features != model.n_features_in_:
+        raise ValueError(
+            f"X has {source.n_features} features, but {type(model).__name__} is expecting "
+            f"{model.n_features_in_} features as input."
+        )
+    return source
+
+
+def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Columns named by y and sample_weight, taken out of a frame."""
+    for name in [y] if isinstance(y, str) else y if isinstance(y, list) and y and isinstance(y[0], str) else []:
+        if name not in list(X.columns):
+            raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, X.columns))}.")
+    out: dict[str, Any] = {}
+    for role, value in (("y", y), ("weight", sample_weight)):
+        named = isinstance(value, str) or (isinstance(value, list) and value and isinstance(value[0], str))
+        out[role] = np.asarray(X[value]) if named else value
+        if named:
+            gone = {value} if isinstance(value, str) else set(value)
+            X = X[[c for c in X.columns if c not in gone]]
+    return X, out["y"], out["weight"]
+
+
+class KernelModel(BaseEstimator):
+    """Parameters and steps common to the models: which features, of which kernel, over which blocks."""
+
+    kernel: Any
+    n_components: Any
+    features: Any
+    length_scales: str
+    block_size: int | None
+    n_jobs: int | None
+    verbose: int
+    random_state: Any
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """Our threads and BLAS's: the same number, never at the same time."""
+        if self.n_jobs is None:
+            yield
+            return
+        with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
+            yield
+
+    def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
+        """The kernel with numbers in it: tuned by evidence when it came as a name or with length_scale="auto"."""
+        check_choice("length_scales", self.length_scales, ("shared", "per_feature"))
+        kernel = as_kernel(self.kernel)
+        auto = isinstance(kernel, StationaryKernel) and isinstance(kernel.length_scale, str)
+        if not auto or (not isinstance(self.kernel, str) and kernel.length_scale != "auto"):
+            return kernel
+        block = source.sample(_TUNING_ROWS, key.child("tuning"))
+        # no more columns than the model will have: fewer of them prefer smoother functions
+        columns = min(_TUNING_COMPONENTS, _TUNING_COMPONENTS if self.n_components == "auto" else self.n_components)
+        return tune_length_scale(
+            kernel,
+            block.X,
+            targets(block.y),
+            block.weight,
+            key=key,
+            # GCV of a few thousand rows prefers scales too long (benchmarks/bench_ridge.py)
+            criterion="evidence",
+            per_feature=self.length_scales == "per_feature",
+            n_components=columns,
+            fit_intercept=fit_intercept,
+        )
+
+    def _fit_features(self, source: Source, kernel: Kernel, n_components: int, key: Key) -> tuple[Any, FeatureMap]:
+        """A fitted transformer and its map: what `features` names, or a clone of what it is."""
+        if isinstance(self.features, str):
+            name = check_choice("features", self.features, ("auto", *FEATURES))
+            if name == "auto":
+                name = "fourier" if kernel.stationary else "nystrom"
+            transformer = FEATURES[name](
+                kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
+            )
+            n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
+            rows = source.sample(n_rows, key.child("features")).X
+        elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
+            transformer = clone(self.features)
+            # all rows when they are in memory, as its own `fit` would have it
+            n_rows = int(source.n_samples or 0) if isinstance(source, ArraySource) else _FEATURE_ROWS
+            rows = source.sample(n_rows, key.child("features")).X
+        else:
+            raise ValueError(
+                f"features must be 'auto', one of {', '.join(map(repr, FEATURES))} or a transformer with fit and "
+                f"transform; got {self.features!r}."
+            )
+        transformer.fit(rows)
+        return transformer, as_feature_map(transformer, rows)

@@ -1,0 +1,613 @@
+"""Kernel ridge regression in one pass over any number of rows."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.backends import Array
+from bochner.estimators._validation import check_choice, check_count, validate_rows
+from bochner.estimators.models import KernelModel, as_source
+from bochner.features import FeatureMap
+from bochner.kernels import as_kernel
+from bochner.keys import Key
+from bochner.operators import Centred, PSDOperator
+from bochner.solvers import Cholesky, ConjugateGradient, Factor, Report, RidgeSolver
+from bochner.statistics import RidgeStatistics
+from bochner.streaming import (
+    Block,
+    Checkpoint,
+    Source,
+    StreamedGram,
+    accumulate,
+    default_rows,
+    fingerprint,
+    leave_one_out,
+    saved_about,
+)
+
+_FIRST_COMPONENTS = 256  # where n_components="auto" begins
+_LEFT_OUT_ROWS = 8192  # rows left out, one at a time, for alpha="loo"
+_ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
+CRITERIA = ("gcv", "loo", "evidence")
+SOLVERS = ("auto", "cholesky", "eigen", "cg")
+
+
+def numeric_targets(y: Any) -> Array:
+    """Targets as (n, k) float64, finite."""
+    try:
+        y = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("the targets must be numbers.") from None
+    if y.ndim > 2:
+        raise ValueError(f"y should have one or two dimensions, got {y.ndim}.")
+    if not np.isfinite(y).all():
+        raise ValueError("the targets contain NaN or infinity; remove those rows.")
+    return y.reshape(len(y), -1)
+
+
+def memory_available() -> int:
+    """Bytes that may be allocated now; 4 GiB where the system does not say."""
+    try:
+        with open("/proc/meminfo") as file:  # noqa: PTH123
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 4 << 30
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Coefficients (m, k), intercepts (k,), the penalty and how it was found."""
+
+    coefficients: Array
+    intercept: Array
+    alpha: float
+    path: dict[str, Array]
+    report: Report
+    effective_dimension: float | None = None
+
+
+class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
+    """Kernel ridge regression: min ‖Zw + b - y‖² + alpha ‖w‖² with ZZᵀ ≈ K, in one pass and bounded memory.
+
+    Rows are turned into features block by block and added up; of the data only m × m sums remain, from
+    which the whole path of penalties follows. Nothing of size n_samples × n_components is ever held.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or scikit-learn kernel, default="rbf"
+        A name (or ``length_scale="auto"`` in a kernel) has its length scale tuned on a sample of the rows; a number in
+        a kernel is used as it is.
+    n_components : int or "auto", default="auto"
+        Columns of the features. "auto" doubles them until the criterion of `alpha` improves by less than `tol`.
+    features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
+        Which features; a transformer is cloned and fitted, and `kernel` and `n_components` are then its own affair.
+    alpha : float, array-like or {"loo", "gcv", "evidence"}, default="loo"
+        The penalty, never scaled by the number of rows; a grid of them, of which GCV chooses; or the criterion that
+        chooses: exact leave-one-out errors (of a sample of the rows), generalised cross-validation, marginal
+        likelihood. GCV takes all rows for equally influential and chooses too small a penalty where some lie far from
+        the others; after `partial_fit` and `merge` there are no rows to leave out, and evidence takes the place of
+        leave-one-out.
+    solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
+        "cg" never forms the m × m sums: it reads the data once an iteration. "auto" takes it only when the sums would
+        not fit into half of the free memory, and says so in `report_`.
+    fit_intercept : bool, default=True
+    length_scales : {"shared", "per_feature"}, default="shared"
+        One tuned length scale for all features, or one for each.
+    tol : float, default=0.01
+        For ``n_components="auto"``: stop when doubling gains less than this share of the criterion.
+    max_components : int, default=4096
+        For ``n_components="auto"``.
+    block_size : int or None
+        Rows in a block; None fits blocks of features into the cache.
+    checkpoint : path or None
+        A file to which the sums are written every half minute and when interrupted. Calling `fit` again with the same
+        options and data continues from there, with the same result to the last bit; it is removed when done.
+    n_jobs : int or None
+        Threads, for features and linear algebra alike; None uses every core.
+    verbose : int, default=0
+        1 shows rows a second and the time left, on a terminal.
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    alpha_ : float
+        The penalty used.
+    alpha_path_ : dict of ndarray
+        "alpha", the "criterion" there (GCV and LOO: mean squared error in units of the variance of each target,
+        averaged over targets; evidence: negative log likelihood) and "effective_dimension"; empty for a given alpha.
+    effective_dimension_ : float
+        tr G (G + alpha I)⁻¹, the number of parameters in use; nan for solver="cg".
+    coef_ : ndarray of shape (n_components,) or (n_targets, n_components)
+    intercept_ : float or ndarray of shape (n_targets,)
+    features_ : transformer
+        The fitted features; `features_.kernel_` is the kernel with its numbers.
+    feature_map_ : FeatureMap
+    statistics_ : RidgeStatistics
+        The sums.
+    n_samples_seen_ : int
+        Rows of positive weight.
+    n_components_ : int
+    report_ : Report
+        Solver, condition number, jitter, iterations, and the choices made, in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import KernelRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, size=(400, 2))
+    >>> y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.05 * rng.normal(size=400)
+    >>> model = KernelRidge(random_state=0).fit(X[:300], y[:300])
+    >>> bool(model.score(X[300:], y[300:]) > 0.98)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        n_components: Any = "auto",
+        *,
+        features: Any = "auto",
+        alpha: Any = "loo",
+        solver: Any = "auto",
+        fit_intercept: bool = True,
+        length_scales: str = "shared",
+        tol: float = 0.01,
+        max_components: int = 4096,
+        block_size: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.features = features
+        self.alpha = alpha
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.length_scales = length_scales
+        self.tol = tol
+        self.max_components = max_components
+        self.block_size = block_size
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    statistics_: RidgeStatistics
+    _solution: Solution | None
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
+        """Learn from data of any kind, from the beginning.
+
+        Parameters
+        ----------
+        X : array-like, memmap, CSR matrix, frame, Arrow table, path of a Parquet file or folder, Source, or a \
+re-iterable of (X, y) or (X, y, weight) blocks
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name(s) of the target column(s)
+        sample_weight : array-like of shape (n_samples,), or the name of a column
+            A weight of w counts as w equal rows.
+        """
+        self._check_parameters()
+        with self._threads():
+            source = as_source(self, X, y, sample_weight, reset=True)
+            self._forget()
+            self._learn(source)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
+        """Learn from more rows. The first call chooses the features, from the rows it is given.
+
+        Coefficients are computed when they are next asked for. Parameters are those of `fit`.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "statistics_")
+        with self._threads():
+            source = as_source(self, X, y, sample_weight, reset=first)
+            if first or self.statistics_ is None:
+                self._learn(source)
+                return self
+            if self.statistics_.gram is None:
+                raise ValueError("a model fitted with solver='cg' keeps no sums to add to; use solver='cholesky'.")
+            shape = _target_shape(source)
+            if shape != self._target_shape:
+                raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
+            # into a copy, so that a bad block in the middle leaves the model as it was
+            more = RidgeStatistics(self.n_components_, self.statistics_.n_targets)
+            self._accumulate(source, self.feature_map_, more)
+            self.statistics_.merge(more)
+            self._solution = None
+        return self
+
+    def merge(self, other: KernelRidge) -> KernelRidge:
+        """Add what another model has learned from other rows; equal to having trained on both. Returns self.
+
+        Both need the same features: the same kernel with the same numbers, n_components and random_state.
+        """
+        check_is_fitted(self)
+        check_is_fitted(other)
+        if fingerprint(self.feature_map_) != fingerprint(other.feature_map_):
+            raise ValueError(
+                "the models have different features, so their sums cannot be added. Fit both with the same "
+                "kernel (with a number as length scale), n_components and random_state."
+            )
+        if self.statistics_.gram is None:
+            raise ValueError("models fitted with solver='cg' keep no sums to add; use solver='cholesky'.")
+        self.statistics_.merge(other.statistics_)
+        self._solution = None
+        return self
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.alpha, str):
+            check_choice("alpha", self.alpha, CRITERIA)
+        else:
+            try:
+                alphas = np.asarray(self.alpha, dtype=float)
+            except (TypeError, ValueError):
+                alphas = np.empty(0)
+            if alphas.ndim > 1 or not alphas.size or not (np.isfinite(alphas).all() and (alphas >= 0).all()):
+                raise ValueError(
+                    f"alpha must be a number ≥ 0, a list of them, or one of {', '.join(map(repr, CRITERIA))}; "
+                    f"got {self.alpha!r}."
+                )
+        if not isinstance(self.solver, RidgeSolver):
+            check_choice("solver", self.solver, SOLVERS)
+        if not (isinstance(self.n_components, str) and self.n_components == "auto"):
+            check_count("n_components", self.n_components)
+        check_count("max_components", self.max_components)
+        if self.block_size is not None:
+            check_count("block_size", self.block_size)
+        if not isinstance(self.tol, numbers.Real) or not self.tol > 0:
+            raise ValueError(f"tol must be a positive number, got {self.tol!r}.")
+
+    def _forget(self) -> None:
+        for name in ("statistics_", "features_", "feature_map_", "_solution"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _learn(self, source: Source) -> None:
+        key = self._key()
+        self._target_shape = _target_shape(source)
+        criterion = "evidence" if isinstance(self.alpha, str) and self.alpha == "evidence" else "gcv"
+        kernel = as_kernel(self.kernel)
+        if isinstance(self.features, str):
+            kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
+        sizes = self._sizes(source)
+        previous = np.inf
+        for i, size in enumerate(sizes):
+            transformer, feature_map = self._fit_features(source, kernel, size, key)
+            self._learn_with(source, transformer, feature_map, key)
+            if i == len(sizes) - 1:
+                break
+            value = float(self._current().path["criterion"].min())
+            gain = previous - value if criterion == "evidence" else 1.0 - value / previous
+            if gain < self.tol * (1.0 if criterion == "gcv" else self.statistics_.n_effective / 2.0):
+                break
+            previous = value
+        self._current()
+
+    def _key(self) -> Key:
+        """The key of random_state; of the checkpoint to be continued, when random_state is None."""
+        if self.random_state is None and self.checkpoint is not None:
+            seed = saved_about(self.checkpoint).get("seed")
+            if seed is not None:
+                return Key(int(seed))
+        return Key.from_random_state(self.random_state)
+
+    def _sizes(self, source: Source) -> list[int]:
+        """Numbers of columns to try, in this order."""
+        if not isinstance(self.features, str):
+            return [0]  # a transformer knows its own
+        if not isinstance(self.n_components, str):
+            return [check_count("n_components", self.n_components)]
+        if not isinstance(self.alpha, str):
+            return [min(2048, self.max_components)]  # no criterion to watch
+        most = self.max_components if source.n_samples is None else min(self.max_components, 2 * source.n_samples)
+        sizes = [min(_FIRST_COMPONENTS, most)]
+        while sizes[-1] < most:
+            sizes.append(min(2 * sizes[-1], most))
+        return sizes
+
+    def _learn_with(self, source: Source, transformer: Any, feature_map: FeatureMap, key: Key) -> None:
+        n_targets = int(np.prod(self._target_shape, dtype=int))
+        solver, notes = self._choose_solver(feature_map.n_components)
+        statistics = RidgeStatistics(feature_map.n_components, n_targets, with_gram=solver != "cg")
+        self.features_, self.feature_map_ = transformer, feature_map
+        self.n_components_ = feature_map.n_components
+        checkpoint, start = None, 0
+        if self.checkpoint is not None:
+            rows = self.block_size or default_rows(feature_map.n_components, source.dtype)
+            belongs_to = fingerprint(source.fingerprint(), rows, feature_map, n_targets, solver)
+            checkpoint = Checkpoint(self.checkpoint, belongs_to, {"seed": key.seed})
+            found = checkpoint.load()
+            if found is not None:
+                statistics, start = found
+        try:
+            self._accumulate(source, feature_map, statistics, checkpoint, start)
+        finally:
+            # whatever ended the pass, what was learned until then is kept and can be used
+            if statistics.n_samples:
+                self.statistics_, self._solution = statistics, None
+                self._notes = notes
+        if not statistics.n_samples:
+            raise ValueError("every row has weight zero.")
+        if solver == "cg":
+            self._solution = self._iterate(source, feature_map, statistics, key)
+        elif isinstance(self.alpha, str) and self.alpha == "loo":
+            self._solution = self._solve(statistics, source.sample(_LEFT_OUT_ROWS, key.child("left out")))
+        if checkpoint is not None:
+            self._current()
+            checkpoint.remove()
+
+    def _accumulate(
+        self,
+        source: Source,
+        feature_map: FeatureMap,
+        statistics: RidgeStatistics,
+        checkpoint: Checkpoint | None = None,
+        start: int = 0,
+    ) -> None:
+        accumulate(
+            source,
+            feature_map,
+            statistics,
+            numeric_targets,
+            rows=self.block_size,
+            start=start,
+            checkpoint=checkpoint,
+            verbose=self.verbose,
+        )
+
+    # -- solving -------------------------------------------------------------------------------------------------
+
+    def _choose_solver(self, n_components: int) -> tuple[Any, tuple[str, ...]]:
+        if self.solver != "auto":
+            return self.solver, ()
+        copies = 2.5 if isinstance(self.alpha, numbers.Real) else 4.5  # sums, float32 scratch, factor, workspace
+        needed, free = int(copies * 8 * n_components**2), memory_available()
+        if needed > free // 2:
+            return "cg", (
+                f"solver='cg': the sums of {n_components} components need {needed / 2**30:.1f} GiB and "
+                f"{free / 2**30:.1f} GiB are free, so the data is read once an iteration instead",
+            )
+        name = "cholesky" if isinstance(self.alpha, numbers.Real) else "eigen"
+        why = "one penalty" if name == "cholesky" else "a path of penalties"
+        return name, (f"solver={name!r}: {why}; the sums need {needed / 2**30:.2g} GiB",)
+
+    def _current(self) -> Solution:
+        """The solution of the sums as they stand, computed when asked for."""
+        if not hasattr(self, "statistics_"):
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                "using this estimator."
+            )
+        if self._solution is None:
+            if self.statistics_.gram is None:
+                raise NotFittedError("the fit was interrupted before solver='cg' began; call fit again.")
+            with self._threads():
+                self._solution = self._solve(self.statistics_)
+        return self._solution
+
+    def _solve(
+        self, statistics: RidgeStatistics, rows: Block | None = None, feature_map: FeatureMap | None = None
+    ) -> Solution:
+        """Solve from the sums; `rows` are left out one at a time when alpha="loo"."""
+        solver, notes = self._choose_solver(statistics.n_components)
+        if isinstance(self.alpha, numbers.Real) and solver != "eigen":
+            rule = solver if isinstance(solver, RidgeSolver) else Cholesky()
+            factor: Factor = rule.factor(statistics.operator(self.fit_intercept), float(self.alpha))
+            weights = factor.solve(statistics.right_side(self.fit_intercept))
+            return self._solution_of(statistics, weights, float(self.alpha), {}, factor.report.noting(*notes))
+        spectrum = statistics.spectrum(self.fit_intercept)
+        grid = None if isinstance(self.alpha, (str, numbers.Real)) else np.ravel(np.asarray(self.alpha, dtype=float))
+        path: dict[str, Array] = {}
+        if isinstance(self.alpha, numbers.Real):
+            alpha = float(self.alpha)
+        else:
+            criterion = self.alpha if isinstance(self.alpha, str) else "gcv"
+            if criterion == "loo" and rows is None:
+                criterion = "evidence"
+                notes = (
+                    *notes,
+                    "alpha='loo' needs rows to leave out; after partial_fit or merge evidence chose",
+                )
+            if rows is not None:
+                error = partial(
+                    leave_one_out,
+                    rows,
+                    feature_map or self.feature_map_,
+                    statistics,
+                    spectrum,
+                    numeric_targets,
+                    fit_intercept=self.fit_intercept,
+                )
+                alpha, alphas, values = spectrum.best(lambda a: (error(a) / spectrum.target_variance).mean(axis=1))
+            else:
+                alpha, alphas, values = spectrum.best(criterion, grid)
+            path = {"alpha": alphas, "criterion": values, "effective_dimension": spectrum.effective_dimension(alphas)}
+        report = spectrum.factor.at(alpha).report.noting(*notes)
+        dimension = float(spectrum.effective_dimension([alpha])[0])
+        return self._solution_of(statistics, spectrum.coefficients(alpha), alpha, path, report, dimension)
+
+    def _solution_of(
+        self,
+        statistics: RidgeStatistics,
+        weights: Array,
+        alpha: float,
+        path: dict[str, Array],
+        report: Report,
+        dimension: float | None = None,
+    ) -> Solution:
+        intercept = statistics.intercept(weights, self.fit_intercept)
+        return Solution(weights, intercept, alpha, path, report, dimension)
+
+    def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> Solution:
+        """Conjugate gradients on a Gram matrix that is never formed."""
+        gram: PSDOperator = StreamedGram(source, feature_map, self.block_size, self.verbose)
+        if self.fit_intercept:
+            gram = Centred(gram, statistics.feature_sum, statistics.weight)
+        alpha, path, notes = self._alpha_for_iteration(source, key)
+        tol = 1e-6 if source.dtype == np.float32 else 1e-9
+        factor = ConjugateGradient(tol=tol, key=key.child("preconditioner")).factor(gram, alpha)
+        weights = factor.solve(statistics.right_side(self.fit_intercept))
+        report = factor.report.noting(*self._choose_solver(feature_map.n_components)[1], *notes)
+        return self._solution_of(statistics, weights, alpha, path, report, float("nan"))
+
+    def _alpha_for_iteration(self, source: Source, key: Key) -> tuple[float, dict[str, Array], tuple[str, ...]]:
+        """A given alpha, or the one chosen with as many columns as can be squared: alpha means the same for any m."""
+        if isinstance(self.alpha, numbers.Real):
+            return float(self.alpha), {}, ()
+        if not isinstance(self.features, str):
+            raise ValueError("solver='cg' with features of your own needs a number as alpha.")
+        fewer = min(self.n_components_, _ALPHA_COMPONENTS)
+        kernel = getattr(self.features_, "kernel_", self.kernel)
+        _, feature_map = self._fit_features(source, kernel, fewer, key)
+        statistics = RidgeStatistics(feature_map.n_components, self.statistics_.n_targets)
+        self._accumulate(source, feature_map, statistics)
+        left_out = isinstance(self.alpha, str) and self.alpha == "loo"
+        rows = source.sample(_LEFT_OUT_ROWS, key.child("left out")) if left_out else None
+        solution = self._solve(statistics, rows, feature_map)
+        return solution.alpha, solution.path, (f"alpha was chosen with {fewer} components",)
+
+    # -- what was learned ----------------------------------------------------------------------------------------
+
+    @property
+    def alpha_(self) -> float:
+        """The penalty used."""
+        return self._current().alpha
+
+    @property
+    def alpha_path_(self) -> dict[str, Array]:
+        """The penalties tried, and the criterion and effective dimension of each."""
+        return self._current().path
+
+    @property
+    def effective_dimension_(self) -> float:
+        """The trace of G (G + alpha I)⁻¹."""
+        solution = self._current()
+        if solution.effective_dimension is not None:
+            return solution.effective_dimension
+        with self._threads():
+            G = self.statistics_.operator(self.fit_intercept).to_dense()
+            shifted = G + solution.alpha * np.eye(len(G))
+            return float(np.trace(solve(shifted, G, assume_a="pos", overwrite_a=True, overwrite_b=True)))
+
+    @property
+    def coef_(self) -> Array:
+        """Weights of the features: (n_components,), or (n_targets, n_components)."""
+        weights = self._current().coefficients
+        return weights[:, 0] if self._target_shape == () else weights.T
+
+    @property
+    def intercept_(self) -> Any:
+        """The constant, one a target."""
+        intercept = self._current().intercept
+        return float(intercept[0]) if self._target_shape == () else intercept
+
+    @property
+    def report_(self) -> Report:
+        """How the system was solved."""
+        return self._current().report
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows of positive weight learned from."""
+        if not hasattr(self, "statistics_"):
+            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet.")
+        return self.statistics_.n_samples
+
+    def predict(self, X: Any) -> Array:
+        """Predict targets, block by block.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            In the dtype of X when that is float32 or float64.
+        """
+        solution = self._current()
+        X = validate_rows(self, X, reset=False)
+        weights = solution.coefficients.astype(X.dtype)
+        y = np.empty((X.shape[0], weights.shape[1]), X.dtype)
+        rows = min(X.shape[0], self.block_size or default_rows(self.n_components_, X.dtype))
+        buffer = np.empty((rows, self.n_components_), X.dtype)
+        with self._threads():
+            for start in range(0, X.shape[0], rows):
+                block = X[start : start + rows]
+                Z = buffer[: block.shape[0]]
+                self.feature_map_.into(block, Z)
+                y[start : start + rows] = Z @ weights + solution.intercept.astype(X.dtype)
+        return y.reshape(-1, *self._target_shape)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _target_shape(source: Source) -> tuple[int, ...]:
+    """() for y of shape (n,), (k,) for y of shape (n, k)."""
+    first = next(source.blocks(1))
+    return tuple(np.shape(first.y)[1:])
+
+
+def exact_kernel_ridge(
+    kernel: Any, X: Any, y: Any, X_new: Any, alpha: float, *, sample_weight: Any = None, fit_intercept: bool = True
+) -> Array:
+    """Predictions of exact kernel ridge regression, from the n × n kernel matrix: the truth for small n.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or scikit-learn kernel
+        Or any function of two sets of rows.
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,) or (n_samples, n_targets)
+    X_new : array-like of shape (n_new, n_features)
+    alpha : float
+        The penalty of Σ w (f(x) + b - y)² + alpha ‖f‖².
+    sample_weight : array-like of shape (n_samples,) or None
+    fit_intercept : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import RBF, exact_kernel_ridge
+    >>> X = np.linspace(0, 3, 20)[:, None]
+    >>> exact_kernel_ridge(RBF(1.0), X, np.sin(X[:, 0]), [[1.0]], alpha=1e-4).round(2)
+    array([0.84])
+    """
+    k = as_kernel(kernel)
+    X, X_new, Y = (np.asarray(a, dtype=np.float64) for a in (X, X_new, y))
+    k = k.resolve(X)
+    targets = Y.reshape(len(Y), -1)
+    w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    X, targets, w = X[w > 0], targets[w > 0], w[w > 0]
+    # K + alpha W⁻¹, bordered by the constraint Σ a = 0 that a free intercept puts on the dual
+    n = len(X)
+    system = np.zeros((n + 1, n + 1))
+    system[:n, :n] = k(X) + alpha * np.diag(1.0 / w)
+    system[:n, n] = system[n, :n] = 1.0 if fit_intercept else 0.0
+    system[n, n] = 0.0 if fit_intercept else 1.0
+    dual = np.linalg.solve(system, np.vstack([targets, np.zeros((1, targets.shape[1]))]))
+    predictions = k(X_new, X) @ dual[:n] + (dual[n] if fit_intercept else 0.0)
+    return np.asarray(predictions.reshape(-1, *Y.shape[1:]))

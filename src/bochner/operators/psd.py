@@ -1,0 +1,93 @@
+"""Symmetric positive semi-definite operators: what a ridge solver factors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg.blas import dsymm, dsyr
+
+from bochner.backends import Array
+
+
+class PSDOperator(ABC):
+    """A positive semi-definite matrix that may be known by its products alone."""
+
+    #: eigenvalues below this are rounding errors of whoever summed the matrix
+    rounding: float = 0.0
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(m, m)."""
+
+    @abstractmethod
+    def __matmul__(self, V: Array) -> Array:
+        """The product with V, (m,) or (m, k), in float64."""
+
+    @abstractmethod
+    def to_dense(self) -> Array:
+        """The matrix, (m, m) in float64."""
+
+    def lower(self) -> Array:
+        """A fresh float64 array in Fortran order whose lower triangle is the matrix's."""
+        return np.asfortranarray(self.to_dense())
+
+
+@dataclass(frozen=True)
+class DenseGram(PSDOperator):
+    """A Gram matrix in memory. Only the lower triangle is read.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (m, m)
+    rounding : float
+        Eigenvalues below it are rounding errors of whoever summed the matrix.
+    """
+
+    matrix: Array
+    rounding: float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.matrix.shape[0], self.matrix.shape[1])
+
+    def __matmul__(self, V: Array) -> Array:
+        columns = np.asarray(V, dtype=np.float64).reshape(len(V), -1)
+        return np.ascontiguousarray(dsymm(1.0, self.matrix, columns, lower=1)).reshape(V.shape)
+
+    def to_dense(self) -> Array:
+        lower = np.tril(self.matrix)
+        return np.asarray(lower + np.tril(lower, -1).T)
+
+    def lower(self) -> Array:
+        return self.matrix.astype(np.float64, order="F", copy=True)
+
+
+@dataclass(frozen=True)
+class Centred(PSDOperator):
+    """gram - total totalᵀ / weight: the Gram matrix of rows from which their mean was subtracted."""
+
+    gram: PSDOperator
+    total: Array
+    weight: float
+
+    @property
+    def rounding(self) -> float:  # type: ignore[override]
+        return self.gram.rounding
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.gram.shape
+
+    def __matmul__(self, V: Array) -> Array:
+        product = self.gram @ V
+        product -= np.multiply.outer(self.total, self.total @ V / self.weight)
+        return product
+
+    def to_dense(self) -> Array:
+        return self.gram.to_dense() - np.outer(self.total, self.total / self.weight)
+
+    def lower(self) -> Array:
+        return np.asarray(dsyr(-1.0 / self.weight, self.total, a=self.gram.lower(), lower=1, overwrite_a=1))

@@ -1,0 +1,320 @@
+"""Solvers of (G + alpha I) w = c: factor once, then solve, measure and take the determinant cheaply.
+
+`Cholesky` for one penalty, `Eigen` for a path of penalties, `ConjugateGradient` for Gram matrices that are known by
+their products alone. A factor carries a `Report` of how it went; no LinAlgError leaves this module.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, eigh, qr, solve_triangular
+from scipy.linalg.lapack import dpocon, dpotrf
+from sklearn.exceptions import ConvergenceWarning
+
+from bochner.backends import Array
+from bochner.keys import Key
+from bochner.operators import PSDOperator
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a system was solved.
+
+    Attributes
+    ----------
+    solver : str
+    condition : float
+        Estimated condition number of G + alpha I (of the preconditioned system for conjugate gradients, from its
+        convergence); nan when unknown.
+    jitter : float
+        What had to be added to alpha so that rounding does not make the matrix indefinite.
+    iterations : int
+        Passes over the Gram matrix; 0 for direct solvers.
+    converged : bool
+    notes : tuple of str
+        Choices made on the user's behalf, in words.
+    """
+
+    solver: str
+    condition: float = float("nan")
+    jitter: float = 0.0
+    iterations: int = 0
+    converged: bool = True
+    notes: tuple[str, ...] = ()
+
+    def noting(self, *notes: str) -> Report:
+        """The same report with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
+
+
+class Factor(ABC):
+    """(G + alpha I), ready to be solved with."""
+
+    report: Report
+
+    @abstractmethod
+    def solve(self, B: Array) -> Array:
+        """(G + alpha I)⁻¹ B for B of shape (m,) or (m, k)."""
+
+    @abstractmethod
+    def quadratic_form(self, Z: Array) -> Array:
+        """zᵀ (G + alpha I)⁻¹ z for every row z of Z (n, m)."""
+
+    @abstractmethod
+    def logdet(self) -> float:
+        """The logarithm of det(G + alpha I)."""
+
+
+class RidgeSolver(ABC):
+    """A way to factor G + alpha I."""
+
+    @abstractmethod
+    def factor(self, gram: PSDOperator, alpha: float) -> Factor:
+        """Do the expensive part, once."""
+
+
+def _rounding(gram: PSDOperator, trace: float) -> float:
+    """Below this an eigenvalue is rounding: of the sums, or of the factorisation."""
+    return max(gram.rounding, float(np.finfo(float).eps) * max(0.0, trace))
+
+
+@dataclass(frozen=True)
+class Cholesky(RidgeSolver):
+    """G + alpha I = L Lᵀ: m³/3 operations, one penalty."""
+
+    def factor(self, gram: PSDOperator, alpha: float) -> CholeskyFactor:
+        G = gram.lower()
+        diagonal = np.diagonal(G).copy()
+        norm = float(diagonal.sum())  # of the largest eigenvalue, from above
+        if not np.isfinite(norm):
+            raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
+        rounding = _rounding(gram, norm)
+        jitter = max(0.0, rounding - alpha)
+        while True:
+            np.fill_diagonal(G, diagonal + (alpha + jitter))
+            L, info = dpotrf(G, lower=1, clean=1, overwrite_a=1)
+            if info == 0:
+                break
+            jitter = max(10.0 * jitter, rounding, np.finfo(float).tiny / np.finfo(float).eps)
+            if jitter > max(1.0, norm):
+                raise ValueError("the Gram matrix of the features is far from positive definite.")
+            G = gram.lower()
+        reciprocal, _ = dpocon(L, norm + alpha + jitter, uplo="L")
+        condition = float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
+        return CholeskyFactor(L, Report("cholesky", condition, jitter))
+
+
+@dataclass(frozen=True)
+class CholeskyFactor(Factor):
+    """The lower triangle L of G + alpha I = L Lᵀ."""
+
+    L: Array
+    report: Report
+
+    def solve(self, B: Array) -> Array:
+        return np.asarray(cho_solve((self.L, True), B, check_finite=False))
+
+    def quadratic_form(self, Z: Array) -> Array:
+        half = solve_triangular(self.L, np.asarray(Z, dtype=np.float64).T, lower=True, check_finite=False)
+        return np.einsum("ij,ij->j", half, half)
+
+    def logdet(self) -> float:
+        return float(2.0 * np.log(np.diagonal(self.L)).sum())
+
+
+@dataclass(frozen=True)
+class Eigen(RidgeSolver):
+    """G = V diag(λ) Vᵀ: some 9 m³ operations, then every penalty costs m² (see `EigenFactor.at`)."""
+
+    def factor(self, gram: PSDOperator, alpha: float) -> EigenFactor:
+        G = gram.lower()
+        norm = float(np.trace(G))
+        if not np.isfinite(norm):
+            raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
+        rounding = _rounding(gram, norm)
+        try:
+            eigenvalues, vectors = eigh(G, driver="evd", lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:  # divide and conquer gave up: the slower driver does not
+            eigenvalues, vectors = eigh(gram.lower(), driver="evr", lower=True, check_finite=False)
+        return EigenFactor(np.where(eigenvalues > rounding, eigenvalues, 0.0), vectors, float(alpha))
+
+
+@dataclass(frozen=True)
+class EigenFactor(Factor):
+    """Eigenvalues λ ≥ 0 (those below rounding are 0), eigenvectors V in columns, and a penalty."""
+
+    eigenvalues: Array
+    vectors: Array
+    alpha: float
+    name: str = "eigen"
+
+    def at(self, alpha: float) -> EigenFactor:
+        """The factor for another penalty, at no cost."""
+        return replace(self, alpha=float(alpha))
+
+    @property
+    def report(self) -> Report:  # type: ignore[override]
+        low, high = self.eigenvalues[0] + self.alpha, self.eigenvalues[-1] + self.alpha
+        return Report(self.name, float(high / low) if low > 0 else float("inf"))
+
+    @property
+    def _inverse(self) -> Array:
+        """1 / (λ + alpha), and 0 in directions of eigenvalue 0 without penalty: the pseudo-inverse."""
+        shifted = self.eigenvalues + self.alpha
+        return np.divide(1.0, shifted, out=np.zeros_like(shifted), where=shifted > 0)
+
+    def solve(self, B: Array) -> Array:
+        rotated = self.vectors.T @ B
+        return np.asarray(self.vectors @ (self._inverse.reshape(-1, *[1] * (rotated.ndim - 1)) * rotated))
+
+    def quadratic_form(self, Z: Array) -> Array:
+        rotated = Z @ self.vectors
+        return np.asarray((rotated * rotated) @ self._inverse)
+
+    def logdet(self) -> float:
+        return float(np.log(self.eigenvalues + self.alpha).sum())
+
+
+Preconditioner = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class NystromPreconditioner:
+    """P⁻¹ of G ≈ U diag(λ) Uᵀ (Frangella, Tropp & Udell 2021): exact on r directions, the identity on the rest.
+
+    A rank of about twice the effective dimension bounds the expected condition number by 28.
+    """
+
+    vectors: Array
+    eigenvalues: Array
+    alpha: float
+
+    def __call__(self, V: Array) -> Array:
+        # P⁻¹ = (λ_r + alpha) U (Λ + alpha)⁻¹ Uᵀ + (I - U Uᵀ)
+        gain = (self.eigenvalues[-1] + self.alpha) / (self.eigenvalues + self.alpha) - 1.0
+        return np.asarray(V + self.vectors @ (gain[:, None] * (self.vectors.T @ V)))
+
+    @classmethod
+    def of(cls, gram: PSDOperator, alpha: float, rank: int, key: Key) -> NystromPreconditioner:
+        """One product with a block of `rank` random vectors."""
+        m = gram.shape[0]
+        Q, _ = qr(key.generator().standard_normal((m, min(rank, m))), mode="economic")
+        Y = gram @ Q
+        # a shift, removed again below, keeps the small Gram matrix definite
+        shift = np.sqrt(m) * np.finfo(float).eps * max(np.linalg.norm(Y), np.finfo(float).tiny)
+        shift = max(shift, gram.rounding)
+        Y += shift * Q
+        core = Q.T @ Y
+        values, vectors = eigh((core + core.T) / 2.0)
+        keep = values > shift * 1e-3
+        B = (Y @ vectors[:, keep]) / np.sqrt(values[keep])
+        U, s, _ = np.linalg.svd(B, full_matrices=False)
+        return cls(U, np.maximum(s * s - shift, 0.0), alpha)
+
+
+@dataclass(frozen=True)
+class SampledPreconditioner:
+    """P⁻¹ from the Gram matrix of a sample of rows, scaled up: Falkon's preconditioner (Rudi et al. 2017).
+
+    Holds m × m numbers, but costs no pass over the data.
+    """
+
+    factor: Factor
+
+    def __call__(self, V: Array) -> Array:
+        return self.factor.solve(V)
+
+
+@dataclass(frozen=True)
+class ConjugateGradient(RidgeSolver):
+    """Preconditioned conjugate gradients: one product with G an iteration, all right sides at once.
+
+    Parameters
+    ----------
+    tol : float
+        Stop when the residual is this small beside the right side.
+    max_iter : int
+    rank : int or None
+        Rank of the Nyström preconditioner; None takes a tenth of m, between 200 and 1,000.
+    preconditioner : callable or None
+        V ↦ P⁻¹V instead of a Nyström preconditioner.
+    key : Key
+        Of the preconditioner's random vectors.
+    """
+
+    tol: float = 1e-7
+    max_iter: int = 200
+    rank: int | None = None
+    preconditioner: Preconditioner | None = None
+    key: Key = field(default_factory=lambda: Key(0))
+
+    def factor(self, gram: PSDOperator, alpha: float) -> ConjugateGradientFactor:
+        m = gram.shape[0]
+        P = self.preconditioner
+        if P is None:
+            rank = int(np.clip(m // 10, 200, 1000)) if self.rank is None else self.rank
+            P = NystromPreconditioner.of(gram, alpha, rank, self.key)
+        return ConjugateGradientFactor(gram, float(alpha), P, self.tol, self.max_iter)
+
+
+@dataclass
+class ConjugateGradientFactor(Factor):
+    """The operator and its preconditioner; `report` describes the last solve."""
+
+    gram: PSDOperator
+    alpha: float
+    preconditioner: Preconditioner
+    tol: float
+    max_iter: int
+    report: Report = field(default_factory=lambda: Report("cg"))
+
+    def solve(self, B: Array) -> Array:
+        right = np.asarray(B, dtype=np.float64).reshape(len(B), -1)
+        norms = np.linalg.norm(right, axis=0)
+        X = np.zeros_like(right)
+        R = right.copy()
+        S = self.preconditioner(R)
+        D = S.copy()
+        rho = np.einsum("ij,ij->j", R, S)
+        iterations = 0
+        active = norms > 0
+        while active.any() and iterations < self.max_iter:
+            product = self.gram @ D + self.alpha * D
+            curvature = np.einsum("ij,ij->j", D, product)
+            # a column that has converged, or met the end of its precision, stands still
+            active &= curvature > 0
+            step = np.divide(rho, curvature, out=np.zeros_like(rho), where=active)
+            X += step * D
+            R -= step * product
+            iterations += 1
+            active &= np.linalg.norm(R, axis=0) > self.tol * norms
+            S = self.preconditioner(R)
+            rho_next = np.einsum("ij,ij->j", R, S)
+            D = S + np.divide(rho_next, rho, out=np.zeros_like(rho), where=active & (rho > 0)) * D
+            rho = rho_next
+        residual = np.linalg.norm(R, axis=0)
+        converged = bool((residual <= 10.0 * self.tol * norms).all())
+        if not converged:
+            worst = float((residual[norms > 0] / norms[norms > 0]).max())
+            warnings.warn(
+                f"conjugate gradients stopped after {iterations} passes with a relative residual of {worst:.1e} "
+                f"(asked for: {self.tol:.0e}). Increase alpha, or use float64 data.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.report = Report("cg", iterations=iterations, converged=converged)
+        return X.reshape(B.shape)
+
+    def quadratic_form(self, Z: Array) -> Array:
+        columns = np.asarray(Z, dtype=np.float64).T
+        return np.einsum("ij,ij->j", columns, self.solve(columns))
+
+    def logdet(self) -> float:
+        raise ValueError(
+            "conjugate gradients give no determinant; use solver='eigen' or 'cholesky', or fewer components."
+        )

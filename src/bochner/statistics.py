@@ -1,0 +1,394 @@
+"""What a stream leaves behind: sums from which ridge regression, its path, GCV and evidence follow without the data.
+
+`RidgeStatistics` is a monoid: `zero`, `update`, `merge`. Streaming, many machines and resuming are one idea, a
+fold. `RidgeSpectrum` is its eigendecomposition: every question about every penalty in O(m) a target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dsyrk, ssyrk
+
+from bochner.backends import Array
+from bochner.operators import Centred, DenseGram, PSDOperator
+from bochner.solvers import Eigen, EigenFactor
+
+# Rows multiplied in float32 before the product is added up in float64. An entry of the product then has a rounding
+# error below 1e-6 sqrt(G_ii G_jj) (tests/test_statistics.py), a tenth of that as a rule.
+_FLUSH_ROWS = 8192
+_FEW_ROWS = 256  # below this, float64 all the way costs less than the addition
+_PANEL = 128  # columns of the triangle added at a time
+
+
+class RidgeStatistics:
+    """Sums over rows z (features), y (targets), w (weights): Σ w zzᵀ, Σ w zyᵀ, Σ w y², Σ w z, Σ w y, Σ w, n.
+
+    Targets are kept as differences from `offset`, the mean of the first rows seen, so that a large mean costs no
+    digits. All sums are float64, whatever the features are. A weight of w counts as w equal rows.
+
+    Parameters
+    ----------
+    n_components : int
+        m, the columns of the features.
+    n_targets : int
+        k.
+    with_gram : bool, default=True
+        False keeps everything except the m × m sum, for solvers that need products only.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (m, m) or None
+        Σ w zzᵀ; only the lower triangle is kept.
+    moment : ndarray of shape (m, k)
+        Σ w z (y - offset)ᵀ.
+    target_squares, target_sum, offset : ndarrays of shape (k,)
+        Σ w (y - offset)², Σ w (y - offset).
+    feature_sum : ndarray of shape (m,)
+    weight : float
+        Σ w.
+    n_samples : int
+        Rows with a positive weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.statistics import RidgeStatistics
+    >>> rng = np.random.default_rng(0)
+    >>> Z, y = rng.normal(size=(100, 3)), rng.normal(size=(100, 1))
+    >>> whole = RidgeStatistics(3, 1).update(Z, y)
+    >>> halves = RidgeStatistics(3, 1).update(Z[:50], y[:50]).merge(RidgeStatistics(3, 1).update(Z[50:], y[50:]))
+    >>> bool(np.allclose(whole.spectrum().coefficients(1.0), halves.spectrum().coefficients(1.0)))
+    True
+    """
+
+    def __init__(self, n_components: int, n_targets: int, *, with_gram: bool = True) -> None:
+        self.gram: Array | None = np.zeros((n_components, n_components), order="F") if with_gram else None
+        self.moment = np.zeros((n_components, n_targets))
+        self.target_squares = np.zeros(n_targets)
+        self.target_sum = np.zeros(n_targets)
+        self.feature_sum = np.zeros(n_components)
+        self.offset = np.zeros(n_targets)
+        self.weight = 0.0
+        self.n_samples = 0
+        self.single_precision = False  # has any block been multiplied in float32?
+        self._scratch: Array | None = None
+
+    @property
+    def n_components(self) -> int:
+        """Columns of the features, m."""
+        return len(self.moment)
+
+    @property
+    def n_targets(self) -> int:
+        """Targets, k."""
+        return int(self.moment.shape[1])
+
+    def update(self, Z: Array, Y: Array, weight: Array | None = None, *, overwrite: bool = False) -> RidgeStatistics:
+        """Add rows: Z (n, m) float32 or float64, Y (n, k), weight (n,) ≥ 0. Returns self.
+
+        `overwrite` lets a weighted update scale the rows of Z in place.
+        """
+        Y = np.asarray(Y, dtype=np.float64)
+        Y = Y[:, None] if Y.ndim == 1 else Y
+        if Z.shape[1] != self.n_components or Y.shape[1] != self.n_targets:
+            raise ValueError(
+                f"these statistics are of {self.n_components} features and {self.n_targets} target(s); "
+                f"the block has {Z.shape[1]} and {Y.shape[1]}."
+            )
+        if weight is not None:
+            weight = np.asarray(weight, dtype=np.float64)
+            if not (weight > 0).all():  # a row of weight zero is no row
+                Z, Y, weight = Z[weight > 0], Y[weight > 0], weight[weight > 0]
+                overwrite = True
+        if not len(Z):
+            return self
+        w = np.ones(len(Z)) if weight is None else weight
+        if self.n_samples == 0:
+            self.offset = w @ Y / w.sum()
+        root = np.sqrt(w)
+        if weight is not None:
+            Z = np.multiply(Z, root[:, None].astype(Z.dtype), out=Z if overwrite else None)
+        Y = Y - self.offset
+        self.target_squares += w @ (Y * Y)
+        self.target_sum += w @ Y
+        self.weight += float(w.sum())
+        self.n_samples += len(Z)
+        right = np.column_stack([root[:, None] * Y, root])
+        for start in range(0, len(Z), _FLUSH_ROWS):
+            rows = slice(start, start + _FLUSH_ROWS)
+            self._add_products(np.ascontiguousarray(Z[rows]), right[rows])
+        return self
+
+    def _add_products(self, Z: Array, right: Array) -> None:
+        if Z.dtype == np.float32 and len(Z) > _FEW_ROWS:
+            self.single_precision = True
+            # powers of two: float32 neither overflows nor loses digits, whatever the units of the targets
+            units = np.exp2(np.frexp(np.abs(right).max(axis=0))[1])
+            product = Z.T @ (right / units).astype(np.float32) * units
+        else:
+            Z = Z.astype(np.float64, copy=False)
+            product = Z.T @ right
+        self.moment += product[:, :-1]
+        self.feature_sum += product[:, -1]
+        if self.gram is None:
+            return
+        if Z.dtype == np.float64:
+            self.gram = dsyrk(1.0, Z.T, beta=1.0, c=self.gram, lower=1, overwrite_c=1)
+            return
+        if self._scratch is None:
+            self._scratch = np.zeros(self.gram.shape, np.float32, order="F")
+        self._scratch = ssyrk(1.0, Z.T, beta=0.0, c=self._scratch, lower=1, overwrite_c=1)
+        for j in range(0, self.n_components, _PANEL):
+            self.gram[j:, j : j + _PANEL] += self._scratch[j:, j : j + _PANEL]
+
+    def merge(self, other: RidgeStatistics) -> RidgeStatistics:
+        """Add the rows another set of statistics has seen. Returns self."""
+        if (other.n_components, other.n_targets) != (self.n_components, self.n_targets):
+            raise ValueError(
+                f"cannot merge statistics of {other.n_components} features and {other.n_targets} target(s) into "
+                f"statistics of {self.n_components} and {self.n_targets}."
+            )
+        if (self.gram is None) != (other.gram is None):
+            raise ValueError("cannot merge statistics with a Gram matrix and statistics without one.")
+        if other.n_samples == 0:
+            return self
+        if self.n_samples == 0:
+            self.offset = other.offset.copy()
+        shift = other.offset - self.offset  # y - offset = (y - other.offset) + shift
+        self.moment += other.moment + np.outer(other.feature_sum, shift)
+        self.target_squares += other.target_squares + shift * (2.0 * other.target_sum + other.weight * shift)
+        self.target_sum += other.target_sum + other.weight * shift
+        self.feature_sum += other.feature_sum
+        if self.gram is not None:
+            self.gram += other.gram
+        self.weight += other.weight
+        self.n_samples += other.n_samples
+        self.single_precision |= other.single_precision
+        return self
+
+    def copy(self) -> RidgeStatistics:
+        """Independent statistics of the same rows."""
+        with_gram = self.gram is not None
+        return RidgeStatistics(self.n_components, self.n_targets, with_gram=with_gram).merge(self)
+
+    @property
+    def n_effective(self) -> float:
+        """Rows for counting degrees of freedom: Σ w, or the rows themselves when the weights sum to less."""
+        return max(self.weight, float(self.n_samples))
+
+    @property
+    def target_mean(self) -> Array:
+        """The weighted mean of the targets, (k,)."""
+        return self.offset + self.target_sum / self.weight
+
+    @property
+    def feature_mean(self) -> Array:
+        """The weighted mean of the features, (m,)."""
+        return self.feature_sum / self.weight
+
+    @property
+    def rounding(self) -> float:
+        """Eigenvalues of the Gram matrix below this are rounding errors of its sums (2 sqrt(m) errors of an entry)."""
+        if self.gram is None:
+            return 0.0
+        diagonal = np.diagonal(self.gram)
+        double = np.finfo(float).eps * diagonal.sum()  # also what centring leaves of a constant column
+        single = 2.0 * np.sqrt(self.n_components) * 1e-7 * diagonal.max(initial=0.0)
+        return float(max(double, single) if self.single_precision else double)
+
+    def operator(self, fit_intercept: bool = True) -> PSDOperator:
+        """The Gram matrix, of centred rows when there is an intercept."""
+        if self.gram is None:
+            raise ValueError("these statistics were collected without a Gram matrix.")
+        gram = DenseGram(self.gram, self.rounding)
+        return Centred(gram, self.feature_sum, self.weight) if fit_intercept else gram
+
+    def right_side(self, fit_intercept: bool = True) -> Array:
+        """Σ w z yᵀ, (m, k), of centred rows and targets when there is an intercept."""
+        if fit_intercept:
+            return self.moment - np.outer(self.feature_sum, self.target_sum / self.weight)
+        return self.moment + np.outer(self.feature_sum, self.offset)
+
+    def total_squares(self, fit_intercept: bool = True) -> Array:
+        """Σ w y², (k,), about the mean when there is an intercept."""
+        if fit_intercept:
+            return np.maximum(self.target_squares - self.target_sum**2 / self.weight, 0.0)
+        return np.asarray(self.target_squares + self.offset * (2.0 * self.target_sum + self.weight * self.offset))
+
+    def intercept(self, coefficients: Array, fit_intercept: bool = True) -> Array:
+        """The intercepts (k,) that go with coefficients (m, k)."""
+        if not fit_intercept:
+            return np.zeros(self.n_targets)
+        return np.asarray(self.target_mean - self.feature_mean @ coefficients)
+
+    def spectrum(self, fit_intercept: bool = True) -> RidgeSpectrum:
+        """The eigendecomposition behind every penalty: O(m³), once."""
+        factor = Eigen().factor(self.operator(fit_intercept), 0.0)
+        return RidgeSpectrum(
+            factor,
+            # a direction that is rounding alone explains nothing, however small the penalty
+            (factor.eigenvalues > 0)[:, None] * (factor.vectors.T @ self.right_side(fit_intercept)),
+            self.total_squares(fit_intercept),
+            self.n_effective - float(fit_intercept),
+            float(np.trace(self.gram)) / self.weight if self.weight else 1.0,  # type: ignore[arg-type]
+        )
+
+    def arrays(self) -> dict[str, Array]:
+        """Everything as named arrays, for a file; the triangle alone of the Gram matrix."""
+        found = {
+            "moment": self.moment,
+            "target_squares": self.target_squares,
+            "target_sum": self.target_sum,
+            "feature_sum": self.feature_sum,
+            "offset": self.offset,
+            "totals": np.array([self.weight, float(self.n_samples), float(self.single_precision)]),
+        }
+        if self.gram is not None:
+            found["gram"] = self.gram.T[np.triu_indices(self.n_components)]
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array]) -> RidgeStatistics:
+        """What `arrays` wrote."""
+        m, k = arrays["moment"].shape
+        made = cls(m, k, with_gram="gram" in arrays)
+        for name in ("moment", "target_squares", "target_sum", "feature_sum", "offset"):
+            setattr(made, name, np.array(arrays[name], dtype=np.float64))
+        made.weight = float(arrays["totals"][0])
+        made.n_samples = int(arrays["totals"][1])
+        made.single_precision = bool(arrays["totals"][2])
+        if made.gram is not None:
+            made.gram.T[np.triu_indices(m)] = arrays["gram"]
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_scratch": None}
+
+
+@dataclass(frozen=True)
+class RidgeSpectrum:
+    """Ridge regression with every penalty at once. Arguments `alphas` are (a,), results (a,) or (a, k).
+
+    Attributes
+    ----------
+    factor : EigenFactor
+        Eigenvalues and eigenvectors of the (centred) Gram matrix.
+    moment : ndarray of shape (m, k)
+        The right side in the eigenbasis.
+    target_squares : ndarray of shape (k,)
+        Sum of squares of the (centred) targets.
+    n_samples : float
+        Degrees of freedom of the data: rows (weights counted), less one for an intercept.
+    amplitude : float
+        Mean of ‖z‖² = mean of k(x, x): the unit of alpha.
+    """
+
+    factor: EigenFactor
+    moment: Array
+    target_squares: Array
+    n_samples: float
+    amplitude: float
+
+    def coefficients(self, alpha: float) -> Array:
+        """Weights w (m, k) of the features."""
+        return self.factor.vectors @ (self.factor.at(alpha)._inverse[:, None] * self.moment)
+
+    def effective_dimension(self, alphas: Any) -> Array:
+        """Σ λ / (λ + alpha)."""
+        λ = self.factor.eigenvalues
+        λ = λ[λ > 0]
+        return np.asarray((λ / (λ + np.reshape(alphas, (-1, 1)))).sum(axis=1))
+
+    def _explained(self) -> tuple[Array, Array, Array]:
+        """λ > 0, squared moments in those directions over λ, and what no penalty explains, never negative."""
+        keep = self.factor.eigenvalues > 0
+        λ = self.factor.eigenvalues[keep]
+        parts = self.moment[keep] ** 2 / λ[:, None]
+        rest = self.target_squares - parts.sum(axis=0)
+        # more than n directions leave nothing; less than rounding is nothing
+        rest = np.where((rest > 1e-14 * self.target_squares) & (len(λ) < self.n_samples), rest, 0.0)
+        return λ, parts, rest
+
+    def residual_squares(self, alphas: Any) -> Array:
+        """Σ w (y - ŷ)² on the training rows, (a, k)."""
+        λ, parts, rest = self._explained()
+        share = np.reshape(alphas, (-1, 1)) / (λ + np.reshape(alphas, (-1, 1)))
+        return np.asarray(rest + (share * share) @ parts)
+
+    def gcv(self, alphas: Any) -> Array:
+        """Generalised cross-validation (Golub, Heath & Wahba 1979): the mean squared error of a new row, (a, k)."""
+        freedom = self.n_samples - self.effective_dimension(alphas)
+        freedom = np.maximum(freedom, 1e-9 * max(self.n_samples, 1.0))
+        return np.asarray(self.n_samples * self.residual_squares(alphas) / freedom[:, None] ** 2)
+
+    def penalised_squares(self, alphas: Any) -> Array:
+        """yᵀ(ZZᵀ/alpha + I)⁻¹y = residual squares + alpha ‖w‖², (a, k)."""
+        λ, parts, rest = self._explained()
+        α = np.reshape(alphas, (-1, 1))
+        return np.asarray(rest + (α / (λ + α)) @ parts)
+
+    def log_evidence(self, alphas: Any, noise_variance: Any = None) -> Array:
+        """Log marginal likelihood of y = Zw + noise, w ~ N(0, noise_variance / alpha), (a, k).
+
+        An intercept has a flat prior. Without `noise_variance` (a number, or one a target) the most likely one of each
+        penalty and target is used: `penalised_squares / n_samples`.
+        """
+        α = np.reshape(alphas, (-1, 1))
+        λ = self.factor.eigenvalues
+        logdet = np.log1p(λ / α).sum(axis=1)[:, None]
+        squares = self.penalised_squares(alphas)
+        if noise_variance is None:
+            tiny = np.finfo(float).tiny
+            variance = np.maximum(squares, tiny) / max(self.n_samples, 1.0)
+        else:
+            variance = np.broadcast_to(np.asarray(noise_variance, dtype=float), squares.shape)
+        fit = self.n_samples * np.log(2.0 * np.pi * variance) + squares / variance
+        return np.asarray(-0.5 * (fit + logdet))
+
+    def grid(self) -> Array:
+        """Penalties worth trying: four a decade, from rounding to a constant prediction."""
+        λ = self.factor.eigenvalues
+        low = max(1e-8 * self.amplitude, np.finfo(float).eps * float(λ.sum()), np.finfo(float).tiny)
+        high = max(10.0 * float(λ[-1]) if len(λ) else 1.0, self.amplitude, 1e3 * low)
+        return np.geomspace(low, high, 2 + int(4.0 * np.log10(high / low)))
+
+    @property
+    def target_variance(self) -> Array:
+        """The variance of each target, (k,); of a constant one, 1."""
+        return np.where(self.target_squares > 0, self.target_squares / max(self.n_samples, 1.0), 1.0)
+
+    def criterion(self, name: str) -> Callable[[Any], Array]:
+        """A function of alphas to be minimised, (a,): over targets, each in units of its own variance."""
+        if name == "gcv":
+            return lambda alphas: (self.gcv(alphas) / self.target_variance).mean(axis=1)
+        if name == "evidence":
+            varying = self.target_squares > 0  # a constant target has no likelihood worth the name
+            return lambda alphas: -self.log_evidence(alphas)[:, varying].sum(axis=1)
+        raise ValueError(f"no criterion is called {name!r}.")
+
+    def best(self, name: str | Callable[[Any], Array], alphas: Array | None = None) -> tuple[float, Array, Array]:
+        """The penalty that minimises a criterion, and the path (alphas, values) it was found on.
+
+        The criterion is "gcv", "evidence" or a function of alphas. With `alphas` None, the best of a grid is refined
+        between its neighbours by a parabola.
+        """
+        criterion = self.criterion(name) if isinstance(name, str) else name
+        grid = self.grid() if alphas is None else alphas
+        values = criterion(grid)
+        i = len(values) - 1 - int(np.argmin(values[::-1]))  # the smoothest of equals
+        if alphas is not None or not np.isfinite(values[i]):
+            return float(grid[i]), grid, values
+        return float(grid[i] * (grid[1] / grid[0]) ** _vertex(values[max(i - 1, 0) : i + 2])), grid, values
+
+
+def _vertex(values: Array) -> float:
+    """Where the parabola through three equally spaced values is least, in steps from the middle one."""
+    if len(values) < 3:
+        return 0.0
+    left, middle, right = values
+    curvature = left - 2.0 * middle + right
+    return float(np.clip(0.5 * (left - right) / curvature, -1.0, 1.0)) if curvature > 0 else 0.0

@@ -1,0 +1,36 @@
+"""How data arrives: sources of blocks, the fold into statistics, checkpoints and progress."""
+
+from bochner.streaming.arrow import ArrowSource
+from bochner.streaming.checkpoints import Checkpoint, fingerprint, read_arrays, saved_about, write_arrays
+from bochner.streaming.folds import (
+    StreamedGram,
+    Targets,
+    accumulate,
+    default_rows,
+    feature_blocks,
+    leave_one_out,
+)
+from bochner.streaming.progress import Progress
+from bochner.streaming.sources import ArraySource, Block, BlockSource, Source, check_weight, checked_block
+
+__all__ = [
+    "ArraySource",
+    "ArrowSource",
+    "Block",
+    "BlockSource",
+    "Checkpoint",
+    "Progress",
+    "Source",
+    "StreamedGram",
+    "Targets",
+    "accumulate",
+    "check_weight",
+    "checked_block",
+    "default_rows",
+    "feature_blocks",
+    "fingerprint",
+    "leave_one_out",
+    "read_arrays",
+    "saved_about",
+    "write_arrays",
+]

@@ -1,0 +1,151 @@
+"""Arrow tables and Parquet files or folders as sources. The only file that imports pyarrow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bochner.backends import FLOATS, Array
+from bochner.keys import Key
+from bochner.streaming.checkpoints import fingerprint
+from bochner.streaming.sources import Block, Source, checked_block, joined, regroup
+
+_SAMPLE_GROUPS = 64  # row groups a sample is drawn from
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow.dataset
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError("reading Parquet or Arrow data needs pyarrow: pip install 'bochner[parquet]'.") from error
+    return pyarrow
+
+
+class ArrowSource(Source):
+    """A Parquet file, a folder of them, or an Arrow table; row groups are read one at a time, chosen columns only.
+
+    Parameters
+    ----------
+    data : path, pyarrow.Table or pyarrow.dataset.Dataset
+        Files of a folder are read in the order of their names.
+    target : str, list of str or None
+        The column or columns to learn.
+    columns : list of str or None
+        The features; None means every column that is neither target nor weight.
+    weight : str or None
+        The column of sample weights.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from bochner.streaming import ArrowSource
+    >>> source = ArrowSource(pa.table({"a": [1.0, 2.0, 3.0], "b": [0.0, 1.0, 0.0], "y": [1, 2, 3]}), target="y")
+    >>> source.feature_names, source.n_samples
+    (['a', 'b'], 3)
+    """
+
+    feature_names: list[str]
+
+    def __init__(
+        self,
+        data: Any,
+        target: str | Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        weight: str | None = None,
+    ) -> None:
+        pa = _pyarrow()
+        if isinstance(data, (str, os.PathLike)):
+            path = Path(data)
+            if not path.exists():
+                raise ValueError(f"there is no file or folder {str(path)!r}.")
+            paths = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+            if not paths:
+                raise ValueError(f"the folder {str(path)!r} has no files that end in .parquet.")
+            try:
+                dataset = pa.dataset.dataset([str(p) for p in paths], format="parquet")
+            except pa.ArrowInvalid as error:
+                raise ValueError(f"{str(path)!r} cannot be read as Parquet: {error}") from None
+        else:
+            dataset = data if isinstance(data, pa.dataset.Dataset) else pa.dataset.dataset(data)
+        self.target = target
+        targets = [] if target is None else [target] if isinstance(target, str) else list(target)
+        names = list(dataset.schema.names)
+        if columns is None:
+            columns = [name for name in names if name not in targets and name != weight]
+        self.feature_names = list(columns)
+        self.targets, self.weight = targets, weight
+        self.wanted = [*self.feature_names, *targets, *([weight] if weight else [])]
+        self._require(names, "the data")
+        self.n_features = len(self.feature_names)
+        if not self.n_features:
+            raise ValueError("the data has no columns besides the target.")
+        self.pieces = list(self._pieces(dataset))
+        # of a piece of a file, count_rows() counts the whole file
+        self.counts = [
+            sum(group.num_rows for group in piece.row_groups) if hasattr(piece, "row_groups") else piece.count_rows()
+            for piece in self.pieces
+        ]
+        self.n_samples = int(sum(self.counts))
+        if not self.n_samples:
+            raise ValueError("the data has no rows.")
+        types = {dataset.schema.field(name).type for name in self.feature_names}
+        self.dtype = np.dtype(np.float32 if types == {pa.float32()} else np.float64)
+
+    def _require(self, names: Sequence[str], what: str) -> None:
+        missing = [name for name in self.wanted if name not in names]
+        if missing:
+            raise ValueError(f"{what} has no column {missing[0]!r}; its columns are {', '.join(map(repr, names))}.")
+
+    def _pieces(self, dataset: Any) -> Iterator[Any]:
+        for fragment in dataset.get_fragments():
+            if hasattr(fragment, "split_by_row_group"):
+                self._require(fragment.physical_schema.names, str(fragment.path))
+                yield from fragment.split_by_row_group()
+            else:
+                yield fragment
+
+    def _read(self, index: int) -> Block:
+        piece = self.pieces[index]
+        table = piece.to_table(columns=self.wanted)
+        name = f"row group {index}" + (f" ({piece.path})" if getattr(piece, "path", "") else "")
+        try:
+            columns = [table[c].to_numpy().astype(self.dtype) for c in self.feature_names]
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{name}: every feature must be a number; {error}.") from None
+        X = np.empty((table.num_rows, len(columns)), self.dtype)
+        for j, column in enumerate(columns):
+            X[:, j] = column
+        ys = [table[c].to_numpy() for c in self.targets]
+        y = None if not ys else ys[0] if isinstance(self.target, str) else np.column_stack(ys)
+        weight = table[self.weight].to_numpy() if self.weight else None
+        if not len(X):
+            return Block(X, y, weight)
+        return checked_block(X, y, weight, name=name, dtype=FLOATS)
+
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        first = 0
+        while first < len(self.counts) and start >= self.counts[first]:  # not read at all
+            start -= self.counts[first]
+            first += 1
+        return regroup((self._read(i) for i in range(first, len(self.pieces)) if self.counts[i]), rows, start)
+
+    def sample(self, n: int, key: Key) -> Block:
+        draw = key.generator()
+        filled = np.flatnonzero(self.counts)
+        groups = np.sort(draw.choice(filled, min(len(filled), _SAMPLE_GROUPS), replace=False))
+        share = min(1.0, n / sum(self.counts[i] for i in groups))
+        blocks = []
+        for i in groups:
+            keep = np.flatnonzero(draw.random(self.counts[i]) < share) if share < 1.0 else slice(None)
+            blocks.append(self._read(int(i))[keep])
+        return joined([block for block in blocks if len(block)] or blocks[:1])
+
+    def fingerprint(self) -> str:
+        first: Array = self._read(int(np.flatnonzero(self.counts)[0])).X[:64]
+        files = [Path(p.path).stat() for p in self.pieces if getattr(p, "path", "") and Path(p.path).exists()]
+        return fingerprint(self.wanted, self.counts, [(f.st_size, f.st_mtime_ns) for f in files], first)

@@ -1,0 +1,140 @@
+"""Passes over a source: the fold into statistics, products with the Gram matrix, leave-one-out errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bochner.backends import Array
+from bochner.features import FeatureMap
+from bochner.operators import PSDOperator
+from bochner.statistics import RidgeSpectrum, RidgeStatistics
+from bochner.streaming.checkpoints import Checkpoint
+from bochner.streaming.progress import Progress
+from bochner.streaming.sources import Block, Source
+
+Targets = Callable[[Any], Array]  # y as it came ↦ (n, k) float64
+_BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
+
+
+def default_rows(n_components: int, dtype: Any) -> int:
+    """Rows in a block: some 32 MiB of features, and enough of them for the rank-k update to run at full rate."""
+    rows = _BLOCK_BYTES // (max(1, n_components) * np.dtype(dtype).itemsize)
+    return int(np.clip(rows // 256 * 256, 512, 16384))
+
+
+def feature_blocks(
+    source: Source, feature_map: FeatureMap, rows: int | None = None, start: int = 0
+) -> Iterator[tuple[Array, Block]]:
+    """Features of every block, in one buffer that is used again for the next."""
+    rows = rows or default_rows(feature_map.n_components, source.dtype)
+    buffer = np.empty((rows, feature_map.n_components), source.dtype)
+    for block in source.blocks(rows, start):
+        Z = buffer[: len(block)]
+        feature_map.into(block.X, Z)
+        yield Z, block
+
+
+def accumulate(
+    source: Source,
+    feature_map: FeatureMap,
+    statistics: RidgeStatistics,
+    targets: Targets,
+    *,
+    rows: int | None = None,
+    start: int = 0,
+    checkpoint: Checkpoint | None = None,
+    verbose: int = 0,
+    label: str = "fit",
+) -> RidgeStatistics:
+    """Fold a source into statistics. They are whole after every block, whatever interrupts the pass."""
+    progress = Progress(source.n_samples, label, verbose > 0)
+    progress.skip(start)
+    done = start
+    try:
+        for Z, block in feature_blocks(source, feature_map, rows, start):
+            statistics.update(Z, targets(block.y), block.weight, overwrite=True)
+            done += len(block)
+            progress.advance(len(block))
+            if checkpoint is not None:
+                checkpoint.maybe_save(statistics, done)
+    except KeyboardInterrupt:
+        if checkpoint is not None:
+            checkpoint.save(statistics, done)
+        raise
+    finally:
+        progress.close()
+    return statistics
+
+
+@dataclass(frozen=True)
+class StreamedGram(PSDOperator):
+    """Σ w zzᵀ as an operator that makes the features again at each product, block by block: m numbers a column."""
+
+    source: Source
+    feature_map: FeatureMap
+    rows: int | None = None
+    verbose: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.feature_map.n_components, self.feature_map.n_components)
+
+    def __matmul__(self, V: Array) -> Array:
+        columns = np.asarray(V, dtype=self.source.dtype).reshape(len(V), -1)
+        total = np.zeros(columns.shape)
+        progress = Progress(self.source.n_samples, "product", self.verbose > 0)
+        for Z, block in feature_blocks(self.source, self.feature_map, self.rows):
+            product = Z @ columns
+            if block.weight is not None:
+                product *= block.weight[:, None].astype(product.dtype)
+            total += Z.T @ product
+            progress.advance(len(block))
+        progress.close()
+        return total.reshape(V.shape)
+
+    def to_dense(self) -> Array:
+        statistics = RidgeStatistics(self.shape[0], 0)
+        for Z, block in feature_blocks(self.source, self.feature_map, self.rows):
+            statistics.update(Z, np.empty((len(Z), 0)), block.weight, overwrite=True)
+        return statistics.operator(False).to_dense()
+
+
+def leave_one_out(
+    block: Block,
+    feature_map: FeatureMap,
+    statistics: RidgeStatistics,
+    spectrum: RidgeSpectrum,
+    targets: Targets,
+    alphas: Array,
+    *,
+    fit_intercept: bool = True,
+) -> Array:
+    """Exact leave-one-out mean squared errors (a, k) of rows the statistics have seen: residual / (1 - leverage).
+
+    A sample of the rows gives an unbiased estimate of the mean over all. GCV puts the mean leverage for each row's
+    own, and so misses rows far from the others, which leave-one-out sees. A row of weight w counts as w rows of
+    which one is left out.
+    """
+    V, λ = spectrum.factor.vectors, spectrum.factor.eigenvalues
+    alphas = np.asarray(alphas, dtype=float)
+    inverse = np.where(λ[:, None] > 0, 1.0, 0.0) / (λ[:, None] + alphas)  # (m, a)
+    weights = (inverse[:, :, None] * spectrum.moment[:, None, :]).reshape(len(λ), -1)  # in the eigenbasis
+    centre = statistics.feature_mean if fit_intercept else np.zeros(len(λ))
+    level = statistics.target_mean if fit_intercept else np.zeros(statistics.n_targets)
+    total, seen = np.zeros((len(alphas), statistics.n_targets)), 0.0
+    rows = default_rows(len(λ), np.float64)
+    for start in range(0, len(block), rows):
+        part = block[start : start + rows]
+        w = np.ones(len(part)) if part.weight is None else part.weight
+        rotated = (feature_map(part.X) - centre) @ V
+        leverage = (rotated * rotated) @ inverse + (1.0 / statistics.weight if fit_intercept else 0.0)  # (n, a)
+        fitted = (rotated @ weights).reshape(len(part), len(alphas), -1)
+        residual = (targets(part.y) - level)[:, None, :] - fitted
+        residual /= np.maximum(1.0 - leverage, 1e-12)[:, :, None]
+        total += np.einsum("i,iak->ak", w, residual * residual)
+        seen += float(w.sum())
+    return np.asarray(total / seen)

@@ -1,0 +1,235 @@
+"""Where rows come from. A source yields blocks of (X, y, weight), again and again, in the same order."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils import check_array
+
+from bochner.backends import FLOATS, Array
+from bochner.keys import Key
+from bochner.streaming.checkpoints import fingerprint
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows: X (n, n_features) array or CSR, y (n,) or (n, k) as given or None, weight (n,) or None."""
+
+    X: Any
+    y: Any = None
+    weight: Array | None = None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def __getitem__(self, rows: Any) -> Block:
+        """Some of the rows."""
+        y, weight = self.y, self.weight
+        return Block(self.X[rows], None if y is None else y[rows], None if weight is None else weight[rows])
+
+
+class Source(ABC):
+    """Rows in blocks, to be read as often as wanted.
+
+    Attributes
+    ----------
+    n_samples : int or None
+        None when it is known only after a pass.
+    n_features : int
+    feature_names : list of str or None
+    dtype : numpy dtype
+        float32 or float64.
+    """
+
+    n_samples: int | None
+    n_features: int
+    feature_names: list[str] | None = None
+    dtype: Any
+
+    @abstractmethod
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        """Blocks of exactly `rows` rows (the last may be shorter), beginning with row `start`."""
+
+    @abstractmethod
+    def sample(self, n: int, key: Key) -> Block:
+        """At most n rows, drawn at random without replacement, in the order of the data."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A digest of the layout: shapes, names, types, sizes; not of every value."""
+
+
+class ArraySource(Source):
+    """Arrays, memmaps and CSR matrices that were checked already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.streaming import ArraySource
+    >>> source = ArraySource(np.zeros((10, 2)), np.arange(10.0))
+    >>> [len(block) for block in source.blocks(4)]
+    [4, 4, 2]
+    """
+
+    def __init__(self, X: Any, y: Any = None, weight: Array | None = None) -> None:
+        self.block = Block(X, y, weight)
+        self.n_samples, self.n_features = X.shape
+        self.dtype = X.dtype
+
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        assert self.n_samples is not None
+        for first in range(start, self.n_samples, rows):
+            yield self.block[first : first + rows]
+
+    def sample(self, n: int, key: Key) -> Block:
+        assert self.n_samples is not None
+        if self.n_samples <= n:
+            return self.block
+        rows = key.generator().choice(self.n_samples, n, replace=False)
+        return self.block[np.sort(rows)]
+
+    def fingerprint(self) -> str:
+        assert self.n_samples is not None
+        X, y, weight = self.block.X, self.block.y, self.block.weight
+        rows = np.unique(np.linspace(0, self.n_samples - 1, 64).astype(int))
+        # a few rows tell apart most data of the same shape
+        return fingerprint(
+            X.shape, str(X.dtype), X[rows], None if y is None else np.asarray(y)[rows], weight is not None
+        )
+
+
+class BlockSource(Source):
+    """Any re-iterable of (X, y) or (X, y, weight) blocks: a list, a dataset, an object whose `__iter__` starts afresh.
+
+    Parameters
+    ----------
+    iterable : iterable
+        Of tuples; each X an array, frame or CSR matrix with the same columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.streaming import BlockSource
+    >>> source = BlockSource([(np.zeros((3, 2)), np.zeros(3)), (np.ones((4, 2)), np.ones(4))])
+    >>> [len(block) for block in source.blocks(5)]
+    [5, 2]
+    """
+
+    def __init__(self, iterable: Iterable[Any]) -> None:
+        if iter(iterable) is iterable:
+            raise ValueError(
+                "an iterator can be read only once, and choosing features needs a look at the data. Pass a list of "
+                "blocks or an object whose __iter__ starts afresh, or call partial_fit on each block."
+            )
+        self.iterable = iterable
+        self.n_samples = None
+        first = next(self._checked(), None)
+        if first is None:
+            raise ValueError("the stream has no blocks.")
+        self.n_features = first.X.shape[1]
+        self.dtype = first.X.dtype
+        self.has_weight = first.weight is not None
+        self.target_shape = np.shape(first.y)[1:]
+
+    def _checked(self) -> Iterator[Block]:
+        for index, item in enumerate(self.iterable):
+            if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
+                raise ValueError(f"block {index} of the stream should be (X, y) or (X, y, weight), got {type(item)}.")
+            block = checked_block(*item, name=f"block {index} of the stream")
+            if index and block.X.shape[1] != self.n_features:
+                raise ValueError(
+                    f"block {index} of the stream has {block.X.shape[1]} columns, the blocks before it have "
+                    f"{self.n_features}."
+                )
+            if index and np.shape(block.y)[1:] != self.target_shape:
+                raise ValueError(
+                    f"block {index} of the stream has targets of shape {np.shape(block.y)}, the first block "
+                    f"(n, {', '.join(map(str, self.target_shape))})."
+                )
+            if index and (block.weight is not None) != self.has_weight:
+                raise ValueError(f"block {index} of the stream differs from the first in having weights or not.")
+            yield block if not index else replace(block, X=block.X.astype(self.dtype, copy=False))
+
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        return regroup(self._checked(), rows, start)
+
+    def sample(self, n: int, key: Key) -> Block:
+        draw = key.generator()
+        kept: Block | None = None
+        priorities = np.empty(0)
+        seen = 0
+        for block in self._checked():
+            seen += len(block)
+            priorities = np.concatenate([priorities, draw.random(len(block))])
+            kept = block if kept is None else joined([kept, block])
+            if len(kept) > n:  # the n smallest priorities of everything seen so far
+                keep = np.sort(np.argpartition(priorities, n - 1)[:n])
+                kept, priorities = kept[keep], priorities[keep]
+        assert kept is not None
+        self.n_samples = seen
+        return kept
+
+    def fingerprint(self) -> str:
+        first = next(self._checked())
+        return fingerprint(self.n_features, str(self.dtype), self.has_weight, first.X, first.y)
+
+
+def checked_block(X: Any, y: Any, weight: Any = None, *, name: str, dtype: Any = FLOATS) -> Block:
+    """A block as arrays, finite and of one length, or an error that names it."""
+    try:
+        X = check_array(X, accept_sparse="csr", dtype=dtype, input_name="X")
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    y = None if y is None else np.asarray(y)
+    weight = None if weight is None else check_weight(weight, X.shape[0], name)
+    if y is not None and len(y) != X.shape[0]:
+        raise ValueError(f"{name}: X has {X.shape[0]} rows and y has {len(y)}.")
+    return Block(X, y, weight)
+
+
+def check_weight(weight: Any, n: int, name: str = "sample_weight") -> Array:
+    """Weights (n,), finite and not negative; one number stands for all."""
+    weight = np.asarray(weight, dtype=np.float64)
+    weight = np.full(n, weight) if weight.ndim == 0 else weight
+    if weight.shape != (n,):
+        raise ValueError(f"{name}: sample_weight should have shape ({n},), one a row; got {weight.shape}.")
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError(f"{name}: sample_weight must be finite and not negative.")
+    return weight
+
+
+def joined(blocks: list[Block]) -> Block:
+    """Blocks one below the other."""
+    if len(blocks) == 1:
+        return blocks[0]
+    first, Xs = blocks[0], [block.X for block in blocks]
+    return Block(
+        scipy.sparse.vstack(Xs, format="csr") if scipy.sparse.issparse(first.X) else np.concatenate(Xs),
+        None if first.y is None else np.concatenate([block.y for block in blocks]),
+        None if first.weight is None else np.concatenate([block.weight for block in blocks]),
+    )
+
+
+def regroup(blocks: Iterator[Block], rows: int, skip: int = 0) -> Iterator[Block]:
+    """Blocks of exactly `rows` rows out of blocks of any size, after skipping some rows."""
+    waiting: list[Block] = []
+    held = 0
+    for block in blocks:
+        if skip >= len(block):
+            skip -= len(block)
+            continue
+        block, skip = block[skip:], 0
+        while held + len(block) >= rows:
+            take = rows - held
+            yield joined([*waiting, block[:take]])
+            waiting, held, block = [], 0, block[take:]
+        if len(block):
+            waiting.append(block)
+            held += len(block)
+    if waiting:
+        yield joined(waiting)

@@ -1,0 +1,218 @@
+"""Length scales chosen by GCV or evidence, on a sample of rows, with exact gradients through Fourier features.
+
+The phases of a Fourier map are X (W / length_scale)ᵀ with W drawn once, so the criterion is a smooth function of the
+scales and of alpha, and its gradient costs about as much as its value: one n × m × m product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from scipy.linalg import cho_solve
+from scipy.linalg.blas import dsymm
+from scipy.linalg.lapack import dpotri
+from scipy.optimize import minimize
+from sklearn.base import clone
+
+from bochner.backends import Array
+from bochner.features import choose_rows, draw_frequencies
+from bochner.kernels import StationaryKernel
+from bochner.keys import Key
+from bochner.operators import DenseGram
+from bochner.solvers import Cholesky
+from bochner.statistics import RidgeStatistics
+
+_MEDIAN_ROWS = 1000
+_RANGE = np.log(1e3)  # how far a scale may move from where it starts, either way
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A criterion of (log scales, log alpha) on fixed rows: X (n, d), Y (n, k) centred and √w-weighted, W (T, d)."""
+
+    X: Any
+    Y: Array
+    root: Array  # √w, (n,)
+    W: Array
+    start: Array  # log of the scales to start from, (d,)
+    shared: bool
+    fit_intercept: bool
+    criterion: str
+
+    def scales(self, move: Array) -> Array:
+        """Length scales (d,) of a move: one number, or one a feature."""
+        return np.exp(self.start + move)
+
+    def features(self, move: Array) -> Array:
+        """Centred, weighted cosines (left half of the columns) and sines (right half)."""
+        phases = np.asarray(self.X @ (self.W / self.scales(move)).T)
+        Z = np.hstack([np.cos(phases), np.sin(phases)]) / np.sqrt(len(self.W))
+        Z *= self.root[:, None]
+        return Z
+
+    def centred(self, Z: Array) -> Array:
+        return Z - np.outer(self.root, self.root @ Z / (self.root @ self.root)) if self.fit_intercept else Z
+
+    @property
+    def freedom(self) -> float:
+        """Rows, less one for an intercept."""
+        return max(float(self.root @ self.root), float(len(self.root))) - float(self.fit_intercept)
+
+    def value_and_gradient(self, parameters: Array) -> tuple[float, Array]:
+        """The criterion and its gradient at (moves, log alpha)."""
+        move, alpha = parameters[:-1], float(np.exp(parameters[-1]))
+        raw = self.features(move)
+        Z = self.centred(raw)
+        factor = Cholesky().factor(DenseGram(Z.T @ Z), alpha)
+        inverse, _ = dpotri(factor.L, lower=1)  # A⁻¹, lower triangle
+        coefficients = cho_solve((factor.L, True), Z.T @ self.Y)
+        residual = self.Y - Z @ coefficients
+        criterion = self._gcv if self.criterion == "gcv" else self._evidence
+        value, slope, at_alpha = criterion(Z, alpha, factor, inverse, coefficients, residual)
+        # through cos and sin to the phases, and through the phases to the scales
+        T = len(self.W)
+        at_phases = slope[:, T:] * raw[:, :T] - slope[:, :T] * raw[:, T:]
+        at_scales = -np.einsum("td,td->d", np.asarray(self.X.T @ at_phases).T, self.W) / self.scales(move)
+        return value, np.append(at_scales.sum() if self.shared else at_scales, alpha * at_alpha)
+
+    def _evidence(self, Z: Array, alpha: float, factor: Any, inverse: Array, w: Array, r: Array) -> Any:
+        """-log marginal likelihood, the noise variance profiled out."""
+        n, k, m = self.freedom, w.shape[1], len(w)
+        Q = np.maximum((r * r).sum(axis=0) + alpha * (w * w).sum(axis=0), np.finfo(float).tiny)
+        value = 0.5 * (n * np.log(Q).sum() + k * (factor.logdet() - m * np.log(alpha)))
+        slope = k * dsymm(1.0, inverse, Z, side=1, lower=1) - (r * (n / Q)) @ w.T
+        at_alpha = 0.5 * (n * ((w * w).sum(axis=0) / Q).sum() + k * (np.trace(inverse) - m / alpha))
+        return float(value), slope, at_alpha
+
+    def _gcv(self, Z: Array, alpha: float, factor: Any, inverse: Array, w: Array, r: Array) -> Any:
+        """Half the log of GCV, summed over targets."""
+        n, k, m = self.freedom, w.shape[1], len(w)
+        rss = np.maximum((r * r).sum(axis=0), np.finfo(float).tiny)
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        squared = inverse @ inverse
+        slack = max(n - (m - alpha * np.trace(inverse)), 1e-9 * n)
+        value = 0.5 * np.log(rss).sum() - k * np.log(slack)
+        v = alpha * (inverse @ w)  # A⁻¹Zᵀr
+        u = r - Z @ v
+        slope = (2.0 * alpha * k / slack) * (Z @ squared) - (u / rss) @ w.T - (r / rss) @ v.T
+        at_alpha = ((v * w).sum(axis=0) / rss).sum() - k * (np.trace(inverse) - alpha * np.trace(squared)) / slack
+        return float(value), slope, at_alpha
+
+
+def tune_length_scale(
+    kernel: StationaryKernel,
+    X: Any,
+    Y: Array,
+    weight: Array | None = None,
+    *,
+    key: Key,
+    criterion: str = "gcv",
+    per_feature: bool = False,
+    n_components: int = 512,
+    fit_intercept: bool = True,
+    max_iter: int = 40,
+) -> StationaryKernel:
+    """Return a copy of a stationary kernel whose length scale minimises a criterion, jointly with alpha.
+
+    Parameters
+    ----------
+    kernel : StationaryKernel
+        Its own length scale is ignored: the search starts from the median distance.
+    X : array or CSR matrix of shape (n_samples, n_features)
+        A few thousand rows.
+    Y : ndarray of shape (n_samples, n_targets)
+    weight : ndarray of shape (n_samples,) or None
+    key : Key
+        Of the frequencies.
+    criterion : {"gcv", "evidence"}
+    per_feature : bool
+        One scale a feature instead of one for all.
+    n_components : int
+        Columns of the features the criterion is measured with.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import RBF
+    >>> from bochner.keys import Key
+    >>> from bochner.tuning import tune_length_scale
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 2))
+    >>> Y = np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(500, 1))
+    >>> tuned = tune_length_scale(RBF(), X, Y, key=Key(0), per_feature=True, n_components=64)
+    >>> bool(tuned.length_scale[1] > 3 * tuned.length_scale[0])
+    True
+    """
+    d = X.shape[1]
+    X = X.astype(np.float64)
+    root = np.ones(X.shape[0]) if weight is None else np.sqrt(weight)
+    X, Y, root = X[root > 0], Y[root > 0] * root[root > 0, None], root[root > 0]
+    unit = clone(kernel).set_params(length_scale=1.0)
+    median = _median_distance(unit, X, root, key)
+    n_frequencies = max(1, n_components // 2)
+    law = choose_rows(unit, d, 2 * n_frequencies)
+    W = draw_frequencies(unit, law, d, n_frequencies, key.child("tuning")).to_dense()
+    start = np.full(d, np.log(median))
+    if per_feature:
+        start = start + _log_spread(X, root * root)
+    problem = _Problem(X, Y, root, W, start, not per_feature, fit_intercept, criterion)
+    Y = problem.centred(Y)
+    varying = (Y * Y).sum(axis=0) > 1e-20 * (problem.Y**2).sum(axis=0)
+    if not varying.any() or len(root) < 3:
+        return clone(kernel).set_params(length_scale=median)
+    Y = Y[:, varying] / np.sqrt((Y[:, varying] ** 2).sum(axis=0) / problem.freedom)
+    problem = _Problem(X, Y, root, W, start, not per_feature, fit_intercept, criterion)
+    move, alpha = _coarse(problem)
+    moves = np.full(d if per_feature else 1, move)
+    found = minimize(
+        problem.value_and_gradient,
+        np.append(moves, np.log(alpha)),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[*[(-_RANGE, _RANGE)] * len(moves), (np.log(1e-10), np.log(10.0 * problem.freedom))],
+        options={"maxiter": max_iter, "ftol": 1e-5},
+    )
+    scales = problem.scales(found.x[:-1])
+    return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
+
+
+def _median_distance(kernel: StationaryKernel, X: Any, root: Array, key: Key) -> float:
+    """Median distance of pairs of different rows, a row of weight w counting as w rows; 1 when there is none."""
+    if len(root) > _MEDIAN_ROWS:
+        rows = np.sort(key.child("scale").generator().choice(len(root), _MEDIAN_ROWS, replace=False))
+        X, root = X[rows], root[rows]
+    size = float(abs(X).max()) or 1.0  # squares of 1e300 would overflow
+    i, j = np.triu_indices(len(root), 1)
+    r = kernel.distances(X / size, X / size)[i, j]
+    weight = (root[i] * root[j]) ** 2
+    order = np.argsort(r)
+    order = order[r[order] > 0]
+    total = np.cumsum(weight[order])
+    return size * float(r[order[np.searchsorted(total, total[-1] / 2.0)]]) if len(order) else 1.0
+
+
+def _log_spread(X: Any, weight: Array) -> Array:
+    """Log standard deviations of the columns, relative to their root mean square; 0 for constant columns."""
+    weight = weight / weight.sum()
+    mean = np.asarray(weight @ X).ravel()
+    squares = X.multiply(X).tocsr() if scipy.sparse.issparse(X) else X * X
+    variance = np.maximum(np.asarray(weight @ squares).ravel() - mean**2, 0.0)
+    typical = variance.mean()
+    varying = variance > 1e-12 * typical
+    return np.log(np.where(varying, variance, typical) / typical) / 2.0 if typical > 0 else np.zeros(len(mean))
+
+
+def _coarse(problem: _Problem) -> tuple[float, float]:
+    """The best of a few common scales around the start, each with its own best alpha."""
+    best = (np.inf, 0.0, 1.0)
+    root = problem.root[:, None]
+    for move in np.log(2.0) * np.arange(-4.0, 4.0):
+        Z = problem.features(np.array([move])) / root
+        statistics = RidgeStatistics(Z.shape[1], problem.Y.shape[1]).update(Z, problem.Y / root, problem.root**2)
+        spectrum = statistics.spectrum(problem.fit_intercept)
+        alpha, _, values = spectrum.best(problem.criterion)
+        best = min(best, (float(values.min()), float(move), alpha))
+    return best[1], best[2]

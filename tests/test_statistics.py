@@ -1,0 +1,227 @@
+"""Ridge statistics and their spectrum against dense linear algebra."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.linear_model import Ridge
+
+from bochner import RBF, FourierFeatures
+from bochner.operators import Centred, DenseGram
+from bochner.solvers import Cholesky, ConjugateGradient, Eigen, SampledPreconditioner
+from bochner.statistics import RidgeStatistics
+
+
+def problem(n=200, m=15, k=2, seed=0, mean=3.0):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, m)) @ np.diag(np.geomspace(1.0, 1e-3, m)) + 0.3
+    Y = Z @ rng.normal(size=(m, k)) + 0.1 * rng.normal(size=(n, k)) + mean
+    return Z, Y, rng.integers(0, 4, n).astype(float)
+
+
+def of(Z, Y, weight=None, **options):
+    return RidgeStatistics(Z.shape[1], Y.shape[1], **options).update(Z, Y, weight)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_coefficients_are_those_of_ridge_regression(fit_intercept, weighted):
+    Z, Y, weight = problem()
+    statistics = of(Z, Y, weight if weighted else None)
+    spectrum = statistics.spectrum(fit_intercept)
+    for alpha in (1e-3, 0.3, 50.0):
+        truth = Ridge(alpha, fit_intercept=fit_intercept).fit(Z, Y, weight if weighted else None)
+        w = spectrum.coefficients(alpha)
+        np.testing.assert_allclose(w.T, truth.coef_, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(
+            statistics.intercept(w, fit_intercept), np.broadcast_to(truth.intercept_, 2), rtol=1e-9
+        )
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_everything_about_a_penalty_matches_its_definition(fit_intercept):
+    Z, Y, _ = problem(n=60, mean=0.5)
+    spectrum = of(Z, Y).spectrum(fit_intercept)
+    alphas = np.array([1e-2, 1.0])
+    n = 60 - fit_intercept
+    centre = np.eye(60) - fit_intercept / 60.0
+    Zc, Yc = centre @ Z, centre @ Y
+    for i, alpha in enumerate(alphas):
+        H = Zc @ np.linalg.solve(Zc.T @ Zc + alpha * np.eye(15), Zc.T)
+        residual = ((Yc - H @ Yc) ** 2).sum(axis=0)
+        np.testing.assert_allclose(spectrum.residual_squares(alphas)[i], residual, rtol=1e-9)
+        np.testing.assert_allclose(spectrum.effective_dimension(alphas)[i], np.trace(H), rtol=1e-10)
+        np.testing.assert_allclose(spectrum.gcv(alphas)[i], n * residual / (n - np.trace(H)) ** 2, rtol=1e-9)
+        if not fit_intercept:
+            for j in range(2):
+                law = multivariate_normal(np.zeros(60), 0.2 / alpha * Z @ Z.T + 0.2 * np.eye(60))
+                np.testing.assert_allclose(spectrum.log_evidence(alphas, 0.2)[i, j], law.logpdf(Y[:, j]), rtol=1e-9)
+    # the profiled noise variance is the most likely one
+    best = spectrum.penalised_squares(alphas) / n
+    for factor in (0.9, 1.1):
+        assert (spectrum.log_evidence(alphas) >= spectrum.log_evidence(alphas, factor * best)).all()
+    np.testing.assert_allclose(spectrum.log_evidence(alphas), spectrum.log_evidence(alphas, best))
+
+
+def test_gcv_of_a_noisy_line_prefers_its_noise():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(2000, 50))
+    w = rng.normal(size=(50, 1))
+    noise = 2.0
+    spectrum = of(Z, Z @ w + noise * rng.normal(size=(2000, 1))).spectrum(False)
+    # prior variance 1, noise variance 4: the best penalty is 4, and both criteria find its neighbourhood
+    for criterion in ("gcv", "evidence"):
+        assert 1.0 < spectrum.best(criterion)[0] < 16.0
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_merging_equals_seeing_everything(weighted):
+    Z, Y, weight = problem(mean=1e6)
+    weight = weight if weighted else np.ones(len(Z))
+    whole = of(Z, Y, weight)
+    parts = RidgeStatistics(15, 2)
+    for rows in (slice(0, 1), slice(1, 70), slice(70, 70), slice(70, None)):
+        parts.merge(of(Z[rows], Y[rows], weight[rows]))
+    assert parts.n_samples == whole.n_samples
+    np.testing.assert_allclose(
+        parts.spectrum().coefficients(0.1), whole.spectrum().coefficients(0.1), rtol=1e-8, atol=1e-9
+    )
+    np.testing.assert_allclose(parts.total_squares(), whole.total_squares(), rtol=1e-9)
+    np.testing.assert_allclose(parts.target_mean, whole.target_mean, rtol=1e-12)
+    assert parts.copy().arrays().keys() == parts.arrays().keys()
+
+
+def test_a_weight_counts_as_repeated_rows():
+    Z, Y, weight = problem()
+    repeated = np.repeat(np.arange(len(Z)), weight.astype(int))
+    a, b = of(Z, Y, weight), of(Z[repeated], Y[repeated])
+    alphas = np.geomspace(1e-3, 10, 4)
+    assert a.n_effective == b.n_effective == weight.sum()
+    np.testing.assert_allclose(a.spectrum().gcv(alphas), b.spectrum().gcv(alphas), rtol=1e-9)
+    np.testing.assert_allclose(a.spectrum().log_evidence(alphas), b.spectrum().log_evidence(alphas), rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("mean", [0.0, 1e5])
+def test_float32_blocks_lose_less_than_stated(scale, mean):
+    """Sums of float32 products stay within 1e-6 of float64 sums of the same features, and so does the fit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 3)).astype(np.float32)
+    Y = scale * (np.sin(X[:, :1].astype(float)) + 0.1 * rng.normal(size=(20_000, 1)) + mean)
+    Z = FourierFeatures(RBF(1.0), 100, random_state=0).fit_transform(X)
+    single, double = of(Z, Y), of(Z.astype(float), Y)
+    assert single.single_precision
+    assert not double.single_precision
+    size = np.sqrt(np.outer(np.diagonal(double.gram), np.diagonal(double.gram)))
+    assert (np.abs(np.tril(single.gram - double.gram)) <= 1e-6 * size).all()
+    moments = np.sqrt(np.diagonal(double.gram)[:, None] * double.target_squares)
+    assert (np.abs(single.moment - double.moment) <= 1e-6 * moments).all()
+    a, b = single.spectrum().coefficients(0.1), double.spectrum().coefficients(0.1)
+    centred = Z - Z.mean(axis=0, dtype=float)
+    # directions of small eigenvalues see most of the error, and few rows see those directions
+    assert (centred @ (a - b)).std() <= 1e-5 * (centred @ b).std()
+
+
+def test_rounding_is_not_mistaken_for_directions():
+    """float32 sums of features of rank 2: the rest is rounding, and a tiny penalty does not blow it up."""
+    rng = np.random.default_rng(0)
+    Z = (rng.normal(size=(5000, 2)) @ rng.normal(size=(2, 40))).astype(np.float32)
+    y = Z[:, :1].astype(float)
+    statistics = of(Z, y)
+    spectrum = statistics.spectrum(False)
+    assert (spectrum.factor.eigenvalues > 0).sum() == 2
+    assert np.abs(Z @ spectrum.coefficients(1e-12) - y).max() < 1e-3
+    factor = Cholesky().factor(statistics.operator(False), 1e-12)
+    assert factor.report.jitter > 0
+    assert np.abs(Z @ factor.solve(statistics.right_side(False)) - y).max() < 1e-3
+
+
+def test_arrays_and_pickles_round_trip():
+    Z, Y, weight = problem()
+    whole = of(Z.astype(np.float32), Y, weight)
+    for copy in (RidgeStatistics.from_arrays(whole.arrays()), pickle.loads(pickle.dumps(whole))):
+        np.testing.assert_array_equal(np.tril(copy.gram), np.tril(whole.gram))
+        np.testing.assert_array_equal(copy.moment, whole.moment)
+        assert (copy.weight, copy.n_samples) == (whole.weight, whole.n_samples)
+        copy.update(Z.astype(np.float32), Y)
+
+
+def test_a_block_of_the_wrong_width_is_refused():
+    with pytest.raises(ValueError, match="3 features"):
+        RidgeStatistics(3, 1).update(np.zeros((2, 4)), np.zeros(2))
+    with pytest.raises(ValueError, match="cannot merge"):
+        RidgeStatistics(3, 1).merge(RidgeStatistics(4, 1))
+    with pytest.raises(ValueError, match="without"):
+        RidgeStatistics(3, 1).merge(RidgeStatistics(3, 1, with_gram=False))
+
+
+def test_update_leaves_its_arguments_alone():
+    Z, Y, weight = problem()
+    before = Z.copy(), Y.copy(), weight.copy()
+    of(Z, Y, weight + 1.0)
+    for a, b in zip(before, (Z, Y, weight), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+SOLVERS = {
+    "cholesky": lambda G, alpha: Cholesky(),
+    "eigen": lambda G, alpha: Eigen(),
+    "cg": lambda G, alpha: ConjugateGradient(tol=1e-13, rank=5),
+    "falkon": lambda G, alpha: ConjugateGradient(
+        tol=1e-13, preconditioner=SampledPreconditioner(Cholesky().factor(DenseGram(1.1 * G), alpha))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_factor_solves(name):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(50, 30)) @ np.diag(np.geomspace(1.0, 1e-2, 30))
+    G = A.T @ A
+    B, alpha = rng.normal(size=(30, 3)), 0.01
+    full = G + alpha * np.eye(30)
+    factor = SOLVERS[name](G, alpha).factor(DenseGram(np.tril(G)), alpha)
+    np.testing.assert_allclose(factor.solve(B), np.linalg.solve(full, B), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(factor.solve(B[:, 0]), np.linalg.solve(full, B[:, 0]), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(factor.quadratic_form(A), np.diag(A @ np.linalg.solve(full, A.T)), rtol=1e-7)
+    assert factor.report.converged
+    if name in ("cholesky", "eigen"):
+        np.testing.assert_allclose(factor.logdet(), np.linalg.slogdet(full)[1], rtol=1e-10)
+        condition = np.linalg.cond(full)
+        assert 0.1 * condition <= factor.report.condition <= 10.0 * condition
+    else:
+        with pytest.raises(ValueError, match="determinant"):
+            factor.logdet()
+
+
+def test_a_preconditioner_saves_iterations():
+    rng = np.random.default_rng(0)
+    m = 300
+    A = rng.normal(size=(1000, m)) @ np.diag(np.geomspace(1.0, 1e-4, m))
+    gram = DenseGram(A.T @ A)
+    b = rng.normal(size=m)
+    plain = ConjugateGradient(tol=1e-8, max_iter=5000, preconditioner=lambda V: V).factor(gram, 1e-2)
+    good = ConjugateGradient(tol=1e-8, rank=150).factor(gram, 1e-2)
+    np.testing.assert_allclose(good.solve(b), plain.solve(b), rtol=1e-4, atol=1e-4)
+    assert good.report.iterations < plain.report.iterations / 4
+
+
+def test_conjugate_gradients_that_do_not_converge_say_so():
+    G = DenseGram(np.diag(np.geomspace(1.0, 1e-12, 200)))
+    factor = ConjugateGradient(tol=1e-10, max_iter=3, rank=2).factor(G, 0.0)
+    with pytest.warns(Warning, match="stopped after 3 passes"):
+        factor.solve(np.ones(200))
+    assert not factor.report.converged
+
+
+def test_centred_gram():
+    Z, _, weight = problem()
+    mean = weight @ Z / weight.sum()
+    truth = (Z - mean).T @ (weight[:, None] * (Z - mean))
+    gram = Centred(DenseGram(np.tril((Z * weight[:, None]).T @ Z)), weight @ Z, weight.sum())
+    V = np.random.default_rng(1).normal(size=(15, 2))
+    np.testing.assert_allclose(gram @ V, truth @ V, atol=1e-10)
+    np.testing.assert_allclose(gram @ V[:, 0], truth @ V[:, 0], atol=1e-10)
+    np.testing.assert_allclose(gram.to_dense(), truth, atol=1e-10)
+    np.testing.assert_allclose(np.tril(gram.lower()), np.tril(truth), atol=1e-10)
