@@ -124,7 +124,7 @@ class RowSampler:
 
     @classmethod
     def of(cls, residual: Residual, key: Key, uniform: float = 0.1) -> RowSampler:
-        """Uniform; where E is definite mostly in proportion to its diagonal, as |E_ij|² ≤ E_ii E_jj: outliers are found."""
+        """Uniform; where E is definite mostly in proportion to its diagonal, which bounds the rest: outliers are found."""
         p = np.full(residual.n, 1.0 / residual.n)
         if residual.semidefinite:
             left = np.maximum(-residual.diagonal, 0.0)
