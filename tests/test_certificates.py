@@ -216,3 +216,14 @@ def test_readable():
     assert "95 % confidence" in text
     assert "how: " in text
     assert "cost: " in text
+
+
+def test_only_a_projection_is_taken_for_definite():
+    X = DATASETS["normal"][:200]
+    own = FEATURES["nystrom"].fit(X)
+    for features, kernel in (
+        (own, RBF(0.3)),
+        (NystromFeatures(n_components=30, form="modified", random_state=0).fit(X), None),
+    ):
+        found = kernel_error(features, X, norm="max", kernel=kernel)
+        assert found.value == pytest.approx(truth(features, X, "max", kernel=kernel), rel=1e-6)

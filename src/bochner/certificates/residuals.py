@@ -35,6 +35,7 @@ class Residual:
     def __init__(self, features: Any, X: Any, kernel: Any = None) -> None:
         self.feature_map = getattr(features, "feature_map_", features)
         self._transform = self.feature_map if isinstance(self.feature_map, FeatureMap) else _transform_of(features)
+        self._own_kernel = kernel is None
         self.kernel = _kernel_of(features, kernel, X)
         self.X = _checked(features, X)
         self.n = int(self.X.shape[0])
@@ -93,8 +94,8 @@ class Residual:
 
     @property
     def semidefinite(self) -> bool:
-        """Is K - ZZᵀ positive semi-definite whatever the data? It is for Nyström features, which are a projection."""
-        return isinstance(self.feature_map, Nystrom) and self.feature_map.kernel is not None
+        """Is K - ZZᵀ positive semi-definite for any data? It is if ZZᵀ is a projection of K (a triangular root)."""
+        return isinstance(self.feature_map, Nystrom) and self.feature_map.triangular and self._own_kernel
 
     def _blocks(self, n: int) -> list[slice]:
         width = int(getattr(self.feature_map, "n_components", 0)) or 1024
@@ -124,7 +125,7 @@ class RowSampler:
 
     @classmethod
     def of(cls, residual: Residual, key: Key, uniform: float = 0.1) -> RowSampler:
-        """Uniform; where E is definite mostly in proportion to its diagonal, which bounds the rest: outliers are found."""
+        """Uniform; where E is definite mostly in proportion to its diagonal, which bounds the rest: outliers count."""
         p = np.full(residual.n, 1.0 / residual.n)
         if residual.semidefinite:
             left = np.maximum(-residual.diagonal, 0.0)
