@@ -1,6 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner import datasets, linalg, sketches, theory
+from bochner import certificates, datasets, linalg, sketches, theory
 from bochner.estimators import (
     AdditiveChi2Features,
     CompactFeatures,
@@ -74,6 +74,7 @@ __all__ = [
     "Separable",
     "TensorSketchFeatures",
     "as_kernel",
+    "certificates",
     "datasets",
     "exact_kernel_ridge",
     "greedy_kitchen_sinks",
