@@ -1,12 +1,15 @@
 // The Python face of the headers: types, shapes, strides and the GIL, nothing else.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
 
-#include "distances.hpp"
-#include "fourier.hpp"
-#include "hadamard.hpp"
+#include "kernels.hpp"
 
 namespace nb = nanobind;
 using namespace bochner;
@@ -21,6 +24,31 @@ using Signs = nb::ndarray<const std::int8_t, nb::ndim<2>, nb::c_contig, nb::devi
 using Signs3 = nb::ndarray<const std::int8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Permutations = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Gains = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// The levels this processor runs, slowest first.
+std::vector<const Level*> runnable() {
+    std::vector<const Level*> levels = {&baseline::level};
+#ifdef BOCHNER_X86_LEVELS
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) {
+        levels.push_back(&v3::level);
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512vl"))
+            levels.push_back(&v4::level);
+    }
+#endif
+    return levels;
+}
+
+const Level* current = runnable().back();
+
+template <class T>
+const Kernels<T>& kernels() {
+    if constexpr (std::is_same_v<T, float>)
+        return current->floats;
+    else
+        return current->doubles;
+}
 
 void expect(bool condition, const char* message) {
     if (!condition) throw std::invalid_argument(message);
@@ -65,7 +93,7 @@ void define(nb::module_& m) {
             const auto x = rows(X);
             expect(x.n_columns > 0 && (x.n_columns & (x.n_columns - 1)) == 0, "expected 2^q columns");
             Release release;
-            fwht(x);
+            kernels<T>().fwht(x);
         },
         array("X"));
     m.def(
@@ -75,7 +103,7 @@ void define(nb::module_& m) {
             const auto a = rows(A);
             const auto o = rows(out);
             Release release;
-            pairs(a, scale, tail, o);
+            kernels<T>().pairs(a, scale, tail, o);
         },
         array("A"), nb::arg("scale"), nb::arg("tail"), array("out"));
     m.def(
@@ -86,7 +114,7 @@ void define(nb::module_& m) {
             const auto a = rows(A);
             const auto o = rows(out);
             Release release;
-            cosines(a, offsets.data(), scale, o);
+            kernels<T>().cosines(a, offsets.data(), scale, o);
         },
         array("A"), array("offsets"), nb::arg("scale"), array("out"));
     m.def(
@@ -98,7 +126,7 @@ void define(nb::module_& m) {
             const auto w = any_strides(W);
             const auto o = rows(out);
             Release release;
-            dense_pairs(x, w, scale, tail, o);
+            kernels<T>().dense_pairs(x, w, scale, tail, o);
         },
         array("X"), array("W"), nb::arg("scale"), nb::arg("tail"), array("out"));
     m.def(
@@ -111,7 +139,7 @@ void define(nb::module_& m) {
             const auto x = rows(X);
             const auto o = rows(out);
             Release release;
-            structured_phases(x, p, signs.data(), lengths.data(), o);
+            kernels<T>().structured_phases(x, p, signs.data(), lengths.data(), o);
         },
         array("X"), array("signs"), array("lengths"), array("out"));
     m.def(
@@ -124,7 +152,7 @@ void define(nb::module_& m) {
             const auto x = rows(X);
             const auto o = rows(out);
             Release release;
-            structured_pairs(x, p, signs.data(), lengths.data(), scale, tail, o);
+            kernels<T>().structured_pairs(x, p, signs.data(), lengths.data(), scale, tail, o);
         },
         array("X"), array("signs"), array("lengths"), nb::arg("scale"), nb::arg("tail"), array("out"));
     m.def(
@@ -132,32 +160,30 @@ void define(nb::module_& m) {
         [](Matrix<const T> X, Signs signs, Permutations permutations, Gains gains, Vector<float> lengths,
            Matrix<T> out) {
             const std::size_t p = signs.shape(1), n_blocks = signs.shape(0);
-            expect(permutations.shape(0) == n_blocks && permutations.shape(1) == p,
-                   "expected permutations like signs");
+            expect(permutations.shape(0) == n_blocks && permutations.shape(1) == p, "expected permutations like signs");
             expect(gains.shape(0) == n_blocks && gains.shape(1) == p, "expected gains like signs");
             expect_blocks(X.shape(1), p, n_blocks, lengths.shape(0));
             expect_shape(X.shape(0), lengths.shape(0), out);
             const auto x = rows(X);
             const auto o = rows(out);
             Release release;
-            fastfood_phases(x, p, signs.data(), permutations.data(), gains.data(), lengths.data(), o);
+            kernels<T>().fastfood_phases(x, p, signs.data(), permutations.data(), gains.data(), lengths.data(), o);
         },
         array("X"), array("signs"), array("permutations"), array("gains"), array("lengths"), array("out"));
     m.def(
         "fastfood_pairs",
-        [](Matrix<const T> X, Signs signs, Permutations permutations, Gains gains, Vector<float> lengths,
-           double scale, double tail, Matrix<T> out) {
+        [](Matrix<const T> X, Signs signs, Permutations permutations, Gains gains, Vector<float> lengths, double scale,
+           double tail, Matrix<T> out) {
             const std::size_t p = signs.shape(1), n_blocks = signs.shape(0);
-            expect(permutations.shape(0) == n_blocks && permutations.shape(1) == p,
-                   "expected permutations like signs");
+            expect(permutations.shape(0) == n_blocks && permutations.shape(1) == p, "expected permutations like signs");
             expect(gains.shape(0) == n_blocks && gains.shape(1) == p, "expected gains like signs");
             expect_blocks(X.shape(1), p, n_blocks, lengths.shape(0));
             expect_pairs(X.shape(0), lengths.shape(0), out);
             const auto x = rows(X);
             const auto o = rows(out);
             Release release;
-            fastfood_pairs(x, p, signs.data(), permutations.data(), gains.data(), lengths.data(), scale, tail,
-                           o);
+            kernels<T>().fastfood_pairs(x, p, signs.data(), permutations.data(), gains.data(), lengths.data(), scale,
+                                        tail, o);
         },
         array("X"), array("signs"), array("permutations"), array("gains"), array("lengths"), nb::arg("scale"),
         nb::arg("tail"), array("out"));
@@ -170,7 +196,7 @@ void define(nb::module_& m) {
             const auto y = any_strides(Y);
             const auto o = rows(out);
             Release release;
-            squared_distances(x, y, o);
+            kernels<T>().squared_distances(x, y, o);
         },
         array("X"), array("Y"), array("out"));
     m.def(
@@ -182,7 +208,7 @@ void define(nb::module_& m) {
             const auto y = any_strides(Y);
             const auto o = rows(out);
             Release release;
-            absolute_distances(x, y, o);
+            kernels<T>().absolute_distances(x, y, o);
         },
         array("X"), array("Y"), array("out"));
 }
@@ -192,4 +218,18 @@ void define(nb::module_& m) {
 NB_MODULE(_native, m) {
     define<float>(m);
     define<double>(m);
+    m.def("levels", [] {
+        std::vector<std::string> names;
+        for (const Level* level : runnable()) names.emplace_back(level->name);
+        return names;
+    });
+    // For the tests: not to be called while another thread computes.
+    m.def("use_level", [](const std::string& name) {
+        for (const Level* level : runnable())
+            if (name == level->name) {
+                current = level;
+                return;
+            }
+        throw std::invalid_argument("expected one of levels()");
+    });
 }

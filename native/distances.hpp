@@ -4,7 +4,7 @@
 #include "panels.hpp"
 #include "sinks.hpp"
 
-namespace bochner {
+namespace bochner::BOCHNER_LEVEL {
 
 template <class T>
 struct SquaredDifference {
@@ -23,13 +23,13 @@ struct AbsoluteDifference {
 };
 
 template <class T>
-BOCHNER_CLONES void squared_distances(Rows<const T> X, Rows<const T> Y, Rows<T> out) {
+void squared_distances(Rows<const T> X, Rows<const T> Y, Rows<T> out) {
     against_panels<T, SquaredDifference<T>>(X, Y, AsTheyAre<T>{}, out);
 }
 
 template <class T>
-BOCHNER_CLONES void absolute_distances(Rows<const T> X, Rows<const T> Y, Rows<T> out) {
+void absolute_distances(Rows<const T> X, Rows<const T> Y, Rows<T> out) {
     against_panels<T, AbsoluteDifference<T>>(X, Y, AsTheyAre<T>{}, out);
 }
 
-}  // namespace bochner
+}  // namespace bochner::BOCHNER_LEVEL

@@ -6,7 +6,7 @@
 #include "panels.hpp"
 #include "sinks.hpp"
 
-namespace bochner {
+namespace bochner::BOCHNER_LEVEL {
 
 // Blocks of one row whose phases go to the sink together: short blocks would leave most of a vector idle.
 constexpr std::size_t panel_phases = 512;
@@ -16,8 +16,8 @@ constexpr std::size_t rows_together = 4;
 // `block(x, b, phases)` writes the p phases of block b of one row times `factor`, padded to p; `lengths`
 // multiply them.
 template <class T, class Block, class Sink>
-BOCHNER_INLINE void blockwise(Rows<const T> X, std::size_t p, const float* lengths, T factor,
-                              std::size_t n_frequencies, const Block& block, const Sink& sink, Rows<T> out) {
+BOCHNER_INLINE void blockwise(Rows<const T> X, std::size_t p, const float* lengths, T factor, std::size_t n_frequencies,
+                              const Block& block, const Sink& sink, Rows<T> out) {
     const std::size_t blocks_together = p < panel_phases ? panel_phases / p : 1;
     const std::size_t width = blocks_together * p;
     Scratch<T> padded(rows_together * p), phases(width);
@@ -66,8 +66,7 @@ struct FastfoodBlock {
         transform(Flipped<T>{x, signs + p * b}, phases, p);
         const std::int32_t* order = permutations + p * b;
         // The mask keeps a damaged permutation inside the array.
-        for (std::size_t i = 0; i < p; ++i)
-            permuted[i] = phases[static_cast<std::size_t>(order[i]) & (p - 1)];
+        for (std::size_t i = 0; i < p; ++i) permuted[i] = phases[static_cast<std::size_t>(order[i]) & (p - 1)];
         transform(Multiplied<T>{permuted, gains + p * b}, phases, p);
     }
 };
@@ -78,22 +77,20 @@ struct Product {
 };
 
 template <class T>
-BOCHNER_CLONES void pairs(Rows<const T> A, double scale, double tail, Rows<T> out) {
+void pairs(Rows<const T> A, double scale, double tail, Rows<T> out) {
     const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
     for (std::size_t row = 0; row < A.n_rows; ++row) sink(Plain<T>{A[row]}, 0, A.n_columns, out[row]);
 }
 
 template <class T>
-BOCHNER_CLONES void cosines(Rows<const T> A, const T* offsets, double scale, Rows<T> out) {
+void cosines(Rows<const T> A, const T* offsets, double scale, Rows<T> out) {
     const Cosines<T> sink{static_cast<T>(scale)};
-    for (std::size_t row = 0; row < A.n_rows; ++row)
-        sink(Shifted<T>{A[row], offsets}, 0, A.n_columns, out[row]);
+    for (std::size_t row = 0; row < A.n_rows; ++row) sink(Shifted<T>{A[row], offsets}, 0, A.n_columns, out[row]);
 }
 
 template <class T>
-BOCHNER_CLONES void dense_pairs(Rows<const T> X, Rows<const T> W, double scale, double tail, Rows<T> out) {
-    against_panels<T, Product<T>>(X, W, Pairs<T>{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)},
-                                  out);
+void dense_pairs(Rows<const T> X, Rows<const T> W, double scale, double tail, Rows<T> out) {
+    against_panels<T, Product<T>>(X, W, Pairs<T>{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)}, out);
 }
 
 template <class T, class Sink>
@@ -105,40 +102,37 @@ BOCHNER_INLINE void structured(Rows<const T> X, std::size_t p, const std::int8_t
 }
 
 template <class T>
-BOCHNER_CLONES void structured_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs,
-                                      const float* lengths, Rows<T> out) {
+void structured_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths, Rows<T> out) {
     structured(X, p, signs, lengths, out.n_columns, AsTheyAre<T>{}, out);
 }
 
 template <class T>
-BOCHNER_CLONES void structured_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs,
-                                     const float* lengths, double scale, double tail, Rows<T> out) {
+void structured_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths, double scale,
+                      double tail, Rows<T> out) {
     const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
     structured(X, p, signs, lengths, (out.n_columns + 1) / 2, sink, out);
 }
 
 template <class T, class Sink>
-BOCHNER_INLINE void fastfood(Rows<const T> X, std::size_t p, const std::int8_t* signs,
-                             const std::int32_t* permutations, const float* gains, const float* lengths,
-                             std::size_t n_frequencies, const Sink& sink, Rows<T> out) {
+BOCHNER_INLINE void fastfood(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* permutations,
+                             const float* gains, const float* lengths, std::size_t n_frequencies, const Sink& sink,
+                             Rows<T> out) {
     Scratch<T> permuted(p);
     const FastfoodBlock<T> block{signs, permutations, gains, p, permuted.data()};
     blockwise(X, p, lengths, T(1), n_frequencies, block, sink, out);
 }
 
 template <class T>
-BOCHNER_CLONES void fastfood_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs,
-                                    const std::int32_t* permutations, const float* gains,
-                                    const float* lengths, Rows<T> out) {
+void fastfood_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* permutations,
+                     const float* gains, const float* lengths, Rows<T> out) {
     fastfood(X, p, signs, permutations, gains, lengths, out.n_columns, AsTheyAre<T>{}, out);
 }
 
 template <class T>
-BOCHNER_CLONES void fastfood_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs,
-                                   const std::int32_t* permutations, const float* gains, const float* lengths,
-                                   double scale, double tail, Rows<T> out) {
+void fastfood_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* permutations,
+                    const float* gains, const float* lengths, double scale, double tail, Rows<T> out) {
     const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
     fastfood(X, p, signs, permutations, gains, lengths, (out.n_columns + 1) / 2, sink, out);
 }
 
-}  // namespace bochner
+}  // namespace bochner::BOCHNER_LEVEL

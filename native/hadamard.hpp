@@ -1,13 +1,13 @@
 // The Walsh-Hadamard transform, unnormalised, in Sylvester order: x ↦ H x with H = [[1, 1], [1, -1]]^⊗q.
 //
 // H is a tensor product, so its q levels may be done in any grouping. The first pass does the levels inside a
-// vector by shuffles and up to three more across eight vectors (128 floats); each later pass is of radix 8, 4
-// or 2 over vectors. 1024 floats take two passes over 4 kB.
+// vector by shuffles and up to three more across eight vectors (128 floats under AVX-512); each later pass is
+// of radix 8, 4 or 2 over vectors: 1024 floats take two passes over 4 kB.
 #pragma once
 
 #include "sources.hpp"
 
-namespace bochner {
+namespace bochner::BOCHNER_LEVEL {
 
 // One level inside a vector: lane i meets lane i ^ half.
 template <class T, std::size_t half, std::size_t... i>
@@ -27,13 +27,15 @@ BOCHNER_INLINE Vec<T> transform_lanes(Vec<T> v) {
 template <class T, std::size_t radix>
 BOCHNER_INLINE void butterfly_vectors(Vec<T> (&v)[radix]) {
     BOCHNER_UNROLL
-    for (std::size_t half = 1; half < radix; half *= 2) BOCHNER_UNROLL
-    for (std::size_t i = 0; i < radix; ++i)
-        if (!(i & half)) {
+    for (std::size_t half = 1; half < radix; half *= 2) {
+        BOCHNER_UNROLL
+        for (std::size_t i = 0; i < radix; ++i) {
+            if (i & half) continue;
             const Vec<T> a = v[i], b = v[i + half];
             v[i] = a + b;
             v[i + half] = a - b;
         }
+    }
 }
 
 // From `source` to x: transforms of every `radix` vectors in turn.
@@ -68,12 +70,12 @@ template <class T, class Source>
 BOCHNER_INLINE void transform_short(Source source, T* x, std::size_t p) {
     for (std::size_t i = 0; i < p; ++i) x[i] = source.at(i);
     for (std::size_t half = 1; half < p; half *= 2)
-        for (std::size_t i = 0; i < p; ++i)
-            if (!(i & half)) {
-                const T a = x[i], b = x[i + half];
-                x[i] = a + b;
-                x[i + half] = a - b;
-            }
+        for (std::size_t i = 0; i < p; ++i) {
+            if (i & half) continue;
+            const T a = x[i], b = x[i + half];
+            x[i] = a + b;
+            x[i + half] = a - b;
+        }
 }
 
 // x = H source, for p that fits in the cache.
@@ -91,10 +93,9 @@ BOCHNER_INLINE void transform(Source source, T* x, std::size_t p) {
     if (2 * width == p) pass<T, 2>(x, p, width);
 }
 
-// One row in place, any p = 2^q. Depth first: eighths that fit in the cache are finished before they are
-// joined.
+// One row in place, any p = 2^q. Depth first: eighths that fit in the cache are finished, then joined.
 template <class T>
-BOCHNER_CLONES void fwht_row(T* x, std::size_t p) {
+void fwht_row(T* x, std::size_t p) {
     constexpr std::size_t in_cache = (1 << 17) / sizeof(T);
     if (p <= in_cache) return transform(Plain<T>{x}, x, p);
     for (std::size_t i = 0; i < 8; ++i) fwht_row(x + i * (p / 8), p / 8);
@@ -106,4 +107,4 @@ void fwht(Rows<T> x) {
     for (std::size_t row = 0; row < x.n_rows; ++row) fwht_row(x[row], x.n_columns);
 }
 
-}  // namespace bochner
+}  // namespace bochner::BOCHNER_LEVEL

@@ -7,7 +7,7 @@
 #include "sincos.hpp"
 #include "sources.hpp"
 
-namespace bochner {
+namespace bochner::BOCHNER_LEVEL {
 
 template <class T>
 struct AsTheyAre {
@@ -107,4 +107,4 @@ struct Cosines {
     }
 };
 
-}  // namespace bochner
+}  // namespace bochner::BOCHNER_LEVEL

@@ -5,7 +5,7 @@
 
 #include "vectors.hpp"
 
-namespace bochner {
+namespace bochner::BOCHNER_LEVEL {
 
 template <class T>
 struct Plain {
@@ -40,4 +40,4 @@ struct Shifted {
     BOCHNER_INLINE T at(std::size_t i) const { return x[i] + offsets[i]; }
 };
 
-}  // namespace bochner
+}  // namespace bochner::BOCHNER_LEVEL

@@ -1,7 +1,7 @@
-// Short vectors, row views and scratch memory: what every other header is written in.
+// Short vectors and scratch memory: what every other header is written in. No intrinsics anywhere.
 //
-// A `Vec<T>` is 64 bytes: 16 floats or 8 doubles. The compiler lowers it to what the processor has: one
-// AVX-512 register, two of AVX, four of SSE or NEON. No intrinsics anywhere.
+// A `Vec<T>` is one register of the level being compiled: 64 bytes under AVX-512 (v4), 32 under AVX2 (v3), 16
+// elsewhere. Everything lies in a namespace named after the level, so that the levels can be linked together.
 #pragma once
 
 #include <cstddef>
@@ -10,24 +10,16 @@
 #include <new>
 #include <utility>
 
-// Helpers must be inlined into the function that carries BOCHNER_CLONES: only then are they compiled for its
-// instruction set.
+#include "kernels.hpp"
+
 #define BOCHNER_INLINE inline __attribute__((always_inline))
 
 // Before a loop over an array of vectors: unrolled, the array lives in registers.
 #define BOCHNER_UNROLL _Pragma("GCC unroll 16")
 
-// One copy of the function per x86 level, chosen when the library is loaded. Elsewhere: the compiler's flags.
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(BOCHNER_NO_CLONES)
-#define BOCHNER_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define BOCHNER_CLONES
-#endif
+namespace bochner::BOCHNER_LEVEL {
 
-namespace bochner {
-
-constexpr std::size_t vector_bytes = 64;
+constexpr std::size_t vector_bytes = BOCHNER_VECTOR_BYTES;
 
 template <class T>
 struct VectorTypes;
@@ -67,8 +59,8 @@ BOCHNER_INLINE void store(T* target, Vec<T> v) {
     std::memcpy(target, &v, vector_bytes);
 }
 
-// lanes<T> values of another type, converted. A loop: GCC 12 turns it into one instruction, and
-// __builtin_convertvector into sixteen.
+// lanes<T> values of another type, converted. A loop: GCC 12 makes one instruction of it, and sixteen of
+// __builtin_convertvector.
 template <class T, class Source>
 BOCHNER_INLINE Vec<T> load_as(const Source* source) {
     Vec<T> v;
@@ -82,17 +74,6 @@ BOCHNER_INLINE IntVec<T> load_integers(const std::int8_t* source) {
     for (std::size_t i = 0; i < lanes<T>; ++i) v[i] = source[i];
     return v;
 }
-
-// Rows of a larger array: any stride between rows, and between columns where a function says so.
-template <class T>
-struct Rows {
-    T* data;
-    std::size_t n_rows, n_columns;
-    std::ptrdiff_t row_stride;
-    std::ptrdiff_t column_stride = 1;
-
-    T* operator[](std::size_t row) const { return data + static_cast<std::ptrdiff_t>(row) * row_stride; }
-};
 
 // Uninitialised memory on a vector boundary, freed at the end of the scope.
 template <class T>
@@ -109,4 +90,4 @@ class Scratch {
     T* data_;
 };
 
-}  // namespace bochner
+}  // namespace bochner::BOCHNER_LEVEL

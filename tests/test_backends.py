@@ -10,15 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bochner.backends.native as native_module
 from bochner.backends import FLOATS, Backend, limit_threads, n_threads
+from bochner.backends.native import native
 from bochner.backends.reference import reference
-
-native_module = pytest.importorskip("bochner.backends.native", exc_type=ImportError)
-native: Backend = native_module.native
 
 ENTRIES = [field.name for field in fields(Backend) if field.name != "name"]
 N_FEATURES = [1, 3, 11, 100, 128]
 SCALE, TAIL = 0.125, 0.7
+LEVELS = native_module.levels()
+
+
+@pytest.fixture(params=LEVELS)
+def level(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run with the kernels of every level of the processor in turn."""
+    native_module.use_level(request.param)
+    yield request.param
+    native_module.use_level(LEVELS[-1])
 
 
 @dataclass
@@ -122,6 +130,7 @@ def test_every_entry_is_replaced() -> None:
 @pytest.mark.parametrize("d", N_FEATURES)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.usefixtures("level")
 def test_native_agrees_with_reference(entry: str, dtype: type, d: int) -> None:
     for n in (0, 1, 2, 13):
         for call in calls(entry, dtype, n, d):
@@ -134,6 +143,7 @@ def test_native_agrees_with_reference(entry: str, dtype: type, d: int) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.usefixtures("level")
 def test_rows_do_not_depend_on_batch_or_threads(entry: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_module, "_SMALL", 1)
     function = getattr(native, entry)
@@ -150,6 +160,7 @@ def test_rows_do_not_depend_on_batch_or_threads(entry: str, dtype: type, monkeyp
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.usefixtures("level")
 def test_dense_pairs_take_w_in_either_order(dtype: type) -> None:
     rng = np.random.default_rng(1)
     X, W = rng.standard_normal((9, 33)).astype(dtype), rng.standard_normal((301, 33)).astype(dtype)
@@ -175,6 +186,7 @@ def ulps(got: np.ndarray, truth: np.ndarray) -> float:
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs extended precision for the truth")
 @pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.usefixtures("level")
 def test_sine_and_cosine_are_within_two_ulp(dtype: type) -> None:
     rng = np.random.default_rng(2)
     quarter_turns = np.arange(-8148, 8149) * (np.pi / 2)
@@ -198,6 +210,7 @@ def test_sine_and_cosine_are_within_two_ulp(dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.usefixtures("level")
 def test_sine_and_cosine_of_huge_phases(dtype: type) -> None:
     rng = np.random.default_rng(3)
     phases = 10.0 ** rng.uniform(4, np.log10(np.finfo(dtype).max) - 1, 20_001) * rng.choice([-1, 1], 20_001)
@@ -207,6 +220,7 @@ def test_sine_and_cosine_of_huge_phases(dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.usefixtures("level")
 def test_sine_and_cosine_of_special_values(dtype: type) -> None:
     tiny = np.finfo(dtype).smallest_subnormal
     with np.errstate(all="raise"):
@@ -220,6 +234,7 @@ def test_sine_and_cosine_of_special_values(dtype: type) -> None:
 
 
 @pytest.mark.parametrize(("q", "dtype"), [*((q, dtype) for q in range(21) for dtype in FLOATS), (24, np.float32)])
+@pytest.mark.usefixtures("level")
 def test_hadamard_transform_is_an_involution(q: int, dtype: type) -> None:
     # Integers below 2^24 are exact in float32, so H H x = 2^q x exactly.
     p = 1 << q

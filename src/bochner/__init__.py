@@ -1,5 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
+from bochner import datasets, theory
 from bochner.estimators import FourierFeatures, KernelRidge, exact_kernel_ridge
 from bochner.kernels import (
     RBF,
@@ -43,5 +44,7 @@ __all__ = [
     "RationalQuadratic",
     "Separable",
     "as_kernel",
+    "datasets",
     "exact_kernel_ridge",
+    "theory",
 ]

@@ -21,7 +21,7 @@ from bochner.kernels import (
     Sum,
 )
 from bochner.keys import Key
-from bochner.operators import Dense, LinearMap, Scaled, Selected, Stacked, Summed
+from bochner.operators import Dense, LinearMap, Scaled, Selected, Stacked, Summed, next_power_of_two
 from bochner.rows import ROW_LAWS, PointLaw, RowLaw, stratified
 
 
@@ -94,12 +94,20 @@ def fourier_map(
 
 
 def choose_rows(kernel: Kernel, n_features: int, n_components: int) -> RowLaw:
-    """The law that `rows="auto"` means, by measurement (benchmarks/bench_rows.py)."""
+    """The law that `rows="auto"` means, by measurement (benchmarks/bench_rows.py and bench_features.py).
+
+    Low-discrepancy points win in few dimensions, sooner the more columns there are (and by far when the data
+    has fewer dimensions than features); elsewhere orthogonal rows do, in blocks of Hadamard products where those are
+    also faster than a dense product.
+    """
+    if n_features <= 4 or (n_features <= 20 and n_components >= 64 * n_features):
+        return ROW_LAWS["quasi"]
     if not _radial(kernel):
         return ROW_LAWS["quasi" if n_features <= 20 else "iid"]
-    if n_features <= 8 or (n_features <= 20 and n_components >= 1024):
-        return ROW_LAWS["quasi"]
-    return ROW_LAWS["orthogonal" if n_features <= 64 else "structured"]
+    # A dense frequency costs d, a structured one about 24 whatever d is, and blocks are drawn whole.
+    p, T = next_power_of_two(n_features), n_frequencies(n_components, "pairs")
+    faster = 24 * p * -(-T // p) < T * n_features
+    return ROW_LAWS["structured" if faster else "orthogonal"]
 
 
 def _radial(kernel: Kernel) -> bool:
@@ -166,6 +174,6 @@ def draw_frequencies(
         case _:
             raise ValueError(f"no spectral law is known for {kernel!r}; use NystromFeatures, which takes any kernel.")
     if isinstance(rows, Dense):
-        rows = Dense(rows.matrix.astype(dtype))
+        rows = Dense(np.asfortranarray(rows.matrix, dtype))  # a single row then needs no packing of W
     scales = kernel.scales(n_features)
     return rows if scales.ndim == 0 and scales == 1.0 else Scaled(rows, 1.0 / scales)

@@ -1,0 +1,28 @@
+// The kernels at one level: CMake compiles this file once per BOCHNER_LEVEL.
+#include "kernels.hpp"
+
+#include "distances.hpp"
+#include "fourier.hpp"
+#include "hadamard.hpp"
+
+namespace bochner::BOCHNER_LEVEL {
+
+#define BOCHNER_STRING(name) #name
+#define BOCHNER_NAME(name) BOCHNER_STRING(name)
+
+template <class T>
+constexpr Kernels<T> kernels = {fwht<T>,
+                                pairs<T>,
+                                cosines<T>,
+                                dense_pairs<T>,
+                                structured_phases<T>,
+                                structured_pairs<T>,
+                                fastfood_phases<T>,
+                                fastfood_pairs<T>,
+                                squared_distances<T>,
+                                absolute_distances<T>};
+
+extern const Level level;  // visible to bindings.cpp
+const Level level = {BOCHNER_NAME(BOCHNER_LEVEL), kernels<float>, kernels<double>};
+
+}  // namespace bochner::BOCHNER_LEVEL

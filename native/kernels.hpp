@@ -1,0 +1,59 @@
+// What bindings.cpp sees of the compiled code: a table of functions per level of the processor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace bochner {
+
+// Rows of a larger array: any stride between rows, and between columns where a function says so.
+template <class T>
+struct Rows {
+    T* data;
+    std::size_t n_rows, n_columns;
+    std::ptrdiff_t row_stride;
+    std::ptrdiff_t column_stride = 1;
+
+    T* operator[](std::size_t row) const { return data + static_cast<std::ptrdiff_t>(row) * row_stride; }
+};
+
+// Single-threaded functions on a block of rows. Scale and tail are as in `Backend`; p is the width of a
+// block.
+template <class T>
+struct Kernels {
+    void (*fwht)(Rows<T> X);
+    void (*pairs)(Rows<const T> A, double scale, double tail, Rows<T> out);
+    void (*cosines)(Rows<const T> A, const T* offsets, double scale, Rows<T> out);
+    void (*dense_pairs)(Rows<const T> X, Rows<const T> W, double scale, double tail, Rows<T> out);
+    void (*structured_phases)(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths,
+                              Rows<T> out);
+    void (*structured_pairs)(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths,
+                             double scale, double tail, Rows<T> out);
+    void (*fastfood_phases)(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* permutations,
+                            const float* gains, const float* lengths, Rows<T> out);
+    void (*fastfood_pairs)(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* permutations,
+                           const float* gains, const float* lengths, double scale, double tail, Rows<T> out);
+    void (*squared_distances)(Rows<const T> X, Rows<const T> Y, Rows<T> out);
+    void (*absolute_distances)(Rows<const T> X, Rows<const T> Y, Rows<T> out);
+};
+
+struct Level {
+    const char* name;
+    Kernels<float> floats;
+    Kernels<double> doubles;
+};
+
+// kernels.cpp, compiled with the vectors and instructions of each level.
+namespace baseline {
+extern const Level level;
+}
+#ifdef BOCHNER_X86_LEVELS
+namespace v3 {
+extern const Level level;
+}
+namespace v4 {
+extern const Level level;
+}
+#endif
+
+}  // namespace bochner

@@ -1,0 +1,299 @@
+"""Cost model: floating-point operations and bytes of every map, solver and prediction.
+
+Counts are leading terms with their constants, an addition and a multiplication being one operation each. A
+sine, cosine or exponential counts as ``TRANSCENDENTAL`` operations. Transforms cost log₂ of the *padded*
+width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bochner.theory import _arguments as check
+
+TRANSCENDENTAL = 20
+"""Operations charged for one sine, cosine or exponential: what a vectorised polynomial takes."""
+
+SPARSE_SIGNS = 8
+"""Non-zeros in each column of a sparse sign sketch."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a computation costs; costs add.
+
+    Parameters
+    ----------
+    flops : float
+        Floating-point operations.
+    state_bytes : float
+        What is kept afterwards: frequencies, landmarks, factors.
+    work_bytes : float
+        What the computation writes besides: features, Gram matrices.
+
+    Examples
+    --------
+    >>> from bochner.theory import Cost
+    >>> (Cost(1.0, 2.0, 3.0) + Cost(1.0, 0.0, 0.0)).flops
+    2.0
+    """
+
+    flops: float
+    state_bytes: float
+    work_bytes: float
+
+    @property
+    def bytes(self) -> float:
+        """State and work together."""
+        return self.state_bytes + self.work_bytes
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.flops + other.flops, self.state_bytes + other.state_bytes, self.work_bytes + other.work_bytes)
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    n: int  # samples
+    d: int  # features
+    m: int  # components
+    t: int  # targets
+    degree: int
+    iterations: int
+
+    @property
+    def frequencies(self) -> int:
+        return -(-self.m // 2)
+
+    @property
+    def padded(self) -> int:
+        return 1 << (self.d - 1).bit_length()
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.frequencies // self.padded)
+
+
+# Each entry: (flops, numbers kept, numbers written).
+_Count = tuple[float, float, float]
+
+
+def _trig(s: _Sizes) -> float:
+    return float(s.n * s.m * TRANSCENDENTAL)
+
+
+def _fourier(s: _Sizes) -> _Count:
+    return 2.0 * s.n * s.d * s.frequencies + _trig(s), s.d * s.frequencies, s.n * s.m
+
+
+def _hadamard(s: _Sizes, transforms: int, multiplications: int) -> _Count:
+    width = s.padded
+    row = s.blocks * width * (transforms * math.log2(width) + multiplications)
+    return s.n * row + _trig(s), 4 * s.blocks * width, s.n * s.m
+
+
+def _structured(s: _Sizes) -> _Count:
+    return _hadamard(s, 3, 4)  # H D1 H D2 H D3, then the lengths
+
+
+def _fastfood(s: _Sizes) -> _Count:
+    return _hadamard(s, 2, 3)  # S H G Pi H B; the permutation moves and does not compute
+
+
+def _circulant(s: _Sizes) -> _Count:
+    # One real FFT of D x and one inverse a block, 2.5 p log2 p each; p/2 complex products of 6.
+    fft = 2.5 * s.padded * math.log2(max(s.padded, 2))
+    row = s.blocks * (2 * fft + 4 * s.padded)
+    return s.n * row + _trig(s), 2 * s.blocks * s.padded, s.n * s.m
+
+
+def _nystrom(s: _Sizes) -> _Count:
+    entries = (s.n + s.m) * s.m * (2.0 * s.d + TRANSCENDENTAL)
+    return entries + 9.0 * s.m**3 + 2.0 * s.n * s.m**2, s.m * s.d + s.m**2, s.n * s.m
+
+
+def _maclaurin(s: _Sizes) -> _Count:
+    return 2.0 * s.n * s.d * s.m * s.degree, s.d * s.m * s.degree, s.n * s.m
+
+
+def _tensor_sketch(s: _Sizes) -> _Count:
+    row = s.degree * (2 * s.d + 3 * s.m) + (s.degree + 1) * 2.5 * s.m * math.log2(max(s.m, 2))
+    return s.n * row, 2 * s.degree * s.d, s.n * s.m
+
+
+def _gaussian_sketch(s: _Sizes) -> _Count:
+    return 2.0 * s.n * s.d * s.m, s.n * s.m, s.m * s.d
+
+
+def _srht(s: _Sizes) -> _Count:
+    width = 1 << (s.n - 1).bit_length()
+    return s.d * width * (1 + math.log2(width)), s.n + s.m, width * s.d
+
+
+def _sparse_sign(s: _Sizes) -> _Count:
+    k = min(SPARSE_SIGNS, s.m)
+    return 2.0 * k * s.n * s.d, k * s.n, s.m * s.d
+
+
+def _countsketch(s: _Sizes) -> _Count:
+    return 2.0 * s.n * s.d, 2 * s.n, s.m * s.d
+
+
+def _gram(s: _Sizes) -> float:
+    return s.n * s.m * (s.m + 1.0) + 2.0 * s.n * s.m * s.t  # half of ZᵀZ, and ZᵀY
+
+
+def _cholesky(s: _Sizes) -> _Count:
+    return _gram(s) + s.m**3 / 3 + 2.0 * s.m**2 * s.t, s.m * s.t, s.m**2 + s.m * s.t
+
+
+def _eigen(s: _Sizes) -> _Count:
+    return _gram(s) + 9.0 * s.m**3 + 4.0 * s.m**2 * s.t, s.m * s.t, 2 * s.m**2 + s.m * s.t
+
+
+def _conjugate_gradient(s: _Sizes) -> _Count:
+    return s.iterations * s.t * (4.0 * s.n * s.m + 10.0 * s.m), s.m * s.t, 4 * s.m * s.t + s.n * s.t
+
+
+def _falkon(s: _Sizes) -> _Count:
+    entries = 2.0 * s.d + TRANSCENDENTAL
+    steps = s.iterations * (s.n * s.m * (entries + 4.0 * s.t) + 4.0 * s.m**2 * s.t)
+    return steps + s.m**2 * entries + 5 / 3 * s.m**3, s.m * (s.d + s.t), s.m**2 + 4 * s.m * s.t
+
+
+def _exact(s: _Sizes) -> _Count:
+    entries = s.n**2 * (2.0 * s.d + TRANSCENDENTAL)
+    return entries + s.n**3 / 3 + 2.0 * s.n**2 * s.t, s.n * (s.d + s.t), s.n**2
+
+
+def _predict(s: _Sizes) -> _Count:
+    return 2.0 * s.n * s.m * s.t, s.m * s.t, s.n * s.t
+
+
+def _predict_variance(s: _Sizes) -> _Count:
+    return s.n * s.m**2 + 2.0 * s.n * s.m, s.m**2, s.n * s.m
+
+
+def _predict_exact(s: _Sizes) -> _Count:
+    return s.n * s.m * (2.0 * s.d + TRANSCENDENTAL + 2.0 * s.t), s.m * (s.d + s.t), s.n * s.t
+
+
+_COSTS: dict[str, Callable[[_Sizes], _Count]] = {
+    "fourier": _fourier,
+    "structured": _structured,
+    "fastfood": _fastfood,
+    "circulant": _circulant,
+    "nystrom": _nystrom,
+    "maclaurin": _maclaurin,
+    "tensor_sketch": _tensor_sketch,
+    "gaussian_sketch": _gaussian_sketch,
+    "srht": _srht,
+    "sparse_sign": _sparse_sign,
+    "countsketch": _countsketch,
+    "cholesky": _cholesky,
+    "eigen": _eigen,
+    "conjugate_gradient": _conjugate_gradient,
+    "falkon": _falkon,
+    "exact": _exact,
+    "predict": _predict,
+    "predict_variance": _predict_variance,
+    "predict_exact": _predict_exact,
+}
+_NO_FEATURES = {"cholesky", "eigen", "conjugate_gradient", "predict", "predict_variance"}
+_NO_COMPONENTS = {"exact"}
+
+
+def cost_estimate(
+    step: str,
+    *,
+    n_samples: int,
+    n_features: int | None = None,
+    n_components: int | None = None,
+    n_targets: int = 1,
+    degree: int = 2,
+    iterations: int = 20,
+    itemsize: int = 8,
+) -> Cost:
+    r"""Operations and bytes of one step; add the steps of a method.
+
+    With n samples, d features padded to p = 2^q, m columns, T = m/2 frequencies, leading terms are:
+
+    =====================================  =============================  ====================
+    step                                   flops                          kept
+    =====================================  =============================  ====================
+    map "fourier"                          2ndT + trigonometry            dT
+    map "structured", "fastfood"           3 (2) nT log₂ p                4T
+    map "circulant"                        5nT log₂ p                     2T
+    map "nystrom"                          2ndm + 2nm² + 9m³              dm + m²
+    map "maclaurin", "tensor_sketch"       2ndmq;  nq(2d + 2.5m log₂ m)   dmq; 2qd
+    sketch "gaussian_sketch", "srht"       2ndm;  nd log₂ n               nm; n
+    sketch "sparse_sign", "countsketch"    16nd;  2nd                     8n; 2n
+    solver "cholesky", "eigen"             nm² + m³/3;  nm² + 9m³         m
+    solver "conjugate_gradient"            4nm an iteration               m
+    solver "falkon"                        nm (2d + 24) an iteration      dm
+    solver "exact"                         2dn² + n³/3                    dn
+    "predict", "predict_variance"          2nm;  nm²                      m; m²
+    "predict_exact"                        2ndm (m training points)       dm
+    =====================================  =============================  ====================
+
+    Parameters
+    ----------
+    step : str
+        A name of the table.
+    n_samples : int
+        Rows mapped, fitted or predicted.
+    n_features : int, optional
+        Input dimension; not needed by steps that see features only.
+    n_components : int, optional
+        Columns of the features, rows of a sketch, landmarks, or training points of "predict_exact".
+    n_targets : int
+        Right-hand sides.
+    degree : int
+        Degree q of polynomial maps.
+    iterations : int
+        Of iterative solvers.
+    itemsize : int
+        Bytes a number: 4 or 8.
+
+    Returns
+    -------
+    Cost
+        flops, state_bytes, work_bytes and their sum, bytes. The whole feature matrix counts as work; a fit in
+        blocks holds one block of it.
+
+    Notes
+    -----
+    Corrections of tables in print: prediction of a mean costs nm, only a variance nm²; the logarithm of a
+    fast transform is binary and of the padded width (14, not 4, for d = 10 000); exact fits cost n³ besides
+    forming K; normal equations hold m² numbers whatever the map. Looseness: a count, not a bound; times
+    follow it within a factor that depends on memory traffic.
+
+    Examples
+    --------
+    >>> from bochner import theory
+    >>> size = dict(n_samples=1, n_features=1024, n_components=32768)
+    >>> dense, fast = (theory.cost_estimate(step, **size) for step in ("fourier", "fastfood"))
+    >>> dense.state_bytes / fast.state_bytes
+    256.0
+    >>> fit = theory.cost_estimate("fourier", n_samples=10**6, n_features=90, n_components=4096)
+    >>> fit += theory.cost_estimate("cholesky", n_samples=10**6, n_components=4096)
+    >>> f"{fit.flops:.1e}"
+    '1.7e+13'
+    """
+    step = check.choice("step", step, _COSTS)
+    sizes = {"n_features": n_features, "n_components": n_components}
+    for name, spared in (("n_features", _NO_FEATURES), ("n_components", _NO_COMPONENTS)):
+        if sizes[name] is None and step not in spared:
+            raise ValueError(f"{name} is needed for the cost of {step!r}, got None. Pass {name}=...")
+    counted = _Sizes(
+        n=check.count("n_samples", n_samples),
+        d=1 if n_features is None else check.count("n_features", n_features),
+        m=1 if n_components is None else check.count("n_components", n_components),
+        t=check.count("n_targets", n_targets),
+        degree=check.count("degree", degree),
+        iterations=check.count("iterations", iterations),
+    )
+    flops, kept, written = _COSTS[step](counted)
+    size = check.count("itemsize", itemsize)
+    return Cost(float(flops), float(kept) * size, float(written) * size)
