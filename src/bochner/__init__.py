@@ -1,7 +1,13 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
 from bochner import datasets, theory
-from bochner.estimators import FourierFeatures, KernelRidge, exact_kernel_ridge
+from bochner.estimators import (
+    FourierFeatures,
+    KernelClassifier,
+    KernelRidge,
+    exact_kernel_classifier,
+    exact_kernel_ridge,
+)
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -34,6 +40,7 @@ __all__ = [
     "ExponentialDot",
     "FourierFeatures",
     "Kernel",
+    "KernelClassifier",
     "KernelRidge",
     "Laplacian",
     "Linear",
@@ -45,6 +52,7 @@ __all__ = [
     "Separable",
     "as_kernel",
     "datasets",
+    "exact_kernel_classifier",
     "exact_kernel_ridge",
     "theory",
 ]
