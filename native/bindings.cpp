@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -79,6 +80,24 @@ void expect_pairs(std::size_t n_rows, std::size_t n_frequencies, const Matrix<T>
 template <class T>
 void expect_shape(std::size_t n_rows, std::size_t n_columns, const Matrix<T>& out) {
     expect(out.shape(0) == n_rows && out.shape(1) == n_columns, "expected another shape of out");
+}
+
+using Indices = Vector<std::int32_t>;
+using SignVector = Vector<std::int8_t>;
+
+// Every row index below n_rows: what the sums write to. Checked once a call, which is cheap beside the sums.
+SignedColumns signed_columns(const Indices& indptr, const Indices& indices, const SignVector& signs,
+                             std::size_t n_columns, std::size_t n_rows) {
+    expect(indptr.shape(0) == n_columns + 1, "expected a column of signs per column of X");
+    const std::int32_t* stops = indptr.data();
+    expect(stops[0] == 0 && indices.shape(0) == signs.shape(0), "expected an index per sign");
+    for (std::size_t j = 0; j < n_columns; ++j) expect(stops[j] <= stops[j + 1], "expected a rising indptr");
+    expect(static_cast<std::size_t>(stops[n_columns]) == indices.shape(0), "expected indptr to end at the last sign");
+    std::uint32_t top = 0;
+    for (std::size_t t = 0; t < indices.shape(0); ++t)
+        top = std::max(top, static_cast<std::uint32_t>(indices.data()[t]));
+    expect(indices.shape(0) == 0 || top < n_rows, "expected row indices below the number of lengths");
+    return {stops, indices.data(), signs.data()};
 }
 
 template <class T>
@@ -211,6 +230,64 @@ void define(nb::module_& m) {
             kernels<T>().absolute_distances(x, y, o);
         },
         array("X"), array("Y"), array("out"));
+    m.def(
+        "sparse_rows",
+        [](Matrix<const T> X, Indices indptr, Indices indices, SignVector signs, Vector<T> lengths, Matrix<T> out) {
+            expect_shape(X.shape(0), lengths.shape(0), out);
+            const auto x = rows(X);
+            const auto o = rows(out);
+            Release release;
+            const auto S = signed_columns(indptr, indices, signs, X.shape(1), lengths.shape(0));
+            kernels<T>().sparse_rows(x, S, lengths.data(), o);
+        },
+        array("X"), array("indptr"), array("indices"), array("signs"), array("lengths"), array("out"));
+    m.def(
+        "sparse_rows_of_sparse",
+        [](Indices row_stops, Indices columns, Vector<T> values, Indices indptr, Indices indices, SignVector signs,
+           Vector<T> lengths, Matrix<T> out) {
+            expect_shape(row_stops.shape(0) - 1, lengths.shape(0), out);
+            const std::size_t n_columns = indptr.shape(0) - 1;
+            const auto o = rows(out);
+            Release release;
+            const auto S = signed_columns(indptr, indices, signs, n_columns, lengths.shape(0));
+            const std::int32_t* stops = row_stops.data();
+            std::uint32_t top = 0;
+            for (std::size_t i = 0; i < out.shape(0); ++i) expect(stops[i] <= stops[i + 1], "expected a rising indptr");
+            expect(stops[0] >= 0 && static_cast<std::size_t>(stops[out.shape(0)]) <= columns.shape(0) &&
+                       columns.shape(0) == values.shape(0),
+                   "expected an index per value");
+            for (std::int32_t e = stops[0]; e < stops[out.shape(0)]; ++e)
+                top = std::max(top, static_cast<std::uint32_t>(columns.data()[e]));
+            expect(stops[0] == stops[out.shape(0)] || top < n_columns, "expected column indices of the sketch");
+            kernels<T>().sparse_rows_of_sparse({stops, columns.data(), values.data()}, S, lengths.data(), o);
+        },
+        array("row_stops"), array("columns"), array("values"), array("indptr"), array("indices"), array("signs"),
+        array("lengths"), array("out"));
+    m.def(
+        "nonzeros",
+        [](Matrix<const T> A, nb::ndarray<std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> columns,
+           nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu> values) {
+            expect(columns.shape(0) == values.shape(0), "expected a column per value");
+            const auto a = rows(A);
+            Release release;
+            kernels<T>().nonzeros(a, columns.shape(0), columns.data(), values.data());
+        },
+        array("A"), array("columns"), array("values"));
+    m.def(
+        "subsampled_hadamard",
+        [](Matrix<const T> X, Signs signs, Indices picks, Vector<T> lengths, Matrix<T> out) {
+            const std::size_t p = signs.shape(1);
+            expect_blocks(X.shape(1), p, signs.shape(0), picks.shape(0));
+            expect(lengths.shape(0) == picks.shape(0), "expected a length per pick");
+            expect_shape(X.shape(0), picks.shape(0), out);
+            for (std::size_t r = 0; r < picks.shape(0); ++r)
+                expect(picks.data()[r] >= 0 && static_cast<std::size_t>(picks.data()[r]) < p, "expected picks below p");
+            const auto x = rows(X);
+            const auto o = rows(out);
+            Release release;
+            kernels<T>().subsampled_hadamard(x, p, signs.data(), picks.data(), lengths.data(), o);
+        },
+        array("X"), array("signs"), array("picks"), array("lengths"), array("out"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "distances.hpp"
 #include "fourier.hpp"
 #include "hadamard.hpp"
+#include "sketch.hpp"
 
 namespace bochner::BOCHNER_LEVEL {
 
@@ -20,7 +21,11 @@ constexpr Kernels<T> kernels = {fwht<T>,
                                 fastfood_phases<T>,
                                 fastfood_pairs<T>,
                                 squared_distances<T>,
-                                absolute_distances<T>};
+                                absolute_distances<T>,
+                                sparse_rows<T>,
+                                sparse_rows_of_sparse<T>,
+                                nonzeros<T>,
+                                subsampled_hadamard<T>};
 
 extern const Level level;  // visible to bindings.cpp
 const Level level = {BOCHNER_NAME(BOCHNER_LEVEL), kernels<float>, kernels<double>};

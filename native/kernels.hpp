@@ -17,6 +17,19 @@ struct Rows {
     T* operator[](std::size_t row) const { return data + static_cast<std::ptrdiff_t>(row) * row_stride; }
 };
 
+// Rows of a CSR matrix.
+template <class T>
+struct SparseRows {
+    const std::int32_t *indptr, *indices;
+    const T* values;
+};
+
+// A matrix with few entries, all ±1, by columns.
+struct SignedColumns {
+    const std::int32_t *indptr, *indices;
+    const std::int8_t* signs;
+};
+
 // Single-threaded functions on a block of rows. Scale and tail are as in `Backend`; p is the width of a
 // block.
 template <class T>
@@ -35,6 +48,11 @@ struct Kernels {
                            const float* gains, const float* lengths, double scale, double tail, Rows<T> out);
     void (*squared_distances)(Rows<const T> X, Rows<const T> Y, Rows<T> out);
     void (*absolute_distances)(Rows<const T> X, Rows<const T> Y, Rows<T> out);
+    void (*sparse_rows)(Rows<const T> X, SignedColumns S, const T* lengths, Rows<T> out);
+    void (*sparse_rows_of_sparse)(SparseRows<T> X, SignedColumns S, const T* lengths, Rows<T> out);
+    void (*nonzeros)(Rows<const T> A, std::size_t count, std::int32_t* columns, T* values);
+    void (*subsampled_hadamard)(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* picks,
+                                const T* lengths, Rows<T> out);
 };
 
 struct Level {

@@ -11,24 +11,37 @@ from scipy.stats import norm
 from bochner import (
     RBF,
     AdditiveChi2,
+    AdditiveChi2Features,
     ArcCosine,
     Cauchy,
+    CompactFeatures,
+    CyclicInvariant,
+    DotProduct,
     Exponential,
     ExponentialDot,
     FourierFeatures,
     KernelClassifier,
+    KernelFeatures,
     KernelRidge,
+    KitchenSinkFeatures,
     Laplacian,
+    LearnedFeatures,
     Linear,
+    MaclaurinFeatures,
     MaclaurinSeries,
     Matern,
+    NystromFeatures,
     Polynomial,
     Radial,
+    RandomBinningFeatures,
+    RandomProjection,
     RationalQuadratic,
     Separable,
+    TensorSketchFeatures,
 )
 from bochner.operators import Dense, Scaled, Selected, Stacked, Summed
 from bochner.rows import ROW_LAWS
+from bochner.sketches import SKETCH_LAWS
 
 
 def slowly_decaying(r):
@@ -65,6 +78,8 @@ OTHER_KERNELS = {
     "polynomial": Polynomial(3, gamma=0.5, coef0=1.0),
     "exponential_dot": ExponentialDot(0.3),
     "maclaurin": MaclaurinSeries([0.5, 0.0, 1.0, 0.25]),
+    "dot_product": DotProduct(np.cosh),
+    "cyclic": CyclicInvariant(RBF(1.5)),
     "arc_cosine_0": ArcCosine(0),
     "arc_cosine_1": ArcCosine(1),
     "arc_cosine_2": ArcCosine(2),
@@ -85,6 +100,10 @@ LINEAR_MAPS = {
     "summed": lambda d, key: Summed(
         (ROW_LAWS["circulant"].sample(d, 6, key), ROW_LAWS["fastfood"].sample(d, 6, key.child(1)))
     ),
+    **{
+        f"{name} sketch": (lambda d, key, law=law: law.resolve(points(d, 2), key).sample(d, d + 3, key))
+        for name, law in SKETCH_LAWS.items()
+    },
     "dense": lambda d, key: Dense(key.generator().standard_normal((5, d))),
 }
 
@@ -98,10 +117,30 @@ ESTIMATORS = [
     KernelClassifier(RBF(3.0), n_components=30, alpha=0.1, tol=1e-14, loss="squared_hinge", random_state=0),
     KernelClassifier(RBF(3.0), n_components=30, alpha=0.1, loss="squared", random_state=0),
     KernelClassifier(n_components=30, random_state=0),
+    NystromFeatures(n_components=10, random_state=0),
+    NystromFeatures("laplacian", n_components=7, landmarks="rpcholesky", random_state=0),
+    NystromFeatures(n_components=8, form="meka", random_state=0),
+    MaclaurinFeatures(n_components=20, random_state=0),
+    MaclaurinFeatures(Polynomial(2), n_components=20, allocation="geometric", random_state=0),
+    KitchenSinkFeatures(n_components=20, random_state=0),
+    KitchenSinkFeatures("cos", n_components=7, rows="structured", length_scale="median", random_state=0),
+    KernelFeatures(RBF("median") * Linear() + Matern(1.0), n_components=20, random_state=0),
+    CompactFeatures(n_components=5, random_state=0),
+    RandomBinningFeatures(64, n_grids=20, random_state=0),
+    AdditiveChi2Features(),
+    AdditiveChi2Features(n_components=15, random_state=0),
+    LearnedFeatures(n_components=6, max_iter=5, random_state=0),
+    LearnedFeatures(n_components=5, max_iter=5, loss="squared", circulant=True, random_state=0),
+    RandomProjection(2, random_state=0),
+    RandomProjection(2, law="srht", random_state=0),
+    TensorSketchFeatures(n_components=20, random_state=0),
+    TensorSketchFeatures(n_components=9, factors="complex_srht", direction=None, random_state=0),
 ]
 
 # class name, or repr of one estimator -> {check name: the reason why it cannot hold}
-_REPEATED = "repeated rows have equal targets, so GCV is zero for whatever interpolates: its minimum is not unique"
+_REPEATED = (
+    "repeated rows have equal targets, so evidence is infinite for whatever interpolates: its minimum is not unique"
+)
 _HELD_OUT = "alpha is chosen on rows held out at random, and repeated rows are other rows"
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     repr(KernelClassifier(n_components=30, random_state=0)): {

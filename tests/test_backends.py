@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import bochner.backends.native as native_module
 from bochner.backends import FLOATS, Backend, limit_threads, n_threads
 from bochner.backends.native import native
 from bochner.backends.reference import reference
 
-ENTRIES = [field.name for field in fields(Backend) if field.name != "name"]
+ENTRIES = [field.name for field in fields(Backend) if field.name not in ("name", "nonzeros")]
 N_FEATURES = [1, 3, 11, 100, 128]
 SCALE, TAIL = 0.125, 0.7
 LEVELS = native_module.levels()
@@ -88,6 +89,23 @@ def calls(entry: str, dtype: type, n: int, d: int, seed: int = 0) -> Iterator[Ca
                 power = 2 if entry.startswith("squared") else 1
                 distances = (abs(X[:, None].astype(np.float64) - Y[None]) ** power).sum(axis=2)
                 yield Call((X, Y), T, (d + 3) * distances)
+            case "sparse_rows":
+                counts = rng.integers(0, min(T, 4) + 1, d)
+                places = [rng.permutation(T)[:count] for count in counts]
+                indices = np.concatenate([*places, []]).astype(np.int32)
+                S = (
+                    np.append(0, np.cumsum(counts)).astype(np.int32),
+                    indices,
+                    rng.choice(np.array([-1, 1], np.int8), len(indices)),
+                    lengths.astype(np.float64),
+                )
+                sums = (d + 2) * size.sum(axis=1, keepdims=True) * lengths
+                yield Call((X, *S), T, sums)
+                yield Call((scipy.sparse.csr_array((X * rng.integers(0, 2, X.shape)).astype(dtype)), *S), T, sums)
+            case "subsampled_hadamard":
+                picks = np.concatenate(order)[:T]
+                flips = signs[:, 0] * rng.integers(0, 2, (blocks, p), np.int8)
+                yield Call((X, flips, picks, lengths.astype(np.float64)), T, (levels + 3) * norm * np.sqrt(p) * lengths)
             case _:
                 given: dict[str, tuple[tuple[Any, ...], np.ndarray]] = {
                     "pairs": ((strided(phases),), np.full((n, T), 4.0)),
@@ -104,7 +122,7 @@ def calls(entry: str, dtype: type, n: int, d: int, seed: int = 0) -> Iterator[Ca
 
 def output(call: Call, dtype: type) -> np.ndarray:
     """Return an `out` whose rows lie apart, full of NaN."""
-    n = len(call.arguments[0])
+    n = call.arguments[0].shape[0]
     return np.full((2 * n, call.n_columns + 5), np.nan, dtype)[::2, 2 : call.n_columns + 2]
 
 
@@ -121,6 +139,22 @@ def run(function: Callable[..., None], call: Call, dtype: type) -> np.ndarray:
     assert np.isnan(around[:, -3:]).all()
     assert np.isnan(around[1::2]).all()
     return out
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.usefixtures("level")
+def test_nonzeros(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_module, "_SMALL", 1)
+    rng = np.random.default_rng(4)
+    for n, T in ((0, 3), (1, 1), (5, 0), (47, 33)):
+        A = strided((rng.standard_normal((n, T)) * rng.integers(0, 2, (n, T))).astype(dtype))
+        expected = scipy.sparse.csr_array(A)
+        for backend in (reference, native):
+            columns, values = np.empty(expected.nnz, np.int32), np.empty(expected.nnz, dtype)
+            with limit_threads(3):
+                backend.nonzeros(A, expected.indptr, columns, values)
+            np.testing.assert_array_equal(columns, expected.indices)
+            np.testing.assert_array_equal(values, expected.data)
 
 
 def test_every_entry_is_replaced() -> None:

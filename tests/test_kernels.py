@@ -245,6 +245,8 @@ def test_additive_chi2():
     np.testing.assert_allclose(AdditiveChi2()(X), direct, rtol=1e-12)
     with pytest.raises(ValueError, match="non-negative"):
         AdditiveChi2()(-X)
+    with pytest.raises(ValueError, match="non-negative"):
+        AdditiveChi2().diagonal(scipy.sparse.csr_matrix(-X))
 
 
 def test_functions_of_rows_and_of_blocks():

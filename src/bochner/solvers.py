@@ -101,8 +101,8 @@ class Cholesky(RidgeSolver):
             if info == 0:
                 break
             jitter = max(10.0 * jitter, rounding, np.finfo(float).tiny / np.finfo(float).eps)
-            if jitter > norm:
-                raise ValueError("the Gram matrix of the features is far from positive definite; this is a bug.")
+            if jitter > max(1.0, norm):
+                raise ValueError("the Gram matrix of the features is far from positive definite.")
             G = gram.lower()
         reciprocal, _ = dpocon(L, norm + alpha + jitter, uplo="L")
         condition = float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
@@ -240,7 +240,7 @@ class ConjugateGradient(RidgeSolver):
         Stop when the residual is this small beside the right side.
     max_iter : int
     rank : int or None
-        Rank of the Nyström preconditioner; None takes a tenth of m, between 50 and 1,000.
+        Rank of the Nyström preconditioner; None takes a tenth of m, between 200 and 1,000.
     preconditioner : callable or None
         V ↦ P⁻¹V instead of a Nyström preconditioner.
     key : Key
@@ -257,7 +257,7 @@ class ConjugateGradient(RidgeSolver):
         m = gram.shape[0]
         P = self.preconditioner
         if P is None:
-            rank = int(np.clip(m // 10, 50, 1000)) if self.rank is None else self.rank
+            rank = int(np.clip(m // 10, 200, 1000)) if self.rank is None else self.rank
             P = NystromPreconditioner.of(gram, alpha, rank, self.key)
         return ConjugateGradientFactor(gram, float(alpha), P, self.tol, self.max_iter)
 

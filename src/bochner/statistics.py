@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsyrk, ssyrk
-from scipy.optimize import minimize_scalar
 
 from bochner.backends import Array
 from bochner.operators import Centred, DenseGram, PSDOperator
@@ -194,9 +193,12 @@ class RidgeStatistics:
     @property
     def rounding(self) -> float:
         """Eigenvalues of the Gram matrix below this are rounding errors of its sums (2 sqrt(m) errors of an entry)."""
-        if self.gram is None or not self.single_precision:
+        if self.gram is None:
             return 0.0
-        return float(2.0 * np.sqrt(self.n_components) * 1e-7 * np.diagonal(self.gram).max())
+        diagonal = np.diagonal(self.gram)
+        double = np.finfo(float).eps * diagonal.sum()  # also what centring leaves of a constant column
+        single = 2.0 * np.sqrt(self.n_components) * 1e-7 * diagonal.max(initial=0.0)
+        return float(max(double, single) if self.single_precision else double)
 
     def operator(self, fit_intercept: bool = True) -> PSDOperator:
         """The Gram matrix, of centred rows when there is an intercept."""
@@ -320,7 +322,7 @@ class RidgeSpectrum:
     def gcv(self, alphas: Any) -> Array:
         """Generalised cross-validation (Golub, Heath & Wahba 1979): the mean squared error of a new row, (a, k)."""
         freedom = self.n_samples - self.effective_dimension(alphas)
-        freedom = np.maximum(freedom, 1e-9 * self.n_samples)
+        freedom = np.maximum(freedom, 1e-9 * max(self.n_samples, 1.0))
         return np.asarray(self.n_samples * self.residual_squares(alphas) / freedom[:, None] ** 2)
 
     def penalised_squares(self, alphas: Any) -> Array:
@@ -341,7 +343,7 @@ class RidgeSpectrum:
         squares = self.penalised_squares(alphas)
         if noise_variance is None:
             tiny = np.finfo(float).tiny
-            variance = np.maximum(squares, tiny) / self.n_samples
+            variance = np.maximum(squares, tiny) / max(self.n_samples, 1.0)
         else:
             variance = np.broadcast_to(np.asarray(noise_variance, dtype=float), squares.shape)
         fit = self.n_samples * np.log(2.0 * np.pi * variance) + squares / variance
@@ -354,30 +356,39 @@ class RidgeSpectrum:
         high = max(10.0 * float(λ[-1]) if len(λ) else 1.0, self.amplitude, 1e3 * low)
         return np.geomspace(low, high, 2 + int(4.0 * np.log10(high / low)))
 
+    @property
+    def target_variance(self) -> Array:
+        """The variance of each target, (k,); of a constant one, 1."""
+        return np.where(self.target_squares > 0, self.target_squares / max(self.n_samples, 1.0), 1.0)
+
     def criterion(self, name: str) -> Callable[[Any], Array]:
         """A function of alphas to be minimised, (a,): over targets, each in units of its own variance."""
-        units = np.where(self.target_squares > 0, self.target_squares, 1.0) / self.n_samples
         if name == "gcv":
-            return lambda alphas: (self.gcv(alphas) / units).mean(axis=1)
+            return lambda alphas: (self.gcv(alphas) / self.target_variance).mean(axis=1)
         if name == "evidence":
             varying = self.target_squares > 0  # a constant target has no likelihood worth the name
             return lambda alphas: -self.log_evidence(alphas)[:, varying].sum(axis=1)
         raise ValueError(f"no criterion is called {name!r}.")
 
-    def best(self, name: str, alphas: Array | None = None) -> tuple[float, Array, Array]:
+    def best(self, name: str | Callable[[Any], Array], alphas: Array | None = None) -> tuple[float, Array, Array]:
         """The penalty that minimises a criterion, and the path (alphas, values) it was found on.
 
-        With `alphas` None, the best of a grid is refined between its neighbours.
+        The criterion is "gcv", "evidence" or a function of alphas. With `alphas` None, the best of a grid is refined
+        between its neighbours by a parabola.
         """
-        criterion = self.criterion(name)
+        criterion = self.criterion(name) if isinstance(name, str) else name
         grid = self.grid() if alphas is None else alphas
         values = criterion(grid)
         i = len(values) - 1 - int(np.argmin(values[::-1]))  # the smoothest of equals
         if alphas is not None or not np.isfinite(values[i]):
             return float(grid[i]), grid, values
-        low, high = np.log(grid[max(i - 1, 0)]), np.log(grid[min(i + 1, len(grid) - 1)])
-        found = minimize_scalar(
-            lambda t: float(criterion(np.exp([t]))[0]), bounds=(low, high), method="bounded", options={"xatol": 1e-3}
-        )
-        alpha = float(np.exp(found.x)) if found.fun < values[i] else float(grid[i])
-        return alpha, grid, values
+        return float(grid[i] * (grid[1] / grid[0]) ** _vertex(values[max(i - 1, 0) : i + 2])), grid, values
+
+
+def _vertex(values: Array) -> float:
+    """Where the parabola through three equally spaced values is least, in steps from the middle one."""
+    if len(values) < 3:
+        return 0.0
+    left, middle, right = values
+    curvature = left - 2.0 * middle + right
+    return float(np.clip(0.5 * (left - right) / curvature, -1.0, 1.0)) if curvature > 0 else 0.0

@@ -53,6 +53,15 @@ class Backend:
     squared_distances: Callable[[Array, Array, Array], None]
     # (X (n, d), Y (m, d), out (n, m)): sums of absolute differences.
     absolute_distances: Callable[[Array, Array, Array], None]
+    # (X (n, d), dense or CSR, indptr (d + 1,), indices and signs (nnz,), lengths (T,), out (n, T)):
+    # lengths * X Sᵀ, column j of S having the int8 signs ±1 at the rows indices[indptr[j]:indptr[j + 1]].
+    sparse_rows: Callable[[Any, Array, Array, Array, Array, Array], None]
+    # (A (n, T), stops (n + 1,), columns int32, values): where A is not zero and what it is there, row i written from
+    # stops[i] to stops[i + 1].
+    nonzeros: Callable[[Array, Array, Array, Array], None]
+    # (X, signs (blocks, p), picks (T,) int32, lengths (T,), out (n, T)): coordinates lengths * (H (signs * x))[picks]
+    # of every block; signs may be zero.
+    subsampled_hadamard: Callable[[Array, Array, Array, Array, Array], None]
 
 
 def backend_of(X: Any) -> Backend:

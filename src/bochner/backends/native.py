@@ -13,8 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from threading import Lock
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from bochner import _native
 from bochner.backends import Array, n_threads
@@ -154,6 +156,46 @@ def absolute_distances(X: Array, Y: Array, out: Array) -> None:
     _by_rows(lambda rows: _native.absolute_distances(X[rows], Y, out[rows]), len(X), X.shape[1] * len(Y))
 
 
+def sparse_rows(X: Any, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Array) -> None:
+    """Sums of signed columns."""
+    if indptr.dtype != np.int32:  # more than 2^31 signs
+        reference.sparse_rows(X, indptr, indices, signs, lengths, out)
+        return
+    S = (indptr, indices, signs, np.ascontiguousarray(lengths, X.dtype))
+    if not scipy.sparse.issparse(X):
+        cost = len(signs) + X.shape[1]
+        _by_rows(lambda rows: _native.sparse_rows(X[rows], *S, out[rows]), len(X), cost // 2)
+        return
+    columns = X.indices.astype(np.int32, copy=False)
+    if X.nnz > np.iinfo(np.int32).max:
+        reference.sparse_rows(X, indptr, indices, signs, lengths, out)
+        return
+    stops = X.indptr.astype(np.int32, copy=False)
+    cost = X.nnz * len(signs) // max(1, X.shape[0] * X.shape[1]) + out.shape[1]
+    _by_rows(
+        lambda rows: _native.sparse_rows_of_sparse(stops[rows.start : rows.stop + 1], columns, X.data, *S, out[rows]),
+        X.shape[0],
+        cost,
+    )
+
+
+def nonzeros(A: Array, stops: Array, columns: Array, values: Array) -> None:
+    """Entries that are not zero, row by row."""
+
+    def part(rows: slice) -> None:
+        places = slice(stops[rows.start], stops[rows.stop])
+        _native.nonzeros(A[rows], columns[places], values[places])
+
+    _by_rows(part, len(A), 2 * A.shape[1])
+
+
+def subsampled_hadamard(X: Array, signs: Array, picks: Array, lengths: Array, out: Array) -> None:
+    """Some coordinates of Hadamard transforms."""
+    scales = np.ascontiguousarray(lengths, X.dtype)
+    cost = signs.size * signs.shape[1].bit_length()
+    _by_rows(lambda rows: _native.subsampled_hadamard(X[rows], signs, picks, scales, out[rows]), len(X), cost)
+
+
 native = replace(
     reference,
     name="native",
@@ -167,4 +209,7 @@ native = replace(
     fastfood_pairs=fastfood_pairs,
     squared_distances=squared_distances,
     absolute_distances=absolute_distances,
+    sparse_rows=sparse_rows,
+    nonzeros=nonzeros,
+    subsampled_hadamard=subsampled_hadamard,
 )

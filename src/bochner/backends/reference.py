@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from bochner.backends import Array, Backend
@@ -104,6 +107,37 @@ def absolute_distances(X: Array, Y: Array, out: Array) -> None:
     out[...] = cdist(X, Y, "cityblock")
 
 
+_PANEL = 128  # rows turned at a time, so that a panel of the result stays in the cache
+
+
+def sparse_rows(X: Any, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Array) -> None:
+    """Sums of signed columns."""
+    S = scipy.sparse.csc_array((signs.astype(X.dtype), indices, indptr), shape=(len(lengths), X.shape[1]))
+    if scipy.sparse.issparse(X):
+        out[...] = (X @ S.T).toarray()
+    else:
+        for start in range(0, len(X), _PANEL):
+            out[start : start + _PANEL] = (S @ X[start : start + _PANEL].T).T
+    out *= lengths.astype(X.dtype)
+
+
+def nonzeros(A: Array, stops: Array, columns: Array, values: Array) -> None:
+    """Entries that are not zero, row by row."""
+    places = A != 0
+    columns[stops[0] : stops[-1]] = np.nonzero(places)[1]
+    values[stops[0] : stops[-1]] = A[places]
+
+
+def subsampled_hadamard(X: Array, signs: Array, picks: Array, lengths: Array, out: Array) -> None:
+    """Some coordinates of Hadamard transforms."""
+    p = signs.shape[1]
+    for block, flip in enumerate(signs):
+        rows = slice(block * p, min((block + 1) * p, out.shape[1]))
+        V = _padded(X, p) * flip
+        fwht(V)
+        out[:, rows] = V[:, picks[rows]] * lengths[rows].astype(X.dtype)
+
+
 reference = Backend(
     name="reference",
     fwht=fwht,
@@ -116,4 +150,7 @@ reference = Backend(
     fastfood_pairs=fastfood_pairs,
     squared_distances=squared_distances,
     absolute_distances=absolute_distances,
+    sparse_rows=sparse_rows,
+    nonzeros=nonzeros,
+    subsampled_hadamard=subsampled_hadamard,
 )

@@ -1,7 +1,36 @@
 """What users touch: scikit-learn estimators around the feature maps and solvers."""
 
+from bochner.estimators.binning import RandomBinningFeatures
 from bochner.estimators.classifier import KernelClassifier, exact_kernel_classifier
+from bochner.estimators.compact import CompactFeatures
 from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.histograms import AdditiveChi2Features
+from bochner.estimators.kernels import KernelFeatures
+from bochner.estimators.kitchen_sinks import GreedyFit, KitchenSinkFeatures, greedy_kitchen_sinks, kitchen_sinks
+from bochner.estimators.learned import LearnedFeatures
+from bochner.estimators.maclaurin import MaclaurinFeatures
+from bochner.estimators.nystrom import NystromFeatures
+from bochner.estimators.projections import RandomProjection
 from bochner.estimators.ridge import KernelRidge, exact_kernel_ridge
+from bochner.estimators.tensor_sketch import TensorSketchFeatures
 
-__all__ = ["FourierFeatures", "KernelClassifier", "KernelRidge", "exact_kernel_classifier", "exact_kernel_ridge"]
+__all__ = [
+    "AdditiveChi2Features",
+    "CompactFeatures",
+    "FourierFeatures",
+    "GreedyFit",
+    "KernelClassifier",
+    "KernelFeatures",
+    "KernelRidge",
+    "KitchenSinkFeatures",
+    "LearnedFeatures",
+    "MaclaurinFeatures",
+    "NystromFeatures",
+    "RandomBinningFeatures",
+    "RandomProjection",
+    "TensorSketchFeatures",
+    "exact_kernel_classifier",
+    "exact_kernel_ridge",
+    "greedy_kitchen_sinks",
+    "kitchen_sinks",
+]

@@ -116,11 +116,11 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         Logistic or softmax regression with probabilities; a support vector machine, one class against the rest; or
         ridge regression of signs, which takes one pass and has `partial_fit`.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
-    alpha : float, array-like or {"auto", "gcv", "loo", "evidence"}, default="auto"
+    alpha : float, array-like or {"auto", "loo", "gcv", "evidence"}, default="auto"
         The penalty, never scaled by the number of rows: the prior precision of the scores (1 / C elsewhere). "auto"
-        means GCV for the squared loss. For the others it is the penalty, of a grid or of the given numbers, with the
-        least loss on held-out rows of a sample; as it is a prior, it does not change with the number of rows. "gcv",
-        "loo" and "evidence" are for the squared loss.
+        means leave-one-out for the squared loss. For the others it is the penalty, of a grid or of the given numbers, with the
+        least loss on held-out rows of a sample; as it is a prior, it does not change with the number of rows. "loo",
+        "gcv" and "evidence" are for the squared loss.
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied with the weights of the rows.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
@@ -313,7 +313,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 "random_state",
             )
         }
-        options["alpha"] = "gcv" if isinstance(self.alpha, str) and self.alpha == "auto" else self.alpha
+        options["alpha"] = "loo" if isinstance(self.alpha, str) and self.alpha == "auto" else self.alpha
         return KernelRidge(**{**options, **changes})
 
     def _adopt(self, ridge: KernelRidge) -> None:
@@ -371,7 +371,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         else:
             kernel = as_kernel(self.kernel)
             if isinstance(self.features, str):
-                kernel = self._choose_kernel(signs, np.asarray, key, "gcv", self.fit_intercept)
+                kernel = self._choose_kernel(signs, np.asarray, key, self.fit_intercept)
             transformer, feature_map = self._fit_features(signs, kernel, self.n_components, key)
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         loss = SCORE_LOSSES[self.loss]

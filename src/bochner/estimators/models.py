@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from bochner.backends import FLOATS, Array, limit_threads, n_threads
 from bochner.estimators._validation import check_choice
 from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
@@ -26,7 +27,7 @@ from bochner.tuning import tune_length_scale
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
-FEATURES: dict[str, Any] = {"fourier": FourierFeatures}
+FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
 @dataclass(frozen=True)
@@ -152,8 +153,8 @@ class KernelModel(BaseEstimator):
                 out[start : start + rows] = Z @ weights + intercept.astype(X.dtype)
         return out
 
-    def _choose_kernel(self, source: Source, targets: Targets, key: Key, criterion: str, fit_intercept: bool) -> Kernel:
-        """The kernel with numbers in it: tuned when it came as a name or with length_scale="auto"."""
+    def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
+        """The kernel with numbers in it: tuned by evidence when it came as a name or with length_scale="auto"."""
         check_choice("length_scales", self.length_scales, ("shared", "per_feature"))
         kernel = as_kernel(self.kernel)
         auto = isinstance(kernel, StationaryKernel) and isinstance(kernel.length_scale, str)
@@ -168,7 +169,8 @@ class KernelModel(BaseEstimator):
             targets(block.y),
             block.weight,
             key=key,
-            criterion=criterion,
+            # GCV of a few thousand rows prefers scales too long (benchmarks/bench_ridge.py)
+            criterion="evidence",
             per_feature=self.length_scales == "per_feature",
             n_components=columns,
             fit_intercept=fit_intercept,
@@ -179,11 +181,12 @@ class KernelModel(BaseEstimator):
         if isinstance(self.features, str):
             name = check_choice("features", self.features, ("auto", *FEATURES))
             if name == "auto":
-                name = "fourier" if kernel.stationary or "nystrom" not in FEATURES else "nystrom"
+                name = "fourier" if kernel.stationary else "nystrom"
             transformer = FEATURES[name](
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )
-            rows = source.sample(_FEATURE_ROWS, key.child("features")).X
+            n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
+            rows = source.sample(n_rows, key.child("features")).X
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
             transformer = clone(self.features)
             # all rows when they are in memory, as its own `fit` would have it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from bochner.operators import Centred, PSDOperator
 from bochner.solvers import Cholesky, ConjugateGradient, Factor, Report, RidgeSolver
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import (
+    Block,
     Checkpoint,
     Source,
     StreamedGram,
@@ -34,6 +36,7 @@ from bochner.streaming import (
 )
 
 _FIRST_COMPONENTS = 256  # where n_components="auto" begins
+_LEFT_OUT_ROWS = 8192  # rows left out, one at a time, for alpha="loo"
 _ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
 CRITERIA = ("gcv", "loo", "evidence")
 SOLVERS = ("auto", "cholesky", "eigen", "cg")
@@ -91,9 +94,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
         Columns of the features. "auto" doubles them until the criterion of `alpha` improves by less than `tol`.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
         Which features; a transformer is cloned and fitted, and `kernel` and `n_components` are then its own affair.
-    alpha : float, array-like or {"gcv", "loo", "evidence"}, default="gcv"
+    alpha : float, array-like or {"loo", "gcv", "evidence"}, default="loo"
         The penalty, never scaled by the number of rows; a grid of them, of which GCV chooses; or the criterion that
-        chooses: generalised cross-validation, exact leave-one-out (a second pass over the data), marginal likelihood.
+        chooses: exact leave-one-out errors (of a sample of the rows), generalised cross-validation, marginal
+        likelihood. GCV takes all rows for equally influential and chooses too small a penalty where some lie far from
+        the others; after `partial_fit` and `merge` there are no rows to leave out, and evidence takes the place of
+        leave-one-out.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
         "cg" never forms the m × m sums: it reads the data once an iteration. "auto" takes it only when the sums would
         not fit into half of the free memory, and says so in `report_`.
@@ -155,7 +161,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
         n_components: Any = "auto",
         *,
         features: Any = "auto",
-        alpha: Any = "gcv",
+        alpha: Any = "loo",
         solver: Any = "auto",
         fit_intercept: bool = True,
         length_scales: str = "shared",
@@ -281,7 +287,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         criterion = "evidence" if isinstance(self.alpha, str) and self.alpha == "evidence" else "gcv"
         kernel = as_kernel(self.kernel)
         if isinstance(self.features, str):
-            kernel = self._choose_kernel(source, numeric_targets, key, criterion, self.fit_intercept)
+            kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
         sizes = self._sizes(source)
         previous = np.inf
         for i, size in enumerate(sizes):
@@ -344,7 +350,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if solver == "cg":
             self._solution = self._iterate(source, feature_map, statistics, key)
         elif isinstance(self.alpha, str) and self.alpha == "loo":
-            self._solution = self._solve(statistics, source)
+            self._solution = self._solve(statistics, source.sample(_LEFT_OUT_ROWS, key.child("left out")))
         if checkpoint is not None:
             self._current()
             checkpoint.remove()
@@ -398,7 +404,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self._solution = self._solve(self.statistics_)
         return self._solution
 
-    def _solve(self, statistics: RidgeStatistics, source: Source | None = None) -> Solution:
+    def _solve(
+        self, statistics: RidgeStatistics, rows: Block | None = None, feature_map: FeatureMap | None = None
+    ) -> Solution:
+        """Solve from the sums; `rows` are left out one at a time when alpha="loo"."""
         solver, notes = self._choose_solver(statistics.n_components)
         if isinstance(self.alpha, numbers.Real) and solver != "eigen":
             rule = solver if isinstance(solver, RidgeSolver) else Cholesky()
@@ -411,25 +420,26 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if isinstance(self.alpha, numbers.Real):
             alpha = float(self.alpha)
         else:
-            criterion = "evidence" if isinstance(self.alpha, str) and self.alpha == "evidence" else "gcv"
-            alpha, alphas, values = spectrum.best(criterion, grid)
-            if isinstance(self.alpha, str) and self.alpha == "loo":
-                if source is None:
-                    notes = (*notes, "alpha='loo' needs the rows; after partial_fit or merge, GCV chose instead")
-                else:
-                    errors = leave_one_out(
-                        source,
-                        self.feature_map_,
-                        statistics,
-                        spectrum,
-                        numeric_targets,
-                        alphas,
-                        fit_intercept=self.fit_intercept,
-                        rows=self.block_size,
-                    )
-                    units = np.where(spectrum.target_squares > 0, spectrum.target_squares, 1.0) / spectrum.n_samples
-                    values = (errors / units).mean(axis=1)
-                    alpha = float(alphas[len(values) - 1 - int(np.argmin(values[::-1]))])
+            criterion = self.alpha if isinstance(self.alpha, str) else "gcv"
+            if criterion == "loo" and rows is None:
+                criterion = "evidence"
+                notes = (
+                    *notes,
+                    "alpha='loo' needs rows to leave out; after partial_fit or merge evidence chose",
+                )
+            if rows is not None:
+                error = partial(
+                    leave_one_out,
+                    rows,
+                    feature_map or self.feature_map_,
+                    statistics,
+                    spectrum,
+                    numeric_targets,
+                    fit_intercept=self.fit_intercept,
+                )
+                alpha, alphas, values = spectrum.best(lambda a: (error(a) / spectrum.target_variance).mean(axis=1))
+            else:
+                alpha, alphas, values = spectrum.best(criterion, grid)
             path = {"alpha": alphas, "criterion": values, "effective_dimension": spectrum.effective_dimension(alphas)}
         report = spectrum.factor.at(alpha).report.noting(*notes)
         dimension = float(spectrum.effective_dimension([alpha])[0])
@@ -470,12 +480,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
         _, feature_map = self._fit_features(source, kernel, fewer, key)
         statistics = RidgeStatistics(feature_map.n_components, self.statistics_.n_targets)
         self._accumulate(source, feature_map, statistics)
-        spectrum = statistics.spectrum(self.fit_intercept)
-        criterion = "evidence" if isinstance(self.alpha, str) and self.alpha == "evidence" else "gcv"
-        grid = None if isinstance(self.alpha, str) else np.ravel(np.asarray(self.alpha, dtype=float))
-        alpha, alphas, values = spectrum.best(criterion, grid)
-        path = {"alpha": alphas, "criterion": values, "effective_dimension": spectrum.effective_dimension(alphas)}
-        return alpha, path, (f"alpha was chosen by {criterion} with {fewer} components",)
+        left_out = isinstance(self.alpha, str) and self.alpha == "loo"
+        rows = source.sample(_LEFT_OUT_ROWS, key.child("left out")) if left_out else None
+        solution = self._solve(statistics, rows, feature_map)
+        return solution.alpha, solution.path, (f"alpha was chosen with {fewer} components",)
 
     # -- what was learned ----------------------------------------------------------------------------------------
 

@@ -24,6 +24,10 @@ from bochner.keys import Key
 from bochner.operators import Dense, LinearMap, Scaled, Selected, Stacked, Summed, next_power_of_two
 from bochner.rows import ROW_LAWS, PointLaw, RowLaw, stratified
 
+# Evenly spread draws of two factors would be spread along the same sequence, row i of one tied to row i of the other:
+# their sums would have the right mean but would not converge. One factor may be spread, the others are independent.
+_INDEPENDENT = ROW_LAWS["iid"]
+
 
 @dataclass(frozen=True)
 class Fourier(FeatureMap):
@@ -143,16 +147,19 @@ def draw_frequencies(
             ]
             return parts[0] if len(parts) == 1 else Stacked(tuple(parts))
         case Product():
+            factors = [("left", kernel.left, law), ("right", kernel.right, _INDEPENDENT)]
             return Summed(
                 tuple(
-                    draw_frequencies(factor, law, n_features, n_rows, key.child(name), dtype)
-                    for name, factor in (("left", kernel.left), ("right", kernel.right))
+                    draw_frequencies(k, rows, n_features, n_rows, key.child(name), dtype) for name, k, rows in factors
                 )
             )
         case Power():
-            powers = range(kernel._exponent())
+            laws = [law] + [_INDEPENDENT] * (kernel._exponent() - 1)
             return Summed(
-                tuple(draw_frequencies(kernel.kernel, law, n_features, n_rows, key.child(i), dtype) for i in powers)
+                tuple(
+                    draw_frequencies(kernel.kernel, rows, n_features, n_rows, key.child(i), dtype)
+                    for i, rows in enumerate(laws)
+                )
             )
         case Multiple():
             kernel._factor()

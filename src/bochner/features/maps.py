@@ -37,8 +37,8 @@ class Identity(FeatureMap):
         return X.toarray() if scipy.sparse.issparse(X) else X
 
 
-def row_blocks(X: Any) -> list[slice]:
-    """Rows in blocks, so that a scaled or densified copy of a block stays small."""
+def row_blocks(X: Any, n_columns: int | None = None) -> list[slice]:
+    """Rows in blocks, so that a copy of a block with n_columns (None: those of X, scaled or densified) stays small."""
     n, d = X.shape
-    rows = max(1, _BLOCK_BYTES // max(1, d * X.dtype.itemsize))
+    rows = max(1, _BLOCK_BYTES // max(1, (n_columns or d) * X.dtype.itemsize))
     return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]

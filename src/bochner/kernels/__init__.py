@@ -9,12 +9,14 @@ from bochner.kernels.conversion import Custom, as_kernel
 from bochner.kernels.dot_products import (
     AdditiveChi2,
     ArcCosine,
+    DotProduct,
     DotProductKernel,
     ExponentialDot,
     Linear,
     MaclaurinSeries,
     Polynomial,
 )
+from bochner.kernels.invariant import CyclicInvariant
 from bochner.kernels.stationary import (
     RBF,
     Cauchy,
@@ -36,6 +38,8 @@ __all__ = [
     "ArcCosine",
     "Cauchy",
     "Custom",
+    "CyclicInvariant",
+    "DotProduct",
     "DotProductKernel",
     "Exponential",
     "ExponentialDot",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numbers
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from scipy.special import gammaln
 
+from bochner import spectra
 from bochner.backends import Array
 from bochner.kernels.algebra import Kernel, dense, is_positive
 from bochner.kernels.stationary import squared_distances
@@ -37,6 +38,27 @@ class DotProductKernel(Kernel):
     @abstractmethod
     def coefficients(self, n_terms: int, n_features: int) -> Array:
         """a_0 … a_(n_terms-1) of f(t) = Σ a_n t^n."""
+
+    def power_series(self, n_features: int, radius: float, *, tol: float = 1e-12) -> Array:
+        """As many coefficients as give f(t) for |t| <= radius up to a share `tol` of f(radius)."""
+        with np.errstate(over="ignore"):
+            target = float(np.abs(self.profile(np.array([radius]), n_features)[0]))
+        n_terms = 32
+        while n_terms <= 2048 and np.isfinite(target):
+            a = self._coefficients_within(n_terms, n_features, radius)
+            with np.errstate(divide="ignore"):
+                terms = np.exp(np.log(a) + np.arange(n_terms) * np.log(radius))
+            if abs(terms.sum() - target) <= 1e-9 * target:
+                rest = np.cumsum(terms[::-1])[::-1]
+                return np.asarray(a[: 1 + int(np.flatnonzero(rest > tol * target)[-1])])
+            n_terms *= 2
+        raise ValueError(
+            f"the power series of {self!r} cannot be summed at x·y = {radius:.3g}, the largest squared norm of the "
+            "data: its value or its terms overflow. Scale the data down (divide by the largest norm), or lower gamma."
+        )
+
+    def _coefficients_within(self, n_terms: int, n_features: int, radius: float) -> Array:
+        return self.coefficients(n_terms, n_features)
 
     def _block(self, X: Array, Y: Array) -> Array:
         return np.asarray(self.profile(_products(X, Y), X.shape[1]))
@@ -157,6 +179,44 @@ class MaclaurinSeries(DotProductKernel):
         return np.pad(a, (0, n_terms - len(a)))
 
 
+class DotProduct(DotProductKernel):
+    """Any kernel of x·y given as a function; its power series is found numerically.
+
+    Parameters
+    ----------
+    function : callable
+        f(t) with f(x·y) the kernel: analytic up to the largest squared norm of the data, of complex arrays too (NumPy
+        functions are), and without negative coefficients in its power series.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import DotProduct
+    >>> kernel = DotProduct(np.cosh)
+    >>> kernel([[1.0, 1.0]]).round(4)
+    array([[3.7622]])
+    >>> kernel.power_series(2, radius=2.0)[:4].round(4)
+    array([1. , 0. , 0.5, 0. ])
+    """
+
+    def __init__(self, function: Callable[[Array], Array]) -> None:
+        self.function = function
+
+    def profile(self, t: Array, n_features: int) -> Array:
+        try:
+            return np.asarray(self.function(t)).astype(t.dtype, copy=False)
+        except TypeError as error:
+            raise ValueError(
+                f"a function of x·y must take arrays, which this one refused ({error}); write it with NumPy functions."
+            ) from error
+
+    def coefficients(self, n_terms: int, n_features: int) -> Array:
+        return spectra.maclaurin_coefficients(self.function, n_terms)
+
+    def _coefficients_within(self, n_terms: int, n_features: int, radius: float) -> Array:
+        return spectra.maclaurin_coefficients(self.function, n_terms, radius=radius)
+
+
 class ArcCosine(Kernel):
     """Arc-cosine kernel of order 0, 1 or 2: 2 E[Θ(w·x) Θ(w·y) (w·x)^n (w·y)^n], w ~ N(0, I) (Cho & Saul 2009).
 
@@ -201,8 +261,8 @@ class AdditiveChi2(Kernel):
 
     def _block(self, X: Array, Y: Array) -> Array:
         X, Y = dense(X), dense(Y)
-        if (X.size and X.min() < 0) or (Y.size and Y.min() < 0):
-            raise ValueError("AdditiveChi2 needs non-negative data (histograms, counts); found negative values.")
+        self._check(X)
+        self._check(Y)
         out = np.zeros((len(X), len(Y)), X.dtype)
         for x, y in zip(X.T, Y.T, strict=True):
             total = x[:, None] + y
@@ -210,5 +270,10 @@ class AdditiveChi2(Kernel):
             out += total
         return out
 
+    def _check(self, X: Array) -> None:
+        if min(X.shape) and X.min() < 0:
+            raise ValueError("AdditiveChi2 needs non-negative data (histograms, counts); found negative values.")
+
     def _diagonal(self, X: Array) -> Array:
+        self._check(X)
         return np.asarray(X.sum(axis=1)).ravel().astype(X.dtype)

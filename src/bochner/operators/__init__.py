@@ -7,9 +7,11 @@ definition, not from the fast path: it is the oracle of the tests.
 
 from bochner.operators.compositions import Scaled, Selected, Stacked, Summed
 from bochner.operators.hadamard import FastfoodBlocks, HadamardBlocks, SubsampledBlocks
-from bochner.operators.maps import Dense, LinearMap, next_power_of_two
+from bochner.operators.maps import Dense, LinearMap, Signs, next_power_of_two
 from bochner.operators.psd import Centred, DenseGram, PSDOperator
+from bochner.operators.sparse import PickedRows, SparseRows
 from bochner.operators.spectral import CirculantBlocks, FFTBlocks
+from bochner.operators.subsampled import SubsampledCosine, SubsampledHadamard
 
 __all__ = [
     "Centred",
@@ -21,10 +23,15 @@ __all__ = [
     "HadamardBlocks",
     "LinearMap",
     "PSDOperator",
+    "PickedRows",
     "Scaled",
     "Selected",
+    "Signs",
+    "SparseRows",
     "Stacked",
     "SubsampledBlocks",
+    "SubsampledCosine",
+    "SubsampledHadamard",
     "Summed",
     "next_power_of_two",
 ]

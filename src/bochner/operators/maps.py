@@ -69,6 +69,9 @@ class Dense(LinearMap):
     def __call__(self, X: Array) -> Array:
         return np.asarray(X @ self._as(X.dtype).T)
 
+    def __matmul__(self, A: Any) -> Array:
+        return np.asarray(self._as(A.dtype) @ A)
+
     def adjoint(self, A: Array) -> Array:
         return np.asarray(A @ self._as(A.dtype))
 
@@ -83,3 +86,45 @@ class Dense(LinearMap):
             backend_of(out).dense_pairs(X, self._as(X.dtype), scale, tail, out)
         else:
             super().pairs_into(X, scale, tail, out)
+
+
+@dataclass(frozen=True)
+class Signs(LinearMap):
+    """diag(lengths) times a matrix of ±1, kept as int8; `lengths` is float64 (n_rows,)."""
+
+    signs: Array
+    lengths: Array
+    accepts_sparse: ClassVar[bool] = True
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.signs.shape[0], self.signs.shape[1])
+
+    def _blocks(self) -> list[slice]:
+        """Rows of the matrix in blocks that are small once they are floats."""
+        step = max(1, (1 << 22) // max(1, self.shape[1]))
+        return [slice(start, start + step) for start in range(0, self.shape[0], step)]
+
+    def _rows(self, block: slice, dtype: Any) -> Array:
+        return self.signs[block] * self.lengths[block, None].astype(dtype)
+
+    def __call__(self, X: Array) -> Array:
+        out = np.empty((X.shape[0], self.shape[0]), X.dtype)
+        for block in self._blocks():
+            out[:, block] = X @ self._rows(block, X.dtype).T
+        return out
+
+    def __matmul__(self, A: Any) -> Array:
+        out = np.empty((self.shape[0], A.shape[1]), A.dtype)
+        for block in self._blocks():
+            out[block] = self._rows(block, A.dtype) @ A
+        return out
+
+    def adjoint(self, A: Array) -> Array:
+        return np.asarray(sum(A[:, block] @ self._rows(block, A.dtype) for block in self._blocks()))
+
+    def to_dense(self) -> Array:
+        return self.signs * self.lengths[:, None]
+
+    def scale_rows(self, factors: Array) -> Signs:
+        return replace(self, lengths=self.lengths * factors)

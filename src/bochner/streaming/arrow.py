@@ -59,7 +59,6 @@ class ArrowSource(Source):
         weight: str | None = None,
     ) -> None:
         pa = _pyarrow()
-        self.fragments: list[Any] = []
         if isinstance(data, (str, os.PathLike)):
             path = Path(data)
             if not path.exists():
@@ -86,7 +85,11 @@ class ArrowSource(Source):
         if not self.n_features:
             raise ValueError("the data has no columns besides the target.")
         self.pieces = list(self._pieces(dataset))
-        self.counts = [piece.count_rows() for piece in self.pieces]
+        # of a piece of a file, count_rows() counts the whole file
+        self.counts = [
+            sum(group.num_rows for group in piece.row_groups) if hasattr(piece, "row_groups") else piece.count_rows()
+            for piece in self.pieces
+        ]
         self.n_samples = int(sum(self.counts))
         if not self.n_samples:
             raise ValueError("the data has no rows.")

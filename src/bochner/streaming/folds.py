@@ -104,7 +104,7 @@ class StreamedGram(PSDOperator):
 
 
 def leave_one_out(
-    source: Source,
+    block: Block,
     feature_map: FeatureMap,
     statistics: RidgeStatistics,
     spectrum: RidgeSpectrum,
@@ -112,25 +112,29 @@ def leave_one_out(
     alphas: Array,
     *,
     fit_intercept: bool = True,
-    rows: int | None = None,
 ) -> Array:
-    """Exact leave-one-out mean squared errors (a, k), by a second pass: residual / (1 - leverage), row by row.
+    """Exact leave-one-out mean squared errors (a, k) of rows the statistics have seen: residual / (1 - leverage).
 
-    A row of weight w counts as w rows of which one is left out.
+    A sample of the rows gives an unbiased estimate of the mean over all. GCV puts the mean leverage for each row's
+    own, and so misses rows far from the others, which leave-one-out sees. A row of weight w counts as w rows of
+    which one is left out.
     """
     V, λ = spectrum.factor.vectors, spectrum.factor.eigenvalues
     alphas = np.asarray(alphas, dtype=float)
-    inverse = 1.0 / (λ[:, None] + alphas)  # (m, a)
-    weights = inverse[:, :, None] * spectrum.moment[:, None, :]  # (m, a, k): coefficients in the eigenbasis
+    inverse = np.where(λ[:, None] > 0, 1.0, 0.0) / (λ[:, None] + alphas)  # (m, a)
+    weights = (inverse[:, :, None] * spectrum.moment[:, None, :]).reshape(len(λ), -1)  # in the eigenbasis
     centre = statistics.feature_mean if fit_intercept else np.zeros(len(λ))
     level = statistics.target_mean if fit_intercept else np.zeros(statistics.n_targets)
-    total = np.zeros((len(alphas), statistics.n_targets))
-    for Z, block in feature_blocks(source, feature_map, rows):
-        w = np.ones(len(Z)) if block.weight is None else block.weight
-        rotated = (Z - centre) @ V
+    total, seen = np.zeros((len(alphas), statistics.n_targets)), 0.0
+    rows = default_rows(len(λ), np.float64)
+    for start in range(0, len(block), rows):
+        part = block[start : start + rows]
+        w = np.ones(len(part)) if part.weight is None else part.weight
+        rotated = (feature_map(part.X) - centre) @ V
         leverage = (rotated * rotated) @ inverse + (1.0 / statistics.weight if fit_intercept else 0.0)  # (n, a)
-        fitted = np.tensordot(rotated, weights, axes=1)  # (n, a, k)
-        residual = (targets(block.y) - level)[:, None, :] - fitted
-        slack = np.maximum(1.0 - leverage, 1e-12)[:, :, None]
-        total += np.einsum("i,iak->ak", w, (residual / slack) ** 2)
-    return np.asarray(total / statistics.weight)
+        fitted = (rotated @ weights).reshape(len(part), len(alphas), -1)
+        residual = (targets(part.y) - level)[:, None, :] - fitted
+        residual /= np.maximum(1.0 - leverage, 1e-12)[:, :, None]
+        total += np.einsum("i,iak->ak", w, residual * residual)
+        seen += float(w.sum())
+    return np.asarray(total / seen)

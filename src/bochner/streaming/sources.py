@@ -134,6 +134,7 @@ class BlockSource(Source):
         self.n_features = first.X.shape[1]
         self.dtype = first.X.dtype
         self.has_weight = first.weight is not None
+        self.target_shape = np.shape(first.y)[1:]
 
     def _checked(self) -> Iterator[Block]:
         for index, item in enumerate(self.iterable):
@@ -144,6 +145,11 @@ class BlockSource(Source):
                 raise ValueError(
                     f"block {index} of the stream has {block.X.shape[1]} columns, the blocks before it have "
                     f"{self.n_features}."
+                )
+            if index and np.shape(block.y)[1:] != self.target_shape:
+                raise ValueError(
+                    f"block {index} of the stream has targets of shape {np.shape(block.y)}, the first block "
+                    f"(n, {', '.join(map(str, self.target_shape))})."
                 )
             if index and (block.weight is not None) != self.has_weight:
                 raise ValueError(f"block {index} of the stream differs from the first in having weights or not.")

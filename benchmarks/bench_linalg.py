@@ -1,0 +1,240 @@
+"""Randomised linear algebra against NumPy and scikit-learn, side by side in one run.
+
+``python benchmarks/bench_linalg.py [lstsq] [risk] [svd] [bound] [ridge] [kernel] [newton] [precondition]``
+(no argument: all of them). `newton` reads a9a from the folder named in BOCHNER_DATA and is skipped without it.
+"""
+
+import sys
+import time
+import warnings
+
+import numpy as np
+import scipy.sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.extmath import randomized_svd as theirs
+
+from bochner import RBF, datasets, linalg
+from bochner.keys import Key
+from bochner.sketches import as_sketch_law
+from bochner.theory import low_rank_error
+
+
+def timed(function, repetitions=3):
+    best, result = np.inf, None
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        result = function()
+        best = min(best, time.perf_counter() - start)
+    return best, result
+
+
+def backward_error(A, b, x, singular_values, Vt):
+    """Karlson and Waldén's: the smallest relative change of A that makes x exact, within sqrt(2)."""
+    r = b - A @ x
+    theta = np.linalg.norm(r) / np.linalg.norm(x)
+    damped = (Vt @ (A.T @ r)) / np.sqrt(singular_values**2 + theta**2)
+    return np.linalg.norm(damped) / np.linalg.norm(x) / np.linalg.norm(singular_values)
+
+
+def tall(n, d, condition, seed=0):
+    """A = U diag(s) Vᵀ made without a QR of n rows: Gaussian columns made orthonormal by their Gram matrix."""
+    rng = np.random.default_rng(seed)
+    G = rng.standard_normal((n, d))
+    for _ in range(2):
+        G = np.linalg.solve(np.linalg.cholesky(G.T @ G), G.T).T
+    V = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    s = np.logspace(0, -np.log10(condition), d)
+    A = np.ascontiguousarray((G * s) @ V.T)
+    x, r = rng.standard_normal(d), rng.standard_normal(n)
+    r -= G @ (G.T @ r)
+    return A, A @ (x / np.linalg.norm(x)) + 1e-3 * r / np.linalg.norm(r), s, V.T
+
+
+def bench_lstsq(n=200_000, d=500, condition=1e8):
+    print(f"\nleast squares, {n:,} × {d}, condition {condition:.0e}, residual 1e-3")
+    A, b, s, Vt = tall(n, d, condition)
+    rows = []
+    seconds, x = timed(lambda: np.linalg.lstsq(A, b, rcond=None)[0], 1)
+    rows.append(("numpy.linalg.lstsq", seconds, x, ""))
+    for method in ("iterative", "precondition", "sketch"):
+        seconds, result = timed(lambda m=method: linalg.lstsq(A, b, method=m, random_state=0), 2)
+        rows.append((f"lstsq(method='{method}')", seconds, result.x, f"{result.report.iterations} iterations"))
+    base_time, base_error = rows[0][1], backward_error(A, b, rows[0][2], s, Vt)
+    print(f"{'':28} {'seconds':>8} {'speed-up':>9} {'backward error':>15} {'over NumPy':>11}")
+    for name, seconds, x, note in rows:
+        error = backward_error(A, b, x, s, Vt)
+        print(f"{name:28} {seconds:8.2f} {base_time / seconds:8.1f}× {error:15.1e} {error / base_error:11.2g}  {note}")
+
+
+def bench_risk(n=1000, d=20, n_draws=1000):
+    print(f"\nsketch and solve, {n} × {d}, Gaussian sketch, {n_draws} draws: excess against d / (m - d - 1)")
+    A, b, _, _ = tall(n, d, 1e3)
+    best = np.linalg.lstsq(A, b, rcond=None)[0]
+    optimum = np.linalg.norm(A @ best - b) ** 2
+    print(f"{'m':>5} {'measured':>9} {'exact':>9} {'z':>6}   sparse_sign   srht")
+    for m in (30, 40, 80, 200):
+        excess = {}
+        for law in ("gaussian", "sparse_sign", "srht"):
+            draws = [
+                linalg.lstsq(A, b, method="sketch", law=law, sketch_size=m, random_state=seed).x
+                for seed in range(n_draws if law == "gaussian" else 200)
+            ]
+            excess[law] = np.array([np.linalg.norm(A @ (x - best)) ** 2 / optimum for x in draws])
+        e, truth = excess["gaussian"], d / (m - d - 1)
+        z = (e.mean() - truth) / (e.std() / np.sqrt(len(e)))
+        others = "   ".join(f"{excess[law].mean():8.4f}" for law in ("sparse_sign", "srht"))
+        print(f"{m:5d} {e.mean():9.4f} {truth:9.4f} {z:6.2f}   {others}")
+
+
+def bench_svd(m=6000, n=3000, rank=50):
+    print(f"\nrandomized SVD, {m} × {n}, singular values j^(-1/2), rank {rank}: excess over the best error, seconds")
+    rng = np.random.default_rng(0)
+    s = np.arange(1.0, n + 1.0) ** -0.5
+    U = np.linalg.qr(rng.standard_normal((m, n)))[0]
+    V = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    A = np.ascontiguousarray((U * s) @ V.T)
+    best = np.linalg.norm(s[rank:])
+
+    def excess(U, sv, Vt):
+        # ‖A - U S Vt‖² = ‖A‖² - 2 tr(...) + ‖S‖², without forming the difference
+        cross = np.einsum("ij,ij->", U * sv, A @ Vt.T)
+        return np.sqrt(max(0.0, (s**2).sum() - 2 * cross + (sv**2).sum())) / best - 1.0
+
+    print(f"{'scikit-learn':34} {'seconds':>8} {'excess':>9}      {'ours, krylov':34} {'seconds':>8} {'excess':>9}")
+    pairs = [((2,), (1,)), ((4,), (2,)), (("auto",), (3,)), ((12,), (4,))]
+    for (their_iter,), (our_iter,) in pairs:
+        t1, a = timed(lambda q=their_iter: theirs(A, rank, n_iter=q, random_state=0))
+        t2, b = timed(lambda q=our_iter: linalg.randomized_svd(A, rank, n_iter=q, random_state=0))
+        left, right = f"n_iter={their_iter}", f"n_iter={our_iter}"
+        print(f"{left:34} {t1:8.2f} {excess(*a):9.1e}      {right:34} {t2:8.2f} {excess(*b):9.1e}")
+    result = linalg.randomized_svd(A, rank, random_state=0)
+    error = np.linalg.norm(A - result.to_dense())
+    estimate = result.report.estimates["error"]
+    print(
+        f"error {error:.4f}, estimated {estimate.value:.4f} ± {estimate.standard_error:.4f}, bound {estimate.upper:.4f}"
+    )
+
+
+def bench_bound(n_draws=200):
+    print(f"\nrange finder, 300 × 200, no iteration, {n_draws} draws: E‖A - QQᵀA‖² against its bound")
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.standard_normal((k, 200)))[0] for k in (300, 200))
+    print(f"{'decay':>6} {'m':>4} {'measured':>10} {'bound':>10} {'ratio':>6}   best of rank m")
+    for decay in (0.5, 1.0, 2.0):
+        s = np.arange(1.0, 201.0) ** -decay
+        A = (U * s) @ V.T
+        for m in (10, 40):
+            Qs = (linalg.range_finder(A, m, oversampling=0, random_state=r).Q for r in range(n_draws))
+            mean = np.mean([np.linalg.norm(A - Q @ (Q.T @ A)) ** 2 for Q in Qs])
+            bound = low_rank_error(s, m)
+            print(f"{decay:6.1f} {m:4d} {mean:10.4g} {bound:10.4g} {bound / mean:6.2f}   {(s[m:] ** 2).sum():.4g}")
+
+
+def bench_ridge(n=4000, d=200, n_draws=20):
+    rng = np.random.default_rng(0)
+    s = 100.0 / np.arange(1.0, d + 1.0) ** 1.5
+    U, V = (np.linalg.qr(rng.standard_normal((k, d)))[0] for k in (n, d))
+    A = (U * s) @ V.T
+    b, alpha = A @ rng.standard_normal(d) + rng.standard_normal(n), 1.0
+    d_e = (s**2 / (s**2 + alpha)).sum()
+
+    def objective(x):
+        return np.linalg.norm(A @ x - b) ** 2 + alpha * np.linalg.norm(x) ** 2
+
+    best = objective(np.linalg.solve(A.T @ A + alpha * np.eye(d), A.T @ b))
+    print(f"\nridge by a partial sketch, {n} × {d}, effective dimension {d_e:.1f}: relative excess, times m / d_e")
+    print(
+        f"{'m':>5} {'m/d_e':>6} {'gaussian':>9} {'× m/d_e':>8} {'sparse_sign':>12} {'× m/d_e':>8} {'full sketch':>12}"
+    )
+    for m in (25, 50, 100, 200, 400, 800):
+        cells = []
+        for law in ("gaussian", "sparse_sign"):
+            draws = [
+                objective(linalg.ridge(A, b, alpha, method="partial_sketch", law=law, sketch_size=m, random_state=r).x)
+                for r in range(n_draws)
+            ]
+            cells += [np.mean(draws) / best - 1.0, (np.mean(draws) / best - 1.0) * m / d_e]
+        full = "-"
+        if m > d + 1:
+            draws = [
+                objective(linalg.ridge(A, b, alpha, method="full_sketch", sketch_size=m, random_state=r).x)
+                for r in range(n_draws)
+            ]
+            full = f"{np.mean(draws) / best - 1.0:.4f}"
+        print(f"{m:5d} {m / d_e:6.1f} {cells[0]:9.4f} {cells[1]:8.2f} {cells[2]:12.4f} {cells[3]:8.2f} {full:>12}")
+
+
+def bench_kernel(n=1000, m=60, alpha=0.5):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 2))
+    K, y = RBF(0.7)(X), np.sin(2.0 * X[:, 0]) + 0.2 * rng.standard_normal(n)
+
+    def objective(a):
+        return np.linalg.norm(K @ a - y) ** 2 + alpha * a @ (K @ a)
+
+    exact = objective(np.linalg.solve(K + alpha * np.eye(n), y))
+    print(f"\nsketched kernel ridge, n = {n}, m = {m}: ‖Ka - y‖² + alpha aᵀKa, full kernel ridge ({exact:.1f}) = 1")
+    print(f"{'law':12} {'right':>8} {'left':>8} {'a power of K lost':>18}")
+    for law in ("gaussian", "sparse_sign", "srht", "uniform"):
+        right, left = (
+            objective(linalg.sketched_kernel_ridge(K, y, alpha, side=side, law=law, sketch_size=m, random_state=0).x)
+            for side in ("right", "left")
+        )
+        S = as_sketch_law(law).sample(n, m, Key(0)).to_dense()
+        z = np.linalg.lstsq(S @ K @ S.T + alpha * S @ S.T, S @ K @ y, rcond=1e-12)[0]
+        print(f"{law:12} {right / exact:8.3f} {left / exact:8.3f} {objective(S.T @ z) / exact:18.1f}")
+
+
+def bench_newton():
+    if "a9a" not in datasets.available():
+        print("\nNewton sketch: skipped, BOCHNER_DATA names no folder with a9a.npz")
+        return
+    data = datasets.load("a9a")
+    dense, y = data.X[: data.n_train].astype(np.float64), np.where(data.y[: data.n_train] > 0, 1.0, -1.0)
+    for name, A in (("CSR", scipy.sparse.csr_array(dense)), ("dense", dense)):
+        print(f"\nlogistic regression on a9a, {A.shape[0]:,} × {A.shape[1]} {name}, alpha 1, no intercept")
+        print(f"{'':44} {'iterations':>10} {'seconds':>8} {'gradient norm':>14}")
+
+        def line(label, iterations, seconds, x, note="", A=A):
+            gradient = A.T @ (-y / (1.0 + np.exp(y * (A @ x)))) + x
+            print(f"{label:44} {iterations:10d} {seconds:8.3f} {np.linalg.norm(gradient):14.1e}  {note}")
+
+        for options in (
+            {},
+            {"finish": "sketch"},
+            {"finish": "sketch", "law": "sparse_sign"},
+            {"finish": "sketch", "sketch_size": 2000},
+        ):
+            seconds, result = timed(
+                lambda A=A, o=options: linalg.newton_sketch("log_loss", A, y, 1.0, tol=1e-13, random_state=0, **o)
+            )
+            label = "newton_sketch(" + ", ".join(f"{k}={v!r}" for k, v in options.items()) + ")"
+            line(label, result.report.iterations, seconds, result.x, "; ".join(result.report.notes))
+        for solver in ("newton-cholesky", "lbfgs"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = LogisticRegression(C=1.0, fit_intercept=False, solver=solver, tol=1e-12, max_iter=2000)
+                seconds, _ = timed(lambda A=A, model=model: model.fit(A, y))
+            line(f"scikit-learn {solver}", int(model.n_iter_[0]), seconds, model.coef_[0])
+
+
+def bench_precondition(n=3000):
+    X = np.random.default_rng(0).standard_normal((n, 4))
+    K, y = RBF(1.0)(X), np.sin(X[:, 0])
+    print(f"\nconjugate gradients for K + alpha I, n = {n}, RBF: iterations to 1e-8")
+    print(f"{'alpha':>8} {'plain':>6} {'Nyström':>8} {'rank':>5} {'d_e':>7}")
+    for alpha in (1.0, 1e-2, 1e-4):
+        P = linalg.nystrom_preconditioner(K, alpha, random_state=0)
+        steps = [
+            linalg.conjugate_gradient(lambda V, a=alpha: K @ V + a * V, y, preconditioner=p, max_iter=2000).report
+            for p in (None, P)
+        ]
+        d_e = float(linalg.effective_dimension(K, alpha, kind="kernel"))
+        print(f"{alpha:8.0e} {steps[0].iterations:6d} {steps[1].iterations:8d} {P.rank:5d} {d_e:7.1f}")
+
+
+BENCHES = {name.removeprefix("bench_"): value for name, value in list(globals().items()) if name.startswith("bench_")}
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or BENCHES:
+        BENCHES[chosen]()

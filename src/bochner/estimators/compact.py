@@ -1,0 +1,115 @@
+"""Up, then down: fewer columns that hold more, around any transformer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+
+from bochner.backends import Array
+from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators.maclaurin import MaclaurinFeatures
+from bochner.estimators.transformers import FeatureTransformer
+from bochner.features import FeatureMap, ProjectedMap
+from bochner.keys import Key
+from bochner.sketches import as_sketch_law
+
+
+@dataclass(frozen=True)
+class _Transformed(FeatureMap):
+    """The `transform` of a fitted transformer that is not ours."""
+
+    transformer: Any
+    n_components: int
+
+    def __call__(self, X: Array) -> Array:
+        return self.transformer.transform(X)
+
+
+class CompactFeatures(FeatureTransformer):
+    """Many columns of any transformer, projected down to few (CRAFT maps, Hamid et al. 2014).
+
+    A random map with high variance, such as the published random Maclaurin features, wastes columns; made wide and then
+    projected, fewer columns have the error of many, up to that of the projection.
+
+    Parameters
+    ----------
+    features : transformer or None, default=None
+        Any transformer, cloned in `fit`; None is MaclaurinFeatures().
+    n_components : int, default=256
+        Columns of the result, exactly.
+    projection : str or SketchLaw, default="srht"
+        How to go down: "srht", "srtt", "gaussian", "rademacher", "sparse_sign", "count_sketch", ….
+    expansion : int or None, default=4
+        The clone of `features` gets n_components = expansion × n_components. None leaves it as it is.
+    random_state : int, RandomState, Generator or None
+        Of the projection, and of `features` where that has no random_state of its own.
+    n_jobs : int or None
+
+    Attributes
+    ----------
+    features_ : transformer
+        The fitted clone.
+    feature_map_ : FeatureMap
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import CompactFeatures, MaclaurinFeatures, Polynomial
+    >>> X = np.random.default_rng(0).uniform(size=(50, 8))
+    >>> kernel = Polynomial(2, gamma=1.0, coef0=0.0)
+    >>> published = MaclaurinFeatures(kernel, n_components=64, allocation="geometric", random_state=0)
+    >>> compact = CompactFeatures(published, n_components=64, random_state=0).fit(X)
+    >>> compact.transform(X).shape, compact.features_.n_components
+    ((50, 64), 256)
+    """
+
+    def __init__(
+        self,
+        features: Any = None,
+        n_components: int = 256,
+        *,
+        projection: Any = "srht",
+        expansion: int | None = 4,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.features = features
+        self.n_components = n_components
+        self.projection = projection
+        self.expansion = expansion
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> CompactFeatures:
+        """Fit the transformer and draw the projection.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : passed on to the transformer
+        """
+        n_components = check_count("n_components", self.n_components)
+        expansion = None if self.expansion is None else check_count("expansion", self.expansion)
+        law = as_sketch_law(self.projection)
+        X = validate_rows(self, X, reset=True)
+        key = Key.from_random_state(self.random_state)
+        features = MaclaurinFeatures() if self.features is None else clone(self.features)
+        params = features.get_params(deep=False)
+        if expansion is not None and "n_components" in params:
+            features.set_params(n_components=expansion * n_components)
+        if "random_state" in params and params["random_state"] is None:
+            features.set_params(random_state=int(key.child("features").generator().integers(2**31)))
+        self.features_ = features.fit(X, y)
+        inner = getattr(features, "feature_map_", None)
+        if inner is None:
+            inner = _Transformed(features, features.transform(X[:1]).shape[1])
+        if inner.n_components < n_components:
+            raise ValueError(
+                f"{type(features).__name__} has {inner.n_components} columns, fewer than n_components={n_components}: "
+                "there is nothing to make compact. Give it more columns, ask for fewer, or use it alone."
+            )
+        projection = law.sample(inner.n_components, n_components, key.child("projection"))
+        self.feature_map_ = ProjectedMap(inner, projection)
+        return self

@@ -1,0 +1,104 @@
+"""Random features of any kernel that can be written down, as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.estimators._validation import check_choice, check_count, validate_rows
+from bochner.estimators.transformers import FeatureTransformer
+from bochner.features import kernel_map
+from bochner.kernels import as_kernel
+from bochner.keys import Key
+
+_SAMPLE = 1000  # rows from which traces, norms and variances are taken
+
+
+class KernelFeatures(FeatureTransformer):
+    """Random features of any kernel: sums, products, powers, multiples, restrictions, invariance.
+
+    The tree of the kernel is walked. Stationary parts become Fourier features (products of them add frequencies), parts
+    in x·y Maclaurin features, arc-cosine kernels random layers; sums are stacked, other products sketched, kernels
+    under `CyclicInvariant` averaged over shifts. `explain` says what was built and why.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or scikit-learn kernel, default="rbf"
+        A `Custom` kernel, a function of two points, has no such map: use NystromFeatures.
+    n_components : int, default=256
+        Columns of the result, exactly.
+    division : {"trace", "equal"}, default="trace"
+        How the terms of a sum divide the columns: in proportion to their share of the kernel's trace on the data, or
+        equally.
+    random_state : int, RandomState, Generator or None
+    n_jobs : int or None
+
+    Attributes
+    ----------
+    feature_map_ : FeatureMap
+        The map itself: small, frozen, picklable.
+    kernel_ : Kernel
+        The kernel with its length scales as numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import RBF, KernelFeatures, Linear, Polynomial
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> features = KernelFeatures(RBF(1.0) * RBF(2.0).on([0]) + 0.5 * Linear(), n_components=100, random_state=0)
+    >>> features.fit_transform(X).shape
+    (60, 100)
+    >>> print(features.explain())
+    RBF() * RBF(length_scale=2.0).on([0]) + 0.5 * Linear(): 100 columns, stacked, divided in proportion to ... traces
+    ├─ RBF() * RBF(length_scale=2.0).on([0]): ... columns, Fourier features with quasi frequencies: a function of x - y
+    └─ 0.5 * Linear(): ... columns, the data itself: exact
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        n_components: int = 256,
+        *,
+        division: str = "trace",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.division = division
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> KernelFeatures:
+        """Build the map; of the data length scales, traces and norms are used, from a sample of rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : ignored
+        """
+        n_components = check_count("n_components", self.n_components)
+        division = check_choice("division", self.division, ("trace", "equal"))
+        X = validate_rows(self, X, reset=True)
+        key = Key.from_random_state(self.random_state)
+        self.kernel_ = as_kernel(self.kernel).resolve(X, key)
+        self.tree_ = kernel_map(self.kernel_, _sample(X, key), n_components, key, X.dtype, division=division)
+        self.feature_map_ = self.tree_.feature_map
+        return self
+
+    def explain(self) -> str:
+        """Return a readable tree of what was built for each part of the kernel, and why."""
+        check_is_fitted(self)
+        return str(self.tree_)
+
+
+def _sample(X: Any, key: Key) -> Any:
+    """Some rows, the longest among them: series must be summed that far."""
+    if X.shape[0] <= _SAMPLE:
+        return X
+    squares = X.multiply(X).sum(axis=1) if scipy.sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+    rows = key.child("sample").generator().choice(X.shape[0], _SAMPLE, replace=False)
+    return X[np.unique(np.append(rows, int(np.argmax(squares))))]

@@ -1,0 +1,333 @@
+"""Random kitchen sinks: a random layer, a model on it in one call, and the greedy fit it is measured against."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+from sklearn.utils.validation import check_array, check_X_y
+
+from bochner.backends import FLOATS, Array
+from bochner.estimators._validation import check_choice, check_count, validate_rows
+from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.transformers import FeatureTransformer
+from bochner.features import ACTIVATIONS, KitchenSink, choose_rows, draw_frequencies, row_blocks
+from bochner.kernels import RBF, as_kernel
+from bochner.keys import Key
+from bochner.operators import LinearMap
+from bochner.rows import as_row_law, name_of
+
+
+class KitchenSinkFeatures(FeatureTransformer):
+    """Any function of random projections of the data: general random kitchen sinks (Rahimi & Recht 2008).
+
+    The columns are activation(w·x + offset) for random w, which is a layer of a neural network that is not trained.
+
+    Parameters
+    ----------
+    activation : {"cos", "relu", "squared_relu", "step", "sign", "gaussian"} or callable, default="relu"
+        The kernel in expectation, with r = ‖x - y‖, θ the angle of x and y, length_scale 1 and no bias:
+        "cos" exp(-r²/2); "step", "relu" and "squared_relu" the arc-cosine kernels of order 0, 1 and 2; "sign"
+        1 - 2θ/π; "gaussian" ((1 + ‖x‖²)(1 + ‖y‖²) - (x·y)²)^(-1/2). A callable gets the array of projections.
+    n_components : int, default=256
+        Columns of the result, exactly.
+    rows : str or RowLaw, default="auto"
+        The law of w; see `FourierFeatures`.
+    length_scale : float, array of shape (n_features,) or "median", default=1.0
+        What the data is divided by first.
+    bias : float, default=0.0
+        Standard deviation of normal offsets, as if the data had one more column of that value. The offsets of "cos"
+        are uniform on [0, 2π) instead.
+    random_state : int, RandomState, Generator or None
+    n_jobs : int or None
+
+    Attributes
+    ----------
+    feature_map_ : KitchenSink
+        The map itself: small, frozen, picklable.
+    rows_ : str
+        The law the rows were drawn from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import ArcCosine, KitchenSinkFeatures
+    >>> X = np.random.default_rng(0).normal(size=(30, 4))
+    >>> Z = KitchenSinkFeatures("relu", n_components=4000, random_state=0).fit_transform(X)
+    >>> K = ArcCosine(1)(X)
+    >>> bool(np.linalg.norm(Z @ Z.T - K) < 0.05 * np.linalg.norm(K))
+    True
+    """
+
+    def __init__(
+        self,
+        activation: Any = "relu",
+        n_components: int = 256,
+        *,
+        rows: Any = "auto",
+        length_scale: Any = 1.0,
+        bias: float = 0.0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.activation = activation
+        self.n_components = n_components
+        self.rows = rows
+        self.length_scale = length_scale
+        self.bias = bias
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> KitchenSinkFeatures:
+        """Draw the rows; of the data only the number of columns is used, and the median distance if asked for.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : ignored
+        """
+        n_components = check_count("n_components", self.n_components)
+        if not callable(self.activation):
+            check_choice("activation", self.activation, tuple(ACTIVATIONS))
+        if not isinstance(self.bias, numbers.Real) or not 0 <= self.bias < np.inf:
+            raise ValueError(f"bias must be a non-negative number, got {self.bias!r}.")
+        X = validate_rows(self, X, reset=True)
+        key = Key.from_random_state(self.random_state)
+        kernel = RBF(self.length_scale).resolve(X, key)  # its frequencies are our rows: N(0, I) / length_scale
+        auto = isinstance(self.rows, str) and self.rows == "auto"
+        law = choose_rows(kernel, X.shape[1], n_components) if auto else as_row_law(self.rows)
+        self.rows_ = name_of(law)
+        rows = draw_frequencies(kernel, law, X.shape[1], n_components, key.child("rows"), X.dtype)
+        self.feature_map_ = KitchenSink(rows, self._offsets(n_components, key), self.activation, self._amplitude())
+        return self
+
+    def _offsets(self, n_components: int, key: Key) -> Array:
+        generator = key.child("offsets").generator()
+        if isinstance(self.activation, str) and self.activation == "cos":
+            return 2.0 * np.pi * generator.random(n_components)
+        return float(self.bias) * generator.standard_normal(n_components)
+
+    def _amplitude(self) -> float:
+        return 1.0 if callable(self.activation) else ACTIVATIONS[self.activation][1]
+
+
+def kitchen_sinks(
+    X: Any,
+    y: Any,
+    X_test: Any,
+    n_components: int = 256,
+    noise: float = 0.1,
+    *,
+    kernel: Any = "rbf",
+    random_state: Any = None,
+) -> Array:
+    """Fit and predict in one call: the posterior mean of a Gaussian process, through random Fourier features.
+
+    Cosine and sine columns Z with ZZᵀ ≈ K, then Z_test (ZᵀZ + noise I)⁻¹ Zᵀ y. The columns are divided by the square
+    root of their number, so that `noise` means the same for any number of them, and they are real: ridge regression on
+    complex exponentials is another, worse estimator.
+
+    Parameters
+    ----------
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,) or (n_samples, n_targets)
+    X_test : array-like or CSR matrix of shape (n_test, n_features)
+    n_components : int
+        Random columns.
+    noise : float
+        Variance of the noise in y, which is the penalty of the ridge regression; 0 interpolates where it can.
+    kernel : str or Kernel
+        Any stationary kernel.
+    random_state : int, RandomState, Generator or None
+
+    Returns
+    -------
+    prediction : ndarray of shape (n_test,) or (n_test, n_targets)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import kitchen_sinks
+    >>> x = np.linspace(0, 6, 80)[:, None]
+    >>> prediction = kitchen_sinks(x, np.sin(x[:, 0]), x, n_components=50, noise=1e-4, random_state=0)
+    >>> bool(abs(prediction - np.sin(x[:, 0])).max() < 0.05)
+    True
+    """
+    X, y, X_test = _check_data(X, y, X_test)
+    noise = _check_noise(noise)
+    features = FourierFeatures(kernel, n_components, random_state=random_state).fit(X)
+    weights = _ridge(features.feature_map_, X, y, noise)
+    return np.concatenate([features.feature_map_(X_test[rows]) @ weights for rows in row_blocks(X_test)])
+
+
+def _check_data(X: Any, y: Any, X_test: Any) -> tuple[Any, Array, Any]:
+    X, y = check_X_y(X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True)
+    X_test = check_array(X_test, accept_sparse="csr", dtype=FLOATS)
+    if X_test.shape[1] != X.shape[1]:
+        raise ValueError(f"X_test has {X_test.shape[1]} features and X has {X.shape[1]}; they must be the same.")
+    return X, np.asarray(y, dtype=X.dtype), X_test
+
+
+def _check_noise(noise: Any) -> float:
+    if not isinstance(noise, numbers.Real) or not 0 <= float(noise) < np.inf:
+        raise ValueError(f"noise must be a non-negative variance, got {noise!r}.")
+    return float(noise)
+
+
+def _ridge(feature_map: Any, X: Any, y: Array, noise: float) -> Array:
+    """(ZᵀZ + noise I)⁻¹ Zᵀy in one pass over blocks of rows, by eigenvalues: singular systems have an answer too."""
+    D = feature_map.n_components
+    gram, moment = np.zeros((D, D)), np.zeros((D, *y.shape[1:]))
+    for rows in row_blocks(X):
+        Z = feature_map(X[rows]).astype(float)
+        gram += Z.T @ Z
+        moment += Z.T @ y[rows]
+    values, vectors = scipy.linalg.eigh(gram)
+    floor = D * np.finfo(X.dtype).eps * max(values[-1], np.finfo(float).tiny)
+    inverse = np.where(values + noise > floor, 1.0 / np.maximum(values + noise, floor), 0.0)
+    weights = vectors @ ((vectors.T @ moment).T * inverse).T
+    return weights.astype(X.dtype)
+
+
+@dataclass(frozen=True)
+class GreedyFit:
+    """What `greedy_kitchen_sinks` returns: Σ_t of two columns, cosine and sine of one frequency, times weights.
+
+    Attributes
+    ----------
+    frequencies : ndarray of shape (n_terms, n_features)
+    weights : ndarray of shape (2 n_terms,)
+        Of cos(w_1·x), sin(w_1·x), cos(w_2·x), ….
+    errors : ndarray of shape (n_terms,)
+        Root mean square error on the training data after each term.
+    """
+
+    frequencies: Array
+    weights: Array
+    errors: Array
+
+    def predict(self, X: Any) -> Array:
+        """Values at the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        """
+        X = check_array(X, dtype=FLOATS)
+        return _waves(X @ self.frequencies.T) @ self.weights
+
+
+def greedy_kitchen_sinks(
+    X: Any,
+    y: Any,
+    n_terms: int = 50,
+    *,
+    method: str = "omp",
+    kernel: Any = "rbf",
+    n_candidates: int = 64,
+    refine: bool = True,
+    random_state: Any = None,
+) -> GreedyFit:
+    """Choose frequencies one at a time: the greedy fit that random kitchen sinks replace.
+
+    At each step the wave that agrees best with what is left of y is looked for among candidates drawn from the
+    kernel's spectrum and then along the gradient. For y in the convex hull of C times unit waves the error after T
+    terms is at most C/√T (Jones 1992), which random frequencies reach too, up to a constant and without a search.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    n_terms : int
+        Waves; one wave is a cosine and a sine.
+    method : {"omp", "jones"}
+        "omp" fits all weights again after each step (orthogonal matching pursuit); "jones" shrinks what it has and
+        adds one wave, the relaxed greedy step of the theorem.
+    kernel : str or Kernel
+        Stationary; candidates are drawn from its spectrum.
+    n_candidates : int
+        Candidates a step.
+    refine : bool
+        Improve the best candidate by a few steps of L-BFGS.
+    random_state : int, RandomState, Generator or None
+
+    Returns
+    -------
+    fit : GreedyFit
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import greedy_kitchen_sinks
+    >>> x = np.linspace(0, 6, 80)[:, None]
+    >>> fit = greedy_kitchen_sinks(x, np.cos(x[:, 0]), n_terms=3, random_state=0)
+    >>> bool(fit.errors[-1] < 1e-2)
+    True
+    """
+    n_terms, n_candidates = check_count("n_terms", n_terms), check_count("n_candidates", n_candidates)
+    check_choice("method", method, ("omp", "jones"))
+    X, y = check_X_y(X, y, dtype=FLOATS, y_numeric=True)
+    key = Key.from_random_state(random_state)
+    resolved = as_kernel(kernel).resolve(X, key)
+    frequencies = np.empty((n_terms, X.shape[1]))
+    weights, errors = np.zeros(2 * n_terms), np.empty(n_terms)
+    basis = np.empty((len(X), 2 * n_terms))
+    fitted, residual = np.zeros(len(X)), y.astype(float)
+    for t in range(n_terms):
+        law = as_row_law("iid")
+        pool = draw_frequencies(resolved, law, X.shape[1], n_candidates, key.child("candidates").child(t))
+        frequencies[t] = _best_wave(X, residual, pool, refine)
+        basis[:, 2 * t : 2 * t + 2] = _waves(X @ frequencies[t, :, None])
+        if method == "omp":
+            used = 2 * t + 2
+            weights[:used] = scipy.linalg.lstsq(basis[:, :used], y, lapack_driver="gelsy")[0]
+        else:
+            columns = np.column_stack([fitted, basis[:, 2 * t : 2 * t + 2]])
+            step = scipy.linalg.lstsq(columns, y, lapack_driver="gelsy")[0]
+            weights[: 2 * t] *= step[0]
+            weights[2 * t : 2 * t + 2] = step[1:]
+        fitted = basis[:, : 2 * t + 2] @ weights[: 2 * t + 2]
+        residual = y - fitted
+        errors[t] = np.sqrt(np.mean(residual**2))
+    return GreedyFit(frequencies, weights, errors)
+
+
+def _waves(phases: Array) -> Array:
+    """Cosine and sine of each phase, side by side: (n, T) → (n, 2T)."""
+    return np.stack([np.cos(phases), np.sin(phases)], axis=-1).reshape(len(phases), -1)
+
+
+def _best_wave(X: Array, residual: Array, pool: LinearMap, refine: bool) -> Array:
+    """The frequency whose cosine and sine together explain most of the residual."""
+    gains = _explained(pool(X), residual)[0]
+    best = pool.to_dense()[int(np.argmax(gains))]
+    if not refine:
+        return best
+    scale = 1.0 / max(float(residual @ residual), np.finfo(float).tiny)
+
+    def loss(w: Array) -> tuple[float, Array]:
+        phases = (X @ w)[:, None]
+        gain, weights = _explained(phases, residual)
+        a, b = weights[:, 0]
+        cosine, sine = np.cos(phases[:, 0]), np.sin(phases[:, 0])
+        # the weights are optimal, so that only the waves move
+        gradient = 2.0 * ((residual - a * cosine - b * sine) * (b * cosine - a * sine)) @ X
+        return -scale * float(gain[0]), -scale * gradient
+
+    return np.asarray(scipy.optimize.minimize(loss, best, jac=True, method="L-BFGS-B", options={"maxiter": 20}).x)
+
+
+def _explained(phases: Array, residual: Array) -> tuple[Array, Array]:
+    """What a cosine and a sine of each phase (n, T) take from ‖residual‖², (T,), and their two weights, (2, T)."""
+    cosine, sine = np.cos(phases), np.sin(phases)
+    cc, ss, cs = (np.einsum("ij,ij->j", A, B) for A, B in ((cosine, cosine), (sine, sine), (cosine, sine)))
+    c, s = residual @ cosine, residual @ sine
+    jitter = 1e-9 * len(residual)  # a frequency of zero has no sine
+    cc, ss = cc + jitter, ss + jitter
+    determinant = cc * ss - cs**2
+    weights = np.stack([ss * c - cs * s, cc * s - cs * c]) / determinant
+    return c * weights[0] + s * weights[1], weights

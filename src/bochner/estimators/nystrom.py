@@ -1,0 +1,248 @@
+"""Nyström features as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from bochner.backends import Array, limit_threads
+from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators.transformers import FeatureTransformer
+from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
+from bochner.features.nystrom import measure, nystrom_map
+from bochner.kernels import Custom, Kernel, as_kernel
+from bochner.keys import Key
+from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, as_landmark_law, name_of
+from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
+
+
+class NystromFeatures(FeatureTransformer):
+    """Nyström features of any kernel.
+
+    K is approximated by its projection on the span of `n_components` landmarks: ZZᵀ = K_nm K_mm⁻¹ K_mn, which is
+    positive semi-definite and nowhere exceeds K. For smooth kernels a few hundred columns do what thousands of random
+    features do.
+
+    Parameters
+    ----------
+    kernel : str, Kernel, scikit-learn kernel, callable or "precomputed", default="rbf"
+        Any positive semi-definite kernel. With "precomputed", `fit` takes the matrix K(X, X) and `transform` takes
+        K(X_new, X), with one column for every training row.
+    n_components : int, default=256
+        Columns of the result, exactly. If the landmarks span fewer dimensions (more landmarks than rows, doubled
+        rows, a kernel of low rank), the columns after `effective_rank_` are zero. With `tol`, the most columns.
+    landmarks : str, LandmarkLaw or array, default="auto"
+        Row indices or points of your own (at most n_components), or a law: "uniform" (scikit-learn's), "kmeans",
+        "minibatch_kmeans", "refined" (pivots moved by a few steps of k-means), "column_norms", "ridge_leverage",
+        "recursive_leverage", "bless", "adaptive", "rpcholesky", "greedy", "farthest_point". "auto" is "refined" for
+        stationary kernels of dense rows and "rpcholesky" for everything else, and whenever `tol` is given.
+    tol : float or None, default=None
+        Stop adding columns when the exact relative trace error tr(K - ZZᵀ) / tr(K) is at most tol; the result then has
+        as many columns as that takes. A warning says so if n_components are not enough.
+    form : str or NystromForm, default="projection"
+        How the landmarks' columns become features. "projection" is the Nyström method; "ensemble" averages several,
+        "modified" is the best approximation from the same columns (reads all of K), "shifted" leaves `shift_` times
+        the identity out of it, "sketched" replaces landmarks by a sketch of all rows, "meka" gives every cluster of
+        rows its own landmarks. See `bochner.features.low_rank` for their parameters.
+    random_state : int, RandomState, Generator or None
+    n_jobs : int or None
+        Threads; None uses every core (or OMP_NUM_THREADS).
+
+    Attributes
+    ----------
+    feature_map_ : Nystrom
+        The map itself: frozen and picklable. Calling it skips validation.
+    kernel_ : Kernel or None
+        The kernel with its length scale as a number; None if precomputed.
+    landmarks_ : ndarray or CSR matrix of shape (effective_rank_, n_features), or None
+        Column j uses the first j + 1 of them. None if precomputed, and in other forms than "projection".
+    landmark_indices_ : ndarray of shape (effective_rank_,) or None
+        Which training rows they are; None if they are none, as with k-means, and in other forms.
+    landmarks_law_ : str
+        The law they were drawn from.
+    trace_error_ : float
+        tr(K - ZZᵀ) / tr(K) of the training rows, exactly: zero is perfect, one is nothing.
+    effective_rank_ : int
+        Columns that are not zero.
+    shift_ : float
+        K ≈ ZZᵀ + shift_ I: zero unless form is "shifted". Add it to the penalty of a ridge regression.
+
+    Notes
+    -----
+    `fit` measures the trace error, which costs about what `transform` of the same rows costs; `fit_transform` does
+    both at once. Data of any size is read in blocks of rows; "rpcholesky", "greedy" and "adaptive" keep
+    n_samples × n_components numbers while they choose, "ridge_leverage" the kernel matrix of at most 8000 rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import NystromFeatures, RBF
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> features = NystromFeatures(RBF(2.0), tol=1e-3, random_state=0).fit(X)
+    >>> features.trace_error_ <= 1e-3, features.effective_rank_ < 100
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        n_components: int = 256,
+        *,
+        landmarks: Any = "auto",
+        tol: float | None = None,
+        form: Any = "projection",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.tol = tol
+        self.form = form
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    landmarks_: Any
+    landmark_indices_: Array | None
+
+    def fit(self, X: Any, y: Any = None) -> NystromFeatures:
+        """Choose the landmarks and factor their kernel matrix.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features), or the kernel matrix if precomputed
+        y : ignored
+        """
+        self._fit(X, transform=False)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """Fit, and return the features of the same rows, for the price of one of the two.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features), or the kernel matrix if precomputed
+        y : ignored
+        """
+        return self._fit(X, transform=True)
+
+    def _fit(self, X: Any, transform: bool) -> Any:
+        n_components = check_count("n_components", self.n_components)
+        tol = _check_tol(self.tol)
+        form = as_nystrom_form(self.form)
+        key = Key.from_random_state(self.random_state)
+        X = validate_rows(self, X, reset=True)
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            _check_kernel_matrix(X)
+            self.kernel_: Kernel | None = None
+        else:
+            self.kernel_ = as_kernel(self.kernel).resolve(X, key)
+        gram = Gram(X, self.kernel_)
+        if isinstance(self.kernel_, Custom):  # the only kernels that may not be symmetric
+            check_symmetric(gram.block(slice(0, 8), slice(0, 8)), gram.floor)
+        auto = isinstance(self.landmarks, str) and self.landmarks == "auto"
+        law = choose_landmarks(gram, tol) if auto else as_landmark_law(self.landmarks)
+        self.landmarks_law_ = name_of(law)
+        if isinstance(form, Sketched) and not auto:
+            raise ValueError(
+                "form='sketched' has no landmarks: leave landmarks='auto', and choose the law of the form."
+            )
+        if form is not None and tol is not None:
+            raise ValueError(f"tol goes with form='projection', whose columns are nested; got form={self.form!r}.")
+        with limit_threads(self.n_jobs):
+            if form is not None:
+                return self._fit_form(gram, form, law, n_components, key.child("landmarks"), transform)
+            return self._fit_map(gram, law, n_components, tol, key.child("landmarks"), transform)
+
+    def _fit_form(
+        self, gram: Gram, form: NystromForm, law: LandmarkLaw, n_components: int, key: Key, transform: bool
+    ) -> Any:
+        self.feature_map_, self.shift_ = form.fit(gram, law, n_components, key)
+        Z = np.empty((len(gram), n_components), gram.X.dtype) if transform else None
+        _, of_columns = measure(gram, self.feature_map_, Z)
+        trace = float(gram.diagonal().sum())
+        self.trace_error_ = float(trace - of_columns.sum()) / (trace or 1.0)
+        self.effective_rank_ = int(np.count_nonzero(of_columns))
+        self.landmarks_ = self.landmark_indices_ = None
+        return Z
+
+    def _fit_map(
+        self, gram: Gram, law: LandmarkLaw, n_components: int, tol: float | None, key: Key, transform: bool
+    ) -> Any:
+        drawn = law.sample(gram, n_components, key, tol or 0.0)
+        feature_map, order = nystrom_map(gram, drawn, n_components)
+        diagonal = gram.diagonal()
+        trace = float(diagonal.sum())
+        Z = np.zeros((len(gram), n_components), gram.X.dtype) if transform else None
+        if drawn.factor is not None:
+            of_rows = np.einsum("ij,ij->i", drawn.factor, drawn.factor)
+            of_columns = np.zeros(n_components)
+            of_columns[: len(order)] = np.einsum("ij,ij->j", drawn.factor, drawn.factor)
+            if Z is not None:
+                Z[:, : len(order)] = drawn.factor
+        else:
+            of_rows, of_columns = measure(gram, feature_map, Z)
+            check_residual(diagonal - of_rows, float(diagonal.max()), gram.floor)
+        # what is left of the trace after every column: never negative but for rounding
+        left = np.maximum(trace - np.cumsum(of_columns), 0.0) / (trace or 1.0)
+        if tol is not None:
+            enough = np.flatnonzero(left <= tol)
+            if not len(enough):
+                warnings.warn(
+                    f"the relative trace error is {left[-1]:.3g} with n_components={n_components} columns, above "
+                    f"tol={tol}; raise n_components.",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+            feature_map = feature_map.truncated(int(enough[0]) + 1 if len(enough) else n_components)
+        self.feature_map_, self.shift_ = feature_map, 0.0
+        self.effective_rank_ = feature_map.rank
+        self.trace_error_ = float(left[feature_map.n_components - 1])
+        used = order[: feature_map.rank]
+        self.landmarks_ = None if gram.kernel is None else feature_map.landmarks
+        self.landmark_indices_ = None if drawn.indices is None else drawn.indices[used]
+        return None if Z is None else Z[:, : feature_map.n_components]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return tags
+
+
+def choose_landmarks(gram: Gram, tol: float | None) -> LandmarkLaw:
+    """The law that `landmarks="auto"` means, by measurement (benchmarks/bench_landmarks.py).
+
+    Moved pivots have the least error, but only pivots know when to stop.
+    """
+    means = tol is None and gram.kernel is not None and gram.kernel.stationary and not scipy.sparse.issparse(gram.X)
+    return LANDMARK_LAWS["refined" if means else "rpcholesky"]
+
+
+def _check_tol(tol: Any) -> float | None:
+    if tol is None:
+        return None
+    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not 0.0 <= tol < 1.0:
+        raise ValueError(f"tol must be a number between 0 and 1 (a relative trace error) or None, got {tol!r}.")
+    return float(tol)
+
+
+def _check_kernel_matrix(K: Any) -> None:
+    """A precomputed matrix is square and symmetric."""
+    n, m = K.shape
+    if n != m:
+        raise ValueError(
+            f"kernel='precomputed' is fitted on the square matrix K(X, X), got shape {K.shape}. "
+            "Give K(X_new, X) to transform only."
+        )
+    largest = abs(K).max()
+    for rows in row_slices(n, n):
+        gap = abs(K[rows] - K[:, rows].T).max()
+        if gap > (1e-3 if K.dtype == np.float32 else 1e-6) * largest:
+            raise ValueError(
+                f"the kernel matrix is not symmetric: K and its transpose differ by {gap:.3g} (largest entry "
+                f"{largest:.3g}). Give K(X, X); if the difference is rounding, give (K + K.T) / 2."
+            )

@@ -1,0 +1,166 @@
+"""Random projections as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from bochner.backends import FLOATS, Array
+from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators.transformers import FeatureTransformer
+from bochner.features.projections import Projection
+from bochner.keys import Key
+from bochner.sketches import as_sketch_law
+from bochner.theory import jl_min_dim
+
+
+class RandomProjection(FeatureTransformer):
+    """Project to fewer columns, keeping distances (Johnson & Lindenstrauss 1984).
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Columns of the result. "auto" is the Johnson-Lindenstrauss dimension 4 ln n / (eps²/2 - eps³/3) of the
+        n_samples rows seen by `fit`.
+    law : str or SketchLaw, default="sparse_sign"
+        "sparse_sign", "gaussian", "rademacher", "achlioptas", "very_sparse", "srht", "srtt", "count_sketch", or
+        "uniform", "norm", "leverage", which pick columns of X. See `bochner.sketches`.
+    eps : float, default=0.1
+        Relative error of squared distances that "auto" aims at.
+    dense_output : bool, default=False
+        False returns a sparse matrix for sparse rows, where the law is sparse too.
+    random_state : int, RandomState, Generator or None
+    n_jobs : int or None
+        Threads; None uses every core (or OMP_NUM_THREADS).
+
+    Attributes
+    ----------
+    n_components_ : int
+        Columns of the result.
+    feature_map_ : Projection
+        The map itself; ``feature_map_.sketch`` is the linear map S, never a dense matrix unless ``to_dense()`` is
+        called.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import RandomProjection
+    >>> X = np.random.default_rng(0).normal(size=(10, 5000))
+    >>> Z = RandomProjection(500, random_state=0).fit_transform(X)
+    >>> Z.shape
+    (10, 500)
+    >>> bool(abs(np.linalg.norm(Z[0] - Z[1]) / np.linalg.norm(X[0] - X[1]) - 1.0) < 0.2)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: Any = "auto",
+        *,
+        law: Any = "sparse_sign",
+        eps: float = 0.1,
+        dense_output: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.law = law
+        self.eps = eps
+        self.dense_output = dense_output
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> RandomProjection:
+        """Draw the projection; of the data only the shape is used, except by the laws "norm" and "leverage".
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : ignored
+        """
+        law = as_sketch_law(self.law)
+        X = validate_rows(self, X, reset=True)
+        self._check_sparse(X)
+        self.n_components_ = self._count(*X.shape)
+        key = Key.from_random_state(self.random_state)
+        sketch = law.resolve(X.T, key).sample(X.shape[1], self.n_components_, key)
+        self.feature_map_ = Projection(sketch, bool(self.dense_output))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Project rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Z : ndarray or CSR matrix of shape (n_samples, n_components)
+            In the dtype of X when that is float32 or float64.
+        """
+        check_is_fitted(self)
+        self._check_sparse(X)
+        return super().transform(X)
+
+    def inverse_transform(self, Z: Any) -> Array:
+        """Return Z times the pseudo-inverse of the projection: the shortest rows that project to Z.
+
+        Parameters
+        ----------
+        Z : array-like or sparse matrix of shape (n_samples, n_components)
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        Z = check_array(Z, accept_sparse=True, dtype=FLOATS)
+        if Z.shape[1] != self.n_components_:
+            raise ValueError(f"Z has {Z.shape[1]} columns, but the projection has {self.n_components_}.")
+        Z = Z.toarray() if scipy.sparse.issparse(Z) else Z
+        S = self.feature_map_.sketch
+        # S⁺ = Sᵀ (S Sᵀ)⁺, with S Sᵀ built from blocks of rows of S
+        gram = np.empty((self.n_components_, self.n_components_))
+        step = max(1, (1 << 22) // S.shape[1])
+        for start in range(0, self.n_components_, step):
+            rows = np.eye(min(step, self.n_components_ - start), self.n_components_, start)
+            gram[start : start + step] = S(S.adjoint(rows))
+        weights = scipy.linalg.pinvh((gram + gram.T) / 2.0)
+        return S.adjoint((Z @ weights).astype(Z.dtype))
+
+    def _count(self, n_samples: int, n_features: int) -> int:
+        if not (isinstance(self.n_components, str) and self.n_components == "auto"):
+            n_components = check_count("n_components", self.n_components)
+            if n_components > n_features:
+                raise ValueError(
+                    f"a projection has at most as many columns as the data: n_components={n_components}, "
+                    f"n_features={n_features}. Ask for fewer columns, or keep the data as they are."
+                )
+            return n_components
+        n_components = jl_min_dim(n_samples, self.eps, delta=None, rule="dasgupta-gupta") if n_samples > 1 else 1
+        if n_components > n_features:
+            raise ValueError(
+                f"eps={self.eps} and n_samples={n_samples} ask for n_components={n_components}, more than the "
+                f"n_features={n_features} of the data. Choose a larger eps, or n_components itself."
+            )
+        return n_components
+
+    def _check_sparse(self, X: Any) -> None:
+        if scipy.sparse.issparse(X) and not as_sketch_law(self.law).accepts_sparse:
+            raise ValueError(
+                f"law={self.law!r} mixes all columns and would make sparse data dense; use law='sparse_sign' or "
+                "'count_sketch', or pass X.toarray()."
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        try:
+            tags.input_tags.sparse = as_sketch_law(self.law).accepts_sparse
+        except ValueError:  # said by fit
+            tags.input_tags.sparse = False
+        return tags

@@ -1,0 +1,120 @@
+"""Maps made of maps: what sums, products, multiples and restrictions of kernels are in feature space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bochner.backends import Array
+from bochner.features.maps import FeatureMap, row_blocks
+from bochner.features.tensor_sketch import convolve
+from bochner.operators import LinearMap
+
+
+@dataclass(frozen=True)
+class StackedMap(FeatureMap):
+    """Columns of several maps side by side: the map of a sum of kernels."""
+
+    parts: tuple[FeatureMap, ...]
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        return sum(part.n_components for part in self.parts)
+
+    def __call__(self, X: Array) -> Array:
+        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        start = 0
+        for part in self.parts:
+            out[:, start : start + part.n_components] = part(X)
+            start += part.n_components
+        return out
+
+
+@dataclass(frozen=True)
+class ScaledMap(FeatureMap):
+    """A map times a number: the map of a multiple of a kernel."""
+
+    inner: FeatureMap
+    factor: float
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        return self.inner.n_components
+
+    def __call__(self, X: Array) -> Array:
+        Z = self.inner(X)
+        Z *= Z.dtype.type(self.factor)
+        return Z
+
+
+@dataclass(frozen=True)
+class RestrictedMap(FeatureMap):
+    """A map of some columns of the data."""
+
+    inner: FeatureMap
+    columns: Array
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        return self.inner.n_components
+
+    def __call__(self, X: Array) -> Array:
+        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        for rows in row_blocks(X):
+            out[rows] = self.inner(X[rows][:, self.columns])
+        return out
+
+
+@dataclass(frozen=True)
+class ProductMap(FeatureMap):
+    """A sketch of the outer product of several maps: the map of a product of kernels.
+
+    The count sketch of an outer product is the cyclic convolution of count sketches of its factors (Pham & Pagh
+    2013), so that the product is never formed.
+
+    Attributes
+    ----------
+    parts : tuple of FeatureMap
+        Independent of each other: the mean of a product is then the product of the means.
+    sketches : tuple of LinearMap
+        One count sketch (n_components, part.n_components) a part.
+    """
+
+    parts: tuple[FeatureMap, ...]
+    sketches: tuple[LinearMap, ...]
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        return self.sketches[0].shape[0]
+
+    def __call__(self, X: Array) -> Array:
+        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        widest = max(part.n_components for part in self.parts)
+        for rows in row_blocks(X, max(X.shape[1], widest)):
+            parts = zip(self.parts, self.sketches, strict=True)
+            out[rows] = convolve([sketch(part(X[rows])) for part, sketch in parts])
+        return out
+
+
+@dataclass(frozen=True)
+class ProjectedMap(FeatureMap):
+    """Up by one map, down by a linear one: fewer columns that hold more (CRAFT, Hamid et al. 2014)."""
+
+    inner: FeatureMap
+    projection: LinearMap
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        return self.projection.shape[0]
+
+    def __call__(self, X: Array) -> Array:
+        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        for rows in row_blocks(X, max(X.shape[1], self.projection.shape[1])):
+            Z: Any = self.inner(X[rows])
+            if scipy.sparse.issparse(Z) and not self.projection.accepts_sparse:
+                Z = Z.toarray()
+            out[rows] = self.projection(Z)
+        return out

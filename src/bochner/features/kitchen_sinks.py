@@ -1,0 +1,89 @@
+"""Random kitchen sinks: any function of random projections, a random neural layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bochner.backends import Array
+from bochner.features.maps import FeatureMap, row_blocks
+from bochner.operators import LinearMap
+
+Activation = Callable[[Array], Array]
+
+
+def _step(A: Array) -> Array:
+    return (A > 0).astype(A.dtype)
+
+
+def _relu(A: Array) -> Array:
+    return np.maximum(A, 0)
+
+
+def _squared_relu(A: Array) -> Array:
+    return np.square(np.maximum(A, 0))
+
+
+def _gaussian(A: Array) -> Array:
+    return np.exp(-0.5 * A * A)
+
+
+# name → (function, amplitude): amplitude² is what makes k(x, x) what the kernel of that name says.
+ACTIVATIONS: dict[str, tuple[Activation, float]] = {
+    "cos": (np.cos, 2.0**0.5),
+    "relu": (_relu, 2.0**0.5),
+    "squared_relu": (_squared_relu, 2.0**0.5),
+    "step": (_step, 2.0**0.5),
+    "sign": (np.sign, 1.0),
+    "gaussian": (_gaussian, 1.0),
+}
+
+
+@dataclass(frozen=True)
+class KitchenSink(FeatureMap):
+    """Columns amplitude / sqrt(n_components) · activation(w·x + offset).
+
+    Attributes
+    ----------
+    rows : LinearMap
+        One row w a column.
+    offsets : ndarray of shape (n_components,)
+    activation : str or callable
+        A name of `ACTIVATIONS`, or a function of arrays that keeps their shape.
+    amplitude : float
+    """
+
+    rows: LinearMap
+    offsets: Array
+    activation: str | Activation
+    amplitude: float
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        return self.rows.shape[0]
+
+    def units(self, A: Array) -> Array:
+        """The columns of given projections w·x, (…, n_components)."""
+        function = ACTIVATIONS[self.activation][0] if isinstance(self.activation, str) else self.activation
+        phases = A + self.offsets.astype(A.dtype)
+        units = np.asarray(function(phases))
+        if units.shape != A.shape:
+            raise ValueError(
+                f"the activation must keep the shape of its argument; it turned {A.shape} into {units.shape}."
+            )
+        return (units * (self.amplitude / np.sqrt(self.n_components))).astype(A.dtype, copy=False)
+
+    def __call__(self, X: Array) -> Array:
+        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        for rows in row_blocks(X):
+            block: Any = X[rows]
+            if scipy.sparse.issparse(block) and not self.rows.accepts_sparse:
+                block = block.toarray()
+            if isinstance(block, np.ndarray):
+                block = np.ascontiguousarray(block)
+            out[rows] = self.units(self.rows(block))
+        return out

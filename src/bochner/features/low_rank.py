@@ -1,0 +1,307 @@
+"""Other ways to make features of a few columns of K: ensembles, the modified Nyström method, sketches, MEKA.
+
+Each is a form of `NystromFeatures`: it takes the kernel matrix, a landmark law and a number of columns, and returns a
+feature map and the multiple of the identity (zero but for a spectral shift) that its ZZᵀ leaves out of K.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh, solve_triangular, svd
+from scipy.optimize import nnls
+
+from bochner.backends import Array
+from bochner.features.maps import FeatureMap
+from bochner.features.nystrom import Nystrom, nystrom_map, pivoted_cholesky
+from bochner.keys import Key
+from bochner.landmarks import Gram, KMeans, LandmarkLaw, Landmarks
+from bochner.landmarks.grams import check_symmetric, raise_indefinite, row_slices
+from bochner.landmarks.leverages import EXACT_ROWS
+from bochner.landmarks.means import assign, metric_scales, scaled
+from bochner.sketches import SketchLaw, as_sketch_law
+
+
+class NystromForm(ABC):
+    """How columns of K become features."""
+
+    @abstractmethod
+    def fit(self, gram: Gram, law: LandmarkLaw, n_components: int, key: Key) -> tuple[FeatureMap, float]:
+        """A map with n_components columns, and delta with K ≈ ZZᵀ + delta I."""
+
+
+@dataclass(frozen=True)
+class StackedNystrom(FeatureMap):
+    """The columns of several maps side by side, followed by zero columns up to n_components."""
+
+    parts: tuple[Nystrom, ...]
+    n_components: int
+
+    def __call__(self, X: Any) -> Array:
+        Z = np.zeros((X.shape[0], self.n_components), X.dtype)
+        start = 0
+        for part in self.parts:
+            Z[:, start : start + part.rank] = part(X)[:, : part.rank]
+            start += part.rank
+        return Z
+
+
+@dataclass(frozen=True)
+class Ensemble(NystromForm):
+    """A weighted mean of Nyström approximations, each from its own share of the landmarks (Kumar et al. 2009).
+
+    Parameters
+    ----------
+    n_experts : int
+    weights : {"uniform", "fitted"}
+        Equal weights, or the non-negative ones with the least Frobenius error on a block of up to 500 random rows.
+    """
+
+    n_experts: int = 4
+    weights: str = "uniform"
+
+    def fit(self, gram: Gram, law: LandmarkLaw, n_components: int, key: Key) -> tuple[FeatureMap, float]:
+        if self.weights not in ("uniform", "fitted"):
+            raise ValueError(f"weights must be 'uniform' or 'fitted', got {self.weights!r}.")
+        if self.n_experts < 1:
+            raise ValueError(f"n_experts must be a positive integer, got {self.n_experts!r}.")
+        points = law.sample(gram, n_components, key).points
+        order = key.child("experts").generator().permutation(points.shape[0])
+        shares = [np.sort(share) for share in np.array_split(order, self.n_experts) if len(share)]
+        experts = [nystrom_map(gram, Landmarks(points[share], None), len(share))[0] for share in shares]
+        weights = self._weights(gram, experts, key.child("weights"))
+        parts = tuple(
+            replace(expert, root=(np.sqrt(weight) * expert.root).astype(expert.root.dtype))
+            for expert, weight in zip(experts, weights, strict=True)
+        )
+        return StackedNystrom(parts, n_components), 0.0
+
+    def _weights(self, gram: Gram, experts: list[Nystrom], key: Key) -> Array:
+        if self.weights == "uniform" or not experts:
+            return np.full(len(experts), 1.0 / max(1, len(experts)))
+        rows = key.generator().permutation(len(gram))[:500]
+        features = [expert(gram.X[rows]).astype(np.float64) for expert in experts]
+        blocks = np.stack([(Z @ Z.T).ravel() for Z in features], axis=1)
+        return np.asarray(nnls(blocks, gram.block(rows, rows).ravel())[0])
+
+
+@dataclass(frozen=True)
+class Modified(NystromForm):
+    """The best approximation C U Cᵀ from the columns C of the landmarks, U = C⁺ K C⁺ᵀ (Wang & Zhang 2013).
+
+    Reads all of K once and keeps n_samples × n_components numbers. Unlike a projection, it may exceed K.
+
+    Parameters
+    ----------
+    shift : bool
+        Approximate K - delta I instead, delta being the mean of what is left of the trace over the directions left
+        (Wang et al. 2014); add delta to the penalty of a ridge regression on the features.
+    """
+
+    shift: bool = False
+
+    def fit(self, gram: Gram, law: LandmarkLaw, n_components: int, key: Key) -> tuple[FeatureMap, float]:
+        points = law.sample(gram, n_components, key).points
+        L, order = pivoted_cholesky(gram.among(points), gram.floor)
+        if not len(L):
+            return Nystrom(gram.kernel, points[order], np.zeros((0, 0), gram.X.dtype), n_components), 0.0
+        landmarks, root = points[order], solve_triangular(L, np.eye(len(L)), lower=True).T
+        n, everything = len(gram), slice(0, len(gram))
+        C = np.concatenate([gram.against(rows, landmarks) for rows in gram.row_blocks(len(L))])
+        Q, basis = orthonormal(C @ root, gram.floor)
+        M = np.zeros((Q.shape[1], Q.shape[1]))
+        for rows in gram.row_blocks(n):
+            M += Q[rows].T @ (gram.block(rows, everything) @ Q)
+        rest = float(gram.diagonal().sum() - np.trace(M))
+        delta = max(0.0, rest / (n - len(M))) if self.shift and n > len(M) else 0.0
+        link = positive_root(0.5 * (M + M.T) - delta * np.eye(len(M)))
+        root = (root @ basis @ link).astype(gram.X.dtype)
+        return Nystrom(gram.kernel, landmarks, root, n_components), delta
+
+
+@dataclass(frozen=True)
+class Sketched(NystromForm):
+    """K Sᵀ (S K Sᵀ)⁺ S K for any law of sketches S; reads all of K, and keeps all rows for `transform`.
+
+    Parameters
+    ----------
+    law : str or SketchLaw
+        "sparse_sign", "gaussian", "srht", … ; see `bochner.sketches`.
+    """
+
+    law: Any = "sparse_sign"
+
+    def fit(self, gram: Gram, law: LandmarkLaw, n_components: int, key: Key) -> tuple[FeatureMap, float]:
+        n = len(gram)
+        sketch = as_sketch_law(self.law)
+        if type(sketch).resolve is not SketchLaw.resolve:  # its probabilities come from K itself
+            if n > EXACT_ROWS:
+                raise ValueError(
+                    f"{sketch!r} needs all of K at once, and {n} rows are more than {EXACT_ROWS}; use "
+                    "Sketched('sparse_sign'), or landmarks='recursive_leverage' with form='projection'."
+                )
+            sketch = sketch.resolve(gram.block(slice(0, n), slice(0, n)), key.child("probabilities"))
+        S = sketch.sample(n, n_components, key)
+        Y = np.concatenate([S(gram.block(rows, slice(0, n))) for rows in gram.row_blocks(n)])  # K Sᵀ
+        core = S @ Y
+        check_symmetric(core, gram.floor)
+        values, vectors = eigh(0.5 * (core + core.T))
+        largest = max(values[-1], 0.0)
+        if values[0] < -np.sqrt(gram.floor) * max(largest, np.abs(values).max()):
+            raise_indefinite(f"its sketch has the eigenvalue {values[0]:.3g} (largest {values[-1]:.3g})")
+        keep = np.flatnonzero(values > gram.floor * largest)[::-1]
+        vectors = vectors * _signs(vectors)
+        root = S.adjoint((vectors[:, keep] / np.sqrt(values[keep])).T).T
+        root = np.ascontiguousarray(root, dtype=gram.X.dtype)
+        return Nystrom(gram.kernel, gram.points(np.arange(n)), root, n_components), 0.0
+
+
+@dataclass(frozen=True)
+class Clustered(FeatureMap):
+    """Features of a row from the landmarks of its own cluster, linked to all others.
+
+    Attributes
+    ----------
+    centres : ndarray of shape (n_clusters, n_features)
+        In units of `scales`.
+    scales : ndarray
+    parts : tuple of Nystrom
+        One basis a cluster.
+    links : tuple of ndarray of shape (rank of the part, n_components)
+    """
+
+    centres: Array
+    scales: Array
+    parts: tuple[Nystrom, ...]
+    links: tuple[Array, ...]
+    n_components: int
+
+    def labels(self, X: Any) -> Array:
+        """The cluster of every row."""
+        return assign(scaled(X, self.scales), self.centres.astype(X.dtype, copy=False))
+
+    def __call__(self, X: Any) -> Array:
+        Z = np.zeros((X.shape[0], self.n_components), X.dtype)
+        labels = self.labels(X)
+        for label, (part, link) in enumerate(zip(self.parts, self.links, strict=True)):
+            members = np.flatnonzero(labels == label)
+            for block in row_slices(len(members), self.n_components):
+                rows = members[block]
+                Z[rows] = part(X[rows]) @ link.astype(X.dtype, copy=False)
+        return Z
+
+
+@dataclass(frozen=True)
+class MEKA(NystromForm):
+    """Memory-efficient kernel approximation (Si, Hsieh & Dhillon 2014), clipped to be positive semi-definite.
+
+    Every cluster of rows has a basis from its own landmarks; blocks between clusters are fitted in these bases. A
+    feature costs one cluster's landmarks instead of all, so for the same time there are n_clusters times as many.
+
+    Parameters
+    ----------
+    n_clusters : int
+    n_rows : int
+        Blocks between clusters are fitted on that many random rows of each (but at least four a landmark).
+    """
+
+    n_clusters: int = 5
+    n_rows: int = 200
+
+    def fit(self, gram: Gram, law: LandmarkLaw, n_components: int, key: Key) -> tuple[FeatureMap, float]:
+        if self.n_clusters < 1:
+            raise ValueError(f"n_clusters must be a positive integer, got {self.n_clusters!r}.")
+        scales = metric_scales(gram)
+        centres = KMeans(max_iter=20, n_rows=20_000).sample(gram, min(self.n_clusters, n_components), key).points
+        centres = np.unique(np.asarray(scaled(centres, scales)), axis=0)
+        empty = Clustered(centres, scales, (), (), n_components)
+        labels = empty.labels(gram.X)
+        used, labels = np.unique(labels, return_inverse=True)  # clusters that have rows
+        ranks = [len(share) for share in np.array_split(np.arange(n_components), len(used))]
+        parts, samples, inverses, spectra = [], [], [], []
+        for label in range(len(used)):
+            members, rank = np.flatnonzero(labels == label), ranks[label]
+            part, values = self._basis(Gram(gram.X[members], gram.kernel), law, rank, key.child(label))
+            rows = key.child("rows").child(label).generator().permutation(len(members))
+            rows = members[np.sort(rows[: max(self.n_rows, 4 * rank)])]
+            parts.append(part)
+            samples.append(rows)
+            inverses.append(np.linalg.pinv(part(gram.X[rows].astype(np.float64))))
+            spectra.append(values)
+        edges = np.cumsum([0, *(part.rank for part in parts)])
+        M = np.zeros((edges[-1], edges[-1]))
+        for s, rows in enumerate(samples):
+            here = slice(edges[s], edges[s + 1])
+            M[here, here] = np.diag(spectra[s])
+            for t in range(s):
+                there = slice(edges[t], edges[t + 1])
+                M[here, there] = inverses[s] @ gram.block(rows, samples[t]) @ inverses[t].T
+                M[there, here] = M[here, there].T
+        link = np.zeros((len(M), n_components), gram.X.dtype)
+        link[:, : len(M)] = positive_root(M)[:, :n_components]
+        links = tuple(link[edges[s] : edges[s + 1]] for s in range(len(parts)))
+        return Clustered(centres[used], scales, tuple(parts), links, n_components), 0.0
+
+    @staticmethod
+    def _basis(gram: Gram, law: LandmarkLaw, rank: int, key: Key) -> tuple[Nystrom, Array]:
+        """Orthonormal columns on the rows of one cluster, as a map, and the eigenvalues of its approximation."""
+        points = law.sample(gram, rank, key).points
+        L, order = pivoted_cholesky(gram.among(points), gram.floor)
+        root = solve_triangular(L, np.eye(len(L)), lower=True).T if len(L) else np.zeros((0, 0))
+        C = np.concatenate([gram.against(rows, points[order]) for rows in gram.row_blocks(max(1, len(L)))])
+        Z = C @ root
+        _, basis = orthonormal(Z, gram.floor)
+        values = 1.0 / np.square(basis).sum(axis=0)  # the basis is V / singular values of Z
+        return Nystrom(gram.kernel, points[order], root @ basis, basis.shape[1]), values
+
+
+def orthonormal(Z: Array, floor: float) -> tuple[Array, Array]:
+    """Q with orthonormal columns and the basis change B with Q = Z B, without the directions that are rounding."""
+    Q, R = np.linalg.qr(Z)
+    U, values, Vt = svd(R)
+    keep = values > np.sqrt(floor) * values.max(initial=0.0)
+    V = Vt[keep].T
+    signs = _signs(V)
+    return Q @ (U[:, : len(keep)][:, keep] * signs), V * signs / values[keep]
+
+
+def positive_root(M: Array) -> Array:
+    """R with RRᵀ the nearest positive semi-definite matrix to a symmetric M, largest columns first."""
+    values, vectors = eigh(M) if len(M) else (np.zeros(0), np.zeros((0, 0)))
+    return np.asarray((vectors * _signs(vectors) * np.sqrt(np.maximum(values, 0.0)))[:, ::-1])
+
+
+def _signs(V: Array) -> Array:
+    """Signs that make the largest entry of every column positive, so that rounding cannot flip a feature."""
+    return np.where(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])] < 0.0, -1.0, 1.0) if V.size else np.ones(0)
+
+
+NYSTROM_FORMS: dict[str, NystromForm] = {
+    "ensemble": Ensemble(),
+    "modified": Modified(),
+    "shifted": Modified(shift=True),
+    "sketched": Sketched(),
+    "meka": MEKA(),
+}
+
+
+def as_nystrom_form(form: Any) -> NystromForm | None:
+    """Return a form for its name or itself; None stands for the plain projection.
+
+    Examples
+    --------
+    >>> from bochner.features.low_rank import as_nystrom_form
+    >>> as_nystrom_form("shifted")
+    Modified(shift=True)
+    """
+    if isinstance(form, NystromForm):
+        return form
+    if isinstance(form, str) and form == "projection":
+        return None
+    if isinstance(form, str) and form in NYSTROM_FORMS:
+        return NYSTROM_FORMS[form]
+    names = ", ".join(map(repr, ("projection", *NYSTROM_FORMS)))
+    raise ValueError(f"form must be one of {names}, or a Nyström form; got {form!r}.")

@@ -1,0 +1,129 @@
+"""Nyström features: k(x, landmarks) times a root, so that ZZᵀ is K projected on the landmarks' span."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from scipy.linalg import solve_triangular
+
+from bochner.backends import Array
+from bochner.features.maps import FeatureMap
+from bochner.kernels import Kernel
+from bochner.landmarks import Gram, Landmarks
+from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
+
+
+@dataclass(frozen=True)
+class Nystrom(FeatureMap):
+    """Z = K(X, landmarks) root, followed by zero columns up to n_components.
+
+    Attributes
+    ----------
+    kernel : Kernel or None
+        None if the rows of X hold their kernel values with all training rows.
+    landmarks : ndarray or CSR matrix of shape (n_landmarks, n_features)
+        Indices (n_landmarks,) of training rows if kernel is None.
+    root : ndarray of shape (n_landmarks, rank)
+        root rootᵀ is the middle matrix of K(X, landmarks) root rootᵀ K(landmarks, Y).
+    n_components : int
+    triangular : bool
+        Is root upper triangular? Then column j needs the first j + 1 landmarks only.
+    """
+
+    kernel: Kernel | None
+    landmarks: Any
+    root: Array
+    n_components: int
+    triangular: bool = False
+
+    @property
+    def rank(self) -> int:
+        """Columns that are not zero."""
+        return int(self.root.shape[1])
+
+    def __call__(self, X: Any) -> Array:
+        Z = np.empty((X.shape[0], self.n_components), X.dtype)
+        for rows in row_slices(X.shape[0], max(self.root.shape)):
+            self.into(X[rows], Z[rows])
+        return Z
+
+    def into(self, X: Any, out: Array) -> None:
+        """Write the features of a few rows."""
+        C = self.columns(X)
+        if self.triangular and C.size:
+            # in place: the rows of C are the columns of a Fortran array
+            multiply = scipy.linalg.get_blas_funcs("trmm", dtype=C.dtype)
+            C = multiply(1.0, self.root.astype(C.dtype, copy=False).T, C.T, lower=1, overwrite_b=1).T
+        else:
+            C = C @ self.root.astype(C.dtype, copy=False)
+        out[:, : self.rank] = C
+        out[:, self.rank :] = 0.0
+
+    def columns(self, X: Any) -> Array:
+        """k(X, landmarks), C-contiguous."""
+        C: Any = X[:, self.landmarks] if self.kernel is None else self.kernel(X, self.landmarks)
+        return np.ascontiguousarray(C.toarray() if scipy.sparse.issparse(C) else C)
+
+    def truncated(self, n_components: int) -> Nystrom:
+        """The map with only the first columns, and the landmarks they need."""
+        rank = min(n_components, self.rank)
+        n_landmarks = rank if self.triangular else len(self.root)
+        return replace(
+            self,
+            landmarks=self.landmarks[:n_landmarks],
+            root=np.ascontiguousarray(self.root[:n_landmarks, :rank]),
+            n_components=n_components,
+        )
+
+
+def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystrom, Array]:
+    """The map of drawn landmarks, and which of them it uses, in its own order.
+
+    Landmarks that the others span, up to rounding, are left out. The root is the inverse of a Cholesky factor and not
+    of a symmetric root: columns are nested, and twice as fast to multiply by.
+    """
+    if drawn.factor is not None and drawn.indices is not None:  # the law's own order
+        L = drawn.factor[drawn.indices]
+        order = np.arange(len(L))
+    else:
+        L, order = pivoted_cholesky(gram.among(drawn.points), gram.floor)
+    root = solve_triangular(L, np.eye(len(L)), lower=True).T if len(L) else np.zeros((0, 0))
+    root = np.ascontiguousarray(root, dtype=gram.X.dtype)
+    return Nystrom(gram.kernel, drawn.points[order], root, n_components, triangular=True), order
+
+
+def pivoted_cholesky(K: Array, floor: float) -> tuple[Array, Array]:
+    """L and an order with K[order][:, order] ≈ LLᵀ, order as long as the numerical rank."""
+    check_symmetric(K, floor)
+    scale = float(K.diagonal().max(initial=0.0))
+    if K.diagonal().min(initial=0.0) < 0.0 or (scale <= 0.0 and K.any()):
+        check_residual(np.array([-np.abs(K).max()]), 0.0, floor)
+    if scale <= 0.0:
+        return np.zeros((0, 0)), np.arange(0)
+    # LAPACK stops when no pivot exceeds the tolerance; a full-rank factor may hide nothing
+    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(K, tol=floor * scale, lower=1)
+    order = order.astype(np.intp) - 1
+    used, rest = order[:rank], order[rank:]
+    L = np.tril(factor[:rank, :rank])
+    below = factor[rank:, :rank]
+    check_residual(K[rest, rest] - np.einsum("ij,ij->i", below, below), scale, floor)
+    return L, used
+
+
+def measure(gram: Gram, feature_map: FeatureMap, Z: Array | None) -> tuple[Array, Array]:
+    """Write the training rows' features into Z, and return diag(ZZᵀ) and the squared norms of the columns."""
+    n, width = len(gram), feature_map.n_components
+    of_rows, of_columns = np.empty(n), np.zeros(width)
+    for rows in row_slices(n, width):
+        block = np.empty((rows.stop - rows.start, width), gram.X.dtype) if Z is None else Z[rows]
+        if isinstance(feature_map, Nystrom):
+            feature_map.into(gram.X[rows], block)
+        else:
+            block[...] = feature_map(gram.X[rows])
+        of_rows[rows] = np.einsum("ij,ij->i", block, block, dtype=np.float64)
+        of_columns += np.einsum("ij,ij->j", block, block, dtype=np.float64)
+    return of_rows, of_columns

@@ -1,0 +1,246 @@
+"""The map of any kernel: walk the tree of sums and products, and build what each node is in feature space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from bochner.backends import Array
+from bochner.features.compositions import ProductMap, RestrictedMap, ScaledMap, StackedMap
+from bochner.features.fourier import choose_rows, draw_frequencies, fourier_map
+from bochner.features.histograms import histogram_map
+from bochner.features.invariant import ConvolvedMap, invariant_map
+from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink
+from bochner.features.maclaurin import divide, is_series, optimal_map, series_of, squared_radius
+from bochner.features.maps import FeatureMap
+from bochner.features.tensor_sketch import TensorSketch, tensor_sketch, trace_shares
+from bochner.kernels import (
+    RBF,
+    AdditiveChi2,
+    ArcCosine,
+    CyclicInvariant,
+    Kernel,
+    Multiple,
+    Polynomial,
+    Power,
+    Product,
+    Restricted,
+    Sum,
+)
+from bochner.keys import Key
+from bochner.rows import name_of, stratified
+from bochner.sketches import CountSketch
+
+_WIDER = 2  # columns of the maps under a product, as a multiple of the columns of the sketch
+_ARC_COSINE = {0: "step", 1: "relu", 2: "squared_relu"}
+
+
+@dataclass(frozen=True)
+class Node:
+    """What was built for one node of a kernel tree, and why.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    feature_map : FeatureMap
+    reason : str
+    parts : tuple of Node
+    """
+
+    kernel: Kernel
+    feature_map: FeatureMap
+    reason: str
+    parts: tuple[Node, ...] = field(default=())
+
+    def __str__(self) -> str:
+        columns = self.feature_map.n_components
+        lines = [f"{formula(self.kernel)}: {columns} column{'s' if columns > 1 else ''}, {self.reason}"]
+        for i, part in enumerate(self.parts):
+            last = i == len(self.parts) - 1
+            first, *others = str(part).split("\n")
+            lines.append(("└─ " if last else "├─ ") + first)
+            lines += [("   " if last else "│  ") + line for line in others]
+        return "\n".join(lines)
+
+
+def formula(kernel: Kernel) -> str:
+    """A kernel tree as one would write it."""
+    match kernel:
+        case Sum():
+            return f"{formula(kernel.left)} + {formula(kernel.right)}"
+        case Product():
+            return f"{_bracketed(kernel.left)} * {_bracketed(kernel.right)}"
+        case Multiple():
+            return f"{kernel.factor:g} * {_bracketed(kernel.kernel)}"
+        case Power():
+            return f"{_bracketed(kernel.kernel)} ** {kernel.exponent}"
+        case Restricted():
+            return f"{_bracketed(kernel.kernel)}.on({list(kernel.columns)})"
+        case CyclicInvariant():
+            shape = "" if kernel.shape is None else f", shape={kernel.shape}"
+            return f"CyclicInvariant({formula(kernel.kernel)}{shape})"
+    return " ".join(repr(kernel).split())
+
+
+def _bracketed(kernel: Kernel) -> str:
+    text = formula(kernel)
+    return f"({text})" if isinstance(kernel, (Sum, Product, Multiple, Power)) else text
+
+
+def kernel_map(
+    kernel: Kernel, sample: Any, n_components: int, key: Key, dtype: Any, *, division: str = "trace"
+) -> Node:
+    """Build the map of a resolved kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    sample : array or CSR matrix
+        Rows from which traces, norms and variances are estimated.
+    n_components : int
+    key : Key
+    dtype : dtype
+    division : {"trace", "equal"}
+        How the terms of a sum divide the columns.
+    """
+
+    def build(kernel: Kernel, n_components: int, key: Key, sample: Any = sample) -> Node:
+        return kernel_map(kernel, sample, n_components, key, dtype, division=division)
+
+    n_features = sample.shape[1]
+    if kernel.stationary:
+        law = choose_rows(kernel, n_features, n_components)
+        waves = fourier_map(kernel, law, n_features, n_components, "pairs", key, dtype)
+        return Node(kernel, waves, f"Fourier features with {name_of(law)} frequencies: a function of x - y")
+    if isinstance(kernel, Polynomial):
+        sketch = _polynomial_sketch(kernel, sample, n_components, key)
+        how = "all of it" if sketch.direction is None else "exact along the mean row, the rest"
+        return Node(kernel, sketch, f"TensorSketch, {how} sketched: a polynomial in x·y")
+    if is_series(kernel):
+        a = series_of(kernel, n_features, squared_radius(sample))
+        powers = optimal_map(a, sample, n_components, key, dtype)
+        return Node(kernel, powers, _maclaurin_reason(powers.degrees, n_features))
+    match kernel:
+        case ArcCosine():
+            law = choose_rows(RBF(1.0), n_features, n_components)
+            name = _ARC_COSINE[kernel._order()]
+            rows = draw_frequencies(RBF(1.0), law, n_features, n_components, key, dtype)
+            layer = KitchenSink(rows, np.zeros(n_components), name, ACTIVATIONS[name][1])
+            return Node(kernel, layer, f"kitchen sinks: {name} units of {name_of(law)} normal projections")
+        case AdditiveChi2():
+            chi2 = histogram_map(sample, n_components, key)
+            return Node(kernel, chi2, "random waves in log x, coordinates in proportion to their size")
+        case Multiple():
+            part = build(kernel.kernel, n_components, key)
+            factor = float(np.sqrt(kernel._factor()))
+            return replace(part, kernel=kernel, feature_map=ScaledMap(part.feature_map, factor))
+        case Restricted():
+            columns = kernel.indices(n_features)
+            part = build(kernel.kernel, n_components, key, sample[:, columns])
+            reason = f"the map below, of {len(columns)} of {n_features} features"
+            return Node(kernel, RestrictedMap(part.feature_map, columns), reason, (part,))
+        case Sum():
+            return _sum(kernel, sample, n_components, key, division, build)
+        case Product() | Power():
+            return _product(kernel, n_components, key, build)
+        case CyclicInvariant():
+            part = build(kernel.kernel, n_components, key)
+            mean = invariant_map(part.feature_map, kernel.axes(n_features))
+            how = "by FFT" if isinstance(mean, ConvolvedMap) else "part by part"
+            return Node(kernel, mean, f"the map below averaged over all cyclic shifts, {how}", (part,))
+    raise ValueError(
+        f"no map that looks at no data is known for {formula(kernel)}; use NystromFeatures, which needs only "
+        "the values of the kernel."
+    )
+
+
+def _polynomial_sketch(kernel: Polynomial, sample: Any, n_components: int, key: Key) -> TensorSketch:
+    n_features = sample.shape[1]
+    kernel.profile(np.zeros(1), n_features)  # checks the parameters
+    degree, coef0 = int(kernel.degree), float(kernel.coef0)
+    gamma = 1.0 / n_features if kernel.gamma is None else float(kernel.gamma)
+    offset = float(np.sqrt(coef0 / gamma))
+    mean = np.asarray(sample.mean(axis=0), np.float64).ravel()
+    direction = np.append(mean, offset) if offset > 0 else mean
+    shares = trace_shares(degree, sample, direction, offset) if direction.any() else None
+    return tensor_sketch(
+        degree,
+        gamma,
+        coef0,
+        n_features,
+        n_components,
+        key,
+        tree=degree >= 6,
+        direction=direction if direction.any() else None,
+        shares=shares,
+    )
+
+
+def _maclaurin_reason(degrees: Array, n_features: int) -> str:
+    counts = np.bincount(degrees)
+    spent = ", ".join(f"{count} of degree {degree}" for degree, count in enumerate(counts) if count)
+    if len(counts) == 2 and counts[0] == 0 and counts[1] >= n_features:
+        return "the data itself: exact"
+    return f"Maclaurin features, {spent}: a power series in x·y"
+
+
+def _sum(kernel: Sum, sample: Any, n_components: int, key: Key, division: str, build: Any) -> Node:
+    """Terms side by side, those of one kind together."""
+    terms = _grouped(_flattened(kernel, Sum), Sum)
+    if division == "trace":
+        shares = np.array([float(np.mean(term.diagonal(sample), dtype=float)) for term in terms])
+        why = "in proportion to the terms' traces"
+    else:
+        shares, why = np.ones(len(terms)), "equally"
+    shares = shares / shares.sum() if shares.sum() > 0 else np.full(len(terms), 1.0 / len(terms))
+    if n_components >= len(terms):
+        counts = divide(n_components, shares, np.ones(len(terms), int))
+        factors = np.ones(len(terms))
+    else:  # not one column each: draw the terms, and let those drawn stand for the others
+        shares = 0.5 * shares + 0.5 / len(terms)
+        u = stratified(n_components, (np.sqrt(5.0) - 1.0) / 2.0, key.child("terms"))
+        drawn = np.minimum(np.searchsorted(np.cumsum(shares), u), len(terms) - 1)
+        counts = np.bincount(drawn, minlength=len(terms))
+        factors = np.sqrt(counts / (n_components * shares))
+        why = "to terms drawn at random: there are fewer columns than terms"
+    parts, maps = [], []
+    for i, (term, count, factor) in enumerate(zip(terms, counts, factors, strict=True)):
+        if count:
+            part = build(term, int(count), key.child(i))
+            parts.append(part)
+            maps.append(part.feature_map if factor == 1.0 else ScaledMap(part.feature_map, float(factor)))
+    return Node(kernel, StackedMap(tuple(maps)), f"stacked, divided {why}", tuple(parts))
+
+
+def _product(kernel: Product | Power, n_components: int, key: Key, build: Any) -> Node:
+    """A sketch of the outer product of the factors' maps, factors of one kind first made one."""
+    factors = _grouped(_flattened(kernel, Product), Product)
+    if len(factors) == 1:
+        return replace(build(factors[0], n_components, key), kernel=kernel)
+    parts = [build(factor, _WIDER * n_components, key.child(i)) for i, factor in enumerate(factors)]
+    sketches = [
+        CountSketch().sample(part.feature_map.n_components, n_components, key.child("sketch").child(i))
+        for i, part in enumerate(parts)
+    ]
+    product = ProductMap(tuple(part.feature_map for part in parts), tuple(sketches))
+    return Node(kernel, product, "a TensorSketch of the outer product of the maps below", tuple(parts))
+
+
+def _flattened(kernel: Kernel, kind: type) -> list[Kernel]:
+    """The terms of a sum of sums, or the factors of a product of products and powers."""
+    if isinstance(kernel, kind):
+        return _flattened(kernel.left, kind) + _flattened(kernel.right, kind)
+    if kind is Product and isinstance(kernel, Power):
+        return _flattened(kernel.kernel, kind) * kernel._exponent()
+    return [kernel]
+
+
+def _grouped(kernels: list[Kernel], kind: type) -> list[Kernel]:
+    """Stationary kernels combined into one, kernels of x·y into another, the rest as they are."""
+    stationary = [k for k in kernels if k.stationary]
+    series = [k for k in kernels if not k.stationary and is_series(k)]
+    others = [k for k in kernels if not k.stationary and not is_series(k)]
+    return [reduce(kind, group) for group in (stationary, series) if group] + others

@@ -1,0 +1,82 @@
+"""Laws of Nyström points: which rows, or which means of rows, stand for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bochner.landmarks.factors import PartialCholesky
+from bochner.landmarks.grams import Gram
+from bochner.landmarks.laws import Adaptive, ColumnNorms, FarthestPoint, Given, LandmarkLaw, Landmarks, Uniform
+from bochner.landmarks.leverages import BLESS, RecursiveLeverage, RidgeLeverage, leverage_scores
+from bochner.landmarks.means import KMeans, MiniBatchKMeans
+from bochner.landmarks.pivots import RPCholesky
+
+LANDMARK_LAWS: dict[str, LandmarkLaw] = {
+    "uniform": Uniform(),
+    "kmeans": KMeans(),
+    "minibatch_kmeans": MiniBatchKMeans(),
+    "refined": KMeans(init="rpcholesky", max_iter=2, n_rows=20_000),
+    "column_norms": ColumnNorms(),
+    "ridge_leverage": RidgeLeverage(),
+    "recursive_leverage": RecursiveLeverage(),
+    "bless": BLESS(),
+    "adaptive": Adaptive(),
+    "rpcholesky": RPCholesky(),
+    "greedy": RPCholesky("greedy"),
+    "farthest_point": FarthestPoint(),
+}
+
+
+def as_landmark_law(landmarks: Any) -> LandmarkLaw:
+    """Return a landmark law for a name, a law, row indices (1-D integers) or points (2-D).
+
+    Examples
+    --------
+    >>> from bochner.landmarks import as_landmark_law
+    >>> as_landmark_law("greedy")
+    RPCholesky(method='greedy')
+    """
+    if isinstance(landmarks, LandmarkLaw):
+        return landmarks
+    if isinstance(landmarks, str):
+        if landmarks in LANDMARK_LAWS:
+            return LANDMARK_LAWS[landmarks]
+    elif scipy.sparse.issparse(landmarks):
+        return Given(landmarks.tocsr())
+    elif np.ndim(landmarks) in (1, 2) and np.asarray(landmarks).dtype.kind in "iuf":
+        return Given(np.asarray(landmarks))
+    raise ValueError(
+        f"landmarks must be 'auto', one of {', '.join(map(repr, LANDMARK_LAWS))}, a landmark law, an array of row "
+        f"indices or a 2-D array of points; got {landmarks!r}."
+    )
+
+
+def name_of(law: LandmarkLaw) -> str:
+    """Return the registered name of a law, or what it looks like."""
+    return next((name for name, known in LANDMARK_LAWS.items() if known == law), type(law).__name__)
+
+
+__all__ = [
+    "BLESS",
+    "LANDMARK_LAWS",
+    "Adaptive",
+    "ColumnNorms",
+    "FarthestPoint",
+    "Given",
+    "Gram",
+    "KMeans",
+    "LandmarkLaw",
+    "Landmarks",
+    "MiniBatchKMeans",
+    "PartialCholesky",
+    "RPCholesky",
+    "RecursiveLeverage",
+    "RidgeLeverage",
+    "Uniform",
+    "as_landmark_law",
+    "leverage_scores",
+    "name_of",
+]

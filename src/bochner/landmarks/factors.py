@@ -1,0 +1,109 @@
+"""A partial Cholesky factor of the kernel matrix that grows by chosen columns."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from bochner.backends import Array
+from bochner.landmarks.grams import Gram, check_residual, check_symmetric
+
+
+class PartialCholesky:
+    """K ≈ FFᵀ, exact on the pivots' rows and columns; what is left of the diagonal is always known.
+
+    Attributes
+    ----------
+    F : ndarray of shape (n, n_columns)
+        The first `rank` columns are filled.
+    residual : ndarray of shape (n,)
+        diag(K - FFᵀ); its sum is the exact trace error.
+    pivots : ndarray of shape (rank,)
+    """
+
+    def __init__(self, gram: Gram, n_columns: int) -> None:
+        self.gram = gram
+        self.residual = gram.diagonal()
+        self.trace = float(self.residual.sum())
+        self.scale = float(self.residual.max())
+        self.floor = gram.floor * self.scale
+        self.residual[self.residual <= self.floor] = 0.0
+        self.F = np.empty((len(gram), n_columns))
+        self._pivots = np.empty(n_columns, dtype=np.intp)
+        self.rank = 0
+
+    @property
+    def pivots(self) -> Array:
+        return self._pivots[: self.rank]
+
+    def schur(self, rows: Array) -> tuple[Array, Array]:
+        """K[rows, rows], and what is left of it."""
+        K = self.gram.block(rows, rows)
+        check_symmetric(K, self.gram.floor)
+        F = self.F[rows, : self.rank]
+        return K, K - F @ F.T
+
+    def append(self, rows: Array, L: Array, known: Array, K: Array) -> None:
+        """Append pivots `rows`, whose residual block is LLᵀ.
+
+        K holds K[known, rows]; everything else is evaluated once, and not at all for older pivots, whose residual is
+        zero.
+        """
+        n, j, a = len(self.residual), self.rank, len(rows)
+        new = slice(j, j + a)
+        unknown = np.ones(n, dtype=bool)
+        unknown[self.pivots] = unknown[known] = False
+        F_rows = self.F[rows, :j].copy()
+        for block in self.gram.row_blocks(a):
+            columns = np.zeros((block.stop - block.start, a))
+            ask = np.flatnonzero(unknown[block])
+            if len(ask):
+                columns[ask] = self.gram.block(ask + block.start, rows)
+            here = (known >= block.start) & (known < block.stop)
+            columns[known[here] - block.start] = K[here]
+            columns -= self.F[block, :j] @ F_rows.T
+            columns = solve_triangular(L, columns.T, lower=True, overwrite_b=True, check_finite=False).T
+            self.residual[block] -= np.einsum("ij,ij->i", columns, columns)
+            self.F[block, new] = columns
+        self.F[self.pivots, new] = 0.0
+        self.F[rows, new] = L
+        self._pivots[new] = rows
+        self.rank += a
+        self.residual[self.pivots] = 0.0
+        check_residual(self.residual, self.scale, self.gram.floor)
+        self.residual[self.residual <= self.floor] = 0.0
+
+    def extend(self, rows: Array) -> None:
+        """Append those of `rows` that are not yet spanned, in this order."""
+        rows = rows[self.residual[rows] > 0.0]
+        if len(rows):
+            K, H = self.schur(rows)
+            keep, L = walk(H, self.floor)
+            self.append(rows[keep], L, rows, K[:, keep])
+
+    def truncate(self, rank: int) -> None:
+        """Forget the columns after the first `rank`."""
+        forgotten = self.F[:, rank : self.rank]
+        self.residual += np.einsum("ij,ij->i", forgotten, forgotten)
+        self.rank = rank
+
+
+def walk(H: Array, floor: float, thresholds: Array | None = None, limit: int | None = None) -> tuple[Array, Array]:
+    """Cholesky of H in order, skipping i where what is left of H[i, i] is at most floor or thresholds[i].
+
+    Returns the positions kept and their lower factor.
+    """
+    b = len(H)
+    floors = np.full(b, floor) if thresholds is None else np.maximum(thresholds, floor)
+    H, C = H.copy(), np.zeros((b, b))
+    keep: list[int] = []
+    for i in range(b):
+        if H[i, i] > floors[i]:
+            column = H[i:, i] / np.sqrt(H[i, i])
+            H[i:, i:] -= np.outer(column, column)
+            C[i:, len(keep)] = column
+            keep.append(i)
+            if len(keep) == limit:
+                break
+    kept = np.array(keep, dtype=np.intp)
+    return kept, C[kept, : len(kept)]

@@ -1,0 +1,138 @@
+"""Landmarks that are means of rows: k-means centres, from scratch or from pivots."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.cluster import MiniBatchKMeans as SklearnMiniBatchKMeans
+from sklearn.cluster import kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
+
+from bochner.backends import Array
+from bochner.kernels import Kernel, StationaryKernel
+from bochner.keys import Key
+from bochner.landmarks.grams import Gram, row_slices
+from bochner.landmarks.laws import LandmarkLaw, Landmarks
+from bochner.landmarks.pivots import RPCholesky
+
+
+def metric_scales(gram: Gram) -> Any:
+    """Means are taken in the kernel's own metric: features divided by their length scales."""
+    if gram.kernel is None:
+        raise ValueError(
+            "k-means needs rows that have means, and kernel='precomputed' has none; use landmarks='rpcholesky'."
+        )
+    kernel: Kernel = gram.kernel
+    return kernel.scales(gram.X.shape[1]) if isinstance(kernel, StationaryKernel) else np.ones(())
+
+
+def scaled(X: Any, scales: Array) -> Any:
+    """The rows in units of the scales."""
+    factors = (1.0 / scales).astype(X.dtype)
+    return X.multiply(factors).tocsr() if scipy.sparse.issparse(X) else X * factors
+
+
+def _subsample(gram: Gram, n_rows: int | None, key: Key) -> Gram:
+    if n_rows is None or n_rows >= len(gram):
+        return gram
+    rows = np.sort(key.child("subsample").generator().permutation(len(gram))[:n_rows])
+    return Gram(gram.X[rows], gram.kernel)
+
+
+def assign(X: Any, centres: Array) -> Array:
+    """Index of the nearest centre for every row."""
+    half = 0.5 * np.einsum("ij,ij->i", centres, centres)
+    labels = np.empty(X.shape[0], dtype=np.intp)
+    for rows in row_slices(X.shape[0], len(centres)):
+        labels[rows] = np.argmax(np.asarray(X[rows] @ centres.T) - half, axis=1)
+    return labels
+
+
+def lloyd(X: Any, centres: Array, max_iter: int) -> Array:
+    """Lloyd's steps until nothing changes; a centre that loses all its rows stays where it is."""
+    n, k = X.shape[0], len(centres)
+    if not k:
+        return centres
+    shift = np.zeros(X.shape[1], X.dtype) if scipy.sparse.issparse(X) else X.mean(axis=0, dtype=np.float64)
+    X = X if scipy.sparse.issparse(X) else X - shift.astype(X.dtype)  # far from the origin ‖c‖² - 2xc would cancel
+    centres = (centres - shift).astype(X.dtype)
+    labels = np.full(n, -1)
+    for _ in range(max_iter):
+        new = assign(X, centres)
+        if np.array_equal(new, labels):
+            break
+        labels = new
+        counts = np.bincount(labels, minlength=k)
+        members = scipy.sparse.csr_matrix((np.ones(n, X.dtype), (labels, np.arange(n))), shape=(k, n))
+        sums = members @ X
+        sums = sums.toarray() if scipy.sparse.issparse(sums) else np.asarray(sums)
+        occupied = counts > 0
+        centres[occupied] = sums[occupied] / counts[occupied, None]
+    return (centres + shift).astype(X.dtype)
+
+
+@dataclass(frozen=True)
+class KMeans(LandmarkLaw):
+    """Centres of k-means clusters (Zhang, Tsang & Kwok 2008).
+
+    Parameters
+    ----------
+    init : {"k-means++", "rpcholesky"}
+        Where Lloyd's steps start: k-means++ seeds, or the pivots of randomly pivoted Cholesky.
+    max_iter : int
+        Lloyd's steps at most.
+    n_rows : int or None
+        Cluster a random sample of that many rows (but at least twenty a landmark); None clusters all of them.
+    """
+
+    init: str = "k-means++"
+    max_iter: int = 100
+    n_rows: int | None = None
+
+    def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
+        scales = metric_scales(gram)
+        n_rows = None if self.n_rows is None else max(self.n_rows, 20 * n_landmarks)
+        gram = _subsample(gram, n_rows, key)
+        n_landmarks = min(n_landmarks, len(gram))
+        if self.init == "rpcholesky":
+            indices = RPCholesky().factor(gram, n_landmarks, key).pivots
+        elif self.init == "k-means++":
+            seed = int(key.generator().integers(2**31))
+            indices = kmeans_plusplus(scaled(gram.X, scales), n_landmarks, random_state=seed)[1]
+        else:
+            raise ValueError(f"init must be 'k-means++' or 'rpcholesky', got {self.init!r}.")
+        X = scaled(gram.X, scales)
+        start = X[indices].toarray() if scipy.sparse.issparse(X) else X[indices]
+        return Landmarks(lloyd(X, start, self.max_iter) * scales.astype(X.dtype), None)
+
+
+@dataclass(frozen=True)
+class MiniBatchKMeans(LandmarkLaw):
+    """Centres of mini-batch k-means (scikit-learn's), for many rows.
+
+    Parameters
+    ----------
+    batch_size : int
+        Rows a step, but at least as many as there are landmarks.
+    max_iter : int
+        Passes over the data at most.
+    """
+
+    batch_size: int = 1024
+    max_iter: int = 100
+
+    def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
+        scales = metric_scales(gram)
+        X, k = scaled(gram.X, scales), min(n_landmarks, len(gram))
+        seed = int(key.generator().integers(2**31))
+        model = SklearnMiniBatchKMeans(
+            k, batch_size=max(k, self.batch_size), max_iter=self.max_iter, n_init=1, random_state=seed
+        )
+        with warnings.catch_warnings():  # fewer distinct rows than landmarks: the factorisation drops the copies
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            centres = model.fit(X).cluster_centers_
+        return Landmarks(centres.astype(X.dtype) * scales.astype(X.dtype), None)

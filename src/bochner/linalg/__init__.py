@@ -1,0 +1,59 @@
+"""Randomised linear algebra on arrays, CSR matrices and anything with a shape and a product.
+
+Low rank (`randomized_svd`, `randomized_eigh`, `range_finder`, `nystrom`, `generalized_nystrom`, `cx`, `cur`), least
+squares and ridge regression (`lstsq`, `ridge`, `sketched_kernel_ridge`, `conjugate_gradient`,
+`nystrom_preconditioner`), generalised linear models (`newton_sketch`), and numbers (`trace`, `log_determinant`,
+`effective_dimension`). Every function returns a frozen result that unpacks as NumPy's would, with a `report`.
+"""
+
+from bochner.linalg.approximations import Factors, generalized_nystrom, nystrom
+from bochner.linalg.columns import CUR, CX, cur, cx
+from bochner.linalg.factorizations import SVD, Eigh, Range, randomized_eigh, randomized_svd, range_finder
+from bochner.linalg.iterations import conjugate_gradient
+from bochner.linalg.least_squares import lstsq
+from bochner.linalg.losses import LOSSES, Huber, LogLoss, Loss, Poisson, Squared, SquaredHinge, as_loss
+from bochner.linalg.newton_sketches import newton_sketch
+from bochner.linalg.preconditioners import NystromPreconditioner, nystrom_preconditioner
+from bochner.linalg.reports import Estimate, LowRank, Report, Result, Solution
+from bochner.linalg.ridges import ridge, sketched_kernel_ridge
+from bochner.linalg.traces import Number, effective_dimension, log_determinant, trace
+
+__all__ = [
+    "CUR",
+    "CX",
+    "LOSSES",
+    "SVD",
+    "Eigh",
+    "Estimate",
+    "Factors",
+    "Huber",
+    "LogLoss",
+    "Loss",
+    "LowRank",
+    "Number",
+    "NystromPreconditioner",
+    "Poisson",
+    "Range",
+    "Report",
+    "Result",
+    "Solution",
+    "Squared",
+    "SquaredHinge",
+    "as_loss",
+    "conjugate_gradient",
+    "cur",
+    "cx",
+    "effective_dimension",
+    "generalized_nystrom",
+    "log_determinant",
+    "lstsq",
+    "newton_sketch",
+    "nystrom",
+    "nystrom_preconditioner",
+    "randomized_eigh",
+    "randomized_svd",
+    "range_finder",
+    "ridge",
+    "sketched_kernel_ridge",
+    "trace",
+]

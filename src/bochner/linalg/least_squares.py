@@ -1,0 +1,318 @@
+"""Tall least squares through a sketch: solved in it, or preconditioned by it down to machine precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from bochner.backends import Array
+from bochner.keys import Key
+from bochner.linalg.factorizations import gaussian
+from bochner.linalg.iterations import heavy_ball, lsqr
+from bochner.linalg.matrices import Operator, as_matrix, as_targets, column_blocks, dense, gram_product
+from bochner.linalg.reports import CONFIDENCE, Estimate, Report, Solution
+from bochner.sketches import SparseSign, as_sketch_law
+from bochner.theory import _arguments as check
+from bochner.theory import gaussian_sketch_risk
+
+METHODS = ("iterative", "precondition", "sketch")
+SKETCH_AND_SOLVE = "sketch and solve"
+MISSED = "the sketch missed directions that A has: a sparse-sign sketch took its place"
+_PASSES = 5
+
+
+@dataclass(frozen=True)
+class _Whitening:
+    """N = V / s from S A = U diag(s) Vᵀ, so that A N is nearly orthonormal; singular values at rounding are cut.
+
+    `rho` is d / rows of the sketch: the squared singular values of A N are near (1 ± sqrt(rho))⁻².
+    """
+
+    N: Array  # (d, rank)
+    s: Array  # (rank,)
+    rho: float
+    x0: Array  # the solution of the sketched problem, (d, k)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def condition(self) -> float:
+        return float(self.s[0] / self.s[-1]) if len(self.s) else 1.0
+
+
+def sketch_rows(A: Any, size: int, law: Any, key: Key) -> Callable[[Any], Array]:
+    """Draw S for the rows of A and return the map B ↦ S B, for A itself and for arrays with as many rows."""
+    law = as_sketch_law(law)
+    S = (law if isinstance(A, Operator) else law.resolve(A, key)).sample(A.shape[0], size, key)
+
+    def product(B: Any) -> Array:
+        if isinstance(B, Operator):
+            return np.hstack([S @ block for block in column_blocks(B)])
+        if scipy.sparse.issparse(B) and not law.accepts_sparse:
+            raise ValueError(f"{law!r} needs dense data; use law='sparse_sign' for a sparse matrix.")
+        return S @ B
+
+    return product
+
+
+def lstsq(
+    A: Any,
+    b: Any,
+    *,
+    method: str = "iterative",
+    law: Any = "sparse_sign",
+    sketch_size: int | None = None,
+    tol: float | None = None,
+    max_iter: int = 100,
+    random_state: Any = None,
+) -> Solution:
+    """Least squares min ‖A x - b‖ for tall A, by way of a sketch S A with far fewer rows.
+
+    Parameters
+    ----------
+    A : array, sparse matrix or operator of shape (n, d)
+        Meant for n ≫ d. For n < d, and for a rank below d, the solution of minimum norm.
+    b : array of shape (n,) or (n, k)
+    method : {"iterative", "precondition", "sketch"}
+        - "iterative": iterative sketching with momentum and refinement (FOSSILS; Epperly, Meier & Nakatsukasa 2024);
+          backward stable.
+        - "precondition": LSQR with the sketch's singular vectors as preconditioner (Blendenpik, LSRN), restarted once,
+          which makes it backward stable too. Needs no knowledge of how good the sketch is.
+        - "sketch": sketch and solve: min ‖S(A x - b)‖, one pass. For a Gaussian sketch of m rows its expected excess,
+          relative to the optimum, is d / (m - d - 1) exactly.
+    law : str or SketchLaw
+        See `bochner.sketches`.
+    sketch_size : int or None
+        Rows m of the sketch. None for 20 d ("sketch") or 12 d, where A is that tall.
+    tol : float or None
+        Relative accuracy of A x wanted of the iterations; None for machine precision.
+    max_iter : int
+        Limit of iterations in each of the refinement passes.
+    random_state : None, int, RandomState, Generator or Key
+
+    Returns
+    -------
+    Solution
+        ``x, report``. ``report.residual`` is the backward error: the smallest ‖ΔA‖_F / ‖A‖_F for which x solves the
+        problem with A + ΔA exactly (Karlson & Waldén's estimate with the sketch's singular values; for "sketch" it
+        says how far from optimal the answer is). ``report.estimates`` has the "condition" of A and the "excess"
+        ‖A(x - x*)‖² / ‖Ax* - b‖² expected of a sketch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.linalg import lstsq
+    >>> rng = np.random.default_rng(0)
+    >>> A, b = rng.normal(size=(2000, 5)), rng.normal(size=2000)
+    >>> x, report = lstsq(A, b, random_state=0)
+    >>> bool(np.allclose(x, np.linalg.lstsq(A, b)[0], rtol=1e-10)), report.converged
+    (True, True)
+    """
+    A = as_matrix(A)
+    b = as_targets(b, A.shape[0])
+    check.choice("method", method, METHODS)
+    limit = check.count("max_iter", max_iter)
+    if tol is not None:
+        tol = check.positive("tol", tol)
+    key = Key.from_random_state(random_state)
+    B = b.reshape(len(b), -1).astype(A.dtype, copy=False)
+    if A.shape[0] < A.shape[1]:
+        if method == "sketch":
+            raise ValueError(
+                f"method='sketch' needs more rows than columns, A is {A.shape[0]} × {A.shape[1]}; "
+                "use method='precondition'."
+            )
+        X, report = _wide(A, B, law, sketch_size, tol, limit, key)
+        return Solution(X.reshape(A.shape[1], *b.shape[1:]), report)
+    white = _whiten(A, B, law, _size(A.shape, sketch_size, method), key)
+    notes: tuple[str, ...] = ()
+    if method == "sketch":
+        X, steps, name = white.x0, 0, SKETCH_AND_SOLVE
+    elif method == "precondition":
+        X, steps = _preconditioned(A, B, white, tol, limit)
+        name = "LSQR, sketch-preconditioned"
+    else:
+        X, steps, notes, name = _iterative(A, B, white, tol, limit)
+    return Solution(X.reshape(A.shape[1], *b.shape[1:]), _report(A, B, X, white, name, steps, tol, notes))
+
+
+def _size(shape: tuple[int, int], size: Any, method: str) -> int:
+    n, d = shape
+    if size is not None:
+        size = check.count("sketch_size", size)
+        if size < d:
+            raise ValueError(
+                f"sketch_size must be at least the number of columns, {d}, got {size}; "
+                "ridge(method='partial_sketch') works with fewer rows."
+            )
+        return min(size, n)
+    wanted = (20 if method == "sketch" else 12) * d
+    return wanted if 2 * wanted <= n else n
+
+
+def _whiten(A: Any, B: Array, law: Any, size: int, key: Key) -> _Whitening:
+    n, d = A.shape
+    if size < n:
+        S = sketch_rows(A, size, law, key)
+        SA, SB, rho = S(A), S(B), d / size
+    else:  # nothing to gain: the preconditioner is exact and one step is enough
+        SA, SB, rho = dense(A), B, 0.0
+    # Qᵀ S B comes with the triangle, so Q is never formed
+    R = scipy.linalg.qr(np.hstack([SA, SB]), mode="r", check_finite=False)[0][: d + SB.shape[1]]
+    U, s, Vt = _svd(np.ascontiguousarray(R[:d, :d]))
+    kept = s > np.finfo(SA.dtype).eps * max(d, 16) * s.max(initial=0.0)
+    N = Vt[kept].T / s[kept]
+    white = _Whitening(N, s[kept], rho, N @ (U[:, kept].T @ R[:d, d:]))
+    if size < n and not kept.all():
+        # a direction that the sketch does not see must be one that A does not see
+        directions = Vt[~kept].T @ gaussian((int((~kept).sum()), 2), SA, key.child("unseen"))
+        missed = np.linalg.norm(A @ directions, axis=0) / np.linalg.norm(directions, axis=0)
+        if (missed > 1e3 * max(d, 16) * np.finfo(SA.dtype).eps * s[0]).any():
+            size = 12 * d if 24 * d <= n and as_sketch_law(law) != SparseSign() else n
+            return replace(_whiten(A, B, SparseSign(), size, key.child("again")), notes=(MISSED,))
+    return white
+
+
+def _svd(R: Array) -> tuple[Array, Array, Array]:
+    try:
+        return scipy.linalg.svd(R, full_matrices=False, check_finite=False)
+    except scipy.linalg.LinAlgError:  # the fast driver may fail on harmless matrices; the slow one does not
+        return scipy.linalg.svd(R, full_matrices=False, check_finite=False, lapack_driver="gesvd")
+
+
+@dataclass(frozen=True)
+class _State:
+    """Where a solution stands: residual, c = NᵀAᵀr (about the error of A x) and backward error, column by column."""
+
+    residual: Array
+    c: Array
+    backward: Array
+    floor: Array  # size of a step, measured in A x, that is not worth taking
+
+    @classmethod
+    def of(cls, A: Any, B: Array, X: Array, white: _Whitening, tol: float | None) -> _State:
+        residual = B - A @ X
+        c = white.N.T @ (A.T @ residual)
+        s = white.s[:, None]
+        x_norms = np.linalg.norm(X, axis=0)
+        scale = np.where(x_norms > 0, x_norms, 1.0)
+        # Karlson & Waldén: ‖(AᵀA + (‖r‖/‖x‖)² I)^(-1/2) Aᵀr‖ / ‖x‖, in the basis of the sketch
+        damped = c * (s / np.sqrt(s**2 + (np.linalg.norm(residual, axis=0) / scale) ** 2))
+        size = max(float(np.linalg.norm(s)), np.finfo(A.dtype).tiny)
+        backward = np.linalg.norm(damped, axis=0) / scale / size
+        eps = np.finfo(A.dtype).eps
+        floor = eps * size * x_norms if tol is None else tol * np.linalg.norm(B, axis=0)
+        # one pass gains no more than the digits that rounding leaves it; the next pass gains them again
+        floor = np.maximum(floor, 10.0 * eps * white.condition * np.linalg.norm(c, axis=0))
+        return cls(residual, c, backward, floor)
+
+
+def _refined(A: Any, B: Array, white: _Whitening, tol: float | None, solve: Any) -> tuple[Array, int]:
+    """Improve the sketched solution by whitened corrections y(state) until the backward error is at rounding.
+
+    The second pass is what makes these methods backward stable; more are needed only for very large conditions.
+    """
+    X = best = white.x0
+    state = _State.of(A, B, X, white, tol)
+    backward, steps = state.backward, 0
+    for _ in range(_PASSES):
+        Y, used = solve(state)
+        X, steps = X + white.N @ Y, steps + used
+        state = _State.of(A, B, X, white, tol)
+        better = state.backward <= backward
+        best, backward = np.where(better, X, best), np.where(better, state.backward, backward)
+        if tol is None:
+            done = backward <= 0.5 * np.finfo(A.dtype).eps
+        else:
+            done = np.linalg.norm(state.c, axis=0) <= tol * np.linalg.norm(B, axis=0)
+        if done.all():
+            break
+    return best, steps
+
+
+def _iterative(
+    A: Any, B: Array, white: _Whitening, tol: float | None, limit: int
+) -> tuple[Array, int, tuple[str, ...], str]:
+    N = white.N
+
+    def correction(state: _State) -> tuple[Array, int]:
+        Y, used, settled = heavy_ball(lambda V: N.T @ gram_product(A, N @ V), state.c, white.rho, state.floor, limit)
+        if not settled and used < limit:
+            raise _DivergedError(used)
+        return Y, used
+
+    try:
+        X, steps = _refined(A, B, white, tol, correction)
+    except _DivergedError as stop:
+        X, steps = _preconditioned(A, B, white, tol, limit)
+        note = "the sketch does not embed the range of A (a weak law, or too few rows): LSQR took over"
+        return X, stop.steps + steps, (note,), "LSQR, sketch-preconditioned"
+    return X, steps, (), "iterative sketching with momentum"
+
+
+class _DivergedError(Exception):
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+
+def _preconditioned(A: Any, B: Array, white: _Whitening, tol: float | None, limit: int) -> tuple[Array, int]:
+    N = white.N
+    return _refined(
+        A,
+        B,
+        white,
+        tol,
+        lambda state: lsqr(lambda V: A @ (N @ V), lambda U: N.T @ (A.T @ U), state.residual, state.floor, limit),
+    )
+
+
+def _wide(A: Any, B: Array, law: Any, size: Any, tol: float | None, limit: int, key: Key) -> tuple[Array, Report]:
+    """Minimum norm for n < d: LSQR on Mᵀ A x = Mᵀ b, M = U / s from A Sᵀ = U diag(s) Vᵀ (LSRN)."""
+    white = _whiten(A.T, np.zeros((A.shape[1], 0), A.dtype), law, _size(A.shape[::-1], size, "precondition"), key)
+    M, steps = white.N, 0
+    X = np.zeros((A.shape[1], B.shape[1]), A.dtype)
+    eps = np.finfo(A.dtype).eps if tol is None else tol
+    target = np.linalg.norm(M.T @ B, axis=0)
+    for _ in range(_PASSES):
+        R = M.T @ (B - A @ X)  # the part of the residual that A can reach, whitened
+        left = np.linalg.norm(R, axis=0)
+        if (left <= 10.0 * eps * target).all():
+            break
+        Y, used = lsqr(lambda V: M.T @ (A @ V), lambda U: A.T @ (M @ U), R, eps * left, limit)
+        X, steps = X + Y, steps + used
+    left = np.linalg.norm(M.T @ (B - A @ X), axis=0)
+    residual = float((left / np.where(target > 0, target, 1.0)).max(initial=0.0))
+    done = residual <= (100.0 * eps * white.condition if tol is None else 10.0 * tol)
+    name = "LSQR, sketch-preconditioned, minimum norm"
+    return X, Report(name, steps, bool(done), residual, {}, _rank_note(A, white))
+
+
+def _report(
+    A: Any, B: Array, X: Array, white: _Whitening, name: str, steps: int, tol: float | None, notes: tuple[str, ...]
+) -> Report:
+    state = _State.of(A, B, X, white, tol)
+    spread = (1.0 + white.rho**0.5) / max(1.0 - white.rho**0.5, 1e-12)
+    condition = white.condition
+    estimates = {"condition": Estimate(condition, 0.0, condition / spread, condition * spread, 0)}
+    d, eps = A.shape[1], np.finfo(A.dtype).eps
+    if name == SKETCH_AND_SOLVE and white.rho:
+        m = round(d / white.rho)
+        if m > d + 1:
+            worst = gaussian_sketch_risk(m, d, delta=1.0 - CONFIDENCE)
+            estimates["excess"] = Estimate(gaussian_sketch_risk(m, d), 0.0, 0.0, worst, 0)
+    backward = float(state.backward.max(initial=0.0))
+    if tol is None:
+        done = backward <= float(100.0 * eps)
+    else:
+        done = bool((np.linalg.norm(state.c, axis=0) <= 10.0 * tol * np.linalg.norm(B, axis=0)).all())
+    return Report(name, steps, done or name == SKETCH_AND_SOLVE, backward, estimates, (*notes, *_rank_note(A, white)))
+
+
+def _rank_note(A: Any, white: _Whitening) -> tuple[str, ...]:
+    rank, full = len(white.s), min(A.shape)
+    note = f"A has numerical rank {rank} of {full}: this is the solution of minimum norm"
+    return (*white.notes, note) if rank < full else white.notes

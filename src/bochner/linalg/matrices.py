@@ -1,0 +1,155 @@
+"""Matrices as this package meets them: arrays, CSR, and anything with a shape and a product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from scipy.sparse.linalg import LinearOperator
+from sklearn.utils.validation import check_array
+
+from bochner.backends import FLOATS, Array
+from bochner.operators import LinearMap
+
+_BLOCK = 1 << 26  # bytes of the columns of an operator that are held at a time
+_CACHE = 1 << 20  # bytes of a block of rows that is read once for two products
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A matrix known by its products: ``A @ B`` and ``A.T @ B``, in float64."""
+
+    shape: tuple[int, int]
+    forward: Callable[[Array], Any]
+    backward: Callable[[Array], Any]
+    dtype: ClassVar[Any] = np.dtype(np.float64)
+
+    @property
+    def T(self) -> Operator:  # noqa: N802
+        return Operator(self.shape[::-1], self.backward, self.forward)
+
+    def __matmul__(self, B: Array) -> Array:
+        if B.ndim == 1:
+            return self @ B[:, None] @ np.ones(1)
+        product = np.asarray(self.forward(B))
+        expected = (self.shape[0], B.shape[1])
+        if product.shape != expected:
+            raise ValueError(
+                f"an operator of shape {self.shape} times an array of shape {B.shape} gave shape {product.shape}, "
+                f"not {expected}; check its matmul."
+            )
+        if np.iscomplexobj(product) or not np.isfinite(product).all():
+            raise ValueError(
+                "the operator's product is complex, NaN or infinite; only finite real matrices are handled."
+            )
+        return product.astype(np.float64, copy=False)
+
+
+def as_matrix(A: Any, name: str = "A") -> Any:
+    """A finite float array, CSR matrix or `Operator`: what has ``shape``, ``dtype``, ``T`` and ``@``."""
+    if isinstance(A, Operator):
+        return A
+    known = isinstance(A, (np.ndarray, list, tuple)) or scipy.sparse.issparse(A) or hasattr(A, "__array__")
+    if known or not (hasattr(A, "shape") and hasattr(A, "__matmul__")):
+        return check_array(A, accept_sparse="csr", dtype=FLOATS, input_name=name)
+    if len(A.shape) != 2 or min(A.shape) < 1:
+        raise ValueError(f"{name} must have two dimensions, both at least 1; its shape is {tuple(A.shape)}.")
+    shape = (int(A.shape[0]), int(A.shape[1]))
+    if isinstance(A, LinearMap):
+        return Operator(shape, A.__matmul__, lambda B: A.adjoint(np.ascontiguousarray(B.T)).T)
+
+    def backward(B: Array) -> Any:
+        try:
+            return A.rmatmat(B) if isinstance(A, LinearOperator) else A.T @ B
+        except (AttributeError, NotImplementedError, TypeError) as error:
+            raise TypeError(
+                f"this needs products with the transpose of {name}: give it a `T`, or a LinearOperator an `rmatvec`."
+            ) from error
+
+    return Operator(shape, lambda B: A @ B, backward)
+
+
+def as_square(A: Any, name: str = "A") -> Any:
+    """`as_matrix`, with as many rows as columns."""
+    A = as_matrix(A, name)
+    if A.shape[0] != A.shape[1]:
+        raise ValueError(f"{name} must be square, its shape is {A.shape}.")
+    return A
+
+
+def as_targets(b: Any, n: int, name: str = "b") -> Array:
+    """A finite float array of n rows, of one or two dimensions."""
+    b = check_array(b, ensure_2d=False, dtype=FLOATS, input_name=name)
+    if b.ndim not in (1, 2) or b.shape[0] != n:
+        raise ValueError(
+            f"{name} must have {n} rows, as the matrix has, and one or two dimensions; its shape is {b.shape}."
+        )
+    return b
+
+
+def check_symmetric(H: Array, name: str, advice: str) -> None:
+    """H = ΩᵀAΩ is symmetric up to rounding exactly when A is (almost surely, Ω being random)."""
+    gap, size = np.abs(H - H.T).max(initial=0.0), np.abs(H).max(initial=0.0)
+    if gap > 10.0 * np.sqrt(np.finfo(H.dtype).eps) * size:
+        raise ValueError(f"{name} is not symmetric. {advice}")
+
+
+def frobenius_norm(A: Any, products: Array) -> float:
+    """‖A‖_F: exact where the entries are known, otherwise from `products` of A with standard normal columns."""
+    if isinstance(A, Operator):
+        return float(np.linalg.norm(products) / np.sqrt(products.shape[1]))
+    values = A.data if scipy.sparse.issparse(A) else A
+    return float(scipy.linalg.norm(values.ravel(order="K"), check_finite=False))
+
+
+def diagonal(A: Any) -> Array | None:
+    """The diagonal, or None for an operator."""
+    return None if isinstance(A, Operator) else np.asarray(A.diagonal(), np.float64)
+
+
+def columns(A: Any, indices: Array) -> Array:
+    """A[:, indices], dense."""
+    if isinstance(A, Operator):
+        selection = np.zeros((A.shape[1], len(indices)))
+        selection[indices, np.arange(len(indices))] = 1.0
+        return A @ selection
+    picked = A[:, indices]
+    return picked.toarray() if scipy.sparse.issparse(picked) else np.ascontiguousarray(picked)
+
+
+def gram_product(A: Any, V: Array) -> Array:
+    """Aᵀ(A V), reading a row-ordered array once instead of twice."""
+    if not (isinstance(A, np.ndarray) and A.flags.c_contiguous):
+        return A.T @ (A @ V)
+    rows = max(1, _CACHE // (A.itemsize * A.shape[1]))
+    if rows >= A.shape[0]:
+        return A.T @ (A @ V)
+    total = np.zeros((A.shape[1], *V.shape[1:]), np.result_type(A, V))
+    for start in range(0, A.shape[0], rows):
+        block = A[start : start + rows]
+        total += block.T @ (block @ V)
+    return total
+
+
+def column_blocks(A: Operator) -> Iterator[Array]:
+    """The columns of an operator, as arrays of a bounded number of them."""
+    width = max(1, _BLOCK // (8 * A.shape[0]))
+    for start in range(0, A.shape[1], width):
+        yield columns(A, np.arange(start, min(start + width, A.shape[1])))
+
+
+def dense(A: Any) -> Array:
+    """A as an array."""
+    if isinstance(A, Operator):
+        return A @ np.eye(A.shape[1])
+    return A.toarray() if scipy.sparse.issparse(A) else A
+
+
+def orthonormal(Y: Array) -> Array:
+    """An orthonormal basis of a space that contains the columns of Y, (n, min(n, k))."""
+    Q: Array = scipy.linalg.qr(Y, mode="economic", check_finite=False)[0]
+    return Q

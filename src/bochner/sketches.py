@@ -1,0 +1,428 @@
+"""Laws of sketches: random maps S of shape (n_components, n_features) with E[SᵀS] = I.
+
+``S(X)`` is X Sᵀ, which projects the columns of row data, and ``S @ A`` is S A, which sketches the rows of a tall
+matrix; ``S.adjoint(B)`` is B S. A law is a value, what it draws is a `LinearMap` that knows nothing of seeds.
+
+Every law states its subspace embedding: for Q with orthonormal columns, ``law.distortion(rank, …)`` is the ε that
+‖QᵀSᵀSQ - I‖_F exceeds with probability at most δ, by Markov's inequality from the exact second moment.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from bochner.backends import Array
+from bochner.keys import Key
+from bochner.operators import (
+    Dense,
+    LinearMap,
+    PickedRows,
+    Signs,
+    SparseRows,
+    SubsampledCosine,
+    SubsampledHadamard,
+    next_power_of_two,
+)
+
+
+class SketchLaw(ABC):
+    """A law of maps S: R^n_features → R^n_components with E[SᵀS] = I.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.keys import Key
+    >>> from bochner.sketches import as_sketch_law
+    >>> S = as_sketch_law("sparse_sign").sample(1000, 200, Key(0))
+    >>> A = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> (S @ A).shape, S(A.T).shape
+    ((200, 3), (3, 200))
+    """
+
+    #: does more components with the same key extend the same draw (up to the factor sqrt(n_components))?
+    extends: ClassVar[bool]
+    #: are CSR and CSC data sketched in O(nnz), without a dense copy?
+    accepts_sparse: ClassVar[bool] = True
+
+    @abstractmethod
+    def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
+        """Draw S of shape (n_components, n_features)."""
+
+    @abstractmethod
+    def moment(self, rank: int, n_features: int) -> float:
+        """Bound of n_components · E‖QᵀSᵀSQ - I‖_F² over all Q (n_features, rank) with orthonormal columns."""
+
+    def distortion(self, rank: int, n_features: int, n_components: int, delta: float) -> float:
+        """Return the ε that ‖QᵀSᵀSQ - I‖_F exceeds with probability at most delta."""
+        return float(np.sqrt(self.moment(rank, n_features) / (n_components * delta)))
+
+    def resolve(self, A: Any, key: Key) -> SketchLaw:
+        """Return the law with what it must know of the rows of A; laws that look at no data return themselves."""
+        return self
+
+
+@dataclass(frozen=True)
+class Gaussian(SketchLaw):
+    """Independent N(0, 1/n_components) entries: the best constants, n_components · n_features numbers."""
+
+    extends: ClassVar[bool] = True
+
+    def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
+        G = key.child("rows").generator().standard_normal((n_components, n_features))
+        G /= np.sqrt(n_components)
+        return Dense(G)
+
+    def moment(self, rank: int, n_features: int) -> float:
+        return rank**2 + rank
+
+
+@dataclass(frozen=True)
+class Rademacher(SketchLaw):
+    """Independent ±1/sqrt(n_components) entries, a byte each."""
+
+    extends: ClassVar[bool] = True
+
+    def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
+        signs = _signs((n_components, n_features), key.child("signs"))
+        return Signs(signs, np.full(n_components, n_components**-0.5))
+
+    def moment(self, rank: int, n_features: int) -> float:
+        return rank**2 + rank
+
+
+class _Thinned(SketchLaw):
+    """Independent entries sqrt(s / n_components) · {+1, 0, -1} with probabilities 1/2s, 1 - 1/s, 1/2s."""
+
+    extends: ClassVar[bool] = True
+
+    @abstractmethod
+    def rarity(self, n_features: int) -> float:
+        """S: one entry in s is not zero."""
+
+    def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
+        s = self.rarity(n_features)
+        # places in row-major order, by their geometric gaps: O(nnz), and more rows extend the same draw
+        places = _thin(n_components * n_features, 1.0 / s, key.child("places"))
+        rows, columns = np.divmod(places, n_features)
+        signs = _signs((len(places),), key.child("signs"))
+        order = np.argsort(columns, kind="stable")
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(columns, minlength=n_features))])
+        lengths = np.full(n_components, np.sqrt(s / n_components))
+        return SparseRows(indptr.astype(np.int32), rows[order].astype(np.int32), signs[order], lengths)
+
+    def moment(self, rank: int, n_features: int) -> float:
+        return rank**2 + rank + max(0.0, self.rarity(n_features) - 3.0) * rank
+
+
+@dataclass(frozen=True)
+class Achlioptas(_Thinned):
+    """Two thirds zeros, the others ±sqrt(3 / n_components) (Achlioptas 2003)."""
+
+    def rarity(self, n_features: int) -> float:
+        return 3.0
+
+
+@dataclass(frozen=True)
+class VerySparse(_Thinned):
+    """One entry in sqrt(n_features) is not zero (Li, Hastie & Church 2006)."""
+
+    def rarity(self, n_features: int) -> float:
+        return float(np.sqrt(n_features))
+
+
+@dataclass(frozen=True)
+class _Transformed(SketchLaw):
+    """Random coordinates, without repetition, of an orthogonal transform of data with random signs.
+
+    More components than the transform has coordinates take further independent transforms.
+    """
+
+    extends: ClassVar[bool] = True
+    accepts_sparse: ClassVar[bool] = False
+
+    def _draw(self, width: int, n_components: int, key: Key) -> tuple[Array, Array, Array]:
+        blocks = -(-n_components // width)
+        signs = _signs((blocks, width), key.child("signs"))
+        picks = [key.child("picks").child(block).generator().permutation(width) for block in range(blocks)]
+        lengths = np.full(n_components, n_components**-0.5)
+        return signs, np.concatenate(picks)[:n_components].astype(np.int32), lengths
+
+
+@dataclass(frozen=True)
+class SRHT(_Transformed):
+    """Subsampled randomised Hadamard transform, zero-padded to a power of two (Sarlós 2006)."""
+
+    def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
+        return SubsampledHadamard(n_features, *self._draw(next_power_of_two(n_features), n_components, key))
+
+    def moment(self, rank: int, n_features: int) -> float:
+        return rank**2 + rank
+
+
+@dataclass(frozen=True)
+class SRTT(_Transformed):
+    """Subsampled randomised cosine transform: no padding."""
+
+    def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
+        return SubsampledCosine(n_features, *self._draw(n_features, n_components, key))
+
+    def moment(self, rank: int, n_features: int) -> float:
+        # the squares of √d · a row of the transform are 1 on average and their products at most 3/2
+        return 1.5 * (rank**2 + 2 * rank) - rank
+
+
+@dataclass(frozen=True)
+class SparseSign(SketchLaw):
+    """A few ±1/sqrt(n_nonzeros) at distinct rows of every column: the default.
+
+    Does not extend: the rows of a column are drawn without repetition among n_components. More features with the
+    same number of components do extend the draw.
+
+    Parameters
+    ----------
+    n_nonzeros : int
+        Non-zeros a column; all of them when there are fewer components.
+    """
+
+    n_nonzeros: int = 8
+    extends: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.n_nonzeros < 1:
+            raise ValueError(f"n_nonzeros must be at least 1, got {self.n_nonzeros}.")
+
+    def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
+        zeta = min(self.n_nonzeros, n_components)
+        u = key.child("rows").generator().random((n_features, zeta))
+        rows = np.empty((n_features, zeta), np.int32)
+        for i, top in enumerate(range(n_components - zeta, n_components)):
+            # Floyd's sampling without repetition: any of 0 … top, or top itself where that one is taken
+            rows[:, i] = u[:, i] * (top + 1)
+            taken = (rows[:, :i] == rows[:, i, None]).any(axis=1)
+            rows[taken, i] = top
+        signs = _signs((n_features, zeta), key.child("signs"))
+        indptr = np.arange(n_features + 1, dtype=np.int64) * zeta
+        lengths = np.full(n_components, zeta**-0.5)
+        return SparseRows(indptr.astype(np.int32), rows.ravel(), signs.ravel(), lengths)
+
+    def moment(self, rank: int, n_features: int) -> float:
+        return rank**2 + rank
+
+
+@dataclass(frozen=True)
+class CountSketch(SketchLaw):
+    """One ±1 a column (Charikar, Chen & Farach-Colton 2002; Clarkson & Woodruff 2013). Does not extend."""
+
+    extends: ClassVar[bool] = False
+
+    def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
+        return SparseSign(1).sample(n_features, n_components, key)
+
+    def moment(self, rank: int, n_features: int) -> float:
+        return rank**2 + rank
+
+
+@dataclass(frozen=True, eq=False)
+class RowSampling(SketchLaw):
+    """Coordinates picked with given probabilities, with repetition, and divided by sqrt(n_components · probability).
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_features,)
+        Non-negative with sum 1. E[SᵀS] is the identity on the coordinates whose probability is positive.
+    """
+
+    probabilities: Array = field(repr=False)
+    extends: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        p = np.asarray(self.probabilities)
+        if p.ndim != 1 or not np.all(p >= 0) or not np.isclose(p.sum(), 1.0):
+            raise ValueError("probabilities must be a vector of non-negative numbers with sum 1.")
+
+    def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
+        p = np.asarray(self.probabilities, np.float64)
+        if len(p) != n_features:
+            raise ValueError(f"there are {len(p)} probabilities for {n_features} rows to sample from.")
+        steps = np.cumsum(p)
+        u = key.child("rows").generator().random(n_components) * steps[-1]
+        picks = np.searchsorted(steps, u, side="right")
+        picks = np.minimum(picks, np.flatnonzero(p)[-1])
+        return PickedRows(n_features, picks, 1.0 / np.sqrt(n_components * (p[picks] / steps[-1])))
+
+    def moment(self, rank: int, n_features: int) -> float:
+        # Σ (leverage of i)² / p_i - rank ≤ rank / min p_i - rank, over the coordinates that can be picked
+        p = np.asarray(self.probabilities)
+        return rank / float(p[p > 0].min()) - rank
+
+
+@dataclass(frozen=True)
+class UniformRows(SketchLaw):
+    """Coordinates picked with equal probabilities, with repetition."""
+
+    extends: ClassVar[bool] = True
+
+    def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
+        return RowSampling(np.full(n_features, 1.0 / n_features)).sample(n_features, n_components, key)
+
+    def moment(self, rank: int, n_features: int) -> float:
+        return float(rank * n_features - rank)
+
+
+class _DataRows(SketchLaw):
+    """Coordinates picked with probabilities that depend on the data: `resolve` first."""
+
+    extends: ClassVar[bool] = True
+
+    def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
+        raise ValueError(
+            f"{self!r} takes its probabilities from the data: draw from law.resolve(A, key), "
+            "or from RowSampling(probabilities)."
+        )
+
+    def moment(self, rank: int, n_features: int) -> float:
+        raise ValueError(f"{self!r} takes its probabilities from the data: ask law.resolve(A, key).")
+
+
+@dataclass(frozen=True)
+class NormRows(_DataRows):
+    """Rows picked in proportion to their squared norms (Drineas, Kannan & Mahoney 2006)."""
+
+    def resolve(self, A: Any, key: Key) -> SketchLaw:
+        return RowSampling(norm_probabilities(A))
+
+
+@dataclass(frozen=True)
+class LeverageRows(_DataRows):
+    """Rows picked in proportion to their leverage scores.
+
+    Parameters
+    ----------
+    n_components : int or None
+        Rows of the sketch that the scores are computed from; None computes them exactly.
+    """
+
+    n_components: int | None = None
+
+    def resolve(self, A: Any, key: Key) -> SketchLaw:
+        return RowSampling(leverage_probabilities(A, key.child("leverage"), n_components=self.n_components))
+
+
+SKETCH_LAWS: dict[str, SketchLaw] = {
+    "gaussian": Gaussian(),
+    "rademacher": Rademacher(),
+    "achlioptas": Achlioptas(),
+    "very_sparse": VerySparse(),
+    "srht": SRHT(),
+    "srtt": SRTT(),
+    "sparse_sign": SparseSign(),
+    "count_sketch": CountSketch(),
+    "uniform": UniformRows(),
+    "norm": NormRows(),
+    "leverage": LeverageRows(),
+}
+
+
+def as_sketch_law(law: Any) -> SketchLaw:
+    """Return the law of a name, or the law itself.
+
+    Examples
+    --------
+    >>> from bochner.sketches import as_sketch_law
+    >>> as_sketch_law("count_sketch")
+    CountSketch()
+    """
+    if isinstance(law, SketchLaw):
+        return law
+    if isinstance(law, str) and law in SKETCH_LAWS:
+        return SKETCH_LAWS[law]
+    raise ValueError(f"law must be a SketchLaw or one of {sorted(SKETCH_LAWS)}; got {law!r}.")
+
+
+def norm_probabilities(A: Any) -> Array:
+    """Squared norms of the rows of A, divided by their sum; equal ones when A is zero.
+
+    Examples
+    --------
+    >>> from bochner.sketches import norm_probabilities
+    >>> norm_probabilities([[3.0, 0.0], [0.0, 1.0]])
+    array([0.9, 0.1])
+    """
+    if scipy.sparse.issparse(A):
+        squares = np.asarray(A.multiply(A).sum(axis=1), np.float64).ravel()
+    else:
+        A = np.asarray(A)
+        squares = np.einsum("ij,ij->i", A, A, dtype=np.float64)
+    return _normalised(squares)
+
+
+def leverage_probabilities(A: Any, key: Key | None = None, *, n_components: int | None = None) -> Array:
+    """Leverage scores of the rows of A, divided by their sum; equal ones when A is zero.
+
+    The leverage of a row is its squared norm in an orthonormal basis of the columns of A.
+
+    Parameters
+    ----------
+    A : array or sparse matrix of shape (n, d), n >= d
+    key : Key or None
+        Needed for the sketched scores only.
+    n_components : int or None
+        None, or at least n: exact scores, O(n d²). Otherwise the basis comes from a sparse-sign sketch of
+        n_components rows (4 d is a good number), in O(nnz + n_components d²).
+
+    Examples
+    --------
+    >>> from bochner.sketches import leverage_probabilities
+    >>> leverage_probabilities([[2.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    array([0.5 , 0.25, 0.25])
+    """
+    sparse = scipy.sparse.issparse(A)
+    A = A if sparse else np.asarray(A, np.float64)
+    if n_components is not None and n_components < A.shape[0]:
+        if key is None:
+            raise ValueError("sketched leverage scores are random: pass a key.")
+        SA = SparseSign().sample(A.shape[0], n_components, key) @ A
+        _, values, Vt = scipy.linalg.svd(np.asarray(SA, np.float64), full_matrices=False)
+    elif sparse:
+        squares, V = scipy.linalg.eigh((A.T @ A).toarray().astype(np.float64))
+        values, Vt = np.sqrt(np.maximum(squares[::-1], 0.0)), V[:, ::-1].T
+    else:
+        U, values, _ = scipy.linalg.svd(A, full_matrices=False)
+        return _normalised(np.einsum("ij,ij->i", U[:, _kept(values, A.shape)], U[:, _kept(values, A.shape)]))
+    kept = _kept(values, A.shape, squared=sparse)
+    whitening = Vt[kept].T / values[kept]
+    return norm_probabilities(A @ whitening)
+
+
+def _kept(values: Array, shape: tuple[int, int], squared: bool = False) -> Array:
+    """Singular values above rounding."""
+    eps = np.finfo(np.float64).eps * max(shape)
+    kept: Array = values > (np.sqrt(eps) if squared else eps) * max(values.max(initial=0.0), np.finfo(np.float64).tiny)
+    return kept
+
+
+def _normalised(weights: Array) -> Array:
+    total = weights.sum()
+    return weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights))
+
+
+def _signs(shape: tuple[int, ...], key: Key) -> Array:
+    return (2 * key.generator().integers(0, 2, shape, dtype=np.int8) - 1).astype(np.int8)
+
+
+def _thin(n: int, probability: float, key: Key) -> Array:
+    """Places (in order) among 0 … n-1, each taken independently with the given probability."""
+    if probability >= 1.0:
+        return np.arange(n)
+    generator, last, size, chunks = key.generator(), -1, 256, []
+    while last < n:  # chunks of sizes that do not depend on n: a longer draw begins with the shorter one
+        chunks.append(last + np.cumsum(generator.geometric(probability, size)))
+        last, size = int(chunks[-1][-1]), 2 * size
+    places = np.concatenate(chunks)
+    return places[: np.searchsorted(places, n)]

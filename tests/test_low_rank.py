@@ -1,0 +1,203 @@
+"""Forms of Nyström features against dense oracles."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+
+from bochner import RBF, Linear, NystromFeatures
+from bochner.features.low_rank import (
+    MEKA,
+    NYSTROM_FORMS,
+    Ensemble,
+    Modified,
+    Sketched,
+    as_nystrom_form,
+    positive_root,
+)
+from bochner.keys import Key
+from bochner.landmarks import grams
+from bochner.sketches import SKETCH_LAWS, as_sketch_law
+
+KERNEL = RBF(1.2)
+ROWS = np.arange(0, 60, 5)  # landmarks
+
+
+def rows(n=60, d=3, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+@pytest.fixture(params=NYSTROM_FORMS)
+def form(request):
+    return request.param
+
+
+def test_fit_transform_is_fit_then_transform(form, monkeypatch):
+    X = rows()
+    features = NystromFeatures(KERNEL, 12, form=form, random_state=0)
+    Z = features.fit_transform(X)
+    assert Z.shape == (60, 12)
+    monkeypatch.setattr(grams, "_BLOCK_BYTES", 8 * 12 * 7)
+    np.testing.assert_allclose(clone(features).fit(X).transform(X), Z, atol=1e-8)
+    np.testing.assert_allclose(features.trace_error_, 1.0 - np.square(Z).sum() / 60.0, atol=1e-10)
+    assert features.effective_rank_ == 12 or form == "meka"  # which clips
+
+
+def test_float32_and_sparse(form):
+    X = rows() * (rows(seed=1) > -0.5)
+    features = NystromFeatures(KERNEL, 12, form=form, landmarks="auto" if form == "sketched" else "rpcholesky")
+    features.set_params(random_state=0)
+    Z = features.fit_transform(X)
+    Z32 = clone(features).fit_transform(X.astype(np.float32))
+    assert Z32.dtype == np.float32
+    np.testing.assert_allclose(Z32 @ Z32.T, Z @ Z.T, atol=2e-3)
+    sparse = clone(features).fit_transform(scipy.sparse.csr_matrix(X))
+    np.testing.assert_allclose(sparse @ sparse.T, Z @ Z.T, atol=1e-6)
+
+
+def test_degenerate_data(form):
+    for kernel, X in ((KERNEL, np.ones((9, 2))), (Linear(), np.zeros((9, 2))), (KERNEL, rows(1)), (KERNEL, rows(5))):
+        features = NystromFeatures(kernel, 7, form=form, random_state=0)
+        Z = features.fit_transform(X)
+        assert Z.shape == (len(X), 7)
+        if not (form == "ensemble" and len(X) == 5):  # an expert has a share of the rows only
+            np.testing.assert_allclose(Z @ Z.T + features.shift_ * np.eye(len(X)), kernel(X), atol=1e-8)
+
+
+def test_modified_is_the_best_of_its_columns():
+    X = rows()
+    K = KERNEL(X)
+    Z = NystromFeatures(KERNEL, 12, landmarks=ROWS, form="modified").fit_transform(X)
+    pinv = np.linalg.pinv(K[:, ROWS])
+    best = K[:, ROWS] @ pinv @ K @ pinv.T @ K[ROWS]
+    np.testing.assert_allclose(Z @ Z.T, best, atol=1e-9)
+    plain = NystromFeatures(KERNEL, 12, landmarks=ROWS).fit_transform(X)
+    assert np.linalg.norm(K - Z @ Z.T) < np.linalg.norm(K - plain @ plain.T)
+
+
+def test_spectral_shift_formula():
+    F = rows(60, 12, seed=4)
+    K = F @ F.T + 0.5 * np.eye(60)  # a flat tail, which is what the shift is for
+    features = NystromFeatures("precomputed", 12, landmarks=ROWS, form="shifted")
+    Z = features.fit_transform(K)
+    C = K[:, ROWS]
+    pinv = np.linalg.pinv(C)
+    delta = (np.trace(K) - np.trace(pinv @ K @ C)) / (60 - 12)
+    U = pinv @ K @ pinv.T - delta * np.linalg.inv(C.T @ C)
+    assert features.shift_ == pytest.approx(delta, rel=1e-9)
+    np.testing.assert_allclose(Z @ Z.T, C @ U @ C.T, atol=1e-9)
+    plain = NystromFeatures("precomputed", 12, landmarks=ROWS, form="modified").fit_transform(K)
+    error = np.linalg.norm(K - Z @ Z.T - delta * np.eye(60))
+    assert error < np.linalg.norm(K - plain @ plain.T)
+
+
+@pytest.mark.parametrize("n_experts", [1, 3])
+def test_uniform_ensemble_is_a_mean_of_projections(n_experts):
+    X = rows()
+    K = KERNEL(X)
+    features = NystromFeatures(KERNEL, 12, landmarks=ROWS, form=Ensemble(n_experts), random_state=0)
+    Z = features.fit_transform(X)
+    mean = np.zeros_like(K)
+    for part in features.feature_map_.parts:
+        S = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in part.landmarks]
+        assert len(S) == 12 // n_experts
+        mean += K[:, S] @ np.linalg.solve(K[np.ix_(S, S)], K[S]) / n_experts
+    np.testing.assert_allclose(Z @ Z.T, mean, atol=1e-10)
+    assert np.linalg.eigvalsh(K - Z @ Z.T)[0] > -1e-12
+
+
+def test_fitted_weights_are_no_worse():
+    X = rows(200)
+    K = KERNEL(X)
+    errors = {}
+    for weights in ("uniform", "fitted"):
+        Z = NystromFeatures(KERNEL, 20, form=Ensemble(4, weights), random_state=0).fit_transform(X)
+        errors[weights] = np.linalg.norm(K - Z @ Z.T)
+    assert errors["fitted"] <= errors["uniform"]  # all rows are in the block they are fitted on
+
+
+@pytest.mark.parametrize("name", SKETCH_LAWS)
+def test_sketched_formula(name):
+    X, new = rows(), rows(5, seed=2)
+    K = KERNEL(X)
+    features = NystromFeatures(KERNEL, 12, form=Sketched(name), random_state=0).fit(X)
+    key = Key(0).child("landmarks")
+    S = as_sketch_law(name).resolve(K, key.child("probabilities")).sample(60, 12, key).to_dense()
+    core = np.linalg.pinv(S @ K @ S.T, rcond=1e-11, hermitian=True)
+    Z, W = features.transform(X), features.transform(new)
+    np.testing.assert_allclose(Z @ Z.T, K @ S.T @ core @ S @ K, atol=1e-6)
+    np.testing.assert_allclose(W @ Z.T, KERNEL(new, X) @ S.T @ core @ S @ K, atol=1e-6)
+    assert np.linalg.eigvalsh(K - Z @ Z.T)[0] > -1e-6
+
+
+def test_meka_formula():
+    """With every row in the fits, blocks between clusters are projections and the whole is clipped in their bases."""
+    X = rows(80)
+    K = KERNEL(X)
+    features = NystromFeatures(KERNEL, 40, form=MEKA(4, n_rows=80), landmarks="uniform", random_state=0)
+    Z = features.fit_transform(X)
+    fitted = features.feature_map_
+    labels = fitted.labels(X)
+    W = np.zeros((80, sum(part.rank for part in fitted.parts)))
+    start = 0
+    for label, part in enumerate(fitted.parts):
+        own = labels == label
+        W[own, start : start + part.rank] = part(X[own])
+        start += part.rank
+    np.testing.assert_allclose(W.T @ W, np.eye(W.shape[1]), atol=1e-6)
+    M = W.T @ K @ W
+    for label, part in enumerate(fitted.parts):
+        own = labels == label
+        S = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in part.landmarks]
+        block = K[np.ix_(own, S)] @ np.linalg.solve(K[np.ix_(S, S)], K[np.ix_(S, own)])
+        columns = np.flatnonzero(W[own].any(axis=0))
+        M[np.ix_(columns, columns)] = W[np.ix_(own, columns)].T @ block @ W[np.ix_(own, columns)]
+    root = positive_root(M)
+    np.testing.assert_allclose(Z @ Z.T, W @ root @ root.T @ W.T, atol=1e-6)
+
+
+def test_meka_is_exact_with_every_row_and_needs_vectors():
+    X = rows(20)
+    Z = NystromFeatures(RBF(0.5), 60, form=MEKA(3), landmarks="rpcholesky", random_state=0).fit_transform(X)
+    np.testing.assert_allclose(Z @ Z.T, RBF(0.5)(X), atol=1e-7)
+    with pytest.raises(ValueError, match="precomputed"):
+        NystromFeatures("precomputed", 3, form="meka").fit(np.eye(5))
+
+
+@pytest.mark.parametrize("form", sorted(set(NYSTROM_FORMS) - {"meka"}))
+def test_precomputed(form):
+    X = rows()
+    landmarks = "auto" if form == "sketched" else ROWS
+    by_kernel = NystromFeatures(KERNEL, 12, landmarks=landmarks, form=form, random_state=0).fit(X)
+    by_matrix = NystromFeatures("precomputed", 12, landmarks=landmarks, form=form, random_state=0).fit(KERNEL(X))
+    new = rows(4, seed=3)
+    A, B = by_kernel.transform(new), by_matrix.transform(KERNEL(new, X))
+    np.testing.assert_allclose(B @ B.T, A @ A.T, atol=1e-8)
+
+
+def test_indefinite_matrices_are_named():
+    A = rows(30, 30)
+    for form in ("sketched", "modified", "ensemble"):
+        with pytest.raises(ValueError, match="positive semi-definite"):
+            NystromFeatures("precomputed", 25, form=form, random_state=0).fit(A + A.T + 3.0 * np.eye(30))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"form": "other"}, "form must be one of"),
+        ({"form": "sketched", "landmarks": "uniform"}, "no landmarks"),
+        ({"form": "modified", "tol": 0.1}, "tol goes with"),
+        ({"form": Ensemble(0)}, "n_experts"),
+        ({"form": Ensemble(weights="best")}, "weights must be"),
+        ({"form": MEKA(0)}, "n_clusters"),
+    ],
+)
+def test_bad_parameters(params, message):
+    with pytest.raises(ValueError, match=message):
+        NystromFeatures(n_components=5, **params).fit(rows())
+
+
+def test_forms_by_name():
+    assert as_nystrom_form("projection") is None
+    assert as_nystrom_form("shifted") == Modified(shift=True)

@@ -1,0 +1,383 @@
+"""Kernel ridge regression: against the exact one, over every kind of data, and under bad input."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.datasets import make_regression
+from sklearn.exceptions import NotFittedError
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bochner import RBF, FourierFeatures, KernelRidge, Linear, Matern, Polynomial, exact_kernel_ridge
+from bochner.estimators.models import as_feature_map
+from bochner.keys import Key
+from bochner.solvers import Cholesky
+from bochner.statistics import RidgeStatistics
+from bochner.streaming import ArraySource, leave_one_out
+from bochner.tuning import _Problem, tune_length_scale
+
+
+def waves(n=600, d=3, noise=0.1, seed=0, k=None):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, d))
+    y = np.sin(2 * X[:, 0]) * X[:, -1] + 3.0 + noise * rng.normal(size=n)
+    return X, y if k is None else np.column_stack([y * (j + 1) for j in range(k)])
+
+
+# -- the mathematics -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_primal_equals_dual(fit_intercept, weighted):
+    """Ridge on features is kernel ridge with the kernel ZZᵀ, to rounding."""
+    X, y = waves(80, k=2)
+    weight = np.random.default_rng(1).integers(0, 3, 80).astype(float) if weighted else None
+    model = KernelRidge(RBF(1.0), 40, alpha=0.3, fit_intercept=fit_intercept, random_state=0).fit(X, y, weight)
+
+    def kernel(A, B):
+        return model.feature_map_(A) @ model.feature_map_(B).T
+
+    new = waves(30, seed=1)[0]
+    dual = exact_kernel_ridge(kernel, X, y, new, 0.3, sample_weight=weight, fit_intercept=fit_intercept)
+    np.testing.assert_allclose(model.predict(new), dual, rtol=1e-10, atol=1e-10)
+
+
+def test_the_exact_reference_is_scikit_learns():
+    from sklearn.kernel_ridge import KernelRidge as Theirs
+
+    X, y = waves(70)
+    ours = exact_kernel_ridge(RBF(0.7), X, y, X, 0.2, fit_intercept=False)
+    theirs = Theirs(kernel="rbf", gamma=0.5 / 0.7**2, alpha=0.2).fit(X, y).predict(X)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    # linear kernel with intercept: ordinary ridge
+    ours = exact_kernel_ridge(Linear(), X, y, X, 0.2)
+    np.testing.assert_allclose(ours, Ridge(0.2).fit(X, y).predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("features", ["fourier", "nystrom"])
+def test_more_components_approach_the_exact_fit(features):
+    X, y = waves(300)
+    new = waves(200, seed=1)[0]
+    truth = exact_kernel_ridge(RBF(1.0), X, y, new, 0.1)
+    errors = []
+    for m in (20, 300, 2000 if features == "fourier" else 300):
+        model = KernelRidge(RBF(1.0), m, features=features, alpha=0.1, random_state=0).fit(X, y)
+        errors.append(np.abs(model.predict(new) - truth).mean() / truth.std())
+    # Fourier: error ~ 1/sqrt(m); Nyström with as many landmarks as rows is exact
+    assert errors[-1] < (0.1 if features == "fourier" else 1e-5)
+    assert errors[-1] < errors[0] / 3
+
+
+def test_leave_one_out_is_leaving_one_out():
+    X, y = waves(40, k=2)
+    weight = np.random.default_rng(0).integers(1, 3, 40).astype(float)
+    feature_map = FourierFeatures(RBF(1.0), 10, random_state=0).fit(X).feature_map_
+    Z = feature_map(X)
+    for fit_intercept in (True, False):
+        statistics = RidgeStatistics(10, 2).update(Z, y, weight)
+        alphas = np.array([0.01, 1.0])
+        found = leave_one_out(
+            ArraySource(X, y, weight).block,
+            feature_map,
+            statistics,
+            statistics.spectrum(fit_intercept),
+            lambda y: y,
+            alphas,
+            fit_intercept=fit_intercept,
+        )
+        for a, alpha in enumerate(alphas):
+            total = np.zeros(2)
+            for i in range(40):
+                less = weight - (np.arange(40) == i)  # one of w equal rows
+                model = Ridge(alpha, fit_intercept=fit_intercept).fit(Z, y, less)
+                total += weight[i] * (y[i] - model.predict(Z[i : i + 1])[0]) ** 2
+            np.testing.assert_allclose(found[a], total / weight.sum(), rtol=1e-8)
+
+
+@pytest.mark.parametrize("alpha", ["loo", "gcv", "evidence", [1e-3, 0.1, 10.0, 1e4]])
+def test_chosen_penalties_are_near_the_best(alpha):
+    X, y = waves(500, noise=0.5)
+    new, truth = waves(2000, noise=0.0, seed=1)
+    model = KernelRidge(RBF(1.0), 200, alpha=alpha, random_state=0).fit(X, y)
+    error = np.mean((model.predict(new) - truth) ** 2)
+    tried = [KernelRidge(RBF(1.0), 200, alpha=a, random_state=0).fit(X, y) for a in np.geomspace(1e-3, 1e3, 13)]
+    best = min(np.mean((m.predict(new) - truth) ** 2) for m in tried)
+    assert error < 2.0 * best
+    assert set(model.alpha_path_) == {"alpha", "criterion", "effective_dimension"}
+    assert np.all(np.diff(model.alpha_path_["effective_dimension"]) <= 0)
+    assert 0 < model.effective_dimension_ < 200
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "eigen", "cg", Cholesky()])
+def test_solvers_agree(solver):
+    X, y = waves(400, k=2)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 400)
+    truth = KernelRidge(RBF(1.0), 60, alpha=0.1, random_state=0).fit(X, y, weight)
+    model = KernelRidge(RBF(1.0), 60, alpha=0.1, solver=solver, random_state=0).fit(X, y, weight)
+    np.testing.assert_allclose(model.predict(X), truth.predict(X), rtol=1e-6)
+    if solver == "cg":
+        assert model.report_.iterations > 0
+        assert np.isnan(model.effective_dimension_)
+    else:
+        np.testing.assert_allclose(model.effective_dimension_, truth.effective_dimension_, rtol=1e-8)
+
+
+def test_falkon_is_conjugate_gradients_on_nystrom_features():
+    X, y = waves(500)
+    settings = {"features": "nystrom", "alpha": 1e-3, "random_state": 0}
+    direct = KernelRidge(RBF(1.0), 100, **settings).fit(X, y)
+    iterated = KernelRidge(RBF(1.0), 100, solver="cg", **settings).fit(X, y)
+    np.testing.assert_allclose(iterated.predict(X), direct.predict(X), rtol=1e-5)
+
+
+def test_solver_auto_turns_to_iterations_when_memory_is_short(monkeypatch):
+    X, y = waves(300)
+    monkeypatch.setattr("bochner.estimators.ridge.memory_available", lambda: 100_000)
+    model = KernelRidge(RBF(1.0), 100, random_state=0).fit(X, y)
+    assert model.report_.solver == "cg"
+    assert "GiB are free" in model.report_.notes[0]
+    assert "chosen" in model.report_.notes[-1]
+    assert model.score(X, y) > 0.9
+    with pytest.raises(ValueError, match="keeps no sums"):
+        model.partial_fit(X, y)
+
+
+def test_effective_dimension_of_a_given_penalty():
+    X, y = waves(200)
+    model = KernelRidge(RBF(1.0), 30, alpha=0.5, random_state=0).fit(X, y)
+    Z = model.feature_map_(X)
+    Z = Z - Z.mean(axis=0)
+    truth = np.trace(np.linalg.solve(Z.T @ Z + 0.5 * np.eye(30), Z.T @ Z))
+    np.testing.assert_allclose(model.effective_dimension_, truth, rtol=1e-9)
+    assert model.alpha_path_ == {}
+    assert "cholesky" in model.report_.notes[0]
+
+
+# -- scales and sizes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("criterion", ["gcv", "evidence"])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_gradients_of_the_criteria(criterion, shared, fit_intercept):
+    rng = np.random.default_rng(0)
+    X, root, W = rng.normal(size=(50, 3)), np.sqrt(rng.uniform(0.5, 2, 50)), rng.normal(size=(8, 3))
+    draft = _Problem(X, rng.normal(size=(50, 2)), root, W, np.zeros(3), shared, fit_intercept, criterion)
+    problem = _Problem(X, draft.centred(draft.Y), root, W, np.zeros(3), shared, fit_intercept, criterion)
+    at = np.append(0.1 * rng.normal(size=1 if shared else 3), np.log(0.3))
+    gradient = problem.value_and_gradient(at)[1]
+    steps = 1e-5 * np.eye(len(at))
+    difference = [(problem.value_and_gradient(at + s)[0] - problem.value_and_gradient(at - s)[0]) / 2e-5 for s in steps]
+    np.testing.assert_allclose(gradient, difference, rtol=1e-5, atol=1e-6 * np.abs(gradient).max())
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_a_named_kernel_has_its_scale_tuned(scale):
+    rng = np.random.default_rng(0)
+    X, new = rng.uniform(-2, 2, size=(800, 2)), rng.uniform(-2, 2, size=(1000, 2))
+    y = np.sin(8 * X[:, 0]) + 0.1 * rng.normal(size=800)  # wiggles far shorter than the median distance
+    given = KernelRidge(RBF("median"), 200, random_state=0).fit(scale * X, y)
+    tuned = KernelRidge("rbf", 200, random_state=0).fit(scale * X, y)
+    truth = np.sin(8 * new[:, 0])
+    assert tuned.score(scale * new, truth) > 0.9 > given.score(scale * new, truth)
+    numbered = KernelRidge(RBF(scale * 5.0), 100, random_state=0).fit(scale * X, y)
+    assert numbered.features_.kernel_.length_scale == scale * 5.0
+    asked = KernelRidge(RBF("auto"), 200, random_state=0).fit(scale * X, y)
+    assert asked.features_.kernel_.length_scale == tuned.features_.kernel_.length_scale
+
+
+def test_a_scale_for_every_feature():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 5)) * [1.0, 100.0, 1e-3, 1.0, 1.0]
+    X[:, 4] = 2.0  # constant
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=1000)
+    model = KernelRidge("matern52", 300, length_scales="per_feature", random_state=0).fit(X, y)
+    scales = model.features_.kernel_.length_scale / [1.0, 100.0, 1e-3, 1.0, 1.0]
+    assert scales[1:4].min() > 3 * scales[0]
+    assert model.score(X, y) > 0.95
+
+
+def test_tuning_keeps_the_kernel_and_needs_no_variation():
+    kernel = Matern(3.0, nu=2.5)
+    X, y = waves(100)
+    tuned = tune_length_scale(kernel, X, y[:, None], key=Key(0), n_components=20)
+    assert (tuned.nu, kernel.length_scale) == (2.5, 3.0)
+    assert np.isfinite(tune_length_scale(kernel, X, np.ones((100, 1)), key=Key(0)).length_scale)
+    assert tune_length_scale(kernel, np.ones((100, 3)), y[:, None], key=Key(0)).length_scale > 0
+
+
+def test_components_grow_until_they_stop_helping():
+    X, y = waves(3000, d=2, noise=0.05)
+    model = KernelRidge(random_state=0, max_components=2048).fit(X, y)
+    assert model.n_components_ < 2048  # a smooth function of two variables needs few
+    assert model.score(*waves(1000, d=2, noise=0.0, seed=1)) > 0.99
+    assert KernelRidge(RBF(0.02), random_state=0, max_components=300).fit(X, y).n_components_ <= 300
+
+
+def test_kernels_without_frequencies_take_landmarks():
+    X, y = waves(300)
+    model = KernelRidge(Polynomial(3), 50, random_state=0).fit(X, y)
+    assert type(model.features_).__name__ == "NystromFeatures"
+
+
+def test_any_transformer_makes_features():
+    X, y = waves(400)
+    theirs = make_pipeline(StandardScaler(), RBFSampler(gamma=0.5, n_components=80, random_state=0))
+    model = KernelRidge(features=theirs, alpha=0.1).fit(X, y)
+    truth = make_pipeline(clone(theirs), Ridge(0.1)).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), truth.predict(X), rtol=1e-7)
+    assert not hasattr(theirs[-1], "random_weights_")  # cloned
+    assert as_feature_map(model.features_, X).n_components == 80
+    with pytest.raises(ValueError, match="transformer with fit and transform"):
+        KernelRidge(features=3).fit(X, y)
+
+
+# -- updates ---------------------------------------------------------------------------------------------------------
+
+
+def test_partial_fit_and_merge_equal_one_fit():
+    X, y = waves(600, k=2)
+    weight = np.random.default_rng(0).uniform(0, 2, 600)
+    make = lambda: KernelRidge(RBF(1.0), 50, alpha="evidence", random_state=0)  # noqa: E731
+    whole = make().fit(X, y, weight)
+    parts = make()
+    for rows in np.array_split(np.arange(600), 4):
+        parts.partial_fit(X[rows], y[rows], weight[rows])
+    left = make().fit(X[:200], y[:200], weight[:200])
+    both = left.merge(make().fit(X[200:], y[200:], weight[200:]))
+    for other in (parts, both):
+        assert other.n_samples_seen_ == whole.n_samples_seen_
+        np.testing.assert_allclose(other.alpha_, whole.alpha_, rtol=1e-8)
+        np.testing.assert_allclose(other.predict(X), whole.predict(X), rtol=1e-8, atol=1e-10)
+
+
+def test_models_of_different_features_do_not_merge():
+    X, y = waves(100)
+    model = KernelRidge(RBF(1.0), 20, random_state=0).fit(X, y)
+    before = model.predict(X)
+    for other in (
+        KernelRidge(RBF(1.0), 20, random_state=1),
+        KernelRidge(RBF(1.1), 20, random_state=0),
+        KernelRidge(RBF(1.0), 22, random_state=0),
+    ):
+        with pytest.raises(ValueError, match="different features"):
+            model.merge(other.fit(X, y))
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_a_bad_block_leaves_the_model_as_it_was():
+    X, y = waves(300)
+    model = KernelRidge(RBF(1.0), 30, random_state=0).partial_fit(X, y)
+    before = model.predict(X)
+    for bad_X, bad_y, message in (
+        (X[:, :2], y, "2 features"),
+        (np.where(X > 1.9, np.nan, X), y, "NaN"),
+        (X, np.where(y > 4, np.nan, y), "NaN"),
+        (X, np.column_stack([y, y]), "shape"),
+        (X, y[:-1], "inconsistent"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.partial_fit(bad_X, bad_y)
+        with pytest.raises(ValueError, match=r"NaN|columns|rows|shape|length|features"):
+            model.partial_fit([(X, y), (bad_X, bad_y)])
+    np.testing.assert_array_equal(model.predict(X), before)
+    assert model.n_samples_seen_ == 300
+
+
+# -- input -----------------------------------------------------------------------------------------------------------
+
+
+def test_constant_targets_and_single_rows():
+    X, _ = waves(50)
+    for alpha in ("loo", "gcv", "evidence", 1.0):
+        model = KernelRidge(n_components=20, alpha=alpha, random_state=0).fit(X, np.full(50, 7.5))
+        np.testing.assert_allclose(model.predict(X), 7.5, rtol=1e-9)
+        two = KernelRidge(n_components=20, alpha=alpha, random_state=0).fit(
+            X, np.column_stack([X[:, 0], np.full(50, 1e5)])
+        )
+        np.testing.assert_allclose(two.predict(X)[:, 1], 1e5, rtol=1e-9)
+    assert KernelRidge(random_state=0).fit(X[:1], [3.0]).predict(X[:1]) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("alpha", ["loo", "gcv", "evidence", 0.0, 1.0])
+def test_degenerate_data_gives_finite_answers(alpha):
+    X, y = waves(30)
+    for bad in (np.repeat(X[:3], 10, axis=0), np.ones((30, 3)), 1e-30 * X, 1e30 * X, np.hstack([X, np.ones((30, 1))])):
+        model = KernelRidge(n_components=50, alpha=alpha, random_state=0).fit(bad, y)
+        assert np.isfinite(model.predict(bad)).all()
+
+
+def test_float32_stays_float32_and_close():
+    X, y = waves(3000)
+    double = KernelRidge(RBF(1.0), 100, alpha=0.1, random_state=0).fit(X, y)
+    single = KernelRidge(RBF(1.0), 100, alpha=0.1, random_state=0).fit(X.astype(np.float32), y)
+    assert single.predict(X.astype(np.float32)).dtype == np.float32
+    assert np.abs(single.predict(X.astype(np.float32)) - double.predict(X)).max() < 1e-3
+
+
+def test_sparse_rows():
+    X = scipy.sparse.random(300, 40, 0.1, "csr", random_state=0)
+    y = np.asarray(X.sum(axis=1)).ravel()
+    for kernel in ("rbf", RBF(2.0)):
+        sparse = KernelRidge(kernel, 50, random_state=0).fit(X, y)
+        dense = KernelRidge(kernel, 50, random_state=0).fit(X.toarray(), y)
+        np.testing.assert_allclose(sparse.predict(X), dense.predict(X.toarray()), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alpha": -1.0}, "alpha must be"),
+        ({"alpha": "best"}, "alpha must be one of 'gcv', 'loo', 'evidence'"),
+        ({"alpha": [[1.0]]}, "alpha must be"),
+        ({"alpha": np.nan}, "alpha must be"),
+        ({"solver": "lu"}, "solver must be one of"),
+        ({"n_components": 0}, "n_components must be"),
+        ({"n_components": "many"}, "n_components must be"),
+        ({"features": "wavelets"}, "features must be one of"),
+        ({"length_scales": "some"}, "length_scales must be"),
+        ({"block_size": 0}, "block_size must be"),
+        ({"tol": 0.0}, "tol must be"),
+        ({"kernel": "gauss"}, "unknown kernel"),
+        ({"n_jobs": 0}, "n_jobs must not be 0"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    X, y = waves(30)
+    with pytest.raises(ValueError, match=message):
+        KernelRidge(**parameters).fit(X, y)
+
+
+def test_bad_weights():
+    X, y = waves(30)
+    for weight, message in ((-np.ones(30), "not negative"), (np.ones(29), "shape"), (np.full(30, np.nan), "finite")):
+        with pytest.raises(ValueError, match=message):
+            KernelRidge(RBF(1.0), 10).fit(X, y, weight)
+    with pytest.raises(ValueError, match="zero for every row"):
+        KernelRidge(RBF(1.0), 10).fit(X, y, np.zeros(30))
+    some = (np.arange(30) < 20).astype(float)
+    a = KernelRidge(RBF(1.0), 10, random_state=0).fit(X, y, some)
+    b = KernelRidge(RBF(1.0), 10, random_state=0).fit(X[:20], y[:20])
+    np.testing.assert_allclose(a.predict(X), b.predict(X), rtol=1e-9)
+    assert a.n_samples_seen_ == 20
+
+
+def test_nothing_is_learned_before_fit():
+    model = KernelRidge()
+    for name in ("coef_", "alpha_", "report_", "n_samples_seen_", "intercept_", "alpha_path_", "effective_dimension_"):
+        assert not hasattr(model, name)
+    with pytest.raises(NotFittedError):
+        model.predict([[1.0]])
+    with pytest.raises(NotFittedError):
+        model.merge(model)
+
+
+def test_threads_do_not_change_the_answer():
+    X, y = make_regression(500, 5, random_state=0)
+    one = KernelRidge(RBF(5.0), 64, n_jobs=1, random_state=0).fit(X, y).predict(X)
+    two = KernelRidge(RBF(5.0), 64, n_jobs=2, random_state=0).fit(X, y).predict(X)
+    np.testing.assert_allclose(one, two, rtol=1e-8)
