@@ -172,8 +172,8 @@ def test_class_weights_are_row_weights(loss):
 def test_partial_fit_is_one_pass():
     X, y, _ = problem()
     y = np.array(["a", "b", "c"])[y]
-    whole = KernelClassifier(RBF(1.5), 30, loss="squared", random_state=0).fit(X, y)
-    parts = KernelClassifier(RBF(1.5), 30, loss="squared", random_state=0)
+    whole = KernelClassifier(RBF(1.5), 30, loss="squared", alpha="gcv", random_state=0).fit(X, y)
+    parts = KernelClassifier(RBF(1.5), 30, loss="squared", alpha="gcv", random_state=0)
     first = y[:100] != "c"
     parts.partial_fit(X[:100][first], y[:100][first], classes=["c", "b", "a"])
     parts.partial_fit(X[:100][~first], y[:100][~first]).partial_fit(X[100:], y[100:])

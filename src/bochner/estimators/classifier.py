@@ -118,9 +118,9 @@ class KernelClassifier(ClassifierMixin, KernelModel):
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
     alpha : float, array-like or {"auto", "loo", "gcv", "evidence"}, default="auto"
         The penalty, never scaled by the number of rows: the prior precision of the scores (1 / C elsewhere). "auto"
-        means leave-one-out for the squared loss. For the others it is the penalty, of a grid or of the given numbers, with the
-        least loss on held-out rows of a sample; as it is a prior, it does not change with the number of rows. "loo",
-        "gcv" and "evidence" are for the squared loss.
+        means leave-one-out for the squared loss. For the others it is the penalty, of a grid or of the given numbers,
+        with the least loss on held-out rows of a sample; as it is a prior, it does not change with the number of rows.
+        "loo", "gcv" and "evidence" are for the squared loss.
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied with the weights of the rows.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"

@@ -174,6 +174,7 @@ class KernelModel(BaseEstimator):
             per_feature=self.length_scales == "per_feature",
             n_components=columns,
             fit_intercept=fit_intercept,
+            n_restarts=getattr(self, "n_restarts", 0),
         )
 
     def _fit_features(self, source: Source, kernel: Kernel, n_components: int, key: Key) -> tuple[Any, FeatureMap]:
