@@ -549,16 +549,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """
         solution = self._current()
         X = validate_rows(self, X, reset=False)
-        weights = solution.coefficients.astype(X.dtype)
-        y = np.empty((X.shape[0], weights.shape[1]), X.dtype)
-        rows = min(X.shape[0], self.block_size or default_rows(self.n_components_, X.dtype))
-        buffer = np.empty((rows, self.n_components_), X.dtype)
-        with self._threads():
-            for start in range(0, X.shape[0], rows):
-                block = X[start : start + rows]
-                Z = buffer[: block.shape[0]]
-                self.feature_map_.into(block, Z)
-                y[start : start + rows] = Z @ weights + solution.intercept.astype(X.dtype)
+        y = self._scores(X, solution.coefficients, solution.intercept)
         return y.reshape(-1, *self._target_shape)
 
     def __sklearn_tags__(self) -> Any:
