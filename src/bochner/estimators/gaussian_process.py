@@ -233,7 +233,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     @property
     def _has_rest(self) -> bool:
-        """Do the features leave part of the prior out, and is it known?"""
+        """Whether the features leave part of the prior out, and which part is known."""
         return isinstance(self.feature_map_, Nystrom) and self.feature_map_.kernel is not None
 
     # -- the posterior -------------------------------------------------------------------------------------------
