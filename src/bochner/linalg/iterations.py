@@ -124,6 +124,8 @@ def _conjugate_gradient(
         columns = np.flatnonzero(going)
         going[columns] = (np.linalg.norm(R[:, columns], axis=0) > goal[columns]) & ~flat
         columns = np.flatnonzero(going)
+        if not len(columns):
+            break
         Z = R[:, columns] if precondition is None else precondition(R[:, columns])
         fresh = _dots(R[:, columns], Z)
         P[:, columns] = Z + (fresh / rho[columns]) * P[:, columns]
