@@ -16,7 +16,7 @@ LAYERS = [
     ["estimators", "persistence"],
     ["distributed", "streaming", "tuning"],
     ["features", "certificates"],
-    ["landmarks", "statistics", "solvers", "linalg"],
+    ["landmarks", "losses", "statistics", "solvers", "linalg"],
     ["kernels", "rows", "sketches"],
     ["spectra", "operators", "datasets"],
     ["keys", "theory", "backends", "_native"],

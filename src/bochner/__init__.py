@@ -1,10 +1,11 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner import datasets, linalg, sketches, theory
+from bochner import certificates, datasets, linalg, sketches, theory
 from bochner.estimators import (
     AdditiveChi2Features,
     CompactFeatures,
     FourierFeatures,
+    KernelClassifier,
     KernelFeatures,
     KernelRidge,
     KitchenSinkFeatures,
@@ -14,6 +15,7 @@ from bochner.estimators import (
     RandomBinningFeatures,
     RandomProjection,
     TensorSketchFeatures,
+    exact_kernel_classifier,
     exact_kernel_ridge,
     greedy_kitchen_sinks,
     kitchen_sinks,
@@ -56,6 +58,7 @@ __all__ = [
     "ExponentialDot",
     "FourierFeatures",
     "Kernel",
+    "KernelClassifier",
     "KernelFeatures",
     "KernelRidge",
     "KitchenSinkFeatures",
@@ -74,7 +77,9 @@ __all__ = [
     "Separable",
     "TensorSketchFeatures",
     "as_kernel",
+    "certificates",
     "datasets",
+    "exact_kernel_classifier",
     "exact_kernel_ridge",
     "greedy_kitchen_sinks",
     "kitchen_sinks",

@@ -114,6 +114,7 @@ def tune_length_scale(
     n_components: int = 512,
     fit_intercept: bool = True,
     max_iter: int = 40,
+    n_restarts: int = 0,
 ) -> StationaryKernel:
     """Return a copy of a stationary kernel whose length scale minimises a criterion, jointly with alpha.
 
@@ -132,6 +133,8 @@ def tune_length_scale(
         One scale a feature instead of one for all.
     n_components : int
         Columns of the features the criterion is measured with.
+    n_restarts : int
+        Further searches, from scales drawn at random around the best of the coarse grid.
 
     Examples
     --------
@@ -167,13 +170,21 @@ def tune_length_scale(
     problem = _Problem(X, Y, root, W, start, not per_feature, fit_intercept, criterion)
     move, alpha = _coarse(problem)
     moves = np.full(d if per_feature else 1, move)
-    found = minimize(
-        problem.value_and_gradient,
-        np.append(moves, np.log(alpha)),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[*[(-_RANGE, _RANGE)] * len(moves), (np.log(1e-10), np.log(10.0 * problem.freedom))],
-        options={"maxiter": max_iter, "ftol": 1e-5},
+    draw = key.child("restarts").generator()
+    starts = [moves, *(moves + np.log(3.0) * draw.standard_normal((n_restarts, len(moves))))]
+    found = min(
+        (
+            minimize(
+                problem.value_and_gradient,
+                np.append(np.clip(start, -_RANGE, _RANGE), np.log(alpha)),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[*[(-_RANGE, _RANGE)] * len(moves), (np.log(1e-10), np.log(10.0 * problem.freedom))],
+                options={"maxiter": max_iter, "ftol": 1e-5},
+            )
+            for start in starts
+        ),
+        key=lambda result: result.fun,
     )
     scales = problem.scales(found.x[:-1])
     return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))

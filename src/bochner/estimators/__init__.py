@@ -1,6 +1,7 @@
 """What users touch: scikit-learn estimators around the feature maps and solvers."""
 
 from bochner.estimators.binning import RandomBinningFeatures
+from bochner.estimators.classifier import KernelClassifier, exact_kernel_classifier
 from bochner.estimators.compact import CompactFeatures
 from bochner.estimators.fourier import FourierFeatures
 from bochner.estimators.histograms import AdditiveChi2Features
@@ -18,6 +19,7 @@ __all__ = [
     "CompactFeatures",
     "FourierFeatures",
     "GreedyFit",
+    "KernelClassifier",
     "KernelFeatures",
     "KernelRidge",
     "KitchenSinkFeatures",
@@ -27,6 +29,7 @@ __all__ = [
     "RandomBinningFeatures",
     "RandomProjection",
     "TensorSketchFeatures",
+    "exact_kernel_classifier",
     "exact_kernel_ridge",
     "greedy_kitchen_sinks",
     "kitchen_sinks",

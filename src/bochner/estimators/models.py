@@ -21,12 +21,13 @@ from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
-from bochner.streaming import ArraySource, ArrowSource, BlockSource, Source, Targets, check_weight
+from bochner.streaming import ArraySource, ArrowSource, BlockSource, Source, Targets, check_weight, default_rows
 from bochner.tuning import tune_length_scale
 
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
+_CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs as much as the fit (bench_ridge.py)
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
@@ -124,6 +125,7 @@ class KernelModel(BaseEstimator):
     features: Any
     length_scales: str
     block_size: int | None
+    feature_map_: FeatureMap
     n_jobs: int | None
     verbose: int
     random_state: Any
@@ -136,6 +138,21 @@ class KernelModel(BaseEstimator):
             return
         with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
             yield
+
+    def _scores(self, X: Array, coefficients: Array, intercept: Array) -> Array:
+        """Zw + b (n, k) in the dtype of X, block by block."""
+        weights = coefficients.astype(X.dtype)
+        m = self.feature_map_.n_components
+        out = np.empty((X.shape[0], weights.shape[1]), X.dtype)
+        rows = min(X.shape[0], self.block_size or default_rows(m, X.dtype))
+        buffer = np.empty((rows, m), X.dtype)
+        with self._threads():
+            for start in range(0, X.shape[0], rows):
+                block = X[start : start + rows]
+                Z = buffer[: block.shape[0]]
+                self.feature_map_.into(block, Z)
+                out[start : start + rows] = Z @ weights + intercept.astype(X.dtype)
+        return out
 
     def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
         """The kernel with numbers in it: tuned by evidence when it came as a name or with length_scale="auto"."""
@@ -158,6 +175,7 @@ class KernelModel(BaseEstimator):
             per_feature=self.length_scales == "per_feature",
             n_components=columns,
             fit_intercept=fit_intercept,
+            n_restarts=getattr(self, "n_restarts", 0),
         )
 
     def _fit_features(self, source: Source, kernel: Kernel, n_components: int, key: Key) -> tuple[Any, FeatureMap]:
@@ -170,6 +188,9 @@ class KernelModel(BaseEstimator):
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )
             n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
+            if name == "nystrom" and n_components > _CHOSEN_LANDMARKS:
+                transformer.set_params(landmarks="uniform")
+                n_rows = 2 * n_components
             rows = source.sample(n_rows, key.child("features")).X
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
             transformer = clone(self.features)

@@ -36,6 +36,7 @@ from bochner.streaming import (
 )
 
 _FIRST_COMPONENTS = 256  # where n_components="auto" begins
+_FEW_COMPONENTS = 2048  # which n_components="auto" may reach whatever the number of rows
 _LEFT_OUT_ROWS = 8192  # rows left out, one at a time, for alpha="loo"
 _ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
 CRITERIA = ("gcv", "loo", "evidence")
@@ -109,7 +110,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
     tol : float, default=0.01
         For ``n_components="auto"``: stop when doubling gains less than this share of the criterion.
     max_components : int, default=4096
-        For ``n_components="auto"``.
+        For ``n_components="auto"``: never more than this, nor than a sixteenth of the rows beyond 2,048.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
     checkpoint : path or None
@@ -318,7 +319,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
             return [check_count("n_components", self.n_components)]
         if not isinstance(self.alpha, str):
             return [min(2048, self.max_components)]  # no criterion to watch
-        most = self.max_components if source.n_samples is None else min(self.max_components, 2 * source.n_samples)
+        most = self.max_components
+        if source.n_samples is not None:  # the m³ of the eigendecomposition shall not exceed the n m² of the pass
+            most = min(most, 2 * source.n_samples, max(_FEW_COMPONENTS, source.n_samples // 16))
         sizes = [min(_FIRST_COMPONENTS, most)]
         while sizes[-1] < most:
             sizes.append(min(2 * sizes[-1], most))
@@ -546,16 +549,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """
         solution = self._current()
         X = validate_rows(self, X, reset=False)
-        weights = solution.coefficients.astype(X.dtype)
-        y = np.empty((X.shape[0], weights.shape[1]), X.dtype)
-        rows = min(X.shape[0], self.block_size or default_rows(self.n_components_, X.dtype))
-        buffer = np.empty((rows, self.n_components_), X.dtype)
-        with self._threads():
-            for start in range(0, X.shape[0], rows):
-                block = X[start : start + rows]
-                Z = buffer[: block.shape[0]]
-                self.feature_map_.into(block, Z)
-                y[start : start + rows] = Z @ weights + solution.intercept.astype(X.dtype)
+        y = self._scores(X, solution.coefficients, solution.intercept)
         return y.reshape(-1, *self._target_shape)
 
     def __sklearn_tags__(self) -> Any:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
+
+import scipy.sparse
 
 from bochner.backends import Array
 
@@ -22,6 +25,16 @@ class FeatureMap(ABC):
     def into(self, X: Array, out: Array) -> None:
         """Write the features of the rows of X into `out`, (n, n_components), of the dtype of X."""
         out[...] = self(X)
+
+
+@dataclass(frozen=True)
+class Identity(FeatureMap):
+    """The columns themselves: features that were made already."""
+
+    n_components: int
+
+    def __call__(self, X: Any) -> Array:
+        return X.toarray() if scipy.sparse.issparse(X) else X
 
 
 def row_blocks(X: Any, n_columns: int | None = None) -> list[slice]:

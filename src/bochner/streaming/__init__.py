@@ -2,6 +2,7 @@
 
 from bochner.streaming.arrow import ArrowSource
 from bochner.streaming.checkpoints import Checkpoint, fingerprint, read_arrays, saved_about, write_arrays
+from bochner.streaming.descents import Problem, newton
 from bochner.streaming.folds import (
     StreamedGram,
     Targets,
@@ -10,6 +11,7 @@ from bochner.streaming.folds import (
     feature_blocks,
     leave_one_out,
 )
+from bochner.streaming.mappings import MappedSource
 from bochner.streaming.progress import Progress
 from bochner.streaming.sources import ArraySource, Block, BlockSource, Source, check_weight, checked_block
 
@@ -19,6 +21,8 @@ __all__ = [
     "Block",
     "BlockSource",
     "Checkpoint",
+    "MappedSource",
+    "Problem",
     "Progress",
     "Source",
     "StreamedGram",
@@ -30,6 +34,7 @@ __all__ = [
     "feature_blocks",
     "fingerprint",
     "leave_one_out",
+    "newton",
     "read_arrays",
     "saved_about",
     "write_arrays",

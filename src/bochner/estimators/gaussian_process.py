@@ -1,0 +1,539 @@
+"""Gaussian process regression from streamed sums: means, error bars, samples and evidence."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.backends import Array
+from bochner.estimators._validation import check_choice, check_count, validate_rows
+from bochner.estimators.models import KernelModel, as_source
+from bochner.estimators.nystrom import NystromFeatures
+from bochner.estimators.ridge import KernelRidge, numeric_targets
+from bochner.features import FeatureMap, Nystrom, choose_rows, fourier_map
+from bochner.kernels import Kernel, as_kernel
+from bochner.kernels.algebra import is_positive
+from bochner.keys import Key
+from bochner.solvers import Report
+from bochner.statistics import RidgeSpectrum, RidgeStatistics
+from bochner.streaming import Source, default_rows
+
+_DIAGONAL_ROWS = 5_000  # rows on which the mean of k(x, x) is taken
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """f(x) = level + (z - centre)ᵀw + rest(x): w ~ N(coefficients, variance A⁻¹), A = ZᵀZ + alpha I of centred rows.
+
+    `rest` is the part of the prior outside the span of the features: a process of variance
+    amplitude (k(x, x) - zᵀz) that no row informs. It vanishes for Fourier features, whose zᵀz is k(x, x).
+    """
+
+    spectrum: RidgeSpectrum
+    coefficients: Array  # (m, k)
+    level: Array  # (k,)
+    centre: Array  # (m,)
+    level_share: float  # variance of the level over `variance`: 1 / Σ w, or 0 without an intercept
+    alpha: float
+    variance: Array  # (k,): what the regression takes for noise
+    amplitude: Array  # (k,)
+    noise: Array  # (k,)
+    report: Report
+
+    def half(self, Z: Array) -> Array:
+        """Rows (z - centre)ᵀ A^(-1/2), so that products of two of them are posterior covariances over variance."""
+        factor = self.spectrum.factor.at(self.alpha)
+        return ((Z - self.centre) @ factor.vectors) * np.sqrt(factor._inverse)
+
+
+class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
+    """Gaussian process regression in one pass and bounded memory, with hyperparameters fitted by evidence.
+
+    y = b + f(x) + noise with f ~ GP(0, amplitude · k) and a flat prior on the constant b. The kernel is replaced by
+    that of its features, ZZᵀ ≈ k, which makes the posterior one of m weights, read off the sums that kernel ridge
+    regression keeps. With Nyström features (the default) the part of the prior that the landmarks do not span is put
+    back: error bars grow to the prior's away from the data, and with as many components as rows the process is exact.
+    With Fourier features they are those of m waves, which many rows pin down everywhere ("variance starvation").
+
+    Parameters
+    ----------
+    kernel : str, Kernel or scikit-learn kernel, default="rbf"
+        A name (or ``length_scale="auto"`` in a kernel) has its length scale fitted by evidence on a sample of the
+        rows; a number in a kernel is used as it is.
+    n_components : int, default=1024
+    features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
+        "auto" is "nystrom".
+    noise_variance : float or "auto", default="auto"
+        Variance of the noise; "auto" maximises the evidence.
+    amplitude : float or "auto", default="auto"
+        Factor of the kernel, the prior variance of f where k(x, x) = 1; "auto" maximises the evidence.
+    fit_intercept : bool, default=True
+        Is there a constant b?
+    length_scales : {"shared", "per_feature"}, default="shared"
+    n_restarts : int, default=2
+        Further searches for the length scale, from random starts.
+    block_size : int or None
+    checkpoint : path or None
+        See `KernelRidge`.
+    n_jobs : int or None
+    verbose : int, default=0
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        With its numbers; multiplied by `amplitude_` it is the prior covariance.
+    amplitude_, noise_variance_ : float, or ndarray of shape (n_targets,) for several targets
+        With "auto" noise, what landmarks cannot express is counted as uncertainty of f, not as noise.
+    alpha_ : float
+        The penalty of the equivalent ridge regression.
+    effective_dimension_ : float
+    features_, feature_map_, n_components_
+        The fitted features.
+    ridge_ : KernelRidge
+        Holder of the sums.
+    report_ : Report
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import GaussianProcessRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 5, size=(200, 1))
+    >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=200)
+    >>> model = GaussianProcessRegressor(random_state=0).fit(X, y)
+    >>> mean, std = model.predict([[2.5], [50.0]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(5.0)) < 0.1), bool(std[0] < 0.1 < std[1])
+    (True, True)
+    >>> f = model.sample_functions(3, random_state=0)
+    >>> f([[2.5], [50.0]]).shape
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        n_components: int = 1024,
+        *,
+        features: Any = "auto",
+        noise_variance: Any = "auto",
+        amplitude: Any = "auto",
+        fit_intercept: bool = True,
+        length_scales: str = "shared",
+        n_restarts: int = 2,
+        block_size: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.features = features
+        self.noise_variance = noise_variance
+        self.amplitude = amplitude
+        self.fit_intercept = fit_intercept
+        self.length_scales = length_scales
+        self.n_restarts = n_restarts
+        self.block_size = block_size
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    ridge_: KernelRidge
+    _posterior: Posterior | None
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> GaussianProcessRegressor:
+        """Learn from data of any kind, from the beginning.
+
+        Parameters
+        ----------
+        X : array-like, memmap, CSR matrix, frame, Arrow table, path of a Parquet file or folder, Source, or a \
+re-iterable of (X, y) or (X, y, weight) blocks
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name(s) of the target column(s)
+        sample_weight : array-like of shape (n_samples,), or the name of a column
+            A weight of w counts as w equal rows.
+        """
+        self._check_parameters()
+        with self._threads():
+            self._learn(as_source(self, X, y, sample_weight, reset=True))
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> GaussianProcessRegressor:
+        """Learn from more rows. The first call chooses the kernel and the features, from the rows it is given.
+
+        Parameters are those of `fit`.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "ridge_")
+        with self._threads():
+            source = as_source(self, X, y, sample_weight, reset=first)
+            if first:
+                self._learn(source)
+            else:
+                self.ridge_.partial_fit(source)
+                self._posterior = None
+        return self
+
+    def _check_parameters(self) -> None:
+        check_count("n_components", self.n_components)
+        for name in ("noise_variance", "amplitude"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                check_choice(name, value, ("auto",))
+            elif not isinstance(value, numbers.Real) or not is_positive(value):
+                raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}.")
+        if not isinstance(self.n_restarts, numbers.Integral) or self.n_restarts < 0:
+            raise ValueError(f"n_restarts must be a non-negative integer, got {self.n_restarts!r}.")
+
+    def _learn(self, source: Source) -> None:
+        key = Key.from_random_state(self.random_state)
+        kernel = as_kernel(self.kernel)
+        features: Any = "nystrom" if isinstance(self.features, str) and self.features == "auto" else self.features
+        if isinstance(features, str):
+            kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
+            if features == "nystrom" and source.n_samples is not None and source.n_samples <= self.n_components:
+                # every row is a landmark: the exact process
+                features = NystromFeatures(kernel, self.n_components, landmarks="rpcholesky", random_state=key.seed)
+        ridge = KernelRidge(
+            kernel,
+            self.n_components,
+            features=features,
+            alpha=1.0,  # the sums are what is wanted; the penalty comes later
+            solver="cholesky",
+            fit_intercept=self.fit_intercept,
+            length_scales=self.length_scales,
+            block_size=self.block_size,
+            checkpoint=self.checkpoint,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+            random_state=key.seed,
+        )
+        self.ridge_ = ridge.fit(source)
+        self.features_, self.feature_map_ = ridge.features_, ridge.feature_map_
+        self.n_components_ = ridge.n_components_
+        self.kernel_: Kernel | None = getattr(self.features_, "kernel_", None)
+        self._diagonal = 1.0  # mean k(x, x)
+        if self._has_rest:
+            rows = source.sample(_DIAGONAL_ROWS, key.child("diagonal")).X
+            self._diagonal = float(np.mean(self.kernel_.diagonal(rows), dtype=np.float64))  # type: ignore[union-attr]
+        self._posterior = None
+        self._current()
+
+    @property
+    def _has_rest(self) -> bool:
+        """Whether the features leave part of the prior out, and which part is known."""
+        return isinstance(self.feature_map_, Nystrom) and self.feature_map_.kernel is not None
+
+    # -- the posterior -------------------------------------------------------------------------------------------
+
+    def _current(self) -> Posterior:
+        check_is_fitted(self, "ridge_")
+        if self._posterior is None:
+            with self._threads():
+                self._posterior = self._solve(self.ridge_.statistics_)
+        return self._posterior
+
+    def _solve(self, statistics: RidgeStatistics) -> Posterior:
+        spectrum = statistics.spectrum(self.fit_intercept)
+        alpha, variance, amplitude = self._choose_variances(spectrum)
+        coefficients = spectrum.coefficients(alpha)
+        noise = variance
+        if isinstance(self.noise_variance, str) and self._has_rest:
+            # the regression takes the mean of what the landmarks leave out for noise
+            left = max(0.0, self._diagonal - spectrum.amplitude)
+            noise = np.maximum(variance - amplitude * left, 1e-3 * variance)
+        zero = np.zeros(statistics.n_components)
+        return Posterior(
+            spectrum,
+            coefficients,
+            statistics.target_mean if self.fit_intercept else np.zeros(statistics.n_targets),
+            statistics.feature_mean if self.fit_intercept else zero,
+            1.0 / statistics.weight if self.fit_intercept else 0.0,
+            alpha,
+            variance,
+            amplitude,
+            noise,
+            spectrum.factor.at(alpha).report,
+        )
+
+    def _choose_variances(self, spectrum: RidgeSpectrum) -> tuple[float, Array, Array]:
+        """Alpha = noise / amplitude, the noise variances and the amplitudes (k,): given, or of most evidence."""
+        k = len(spectrum.target_squares)
+        noise, amplitude = (None if isinstance(v, str) else float(v) for v in (self.noise_variance, self.amplitude))
+        if noise is not None and amplitude is not None:
+            return noise / amplitude, np.full(k, noise), np.full(k, amplitude)
+        if noise is not None:
+            alpha, _, _ = spectrum.best(lambda a: -spectrum.log_evidence(a, noise).sum(axis=1))
+            return alpha, np.full(k, noise), np.full(k, noise / alpha)
+        if amplitude is not None:
+            alpha, _, _ = spectrum.best(
+                lambda a: -spectrum.log_evidence(a, amplitude * np.reshape(a, (-1, 1))).sum(axis=1)
+            )
+            return alpha, np.full(k, alpha * amplitude), np.full(k, amplitude)
+        alpha, _, _ = spectrum.best("evidence")
+        freedom = max(spectrum.n_samples, 1.0)
+        variance = np.maximum(spectrum.penalised_squares([alpha])[0] / freedom, np.finfo(float).tiny)
+        return alpha, variance, variance / alpha
+
+    def log_marginal_likelihood(self, noise_variance: float | None = None, amplitude: float | None = None) -> float:
+        """Log evidence of the sums seen, added over targets; a flat prior on the constant integrates to one row less.
+
+        Parameters
+        ----------
+        noise_variance, amplitude : float or None
+            None takes the fitted ones.
+        """
+        posterior = self._current()
+        spectrum = posterior.spectrum
+        variance = posterior.variance if noise_variance is None else np.full(len(posterior.level), noise_variance)
+        scale = posterior.amplitude if amplitude is None else np.full(len(posterior.level), amplitude)
+        return float(
+            sum(spectrum.log_evidence([v / a], v)[0, j] for j, (v, a) in enumerate(zip(variance, scale, strict=True)))
+        )
+
+    def _shaped(self, values: Array) -> Any:
+        return float(values[0]) if self.ridge_._target_shape == () else values
+
+    @property
+    def noise_variance_(self) -> Any:
+        """Variance of the noise."""
+        return self._shaped(self._current().noise)
+
+    @property
+    def amplitude_(self) -> Any:
+        """Factor of the kernel."""
+        return self._shaped(self._current().amplitude)
+
+    @property
+    def alpha_(self) -> float:
+        """The penalty of the equivalent ridge regression."""
+        return self._current().alpha
+
+    @property
+    def effective_dimension_(self) -> float:
+        """Number of parameters in use."""
+        posterior = self._current()
+        return float(posterior.spectrum.effective_dimension([posterior.alpha])[0])
+
+    @property
+    def report_(self) -> Report:
+        """How the system was solved."""
+        return self._current().report
+
+    # -- predictions ---------------------------------------------------------------------------------------------
+
+    def _blocks(self, X: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """Rows and their features, float64, block by block."""
+        m = self.feature_map_.n_components
+        rows = min(X.shape[0], self.block_size or default_rows(m, np.float64))
+        buffer = np.empty((rows, m), X.dtype)
+        for start in range(0, X.shape[0], rows):
+            block = X[start : start + rows]
+            Z = buffer[: block.shape[0]]
+            self.feature_map_.into(block, Z)
+            yield slice(start, start + rows), block, Z.astype(np.float64, copy=False)
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
+        """Posterior mean, and its standard deviations or covariances, block by block.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        return_std, return_cov : bool
+            Return a second array: standard deviations in the shape of y, or covariances (n_samples, n_samples), with a
+            last axis of n_targets if y has two dimensions.
+        include_noise : bool
+            Of a new observation rather than of the function.
+
+        Returns
+        -------
+        mean, or (mean, std), or (mean, cov)
+            In the dtype of X when that is float32 or float64.
+        """
+        posterior = self._current()
+        if return_std and return_cov:
+            raise ValueError("ask for return_std or return_cov, not for both.")
+        X = validate_rows(self, X, reset=False)
+        shape = self.ridge_._target_shape
+        offset = posterior.level - posterior.centre @ posterior.coefficients
+        mean = self._scores(X, posterior.coefficients, offset).reshape(-1, *shape)
+        if not (return_std or return_cov):
+            return mean
+        with self._threads():
+            spread = self._covariances(X, posterior) if return_cov else self._variances(X, posterior)
+        noise = posterior.noise if include_noise else np.zeros_like(posterior.noise)
+        if return_cov:
+            spread[np.arange(len(spread)), np.arange(len(spread))] += noise
+            return mean, spread.reshape(*spread.shape[:2], *shape).astype(X.dtype, copy=False)
+        return mean, np.sqrt(spread + noise).reshape(-1, *shape).astype(X.dtype, copy=False)
+
+    def _variances(self, X: Array, posterior: Posterior) -> Array:
+        """Of the function, (n, k)."""
+        out = np.empty((X.shape[0], len(posterior.level)))
+        for rows, block, Z in self._blocks(X):
+            half = posterior.half(Z)
+            share = np.einsum("ij,ij->i", half, half) + posterior.level_share
+            rest = self._rest(block, Z)
+            out[rows] = share[:, None] * posterior.variance + rest[:, None] * posterior.amplitude
+        return out
+
+    def _rest(self, X: Array, Z: Array) -> Array:
+        """k(x, x) - zᵀz, at least 0."""
+        if not self._has_rest or self.kernel_ is None:
+            return np.zeros(len(Z))
+        return np.maximum(self.kernel_.diagonal(X) - np.einsum("ij,ij->i", Z, Z), 0.0)
+
+    def _covariances(self, X: Array, posterior: Posterior) -> Array:
+        """Of the function, (n, n, k)."""
+        Z = np.vstack([Z.copy() for _, _, Z in self._blocks(X)])
+        half = posterior.half(Z)
+        shared = half @ half.T + posterior.level_share
+        rest = np.zeros_like(shared)
+        if self._has_rest and self.kernel_ is not None:
+            rest = self.kernel_(X).astype(np.float64) - Z @ Z.T
+        return shared[:, :, None] * posterior.variance + rest[:, :, None] * posterior.amplitude
+
+    def sample_functions(self, n_samples: int = 1, random_state: Any = None, *, n_waves: int = 4096) -> FunctionSamples:
+        """Draw functions from the posterior, to be called on any rows as often as wanted.
+
+        Pathwise conditioning (Wilson et al. 2020): a draw of the prior, made of random waves, is corrected on the
+        landmarks with the exact kernel so that it agrees with a draw of the posterior there. Far from the data the
+        prior is left as it is, so that its variance does not starve. Features other than Nyström's, and kernels that
+        are not stationary, give draws of the weights alone.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState, Generator or None
+        n_waves : int
+            Columns of the Fourier features that the prior is drawn with.
+
+        Returns
+        -------
+        functions : callable
+            functions(X) has shape (n_rows, n_samples), or (n_rows, n_targets, n_samples) if y has two dimensions.
+        """
+        posterior = self._current()
+        n_samples = check_count("n_samples", n_samples)
+        key = Key.from_random_state(random_state)
+        k, factor = len(posterior.level), posterior.spectrum.factor.at(posterior.alpha)
+        draw = key.child("weights").generator().standard_normal((n_samples, k, len(factor.eigenvalues)))
+        # (m, k, s): draws of the weights, and of the level
+        spread = np.tensordot(factor.vectors * np.sqrt(factor._inverse), draw, axes=(1, 2)).transpose(0, 2, 1)
+        weights = posterior.coefficients[:, :, None] + np.sqrt(posterior.variance)[:, None] * spread
+        level = key.child("level").generator().standard_normal((n_samples, k)).T
+        level = posterior.level[:, None] + np.sqrt(posterior.level_share * posterior.variance)[:, None] * level
+        level -= np.tensordot(posterior.centre, weights, axes=1)
+        waves, heights = None, None
+        if self._has_rest and self.kernel_ is not None and self.kernel_.stationary:
+            feature_map: Any = self.feature_map_
+            law = choose_rows(self.kernel_, self.n_features_in_, n_waves)
+            dtype = feature_map.root.dtype
+            waves = fourier_map(self.kernel_, law, self.n_features_in_, n_waves, "pairs", key.child("prior"), dtype)
+            heights = key.child("heights").generator().standard_normal((n_samples, k, n_waves))
+            heights = heights.transpose(2, 1, 0) * np.sqrt(posterior.amplitude)[:, None]
+            # minus the prior draw's own projection on the landmarks
+            at_landmarks = np.tensordot(waves(feature_map.landmarks).astype(np.float64), heights, axes=1)
+            weights = weights.copy()
+            weights[: feature_map.rank] -= np.tensordot(feature_map.root.T.astype(np.float64), at_landmarks, axes=1)
+        return FunctionSamples(self, weights, level, waves, heights)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
+        """Draw functions from the posterior and evaluate them at the rows of X.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        n_samples : int
+        random_state : int, RandomState, Generator or None
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows, n_samples), or (n_rows, n_targets, n_samples) if y has two dimensions
+        """
+        return self.sample_functions(n_samples, random_state)(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+@dataclass(frozen=True)
+class FunctionSamples:
+    """Functions drawn from a posterior: level + zᵀweights + wavesᵀheights."""
+
+    model: GaussianProcessRegressor
+    weights: Array  # (m, k, s)
+    level: Array  # (k, s)
+    waves: FeatureMap | None
+    heights: Array | None  # (n_waves, k, s)
+
+    def __call__(self, X: Any) -> Array:
+        """Values (n, s), or (n, k, s) for several targets, in the dtype of X."""
+        X = validate_rows(self.model, X, reset=False)
+        _, k, s = self.weights.shape
+        out = np.empty((X.shape[0], k, s), X.dtype)
+        for rows, block, Z in self.model._blocks(X):
+            values = self.level + np.tensordot(Z, self.weights, axes=1)
+            if self.waves is not None and self.heights is not None:
+                for first in range(0, len(Z), 512):  # a few waves at a time
+                    part = slice(first, first + 512)
+                    values[part] += np.tensordot(self.waves(block[part]).astype(np.float64), self.heights, axes=1)
+            out[rows] = values
+        return out[:, 0] if self.model.ridge_._target_shape == () else out
+
+
+def exact_gaussian_process(
+    kernel: Any, X: Any, y: Any, X_new: Any, noise_variance: float, amplitude: float = 1.0
+) -> tuple[Array, Array, float]:
+    """Mean, covariance and log marginal likelihood of an exact Gaussian process of mean 0: the truth for small n.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or scikit-learn kernel
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    X_new : array-like of shape (n_new, n_features)
+    noise_variance, amplitude : float
+
+    Returns
+    -------
+    mean : ndarray of shape (n_new,)
+    covariance : ndarray of shape (n_new, n_new)
+    log_marginal_likelihood : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import RBF, exact_gaussian_process
+    >>> X = np.linspace(0, 3, 20)[:, None]
+    >>> mean, covariance, _ = exact_gaussian_process(RBF(1.0), X, np.sin(X[:, 0]), [[1.0], [9.0]], 1e-4)
+    >>> mean.round(2), np.sqrt(np.diagonal(covariance)).round(2)
+    (array([0.84, 0.  ]), array([0.01, 1.  ]))
+    """
+    X, X_new, y = (np.asarray(a, dtype=np.float64) for a in (X, X_new, y))
+    k = as_kernel(kernel).resolve(X)
+    K = amplitude * k(X) + noise_variance * np.eye(len(X))
+    try:
+        factor = cho_factor(K, lower=True)
+    except LinAlgError:
+        raise ValueError("the kernel matrix is not positive definite; raise noise_variance.") from None
+    cross = amplitude * k(X_new, X)
+    dual = cho_solve(factor, y)
+    covariance = amplitude * k(X_new) - cross @ cho_solve(factor, cross.T)
+    evidence = -0.5 * (y @ dual + len(y) * np.log(2.0 * np.pi)) - np.log(np.diagonal(factor[0])).sum()
+    return cross @ dual, covariance, float(evidence)

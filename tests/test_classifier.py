@@ -1,0 +1,299 @@
+"""Kernel classification against exact kernel machines, scikit-learn's linear models and the meaning of its parts."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.svm import LinearSVC
+
+from bochner import RBF, FourierFeatures, KernelClassifier, exact_kernel_classifier
+from bochner.features import Identity
+from bochner.keys import Key
+from bochner.losses import SCORE_LOSSES
+from bochner.streaming import ArraySource, MappedSource, Problem, newton
+from bochner.streaming.descents import StreamedHessian
+
+LOSSES = ["log_loss", "squared_hinge"]
+
+
+def problem(n=240, k=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    level = np.sin(2 * X[:, 0]) + X[:, 1] + 0.4 * rng.normal(size=n)
+    y = np.digitize(level, np.quantile(level, np.linspace(0, 1, k + 1)[1:-1]))
+    return X, y, rng.integers(0, 3, n).astype(float)
+
+
+def every_row():
+    """Features that reproduce the kernel matrix of the training rows."""
+    return Nystroem(kernel="rbf", gamma=0.5 / 1.5**2, n_components=240, random_state=0)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_scores_are_those_of_the_exact_machine(loss, k, fit_intercept):
+    X, y, weight = problem(k=k)
+    model = KernelClassifier(
+        features=every_row(), loss=loss, alpha=0.3, tol=1e-10, fit_intercept=fit_intercept, random_state=0
+    ).fit(X, y, weight)
+    options = {"loss": loss, "sample_weight": weight, "fit_intercept": fit_intercept}
+    truth = exact_kernel_classifier(RBF(1.5), X, y, X[:50] + 0.1, 0.3, **options)
+    np.testing.assert_allclose(model.decision_function(X[:50] + 0.1), truth, atol=2e-4)
+    assert model.report_.converged
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_linear_models_of_scikit_learn_agree(k):
+    X, y, weight = problem(k=k)
+    features = FourierFeatures(RBF(1.5), 40, random_state=0)
+    Z = features.fit_transform(X)
+    log = KernelClassifier(features=features, alpha=0.5, tol=1e-12).fit(X, y, weight)
+    truth = LogisticRegression(C=2.0, tol=1e-10, max_iter=5000).fit(Z, y, weight)
+    np.testing.assert_allclose(log.predict_proba(X), truth.predict_proba(Z), atol=1e-6)
+    np.testing.assert_allclose(log.predict_log_proba(X), np.log(log.predict_proba(X)), atol=1e-12)
+    svm = KernelClassifier(features=features, loss="squared_hinge", alpha=0.5, tol=1e-13, fit_intercept=False)
+    # ours is half the squared hinge, theirs all of it
+    truth = LinearSVC(C=1.0, fit_intercept=False, tol=1e-10, max_iter=100_000, dual=False).fit(Z, y, weight)
+    np.testing.assert_allclose(svm.fit(X, y, weight).decision_function(X), truth.decision_function(Z), atol=1e-5)
+    ridge = KernelClassifier(features=features, loss="squared", alpha=0.5).fit(X, y, weight)
+    truth = RidgeClassifier(alpha=0.5).fit(Z, y, weight)
+    np.testing.assert_allclose(ridge.decision_function(X), truth.decision_function(Z), atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("k", [1, 4])
+def test_slopes_and_curvatures_are_derivatives(loss, k):
+    rule = SCORE_LOSSES[loss]
+    rng = np.random.default_rng(0)
+    F, D = rng.normal(size=(2, 30, k))
+    Y = np.where(rng.random((30, 1)) < 0.5, 1.0, -1.0) if k == 1 else 2.0 * np.eye(k)[rng.integers(0, k, 30)] - 1.0
+    F[np.abs(1 - Y * F) < 1e-2] += 0.1  # away from the kink of the second derivative
+    slope, state = rule.slope(F, Y)
+    h = 1e-6
+    rise = (rule.value(F + h * D, Y) - rule.value(F - h * D, Y)) / (2 * h)
+    np.testing.assert_allclose((slope * D).sum(axis=1), rise, atol=1e-8)
+    bend = (rule.slope(F + h * D, Y)[0] - rule.slope(F - h * D, Y)[0]) / (2 * h)
+    np.testing.assert_allclose(rule.curve(state, D), bend, atol=1e-8)
+    diagonal = sum(rule.curve(state, np.tile(e, (30, 1)))[:, j] for j, e in enumerate(np.eye(k)))
+    freedom = max(1, k - 1) if loss == "log_loss" else k
+    np.testing.assert_allclose(rule.curvature(state), diagonal / freedom, atol=1e-12)
+
+
+def test_the_streamed_hessian_is_the_derivative_of_the_gradient():
+    X, y, weight = problem(n=60)
+    Y = 2.0 * np.eye(3)[y] - 1.0
+    at = Problem(ArraySource(X, Y, weight), Identity(3), SCORE_LOSSES["log_loss"], 0.2, 3, rows=17)
+    P = 0.3 * np.random.default_rng(0).normal(size=(4, 3))
+    H = StreamedHessian(at, P).to_dense()
+    np.testing.assert_allclose(H, H.T, atol=1e-12)
+    h = 1e-6
+    for j in range(P.size):
+        step = np.zeros(P.size)
+        step[j] = h
+        change = (at.state(P + step.reshape(P.shape)).gradient - at.state(P - step.reshape(P.shape)).gradient) / (2 * h)
+        np.testing.assert_allclose(H[:, j], change.ravel(), atol=1e-6)
+
+
+def test_the_sketch_decides_the_cost_and_not_the_answer():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(6000, 8))
+    y = np.where(Z[:, :1] + 0.5 * rng.normal(size=(6000, 1)) > 0, 1.0, -1.0)
+    at = Problem(ArraySource(Z, y), Identity(8), SCORE_LOSSES["log_loss"], 1.0, 1)
+    answers = []
+    for seed in range(3):
+        P, report, _ = newton(at, Key(seed), tol=1e-13)
+        assert report.converged
+        assert "sketched" in report.notes[1]
+        answers.append(P)
+    np.testing.assert_allclose(answers[0], answers[1], atol=1e-6)
+    np.testing.assert_allclose(answers[0], answers[2], atol=1e-6)
+    # the sketch itself is an unbiased estimate of the Hessian: the mean of its weight is the total curvature
+    state = at.state(answers[0])
+    totals = np.array([at.sketch(state, 500, Key(100 + seed)).weight for seed in range(200)])
+    z = (totals.mean() - state.curvature) / (totals.std(ddof=1) / np.sqrt(len(totals)))
+    assert abs(z) < 5.5
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, "squared"])
+@pytest.mark.parametrize(
+    "names", [[3, 7, 11], ["a", "bb", "ccc"], [-1.0, 0.0, 2.0], [True, False], np.array(["x", "y"], object)]
+)
+def test_labels_of_any_type(loss, names):
+    X, y, _ = problem(k=len(names))
+    names = np.asarray(names)
+    model = KernelClassifier(RBF(1.5), 40, loss=loss, alpha=0.1, random_state=0).fit(X, names[y])
+    assert (model.classes_ == np.unique(names)).all()
+    assert set(model.predict(X)) <= set(names.tolist())
+    assert model.score(X, names[y]) > 0.75
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, "squared"])
+def test_blocks_frames_sparse_and_weights_are_one_model(loss):
+    X, y, weight = problem()
+    options = {"loss": loss, "alpha": 0.2, "tol": 1e-12, "random_state": 0}
+    whole = KernelClassifier(RBF(1.5), 30, **options).fit(X, y, weight).decision_function(X)
+    repeated = np.repeat(np.arange(len(X)), weight.astype(int))
+
+    class Stream:
+        def __iter__(self):
+            return ((X[i : i + 50], y[i : i + 50], weight[i : i + 50]) for i in range(0, len(X), 50))
+
+    for data in [
+        (X[repeated], y[repeated]),
+        (scipy.sparse.csr_matrix(X), y, weight),
+        (Stream(),),
+    ]:
+        found = KernelClassifier(RBF(1.5), 30, block_size=64, **options).fit(*data).decision_function(X)
+        np.testing.assert_allclose(found, whole, atol=1e-6)
+    single = KernelClassifier(RBF(1.5), 30, loss=loss, alpha=0.2, random_state=0).fit(X.astype(np.float32), y, weight)
+    scores = single.decision_function(X.astype(np.float32))
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, whole, atol=0.05 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, "squared"])
+def test_class_weights_are_row_weights(loss):
+    X, y, weight = problem()
+    y = np.where(y == 2, 2, 0)
+    options = {"loss": loss, "alpha": 0.2, "tol": 1e-12, "random_state": 0}
+    given = KernelClassifier(RBF(1.5), 30, class_weight={2: 3.0}, **options).fit(X, y, weight)
+    rows = KernelClassifier(RBF(1.5), 30, **options).fit(X, y, weight * np.where(y == 2, 3.0, 1.0))
+    np.testing.assert_allclose(given.decision_function(X), rows.decision_function(X), atol=1e-6)
+    balanced = KernelClassifier(RBF(1.5), 30, class_weight="balanced", **options).fit(X, y)
+    assert balanced.predict(X).tolist().count(2) > 0.25 * len(X)
+
+
+def test_partial_fit_is_one_pass():
+    X, y, _ = problem()
+    y = np.array(["a", "b", "c"])[y]
+    whole = KernelClassifier(RBF(1.5), 30, loss="squared", alpha="gcv", random_state=0).fit(X, y)
+    parts = KernelClassifier(RBF(1.5), 30, loss="squared", alpha="gcv", random_state=0)
+    first = y[:100] != "c"
+    parts.partial_fit(X[:100][first], y[:100][first], classes=["c", "b", "a"])
+    parts.partial_fit(X[:100][~first], y[:100][~first]).partial_fit(X[100:], y[100:])
+    np.testing.assert_allclose(parts.decision_function(X), whole.decision_function(X), atol=1e-8)
+    before = parts.decision_function(X)
+    with pytest.raises(ValueError, match="'d' is none of the classes"):
+        parts.partial_fit(X[:2], ["a", "d"])
+    np.testing.assert_array_equal(parts.decision_function(X), before)
+    assert not hasattr(KernelClassifier(), "partial_fit")
+    with pytest.raises(AttributeError) as caught:
+        KernelClassifier().partial_fit(X, y)
+    assert "squared" in str(caught.value.__cause__)
+
+
+def test_probabilities_are_calibrated():
+    """Labels drawn from known probabilities: the mean of predicted probabilities in every bin is the share there."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12_000, 2))
+    p = 1.0 / (1.0 + np.exp(-3.0 * np.sin(2.0 * X[:, 0]) * X[:, 1]))
+    y = rng.random(len(X)) < p
+    model = KernelClassifier("rbf", 128, random_state=0).fit(X[:8000], y[:8000])
+    found = model.predict_proba(X[8000:])[:, 1]
+    # the truth's own log loss is the floor; m = 128 waves on 8,000 rows come within 0.02 nats of it
+    truth = -np.mean(np.where(y[8000:], np.log(p[8000:]), np.log1p(-p[8000:])))
+    ours = -np.mean(np.where(y[8000:], np.log(found), np.log1p(-found)))
+    assert ours < truth + 0.02
+    for low in np.arange(0.0, 1.0, 0.2):
+        rows = (found >= low) & (found < low + 0.2)
+        error = y[8000:][rows].mean() - found[rows].mean()
+        assert abs(error) < 0.03 + 5.0 * np.sqrt(0.25 / rows.sum())
+
+
+def test_alpha_is_chosen_by_held_out_loss():
+    X, y, _ = problem(n=600)
+    auto = KernelClassifier(RBF(1.5), 60, random_state=0).fit(X, y)
+    path = auto.alpha_path_
+    assert auto.alpha_ == path["alpha"][np.argmin(path["criterion"])]
+    grid = KernelClassifier(RBF(1.5), 60, alpha=[1e-3, 1.0, 1e3], random_state=0).fit(X, y)
+    assert grid.alpha_ == 1.0
+    assert "held-out" in " ".join(grid.report_.notes)
+    gcv = KernelClassifier(RBF(1.5), 60, loss="squared", random_state=0).fit(X, y)
+    assert len(gcv.alpha_path_["alpha"]) > 5
+    grown = KernelClassifier(random_state=0, max_components=512).fit(X, y)
+    assert grown.n_components_ >= 256
+    assert grown.score(X, y) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "hinge"}, "loss must be one of"),
+        ({"alpha": "gcv"}, "for loss='squared'"),
+        ({"alpha": -1.0}, "alpha must be a positive"),
+        ({"alpha": 0.0}, "alpha must be a positive"),
+        ({"tol": 0.0}, "tol must be"),
+        ({"max_iter": 0}, "max_iter must be"),
+        ({"checkpoint": "there"}, "checkpoint needs loss='squared'"),
+        ({"class_weight": {9: 1.0}}, "class_weight must give"),
+        ({"class_weight": "equal"}, "class_weight must be one of"),
+        ({"n_components": 0}, "n_components must be"),
+    ],
+)
+def test_bad_parameters(options, message):
+    X, y, _ = problem(n=40)
+    with pytest.raises(ValueError, match=message):
+        KernelClassifier(**{"kernel": RBF(1.0), "n_components": 10, **options}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.zeros(40), "two classes"),
+        (np.where(np.arange(40) < 3, np.nan, 1.0), "NaN"),
+        (np.array([None, "a"] * 20, object), "missing labels|cannot be ordered"),
+        (np.array([1, "a"] * 20, object), "cannot be ordered|nknown label type"),
+        (np.random.default_rng(0).normal(size=40), "nknown label type"),
+    ],
+)
+def test_bad_labels(y, message):
+    X, _, _ = problem(n=40)
+    with pytest.raises(ValueError, match=message):
+        KernelClassifier(RBF(1.0), 10).fit(X, y)
+
+
+def test_one_class_after_weights_and_in_streams():
+    X, y, _ = problem(n=40)
+    with pytest.raises(ValueError, match="two classes"):
+        KernelClassifier(RBF(1.0), 10).fit(X, y, (y == 1).astype(float))
+    with pytest.raises(ValueError, match="two classes"):
+        KernelClassifier(RBF(1.0), 10).fit([(X, np.ones(40)), (X, np.ones(40))])
+    with pytest.raises(NotFittedError):
+        KernelClassifier().predict(X)
+    with pytest.raises(AttributeError) as caught:
+        KernelClassifier(RBF(1.0), 10, loss="squared").fit(X, y).predict_proba(X)
+    assert "log_loss" in str(caught.value.__cause__)
+
+
+def test_separable_data_and_hopeless_penalties_end():
+    X = np.array([[-1.0], [1.0]] * 20)
+    y = X[:, 0] > 0
+    model = KernelClassifier(RBF(1.0), 10, alpha=1e-8, random_state=0).fit(X, y)
+    assert model.score(X, y) == 1.0
+    assert np.isfinite(model.decision_function(X)).all()
+    with pytest.warns(ConvergenceWarning, match="Newton's method stopped after 1 steps"):
+        KernelClassifier(RBF(1.0), 10, alpha=1e-8, max_iter=1, random_state=0).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        single = KernelClassifier(RBF(1.0), 10, alpha=1e-3, tol=1e-12, random_state=0)
+        assert single.fit(X.astype(np.float32), y).score(X, y) == 1.0
+
+
+def test_models_pickle_and_mapped_sources_are_what_they_map():
+    X, y, _ = problem(n=60)
+    for loss in (*LOSSES, "squared"):
+        model = KernelClassifier(RBF(1.0), 10, loss=loss, alpha=0.1, random_state=0).fit(X, y)
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    source = ArraySource(X, y)
+    same = MappedSource(source, lambda block: block)
+    assert [len(b) for b in same.blocks(25, 20)] == [25, 15]
+    assert same.n_samples == 60
+    assert same.fingerprint() != source.fingerprint()
+    np.testing.assert_array_equal(same.sample(5, Key(0)).X, source.sample(5, Key(0)).X)
