@@ -31,6 +31,19 @@ _CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs as m
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
+def numeric_targets(y: Any) -> Array:
+    """Targets as (n, k) float64, finite."""
+    try:
+        y = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("the targets must be numbers.") from None
+    if y.ndim > 2:
+        raise ValueError(f"y should have one or two dimensions, got {y.ndim}.")
+    if not np.isfinite(y).all():
+        raise ValueError("the targets contain NaN or infinity; remove those rows.")
+    return y.reshape(len(y), -1)
+
+
 @dataclass(frozen=True)
 class Transformed(FeatureMap):
     """Anything with a `transform` as a feature map."""
