@@ -19,6 +19,7 @@ from bochner.estimators._validation import check_choice
 from bochner.estimators.fourier import FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap
+from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
 from bochner.streaming import ArraySource, ArrowSource, BlockSource, Source, Targets, check_weight
@@ -60,6 +61,8 @@ class Transformed(FeatureMap):
 def as_feature_map(transformer: Any, X: Any) -> FeatureMap:
     """The map of a fitted transformer; X is one row or more of the data."""
     found = getattr(transformer, "feature_map_", None)
+    if isinstance(found, Nystrom):
+        return found.truncated(max(1, found.rank))  # without the columns of zeros that keep its width
     if isinstance(found, FeatureMap):
         return found
     return Transformed(transformer, int(transformer.transform(X[:1]).shape[1]))
