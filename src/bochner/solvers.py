@@ -265,3 +265,15 @@ class ConjugateGradientFactor(Factor):
         raise ValueError(
             "conjugate gradients give no determinant; use solver='eigen' or 'cholesky', or fewer components."
         )
+
+
+def memory_available() -> int:
+    """Bytes that may be allocated now; 4 GiB where the system does not say."""
+    try:
+        with open("/proc/meminfo") as file:  # noqa: PTH123
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 4 << 30

@@ -3,6 +3,7 @@
 from bochner.estimators.binning import RandomBinningFeatures
 from bochner.estimators.classifier import KernelClassifier, exact_kernel_classifier
 from bochner.estimators.compact import CompactFeatures
+from bochner.estimators.exact import exact_kernel_ridge
 from bochner.estimators.fourier import FourierFeatures
 from bochner.estimators.histograms import AdditiveChi2Features
 from bochner.estimators.kernels import KernelFeatures
@@ -11,7 +12,7 @@ from bochner.estimators.learned import LearnedFeatures
 from bochner.estimators.maclaurin import MaclaurinFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.projections import RandomProjection
-from bochner.estimators.ridge import KernelRidge, exact_kernel_ridge
+from bochner.estimators.ridge import KernelRidge
 from bochner.estimators.tensor_sketch import TensorSketchFeatures
 
 __all__ = [

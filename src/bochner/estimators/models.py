@@ -19,6 +19,7 @@ from bochner.estimators._validation import check_choice
 from bochner.estimators.fourier import FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap
+from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
 from bochner.streaming import ArraySource, ArrowSource, BlockSource, Source, Targets, check_weight, default_rows
@@ -29,6 +30,19 @@ _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
 _CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs as much as the fit (bench_ridge.py)
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
+
+
+def numeric_targets(y: Any) -> Array:
+    """Targets as (n, k) float64, finite."""
+    try:
+        y = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("the targets must be numbers.") from None
+    if y.ndim > 2:
+        raise ValueError(f"y should have one or two dimensions, got {y.ndim}.")
+    if not np.isfinite(y).all():
+        raise ValueError("the targets contain NaN or infinity; remove those rows.")
+    return y.reshape(len(y), -1)
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,8 @@ class Transformed(FeatureMap):
 def as_feature_map(transformer: Any, X: Any) -> FeatureMap:
     """The map of a fitted transformer; X is one row or more of the data."""
     found = getattr(transformer, "feature_map_", None)
+    if isinstance(found, Nystrom):
+        return found.truncated(max(1, found.rank))  # without the columns of zeros that keep its width
     if isinstance(found, FeatureMap):
         return found
     return Transformed(transformer, int(transformer.transform(X[:1]).shape[1]))
