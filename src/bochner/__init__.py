@@ -1,6 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner import certificates, datasets, linalg, sketches, theory
+from bochner import certificates, datasets, diagnostics, linalg, sketches, theory
 from bochner.estimators import (
     AdditiveChi2Features,
     CompactFeatures,
@@ -79,7 +79,11 @@ __all__ = [
     "as_kernel",
     "certificates",
     "datasets",
+<<<<<<< HEAD
     "exact_kernel_classifier",
+=======
+    "diagnostics",
+>>>>>>> certificates
     "exact_kernel_ridge",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
