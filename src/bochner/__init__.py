@@ -79,11 +79,8 @@ __all__ = [
     "as_kernel",
     "certificates",
     "datasets",
-<<<<<<< HEAD
-    "exact_kernel_classifier",
-=======
     "diagnostics",
->>>>>>> certificates
+    "exact_kernel_classifier",
     "exact_kernel_ridge",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
