@@ -133,15 +133,7 @@ ESTIMATORS = [
 ]
 
 # class name, or repr of one estimator -> {check name: the reason why it cannot hold}
-_REPEATED = (
-    "repeated rows have equal targets, so evidence is infinite for whatever interpolates: its minimum is not unique"
-)
-EXPECTED_FAILURES: dict[str, dict[str, str]] = {
-    repr(KernelRidge(n_components=30, random_state=0)): {
-        "check_sample_weight_equivalence_on_dense_data": _REPEATED,
-        "check_sample_weight_equivalence_on_sparse_data": _REPEATED,
-    },
-}
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
 
 
 def points(n, d, seed=0, scale=1.0):
