@@ -28,7 +28,7 @@ from bochner.tuning import tune_length_scale
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
-_CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs as much as the fit (bench_ridge.py)
+_CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
@@ -186,7 +186,7 @@ class KernelModel(BaseEstimator):
             targets(block.y),
             block.weight,
             key=key,
-            # GCV of a few thousand rows prefers scales too long (benchmarks/bench_ridge.py)
+            # GCV of a few thousand rows prefers scales two to four times too long (protein, california, kin40k)
             criterion="evidence",
             per_feature=self.length_scales == "per_feature",
             n_components=columns,
