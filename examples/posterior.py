@@ -1,8 +1,8 @@
 """Gaussian process posteriors from 3, 4, 5, 10, 20 and 200 random features, beside the exact one.
 
-Each panel shows the posterior mean and two standard deviations of m Fourier features (weight space) with the exact
-posterior dashed, and draws from the posterior by pathwise conditioning. Few waves repeat themselves and are far too sure
-of themselves away from the data; the exact kernel on the landmarks mends that.
+Each panel shows the posterior mean and two standard deviations of m Fourier features (weight space), with the exact
+posterior dashed; the last one draws from the posterior by pathwise conditioning. Few waves repeat themselves and are
+far too sure of themselves away from the data; the exact kernel on the landmarks mends that.
 
 Run: python examples/posterior.py [posterior.png]   (without matplotlib or a file name, a table is printed alone)
 """
