@@ -104,7 +104,7 @@ def bench_torch() -> None:
     """Fused pairs against torch's product, cosine and sine, one thread each."""
     print("d=256, 1024 frequencies, 4096 rows, one thread: torch matmul + cos + sin / native")
     try:
-        import torch  # noqa: TID251
+        import torch
     except ImportError:
         print("  torch is not installed: not measured")
         return

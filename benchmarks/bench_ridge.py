@@ -134,9 +134,6 @@ def pipelines(names=NAMES, m=2048, alpha=0.1):
                 Nystroem(gamma=g, n_components=m, random_state=0), Ridge(alpha, solver="cholesky")
             ),
             "ours, nystrom": lambda m=m, s=scale: KernelRidge(
-                features=NystromFeatures(RBF(s), m, landmarks="uniform", random_state=0), alpha=alpha
-            ),
-            "ours, nystrom auto": lambda m=m, s=scale: KernelRidge(
                 RBF(s), m, features="nystrom", alpha=alpha, random_state=0
             ),
         }
@@ -152,12 +149,23 @@ def pipelines(names=NAMES, m=2048, alpha=0.1):
         fourier = seconds["RBFSampler + Ridge"] / seconds["ours, fourier"]
         nystrom = seconds["Nystroem + Ridge"] / seconds["ours, nystrom"]
         print(f"  fit faster by {fourier:.2f} (Fourier; limit 1.7) and {nystrom:.2f} (Nyström; limit 2)")
-        for columns in (256, 384, 512, 768, 1024, 1536, 2048):  # the same error in less time, with fewer columns
+        for columns in (
+            256,
+            384,
+            512,
+            640,
+            768,
+            896,
+            1024,
+            1536,
+            2048,
+        ):  # the same error in less time, with fewer columns
             for feature in ("fourier", "nystrom"):
                 model = KernelRidge(RBF(scale), columns, features=feature, alpha=alpha, random_state=0)
-                spent = min(timed(model, X, y) for _ in range(2))
+                spent = timed(model, X, y)
                 reached = error(name, model.predict(X_test), y_test) <= errors["RBFSampler + Ridge"]
                 if reached:
+                    spent = min(spent, timed(model, X, y))
                     break
             if reached:
                 ratio = seconds["RBFSampler + Ridge"] / spent
@@ -238,11 +246,12 @@ def stream(rows=500_000, d=20):
 def whitening(n=20_000, d=8, m=1024):
     """Rows whitened in float32 (triangular product) or the sums whitened once (float64 products)."""
     X = np.random.default_rng(0).standard_normal((n, d), dtype=np.float32)
-    for scale in (1.0, 2.0, 4.0):
+    for scale in (2.0, 4.0, 8.0):
         features = NystromFeatures(RBF(scale), m, landmarks="uniform", random_state=0).fit(X)
         nystrom = features.feature_map_
         Z, C = np.empty((4096, m), np.float32), np.ascontiguousarray(nystrom.columns(X[:4096]))
-        G, H = np.zeros((m, m), np.float32, order="F"), np.zeros((m, m), order="F")
+        G = np.zeros((m, m), np.float32, order="F")
+        H = np.zeros((nystrom.rank, nystrom.rank), order="F")
         columns = best_of(lambda f=nystrom: f.columns(X[:4096]))
         rows = best_of(lambda f=nystrom, Z=Z: f.into(X[:4096], Z)) - columns
         single = best_of(lambda Z=Z, G=G: ssyrk(1.0, Z.T, beta=1.0, c=G, lower=1, overwrite_c=1))
@@ -251,7 +260,7 @@ def whitening(n=20_000, d=8, m=1024):
         truth = exact.T @ exact
         K = nystrom.columns(X).astype(float)
         once = nystrom.root.T.astype(float) @ (K.T @ K) @ nystrom.root.astype(float)
-        by_rows = nystrom(X).astype(float)
+        by_rows = nystrom(X)[:, : nystrom.rank].astype(float)
         size = np.linalg.norm(truth, 2)
         print(
             f"length_scale {scale}: rank {nystrom.rank}; rows {rows + single:.3f} s, error "

@@ -39,17 +39,51 @@ BOCHNER_INLINE void blockwise(Rows<const T> X, std::size_t p, const float* lengt
     }
 }
 
-// H D0 H D1 H D2 x (SORF; Yu et al. 2016) with the signs D of the block, shape (3, p).
+template <class T, std::size_t radix>
+BOCHNER_INLINE void flip(Vec<T> (&v)[radix], const std::int8_t* signs, std::size_t width) {
+    BOCHNER_UNROLL
+    for (std::size_t i = 0; i < radix; ++i) v[i] = flipped<T>(v[i], signs + i * width);
+}
+
+// H D0 H D1 H D2 x (SORF; Yu et al. 2016) with the signs D of the block, shape (3, p). The middle transform does
+// its far passes first, so that the passes of two transforms meet in registers.
 template <class T>
 struct StructuredBlock {
     const std::int8_t* signs;
-    std::size_t p;
+    Passes<T> passes;
 
     BOCHNER_INLINE void operator()(const T* x, std::size_t b, T* phases) const {
-        const std::int8_t* flips = signs + 3 * p * b;
-        transform(Flipped<T>{x, flips + 2 * p}, phases, p);
-        transform(Flipped<T>{phases, flips + p}, phases, p);
-        transform(Flipped<T>{phases, flips}, phases, p);
+        const std::size_t p = passes.p, last = passes.n - 1;
+        const std::int8_t *flips0 = signs + 3 * p * b, *flips1 = flips0 + p, *flips2 = flips1 + p;
+        const Flipped<T> source{x, flips2};
+        const Plain<T> again{phases};
+        const auto far = [flips1](auto& v, std::size_t first, std::size_t width) BOCHNER_INLINE_LAMBDA {
+            transform_vectors<T>(v);
+            flip<T>(v, flips1 + first, width);
+            transform_vectors<T>(v);
+        };
+        const auto near = [flips0](auto& v, std::size_t first, std::size_t width) BOCHNER_INLINE_LAMBDA {
+            Near<T>{}(v, first, width);
+            flip<T>(v, flips0 + first, width);
+            Near<T>{}(v, first, width);
+        };
+        const auto all = [=](auto& v, std::size_t first, std::size_t width) BOCHNER_INLINE_LAMBDA {
+            Near<T>{}(v, first, width);
+            flip<T>(v, flips1 + first, width);
+            near(v, first, width);
+        };
+        if (p < lanes<T>) {
+            transform_short(source, phases, p);
+            transform_short(Flipped<T>{phases, flips1}, phases, p);
+            return transform_short(Flipped<T>{phases, flips0}, phases, p);
+        }
+        if (passes.n == 1) return passes(0, source, phases, all);
+        passes(0, source, phases, Near<T>{});
+        for (std::size_t i = 1; i < last; ++i) passes(i, again, phases, Far<T>{});
+        passes(last, again, phases, far);
+        for (std::size_t i = last; --i > 0;) passes(i, again, phases, Far<T>{});
+        passes(0, again, phases, near);
+        for (std::size_t i = 1; i <= last; ++i) passes(i, again, phases, Far<T>{});
     }
 };
 
@@ -59,15 +93,16 @@ struct FastfoodBlock {
     const std::int8_t* signs;
     const std::int32_t* permutations;
     const float* gains;
-    std::size_t p;
+    Passes<T> passes;
     T* permuted;  // scratch, p values
 
     BOCHNER_INLINE void operator()(const T* x, std::size_t b, T* phases) const {
-        transform(Flipped<T>{x, signs + p * b}, phases, p);
+        const std::size_t p = passes.p;
+        transform(Flipped<T>{x, signs + p * b}, phases, passes);
         const std::int32_t* order = permutations + p * b;
         // The mask keeps a damaged permutation inside the array.
         for (std::size_t i = 0; i < p; ++i) permuted[i] = phases[static_cast<std::size_t>(order[i]) & (p - 1)];
-        transform(Multiplied<T>{permuted, gains + p * b}, phases, p);
+        transform(Multiplied<T>{permuted, gains + p * b}, phases, passes);
     }
 };
 
@@ -93,46 +128,52 @@ void dense_pairs(Rows<const T> X, Rows<const T> W, double scale, double tail, Ro
     against_panels<T, Product<T>>(X, W, Pairs<T>{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)}, out);
 }
 
+// Blocks are linear in x: they give quarter turns at no cost.
+template <class T>
+BOCHNER_INLINE Pairs<T, QuarterTurns> pairs_of_turns(std::size_t n_columns, double scale, double tail) {
+    return {n_columns, static_cast<T>(scale), static_cast<T>(tail * QuarterTurns::in_a_radian)};
+}
+
 template <class T, class Sink>
 BOCHNER_INLINE void structured(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths,
-                               std::size_t n_frequencies, const Sink& sink, Rows<T> out) {
+                               double factor, std::size_t n_frequencies, const Sink& sink, Rows<T> out) {
     const double size = static_cast<double>(p);
-    const T factor = static_cast<T>(1 / (size * std::sqrt(size)));
-    blockwise(X, p, lengths, factor, n_frequencies, StructuredBlock<T>{signs, p}, sink, out);
+    factor /= size * std::sqrt(size);
+    blockwise(X, p, lengths, static_cast<T>(factor), n_frequencies, StructuredBlock<T>{signs, Passes<T>(p)}, sink, out);
 }
 
 template <class T>
 void structured_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths, Rows<T> out) {
-    structured(X, p, signs, lengths, out.n_columns, AsTheyAre<T>{}, out);
+    structured(X, p, signs, lengths, 1, out.n_columns, AsTheyAre<T>{}, out);
 }
 
 template <class T>
 void structured_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths, double scale,
                       double tail, Rows<T> out) {
-    const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
-    structured(X, p, signs, lengths, (out.n_columns + 1) / 2, sink, out);
+    const auto sink = pairs_of_turns<T>(out.n_columns, scale, tail);
+    structured(X, p, signs, lengths, QuarterTurns::in_a_radian, (out.n_columns + 1) / 2, sink, out);
 }
 
 template <class T, class Sink>
 BOCHNER_INLINE void fastfood(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* permutations,
-                             const float* gains, const float* lengths, std::size_t n_frequencies, const Sink& sink,
-                             Rows<T> out) {
+                             const float* gains, const float* lengths, double factor, std::size_t n_frequencies,
+                             const Sink& sink, Rows<T> out) {
     Scratch<T> permuted(p);
-    const FastfoodBlock<T> block{signs, permutations, gains, p, permuted.data()};
-    blockwise(X, p, lengths, T(1), n_frequencies, block, sink, out);
+    const FastfoodBlock<T> block{signs, permutations, gains, Passes<T>(p), permuted.data()};
+    blockwise(X, p, lengths, static_cast<T>(factor), n_frequencies, block, sink, out);
 }
 
 template <class T>
 void fastfood_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* permutations,
                      const float* gains, const float* lengths, Rows<T> out) {
-    fastfood(X, p, signs, permutations, gains, lengths, out.n_columns, AsTheyAre<T>{}, out);
+    fastfood(X, p, signs, permutations, gains, lengths, 1, out.n_columns, AsTheyAre<T>{}, out);
 }
 
 template <class T>
 void fastfood_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* permutations,
                     const float* gains, const float* lengths, double scale, double tail, Rows<T> out) {
-    const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
-    fastfood(X, p, signs, permutations, gains, lengths, (out.n_columns + 1) / 2, sink, out);
+    const auto sink = pairs_of_turns<T>(out.n_columns, scale, tail);
+    fastfood(X, p, signs, permutations, gains, lengths, QuarterTurns::in_a_radian, (out.n_columns + 1) / 2, sink, out);
 }
 
 }  // namespace bochner::BOCHNER_LEVEL

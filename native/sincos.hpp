@@ -2,7 +2,7 @@
 //
 // Cody-Waite reduction a = k π/2 + r with |r| <= π/4, then minimax polynomials of sin r and cos r, then the
 // quadrant k mod 4 swaps and negates. Largest error, with or without FMA: 2 ulp of the result for |a| <=
-// 12800, zeros of sine and cosine included (1.4 ulp measured). Beyond, the sinks rewrite the columns of the
+// 12800, zeros of sine and cosine included (1.7 ulp measured). Beyond, the sinks rewrite the columns of the
 // phase by libm in double precision (about 30 ns), so every finite phase is right; NaN and infinities give
 // NaN. sin(-0) is +0.
 #pragma once
@@ -10,13 +10,15 @@
 #include <bit>
 #include <cmath>
 #include <iterator>
+#include <type_traits>
 
 #include "vectors.hpp"
 
 namespace bochner::BOCHNER_LEVEL {
 
-// k = round(12800 · 2/π) has 13 bits: its product with each part of π/2 but the last is exact.
+// |k| = |round(a · 2/π)| < far has 13 bits: its product with each part of π/2 but the last is exact.
 constexpr double reduction_limit = 12800;
+constexpr int far = 1 << 13;
 
 template <class T>
 struct Trigonometry;
@@ -28,7 +30,8 @@ struct Trigonometry<float> {
     // sin r = r + r z S(z) and cos r = 1 - z/2 + z² C(z), z = r²; errors 2^-28 (relative) and 2^-33.
     static constexpr float sine[3] = {-0.16666655242443085f, 0.008332177996635437f, -0.0001951729936990887f};
     static constexpr float cosine[3] = {0.04166664555668831f, -0.001388736767694354f, 2.4438451873720624e-05f};
-    static constexpr float rounding = 0x1.8p+23f;  // adding it rounds to an integer, kept in the low bits
+    // Adding it rounds to an integer, kept in the low bits; `far` more, so that no near one is negative.
+    static constexpr float rounding = 0x1.8p+23f + far;
 };
 
 template <>
@@ -39,62 +42,85 @@ struct Trigonometry<double> {
                                        0x1.71de357874839p-19, -0x1.ae5e66d4f62cap-26, 0x1.5d932f4b87a56p-33};
     static constexpr double cosine[6] = {0x1.555555555554cp-5,   -0x1.6c16c16c15184p-10, 0x1.a01a019cb26efp-16,
                                          -0x1.27e4f80a7660fp-22, 0x1.1ee9ec47bcd99p-29,  -0x1.8faecf36828dbp-37};
-    static constexpr double rounding = 0x1.8p+52;
+    static constexpr double rounding = 0x1.8p+52 + far;
 };
 
-template <class T>
-struct SinCos {
-    Vec<T> sine, cosine;
-};
-
-template <class T, std::size_t n>
-BOCHNER_INLINE Vec<T> polynomial(const T (&coefficients)[n], Vec<T> z) {
-    Vec<T> sum = z * coefficients[n - 1] + coefficients[n - 2];
-    for (std::size_t i = n - 2; i-- > 0;) sum = sum * z + coefficients[i];
-    return sum;
-}
-
-// Remembers whether any phase was beyond the reduction, NaN and infinities included: integers order like the
-// floats they are the bits of, so one subtraction tells.
+// Remembers whether any phase was beyond the reduction, NaN and infinities included: then a bit above those of
+// a near quadrant differs.
 template <class T>
 struct FarPhases {
     IntVec<T> seen = {};
 
-    BOCHNER_INLINE void note(Vec<T> phases) {
-        constexpr Integer<T> limit = std::bit_cast<Integer<T>>(static_cast<T>(reduction_limit));
-        seen |= limit - ((IntVec<T>)phases & ~sign_bit<T>);
+    BOCHNER_INLINE void note(IntVec<T> quadrant) {
+        seen |= quadrant ^ std::bit_cast<Integer<T>>(Trigonometry<T>::rounding - far);
     }
     BOCHNER_INLINE bool any() const {
         Integer<T> all = 0;
         for (std::size_t i = 0; i < lanes<T>; ++i) all |= seen[i];
-        return all < 0;
+        return (all & ~Integer<T>(2 * far - 1)) != 0;
     }
 };
 
-// Right for |a| <= reduction_limit only: the caller rewrites the others.
-template <class T>
-BOCHNER_INLINE SinCos<T> sincos(Vec<T> a) {
+// Units of phases.
+struct Radians {
+    static constexpr double in_radians(double a) { return a; }
+};
+// For phases that carry a rounding error of their own: the reduction is a subtraction.
+struct QuarterTurns {
+    static constexpr double in_a_radian = 0x1.45f306dc9c883p-1;
+    static constexpr double in_radians(double a) { return a * 0x1.921fb54442d18p+0; }
+};
+
+// Cosines and sines of n vectors, times `scale`. Right for |a| <= reduction_limit only: the caller rewrites the
+// others, which `far_phases` notes. Step by step for all vectors, so that they hide each other's latencies.
+template <class T, class Unit, std::size_t n>
+BOCHNER_INLINE void sincos(const Vec<T> (&a)[n], T scale, FarPhases<T>& far_phases, Vec<T> (&cosine)[n],
+                           Vec<T> (&sine)[n]) {
     using Constants = Trigonometry<T>;
+    constexpr bool radians = std::is_same_v<Unit, Radians>;
     constexpr std::size_t n_parts = std::size(Constants::half_pi);
+    constexpr std::size_t n_terms = std::size(Constants::sine);
     constexpr int to_sign = 8 * sizeof(T) - 2;  // moves bit 1 of the quadrant to the sign
-    const Vec<T> shifted = a * static_cast<T>(0x1.45f306dc9c883p-1) + Constants::rounding;  // a · 2/π
-    const IntVec<T> quadrant = (IntVec<T>)shifted;
-    const Vec<T> k = shifted - Constants::rounding;
-    Vec<T> exact = a;
-    for (std::size_t i = 0; i + 2 < n_parts; ++i) exact = exact - k * Constants::half_pi[i];
-    const Vec<T> r = exact - k * Constants::half_pi[n_parts - 2];
-    // What rounding r lost, and the last part of π/2: without them sine would be off by 2.3 ulp where r >
-    // 1/2.
-    const Vec<T> rest = ((exact - r) - k * Constants::half_pi[n_parts - 2]) - k * Constants::half_pi[n_parts - 1];
+    Vec<T> shifted[n], k[n], r[n], z[n], s[n], c[n];
+#define BOCHNER_EACH BOCHNER_UNROLL for (std::size_t i = 0; i < n; ++i)
+    BOCHNER_EACH shifted[i] = (radians ? a[i] * static_cast<T>(QuarterTurns::in_a_radian) : a[i]) + Constants::rounding;
+    BOCHNER_EACH far_phases.note((IntVec<T>)shifted[i]);
+    BOCHNER_EACH k[i] = shifted[i] - Constants::rounding;
+    BOCHNER_EACH r[i] = a[i];
+    if constexpr (radians) {
+        BOCHNER_UNROLL
+        for (std::size_t part = 0; part + 1 < n_parts; ++part)  // only the last one rounds
+            BOCHNER_EACH r[i] = r[i] - k[i] * Constants::half_pi[part];
+    } else {
+        BOCHNER_EACH r[i] = (r[i] - k[i]) * static_cast<T>(QuarterTurns::in_radians(1));
+    }
+    BOCHNER_EACH z[i] = r[i] * r[i];
 
-    const Vec<T> z = r * r;
-    const Vec<T> s = r + ((r * z) * polynomial<T>(Constants::sine, z) + rest);
-    const Vec<T> c = T(1) + z * (T(-0.5) + z * polynomial<T>(Constants::cosine, z));
+    BOCHNER_EACH s[i] = z[i] * Constants::sine[n_terms - 1] + Constants::sine[n_terms - 2];
+    BOCHNER_EACH c[i] = z[i] * Constants::cosine[n_terms - 1] + Constants::cosine[n_terms - 2];
+    BOCHNER_UNROLL
+    for (std::size_t term = 3; term <= n_terms; ++term) {
+        BOCHNER_EACH s[i] = s[i] * z[i] + Constants::sine[n_terms - term];
+        BOCHNER_EACH c[i] = c[i] * z[i] + Constants::cosine[n_terms - term];
+    }
+    BOCHNER_EACH c[i] = c[i] * z[i] + T(-0.5);
+    if constexpr (radians) {
+        BOCHNER_EACH s[i] = (r[i] * z[i]) * s[i] - k[i] * Constants::half_pi[n_parts - 1];
+        BOCHNER_EACH s[i] = r[i] + s[i];
+    } else {
+        BOCHNER_EACH s[i] = (r[i] * z[i]) * s[i] + r[i];
+    }
+    BOCHNER_EACH c[i] = c[i] * z[i] + T(1);
 
-    const IntVec<T> odd = (quadrant & 1) != 0;
-    const IntVec<T> sine_sign = (quadrant << to_sign) & sign_bit<T>;
-    const IntVec<T> cosine_sign = ((quadrant + 1) << to_sign) & sign_bit<T>;
-    return {(Vec<T>)((IntVec<T>)(odd ? c : s) ^ sine_sign), (Vec<T>)((IntVec<T>)(odd ? s : c) ^ cosine_sign)};
+    BOCHNER_EACH {
+        const IntVec<T> quadrant = (IntVec<T>)shifted[i];
+        const IntVec<T> odd = (quadrant & 1) != 0;
+        const IntVec<T> sine_scale = (IntVec<T>)(Vec<T>{} + scale) ^ ((quadrant << to_sign) & sign_bit<T>);
+        const IntVec<T> cosine_scale = odd ? sine_scale ^ sign_bit<T> : sine_scale;
+        sine[i] = (odd ? c[i] : s[i]) * (Vec<T>)sine_scale;
+        cosine[i] = (odd ? s[i] : c[i]) * (Vec<T>)cosine_scale;
+    }
+#undef BOCHNER_EACH
 }
 
 }  // namespace bochner::BOCHNER_LEVEL

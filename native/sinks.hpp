@@ -26,18 +26,22 @@ BOCHNER_INLINE Vec<T> riffle(Vec<T> a, Vec<T> b, std::index_sequence<i...>) {
 }
 
 // Pairs scale·cos a, scale·sin a, so that a complex view of the row is scale·exp(ia). An odd last column is
-// scale·cos(a + tail).
-template <class T>
+// scale·cos(a + tail). Phases and tail are in radians or quarter turns.
+template <class T, class Unit = Radians>
 struct Pairs {
     std::size_t n_columns;
     T scale, tail;
 
-    BOCHNER_INLINE void store_vector(Vec<T> phases, T* out) const {
-        const auto result = sincos<T>(phases);
-        const Vec<T> c = result.cosine * scale, s = result.sine * scale;
+    template <std::size_t n>
+    BOCHNER_INLINE void store_vectors(const Vec<T> (&phases)[n], T* out, FarPhases<T>& far) const {
+        Vec<T> c[n], s[n];
+        sincos<T, Unit>(phases, scale, far, c, s);
         constexpr auto all = std::make_index_sequence<lanes<T>>{};
-        store(out, riffle<T, 0>(c, s, all));
-        store(out + lanes<T>, riffle<T, lanes<T> / 2>(c, s, all));
+        BOCHNER_UNROLL
+        for (std::size_t i = 0; i < n; ++i) {
+            store(out + 2 * i * lanes<T>, riffle<T, 0>(c[i], s[i], all));
+            store(out + (2 * i + 1) * lanes<T>, riffle<T, lanes<T> / 2>(c[i], s[i], all));
+        }
     }
 
     template <class Source>
@@ -46,17 +50,15 @@ struct Pairs {
         T* columns = out + 2 * first;
         std::size_t i = 0;
         FarPhases<T> far;
-        for (; i + lanes<T> <= n_pairs; i += lanes<T>) {
-            const Vec<T> phases = source(i);
-            far.note(phases);
-            store_vector(phases, columns + 2 * i);
-        }
-        if (i < count) {
+        for (; i + 2 * lanes<T> <= n_pairs; i += 2 * lanes<T>)
+            store_vectors<2>({source(i), source(i + lanes<T>)}, columns + 2 * i, far);
+        while (i < count) {
             alignas(vector_bytes) T last[lanes<T>] = {}, last_columns[2 * lanes<T>];
-            for (std::size_t j = i; j < count; ++j) last[j - i] = source.at(j) + (j < n_pairs ? T(0) : tail);
-            far.note(load(last));
-            store_vector(load(last), last_columns);
-            std::memcpy(columns + 2 * i, last_columns, (n_pairs + count - 2 * i) * sizeof(T));
+            const std::size_t end = std::min(i + lanes<T>, count);
+            for (std::size_t j = i; j < end; ++j) last[j - i] = source.at(j) + (j < n_pairs ? T(0) : tail);
+            store_vectors<1>({load(last)}, last_columns, far);
+            std::memcpy(columns + 2 * i, last_columns, (std::min(end, n_pairs) + end - 2 * i) * sizeof(T));
+            i = end;
         }
         if (__builtin_expect(far.any(), 0)) rewrite_far(source, count, n_pairs, columns);
     }
@@ -65,7 +67,7 @@ struct Pairs {
     __attribute__((noinline, cold)) void rewrite_far(Source source, std::size_t count, std::size_t n_pairs,
                                                      T* columns) const {
         for (std::size_t i = 0; i < count; ++i) {
-            const double a = i < n_pairs ? source.at(i) : source.at(i) + tail;
+            const double a = Unit::in_radians(i < n_pairs ? source.at(i) : source.at(i) + tail);
             if (std::fabs(a) <= reduction_limit) continue;
             columns[2 * i] = scale * static_cast<T>(std::cos(a));
             if (i < n_pairs) columns[2 * i + 1] = scale * static_cast<T>(std::sin(a));
@@ -78,21 +80,24 @@ template <class T>
 struct Cosines {
     T scale;
 
+    BOCHNER_INLINE Vec<T> cosine(Vec<T> phases, FarPhases<T>& far) const {
+        Vec<T> c[1], s[1];
+        sincos<T, Radians>({phases}, scale, far, c, s);
+        return c[0];
+    }
+
     template <class Source>
     BOCHNER_INLINE void operator()(Source source, std::size_t first, std::size_t count, T* out) const {
         T* columns = out + first;
         std::size_t i = 0;
         FarPhases<T> far;
         for (; i + lanes<T> <= count; i += lanes<T>) {
-            const Vec<T> phases = source(i);
-            far.note(phases);
-            store(columns + i, sincos<T>(phases).cosine * scale);
+            store(columns + i, cosine(source(i), far));
         }
         if (i < count) {
             alignas(vector_bytes) T last[lanes<T>] = {};
             for (std::size_t j = i; j < count; ++j) last[j - i] = source.at(j);
-            far.note(load(last));
-            store(last, sincos<T>(load(last)).cosine * scale);
+            store(last, cosine(load(last), far));
             std::memcpy(columns + i, last, (count - i) * sizeof(T));
         }
         if (__builtin_expect(far.any(), 0)) rewrite_far(source, count, columns);

@@ -15,12 +15,15 @@ struct Plain {
 };
 
 template <class T>
+BOCHNER_INLINE Vec<T> flipped(Vec<T> v, const std::int8_t* signs) {
+    return (Vec<T>)((IntVec<T>)v ^ (load_integers<T>(signs) & sign_bit<T>));
+}
+
+template <class T>
 struct Flipped {
     const T* x;
     const std::int8_t* signs;
-    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const {
-        return (Vec<T>)((IntVec<T>)load(x + i) ^ (load_integers<T>(signs + i) & sign_bit<T>));
-    }
+    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const { return flipped<T>(load(x + i), signs + i); }
     BOCHNER_INLINE T at(std::size_t i) const { return signs[i] < 0 ? -x[i] : x[i]; }
 };
 

@@ -12,7 +12,8 @@
 
 #include "kernels.hpp"
 
-#define BOCHNER_INLINE inline __attribute__((always_inline))
+#define BOCHNER_INLINE_LAMBDA __attribute__((always_inline))
+#define BOCHNER_INLINE inline BOCHNER_INLINE_LAMBDA
 
 // Before a loop over an array of vectors: unrolled, the array lives in registers.
 #define BOCHNER_UNROLL _Pragma("GCC unroll 16")
@@ -43,6 +44,22 @@ template <class T>
 using Integer = typename VectorTypes<T>::Integer;
 template <class T>
 constexpr std::size_t lanes = vector_bytes / sizeof(T);
+
+#ifdef __FP_FAST_FMAF
+constexpr bool has_fma = true;
+#else
+constexpr bool has_fma = false;
+#endif
+
+// 1 in every lane, unknown to the compiler: a product with it stays an FMA.
+template <class T>
+BOCHNER_INLINE Vec<T> opaque_one() {
+    Vec<T> one = Vec<T>{} + T(1);
+#if defined(__x86_64__)
+    asm("" : "+v"(one));
+#endif
+    return one;
+}
 
 template <class T>
 constexpr Integer<T> sign_bit = Integer<T>(1) << (8 * sizeof(T) - 1);

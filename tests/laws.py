@@ -146,10 +146,6 @@ ESTIMATORS = [
 ]
 
 # class name, or repr of one estimator -> {check name: the reason why it cannot hold}
-_REPEATED = (
-    "repeated rows have equal targets, so evidence is infinite for whatever interpolates: its minimum is not unique"
-)
-_HELD_OUT = "alpha is chosen on rows held out at random, and repeated rows are other rows"
 _LANDMARKS = "landmarks and the median distance are taken from the rows as they come, and repeated rows are other rows"
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     **{
@@ -161,14 +157,6 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
             KernelPCA(2, n_columns=20, random_state=0),
             KernelKMeans(3, n_columns=20, random_state=0),
         )
-    },
-    repr(KernelClassifier(n_components=30, random_state=0)): {
-        "check_sample_weight_equivalence_on_dense_data": _HELD_OUT,
-        "check_sample_weight_equivalence_on_sparse_data": _HELD_OUT,
-    },
-    repr(KernelRidge(n_components=30, random_state=0)): {
-        "check_sample_weight_equivalence_on_dense_data": _REPEATED,
-        "check_sample_weight_equivalence_on_sparse_data": _REPEATED,
     },
 }
 

@@ -14,7 +14,7 @@ LAYERS = [
     ["__init__", "cli"],
     ["experiments"],
     ["estimators", "persistence"],
-    ["distributed", "streaming", "tuning"],
+    ["diagnostics", "distributed", "streaming", "tuning"],
     ["features", "certificates"],
     ["landmarks", "losses", "statistics", "solvers", "linalg"],
     ["kernels", "rows", "sketches"],

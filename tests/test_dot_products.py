@@ -1,10 +1,13 @@
 """Maclaurin, kitchen-sink, binning, χ², compact and learned features, and the one-call fits."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse
-from sklearn.kernel_approximation import AdditiveChi2Sampler, RBFSampler
+from sklearn.kernel_approximation import AdditiveChi2Sampler, PolynomialCountSketch, RBFSampler
 
 from bochner import (
     RBF,
@@ -24,6 +27,8 @@ from bochner import (
     Matern,
     Polynomial,
     RandomBinningFeatures,
+    TensorSketchFeatures,
+    datasets,
     greedy_kitchen_sinks,
     kitchen_sinks,
 )
@@ -503,3 +508,46 @@ def test_bad_learned_features(params, y, message):
     X = np.random.default_rng(0).normal(size=(6, 2))
     with pytest.raises(ValueError, match=message):
         LearnedFeatures(n_components=4, **params).fit(X, y)
+
+
+# What the benchmarks and examples say
+
+
+@pytest.mark.parametrize("name", ["usps", "letter"])
+def test_the_order_of_the_methods_on_real_data(name):
+    if datasets.folder() is None:
+        pytest.skip("needs BOCHNER_DATA")
+    X = datasets.load(name).X
+    X = X[np.random.default_rng(0).choice(len(X), 400, replace=False)].astype(float)
+    span = np.ptp(X, axis=0)
+    X = (X - X.min(axis=0)) / np.where(span > 0, span, 1.0)
+    kernel, D = Polynomial(2, gamma=1.0, coef0=0.0), 128
+    K = kernel(X)
+
+    def error(make):
+        Z = [make(s).fit_transform(X) for s in range(20)]
+        return np.mean([np.linalg.norm(z @ z.T - K) for z in Z])
+
+    def published(s):
+        return MaclaurinFeatures(kernel, D, allocation="geometric", random_state=s)
+
+    errors = [
+        error(published),
+        error(lambda s: CompactFeatures(published(s), D, random_state=s)),
+        error(lambda s: PolynomialCountSketch(degree=2, n_components=D, random_state=s)),
+    ]
+    assert errors[0] > errors[1] > errors[2]
+    assert error(lambda s: TensorSketchFeatures(kernel, D, direction="ones", random_state=s)) < 0.85 * errors[2]
+    assert error(lambda s: MaclaurinFeatures(kernel, D, random_state=s)) < 0.7 * errors[2]
+
+
+def test_greedy_and_random_waves_stay_below_the_line(tmp_path):
+    path = Path(__file__).parent.parent / "examples" / "greedy.py"
+    spec = importlib.util.spec_from_file_location("greedy", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    means = example.main(["--seeds", "1", "--figure", str(tmp_path)])
+    line = means.pop("C/√T")
+    assert all((values < line).all() for values in means.values())
+    assert means["omp"][-1] < means["random"][-1]
+    assert (tmp_path / "greedy.png").stat().st_size > 0

@@ -381,3 +381,12 @@ def test_threads_do_not_change_the_answer():
     one = KernelRidge(RBF(5.0), 64, n_jobs=1, random_state=0).fit(X, y).predict(X)
     two = KernelRidge(RBF(5.0), 64, n_jobs=2, random_state=0).fit(X, y).predict(X)
     np.testing.assert_allclose(one, two, rtol=1e-8)
+
+
+def test_landmarks_that_say_nothing_are_dropped():
+    X, y = waves(400, d=1)
+    model = KernelRidge(RBF(5.0), 200, features="nystrom", alpha=0.1, random_state=0).fit(X, y)
+    assert model.n_components_ == model.features_.effective_rank_ < 200
+    assert model.coef_.shape == (model.n_components_,)
+    truth = exact_kernel_ridge(RBF(5.0), X, y, X, 0.1)
+    np.testing.assert_allclose(model.predict(X), truth, atol=1e-4 * np.abs(truth).max())

@@ -1,6 +1,6 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner import datasets, linalg, sketches, theory
+from bochner import certificates, datasets, diagnostics, linalg, sketches, theory
 from bochner.estimators import (
     AdditiveChi2Features,
     CompactFeatures,
@@ -86,7 +86,9 @@ __all__ = [
     "Separable",
     "TensorSketchFeatures",
     "as_kernel",
+    "certificates",
     "datasets",
+    "diagnostics",
     "exact_gaussian_process",
     "exact_kernel_classifier",
     "exact_kernel_ridge",

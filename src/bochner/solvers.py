@@ -12,12 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, eigh, qr, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, eigh, solve_triangular
 from scipy.linalg.lapack import dpocon, dpotrf
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array
 from bochner.keys import Key
+from bochner.linalg import conjugate_gradient, nystrom_preconditioner
 from bochner.operators import PSDOperator
 
 
@@ -29,8 +30,7 @@ class Report:
     ----------
     solver : str
     condition : float
-        Estimated condition number of G + alpha I (of the preconditioned system for conjugate gradients, from its
-        convergence); nan when unknown.
+        Estimated condition number of G + alpha I; nan when unknown.
     jitter : float
         What had to be added to alpha so that rounding does not make the matrix indefinite.
     iterations : int
@@ -184,40 +184,6 @@ Preconditioner = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
-class NystromPreconditioner:
-    """P⁻¹ of G ≈ U diag(λ) Uᵀ (Frangella, Tropp & Udell 2021): exact on r directions, the identity on the rest.
-
-    A rank of about twice the effective dimension bounds the expected condition number by 28.
-    """
-
-    vectors: Array
-    eigenvalues: Array
-    alpha: float
-
-    def __call__(self, V: Array) -> Array:
-        # P⁻¹ = (λ_r + alpha) U (Λ + alpha)⁻¹ Uᵀ + (I - U Uᵀ)
-        gain = (self.eigenvalues[-1] + self.alpha) / (self.eigenvalues + self.alpha) - 1.0
-        return np.asarray(V + self.vectors @ (gain[:, None] * (self.vectors.T @ V)))
-
-    @classmethod
-    def of(cls, gram: PSDOperator, alpha: float, rank: int, key: Key) -> NystromPreconditioner:
-        """One product with a block of `rank` random vectors."""
-        m = gram.shape[0]
-        Q, _ = qr(key.generator().standard_normal((m, min(rank, m))), mode="economic")
-        Y = gram @ Q
-        # a shift, removed again below, keeps the small Gram matrix definite
-        shift = np.sqrt(m) * np.finfo(float).eps * max(np.linalg.norm(Y), np.finfo(float).tiny)
-        shift = max(shift, gram.rounding)
-        Y += shift * Q
-        core = Q.T @ Y
-        values, vectors = eigh((core + core.T) / 2.0)
-        keep = values > shift * 1e-3
-        B = (Y @ vectors[:, keep]) / np.sqrt(values[keep])
-        U, s, _ = np.linalg.svd(B, full_matrices=False)
-        return cls(U, np.maximum(s * s - shift, 0.0), alpha)
-
-
-@dataclass(frozen=True)
 class SampledPreconditioner:
     """P⁻¹ from the Gram matrix of a sample of rows, scaled up: Falkon's preconditioner (Rudi et al. 2017).
 
@@ -257,8 +223,8 @@ class ConjugateGradient(RidgeSolver):
         m = gram.shape[0]
         P = self.preconditioner
         if P is None:
-            rank = int(np.clip(m // 10, 200, 1000)) if self.rank is None else self.rank
-            P = NystromPreconditioner.of(gram, alpha, rank, self.key)
+            rank = min(m, int(np.clip(m // 10, 200, 1000)) if self.rank is None else self.rank)
+            P = nystrom_preconditioner(gram, max(alpha, np.finfo(float).tiny), rank, random_state=self.key)
         return ConjugateGradientFactor(gram, float(alpha), P, self.tol, self.max_iter)
 
 
@@ -274,41 +240,22 @@ class ConjugateGradientFactor(Factor):
     report: Report = field(default_factory=lambda: Report("cg"))
 
     def solve(self, B: Array) -> Array:
-        right = np.asarray(B, dtype=np.float64).reshape(len(B), -1)
-        norms = np.linalg.norm(right, axis=0)
-        X = np.zeros_like(right)
-        R = right.copy()
-        S = self.preconditioner(R)
-        D = S.copy()
-        rho = np.einsum("ij,ij->j", R, S)
-        iterations = 0
-        active = norms > 0
-        while active.any() and iterations < self.max_iter:
-            product = self.gram @ D + self.alpha * D
-            curvature = np.einsum("ij,ij->j", D, product)
-            # a column that has converged, or met the end of its precision, stands still
-            active &= curvature > 0
-            step = np.divide(rho, curvature, out=np.zeros_like(rho), where=active)
-            X += step * D
-            R -= step * product
-            iterations += 1
-            active &= np.linalg.norm(R, axis=0) > self.tol * norms
-            S = self.preconditioner(R)
-            rho_next = np.einsum("ij,ij->j", R, S)
-            D = S + np.divide(rho_next, rho, out=np.zeros_like(rho), where=active & (rho > 0)) * D
-            rho = rho_next
-        residual = np.linalg.norm(R, axis=0)
-        converged = bool((residual <= 10.0 * self.tol * norms).all())
-        if not converged:
-            worst = float((residual[norms > 0] / norms[norms > 0]).max())
+        solution, report = conjugate_gradient(
+            lambda V: self.gram @ V + self.alpha * V,
+            np.asarray(B, dtype=np.float64),
+            preconditioner=self.preconditioner,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        if not report.converged:
             warnings.warn(
-                f"conjugate gradients stopped after {iterations} passes with a relative residual of {worst:.1e} "
-                f"(asked for: {self.tol:.0e}). Increase alpha, or use float64 data.",
+                f"conjugate gradients stopped after {report.iterations} passes with a relative residual of "
+                f"{report.residual:.1e} (asked for: {self.tol:.0e}). Increase alpha, or use float64 data.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.report = Report("cg", iterations=iterations, converged=converged)
-        return X.reshape(B.shape)
+        self.report = Report("cg", iterations=report.iterations, converged=report.converged, notes=report.notes)
+        return solution
 
     def quadratic_form(self, Z: Array) -> Array:
         columns = np.asarray(Z, dtype=np.float64).T
@@ -318,3 +265,15 @@ class ConjugateGradientFactor(Factor):
         raise ValueError(
             "conjugate gradients give no determinant; use solver='eigen' or 'cholesky', or fewer components."
         )
+
+
+def memory_available() -> int:
+    """Bytes that may be allocated now; 4 GiB where the system does not say."""
+    try:
+        with open("/proc/meminfo") as file:  # noqa: PTH123
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 4 << 30

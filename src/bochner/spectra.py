@@ -110,8 +110,9 @@ def maclaurin_coefficients(function: Profile, n_terms: int, *, radius: float = 1
             "and by Schoenberg's theorem none may be negative. Use a function with a non-negative power series."
         )
     # what is left of rounding would be magnified by radius^-n
-    scaled = np.where(scaled > 1e-14 * size, scaled, 0.0)
-    return np.asarray(scaled * radius ** -np.arange(float(n_terms)))
+    kept = scaled > 1e-14 * size
+    logs = np.log(np.where(kept, scaled, 1.0)) - np.arange(n_terms) * np.log(radius)
+    return np.exp(np.where(kept, logs, -np.inf))
 
 
 @dataclass(frozen=True)

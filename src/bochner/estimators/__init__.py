@@ -6,6 +6,7 @@ from bochner.estimators.clusters import KernelKMeans
 from bochner.estimators.compact import CompactFeatures
 from bochner.estimators.decomposition import KernelPCA
 from bochner.estimators.discrepancies import MMDResult, exact_mmd, mmd_test
+from bochner.estimators.exact import exact_kernel_ridge
 from bochner.estimators.fourier import FourierFeatures
 from bochner.estimators.gaussian_process import GaussianProcessRegressor, exact_gaussian_process
 from bochner.estimators.histograms import AdditiveChi2Features
@@ -15,7 +16,7 @@ from bochner.estimators.learned import LearnedFeatures
 from bochner.estimators.maclaurin import MaclaurinFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.projections import RandomProjection
-from bochner.estimators.ridge import KernelRidge, exact_kernel_ridge
+from bochner.estimators.ridge import KernelRidge
 from bochner.estimators.tensor_sketch import TensorSketchFeatures
 
 __all__ = [

@@ -18,6 +18,13 @@ def check_count(name: str, value: Any) -> int:
     return int(value)
 
 
+def check_positive(name: str, value: Any) -> float:
+    """Return a positive finite number, or say what it should have been."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0.0 < float(value) < float("inf"):
+        raise ValueError(f"{name} must be a positive number, got {value!r}.")
+    return float(value)
+
+
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return one of the choices, or list them."""
     if value not in choices:

@@ -6,13 +6,16 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, validate_rows
+from bochner.backends import Array, limit_threads
+from bochner.certificates import grow
+from bochner.estimators._validation import check_choice, check_count, check_positive, validate_rows
 from bochner.estimators.transformers import FeatureTransformer
-from bochner.features import choose_rows, fourier_map
+from bochner.features import Fourier, choose_rows, fourier_map
 from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.rows import as_row_law, name_of
+
+_TYPICAL_COMPONENTS = 1024  # for which the law of rows is chosen when their number is not known yet
 
 
 class FourierFeatures(FeatureTransformer):
@@ -26,8 +29,9 @@ class FourierFeatures(FeatureTransformer):
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A stationary kernel; sums, products and multiples of such included. A name alone takes the median
         distance of (a sample of) the rows as length scale.
-    n_components : int, default=256
-        Columns of the result, exactly.
+    n_components : int or "auto", default=256
+        Columns of the result, exactly. "auto" adds columns until the relative Frobenius error ‖ZZᵀ - K‖ / ‖K‖ on the
+        rows given to `fit` is certified to be at most `tol`.
     rows : str or RowLaw, default="auto"
         "iid" (Rahimi & Recht), "quasi" (scrambled Sobol'; also "halton", "lattice"), "orthogonal", "structured"
         (Hadamard products: fast for many features), "fastfood", "fastfood_fft", "circulant", "kpw". "auto" chooses
@@ -35,6 +39,11 @@ class FourierFeatures(FeatureTransformer):
     form : {"pairs", "offset", "complex"}, default="pairs"
         Cosine and sine of each frequency (the least variance for a given number of columns), one cosine with a
         random offset, or complex exponentials.
+    tol : float, default=0.05
+        For ``n_components="auto"``.
+    max_components, max_seconds, max_bytes : int, float and float or None, default=16384, None and None
+        For ``n_components="auto"``: at most so many columns, about so much time for finding how many, so many bytes
+        of features of the rows given to `fit`. A ConvergenceWarning says what was reached where they do not suffice.
     random_state : int, RandomState, Generator or None
         The same integer gives the same features for any block size, thread count and device; more components extend
         the same draw.
@@ -49,6 +58,10 @@ class FourierFeatures(FeatureTransformer):
         The kernel with its length scale as a number.
     rows_ : str
         The law the frequencies were drawn from.
+    n_components_ : int
+        Columns of the result.
+    certificate_ : Certificate
+        The error that was measured; with ``n_components="auto"`` only.
 
     Examples
     --------
@@ -59,15 +72,24 @@ class FourierFeatures(FeatureTransformer):
     >>> Z = features.fit_transform(X)
     >>> bool(abs(Z @ Z.T - RBF(1.5)(X)).max() < 0.1)
     True
+    >>> features = FourierFeatures(RBF(1.5), n_components="auto", tol=0.1, random_state=0).fit(X)
+    >>> features.certificate_.high <= 0.1, features.n_components_ < 1000
+    (True, True)
     """
+
+    feature_map_: Fourier
 
     def __init__(
         self,
         kernel: Any = "rbf",
-        n_components: int = 256,
+        n_components: Any = 256,
         *,
         rows: Any = "auto",
         form: str = "pairs",
+        tol: float = 0.05,
+        max_components: int = 16384,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -75,27 +97,67 @@ class FourierFeatures(FeatureTransformer):
         self.n_components = n_components
         self.rows = rows
         self.form = form
+        self.tol = tol
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> FourierFeatures:
         """Draw the frequencies; of the data only the number of columns and the length scale are used.
 
+        With ``n_components="auto"`` the error is measured on the data as well.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        n_components = check_count("n_components", self.n_components)
+        growing = isinstance(self.n_components, str)
+        if growing:
+            check_choice("n_components", self.n_components, ("auto",))
+            most = self._check_budget()
+        else:
+            most = check_count("n_components", self.n_components)
         form = check_choice("form", self.form, ("pairs", "offset", "complex"))
         X = validate_rows(self, X, reset=True)
+        n_features = X.shape[1]
         key = Key.from_random_state(self.random_state)
         self.kernel_ = as_kernel(self.kernel).resolve(X, key)
         auto = isinstance(self.rows, str) and self.rows == "auto"
-        law = choose_rows(self.kernel_, X.shape[1], n_components) if auto else as_row_law(self.rows)
+        # one law for every number of columns tried, so that they extend the same draw
+        typical = min(most, _TYPICAL_COMPONENTS) if growing else most
+        law = choose_rows(self.kernel_, n_features, typical) if auto else as_row_law(self.rows)
         self.rows_ = name_of(law)
-        self.feature_map_ = fourier_map(self.kernel_, law, X.shape[1], n_components, form, key, X.dtype)
+
+        def make(n_components: int) -> Fourier:
+            return fourier_map(self.kernel_, law, n_features, n_components, form, key, X.dtype)
+
+        if growing:
+            with limit_threads(self.n_jobs):
+                self.feature_map_, self.certificate_ = grow(
+                    make,
+                    self.kernel_,
+                    X,
+                    tol=self.tol,
+                    max_components=most,
+                    max_seconds=self.max_seconds,
+                    max_bytes=self.max_bytes and self.max_bytes / (2 if form == "complex" else 1),
+                    key=key.child("growth"),
+                )
+        else:
+            self.feature_map_ = make(most)
+        self.n_components_ = self.feature_map_.n_components
         return self
+
+    def _check_budget(self) -> int:
+        """The most columns that may be tried."""
+        check_positive("tol", self.tol)
+        for name in ("max_seconds", "max_bytes"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        return check_count("max_components", self.max_components)
 
     def frequencies(self) -> Array:
         """Return the frequencies as a dense array (n_frequencies, n_features), for inspection."""

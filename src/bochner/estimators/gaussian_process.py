@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.estimators._validation import check_choice, check_count, validate_rows
-from bochner.estimators.models import KernelModel, as_source
+from bochner.estimators.models import KernelModel, as_source, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
-from bochner.estimators.ridge import numeric_targets
 from bochner.features import FeatureMap, Nystrom, choose_rows, fourier_map
 from bochner.kernels import Kernel, as_kernel
 from bochner.kernels.algebra import is_positive

@@ -16,7 +16,7 @@ from bochner.estimators._validation import check_choice, check_count
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.features import Fourier, choose_rows, draw_frequencies, n_frequencies
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogLoss, SquaredLoss
-from bochner.kernels import as_kernel
+from bochner.kernels import Power, Product, Restricted, Sum, as_kernel
 from bochner.keys import Key
 from bochner.rows import ROW_LAWS
 
@@ -118,6 +118,11 @@ class LearnedFeatures(FeatureTransformer):
             raise ValueError(
                 f"LearnedFeatures starts from the frequencies of a stationary kernel, a function of x - y; "
                 f"{self.kernel_!r} is not. Use kernel='rbf'."
+            )
+        if self.circulant and isinstance(self.kernel_, (Sum, Product, Power, Restricted)):
+            raise ValueError(
+                "circulant=True learns the frequencies of one radial kernel, such as RBF or Matern, not of sums, "
+                "products or some columns; use such a kernel, or circulant=False."
             )
         T = n_frequencies(n_components, "pairs")
         law = ROW_LAWS["circulant"] if self.circulant else choose_rows(self.kernel_, X.shape[1], n_components)

@@ -19,6 +19,7 @@ from bochner.estimators._validation import check_choice, validate_rows
 from bochner.estimators.fourier import FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap
+from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
 from bochner.streaming import (
@@ -37,7 +38,21 @@ from bochner.tuning import tune_length_scale
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
+_CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
+
+
+def numeric_targets(y: Any) -> Array:
+    """Targets as (n, k) float64, finite."""
+    try:
+        y = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("the targets must be numbers.") from None
+    if y.ndim > 2:
+        raise ValueError(f"y should have one or two dimensions, got {y.ndim}.")
+    if not np.isfinite(y).all():
+        raise ValueError("the targets contain NaN or infinity; remove those rows.")
+    return y.reshape(len(y), -1)
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,8 @@ class Transformed(FeatureMap):
 def as_feature_map(transformer: Any, X: Any) -> FeatureMap:
     """The map of a fitted transformer; X is one row or more of the data."""
     found = getattr(transformer, "feature_map_", None)
+    if isinstance(found, Nystrom):
+        return found.truncated(max(1, found.rank))  # without the columns of zeros that keep its width
     if isinstance(found, FeatureMap):
         return found
     return Transformed(transformer, int(transformer.transform(X[:1]).shape[1]))
@@ -204,7 +221,7 @@ class KernelModel(BaseEstimator):
             targets(block.y),
             block.weight,
             key=key,
-            # GCV of a few thousand rows prefers scales too long (benchmarks/bench_ridge.py)
+            # GCV of a few thousand rows prefers scales two to four times too long (protein, california, kin40k)
             criterion="evidence",
             per_feature=self.length_scales == "per_feature",
             n_components=columns,
@@ -222,6 +239,9 @@ class KernelModel(BaseEstimator):
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )
             n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
+            if name == "nystrom" and n_components > _CHOSEN_LANDMARKS:
+                transformer.set_params(landmarks="uniform")
+                n_rows = 2 * n_components
             rows = source.sample(n_rows, key.child("features")).X
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
             transformer = clone(self.features)

@@ -16,19 +16,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.estimators._validation import check_choice, check_count, validate_rows
-from bochner.estimators.models import KernelModel, as_source
+from bochner.estimators.models import KernelModel, as_source, numeric_targets
 from bochner.features import FeatureMap
 from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.operators import Centred, PSDOperator
-from bochner.solvers import Cholesky, ConjugateGradient, Factor, Report, RidgeSolver
+from bochner.solvers import Cholesky, ConjugateGradient, Factor, Report, RidgeSolver, memory_available
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import (
     Block,
     Checkpoint,
     Source,
     StreamedGram,
-    accumulate,
     default_rows,
     fingerprint,
     leave_one_out,
@@ -36,35 +35,11 @@ from bochner.streaming import (
 )
 
 _FIRST_COMPONENTS = 256  # where n_components="auto" begins
+_FEW_COMPONENTS = 2048  # which n_components="auto" may reach whatever the number of rows
 _LEFT_OUT_ROWS = 8192  # rows left out, one at a time, for alpha="loo"
 _ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
 CRITERIA = ("gcv", "loo", "evidence")
 SOLVERS = ("auto", "cholesky", "eigen", "cg")
-
-
-def numeric_targets(y: Any) -> Array:
-    """Targets as (n, k) float64, finite."""
-    try:
-        y = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("the targets must be numbers.") from None
-    if y.ndim > 2:
-        raise ValueError(f"y should have one or two dimensions, got {y.ndim}.")
-    if not np.isfinite(y).all():
-        raise ValueError("the targets contain NaN or infinity; remove those rows.")
-    return y.reshape(len(y), -1)
-
-
-def memory_available() -> int:
-    """Bytes that may be allocated now; 4 GiB where the system does not say."""
-    try:
-        with open("/proc/meminfo") as file:  # noqa: PTH123
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return 4 << 30
 
 
 @dataclass(frozen=True)
@@ -109,7 +84,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
     tol : float, default=0.01
         For ``n_components="auto"``: stop when doubling gains less than this share of the criterion.
     max_components : int, default=4096
-        For ``n_components="auto"``.
+        For ``n_components="auto"``: never more than this, nor than a sixteenth of the rows beyond 2,048.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
     checkpoint : path or None
@@ -318,10 +293,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
             return [check_count("n_components", self.n_components)]
         if not isinstance(self.alpha, str):
             return [min(2048, self.max_components)]  # no criterion to watch
-        most = self.max_components if source.n_samples is None else min(self.max_components, 2 * source.n_samples)
+        most = self.max_components
+        if source.n_samples is not None:  # the m³ of the eigendecomposition shall not exceed the n m² of the pass
+            most = min(most, 2 * source.n_samples, max(_FEW_COMPONENTS, source.n_samples // 16))
         sizes = [min(_FIRST_COMPONENTS, most)]
-        while sizes[-1] < most:
-            sizes.append(min(2 * sizes[-1], most))
+        while 2 * sizes[-1] <= most:
+            sizes.append(2 * sizes[-1])
         return sizes
 
     def _learn_with(self, source: Source, transformer: Any, feature_map: FeatureMap, key: Key) -> None:
@@ -363,8 +340,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         checkpoint: Checkpoint | None = None,
         start: int = 0,
     ) -> None:
-        accumulate(
-            source,
+        source.accumulate(
             feature_map,
             statistics,
             numeric_targets,
@@ -560,45 +536,3 @@ def _target_shape(source: Source) -> tuple[int, ...]:
     """() for y of shape (n,), (k,) for y of shape (n, k)."""
     first = next(source.blocks(1))
     return tuple(np.shape(first.y)[1:])
-
-
-def exact_kernel_ridge(
-    kernel: Any, X: Any, y: Any, X_new: Any, alpha: float, *, sample_weight: Any = None, fit_intercept: bool = True
-) -> Array:
-    """Predictions of exact kernel ridge regression, from the n × n kernel matrix: the truth for small n.
-
-    Parameters
-    ----------
-    kernel : str, Kernel or scikit-learn kernel
-        Or any function of two sets of rows.
-    X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,) or (n_samples, n_targets)
-    X_new : array-like of shape (n_new, n_features)
-    alpha : float
-        The penalty of Σ w (f(x) + b - y)² + alpha ‖f‖².
-    sample_weight : array-like of shape (n_samples,) or None
-    fit_intercept : bool
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner import RBF, exact_kernel_ridge
-    >>> X = np.linspace(0, 3, 20)[:, None]
-    >>> exact_kernel_ridge(RBF(1.0), X, np.sin(X[:, 0]), [[1.0]], alpha=1e-4).round(2)
-    array([0.84])
-    """
-    k = as_kernel(kernel)
-    X, X_new, Y = (np.asarray(a, dtype=np.float64) for a in (X, X_new, y))
-    k = k.resolve(X)
-    targets = Y.reshape(len(Y), -1)
-    w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    X, targets, w = X[w > 0], targets[w > 0], w[w > 0]
-    # K + alpha W⁻¹, bordered by the constraint Σ a = 0 that a free intercept puts on the dual
-    n = len(X)
-    system = np.zeros((n + 1, n + 1))
-    system[:n, :n] = k(X) + alpha * np.diag(1.0 / w)
-    system[:n, n] = system[n, :n] = 1.0 if fit_intercept else 0.0
-    system[n, n] = 0.0 if fit_intercept else 1.0
-    dual = np.linalg.solve(system, np.vstack([targets, np.zeros((1, targets.shape[1]))]))
-    predictions = k(X_new, X) @ dual[:n] + (dual[n] if fit_intercept else 0.0)
-    return np.asarray(predictions.reshape(-1, *Y.shape[1:]))

@@ -163,7 +163,7 @@ class TensorSketchFeatures(FeatureTransformer):
         if isinstance(self.direction, str):
             check_choice("direction", self.direction, ("mean", "ones"))
             ones = self.direction == "ones"
-            u = np.ones(X.shape[1]) if ones else np.asarray(X.mean(axis=0), np.float64).ravel()
+            u = np.ones(X.shape[1]) if ones else np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
         else:
             u = np.asarray(self.direction, np.float64)
             if u.shape != (X.shape[1],) or not np.isfinite(u).all():

@@ -66,11 +66,7 @@ class CirculantFrequencies(Frequencies):
         if isinstance(frequencies, Scaled):
             columns = frequencies.columns
             frequencies = frequencies.inner
-        if not isinstance(frequencies, CirculantBlocks):
-            raise ValueError(
-                "circulant=True learns the frequencies of one radial kernel, such as RBF or Matern, not of sums or "
-                "products; use such a kernel, or circulant=False."
-            )
+        assert isinstance(frequencies, CirculantBlocks)
         generators = frequencies.generators.astype(float)
         unit = float(np.sqrt(np.mean(generators**2)))
         lengths = frequencies.lengths.astype(float) * unit

@@ -193,7 +193,7 @@ def randomized_svd(
     *,
     tol: float | None = None,
     oversampling: int = 10,
-    n_iter: int = 2,
+    n_iter: int = 3,
     iteration: str = "krylov",
     random_state: Any = None,
 ) -> SVD:
@@ -250,8 +250,8 @@ def _thin_lq(B: Array) -> tuple[Array, Array]:
     """B = L W, W with orthonormal rows, L no larger than it must be: the SVD of a wide matrix is that of L."""
     if B.shape[0] >= B.shape[1]:
         return B, np.eye(B.shape[1], dtype=B.dtype)
-    W, R = scipy.linalg.qr(B.T, mode="economic", check_finite=False)
-    return R.T, W.T
+    W = orthonormal(B.T)
+    return B @ W, W.T
 
 
 def randomized_eigh(
@@ -260,7 +260,7 @@ def randomized_eigh(
     *,
     tol: float | None = None,
     oversampling: int = 10,
-    n_iter: int = 2,
+    n_iter: int = 3,
     iteration: str = "krylov",
     random_state: Any = None,
 ) -> Eigh:

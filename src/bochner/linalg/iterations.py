@@ -15,6 +15,10 @@ from bochner.theory import _arguments as check
 Product = Callable[[Array], Array]
 
 
+class IndefiniteError(ValueError):
+    """A matrix that should be positive definite has a direction p with pᵀAp < 0."""
+
+
 def conjugate_gradient(
     matvec: Any,
     b: Any,
@@ -111,7 +115,7 @@ def _conjugate_gradient(
         AP = product(P[:, going])
         curvature = _dots(P[:, going], AP)
         if (curvature < -1e3 * np.finfo(B.dtype).eps * _sizes(P[:, going], AP)).any():
-            raise ValueError(
+            raise IndefiniteError(
                 "the matrix is not positive definite: a direction p has pᵀAp < 0. "
                 "Add a positive multiple of the identity (alpha), or symmetrise it if it was meant to be positive."
             )
@@ -124,6 +128,8 @@ def _conjugate_gradient(
         columns = np.flatnonzero(going)
         going[columns] = (np.linalg.norm(R[:, columns], axis=0) > goal[columns]) & ~flat
         columns = np.flatnonzero(going)
+        if not len(columns):
+            break
         Z = R[:, columns] if precondition is None else precondition(R[:, columns])
         fresh = _dots(R[:, columns], Z)
         P[:, columns] = Z + (fresh / rho[columns]) * P[:, columns]

@@ -1,7 +1,4 @@
-"""Maps that keep some coordinates of an orthogonal transform of sign-flipped data: O(log d) a row, dense data only.
-
-Both transforms also run down the columns of a tall matrix, so that `S @ A` needs no transposed copy of A.
-"""
+"""Maps that keep some coordinates of an orthogonal transform of sign-flipped data: O(log d) a row, dense data only."""
 
 from __future__ import annotations
 
@@ -17,7 +14,8 @@ import scipy.sparse
 from bochner.backends import Array, backend_of
 from bochner.operators.maps import LinearMap
 
-_BUFFER_BYTES = 1 << 25  # of transformed data held at a time
+_BUFFER_BYTES = 1 << 25  # of a tall matrix turned at a time
+_BLOCK_BYTES = 1 << 21  # of transformed rows held at a time
 
 
 @dataclass(frozen=True)
@@ -43,45 +41,15 @@ class _Subsampled(LinearMap):
         return [(s, slice(i * width, min((i + 1) * width, len(self.picks)))) for i, s in enumerate(self.signs)]
 
     @abstractmethod
-    def _transform_rows(self, V: Array) -> Array:
-        """V Tᵀ; may work in place."""
-
-    @abstractmethod
-    def _transform_columns(self, V: Array) -> Array:
-        """T V; may work in place."""
-
-    @abstractmethod
     def _invert_rows(self, V: Array) -> Array:
         """V T; may work in place."""
 
-    def __call__(self, X: Array) -> Array:
-        _refuse_sparse(X)
-        n, width = X.shape[0], self.signs.shape[1]
-        out = np.empty((n, len(self.picks)), X.dtype)
-        step = max(1, _BUFFER_BYTES // (width * X.dtype.itemsize * 16))
-        V = np.zeros((min(n, step), width), X.dtype)
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
-            for signs, block in self._blocks:
-                W = V[: rows.stop - rows.start]
-                np.multiply(X[rows], signs[: self.n_features], out=W[:, : self.n_features])
-                W[:, self.n_features :] = 0.0
-                out[rows, block] = self._transform_rows(W)[:, self.picks[block]]
-        out *= self.lengths.astype(X.dtype)
-        return out
-
     def __matmul__(self, A: Any) -> Array:
         _refuse_sparse(A)
-        width, n_columns = self.signs.shape[1], A.shape[1]
-        out = np.empty((len(self.picks), n_columns), A.dtype)
-        step = max(1, _BUFFER_BYTES // (width * A.dtype.itemsize))
-        for start in range(0, n_columns, step):
-            columns = slice(start, min(start + step, n_columns))
-            for signs, block in self._blocks:
-                V = np.zeros((width, columns.stop - columns.start), A.dtype)
-                np.multiply(A[:, columns], signs[: self.n_features, None], out=V[: self.n_features])
-                out[block, columns] = self._transform_columns(V)[self.picks[block]]
-        out *= self.lengths.astype(A.dtype)[:, None]
+        out = np.empty((len(self.picks), A.shape[1]), A.dtype)
+        step = max(1, _BUFFER_BYTES // (len(A) * A.dtype.itemsize))
+        for start in range(0, A.shape[1], step):  # a few columns turned at a time, never all of A
+            out[:, start : start + step] = self(np.ascontiguousarray(A[:, start : start + step].T)).T
         return out
 
     def adjoint(self, A: Array) -> Array:
@@ -110,20 +78,8 @@ class SubsampledHadamard(_Subsampled):
         backend_of(X).subsampled_hadamard(X, self.signs, self.picks, self.lengths, out)
         return out
 
-    def _transform_rows(self, V: Array) -> Array:
+    def _invert_rows(self, V: Array) -> Array:
         backend_of(V).fwht(V)
-        return V
-
-    _invert_rows = _transform_rows
-
-    def _transform_columns(self, V: Array) -> Array:
-        half = 1
-        while half < len(V):
-            pairs = V.reshape(-1, 2, half, V.shape[1])
-            a, b = pairs[:, 0].copy(), pairs[:, 1]
-            pairs[:, 0] += b
-            np.subtract(a, b, out=b)
-            half *= 2
         return V
 
     def to_dense(self) -> Array:
@@ -136,14 +92,20 @@ class SubsampledHadamard(_Subsampled):
 class SubsampledCosine(_Subsampled):
     """Coordinates of cosine transforms (orthonormal type II, times √d): no padding."""
 
-    def _transform_rows(self, V: Array) -> Array:
-        return scipy.fft.dct(V, norm="ortho", axis=1) * V.dtype.type(np.sqrt(V.shape[1]))
+    def __call__(self, X: Array) -> Array:
+        _refuse_sparse(X)
+        out = np.empty((len(X), len(self.picks)), X.dtype)
+        lengths = (self.lengths * np.sqrt(self.n_features)).astype(X.dtype)
+        step = max(1, _BLOCK_BYTES // (self.n_features * X.dtype.itemsize))
+        for start in range(0, len(X), step):
+            rows = slice(start, start + step)
+            for signs, block in self._blocks:
+                V = scipy.fft.dct(X[rows] * signs, norm="ortho", axis=1, overwrite_x=True)
+                out[rows, block] = np.take(V, self.picks[block], axis=1) * lengths[block]
+        return out
 
     def _invert_rows(self, V: Array) -> Array:
         return scipy.fft.idct(V, norm="ortho", axis=1) * V.dtype.type(np.sqrt(V.shape[1]))
-
-    def _transform_columns(self, V: Array) -> Array:
-        return scipy.fft.dct(V, norm="ortho", axis=0) * V.dtype.type(np.sqrt(V.shape[0]))
 
     def to_dense(self) -> Array:
         d = self.signs.shape[1]

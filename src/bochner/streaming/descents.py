@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bochner.backends import Array
 from bochner.features import FeatureMap
 from bochner.keys import Key
+from bochner.linalg.iterations import IndefiniteError
 from bochner.losses import ScoreLoss
 from bochner.operators import PSDOperator
 from bochner.solvers import Cholesky, ConjugateGradient, Factor, Report
@@ -236,7 +237,10 @@ def _direction(problem: Problem, state: State, P: SketchedHessian, forcing: floa
     factor = rule.factor(StreamedHessian(problem, state.P), 0.0)
     with warnings.catch_warnings():  # an inexact step is a step
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = factor.solve(-state.gradient.reshape(-1, 1))
+        try:
+            found = factor.solve(-state.gradient.reshape(-1, 1))
+        except IndefiniteError:  # at rounding level of the Hessian the sketched step is as good
+            return P(-state.gradient.reshape(-1, 1)).reshape(state.P.shape), 1
     return found.reshape(state.P.shape), factor.report.iterations
 
 

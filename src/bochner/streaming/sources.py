@@ -59,6 +59,15 @@ class Source(ABC):
     def sample(self, n: int, key: Key) -> Block:
         """At most n rows, drawn at random without replacement, in the order of the data."""
 
+    def accumulate(self, feature_map: Any, statistics: Any, targets: Any, **options: Any) -> Any:
+        """Fold the rows into statistics, in order; a source on many machines does it as a tree of merges.
+
+        See `bochner.streaming.folds.accumulate` for the options.
+        """
+        from bochner.streaming.folds import accumulate
+
+        return accumulate(self, feature_map, statistics, targets, **options)
+
     @abstractmethod
     def fingerprint(self) -> str:
         """A digest of the layout: shapes, names, types, sizes; not of every value."""

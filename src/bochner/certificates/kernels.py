@@ -1,0 +1,382 @@
+"""How far ZZᵀ is from K on the user's rows, measured without K."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+from scipy import stats
+
+from bochner import theory
+from bochner.backends import Array
+from bochner.certificates.records import Certificate
+from bochner.certificates.residuals import Residual, RowSampler
+from bochner.features import Fourier
+from bochner.keys import Key
+from bochner.theory import _arguments as check
+
+NORMS = ("frobenius", "relative_frobenius", "spectral", "relative_spectral", "max", "trace")
+_BLOCK = 4  # random starts of the Lanczos iteration
+_STEPS = 40  # products with E at most
+_DENSE = 400  # rows for which eigenvalues are simply computed
+
+
+def kernel_error(
+    features: Any,
+    X: Any,
+    *,
+    kernel: Any = None,
+    norm: str = "frobenius",
+    alpha: float | None = None,
+    confidence: float = 0.95,
+    max_entries: int = 1 << 23,
+    random_state: Any = None,
+) -> Certificate:
+    r"""Measure the error E = ZZᵀ - K of features on data, with an interval, without forming K.
+
+    Parameters
+    ----------
+    features : fitted transformer or FeatureMap
+        Ours, or any object with `transform` (then pass `kernel`).
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        The rows that E is about.
+    kernel : Kernel, str or callable, optional
+        What the features approximate; their own kernel unless given.
+    norm : str
+        "frobenius" (root of the sum of squares; divided by n_samples it is the root mean square error of an entry),
+        "relative_frobenius" (over that of K), "spectral" (largest eigenvalue in size), "relative_spectral" (the
+        smallest eps with (1 - eps)(K + alpha I) ⪯ ZZᵀ + alpha I ⪯ (1 + eps)(K + alpha I), what ridge regression
+        feels), "max" (the worst entry) or "trace" (tr(K - ZZᵀ), with its sign; the nuclear norm for Nyström features).
+    alpha : float, optional
+        The penalty of "relative_spectral", not divided by n_samples.
+    confidence : float
+        Probability that the interval contains the true value.
+    max_entries : int
+        Kernel values held at a time, and about the number evaluated. Up to sqrt(max_entries) rows every entry is
+        looked at; of more rows, random ones.
+    random_state : int, RandomState, Generator or None
+
+    Returns
+    -------
+    Certificate
+        value, interval, confidence, how, cost. The interval is a point where the value is exact.
+
+    Notes
+    -----
+    *All entries* (n_samples² ≤ max_entries): "frobenius", "max" and "trace" are exact. Eigenvalues come from a
+    block Lanczos iteration with random starts: the value is a lower bound, and the upper end is that of Kuczyński
+    and Woźniakowski (1992) for random starts, valid for every matrix.
+
+    *Random rows* (more): with rows drawn independently, averages of products of entries around cycles of disjoint
+    samples are unbiased for tr E² and tr E⁴. Intervals are those of asymptotic normality of U-statistics on a
+    logarithmic scale, with the jackknife's standard error, which errs on the long side. "frobenius" is the first.
+    "spectral" lies between sqrt(tr E⁴ / tr E²) and (tr E⁴)^(1/4), whatever the spectrum. "relative_spectral" is
+    computed on a sample of rows, alpha scaled with their share; its lower end is that of the sample with all of alpha,
+    its upper end ‖E‖ / alpha: a wide interval around a good estimate. "max" lies between the worst entry seen and
+    Cauchy–Schwarz's bound, or, for Fourier features, the theorem for independent frequencies, then over the draw of
+    the features. Error concentrated in a share of the rows that the sample misses is missed, except for Nyström
+    features, where rows are drawn in proportion to their own error.
+
+    "trace" is exact for any number of rows, and so is "max" for Nyström features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures
+    >>> from bochner.certificates import kernel_error
+    >>> X = np.random.default_rng(0).normal(size=(5000, 4))
+    >>> features = FourierFeatures(n_components=512, random_state=0).fit(X)
+    >>> error = kernel_error(features, X, norm="relative_frobenius", random_state=0)
+    >>> 0.0 < error.low <= error.value <= error.high < 0.1
+    True
+    """
+    check.choice("norm", norm, NORMS)
+    confidence = check.fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
+    check.count("max_entries", max_entries, minimum=1 << 14, advice="An interval needs a hundred rows.")
+    if norm == "relative_spectral":
+        if alpha is None:
+            raise ValueError(
+                "norm='relative_spectral' is relative to K + alpha I: pass alpha, the penalty of the ridge regression "
+                "that the features are for."
+            )
+        check.positive("alpha", alpha)
+    elif alpha is not None:
+        raise ValueError(f"alpha belongs to norm='relative_spectral', not to norm={norm!r}; leave it out.")
+    residual = Residual(features, X, kernel)
+    key = Key.from_random_state(random_state).child("certificate")
+    if norm == "trace":
+        return _trace(residual, confidence)
+    if norm == "max" and residual.semidefinite:
+        how = "the largest diagonal entry of a positive semi-definite error, all rows"
+        return _point(residual, norm, float(np.abs(residual.diagonal).max()), confidence, how)
+    small = residual.n**2 <= max_entries
+    if norm == "relative_spectral":
+        measure = _relative_spectral if small else _sampled_relative_spectral
+        return measure(residual, float(alpha or 0.0), confidence, max_entries, key)
+    complete: dict[str, Callable[..., Certificate]] = {
+        "frobenius": _frobenius, "relative_frobenius": _frobenius, "spectral": _spectral, "max": _largest,
+    }  # fmt: skip
+    sampled: dict[str, Callable[..., Certificate]] = {
+        "frobenius": _sampled_frobenius, "relative_frobenius": _sampled_frobenius,
+        "spectral": _sampled_spectral, "max": _sampled_largest,
+    }  # fmt: skip
+    return (complete if small else sampled)[norm](residual, norm, confidence, max_entries, key)
+
+
+# -- every entry -------------------------------------------------------------------------------------------------
+
+
+def _point(residual: Residual, norm: str, value: float, confidence: float, how: str) -> Certificate:
+    return residual.certificate(norm, value, (value, value), confidence, how)
+
+
+def _trace(residual: Residual, confidence: float) -> Certificate:
+    value = -float(residual.diagonal.sum())
+    return _point(residual, "trace", value, confidence, f"the diagonals of K and ZZᵀ, all {residual.n} rows")
+
+
+def _frobenius(residual: Residual, norm: str, confidence: float, max_entries: int, key: Key) -> Certificate:
+    squares = np.zeros(2)
+    for E, K in residual.strips():
+        squares += [np.vdot(E, E), np.vdot(K, K)]
+    relative = norm == "relative_frobenius"
+    value = math.sqrt(squares[0] / (squares[1] or 1.0) if relative else squares[0])
+    return _point(residual, norm, value, confidence, f"all {residual.n}² entries, tile by tile")
+
+
+def _largest(residual: Residual, norm: str, confidence: float, max_entries: int, key: Key) -> Certificate:
+    value = max(float(np.abs(E).max()) for E, _ in residual.strips())
+    return _point(residual, norm, value, confidence, f"all {residual.n}² entries, tile by tile")
+
+
+def _spectral(residual: Residual, norm: str, confidence: float, max_entries: int, key: Key) -> Certificate:
+    rows = np.arange(residual.n)
+    E, _ = residual.tile(rows, rows)
+    low, high, how = _norm_interval(lambda V: E @ V, E, confidence, key)
+    return residual.certificate(norm, low, (low, high), confidence, how)
+
+
+def _relative_spectral(residual: Residual, alpha: float, confidence: float, max_entries: int, key: Key) -> Certificate:
+    rows = np.arange(residual.n)
+    E, K = residual.tile(rows, rows)
+    L = _factor(K, alpha)
+    how = f"(K + {alpha:g} I)^(-1/2) E (K + {alpha:g} I)^(-1/2): "
+    if len(E) <= _DENSE:
+        value = _whitened_norm(E, L)
+        return _point(residual, "relative_spectral", value, confidence, how + "all eigenvalues")
+
+    def product(V: Array) -> Array:
+        inner = scipy.linalg.solve_triangular(L, V, lower=True, trans="T", check_finite=False)
+        return scipy.linalg.solve_triangular(L, E @ inner, lower=True, check_finite=False)
+
+    low, high, by = _norm_interval(product, None, confidence, key, n=len(E))
+    if residual.semidefinite:
+        high = min(high, 1.0)
+    return residual.certificate("relative_spectral", low, (low, high), confidence, how + by)
+
+
+def _factor(K: Array, alpha: float) -> Array:
+    try:
+        return scipy.linalg.cholesky(K + alpha * np.eye(len(K)), lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        raise ValueError(
+            f"K + {alpha:g} I is not positive definite: alpha is below the rounding of K, or the kernel is indefinite. "
+            "Use a larger alpha or a positive definite kernel."
+        ) from None
+
+
+def _whitened_norm(E: Array, L: Array) -> float:
+    """‖L⁻¹ E L⁻ᵀ‖: by all eigenvalues, or for many rows by Lanczos, to six digits."""
+    half = scipy.linalg.solve_triangular(L, E, lower=True, check_finite=False)
+    M = scipy.linalg.solve_triangular(L, half.T, lower=True, check_finite=False)
+    M = (M + M.T) / 2.0
+    if len(M) <= _DENSE:
+        return float(np.abs(scipy.linalg.eigvalsh(M)).max())
+    top = scipy.sparse.linalg.eigsh(M, 1, which="LM", tol=1e-6, v0=np.ones(len(M)), return_eigenvectors=False)
+    return float(abs(top[0]))
+
+
+def _norm_interval(
+    product: Callable[[Array], Array], E: Array | None, confidence: float, key: Key, n: int = 0
+) -> tuple[float, float, str]:
+    """Lower and upper bound of the spectral norm of a symmetric matrix; the lower one holds for certain.
+
+    Block Lanczos with full orthogonalisation. The space of k blocks contains the Krylov space of E² of dimension
+    j = ⌈k/2⌉ of each of the b random starts, so that ‖EQ‖² ≥ (1 - eps)‖E‖² but for the probability
+    (1.648 sqrt(n) exp(-sqrt(eps)(2j - 1)))^b (Kuczyński & Woźniakowski 1992, theorem 4.2).
+    """
+    n = n or len(E if E is not None else ())
+    if E is not None and n <= _DENSE:
+        value = float(np.abs(scipy.linalg.eigvalsh(E)).max())
+        return value, value, "all eigenvalues"
+    failure = (1.0 - confidence) ** (1.0 / _BLOCK)
+    V, _ = np.linalg.qr(key.child("start").generator().standard_normal((n, _BLOCK)))
+    Q, EQ = np.empty((n, 0)), np.empty((n, 0))
+    low, high = 0.0, np.inf
+    for k in range(1, _STEPS + 1):
+        W = product(V)
+        Q, EQ = np.hstack([Q, V]), np.hstack([EQ, W])
+        # singular values of EQ from its Gram matrix: the largest is accurate
+        low = math.sqrt(max(float(scipy.linalg.eigvalsh(EQ.T @ EQ)[-1]), 0.0))
+        eps = (math.log(1.648 * math.sqrt(n) / failure) / (2 * ((k + 1) // 2) - 1)) ** 2
+        high = low / math.sqrt(1.0 - eps) if eps < 1.0 else np.inf
+        for _ in range(2):
+            W = W - Q @ (Q.T @ W)
+        size = np.linalg.norm(W)
+        if high <= 1.02 * low or size <= 1e-12 * max(low, np.finfo(float).tiny):
+            break
+        V, _ = np.linalg.qr(W)
+    if not np.isfinite(high):  # the space closed before the theorem spoke: it holds all that random starts can see
+        high = low
+    how = f"{k} steps of block Lanczos from {_BLOCK} random starts; upper end by Kuczyński and Woźniakowski's theorem"
+    return low, high * (1.0 + 1e-9), how
+
+
+# -- random rows -------------------------------------------------------------------------------------------------
+
+
+def _bounds(value: float, influences: list[Array], failure: float) -> tuple[float, float]:
+    """An interval of a positive number whose estimate is `value`, from the influence of each row drawn.
+
+    The influences of a sample of q rows contribute their variance over q. Each end fails with probability
+    failure / 3: the third that is left over is for skewness, against which the upper end is also corrected (Hall
+    1992), or exponentiated, whichever is longer.
+    """
+    q = len(influences[0])
+    t = float(stats.t.isf(failure / 3.0, q - 1))
+    variance = sum(float(np.var(part, ddof=1)) / q for part in influences)
+    if variance <= 0.0:
+        return max(value, 0.0), max(value, 0.0)
+    error = math.sqrt(variance)
+    third = sum(float(((part - part.mean()) ** 3).mean()) / q**2 for part in influences)
+    skew = max(third, 0.0) / error**3
+    high = value + error * (t + skew * (2.0 * t * t + 1.0) / 6.0)
+    low = value - t * error
+    if value > 0.0:
+        width = min(t * error / value, 50.0)
+        low, high = min(low, value * math.exp(-width)), max(high, value * math.exp(width))
+    return max(low, 0.0), max(high, 0.0)
+
+
+def _sampled_frobenius(residual: Residual, norm: str, confidence: float, max_entries: int, key: Key) -> Certificate:
+    q = math.isqrt(max_entries)
+    relative = norm == "relative_frobenius"
+    sampler = RowSampler.of(residual, key, uniform=0.5 if relative else 0.1)
+    rows, columns = sampler.draw(q, "rows"), sampler.draw(q, "columns")
+    E, K = (np.square(sampler.weigh(part, rows, columns)) for part in residual.tile(rows, columns))
+    unit = float(K.mean()) if relative else 1.0
+    square = float(E.mean()) / unit
+    # the error of a ratio of means is that of its linearisation
+    table = (E - square * K) / unit if relative else E
+    low, high = _bounds(square, [table.mean(axis=1), table.mean(axis=0)], 1.0 - confidence)
+    if residual.semidefinite and not relative:  # sqrt(Σ E_ii²) ≤ ‖E‖ ≤ tr E
+        low = max(low, float(np.square(residual.diagonal).sum()))
+        high = max(low, min(high, float(residual.diagonal.sum()) ** 2))
+    how = f"{q} × {q} entries of rows drawn {_law(sampler)}; interval by the jackknife"
+    return residual.certificate(norm, math.sqrt(square), (math.sqrt(low), math.sqrt(high)), confidence, how)
+
+
+def _law(sampler: RowSampler) -> str:
+    return "uniformly" if np.ptp(sampler.probabilities) == 0.0 else "in proportion to their own error"
+
+
+def _moments(tiles: list[Array]) -> tuple[list[Array], list[Array]]:
+    """The influences of the rows drawn on the estimates of tr E² and tr E⁴; the mean of each array is the estimate.
+
+    Four samples I, J, K, L of rows and the tiles between neighbours in the cycle IJKL.
+    """
+    q = len(tiles[0])
+    squares = [np.square(tile) for tile in tiles]
+    # a row drawn takes part in the tile after it and in the one before it, two of the four that are averaged
+    second = [(squares[s].mean(axis=1) + squares[s - 1].mean(axis=0)) / 2.0 for s in range(4)]
+    steps = [tiles[s] @ tiles[(s + 1) % 4] for s in range(4)]
+    fourth = [np.einsum("ij,ji->i", steps[s], steps[(s + 2) % 4]) / q**3 for s in range(4)]
+    return second, fourth
+
+
+def _sampled_norm(residual: Residual, failure: float, max_entries: int, key: Key) -> tuple[float, float, float, str]:
+    """Value, lower and upper end of ‖E‖ from moments of the spectrum."""
+    q = math.isqrt(max_entries // 4)
+    sampler = RowSampler.of(residual, key)
+    samples = [sampler.draw(q, s) for s in range(4)]
+    tiles, seen = [], 0.0
+    for s in range(4):
+        rows, columns = samples[s], samples[(s + 1) % 4]
+        E, _ = residual.tile(rows, columns)
+        seen = max(seen, float(np.abs(E).max()))
+        tiles.append(sampler.weigh(E, rows, columns))
+    second, fourth = _moments(tiles)
+    m2, m4 = float(np.mean(second)), float(np.mean(fourth))
+    low = seen
+    if m4 > 0.0:
+        ratio = m4 / m2
+        # a row drawn moves the average of four tiles by half its influence on its own two
+        joint = [(f - ratio * s / 2.0) / m2 for s, f in zip(second, fourth, strict=True)]
+        low = max(low, math.sqrt(_bounds(ratio, joint, failure)[0]))
+    # three ends, each of which fails with probability failure / 3
+    high = min(
+        _bounds(m2, [s / 2.0 for s in second], failure)[1] ** 0.5,
+        _bounds(m4, fourth, failure)[1] ** 0.25,
+    )
+    if residual.semidefinite:
+        high = min(high, abs(float(residual.diagonal.sum())))
+    high = max(low, high)
+    # the norm of a tile overstates: it holds the noise of the sample as well
+    largest = scipy.sparse.linalg.svds(tiles[0], 1, tol=1e-3, v0=np.ones(q), return_singular_vectors=False)
+    value = min(float(largest[0]) / q, max(m4, 0.0) ** 0.25)
+    how = (
+        f"four samples of {q} rows drawn {_law(sampler)}: sqrt(tr E⁴ / tr E²) ≤ ‖E‖ ≤ (tr E⁴)^(1/4), both estimated, "
+        "with the jackknife's errors"
+    )
+    return min(max(value, low), high), low, high, how
+
+
+def _sampled_spectral(residual: Residual, norm: str, confidence: float, max_entries: int, key: Key) -> Certificate:
+    value, low, high, how = _sampled_norm(residual, 1.0 - confidence, max_entries, key)
+    return residual.certificate(norm, value, (low, high), confidence, how)
+
+
+def _sampled_relative_spectral(
+    residual: Residual, alpha: float, confidence: float, max_entries: int, key: Key
+) -> Certificate:
+    q = math.isqrt(max_entries // 4)
+    subset = key.child("subset").generator().choice(residual.n, min(q, residual.n), replace=False)
+    E, K = residual.tile(subset, subset)
+    # with alpha as it is, a quadratic form of vectors that vanish elsewhere; with its share, what all rows would give
+    low, value = (_whitened_norm(E, _factor(K, penalty)) for penalty in (alpha, alpha * len(subset) / residual.n))
+    _, _, norm, _ = _sampled_norm(residual, 1.0 - confidence, 3 * max_entries // 4, key.child("norm"))
+    high = max(low, min(norm / alpha, 1.0) if residual.semidefinite else norm / alpha)
+    how = (
+        f"an estimate from {len(subset)} random rows, alpha scaled with their share; the lower end, the same rows with "
+        "all of alpha, holds for certain; the upper end is that of ‖E‖ / alpha, estimated from random rows"
+    )
+    return residual.certificate("relative_spectral", value, (low, high), confidence, how)
+
+
+def _sampled_largest(residual: Residual, norm: str, confidence: float, max_entries: int, key: Key) -> Certificate:
+    q = math.isqrt(max_entries)
+    sampler = RowSampler.of(residual, key)
+    E, _ = residual.tile(sampler.draw(q, "rows"), sampler.draw(q, "columns"))
+    seen = max(float(np.abs(E).max()), float(np.abs(residual.diagonal).max()))
+    share = math.log(1.0 / (1.0 - confidence)) / q
+    # |z·z'| ≤ ‖z‖‖z'‖ and |k(x, x')|² ≤ k(x, x) k(x', x')
+    own = residual.kernel_diagonal
+    high = float((residual.diagonal + own).max() + own.max())
+    end = "upper end by Cauchy and Schwarz"
+    mapped = residual.feature_map
+    if isinstance(mapped, Fourier):
+        pairs = mapped.form == "complex" or (mapped.form == "pairs" and mapped.n_components % 2 == 0)
+        theorem = float(own.max()) * theory.all_pairs_error(
+            residual.n, mapped.frequencies.shape[0], delta=1.0 - confidence, form="pairs" if pairs else "offset"
+        )
+        if theorem < high:
+            high, end = theorem, "upper end by the theorem for independent frequencies, over their draw"
+    how = (
+        f"the worst of {q} × {q} random entries and the diagonal; {end}. At most {share:.2g} of the rows have an entry "
+        "with the others seen that is worse"
+    )
+    return residual.certificate(norm, seen, (seen, max(seen, high)), confidence, how)

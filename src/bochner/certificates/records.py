@@ -1,0 +1,94 @@
+"""What a certificate says: a measured number, an interval, what it cost, and how it was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a measurement cost.
+
+    Parameters
+    ----------
+    kernel_entries : int
+        Values k(x, y) evaluated.
+    feature_rows : int
+        Rows mapped to features.
+    seconds : float
+        Time it took.
+    """
+
+    kernel_entries: int
+    feature_rows: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{_short(self.kernel_entries)} kernel entries, {_short(self.feature_rows)} rows of features, "
+            f"{self.seconds:.2g} s"
+        )
+
+
+def _short(count: float) -> str:
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.3g}{unit}"
+    return f"{count:.0f}"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A number measured on data, with an interval that contains the true one; ``float(certificate)`` is the value.
+
+    Parameters
+    ----------
+    quantity : str
+        What was measured.
+    value : float
+        The estimate; the number itself where the interval is a point.
+    interval : (float, float)
+        Contains the true number with probability `confidence`, over what `how` says is random.
+    confidence : float
+    how : str
+        How it was measured, and what the interval rests on.
+    cost : Effort
+
+    Examples
+    --------
+    >>> from bochner.certificates import Certificate, Effort
+    >>> Certificate("frobenius", 2.5, (2.4, 2.6), 0.95, "1000 × 1000 random entries", Effort(10**6, 2000, 0.1))
+    Certificate: frobenius = 2.5, in [2.4, 2.6] with 95 % confidence
+      how: 1000 × 1000 random entries
+      cost: 1M kernel entries, 2k rows of features, 0.1 s
+    """
+
+    quantity: str
+    value: float
+    interval: tuple[float, float]
+    confidence: float
+    how: str
+    cost: Effort
+
+    @property
+    def exact(self) -> bool:
+        """Whether the value is the true one, up to rounding."""
+        return self.interval[0] == self.interval[1]
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval."""
+        return self.interval[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval: what may be relied on."""
+        return self.interval[1]
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        known = "exactly" if self.exact else f"in [{low:.4g}, {high:.4g}] with {100 * self.confidence:g} % confidence"
+        return f"Certificate: {self.quantity} = {self.value:.4g}, {known}\n  how: {self.how}\n  cost: {self.cost}"

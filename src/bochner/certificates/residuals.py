@@ -1,0 +1,186 @@
+"""The error E = ZZᵀ - K as something to look at tile by tile, and laws of rows to look at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bochner.backends import Array
+from bochner.certificates.records import Certificate, Effort
+from bochner.features import FeatureMap
+from bochner.features.nystrom import Nystrom
+from bochner.kernels import Kernel, as_kernel, as_points
+from bochner.keys import Key
+
+_BLOCK_NUMBERS = 1 << 23  # of features or kernel values held at a time
+
+
+class Residual:
+    """E = ZZᵀ - K of some rows, never formed: blocks of it, its diagonal, and a count of what they cost.
+
+    Parameters
+    ----------
+    features : FeatureMap or fitted transformer
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+    kernel : Kernel, str or callable, or None
+        None takes `features.kernel_`.
+    """
+
+    def __init__(self, features: Any, X: Any, kernel: Any = None) -> None:
+        self.feature_map = getattr(features, "feature_map_", features)
+        self._transform = self.feature_map if isinstance(self.feature_map, FeatureMap) else _transform_of(features)
+        self._own_kernel = kernel is None
+        self.kernel = _kernel_of(features, kernel, X)
+        self.X = _checked(features, X)
+        self.n = int(self.X.shape[0])
+        self.started = time.perf_counter()
+        self.kernel_entries = 0
+        self.feature_rows = 0
+
+    def features(self, rows: Any) -> Array:
+        """Features of some rows in float64; complex columns as two real ones."""
+        X = self.X[rows]
+        self.feature_rows += X.shape[0]
+        Z: Any = self._transform(X)
+        Z = Z.toarray() if scipy.sparse.issparse(Z) else np.ascontiguousarray(Z)
+        if np.iscomplexobj(Z):
+            Z = Z.view(Z.real.dtype)
+        return np.asarray(Z, dtype=np.float64)
+
+    def values(self, rows: Any, columns: Any) -> Array:
+        """The exact kernel between some rows and others, in float64."""
+        A, B = (self.X[index].astype(np.float64, copy=False) for index in (rows, columns))
+        self.kernel_entries += A.shape[0] * B.shape[0]
+        return np.asarray(self.kernel(A, B), dtype=np.float64)
+
+    def tile(self, rows: Array, columns: Array) -> tuple[Array, Array]:
+        """E and K between some rows and others, (len(rows), len(columns))."""
+        K = np.empty((len(rows), len(columns)))
+        E = np.empty_like(K)
+        for j in self._blocks(len(columns)):
+            right = self.features(columns[j])
+            for i in self._blocks(len(rows)):
+                K[i, j] = self.values(rows[i], columns[j])
+                E[i, j] = self.features(rows[i]) @ right.T - K[i, j]
+        return E, K
+
+    def strips(self) -> Iterator[tuple[Array, Array]]:
+        """E and K, all of them, some rows at a time."""
+        everything = np.arange(self.n)
+        step = max(1, _BLOCK_NUMBERS // self.n)
+        for start in range(0, self.n, step):
+            yield self.tile(everything[start : start + step], everything)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """The diagonal of E: one pass over the rows."""
+        out = np.empty(self.n)
+        for rows in self._blocks(self.n):
+            X = self.X[rows].astype(np.float64, copy=False)
+            Z = self.features(rows)
+            out[rows] = np.einsum("ij,ij->i", Z, Z) - self.kernel.diagonal(X)
+        return out
+
+    @cached_property
+    def kernel_diagonal(self) -> Array:
+        """The diagonal of K."""
+        return np.asarray(self.kernel.diagonal(self.X.astype(np.float64, copy=False)), dtype=np.float64)
+
+    @property
+    def semidefinite(self) -> bool:
+        """Is K - ZZᵀ positive semi-definite for any data? It is if ZZᵀ is a projection of K (a triangular root)."""
+        return isinstance(self.feature_map, Nystrom) and self.feature_map.triangular and self._own_kernel
+
+    def _blocks(self, n: int) -> list[slice]:
+        width = int(getattr(self.feature_map, "n_components", 0)) or 1024
+        step = max(64, _BLOCK_NUMBERS // width)
+        return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+    def certificate(
+        self, quantity: str, value: float, interval: tuple[float, float], confidence: float, how: str
+    ) -> Certificate:
+        """The result, with the cost so far."""
+        low, high = interval
+        value = float(min(max(value, low), high))
+        cost = Effort(self.kernel_entries, self.feature_rows, time.perf_counter() - self.started)
+        return Certificate(quantity, value, (float(low), float(high)), confidence, how, cost)
+
+
+@dataclass(frozen=True)
+class RowSampler:
+    """Rows drawn with replacement, row i with probability p_i; E is then looked at as E_ij / sqrt(p_i p_j).
+
+    Averages over drawn rows of products of such entries around a cycle are unbiased estimates of traces of powers of
+    E, repeated indices included.
+    """
+
+    probabilities: Array
+    key: Key
+
+    @classmethod
+    def of(cls, residual: Residual, key: Key, uniform: float = 0.1) -> RowSampler:
+        """Uniform; where E is definite mostly in proportion to its diagonal, which bounds the rest: outliers count."""
+        p = np.full(residual.n, 1.0 / residual.n)
+        if residual.semidefinite:
+            left = np.maximum(-residual.diagonal, 0.0)
+            if left.sum() > 0:
+                p = (1.0 - uniform) * left / left.sum() + uniform / residual.n
+        return cls(p, key)
+
+    def draw(self, size: int, name: str | int) -> Array:
+        """Indices (size,)."""
+        generator = self.key.child(name).generator()
+        n = len(self.probabilities)
+        if np.ptp(self.probabilities) == 0.0:
+            return generator.integers(0, n, size)
+        return generator.choice(n, size, p=self.probabilities)
+
+    def weigh(self, tile: Array, rows: Array, columns: Array) -> Array:
+        """Entries over the square roots of the probabilities, in place."""
+        tile /= np.sqrt(self.probabilities[rows])[:, None]
+        tile /= np.sqrt(self.probabilities[columns])
+        return tile
+
+
+def _transform_of(features: Any) -> Any:
+    if hasattr(features, "transform"):
+        return features.transform
+    if callable(features):
+        return features
+    raise TypeError(
+        f"features must be a fitted transformer or a feature map, got {features!r}. "
+        "Fit one first: FourierFeatures(...).fit(X)."
+    )
+
+
+def _kernel_of(features: Any, kernel: Any, X: Any) -> Kernel:
+    if kernel is None:
+        kernel = getattr(features, "kernel_", None)
+        if kernel is None:
+            kernel = getattr(getattr(features, "feature_map_", features), "kernel", None)
+        if not isinstance(kernel, Kernel):
+            raise ValueError(
+                "kernel=None means the kernel of the features, and these do not know it. "
+                "Pass the kernel that they approximate, kernel=RBF(length_scale), for instance."
+            )
+        return kernel
+    return as_kernel(kernel).resolve(X)
+
+
+def _checked(features: Any, X: Any) -> Any:
+    X = as_points(X)
+    if X.shape[0] < 1:
+        raise ValueError(f"X has no rows, shape {X.shape}; a certificate needs data.")
+    finite = np.isfinite(X.data if scipy.sparse.issparse(X) else X).all()
+    if not finite:
+        raise ValueError("X contains NaN or infinity; remove or fill in those values first.")
+    expected = getattr(features, "n_features_in_", None)
+    if expected is not None and expected != X.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} features, but the transformer was fitted with {expected}.")
+    return X

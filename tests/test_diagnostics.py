@@ -1,0 +1,116 @@
+"""Diagnostics against dense spectra and closed forms."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bochner import RBF, Exponential, Linear
+from bochner.diagnostics import (
+    distance_concentration,
+    effective_dimension_curve,
+    gram_spectrum,
+    leverage_coherence,
+    spectral_check,
+    spectrum_decay,
+)
+from laws import RADIAL_KERNELS, SEPARABLE_KERNELS
+
+
+def dense(X, kernel, alpha):
+    K = kernel(X)
+    H = K @ np.linalg.inv(K + alpha * np.eye(len(K)))
+    return np.trace(H), np.diag(H)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 1.0, 100.0])
+def test_all_rows_give_the_dense_numbers(alpha):
+    X = np.random.default_rng(0).normal(size=(150, 4))
+    spectrum = gram_spectrum(X, RBF(2.0))
+    dimension, leverage = dense(X, RBF(2.0), alpha)
+    assert spectrum.complete
+    assert spectrum.effective_dimension(alpha) == pytest.approx((dimension, dimension), rel=1e-8)
+    np.testing.assert_allclose(spectrum.leverages(alpha), leverage, atol=1e-8)
+    found = leverage_coherence(X, RBF(2.0), alpha=alpha)
+    assert found.exact
+    assert found.coherence == pytest.approx(150 * leverage.max() / dimension, rel=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [RBF(2.0), Exponential(3.0)], ids=repr)
+@pytest.mark.parametrize("alpha", [0.3, 3.0, 30.0])
+def test_samples_bracket_the_effective_dimension_on_average(kernel, alpha):
+    X = np.random.default_rng(0).normal(size=(900, 4))
+    dimension, _ = dense(X, kernel, alpha)
+    brackets = np.array(
+        [gram_spectrum(X, kernel, max_rows=200, random_state=s).effective_dimension(alpha) for s in range(40)]
+    )
+    error = 6.0 * brackets.std(axis=0, ddof=1) / np.sqrt(len(brackets))
+    low, high = brackets.mean(axis=0)
+    assert low - error[0] <= dimension <= high + error[1]
+    assert high <= 5.0 * low
+
+
+def test_curve_falls_from_the_rank_to_nothing():
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    curve = effective_dimension_curve(X, Linear(), alphas=[1e-3, 1.0, 1e9])
+    np.testing.assert_allclose(curve.values[[0, 2]], [3.0, 0.0], atol=1e-3)
+    assert "between" in repr(curve)
+    assert (np.diff(effective_dimension_curve(X).values) <= 0).all()
+
+
+def test_decay():
+    line = np.linspace(0.0, 1.0, 400)[:, None]
+    smooth, rough = spectrum_decay(line, RBF(0.1)), spectrum_decay(line, Exponential(0.1))
+    assert smooth.law == "exponential"
+    assert rough.law == "polynomial"
+    assert rough.power == pytest.approx(2.0, abs=0.3)  # exp(-|x - y|): eigenvalues fall like j^-2
+    assert smooth.ranks[0.99] < rough.ranks[0.99]
+    assert "eigenvalues fall like" in repr(rough)
+    sampled = spectrum_decay(line, Exponential(0.1), max_rows=100, random_state=0)
+    assert sampled.eigenvalues[0] == pytest.approx(rough.eigenvalues[0], rel=0.3)
+
+
+def test_distances_concentrate_like_the_normal_law():
+    rng = np.random.default_rng(0)
+    for d in (1, 10, 300):
+        found = distance_concentration(rng.normal(size=(1500, d)))
+        assert found.dimension == pytest.approx(d, rel=0.15)
+    assert found.contrast < 0.1
+    assert "nearly the same" in repr(found)
+    assert distance_concentration(np.ones((5, 2))).contrast == 0.0
+    sparse = scipy.sparse.random(50, 30, density=0.2, random_state=0, format="csr")
+    assert distance_concentration(sparse).mean == pytest.approx(distance_concentration(sparse.toarray()).mean)
+    huge = distance_concentration(1e200 * rng.normal(size=(100, 3)))
+    assert np.isfinite(huge.mean)
+    with pytest.raises(ValueError, match="two rows"):
+        distance_concentration(np.ones((1, 2)))
+
+
+@pytest.mark.parametrize("d", [1, 3, 11])
+@pytest.mark.parametrize("name", RADIAL_KERNELS | SEPARABLE_KERNELS)
+def test_our_kernels_pass_bochners_theorem(name, d):
+    found = spectral_check((RADIAL_KERNELS | SEPARABLE_KERNELS)[name], d)
+    assert found.positive, found
+
+
+def test_impostors_do_not_pass():
+    assert not spectral_check(lambda r: np.exp(-(r**4)), 1).positive
+    assert not spectral_check(lambda r: (r < 1.0).astype(float), 2).positive
+
+    # the triangle is positive definite on the line and not in space
+    def triangle(r):
+        return np.maximum(0.0, 1.0 - r)
+
+    assert spectral_check(triangle, 1).positive
+    assert not spectral_check(triangle, 3).positive
+    assert "NOT" in repr(spectral_check(triangle, 3))
+    with pytest.raises(ValueError, match="radial or separable"):
+        spectral_check(Linear(), 2)
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        gram_spectrum([[np.nan]])
+    with pytest.raises(ValueError, match="no rows"):
+        gram_spectrum(np.empty((0, 3)))
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        gram_spectrum(np.arange(20.0)[:, None], lambda X, Y: -np.abs(X - Y.T))
