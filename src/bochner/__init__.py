@@ -41,6 +41,7 @@ from bochner.kernels import (
     Separable,
     as_kernel,
 )
+from bochner.recommendations import Recommendation, recommend
 
 __version__ = "0.1.0"
 
@@ -74,20 +75,19 @@ __all__ = [
     "RandomBinningFeatures",
     "RandomProjection",
     "RationalQuadratic",
+    "Recommendation",
     "Separable",
     "TensorSketchFeatures",
     "as_kernel",
     "certificates",
     "datasets",
-<<<<<<< HEAD
-    "exact_kernel_classifier",
-=======
     "diagnostics",
->>>>>>> certificates
+    "exact_kernel_classifier",
     "exact_kernel_ridge",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
     "linalg",
+    "recommend",
     "sketches",
     "theory",
 ]
