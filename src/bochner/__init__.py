@@ -47,6 +47,7 @@ from bochner.kernels import (
     Separable,
     as_kernel,
 )
+from bochner.recommendations import Recommendation, recommend
 
 __version__ = "0.1.0"
 
@@ -83,6 +84,7 @@ __all__ = [
     "RandomBinningFeatures",
     "RandomProjection",
     "RationalQuadratic",
+    "Recommendation",
     "Separable",
     "TensorSketchFeatures",
     "as_kernel",
@@ -97,6 +99,7 @@ __all__ = [
     "kitchen_sinks",
     "linalg",
     "mmd_test",
+    "recommend",
     "sketches",
     "theory",
 ]
