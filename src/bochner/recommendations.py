@@ -484,7 +484,7 @@ class _Stopwatch:
 
     @cached_property
     def rank(self) -> int:
-        """Landmarks that add anything but rounding to a sample of the rows; what more of them would cost is not spent."""
+        """Landmarks that add anything but rounding to a sample of the rows; more of them would be spent for nothing."""
         sample = self.X[:1000].astype(np.float64)
         K = np.asarray(self.kernel(sample), dtype=np.float64)
         floor = Gram(self.X[:1], self.kernel).floor * float(K.diagonal().max(initial=0.0))

@@ -16,7 +16,7 @@ from bochner.estimators.learned import LearnedFeatures
 from bochner.estimators.maclaurin import MaclaurinFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.projections import RandomProjection
-from bochner.estimators.ridge import KernelRidge, exact_kernel_ridge
+from bochner.estimators.ridge import KernelRidge
 from bochner.estimators.tensor_sketch import TensorSketchFeatures
 
 __all__ = [
