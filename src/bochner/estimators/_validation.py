@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import validate_data
 
 from bochner.backends import FLOATS
@@ -34,4 +35,19 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
 
 def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as a float32 or float64 array or CSR matrix with the right number of columns, finite."""
+    if not reset and _is_plain(estimator, X):
+        return X
     return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS)
+
+
+def _is_plain(estimator: Any, X: Any) -> bool:
+    """Whether X needs no conversion and no complaint: then scikit-learn's 100 µs of looking are saved."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype.type in FLOATS
+        and len(X) > 0
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)
+        and not hasattr(estimator, "feature_names_in_")
+        and bool(np.isfinite(np.add.reduce(X, axis=None)))  # a sum that overflows goes the long way
+    )

@@ -28,7 +28,8 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Z : ndarray of shape (n_samples, n_components)
             In the dtype of X when that is float32 or float64.
         """
-        check_is_fitted(self)
+        if not hasattr(self, "feature_map_"):
+            check_is_fitted(self)
         X = validate_rows(self, X, reset=False)
         with limit_threads(self.n_jobs):
             return self.feature_map_(X)
