@@ -21,7 +21,7 @@ from bochner.features import FeatureMap, Nystrom, choose_rows, fourier_map
 from bochner.kernels import Kernel, as_kernel
 from bochner.kernels.algebra import is_positive
 from bochner.keys import Key
-from bochner.solvers import Report
+from bochner.solvers import Cholesky, Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming import Block, Progress, Source, default_rows, feature_blocks
 
@@ -254,23 +254,31 @@ re-iterable of (X, y) or (X, y, weight) blocks
         Y = numeric_targets(block.y)
         weight = np.ones(len(Z)) if block.weight is None else block.weight
 
-        def evidence(alpha: float, path: Array | None = None) -> Any:
-            share = self._share(block.X, Z, alpha)
-            statistics = RidgeStatistics(Z.shape[1], Y.shape[1]).update(Z, Y, weight * share)
-            spectrum = self._spectrum(statistics, float(weight.sum()))
-            if path is not None:  # shares as at alpha, all penalties
-                return spectrum.best(lambda a: -self._evidence(spectrum, a).sum(axis=1))[0]
-            return -float(self._evidence(spectrum, [alpha]).sum()) - 0.5 * Y.shape[1] * float(weight @ np.log(share))
+        count = max(float(weight.sum()), float(len(Z))) - float(self.fit_intercept)
 
-        alpha = float(evidence(np.inf, Z))
-        if not self._has_rest or not np.isfinite(alpha):
-            return alpha
-        found = minimize_scalar(
-            lambda t: evidence(float(np.exp(t))),
-            bounds=(np.log(alpha) - 9.0, np.log(alpha) + 1.0),
-            method="bounded",
-            options={"xatol": 0.05},
-        )
+        def sums(share: Any) -> RidgeStatistics:
+            return RidgeStatistics(Z.shape[1], Y.shape[1]).update(Z, Y, weight * share)
+
+        def loss(log_alpha: float) -> float:
+            alpha = float(np.exp(log_alpha))
+            share = self._share(block.X, Z, alpha)
+            statistics = sums(share)
+            factor = Cholesky().factor(statistics.operator(self.fit_intercept), alpha)
+            right = statistics.right_side(self.fit_intercept)
+            total = statistics.total_squares(self.fit_intercept)
+            squares = np.maximum(total - (right * factor.solve(right)).sum(axis=0), np.finfo(float).tiny)[total > 0]
+            variance = (
+                np.full(len(squares), noise or alpha * (amplitude or 0.0)) if noise or amplitude else squares / count
+            )
+            fit = (count * np.log(variance) + squares / variance).sum()
+            return float(fit + len(squares) * (factor.logdet() - len(right) * log_alpha - weight @ np.log(share))) / 2.0
+
+        spectrum = self._spectrum(sums(1.0), float(weight.sum()))
+        start = np.log(spectrum.best(lambda a: -self._evidence(spectrum, a).sum(axis=1))[0])
+        if not self._has_rest:
+            return float(np.exp(start))
+        # what landmarks leave out is noise there and not here: less of it, never much more
+        found = minimize_scalar(loss, bounds=(start - 9.0, start + 1.0), method="bounded", options={"xatol": 0.1})
         return float(np.exp(found.x))
 
     @property
