@@ -90,9 +90,9 @@ def main(trials=400):
                 covered = table[:, 0].mean()
                 worst = min(worst, covered)
                 low, value, high = np.median(table[:, 1:], axis=0)
+                case = f"{name:14s} {label:8s} {norm:18s} {100 * covered:6.1f} %"
                 print(
-                    f"{name:14s} {label:8s} {norm:18s} {100 * covered:6.1f} %  {low:10.3f}  {value:11.3f}  {high:10.3f}   "
-                    f"{own[norm] / dense:10.3f}",
+                    f"{case}  {low:10.3f}  {value:11.3f}  {high:10.3f}   {own[norm] / dense:10.3f}",
                     flush=True,
                 )
     print(f"\nsmallest share: {100 * worst:.1f} % of {trials} (stated: 95 %)")

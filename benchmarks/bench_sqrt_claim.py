@@ -66,7 +66,7 @@ def regimes(X):
     return {
         "fixed scale, T = √n": (fixed, root, norm),
         "fixed scale, T = √n ln n": (fixed, math.ceil(root * math.log(n)), norm),
-        "‖K‖ = 2√n, T = √n": (shrinking, root, 2.0 * math.sqrt(n)),
+        "‖K‖ = 2√n, T = √n ln n": (shrinking, math.ceil(root * math.log(n)), 2.0 * math.sqrt(n)),
         "fixed scale, T = ‖K‖ ln n / 4": (fixed, math.ceil(norm * math.log(n) / 4.0), norm),
     }
 
