@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -66,6 +67,16 @@ Rows<T> rows(const Matrix<T>& m) {
     return {m.data(), m.shape(0), m.shape(1), m.stride(0)};
 }
 
+// Rows whose pairs go past the caches, if `stream` and they lie on boundaries of 64 bytes.
+template <class T>
+Rows<T> streamed_rows(const Matrix<T>& m, bool stream) {
+    Rows<T> result = rows(m);
+    const auto aligned = [](auto bytes) { return bytes % 64 == 0; };
+    result.streams = stream && aligned(reinterpret_cast<std::uintptr_t>(m.data())) &&
+                     aligned(result.row_stride * static_cast<std::ptrdiff_t>(sizeof(T)));
+    return result;
+}
+
 void expect_blocks(std::size_t n_columns, std::size_t p, std::size_t n_blocks, std::size_t n_frequencies) {
     expect(p > 0 && (p & (p - 1)) == 0 && n_columns <= p, "expected blocks of a power of two >= n_features");
     expect(n_frequencies <= n_blocks * p, "expected lengths for at most every row of the blocks");
@@ -117,14 +128,15 @@ void define(nb::module_& m) {
         array("X"));
     m.def(
         "pairs",
-        [](Matrix<const T> A, double scale, double tail, Matrix<T> out) {
+        [](Matrix<const T> A, double scale, double tail, Matrix<T> out, bool stream) {
             expect_pairs(A.shape(0), A.shape(1), out);
             const auto a = rows(A);
-            const auto o = rows(out);
+            const auto o = streamed_rows(out, stream);
             Release release;
             kernels<T>().pairs(a, scale, tail, o);
+            std::atomic_thread_fence(std::memory_order_seq_cst);
         },
-        array("A"), nb::arg("scale"), nb::arg("tail"), array("out"));
+        array("A"), nb::arg("scale"), nb::arg("tail"), array("out"), nb::arg("stream"));
     m.def(
         "cosines",
         [](Matrix<const T> A, Vector<T> offsets, double scale, Matrix<T> out) {
@@ -138,16 +150,17 @@ void define(nb::module_& m) {
         array("A"), array("offsets"), nb::arg("scale"), array("out"));
     m.def(
         "dense_pairs",
-        [](Matrix<const T> X, Matrix<const T> W, double scale, double tail, Matrix<T> out) {
+        [](Matrix<const T> X, Matrix<const T> W, double scale, double tail, Matrix<T> out, bool stream) {
             expect_pairs(X.shape(0), W.shape(0), out);
             expect(X.shape(1) == W.shape(1), "expected as many columns in W as in X");
             const auto x = rows(X);
             const auto w = any_strides(W);
-            const auto o = rows(out);
+            const auto o = streamed_rows(out, stream);
             Release release;
             kernels<T>().dense_pairs(x, w, scale, tail, o);
+            std::atomic_thread_fence(std::memory_order_seq_cst);
         },
-        array("X"), array("W"), nb::arg("scale"), nb::arg("tail"), array("out"));
+        array("X"), array("W"), nb::arg("scale"), nb::arg("tail"), array("out"), nb::arg("stream"));
     m.def(
         "structured_phases",
         [](Matrix<const T> X, Signs3 signs, Vector<float> lengths, Matrix<T> out) {
@@ -163,17 +176,20 @@ void define(nb::module_& m) {
         array("X"), array("signs"), array("lengths"), array("out"));
     m.def(
         "structured_pairs",
-        [](Matrix<const T> X, Signs3 signs, Vector<float> lengths, double scale, double tail, Matrix<T> out) {
+        [](Matrix<const T> X, Signs3 signs, Vector<float> lengths, double scale, double tail, Matrix<T> out,
+           bool stream) {
             const std::size_t p = signs.shape(2);
             expect(signs.shape(1) == 3, "expected three rows of signs a block");
             expect_blocks(X.shape(1), p, signs.shape(0), lengths.shape(0));
             expect_pairs(X.shape(0), lengths.shape(0), out);
             const auto x = rows(X);
-            const auto o = rows(out);
+            const auto o = streamed_rows(out, stream);
             Release release;
             kernels<T>().structured_pairs(x, p, signs.data(), lengths.data(), scale, tail, o);
+            std::atomic_thread_fence(std::memory_order_seq_cst);
         },
-        array("X"), array("signs"), array("lengths"), nb::arg("scale"), nb::arg("tail"), array("out"));
+        array("X"), array("signs"), array("lengths"), nb::arg("scale"), nb::arg("tail"), array("out"),
+        nb::arg("stream"));
     m.def(
         "fastfood_phases",
         [](Matrix<const T> X, Signs signs, Permutations permutations, Gains gains, Vector<float> lengths,
@@ -192,20 +208,21 @@ void define(nb::module_& m) {
     m.def(
         "fastfood_pairs",
         [](Matrix<const T> X, Signs signs, Permutations permutations, Gains gains, Vector<float> lengths, double scale,
-           double tail, Matrix<T> out) {
+           double tail, Matrix<T> out, bool stream) {
             const std::size_t p = signs.shape(1), n_blocks = signs.shape(0);
             expect(permutations.shape(0) == n_blocks && permutations.shape(1) == p, "expected permutations like signs");
             expect(gains.shape(0) == n_blocks && gains.shape(1) == p, "expected gains like signs");
             expect_blocks(X.shape(1), p, n_blocks, lengths.shape(0));
             expect_pairs(X.shape(0), lengths.shape(0), out);
             const auto x = rows(X);
-            const auto o = rows(out);
+            const auto o = streamed_rows(out, stream);
             Release release;
             kernels<T>().fastfood_pairs(x, p, signs.data(), permutations.data(), gains.data(), lengths.data(), scale,
                                         tail, o);
+            std::atomic_thread_fence(std::memory_order_seq_cst);
         },
         array("X"), array("signs"), array("permutations"), array("gains"), array("lengths"), nb::arg("scale"),
-        nb::arg("tail"), array("out"));
+        nb::arg("tail"), array("out"), nb::arg("stream"));
     m.def(
         "squared_distances",
         [](Matrix<const T> X, Matrix<const T> Y, Matrix<T> out) {

@@ -94,15 +94,12 @@ struct FastfoodBlock {
     const std::int32_t* permutations;
     const float* gains;
     Passes<T> passes;
-    T* permuted;  // scratch, p values
+    T* mixed;  // scratch, p values
 
     BOCHNER_INLINE void operator()(const T* x, std::size_t b, T* phases) const {
         const std::size_t p = passes.p;
-        transform(Flipped<T>{x, signs + p * b}, phases, passes);
-        const std::int32_t* order = permutations + p * b;
-        // The mask keeps a damaged permutation inside the array.
-        for (std::size_t i = 0; i < p; ++i) permuted[i] = phases[static_cast<std::size_t>(order[i]) & (p - 1)];
-        transform(Multiplied<T>{permuted, gains + p * b}, phases, passes);
+        transform(Flipped<T>{x, signs + p * b}, mixed, passes);
+        transform(Permuted<T>{mixed, permutations + p * b, gains + p * b, p - 1}, phases, passes);
     }
 };
 
@@ -113,7 +110,7 @@ struct Product {
 
 template <class T>
 void pairs(Rows<const T> A, double scale, double tail, Rows<T> out) {
-    const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)};
+    const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail), out.streams};
     for (std::size_t row = 0; row < A.n_rows; ++row) sink(Plain<T>{A[row]}, 0, A.n_columns, out[row]);
 }
 
@@ -125,13 +122,14 @@ void cosines(Rows<const T> A, const T* offsets, double scale, Rows<T> out) {
 
 template <class T>
 void dense_pairs(Rows<const T> X, Rows<const T> W, double scale, double tail, Rows<T> out) {
-    against_panels<T, Product<T>>(X, W, Pairs<T>{out.n_columns, static_cast<T>(scale), static_cast<T>(tail)}, out);
+    against_panels<T, Product<T>>(
+        X, W, Pairs<T>{out.n_columns, static_cast<T>(scale), static_cast<T>(tail), out.streams}, out);
 }
 
 // Blocks are linear in x: they give quarter turns at no cost.
 template <class T>
-BOCHNER_INLINE Pairs<T, QuarterTurns> pairs_of_turns(std::size_t n_columns, double scale, double tail) {
-    return {n_columns, static_cast<T>(scale), static_cast<T>(tail * QuarterTurns::in_a_radian)};
+BOCHNER_INLINE Pairs<T, QuarterTurns> pairs_of_turns(Rows<T> out, double scale, double tail) {
+    return {out.n_columns, static_cast<T>(scale), static_cast<T>(tail * QuarterTurns::in_a_radian), out.streams};
 }
 
 template <class T, class Sink>
@@ -150,7 +148,7 @@ void structured_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs,
 template <class T>
 void structured_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths, double scale,
                       double tail, Rows<T> out) {
-    const auto sink = pairs_of_turns<T>(out.n_columns, scale, tail);
+    const auto sink = pairs_of_turns<T>(out, scale, tail);
     structured(X, p, signs, lengths, QuarterTurns::in_a_radian, (out.n_columns + 1) / 2, sink, out);
 }
 
@@ -158,8 +156,8 @@ template <class T, class Sink>
 BOCHNER_INLINE void fastfood(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* permutations,
                              const float* gains, const float* lengths, double factor, std::size_t n_frequencies,
                              const Sink& sink, Rows<T> out) {
-    Scratch<T> permuted(p);
-    const FastfoodBlock<T> block{signs, permutations, gains, Passes<T>(p), permuted.data()};
+    Scratch<T> mixed(p);
+    const FastfoodBlock<T> block{signs, permutations, gains, Passes<T>(p), mixed.data()};
     blockwise(X, p, lengths, static_cast<T>(factor), n_frequencies, block, sink, out);
 }
 
@@ -172,7 +170,7 @@ void fastfood_phases(Rows<const T> X, std::size_t p, const std::int8_t* signs, c
 template <class T>
 void fastfood_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* permutations,
                     const float* gains, const float* lengths, double scale, double tail, Rows<T> out) {
-    const auto sink = pairs_of_turns<T>(out.n_columns, scale, tail);
+    const auto sink = pairs_of_turns<T>(out, scale, tail);
     fastfood(X, p, signs, permutations, gains, lengths, QuarterTurns::in_a_radian, (out.n_columns + 1) / 2, sink, out);
 }
 

@@ -13,6 +13,7 @@ struct Rows {
     std::size_t n_rows, n_columns;
     std::ptrdiff_t row_stride;
     std::ptrdiff_t column_stride = 1;
+    bool streams = false;  // pairs are written past the caches: rows must lie on vector boundaries
 
     T* operator[](std::size_t row) const { return data + static_cast<std::ptrdiff_t>(row) * row_stride; }
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 
 #include "sincos.hpp"
 #include "sources.hpp"
@@ -31,16 +32,25 @@ template <class T, class Unit = Radians>
 struct Pairs {
     std::size_t n_columns;
     T scale, tail;
+    bool streams;  // past the caches, into rows on vector boundaries
 
-    template <std::size_t n>
-    BOCHNER_INLINE void store_vectors(const Vec<T> (&phases)[n], T* out, FarPhases<T>& far) const {
+    template <bool streaming>
+    BOCHNER_INLINE static void write(T* target, Vec<T> v) {
+        if constexpr (streaming)
+            stream(target, v);
+        else
+            store(target, v);
+    }
+
+    template <bool streaming, std::size_t n>
+    BOCHNER_INLINE void put(const Vec<T> (&phases)[n], T* out, FarPhases<T>& far) const {
         Vec<T> c[n], s[n];
         sincos<T, Unit>(phases, scale, far, c, s);
         constexpr auto all = std::make_index_sequence<lanes<T>>{};
         BOCHNER_UNROLL
         for (std::size_t i = 0; i < n; ++i) {
-            store(out + 2 * i * lanes<T>, riffle<T, 0>(c[i], s[i], all));
-            store(out + (2 * i + 1) * lanes<T>, riffle<T, lanes<T> / 2>(c[i], s[i], all));
+            write<streaming>(out + 2 * i * lanes<T>, riffle<T, 0>(c[i], s[i], all));
+            write<streaming>(out + (2 * i + 1) * lanes<T>, riffle<T, lanes<T> / 2>(c[i], s[i], all));
         }
     }
 
@@ -50,17 +60,22 @@ struct Pairs {
         T* columns = out + 2 * first;
         std::size_t i = 0;
         FarPhases<T> far;
+        for (; streams && i + 2 * lanes<T> <= n_pairs; i += 2 * lanes<T>)
+            put<true, 2>({source(i), source(i + lanes<T>)}, columns + 2 * i, far);
         for (; i + 2 * lanes<T> <= n_pairs; i += 2 * lanes<T>)
-            store_vectors<2>({source(i), source(i + lanes<T>)}, columns + 2 * i, far);
+            put<false, 2>({source(i), source(i + lanes<T>)}, columns + 2 * i, far);
         while (i < count) {
             alignas(vector_bytes) T last[lanes<T>] = {}, last_columns[2 * lanes<T>];
             const std::size_t end = std::min(i + lanes<T>, count);
             for (std::size_t j = i; j < end; ++j) last[j - i] = source.at(j) + (j < n_pairs ? T(0) : tail);
-            store_vectors<1>({load(last)}, last_columns, far);
+            put<false, 1>({load(last)}, last_columns, far);
             std::memcpy(columns + 2 * i, last_columns, (std::min(end, n_pairs) + end - 2 * i) * sizeof(T));
             i = end;
         }
-        if (__builtin_expect(far.any(), 0)) rewrite_far(source, count, n_pairs, columns);
+        if (__builtin_expect(far.any(), 0)) {
+            std::atomic_thread_fence(std::memory_order_seq_cst);  // after streamed stores to the same columns
+            rewrite_far(source, count, n_pairs, columns);
+        }
     }
 
     template <class Source>

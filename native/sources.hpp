@@ -1,4 +1,4 @@
-// Where a loop reads its numbers: as they are, with signs flipped, multiplied, or shifted. `source(i)` is the
+// Where a loop reads its numbers: as they are, with signs flipped, multiplied, permuted, or shifted. `source(i)` is the
 // vector that starts at i, `source.at(i)` the number at i, rounded alike. The arrays may be those the loop
 // writes.
 #pragma once
@@ -33,6 +33,24 @@ struct Multiplied {
     const float* factors;
     BOCHNER_INLINE Vec<T> operator()(std::size_t i) const { return load(x + i) * load_as<T>(factors + i); }
     BOCHNER_INLINE T at(std::size_t i) const { return x[i] * static_cast<T>(factors[i]); }
+};
+
+// Gathered straight into a vector: written out first, 16 short stores would have to leave the pipeline before one
+// long load. The mask keeps a damaged permutation inside the array.
+template <class T>
+struct Permuted {
+    const T* x;
+    const std::int32_t* order;
+    const float* factors;
+    std::size_t mask;
+    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const {
+        Vec<T> v;
+        for (std::size_t j = 0; j < lanes<T>; ++j) v[j] = x[static_cast<std::size_t>(order[i + j]) & mask];
+        return v * load_as<T>(factors + i);
+    }
+    BOCHNER_INLINE T at(std::size_t i) const {
+        return x[static_cast<std::size_t>(order[i]) & mask] * static_cast<T>(factors[i]);
+    }
 };
 
 template <class T>

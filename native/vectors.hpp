@@ -1,4 +1,4 @@
-// Short vectors and scratch memory: what every other header is written in. No intrinsics anywhere.
+// Short vectors and scratch memory: what every other header is written in. No intrinsics but in `stream`.
 //
 // A `Vec<T>` is one register of the level being compiled: 64 bytes under AVX-512 (v4), 32 under AVX2 (v3), 16
 // elsewhere. Everything lies in a namespace named after the level, so that the levels can be linked together.
@@ -9,6 +9,10 @@
 #include <cstring>
 #include <new>
 #include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "kernels.hpp"
 
@@ -74,6 +78,21 @@ BOCHNER_INLINE Vec<T> load(const T* source) {
 template <class T>
 BOCHNER_INLINE void store(T* target, Vec<T> v) {
     std::memcpy(target, &v, vector_bytes);
+}
+
+// A store to a vector boundary that bypasses the caches, where there is one: otherwise every line is read before it
+// is written. Needs a fence before others look.
+template <class T>
+BOCHNER_INLINE void stream(T* target, Vec<T> v) {
+#if defined(__AVX512F__)
+    _mm512_stream_ps(reinterpret_cast<float*>(target), (__m512)v);
+#elif defined(__AVX__)
+    _mm256_stream_ps(reinterpret_cast<float*>(target), (__m256)v);
+#elif defined(__x86_64__)
+    _mm_stream_ps(reinterpret_cast<float*>(target), (__m128)v);
+#else
+    store(target, v);
+#endif
 }
 
 // lanes<T> values of another type, converted. A loop: GCC 12 makes one instruction of it, and sixteen of

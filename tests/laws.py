@@ -20,8 +20,11 @@ from bochner import (
     Exponential,
     ExponentialDot,
     FourierFeatures,
+    GaussianProcessRegressor,
     KernelClassifier,
     KernelFeatures,
+    KernelKMeans,
+    KernelPCA,
     KernelRidge,
     KitchenSinkFeatures,
     Laplacian,
@@ -117,6 +120,11 @@ ESTIMATORS = [
     KernelClassifier(RBF(3.0), n_components=30, alpha=0.1, tol=1e-14, loss="squared_hinge", random_state=0),
     KernelClassifier(RBF(3.0), n_components=30, alpha=0.1, loss="squared", random_state=0),
     KernelClassifier(n_components=30, random_state=0),
+    GaussianProcessRegressor(RBF(8.0), n_components=50, features="fourier", random_state=0),
+    GaussianProcessRegressor(n_components=30, n_restarts=0, random_state=0),
+    KernelPCA(2, n_columns=20, random_state=0),
+    KernelPCA(2, kernel=RBF(3.0), n_columns=20, features="fourier", random_state=0),
+    KernelKMeans(3, n_columns=20, random_state=0),
     NystromFeatures(n_components=10, random_state=0),
     NystromFeatures("laplacian", n_components=7, landmarks="rpcholesky", random_state=0),
     NystromFeatures(n_components=8, form="meka", random_state=0),
@@ -138,18 +146,17 @@ ESTIMATORS = [
 ]
 
 # class name, or repr of one estimator -> {check name: the reason why it cannot hold}
-_REPEATED = (
-    "repeated rows have equal targets, so evidence is infinite for whatever interpolates: its minimum is not unique"
-)
-_HELD_OUT = "alpha is chosen on rows held out at random, and repeated rows are other rows"
+_LANDMARKS = "landmarks and the median distance are taken from the rows as they come, and repeated rows are other rows"
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
-    repr(KernelClassifier(n_components=30, random_state=0)): {
-        "check_sample_weight_equivalence_on_dense_data": _HELD_OUT,
-        "check_sample_weight_equivalence_on_sparse_data": _HELD_OUT,
-    },
-    repr(KernelRidge(n_components=30, random_state=0)): {
-        "check_sample_weight_equivalence_on_dense_data": _REPEATED,
-        "check_sample_weight_equivalence_on_sparse_data": _REPEATED,
+    **{
+        repr(estimator): {
+            "check_sample_weight_equivalence_on_dense_data": _LANDMARKS,
+            "check_sample_weight_equivalence_on_sparse_data": _LANDMARKS,
+        }
+        for estimator in (
+            KernelPCA(2, n_columns=20, random_state=0),
+            KernelKMeans(3, n_columns=20, random_state=0),
+        )
     },
 }
 

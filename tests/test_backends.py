@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import bochner.backends.native as native_module
-from bochner.backends import FLOATS, Backend, limit_threads, n_threads
+from bochner.backends import FLOATS, Backend, empty_columns, limit_threads, n_threads
 from bochner.backends.native import native
 from bochner.backends.reference import reference
 
@@ -191,6 +191,25 @@ def test_rows_do_not_depend_on_batch_or_threads(entry: str, dtype: type, monkeyp
         for rows in (slice(0, 1), slice(46, 47), slice(5, 7), slice(13, 40)):
             part = Call((call.arguments[0][rows], *call.arguments[1:]), call.n_columns, None)
             np.testing.assert_array_equal(run(function, part, dtype), expected[rows])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.endswith("pairs")])
+@pytest.mark.usefixtures("level")
+def test_streamed_columns_are_the_same(entry: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A large array begins at a cache line, where streaming is possible; far phases are written twice.
+    monkeypatch.setattr(native_module, "_STREAMED", 0)
+    for d in (3, 100):
+        for call in calls(entry, dtype, 13, d):
+            rows = 2 * 1_000_000 // (call.n_columns + 8)
+            out = empty_columns(rows, -(-call.n_columns // 16) * 16, dtype)[:13, : call.n_columns]
+            assert out.ctypes.data % 64 == 0
+            X = call.arguments[0].copy()
+            X[3] *= dtype(1e5)
+            arguments = (X, *call.arguments[1:])
+            getattr(native, entry)(*arguments, out)
+            unaligned = run(getattr(native, entry), Call(arguments, call.n_columns, None), dtype)
+            np.testing.assert_array_equal(out, unaligned)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

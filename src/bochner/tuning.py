@@ -186,7 +186,8 @@ def tune_length_scale(
         ),
         key=lambda result: result.fun,
     )
-    scales = problem.scales(found.x[:-1])
+    # three digits are more than the data can tell, and hide where exactly the search happened to stop
+    scales = np.array([float(f"{scale:.3g}") for scale in problem.scales(found.x[:-1])])
     return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
 
 

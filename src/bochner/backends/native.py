@@ -32,6 +32,9 @@ _SMALL = 1 << 21
 # Ranges a thread: enough to even out a busy core, few enough that W is seldom packed again.
 _RANGES = 4
 
+# Results of more bytes than caches hold are written past them.
+_STREAMED = 1 << 25
+
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 _pool_lock = Lock()
@@ -86,7 +89,8 @@ def fwht(X: Array) -> None:
 
 def pairs(A: Array, scale: float, tail: float, out: Array) -> None:
     """Pairs of given phases."""
-    _by_rows(lambda rows: _native.pairs(A[rows], scale, tail, out[rows]), len(A), 8 * out.shape[1])
+    stream = out.nbytes >= _STREAMED
+    _by_rows(lambda rows: _native.pairs(A[rows], scale, tail, out[rows], stream), len(A), 8 * out.shape[1])
 
 
 def cosines(A: Array, offsets: Array, scale: float, out: Array) -> None:
@@ -97,9 +101,10 @@ def cosines(A: Array, offsets: Array, scale: float, out: Array) -> None:
 
 def dense_pairs(X: Array, W: Array, scale: float, tail: float, out: Array) -> None:
     """Pairs of X Wᵀ. One row at a time is fastest where W.T is contiguous: W is then read, not packed."""
+    stream = out.nbytes >= _STREAMED
     W = W.astype(X.dtype, copy=False)
     _by_rows(
-        lambda rows: _native.dense_pairs(X[rows], W, scale, tail, out[rows]),
+        lambda rows: _native.dense_pairs(X[rows], W, scale, tail, out[rows], stream),
         len(X),
         (8 + X.shape[1] // 3) * out.shape[1],
     )
@@ -112,8 +117,9 @@ def structured_phases(X: Array, signs: Array, lengths: Array, out: Array) -> Non
 
 def structured_pairs(X: Array, signs: Array, lengths: Array, scale: float, tail: float, out: Array) -> None:
     """Pairs of the structured phases."""
+    stream = out.nbytes >= _STREAMED
     _by_rows(
-        lambda rows: _native.structured_pairs(X[rows], signs, lengths, scale, tail, out[rows]),
+        lambda rows: _native.structured_pairs(X[rows], signs, lengths, scale, tail, out[rows], stream),
         len(X),
         16 * out.shape[1],
     )
@@ -139,8 +145,11 @@ def fastfood_pairs(
     out: Array,
 ) -> None:
     """Pairs of the Fastfood phases."""
+    stream = out.nbytes >= _STREAMED
     _by_rows(
-        lambda rows: _native.fastfood_pairs(X[rows], signs, permutations, gains, lengths, scale, tail, out[rows]),
+        lambda rows: _native.fastfood_pairs(
+            X[rows], signs, permutations, gains, lengths, scale, tail, out[rows], stream
+        ),
         len(X),
         16 * out.shape[1],
     )

@@ -2,9 +2,13 @@
 
 from bochner.estimators.binning import RandomBinningFeatures
 from bochner.estimators.classifier import KernelClassifier, exact_kernel_classifier
+from bochner.estimators.clusters import KernelKMeans
 from bochner.estimators.compact import CompactFeatures
+from bochner.estimators.decomposition import KernelPCA
+from bochner.estimators.discrepancies import MMDResult, exact_mmd, mmd_test
 from bochner.estimators.exact import exact_kernel_ridge
 from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.gaussian_process import GaussianProcessRegressor, exact_gaussian_process
 from bochner.estimators.histograms import AdditiveChi2Features
 from bochner.estimators.kernels import KernelFeatures
 from bochner.estimators.kitchen_sinks import GreedyFit, KitchenSinkFeatures, greedy_kitchen_sinks, kitchen_sinks
@@ -19,19 +23,26 @@ __all__ = [
     "AdditiveChi2Features",
     "CompactFeatures",
     "FourierFeatures",
+    "GaussianProcessRegressor",
     "GreedyFit",
     "KernelClassifier",
     "KernelFeatures",
+    "KernelKMeans",
+    "KernelPCA",
     "KernelRidge",
     "KitchenSinkFeatures",
     "LearnedFeatures",
+    "MMDResult",
     "MaclaurinFeatures",
     "NystromFeatures",
     "RandomBinningFeatures",
     "RandomProjection",
     "TensorSketchFeatures",
+    "exact_gaussian_process",
     "exact_kernel_classifier",
     "exact_kernel_ridge",
+    "exact_mmd",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
+    "mmd_test",
 ]

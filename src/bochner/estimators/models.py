@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -15,20 +15,30 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import FLOATS, Array, limit_threads, n_threads
-from bochner.estimators._validation import check_choice
+from bochner.estimators._validation import check_choice, validate_rows
 from bochner.estimators.fourier import FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap
 from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
-from bochner.streaming import ArraySource, ArrowSource, BlockSource, Source, Targets, check_weight, default_rows
+from bochner.streaming import (
+    ArraySource,
+    ArrowSource,
+    Block,
+    BlockSource,
+    MappedSource,
+    Source,
+    Targets,
+    check_weight,
+    default_rows,
+)
 from bochner.tuning import tune_length_scale
 
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
-_CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs as much as the fit (bench_ridge.py)
+_CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
@@ -118,6 +128,29 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
     return source
 
 
+def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Source:
+    """Rows without targets as a source, checked; sets or checks the number and names of the columns."""
+    if isinstance(X, Source):
+        source: Source = MappedSource(X, _no_targets)
+        if reset:
+            model.n_features_in_ = X.n_features
+        elif X.n_features != model.n_features_in_:
+            raise ValueError(
+                f"X has {X.n_features} features, but {type(model).__name__} is expecting {model.n_features_in_} "
+                "features as input."
+            )
+        return source
+    X = validate_rows(model, X, reset=reset)
+    weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0])
+    if weight is not None and not (weight > 0).any():
+        raise ValueError("sample_weight is zero for every row.")
+    return ArraySource(X, np.empty((X.shape[0], 0)), weight)
+
+
+def _no_targets(block: Block) -> Block:
+    return Block(block.X, np.empty((len(block), 0)), block.weight)
+
+
 def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Columns named by y and sample_weight, taken out of a frame."""
     for name in [y] if isinstance(y, str) else y if isinstance(y, list) and y and isinstance(y[0], str) else []:
@@ -135,6 +168,8 @@ def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
 class KernelModel(BaseEstimator):
     """Parameters and steps common to the models: which features, of which kernel, over which blocks."""
+
+    _auto_features: ClassVar[str | None] = None  # what features="auto" means; None: waves where there are any
 
     kernel: Any
     n_components: Any
@@ -186,7 +221,7 @@ class KernelModel(BaseEstimator):
             targets(block.y),
             block.weight,
             key=key,
-            # GCV of a few thousand rows prefers scales too long (benchmarks/bench_ridge.py)
+            # GCV of a few thousand rows prefers scales two to four times too long (protein, california, kin40k)
             criterion="evidence",
             per_feature=self.length_scales == "per_feature",
             n_components=columns,
@@ -199,7 +234,7 @@ class KernelModel(BaseEstimator):
         if isinstance(self.features, str):
             name = check_choice("features", self.features, ("auto", *FEATURES))
             if name == "auto":
-                name = "fourier" if kernel.stationary else "nystrom"
+                name = self._auto_features or ("fourier" if kernel.stationary else "nystrom")
             transformer = FEATURES[name](
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )

@@ -297,8 +297,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if source.n_samples is not None:  # the m³ of the eigendecomposition shall not exceed the n m² of the pass
             most = min(most, 2 * source.n_samples, max(_FEW_COMPONENTS, source.n_samples // 16))
         sizes = [min(_FIRST_COMPONENTS, most)]
-        while sizes[-1] < most:
-            sizes.append(min(2 * sizes[-1], most))
+        while 2 * sizes[-1] <= most:
+            sizes.append(2 * sizes[-1])
         return sizes
 
     def _learn_with(self, source: Source, transformer: Any, feature_map: FeatureMap, key: Key) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, backend_of, empty_columns
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import (
     Kernel,
@@ -54,7 +54,7 @@ class Fourier(FeatureMap):
 
     def __call__(self, X: Array) -> Array:
         columns = 2 * self.n_components if self.form == "complex" else self.n_components
-        out = np.empty((X.shape[0], columns), X.dtype)
+        out = empty_columns(X.shape[0], columns, X.dtype)
         self._write(X, out)
         return out.view(np.result_type(X.dtype, np.complex64)) if self.form == "complex" else out
 

@@ -1,0 +1,196 @@
+"""Kernel k-means on streamed features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.cluster import KMeans
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.backends import Array
+from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators.models import KernelModel, rows_source
+from bochner.kernels import as_kernel
+from bochner.keys import Key
+from bochner.streaming import Source, feature_blocks
+
+_START_ROWS = 10_000  # rows whose features are held to find where to start
+
+
+class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, KernelModel):
+    """Kernel k-means: Lloyd's algorithm on features ZZᵀ ≈ K, which are made again in every pass and never held.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+    kernel : str, Kernel or scikit-learn kernel, default="rbf"
+        A name takes the median distance as length scale.
+    n_columns : int, default=256
+        Columns of the features.
+    features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
+        "auto" is "nystrom".
+    n_init : int, default=5
+        Starts tried on a sample of the rows; the best goes on with all of them.
+    max_iter : int, default=100
+    tol : float, default=1e-4
+        Stop when the centres move by less than this share of the features' spread.
+    block_size : int or None
+    n_jobs : int or None
+    verbose : int, default=0
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_columns)
+        In the space of the features.
+    labels_ : ndarray of shape (n_samples,)
+    inertia_ : float
+        Sum of squared distances of the features to their centres.
+    n_iter_ : int
+        Passes over all rows.
+    features_, feature_map_
+        The fitted features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import RBF, KernelKMeans
+    >>> rng = np.random.default_rng(0)
+    >>> angle, radius = rng.uniform(0, 2 * np.pi, 400), np.repeat([0.3, 3.0], 200)
+    >>> X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    >>> labels = KernelKMeans(2, kernel=RBF(2.0), random_state=0).fit_predict(X)
+    >>> len(set(labels[:200]))  # the inner ring stays together
+    1
+    """
+
+    _auto_features = "nystrom"
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        kernel: Any = "rbf",
+        n_columns: int = 256,
+        features: Any = "auto",
+        n_init: int = 5,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.n_columns = n_columns
+        self.features = features
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.block_size = block_size
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelKMeans:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features), or a Source
+        y : ignored
+        sample_weight : array-like of shape (n_samples,) or None
+        """
+        k = check_count("n_clusters", self.n_clusters)
+        check_count("n_columns", self.n_columns)
+        check_count("max_iter", self.max_iter)
+        with self._threads():
+            source = rows_source(self, X, sample_weight, reset=True)
+            if source.n_samples is not None and source.n_samples < k:
+                raise ValueError(f"n_samples={source.n_samples} should be at least n_clusters={k}.")
+            key = Key.from_random_state(self.random_state)
+            self.features_, self.feature_map_ = self._fit_features(source, as_kernel(self.kernel), self.n_columns, key)
+            rows = source.sample(_START_ROWS, key.child("start"))
+            start = KMeans(k, n_init=self.n_init, random_state=int(key.child("start").generator().integers(2**31)))
+            start.fit(self.feature_map_(rows.X), sample_weight=rows.weight)
+            centres = start.cluster_centers_.astype(np.float64)
+            self.n_iter_ = 0
+            for _ in range(self.max_iter):
+                means, spread = self._step(source, centres)
+                moved = float(((means - centres) ** 2).sum())
+                centres = means
+                self.n_iter_ += 1
+                if moved <= self.tol * spread:
+                    break
+            self.cluster_centers_ = centres
+            self._assign(source)
+        return self
+
+    def _step(self, source: Source, centres: Array) -> tuple[Array, float]:
+        """Means of the rows nearest to each centre, and the mean squared distance to the centres."""
+        sums, totals, inertia = np.zeros_like(centres), np.zeros(len(centres)), 0.0
+        for Z, block in feature_blocks(source, self.feature_map_, self.block_size):
+            weight = np.ones(len(Z)) if block.weight is None else block.weight
+            squares = squared_distances_to(Z, centres)
+            nearest = squares.argmin(axis=1)
+            members = (nearest[:, None] == np.arange(len(centres))) * weight[:, None]
+            sums += members.T @ Z
+            totals += members.sum(axis=0)
+            inertia += float(weight @ squares[np.arange(len(Z)), nearest])
+        # a centre without rows stays where it is
+        means = np.where(totals[:, None] > 0, sums / np.where(totals > 0, totals, 1.0)[:, None], centres)
+        return means, inertia / totals.sum()
+
+    def _assign(self, source: Source) -> None:
+        labels, self.inertia_ = [], 0.0
+        for Z, block in feature_blocks(source, self.feature_map_, self.block_size):
+            squares = squared_distances_to(Z, self.cluster_centers_)
+            labels.append(squares.argmin(axis=1).astype(np.int32))
+            weight = np.ones(len(Z)) if block.weight is None else block.weight
+            self.inertia_ += float(weight @ squares.min(axis=1))
+        self.labels_ = np.concatenate(labels)
+
+    def transform(self, X: Any) -> Array:
+        """Distances of the features to the centres, (n_samples, n_clusters), block by block.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        """
+        check_is_fitted(self, "cluster_centers_")
+        X = validate_rows(self, X, reset=False)
+        with self._threads():
+            source = rows_source(self, X, None, reset=False)
+            parts = [
+                np.sqrt(squared_distances_to(Z, self.cluster_centers_))
+                for Z, _ in feature_blocks(source, self.feature_map_, self.block_size)
+            ]
+        return np.concatenate(parts).astype(X.dtype, copy=False)
+
+    def predict(self, X: Any) -> Array:
+        """The cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        """
+        return self.transform(X).argmin(axis=1).astype(np.int32)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_clusters)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def squared_distances_to(Z: Array, centres: Array) -> Array:
+    """Squared distances of a block of features to a few centres, in float64."""
+    Z = Z.astype(np.float64)
+    squares = np.einsum("ij,ij->i", Z, Z)[:, None] - 2.0 * Z @ centres.T + np.einsum("ij,ij->i", centres, centres)
+    return np.maximum(squares, 0.0)

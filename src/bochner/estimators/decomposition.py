@@ -1,0 +1,208 @@
+"""Kernel principal components from streamed sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.backends import Array
+from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators.models import KernelModel, rows_source
+from bochner.estimators.ridge import KernelRidge
+from bochner.kernels import as_kernel
+from bochner.keys import Key
+from bochner.statistics import RidgeStatistics
+from bochner.streaming import Source, accumulate
+
+
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
+    """Kernel principal components: eigenvectors of the covariance of features ZZᵀ ≈ K, in one pass.
+
+    The columns of the result are those of exact kernel PCA up to the features' error and to signs, which are fixed
+    here: the largest weight of each component is positive.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Columns of the result. If the features span fewer directions, the last columns are zero.
+    kernel : str, Kernel or scikit-learn kernel, default="rbf"
+        A name takes the median distance as length scale.
+    n_columns : int, default=512
+        Columns of the features that the components are combined from.
+    features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
+        "auto" is "nystrom".
+    fit_inverse_transform : bool, default=False
+        Learn the way back from components to rows by kernel ridge regression (Bakır, Weston & Schölkopf 2004), in
+        `fit` only: components move when more rows come.
+    alpha : float or {"loo", "gcv", "evidence"}, default="loo"
+        The penalty of that regression.
+    block_size : int or None
+    n_jobs : int or None
+    verbose : int, default=0
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    eigenvalues_ : ndarray of shape (n_components,)
+        Of the centred kernel matrix of the rows seen: the sums of squares of the columns of the result.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        Shares of the variance of the features.
+    components_ : ndarray of shape (n_components, n_columns)
+        Weights of the centred features.
+    features_, feature_map_
+        The fitted features.
+    inverse_ : KernelRidge
+        The way back.
+    statistics_ : RidgeStatistics
+    n_samples_seen_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import KernelPCA
+    >>> rng = np.random.default_rng(0)
+    >>> angle, radius = rng.uniform(0, 2 * np.pi, 300), np.repeat([1.0, 4.0], 150)
+    >>> X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    >>> T = KernelPCA(3, random_state=0).fit_transform(X)
+    >>> bool((T[:150, 2] > 0).all() != (T[150:, 2] > 0).all())  # the rings are apart in the third component
+    True
+    """
+
+    _auto_features = "nystrom"
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        kernel: Any = "rbf",
+        n_columns: int = 512,
+        features: Any = "auto",
+        fit_inverse_transform: bool = False,
+        alpha: Any = "loo",
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.n_columns = n_columns
+        self.features = features
+        self.fit_inverse_transform = fit_inverse_transform
+        self.alpha = alpha
+        self.block_size = block_size
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelPCA:
+        """Find the components.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features), or a Source
+        y : ignored
+        sample_weight : array-like of shape (n_samples,) or None
+        """
+        self._check_parameters()
+        with self._threads():
+            source = rows_source(self, X, sample_weight, reset=True)
+            self._learn(source)
+        if self.fit_inverse_transform:
+            T = self.transform(X)
+            dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+            options = {"block_size": self.block_size, "n_jobs": self.n_jobs, "random_state": self.random_state}
+            kernel = self.kernel if isinstance(self.kernel, str) else as_kernel(self.kernel)
+            ridge = KernelRidge(kernel, self.n_columns, features="nystrom", alpha=self.alpha, **options)
+            self.inverse_ = ridge.fit(T, dense, sample_weight)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelPCA:
+        """Add rows. The first call chooses the features, from the rows it is given.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features), or a Source
+        y : ignored
+        sample_weight : array-like of shape (n_samples,) or None
+        """
+        self._check_parameters()
+        first = not hasattr(self, "statistics_")
+        with self._threads():
+            source = rows_source(self, X, sample_weight, reset=first)
+            if first:
+                self._learn(source)
+            else:
+                more = RidgeStatistics(self.statistics_.n_components, 0)
+                self.statistics_.merge(self._accumulate(source, more))
+                self._find_components()
+        return self
+
+    def _check_parameters(self) -> None:
+        check_count("n_components", self.n_components)
+        check_count("n_columns", self.n_columns)
+
+    def _learn(self, source: Source) -> None:
+        key = Key.from_random_state(self.random_state)
+        columns = max(self.n_columns, self.n_components)
+        self.features_, self.feature_map_ = self._fit_features(source, as_kernel(self.kernel), columns, key)
+        self.statistics_ = self._accumulate(source, RidgeStatistics(self.feature_map_.n_components, 0))
+        self._find_components()
+
+    def _accumulate(self, source: Source, statistics: RidgeStatistics) -> RidgeStatistics:
+        options: dict[str, Any] = {"rows": self.block_size, "verbose": self.verbose}
+        return accumulate(source, self.feature_map_, statistics, np.asarray, **options)
+
+    def _find_components(self) -> None:
+        statistics = self.statistics_
+        m = statistics.n_components
+        operator = statistics.operator(True)
+        G = operator.lower()
+        total = float(np.trace(G))
+        kept = min(self.n_components, m)
+        values, V = eigh(G, lower=True, overwrite_a=True, subset_by_index=(m - kept, m - 1), check_finite=False)
+        values, V = values[::-1], V[:, ::-1]
+        real = values > operator.rounding
+        V = V * np.where(V[np.abs(V).argmax(axis=0), np.arange(kept)] < 0, -1.0, 1.0) * real
+        missing = self.n_components - kept
+        self.eigenvalues_ = np.pad(np.where(real, values, 0.0), (0, missing))
+        self.components_ = np.pad(V.T, ((0, missing), (0, 0)))
+        self.explained_variance_ratio_ = self.eigenvalues_ / total if total > 0 else self.eigenvalues_
+        self.n_samples_seen_ = statistics.n_samples
+
+    def transform(self, X: Any) -> Array:
+        """Components of rows, (n_samples, n_components), block by block.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        """
+        check_is_fitted(self, "components_")
+        X = validate_rows(self, X, reset=False)
+        return self._scores(X, self.components_.T, -self.components_ @ self.statistics_.feature_mean)
+
+    def inverse_transform(self, T: Any) -> Array:
+        """Rows whose components are about these, (n_samples, n_features).
+
+        Parameters
+        ----------
+        T : array-like of shape (n_samples, n_components)
+        """
+        check_is_fitted(self, "components_")
+        if not hasattr(self, "inverse_"):
+            raise ValueError("inverse_transform needs fit_inverse_transform=True, and fit rather than partial_fit.")
+        return self.inverse_.predict(T)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

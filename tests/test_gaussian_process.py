@@ -1,0 +1,268 @@
+"""Gaussian processes against the exact process, scikit-learn's and the laws of their own draws."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor as ExactProcess
+from sklearn.gaussian_process import kernels
+
+from bochner import RBF, FourierFeatures, GaussianProcessRegressor, Matern, exact_gaussian_process
+from bochner.keys import Key
+from bochner.tuning import tune_length_scale
+from laws import z_bound
+
+FIXED = {"noise_variance": 0.02, "amplitude": 1.7, "fit_intercept": False, "random_state": 0}
+
+
+def problem(n=150, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, d))
+    y = np.sin(2 * X[:, 0]) * X[:, -1] + 0.15 * rng.normal(size=n)
+    return X, y, rng.uniform(-4, 4, size=(25, d))
+
+
+def test_the_exact_process_is_scikit_learns():
+    X, y, X_new = problem()
+    kernel = kernels.ConstantKernel(1.7, "fixed") * kernels.RBF(1.2, "fixed")
+    truth = ExactProcess(kernel, alpha=0.02, optimizer=None).fit(X, y)
+    mean, covariance, evidence = exact_gaussian_process(RBF(1.2), X, y, X_new, 0.02, 1.7)
+    expected_mean, expected_covariance = truth.predict(X_new, return_cov=True)
+    np.testing.assert_allclose(mean, expected_mean, atol=1e-8)
+    np.testing.assert_allclose(covariance, expected_covariance, atol=1e-8)
+    np.testing.assert_allclose(evidence, truth.log_marginal_likelihood(truth.kernel_.theta), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.2), Matern(1.5), Matern(2.0, nu=0.5)], ids=["rbf", "matern32", "exponential"])
+def test_as_many_landmarks_as_rows_are_exact(kernel):
+    X, y, X_new = problem()
+    model = GaussianProcessRegressor(kernel, 200, **FIXED).fit(X, y)
+    mean, covariance, evidence = exact_gaussian_process(kernel, X, y, X_new, 0.02, 1.7)
+    found, spread = model.predict(X_new, return_cov=True)
+    # landmarks that others span up to rounding are left out: that is all that is lost
+    np.testing.assert_allclose(found, mean, atol=1e-4)
+    np.testing.assert_allclose(spread, covariance, atol=1e-5)
+    np.testing.assert_allclose(model.predict(X_new, return_std=True)[1] ** 2, np.diagonal(covariance), atol=1e-5)
+    noisy = model.predict(X_new, return_std=True, include_noise=True)[1]
+    np.testing.assert_allclose(noisy**2, np.diagonal(covariance) + 0.02, atol=1e-5)
+    np.testing.assert_allclose(model.log_marginal_likelihood(), evidence, atol=1e-4)
+
+
+def test_landmarks_leave_what_fitc_says():
+    """With few landmarks: the posterior of the prior ZZᵀ + diag(k - ZZᵀ), by dense algebra."""
+    X, y, X_new = problem(n=80)
+    kernel = Matern(1.0)
+    model = GaussianProcessRegressor(kernel, 15, **FIXED).fit(X, y)
+    Z, Z_new = model.feature_map_(X), model.feature_map_(X_new)
+    rest = 1.0 - (Z * Z).sum(axis=1)
+    assert rest.max() > 0.1
+    K = 1.7 * (Z @ Z.T + np.diag(rest)) + 0.02 * np.eye(80)
+    cross = 1.7 * Z_new @ Z.T
+    mean, std = model.predict(X_new, return_std=True)
+    np.testing.assert_allclose(mean, cross @ np.linalg.solve(K, y), atol=1e-8)
+    variance = 1.7 - np.einsum("ij,ji->i", cross, np.linalg.solve(K, cross.T))
+    np.testing.assert_allclose(std**2, variance, atol=1e-8)
+    truth = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(2.0 * np.pi * K)[1])
+    np.testing.assert_allclose(model.log_marginal_likelihood(), truth, rtol=1e-9)
+
+
+def test_fewer_landmarks_stay_close_and_error_bars_reach_the_prior():
+    X, y, X_new = problem(n=400)
+    mean, covariance, _ = exact_gaussian_process(RBF(1.2), X, y, X_new, 0.02, 1.7)
+    model = GaussianProcessRegressor(RBF(1.2), 100, **FIXED).fit(X, y)
+    found, std = model.predict(X_new, return_std=True)
+    np.testing.assert_allclose(found, mean, atol=0.02)
+    np.testing.assert_allclose(std, np.sqrt(np.diagonal(covariance)), atol=0.01)
+    far = model.predict(np.full((1, 2), 100.0), return_std=True)[1]
+    np.testing.assert_allclose(far, np.sqrt(1.7), rtol=1e-6)
+
+
+def test_many_waves_approach_the_process():
+    X, y, _ = problem()
+    inside = X[:20] + 0.05
+    mean, covariance, _ = exact_gaussian_process(RBF(1.2), X, y, inside, 0.02, 1.7)
+    errors = []
+    for m in (100, 2000):
+        model = GaussianProcessRegressor(RBF(1.2), m, features="fourier", **FIXED).fit(X, y)
+        found, spread = model.predict(inside, return_cov=True)
+        errors.append((np.abs(found - mean).max(), np.abs(spread - covariance).max()))
+    assert errors[1][0] < 0.1
+    assert errors[1][1] < 0.01
+
+
+def test_weight_space_is_the_posterior_of_bayesian_linear_regression():
+    X, y, X_new = problem()
+    features = FourierFeatures(RBF(1.2), 12, random_state=0)
+    Z, Z_new = features.fit_transform(X), features.fit(X).transform(X_new)
+    model = GaussianProcessRegressor(features=features, **FIXED).fit(X, y)
+    A = Z.T @ Z / 0.02 + np.eye(12) / 1.7
+    found, spread = model.predict(X_new, return_cov=True)
+    np.testing.assert_allclose(found, Z_new @ np.linalg.solve(A, Z.T @ y / 0.02), atol=1e-9)
+    np.testing.assert_allclose(spread, Z_new @ np.linalg.solve(A, Z_new.T), atol=1e-9)
+
+
+def test_a_flat_prior_on_the_level_is_the_limit_of_a_wide_one():
+    X, y, X_new = problem(n=60)
+    kernel = Matern(1.0)
+    model = GaussianProcessRegressor(kernel, 100, **(FIXED | {"fit_intercept": True})).fit(X, y + 5.0)
+    wide = 1e5
+    K = 1.7 * kernel(X) + wide + 0.02 * np.eye(60)
+    cross = 1.7 * kernel(X_new, X) + wide
+    mean = cross @ np.linalg.solve(K, y + 5.0)
+    covariance = 1.7 * kernel(X_new) + wide - cross @ np.linalg.solve(K, cross.T)
+    found, spread = model.predict(X_new, return_cov=True)
+    np.testing.assert_allclose(found, mean, atol=1e-3)
+    # ours gives the level and the centred features their own prior; far from the data the two differ by its covariance
+    near = np.abs(X_new).max(axis=1) < 2
+    np.testing.assert_allclose(spread[np.ix_(near, near)], covariance[np.ix_(near, near)], atol=2e-3)
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_functions_are_draws_from_the_posterior(targets):
+    """Means and covariances of 1,000 drawn functions, each entry within its z-bound, far from the data included."""
+    X, y, X_new = problem(n=100)
+    Y = y if targets == 1 else np.column_stack([y, -2.0 * y])
+    # the waves' kernel is the exact one up to 1 / sqrt(n_waves)
+    model = GaussianProcessRegressor(Matern(1.5), 100, **FIXED).fit(X, Y)
+    functions = model.sample_functions(1000, random_state=1, n_waves=8000)
+    draws = functions(X_new)
+    assert draws.shape == ((25, 1000) if targets == 1 else (25, 2, 1000))
+    draws = draws if targets == 1 else draws[:, 1]
+    mean, covariance, _ = exact_gaussian_process(Matern(1.5), X, Y.reshape(100, -1)[:, -1], X_new, 0.02, 1.7)
+    variance = np.diagonal(covariance)
+    floor = 5.0 / np.sqrt(8000)
+    bound = z_bound(25) * np.sqrt(variance / 1000) + floor
+    assert (np.abs(draws.mean(axis=1) - mean) <= bound).all()
+    errors = np.abs(np.cov(draws) - covariance)
+    spread = np.sqrt((covariance**2 + np.outer(variance, variance)) / 1000)
+    assert (errors <= 1.15 * z_bound(625) * spread + 1.7 * floor).all()
+    # a function is a function: the same wherever and however often it is called
+    np.testing.assert_allclose(functions(X_new[3:5]), functions(X_new)[3:5], atol=1e-10)
+    np.testing.assert_array_equal(model.sample_y(X_new, 2, 7), model.sample_functions(2, 7)(X_new))
+
+
+def test_draws_from_waves_alone_are_draws_of_weights():
+    X, y, X_new = problem()
+    model = GaussianProcessRegressor(RBF(1.2), 40, features="fourier", **FIXED).fit(X, y)
+    draws = model.sample_y(X_new, 3000, 0)
+    mean, covariance = model.predict(X_new, return_cov=True)
+    variance = np.diagonal(covariance)
+    assert (np.abs(draws.mean(axis=1) - mean) <= z_bound(25) * np.sqrt(variance / 3000) + 1e-9).all()
+    spread = np.sqrt((covariance**2 + np.outer(variance, variance)) / 3000)
+    assert (np.abs(np.cov(draws) - covariance) <= 1.15 * z_bound(625) * spread + 1e-9).all()
+
+
+def test_variances_have_the_most_evidence():
+    X, y, _ = problem(n=300)
+    options = {"fit_intercept": False, "random_state": 0}
+    both = GaussianProcessRegressor(RBF(1.2), 300, **options).fit(X, y)
+    assert 0.5 * 0.15**2 < both.noise_variance_ < 2.0 * 0.15**2
+    best = both.log_marginal_likelihood()
+    assert best == pytest.approx(
+        exact_gaussian_process(RBF(1.2), X, y, X[:1], both.noise_variance_, both.amplitude_)[2], abs=1e-2
+    )
+    for noise, amplitude in ((1.2, 1.0), (0.8, 1.0), (1.0, 1.3), (1.0, 0.75)):
+        given = {"noise_variance": noise * both.noise_variance_, "amplitude": amplitude * both.amplitude_}
+        other = GaussianProcessRegressor(RBF(1.2), 300, **given, **options).fit(X, y)
+        assert other.log_marginal_likelihood() <= best + 1e-2
+    for given in ({"noise_variance": both.noise_variance_}, {"amplitude": both.amplitude_}):
+        one = GaussianProcessRegressor(RBF(1.2), 300, **given, **options).fit(X, y)
+        assert one.noise_variance_ == pytest.approx(both.noise_variance_, rel=0.1)
+        assert one.amplitude_ == pytest.approx(both.amplitude_, rel=0.3)
+
+
+def test_scales_are_fitted_and_restarts_never_hurt():
+    X, y, _ = problem(n=400, d=3)
+    y = np.sin(3 * X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=400)
+    model = GaussianProcessRegressor(n_components=100, length_scales="per_feature", random_state=0).fit(X, y)
+    scales = model.kernel_.length_scale
+    assert (scales[1:] > 3 * scales[0]).all()
+    assert model.score(X, y) > 0.95
+    options = {"key": Key(0), "criterion": "evidence", "n_components": 64, "per_feature": True}
+    plain = tune_length_scale(RBF(), X, y[:, None], **options)
+    again = tune_length_scale(RBF(), X, y[:, None], n_restarts=3, **options)
+
+    def evidence(kernel):
+        fixed = GaussianProcessRegressor(kernel, 400, fit_intercept=True, random_state=0).fit(X, y)
+        return fixed.log_marginal_likelihood()
+
+    assert evidence(again) >= evidence(plain) - 5.0
+
+
+def test_intervals_cover_what_they_say():
+    """New observations of a process with known noise: the 95 % interval holds 95 % of them, within a z-bound."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(4000, 3))
+    y = np.sin(2 * X[:, 0]) * X[:, 1] + X[:, 2] ** 2 + 0.3 * rng.normal(size=4000)
+    model = GaussianProcessRegressor(n_components=200, n_restarts=0, random_state=0).fit(X[:2000], y[:2000])
+    mean, std = model.predict(X[2000:], return_std=True, include_noise=True)
+    inside = (np.abs(y[2000:] - mean) <= 1.959964 * std).mean()
+    # the model's own error of the noise variance, some 5 %, moves the coverage by half a per cent
+    assert abs(inside - 0.95) < 0.005 + 5.0 * np.sqrt(0.95 * 0.05 / 2000)
+
+
+def test_streams_weights_parts_and_dtypes():
+    X, y, X_new = problem()
+    options = {"features": "fourier", **FIXED}
+    whole = GaussianProcessRegressor(RBF(1.2), 30, **options).fit(X, y)
+    expected = whole.predict(X_new, return_std=True)
+    parts = GaussianProcessRegressor(RBF(1.2), 30, **options).partial_fit(X[:70], y[:70]).partial_fit(X[70:], y[70:])
+    blocks = GaussianProcessRegressor(RBF(1.2), 30, **options).fit([(X[:40], y[:40]), (X[40:], y[40:])])
+    sparse = GaussianProcessRegressor(RBF(1.2), 30, **options).fit(scipy.sparse.csr_matrix(X), y)
+    for model in (parts, blocks, sparse, pickle.loads(pickle.dumps(whole))):
+        for found, truth in zip(model.predict(X_new, return_std=True), expected, strict=True):
+            np.testing.assert_allclose(found, truth, atol=1e-7)
+    single = GaussianProcessRegressor(RBF(1.2), 100, **FIXED).fit(X.astype(np.float32), y)
+    mean, std = single.predict(X_new.astype(np.float32), return_std=True)
+    assert mean.dtype == std.dtype == single.sample_y(X_new.astype(np.float32)).dtype == np.float32
+    truth = GaussianProcessRegressor(RBF(1.2), 100, **FIXED).fit(X, y).predict(X_new, return_std=True)
+    np.testing.assert_allclose(mean, truth[0], atol=0.05)
+    np.testing.assert_allclose(std, truth[1], atol=0.05)
+    weight = np.random.default_rng(0).integers(0, 3, len(X))
+    repeated = np.repeat(np.arange(len(X)), weight)
+    a = GaussianProcessRegressor(RBF(1.2), 30, **options).fit(X, y, weight)
+    b = GaussianProcessRegressor(RBF(1.2), 30, **options).fit(X[repeated], y[repeated])
+    for one, other in zip(a.predict(X_new, return_std=True), b.predict(X_new, return_std=True), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"noise_variance": 0.0}, "noise_variance must be a positive"),
+        ({"noise_variance": "loud"}, "noise_variance must be one of"),
+        ({"amplitude": -1}, "amplitude must be a positive"),
+        ({"n_restarts": -1}, "n_restarts must be"),
+        ({"n_components": "auto"}, "n_components must be"),
+        ({"features": "sines"}, "features must be"),
+    ],
+)
+def test_bad_parameters(options, message):
+    X, y, _ = problem(n=30)
+    with pytest.raises(ValueError, match=message):
+        GaussianProcessRegressor(**{"kernel": RBF(1.0), "n_components": 10, **options}).fit(X, y)
+
+
+def test_bad_and_strange_data():
+    X, y, X_new = problem(n=30)
+    model = GaussianProcessRegressor(RBF(1.0), 20, random_state=0)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(X, np.where(np.arange(30) == 3, np.nan, y))
+    constant = model.fit(X, np.full(30, 4.0))
+    mean, std = constant.predict(X_new, return_std=True)
+    np.testing.assert_allclose(mean, 4.0)
+    assert np.isfinite(std).all()
+    one = GaussianProcessRegressor(RBF(1.0), 20, random_state=0, noise_variance=0.1, amplitude=1.0)
+    mean, std = one.fit(X[:1], y[:1]).predict(X_new, return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+    doubled = GaussianProcessRegressor(RBF(1.0), 60, **FIXED).fit(np.vstack([X, X]), np.r_[y, y])
+    assert np.isfinite(doubled.predict(X_new, return_std=True)[1]).all()
+    with pytest.raises(ValueError, match="not for both"):
+        model.predict(X, return_std=True, return_cov=True)
+    with pytest.raises(ValueError, match="raise noise_variance"):
+        exact_gaussian_process(RBF(1.0), np.vstack([X, X]), np.r_[y, y], X_new, -1e-3)
