@@ -32,6 +32,7 @@ _FIT_ROWS = 5000  # rows that trial features are fitted on
 _MOST = 8192  # columns tried
 _TINY = np.finfo(float).tiny
 _TARGET = 0.5  # relative spectral error at which ridge regression on features is as good as the exact one
+_PENALTIES = 50  # that a model tries
 _STRUCTURED = {"structured": "structured", "fastfood": "fastfood", "fastfood_fft": "fastfood", "circulant": "circulant"}
 
 
@@ -115,7 +116,7 @@ class Recommendation:
             self.kernel,
             self.n_components,
             features=self.features,
-            alpha="gcv" if self.solver == "eigen" else self.alpha,
+            alpha="loo" if self.solver == "eigen" else self.alpha,
             solver=self.solver,
             random_state=random_state,
         )
@@ -432,7 +433,7 @@ class _Stopwatch:
 
     def predict(self, name: str, n_components: int, solver: str) -> dict[str, float]:
         """Seconds of every step of a fit (or of `fit_transform`, where there is nothing to learn)."""
-        m = n_components
+        m = min(n_components, self.rank) if name == "nystrom" else n_components
         step = self._step(name, m)
         small = min(m, 512)
         key = (name, step, small)
@@ -441,8 +442,7 @@ class _Stopwatch:
         n_rows = int(np.clip(2e8 / self._map_flops(step, 1, small), 64, self.X.shape[0]))
         block = self.X[:n_rows]
         map_rate = self._rate(("map", key), self._map_flops(step, n_rows, small), lambda: fitted.feature_map_(block))
-        used = min(m, self.rank) if name == "nystrom" else m
-        out = {"features": self._fitting(name, m), "map": map_rate * self._map_flops(step, self.n, used)}
+        out = {"features": self._fitting(name, m), "map": map_rate * self._map_flops(step, self.n, m)}
         if not self.learning:
             return out
         Z = np.ascontiguousarray(np.resize(fitted.feature_map_(block), (max(1024, n_rows), small)))
@@ -459,7 +459,28 @@ class _Stopwatch:
             (lambda: scipy.linalg.eigh(G, driver="evd")) if solver == "eigen" else (lambda: scipy.linalg.cholesky(G))
         )
         out["solve"] = self._rate(("solve", solver, size), float(size) ** 3, factor) * float(m) ** 3
+        if solver == "eigen":
+            out["penalty"] = self._leaving_out(m)
         return out
+
+    def _leaving_out(self, m: int) -> float:
+        """Choosing the penalty: rows in the eigenbasis, then their residual and leverage for every penalty."""
+        size, n, k = min(m, 512), min(1000, self.n), _PENALTIES * self.n_targets
+        A, V = np.ones((n, size)), np.ones((size, size))
+        right, inverse, slack = np.ones((size, k)), np.ones((size, _PENALTIES)), np.ones((n, _PENALTIES, 1))
+
+        def flops(n: float, m: float) -> float:
+            return n * (m * (2.0 * m + 2.0 * k + 2.0 * _PENALTIES) + 20.0 * k)
+
+        def work() -> Any:
+            rotated = A @ V
+            leverage = np.maximum(1.0 - (rotated * rotated) @ inverse, 1e-12)
+            residual = 1.0 - (rotated @ right).reshape(n, _PENALTIES, -1)
+            residual /= np.maximum(leverage[:, :, None], slack)
+            return np.einsum("iak->ak", residual * residual)
+
+        rows = min(self.n, 8192)
+        return self._rate(("penalty", size), flops(n, size), work) * flops(rows, m)
 
     def _fitting(self, name: str, m: int) -> float:
         """Drawing frequencies, or choosing landmarks on the rows that a model fits features on."""
@@ -479,12 +500,11 @@ class _Stopwatch:
             table = np.array([[size, size**2] for size in sizes], dtype=float) * rows.shape[0]
             self._curves["choose"] = nnls(table / np.reshape(taken, (-1, 1)), np.ones(len(sizes)))[0]
         linear, quadratic = self._curves["choose"]
-        m = min(m, self.rank)
         return float(n_fit * m * (linear + quadratic * m))
 
     @cached_property
     def rank(self) -> int:
-        """Landmarks that add anything but rounding to a sample of the rows; more of them would be spent for nothing."""
+        """Landmarks that add anything but rounding to a sample of the rows; more of them cost nothing."""
         sample = self.X[:1000].astype(np.float64)
         K = np.asarray(self.kernel(sample), dtype=np.float64)
         floor = Gram(self.X[:1], self.kernel).floor * float(K.diagonal().max(initial=0.0))
