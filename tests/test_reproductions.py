@@ -11,7 +11,6 @@ from bochner.experiments.reproductions import Claim, findings_of
 from bochner.experiments.reproductions.pages import markdown
 
 
-
 @pytest.mark.parametrize("name", REPRODUCTIONS)
 def test_a_reproduction_writes_its_files(name, tmp_path):
     paths = reproduce(name, quick=True, folder=tmp_path)
