@@ -41,9 +41,7 @@ def main(n_rows=1_000_000, n_components=512):
         truth = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
         frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(10)])
         error = float(np.sqrt(np.mean((model.predict(frame) - truth) ** 2)))
-    print(
-        f"{model.n_samples_seen_:,} rows, {n_components} columns: error {error:.3f} (the target's spread: {truth.std():.2f})"
-    )
+    print(f"{model.n_samples_seen_:,} rows, {n_components} columns: error {error:.3f}, spread {truth.std():.2f}")
     return error
 
 
