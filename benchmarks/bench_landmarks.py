@@ -185,7 +185,7 @@ def figures(title, ratios, limit):
 def pivots(n_draws=30, n_close=300):
     """Randomly pivoted Cholesky at 200 columns, settled: over uniform, and accelerated against simple."""
     lines = [
-        f"{datetime.date.today()}: 200 columns, {n_draws} draws, {n_close} on usps, which is nearest to the limit 0.85. "
+        f"{datetime.date.today()}: 200 columns, {n_draws} draws, {n_close} on usps, nearest to the limit 0.85. "
         f"The accelerated form must have the law of the simple one, one pivot at a time ({n_draws} draws): z compares "
         "their mean trace errors.",
         "",
