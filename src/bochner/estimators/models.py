@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -169,7 +169,7 @@ def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 class KernelModel(BaseEstimator):
     """Parameters and steps common to the models: which features, of which kernel, over which blocks."""
 
-    _auto_features: ClassVar[str | None] = None  # what features="auto" means; None: waves where there are any
+    _auto_features: str | None = None  # what features="auto" means; None: waves where there are any
 
     kernel: Any
     n_components: Any

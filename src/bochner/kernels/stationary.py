@@ -120,9 +120,9 @@ class RBF(RadialKernel):
         return backend_of(r).xp.exp(-0.5 * r * r)
 
     def _block(self, X: Array, Y: Array) -> Array:
-        r2 = squared_distances(self._scaled(X), self._scaled(Y))
-        if not isinstance(r2, np.ndarray):
+        if not isinstance(X, np.ndarray):
             return super()._block(X, Y)
+        r2 = squared_distances(self._scaled(X), self._scaled(Y))
 
         def apply(rows: slice) -> None:  # in place, in pieces that stay in the cache
             r2[rows] *= -0.5
