@@ -14,7 +14,7 @@ from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.factorizations import gaussian
 from bochner.linalg.iterations import heavy_ball, lsqr
-from bochner.linalg.matrices import Operator, as_matrix, as_targets, column_blocks, dense, gram_product
+from bochner.linalg.matrices import Operator, as_matrix, as_targets, column_blocks, dense, gram_product, unit_of
 from bochner.linalg.reports import CONFIDENCE, Estimate, Report, Solution
 from bochner.sketches import SparseSign, as_sketch_law
 from bochner.theory import _arguments as check
@@ -118,6 +118,10 @@ def lstsq(
     limit = check.count("max_iter", max_iter)
     if tol is not None:
         tol = check.positive("tol", tol)
+    if (unit := unit_of(A)) != 1.0:
+        options: dict[str, Any] = {"law": law, "sketch_size": sketch_size, "tol": tol, "max_iter": max_iter}
+        x, report = lstsq(A / A.dtype.type(unit), b, method=method, random_state=random_state, **options)
+        return Solution(x / x.dtype.type(unit), report)
     key = Key.from_random_state(random_state)
     B = b.reshape(len(b), -1).astype(A.dtype, copy=False)
     if A.shape[0] < A.shape[1]:
