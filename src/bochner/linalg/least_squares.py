@@ -22,6 +22,7 @@ from bochner.linalg.matrices import (
     dense,
     gram_product,
     residual_product,
+    unit_of,
 )
 from bochner.linalg.reports import CONFIDENCE, Estimate, Report, Solution
 from bochner.sketches import SparseSign, as_sketch_law
@@ -126,6 +127,10 @@ def lstsq(
     limit = check.count("max_iter", max_iter)
     if tol is not None:
         tol = check.positive("tol", tol)
+    if (unit := unit_of(A)) != 1.0:
+        options: dict[str, Any] = {"law": law, "sketch_size": sketch_size, "tol": tol, "max_iter": max_iter}
+        x, report = lstsq(A / A.dtype.type(unit), b, method=method, random_state=random_state, **options)
+        return Solution(x / x.dtype.type(unit), report)
     key = Key.from_random_state(random_state)
     B = b.reshape(len(b), -1).astype(A.dtype, copy=False)
     if A.shape[0] < A.shape[1]:

@@ -74,6 +74,16 @@ def as_matrix(A: Any, name: str = "A") -> Any:
     return Operator(shape, lambda B: A @ B, backward)
 
 
+def unit_of(A: Any) -> float:
+    """A power of two by which A is divided where squares of its entries would overflow or vanish; else 1."""
+    if isinstance(A, Operator):
+        return 1.0
+    values = A.data if scipy.sparse.issparse(A) else A
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    bound = float(np.finfo(A.dtype).max) ** 0.25
+    return 1.0 if largest == 0.0 or 1.0 / bound < largest < bound else 2.0 ** float(np.frexp(largest)[1])
+
+
 def as_square(A: Any, name: str = "A") -> Any:
     """`as_matrix`, with as many rows as columns."""
     A = as_matrix(A, name)
