@@ -113,6 +113,11 @@ class RBF(RadialKernel):
     def profile(self, r: Array) -> Array:
         return np.exp(-0.5 * r * r)
 
+    def _block(self, X: Array, Y: Array) -> Array:
+        squares = squared_distances(self._scaled(X), self._scaled(Y))  # no root that is squared again
+        squares *= -0.5
+        return np.exp(squares, out=squares)
+
     def mixing(self, u: Array) -> Array:
         return np.ones_like(u)
 
