@@ -98,8 +98,8 @@ struct Passes {
 
     explicit Passes(std::size_t p) : p(p) {
         for (std::size_t span = E; span < p || n == 0; span *= radix[n++]) {
-            // Sixteen vectors side by side are too many where eight make as few passes.
-            const bool eight = n == 0 && p > largest_radix * span && p <= 8 * largest_radix * span;
+            // Sixteen vectors side by side, all shuffled, are too many where eight make as few passes.
+            const bool eight = E == lanes<T> && n == 0 && p > largest_radix * span && p <= 8 * largest_radix * span;
             radix[n] = std::min<std::size_t>(eight ? 8 : largest_radix, std::max<std::size_t>(p / span, 1));
             width[n] = span;
         }
