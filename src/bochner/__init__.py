@@ -26,6 +26,7 @@ from bochner.estimators import (
     kitchen_sinks,
     mmd_test,
 )
+from bochner.exports import export_onnx
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -97,6 +98,7 @@ __all__ = [
     "exact_kernel_classifier",
     "exact_kernel_ridge",
     "exact_mmd",
+    "export_onnx",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
     "linalg",
