@@ -86,6 +86,8 @@ def _(map_: KitchenSink, X: Tensor) -> Tensor:
 def _units(map_: KitchenSink, projections: Tensor) -> Tensor:
     A = projections + map_.offsets
     match map_.activation:
+        case "cos" | "sign" as name:
+            Z = A.apply(name.capitalize())
         case "relu":
             Z = A.apply("Relu")
         case "squared_relu":
