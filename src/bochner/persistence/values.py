@@ -139,6 +139,8 @@ class Encoder:
         plain = np.require(plain, plain.dtype.newbyteorder("<"), "C")
         if plain.dtype == np.int8 and plain.size >= _FEW and (np.abs(plain) == 1).all():
             return {**made, "signs": self._tensor(np.packbits(plain.reshape(-1) > 0)), "shape": list(plain.shape)}
+        if plain.ndim == 2 and len(plain) == plain.shape[1] >= 8 and not np.tril(plain, -1).any():
+            return {**made, "upper": self._tensor(plain[_upper(len(plain))]), "size": len(plain)}
         if plain.dtype.kind in "iu" and plain.size >= _FEW:
             narrow = _narrow(plain)
             if narrow.dtype != plain.dtype:
@@ -162,6 +164,11 @@ class Encoder:
             self._known[key] = f"t{len(self.tensors)}"
             self.tensors[self._known[key]] = array
         return self._known[key]
+
+
+def _upper(m: int) -> Array:
+    """Where an upper triangle is."""
+    return ~np.tri(m, k=-1, dtype=bool)
 
 
 def _narrow(array: Array) -> Array:
@@ -247,9 +254,15 @@ class Decoder:
         return self._made[key]
 
     def _make(self, value: dict[str, Any]) -> Any:
-        packed = "signs" in value
-        array = self._tensors[value["signs" if packed else "array"]]
-        if packed:
+        tag = next(tag for tag in ("signs", "upper", "array") if tag in value)
+        array = self._tensors[value[tag]]
+        if tag == "upper":
+            m, triangle = value["size"], array
+            if type(m) is not int or triangle.shape != (m * (m + 1) // 2,):
+                raise ModelFileError("a triangle of the wrong size.")
+            array = np.zeros((m, m), triangle.dtype)
+            array[_upper(m)] = triangle
+        elif tag == "signs":
             shape = value["shape"]
             size = math.prod(shape)
             if (
@@ -328,6 +341,7 @@ _DECODERS = {
     "sparse": Decoder._sparse,  # before array
     "array": Decoder._array,
     "signs": Decoder._array,
+    "upper": Decoder._array,
     "tuple": Decoder._tuple,
     "dict": Decoder._dict,
     "float": Decoder._float,
