@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 from bochner.backends import Array
 from bochner.persistence.checks import check
 from bochner.persistence.containers import TYPE_NAMES, ModelFileError
-from bochner.statistics import RidgeStatistics
+from bochner.statistics import RidgeStatistics, pack_upper, unpack_upper
 
 # Data alone: making an object of a class defined here opens no file and calls nothing that it was given.
 _PACKAGES = (
@@ -140,7 +140,7 @@ class Encoder:
         if plain.dtype == np.int8 and plain.size >= _FEW and (np.abs(plain) == 1).all():
             return {**made, "signs": self._tensor(np.packbits(plain.reshape(-1) > 0)), "shape": list(plain.shape)}
         if plain.ndim == 2 and len(plain) == plain.shape[1] >= 8 and not np.tril(plain, -1).any():
-            return {**made, "upper": self._tensor(plain[_upper(len(plain))]), "size": len(plain)}
+            return {**made, "upper": self._tensor(pack_upper(plain)), "size": len(plain)}
         if plain.dtype.kind in "iu" and plain.size >= _FEW:
             narrow = _narrow(plain)
             if narrow.dtype != plain.dtype:
@@ -164,11 +164,6 @@ class Encoder:
             self._known[key] = f"t{len(self.tensors)}"
             self.tensors[self._known[key]] = array
         return self._known[key]
-
-
-def _upper(m: int) -> Array:
-    """Where an upper triangle is."""
-    return ~np.tri(m, k=-1, dtype=bool)
 
 
 def _narrow(array: Array) -> Array:
@@ -261,7 +256,7 @@ class Decoder:
             if type(m) is not int or triangle.shape != (m * (m + 1) // 2,):
                 raise ModelFileError("a triangle of the wrong size.")
             array = np.zeros((m, m), triangle.dtype)
-            array[_upper(m)] = triangle
+            unpack_upper(triangle, array)
         elif tag == "signs":
             shape = value["shape"]
             size = math.prod(shape)
