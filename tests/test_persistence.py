@@ -208,6 +208,13 @@ def test_only_objects_of_ours_are_saved(thing, tmp_path):
         bochner.save(thing, tmp_path / "model")
 
 
+def test_what_could_not_be_loaded_is_not_saved(tmp_path):
+    model = bochner.FourierFeatures(n_components=4, random_state=0).fit(rows())
+    model.n_features_in_ = 7
+    with pytest.raises(TypeError, match="loaded again: FourierFeatures with a map of 5 features for data with 7"):
+        bochner.save(model, tmp_path / "model")
+
+
 def test_a_structured_map_of_65536_frequencies_is_small(tmp_path):
     path = tmp_path / "map"
     X = rows(1, 8192)

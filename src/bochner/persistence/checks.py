@@ -1,7 +1,7 @@
 """What must hold for an object from a file before it is used: types of fields, shapes, and indices within bounds.
 
 Compiled code (ours, SciPy's) trusts the indices and shapes it is given; a forged file must not reach it. Everything
-else that is wrong ends in an exception of NumPy at the latest.
+else that is wrong ends in an exception of NumPy at the latest. `save` checks too, so that what it writes can be read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from bochner.persistence.containers import ModelFileError
 
 def check(value: Any) -> None:
     """Raise a ModelFileError unless an object is one that bochner could have made."""
-    if is_dataclass(value):
+    if is_dataclass(value) and isinstance(value, (FeatureMap, LinearMap)):
         cls: type = type(value)
         hints = _hints(cls)
         for field in fields(value):

@@ -111,6 +111,10 @@ class Encoder:
         if isinstance(value, os.PathLike):
             return os.fspath(value)
         if type(value) in _names():
+            try:
+                check(value)
+            except ModelFileError as error:
+                raise TypeError(f"{where} could not be loaded again: {error}") from None
             return {"class": _names()[type(value)], "fields": self._fields(value, where)}
         raise TypeError(_refusal(value, where))
 
