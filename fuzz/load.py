@@ -59,5 +59,7 @@ def one_input(data):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    atheris.Setup([sys.argv[0], "-rss_limit_mb=2048", "-timeout=20", *sys.argv[1:]], one_input)
+    atheris.Setup(
+        [sys.argv[0], "-rss_limit_mb=2048", "-timeout=20", "-max_len=1024", "-len_control=0", *sys.argv[1:]], one_input
+    )
     atheris.Fuzz()
