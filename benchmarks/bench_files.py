@@ -10,6 +10,7 @@ Models learn 1,024 columns from 4,000 × 64 rows of float32; times are the best 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import tempfile
 import time
@@ -125,14 +126,16 @@ def main():
             lines.append(measure(title, model, wide, folder))
             print(lines[-1], flush=True)
     if options.write:
-        DOCS.write_text(PAGE.format(m=m, n=n, d=d, table="\n".join(lines), machine=platform.machine()))
+        machine = {"machine": platform.machine(), "load": os.getloadavg()[0], "cores": os.cpu_count()}
+        DOCS.write_text(PAGE.format(m=m, n=n, d=d, table="\n".join(lines), **machine))
 
 
 PAGE = """# Sizes of model files
 
 Bytes on disk and time to load of `bochner.save` / `bochner.load` against `joblib.dump` / `joblib.load`, and the size of
 the graph that `bochner.export_onnx` writes. Models of {m} columns (Gaussian processes, components and clusters: half of
-them) from {n:,} × {d} rows of float32, on {machine}; files in the page cache, best of seven.
+them) from {n:,} × {d} rows of float32, on {machine} with a load
+average of {load:.1f} on {cores} cores; files in the page cache, best of seven.
 `python benchmarks/bench_files.py --write` makes this page.
 
 {table}

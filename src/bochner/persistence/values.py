@@ -409,14 +409,19 @@ def _dataclass(cls: Any, state: dict[str, Any]) -> Any:
     return cls(**state)
 
 
+@cache
+def _parameters(cls: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(cls.__init__).parameters) - {"self"}
+
+
 def _estimator(cls: Any, state: dict[str, Any]) -> Any:
     """Parameters go to the constructor, which stores them; what `fit` left is put beside them."""
-    parameters = set(inspect.signature(cls.__init__).parameters) - {"self"}
+    parameters = _parameters(cls)
     made = cls(**{name: item for name, item in state.items() if name in parameters})
     for name, item in state.items():
         if name in parameters:
             continue
-        taken = inspect.getattr_static(cls, name, None)
+        taken = next((vars(kind)[name] for kind in cls.__mro__ if name in vars(kind)), None)
         if not name.isidentifier() or name.startswith("__") or callable(taken) or hasattr(taken, "__get__"):
             raise ModelFileError(f"{cls.__name__} cannot have an attribute {name!r} of its own.")
         if not (name.startswith("_") or name.endswith("_")):
