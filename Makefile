@@ -41,10 +41,12 @@ docs: $(VENV)/.built
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
-# New hostile inputs each time, many of them; FUZZ=1000 for more.
+# New hostile inputs each time, many of them (FUZZ=1000 for more), then libFuzzer on the loader of model files (Linux).
 FUZZ ?= 200
 fuzz: $(VENV)/.built
+	$(BIN)/python -m pip install -q --group fuzz
 	BOCHNER_FUZZ_EXAMPLES=$(FUZZ) $(PYTEST) tests/test_hostile_input.py
+	PYTHONPATH=tests $(BIN)/python fuzz/load.py -max_total_time=300
 
 # The compiled core under the address and undefined-behaviour sanitizers. Python itself never frees some of its memory:
 # leaks are not looked for.

@@ -26,6 +26,7 @@ from bochner.estimators import (
     kitchen_sinks,
     mmd_test,
 )
+from bochner.exports import export_onnx
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -47,6 +48,7 @@ from bochner.kernels import (
     Separable,
     as_kernel,
 )
+from bochner.persistence import ModelFileError, load, save
 from bochner.recommendations import Recommendation, recommend
 
 __version__ = "0.1.0"
@@ -78,6 +80,7 @@ __all__ = [
     "MaclaurinFeatures",
     "MaclaurinSeries",
     "Matern",
+    "ModelFileError",
     "NystromFeatures",
     "Polynomial",
     "Radial",
@@ -95,11 +98,14 @@ __all__ = [
     "exact_kernel_classifier",
     "exact_kernel_ridge",
     "exact_mmd",
+    "export_onnx",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
     "linalg",
+    "load",
     "mmd_test",
     "recommend",
+    "save",
     "sketches",
     "theory",
 ]
