@@ -26,6 +26,7 @@ from bochner.estimators import (
     kitchen_sinks,
     mmd_test,
 )
+from bochner.experiments.compare import compare
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -89,6 +90,7 @@ __all__ = [
     "TensorSketchFeatures",
     "as_kernel",
     "certificates",
+    "compare",
     "datasets",
     "diagnostics",
     "exact_gaussian_process",
