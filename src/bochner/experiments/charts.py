@@ -55,10 +55,11 @@ class Chart:
         """The chart as an SVG element of so many pixels, with the class "chart"."""
         labels = [s.name for s in self.series] + [name for name, _ in self.levels]
         right = 14 if self.marks else 10 + 6.4 * max(map(len, labels), default=0) + 14
-        box = (52.0, 26.0, width - right, height - 40.0)  # left, top, right, bottom
-        to_x = _scale([x for s in self.series for x in s.xs], box[0], box[2], self.x.log, 0.02)
         values = [y for s in self.series for y in (*s.ys, *s.lows, *s.highs)] + [value for _, value in self.levels]
-        to_y = _scale(values, box[3], box[1], self.y.log, 0.05)
+        to_y = _scale(values, height - 40.0, 26.0, self.y.log, 0.05)
+        left = 14.0 + 6.6 * max((len(self.y.show(value)) for value in to_y.ticks()), default=4)
+        box = (left, 26.0, width - right, height - 40.0)  # left, top, right, bottom
+        to_x = _scale([x for s in self.series for x in s.xs], box[0], box[2], self.x.log, 0.02)
         parts = [
             f'<svg class="chart" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
             f'aria-label="{escape(self.name, quote=True)}">'

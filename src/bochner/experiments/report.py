@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
@@ -118,6 +119,14 @@ def _verdict(verdict: Verdict) -> str:
     )
 
 
+def _percent(value: float) -> str:
+    return f"{100 * value:g} %"
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:g}"
+
+
 def _both(chart: Chart) -> str:
     return "".join(f'<div class="{kind}">{chart.svg(*size)}</div>' for kind, size in _SIZES.items())
 
@@ -162,7 +171,7 @@ def _against_columns(summary: Any, colours: dict[str, str], chosen: str | None, 
         "Relative Frobenius error of the kernel matrix against columns",
         _curves(summary, colours, chosen, "frobenius", show_share),
         _columns_axis(summary, colours),
-        Axis("relative Frobenius error", show_share),
+        Axis("relative Frobenius error", _percent),
     )
     shade = "Shades span the runs. " if about["n_runs"] > 1 else ""
     return _section(
@@ -190,7 +199,7 @@ def _against_time(summary: Any, colours: dict[str, str], chosen: str | None) -> 
         "Relative Frobenius error against the seconds of fitting and transforming",
         series,
         Axis("seconds to fit and transform", show_seconds),
-        Axis("relative Frobenius error", show_share),
+        Axis("relative Frobenius error", _percent),
         front=front,
         marks=marks,
     )
@@ -205,6 +214,7 @@ def _against_time(summary: Any, colours: dict[str, str], chosen: str | None) -> 
 def _predictions(summary: Any, colours: dict[str, str], chosen: str | None, about: dict[str, Any]) -> str:
     base = {row["map"]: float(row["error"]) for _, row in summary[summary["map"].isin(BASELINES)].iterrows()}
     curves = _curves(summary, colours, chosen, "error", lambda value: show_error(value, about))
+    curves = [c if c.strong else replace(c, lows=(), highs=()) for c in curves]  # so many shades would hide each other
     values = [y for s in curves for y in s.ys] + [base[name] for name in (EXACT, LINEAR) if name in base]
     log = bool(values) and min(values) > 0 and max(values) > 4 * min(values)
     levels = [(name, base[name]) for name in (EXACT, LINEAR) if name in base]
@@ -213,7 +223,7 @@ def _predictions(summary: Any, colours: dict[str, str], chosen: str | None, abou
         "Test error against columns",
         curves,
         _columns_axis(summary, colours),
-        Axis(what, lambda value: show_error(value, about), log=log),
+        Axis(what, _percent if about["task"] == "classification" else _plain, log=log),
         levels=levels,
     )
     constant = f" A constant has {show_error(base[CONSTANT], about)}." if CONSTANT in base else ""
@@ -221,6 +231,7 @@ def _predictions(summary: Any, colours: dict[str, str], chosen: str | None, abou
         "What it means for predictions",
         f"Ridge regression on the features, tested on {about['n_test']:,} other rows: {what}.{constant}",
         _both(chart),
+        "The shade spans the runs of the recommended map." if about["n_runs"] > 1 else "",
     )
 
 
@@ -276,7 +287,7 @@ def _ranking(summary: Any, colours: dict[str, str], verdict: Verdict, about: dic
         "Ranking",
         "Every map at its most columns, the best first. Choose a heading to sort by it.",
         _table(_heads(about), rows),
-        "Errors are means and times medians over the runs; the size is that of the fitted map.",
+        "Errors are means, times medians over the runs; the size is that of the fitted map. Bold: the recommended map.",
     )
 
 
@@ -299,7 +310,8 @@ def _grams(comparison: Comparison, verdict: Verdict) -> str:
     low, high = float(exact.min()), float(exact.max())
     low = min(0.0, low) if high > 0 else low
     difference = approximation.astype(np.float64) - exact
-    most = float(np.abs(difference).max()) or 1e-300
+    largest = float(np.abs(difference).max())
+    most = float(np.quantile(np.abs(difference), 0.995)) or largest or 1e-300  # one odd row would hide all others
     panels = [
         ("Exact", matrix_image(exact, low, high), gradient(), f"{low:.3g}", f"{high:.3g}"),
         (
@@ -327,7 +339,7 @@ def _grams(comparison: Comparison, verdict: Verdict) -> str:
         "The matrix itself",
         f"The kernel between {len(exact)} of the rows, ordered so that rows alike are neighbours.",
         f'<div class="grams">{body}</div>',
-        "The difference has a scale of its own.",
+        f"The difference has a scale of its own; the largest is {largest:.2g}.",
     )
 
 

@@ -15,6 +15,7 @@ from bochner.experiments.compare import BASELINES, CONSTANT, EXACT, LINEAR, Comp
 
 _CLOSE = 1.1  # kernel errors within this factor of the least are as good
 _CHEAP = 1.25  # times within this factor of the least are the same
+_LINE = 60  # characters of a line of code that a phone shows
 _GOOD = 0.05  # a relative Frobenius error that is enough for looking at data
 
 
@@ -85,13 +86,13 @@ def conclude(comparison: Comparison) -> Verdict | None:
     total = float(chosen["seconds"] + chosen["model_seconds"])
     name, columns = str(chosen["map"]), int(chosen["columns"])
     others = ", ".join(f"{other} {show_error(value, about)}" for other, value in baselines.items())
-    margin = f"{100 * noise:.2g} points" if about["task"] == "classification" else f"{noise:.2g}"
+    margin = f"{100 * noise:.2g} points" if about["task"] == "classification" else show_error(noise, about)
     text = (
-        f"On this data {name} with {columns:,} columns is the cheapest map that predicts as well as any tried: test "
-        f"error {show_error(chosen['error'], about)} ({others}), after {show_seconds(total)} of fitting, transforming "
-        f"and training on {about['n_reference']:,} rows, with {show_bytes(chosen['bytes'])} of state. Its kernel "
-        f"matrix is {show_share(chosen['frobenius'])} from the exact one. With {about['n_test']:,} test rows, errors "
-        f"that differ by less than {margin} are the same."
+        f"{name} with {columns:,} columns is the cheapest map whose test error, {show_error(chosen['error'], about)}, "
+        f"is within one standard error ({margin}, from {about['n_test']:,} test rows) of the least, "
+        f"{show_error(best, about)}. For comparison: {others}. It takes {show_seconds(total)} to fit, transform and "
+        f"train on {about['n_reference']:,} rows, and {show_bytes(chosen['bytes'])} to keep; its kernel matrix is "
+        f"{show_share(chosen['frobenius'])} from the exact one."
     )
     if baselines.get(LINEAR, np.inf) <= best + noise:
         text += " A linear model is as good as any kernel here: use that."
@@ -133,10 +134,14 @@ def code(comparison: Comparison, name: str, columns: int) -> str:
     transformer = comparison.transformer(name, columns)
     parameters = transformer.get_params(deep=False)
     default = type(transformer)().get_params(deep=False) if not comparison.candidates[name].fixed else {}
-    shown = {k: v for k, v in parameters.items() if k == "kernel" or repr(v) != repr(default.get(k, ...))}
+    always = ("kernel", "n_components")
+    shown = {k: v for k, v in parameters.items() if k in always or repr(v) != repr(default.get(k, ...))}
     kind = type(transformer).__name__
-    inside = _rounded(", ".join(f"{key}={value!r}" for key, value in shown.items()))
-    lines = [f"features = {kind}({inside})", "Z = features.fit_transform(X)"]
+    inside = [_rounded(f"{key}={value!r}") for key, value in shown.items()]
+    call = f"features = {kind}({', '.join(inside)})"
+    if len(call) > _LINE:
+        call = f"features = {kind}(\n" + "".join(f"    {part},\n" for part in inside) + ")"
+    lines = [call, "Z = features.fit_transform(X)"]
     if comparison.about["task"] == "regression":
         lines.append("model = KernelRidge(features=features).fit(X, y)")
     elif comparison.about["task"] == "classification":
@@ -164,7 +169,9 @@ def show_error(value: float, about: dict[str, Any]) -> str:
     """A test error: per cent of wrong labels, or a root mean squared error."""
     if not math.isfinite(value):
         return "–"
-    return f"{100 * value:.3g} %" if about["task"] == "classification" else f"{value:.4g}"
+    if about["task"] == "classification":
+        return f"{100 * value:.3g} %"
+    return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:.4g}"
 
 
 def show_share(value: float) -> str:
