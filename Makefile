@@ -6,7 +6,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 # Statistical tests are single-threaded work: one process a core, one BLAS thread each.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow fuzz lint bench clean
 
 $(VENV)/.tools: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -28,6 +28,11 @@ test: $(VENV)/.built
 
 test-slow: $(VENV)/.built
 	$(PYTEST) -m slow
+
+# libFuzzer on the loader of model files (Linux)
+fuzz: $(VENV)/.built
+	$(BIN)/python -m pip install -q --group fuzz
+	PYTHONPATH=tests $(BIN)/python fuzz/load.py -max_total_time=300
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .

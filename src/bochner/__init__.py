@@ -48,6 +48,7 @@ from bochner.kernels import (
     Separable,
     as_kernel,
 )
+from bochner.persistence import ModelFileError, load, save
 from bochner.recommendations import Recommendation, recommend
 
 __version__ = "0.1.0"
@@ -79,6 +80,7 @@ __all__ = [
     "MaclaurinFeatures",
     "MaclaurinSeries",
     "Matern",
+    "ModelFileError",
     "NystromFeatures",
     "Polynomial",
     "Radial",
@@ -100,8 +102,10 @@ __all__ = [
     "greedy_kitchen_sinks",
     "kitchen_sinks",
     "linalg",
+    "load",
     "mmd_test",
     "recommend",
+    "save",
     "sketches",
     "theory",
 ]

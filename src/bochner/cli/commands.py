@@ -208,7 +208,7 @@ def fit(
     Numbers are learned by KernelRidge, labels by KernelClassifier. Beside MODEL, MODEL.columns.json remembers which
     columns there were, how text was encoded and how columns were scaled, for `bochner predict`.
     """
-    from bochner.persistence import save  # type: ignore[import-not-found]
+    from bochner.persistence import save
 
     _writable(out)
     if components != "auto" and not (components.isdigit() and int(components)):

@@ -23,7 +23,6 @@ OPTIONAL = {  # package: (extra that brings it, what it is for)
     "pooch": ("data", "fetching datasets"),
     "matplotlib": ("plot", "figures"),
     "pyarrow": ("parquet", "Parquet and Arrow"),
-    "safetensors": ("files", "model files"),
     "onnx": ("onnx", "exporting models"),
     "dask": ("dask", "clusters"),
     "torch": ("torch", "GPUs"),
