@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from bochner.cli import INTERRUPTED, MISSING, OK, UNEXPECTED, USAGE
 from bochner.cli.displays import console, facts, progress, ranking
@@ -22,7 +23,7 @@ from bochner.experiments.compare import run_comparison
 from bochner.experiments.recipes import DataError, Recipe, nearest
 from bochner.experiments.references import task_of
 from bochner.experiments.tables import Table, load_table, read, write_table
-from bochner.experiments.verdicts import conclude, show_bytes, show_seconds
+from bochner.experiments.verdicts import conclude, rounded, show_bytes, show_seconds
 from bochner.kernels.conversion import _NAMES
 from bochner.recommendations import recommend as recommend_
 
@@ -83,7 +84,7 @@ def _kernel(name: Enum, length_scale: float | None) -> Any:
 
 
 def _note(text: str) -> None:
-    Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 10_000).print(f"[dim]{text}[/dim]")
+    Console(stderr=True, highlight=False).print(text, style="dim", markup=False, soft_wrap=True)
 
 
 def _load(data: str | None, **options: Any) -> Table:
@@ -164,13 +165,15 @@ def compare(
     about["command"] = " ".join(["bochner", *sys.argv[1:]])
     verdict = conclude(comparison)
     screen = console()
+    kernel_text = escape(rounded(repr(comparison.kernel)))
     screen.print(
-        f"\n[bold]{table.name}[/bold]: {about['n_samples']:,} rows of {about['n_features']:,} features, "
-        f"{comparison.kernel!r}; {about['n_reference']:,} rows, {runs} runs, {show_seconds(about['seconds'])}\n"
+        f"\n[bold]{escape(table.name)}[/bold]: {about['n_samples']:,} rows of {about['n_features']:,} features, "
+        f"{kernel_text}; measured on {about['n_reference']:,} rows, {about['n_runs']} runs, "
+        f"{show_seconds(about['seconds'])}\n",
     )
     screen.print(ranking(comparison))
     if verdict is not None:
-        screen.print(f"\n{verdict.paragraph}")
+        screen.print(f"\n{verdict.paragraph}", markup=False)
     write_report(comparison, out)
     if csv is not None:
         write_table(comparison.frame, csv)
@@ -178,8 +181,8 @@ def compare(
         from bochner.experiments.plots import error_against_columns
 
         error_against_columns(comparison.frame, picture, title=f"{table.name}: error of the kernel matrix")
-        screen.print(f"\nThe picture is in {picture.with_suffix('.png')}", soft_wrap=True)
-    screen.print(f"\nThe report is in {out}", soft_wrap=True)
+        screen.print(f"\nThe picture is in {picture.with_suffix('.png')}", soft_wrap=True, markup=False)
+    screen.print(f"\nThe report is in {out}", soft_wrap=True, markup=False)
     return INTERRUPTED if about["interrupted"] else OK
 
 
@@ -214,7 +217,7 @@ def fit(
     if components != "auto" and not (components.isdigit() and int(components)):
         raise DataError(f"--components is a positive number or auto, got {components!r}.")
     options = {"encode": encode, "drop": drop, "drop_missing": drop_missing, "standardize": standardize}
-    table = _load(data, target=target, task=task, max_rows=None, **options)
+    table = _load(data, target=target, task=task, all_rows=True, **options)
     if table.y is None:
         raise DataError("there is nothing to learn: name the column with --target.")
     n_components: Any = "auto" if components == "auto" else int(components)
@@ -229,15 +232,16 @@ def fit(
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        model.fit(table.X, table.y)
+        model.fit(table.X, table.y) if table.source is None else model.fit(table.source)
     taken = time.perf_counter() - start
     save(model, out)
     table.recipe.save(_columns_of(out))
+    n_rows = table.X.shape[0] if table.source is None else table.source.n_samples
     used = getattr(model.features_, "kernel_", kernel.value)
     rows = {
         "model": f"{kind.__name__}, {model.n_components_:,} columns, {used!r}",
         "alpha": f"{model.alpha_:.3g}",
-        "rows": f"{table.X.shape[0]:,} of {table.X.shape[1]:,} features in {show_seconds(taken)}",
+        "rows": f"{n_rows:,} of {table.X.shape[1]:,} features in {show_seconds(taken)}",
     }
     criterion = getattr(model, "alpha_path_", {}).get("criterion", ())
     if kind is KernelRidge and len(criterion) and alpha is None:
@@ -271,7 +275,7 @@ def predict(
     found = load(model)
     if not hasattr(found, "predict"):
         raise DataError(f"{model} is a {type(found).__name__}, which predicts nothing.")
-    X = _features(data, _columns_of(model), found.n_features_in_)
+    X = _named(_features(data, _columns_of(model), found.n_features_in_), found)
     predicted = np.asarray(found.predict(X))
     columns = {"prediction": predicted} if predicted.ndim == 1 else dict(enumerate_columns(predicted))
     if probabilities:
@@ -314,6 +318,14 @@ def _features(data: str, recipe_path: Path, n_features: int) -> Any:
     if not np.isfinite(values).all():
         raise DataError(f"{data} contains NaN or infinity.")
     return X
+
+
+def _named(X: Any, model: Any) -> Any:
+    """The features under the names that the model was trained with, if any."""
+    import pandas
+
+    names = getattr(model, "feature_names_in_", None)
+    return X if names is None or scipy.sparse.issparse(X) else pandas.DataFrame(X, columns=names)
 
 
 @app.command()

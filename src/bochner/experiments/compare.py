@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -252,9 +254,23 @@ def _measure(
         "fit_seconds": fitted - start,
         "transform_seconds": transformed - fitted,
         "model_seconds": model_seconds,
-        "bytes": len(pickle.dumps(transformer, protocol=5)),
+        "bytes": size_of(transformer),
         "error": error,
     }
+
+
+class _Sizer(pickle.Pickler):
+    """A pickler that takes a function of the user's for its name, so that lambdas do not stop it."""
+
+    def reducer_override(self, value: Any) -> Any:
+        return (str, (value.__qualname__,)) if isinstance(value, FunctionType) else NotImplemented
+
+
+def size_of(transformer: Any) -> int:
+    """Bytes of a fitted transformer, pickled."""
+    buffer = io.BytesIO()
+    _Sizer(buffer, protocol=5).dump(transformer)
+    return buffer.tell()
 
 
 def _baselines(reference: Reference, kernel: Kernel, rows: Rows, key: Key) -> list[dict[str, Any]]:

@@ -84,6 +84,8 @@ def blas() -> list[str]:
 
 def describe() -> dict[str, Any]:
     """The machine and the versions, as plain strings and numbers."""
+    import bochner  # above us, and loaded by now
+
     name, features = cpu()
     levels = native_levels()
     return {
@@ -98,7 +100,7 @@ def describe() -> dict[str, Any]:
         "blas": blas(),
         "versions": {
             "python": ".".join(map(str, sys.version_info[:3])),
-            "bochner": version_of("bochner") or "uninstalled",
+            "bochner": bochner.__version__,
             **{package: version_of(package) for package in REQUIRED},
         },
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from bochner import datasets
 from bochner.backends import Array
 from bochner.experiments.recipes import DataError, Recipe, is_numeric, nearest, pandas_module, place
 from bochner.keys import Key
+from bochner.streaming import ArrowSource, Block, MappedSource, Source
 from bochner.streaming.arrow import read_frame, write_frame
 
 SUFFIXES = {".csv": "CSV", ".tsv": "CSV", ".txt": "CSV", ".parquet": "Parquet", ".npz": "NPZ", ".npy": "NPY"}
@@ -33,6 +34,7 @@ class Raw:
     X: Any = None
     y: Array | None = None
     line: int | None = None  # line of the file on which the first row stands, for text files
+    sampled: bool = False  # whether there are more rows than these
 
 
 def read(data: str | None, *, max_rows: int | None = None, random_state: int = 0) -> Raw:
@@ -49,8 +51,8 @@ def read(data: str | None, *, max_rows: int | None = None, random_state: int = 0
             if kind == "CSV":
                 return _read_csv(path)
             if kind == "Parquet":
-                frame = read_frame(path, max_rows=max_rows, key=Key(random_state))
-                return Raw(path.name, frame=_named(frame))
+                frame, sampled = read_frame(path, max_rows=max_rows, key=Key(random_state))
+                return Raw(path.name, frame=_named(frame), sampled=sampled)
             return _read_numpy(path)
         except (UnicodeDecodeError, EOFError, OSError) as error:
             raise DataError(f"{data} cannot be read as {kind}: {error}") from None
@@ -135,6 +137,17 @@ class Table:
     y: Array | None
     recipe: Recipe
     notes: tuple[str, ...] = ()
+    source: Source | None = None  # all rows, where X and y are a sample
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Blocks of a stream as a recipe has them."""
+
+    recipe: Recipe
+
+    def __call__(self, block: Block) -> Block:
+        return replace(block, X=self.recipe.scale_rows(block.X))
 
 
 def load_table(
@@ -146,10 +159,16 @@ def load_table(
     drop: Sequence[str] = (),
     drop_missing: bool = False,
     standardize: bool = True,
-    max_rows: int | None = _SAMPLE_ROWS,
+    all_rows: bool = False,
 ) -> Table:
-    """Read DATA and make a table of numbers of it."""
-    raw = read(data, max_rows=max_rows)
+    """Read DATA and make a table of numbers of it.
+
+    Of a Parquet file with many rows a sample is read; with `all_rows` the others follow as a stream, or are read too
+    where their text must be encoded first.
+    """
+    raw = read(data, max_rows=_SAMPLE_ROWS)
+    if all_rows and raw.sampled and (encode is not None or drop_missing):
+        raw = read(data)
     notes: list[str] = []
     if raw.frame is None:
         X, y, recipe = _from_arrays(raw, target, drop)
@@ -180,7 +199,10 @@ def load_table(
         recipe = recipe.scaled(X)
         X = recipe.scale_rows(X)
         notes.append("columns are standardised; --no-standardize takes them as they are")
-    return Table(raw.name, X, y, recipe, tuple(notes))
+    source: Source | None = None
+    if all_rows and raw.sampled:
+        source = MappedSource(ArrowSource(str(data), target=target, columns=list(recipe.columns)), Scaled(recipe))
+    return Table(raw.name, X, y, recipe, tuple(notes), source)
 
 
 def _from_arrays(raw: Raw, target: str | None, drop: Sequence[str]) -> tuple[Any, Array | None, Recipe]:

@@ -137,7 +137,7 @@ def code(comparison: Comparison, name: str, columns: int) -> str:
     always = ("kernel", "n_components")
     shown = {k: v for k, v in parameters.items() if k in always or repr(v) != repr(default.get(k, ...))}
     kind = type(transformer).__name__
-    inside = [_rounded(f"{key}={value!r}") for key, value in shown.items()]
+    inside = [rounded(f"{key}={value!r}") for key, value in shown.items()]
     call = f"features = {kind}({', '.join(inside)})"
     if len(call) > _LINE:
         call = f"features = {kind}(\n" + "".join(f"    {part},\n" for part in inside) + ")"
@@ -158,7 +158,8 @@ def _public_module(kind: type) -> str:
     return ".".join(part for part in kind.__module__.split(".") if not part.startswith("_"))
 
 
-def _rounded(text: str) -> str:
+def rounded(text: str) -> str:
+    """Text in which long numbers have six digits."""
     return re.sub(r"\d+\.\d{7,}(e[+-]?\d+)?", lambda match: f"{float(match[0]):.6g}", text)
 
 

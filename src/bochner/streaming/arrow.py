@@ -152,7 +152,10 @@ class ArrowSource(Source):
 
 
 def read_frame(path: str | os.PathLike[str], *, max_rows: int | None = None, key: Key | None = None) -> Any:
-    """A Parquet file or folder as a pandas.DataFrame; of more than `max_rows` rows, row groups drawn with `key`."""
+    """A Parquet file or folder as a pandas.DataFrame, and whether it is a sample.
+
+    Of more than `max_rows` rows only some row groups are read, drawn with `key`.
+    """
     pa = _pyarrow()
     here = Path(path)
     paths = sorted(here.rglob("*.parquet")) if here.is_dir() else [here]
@@ -168,7 +171,8 @@ def read_frame(path: str | os.PathLike[str], *, max_rows: int | None = None, key
             needed = int(np.searchsorted(np.cumsum([counts[i] for i in order]), max_rows)) + 1
             chosen = np.sort(order[:needed])
         tables = [groups[i].to_table(schema=dataset.schema) for i in chosen]
-        return (pa.concat_tables(tables) if tables else dataset.to_table()).to_pandas()
+        table = pa.concat_tables(tables) if tables else dataset.to_table()
+        return table.to_pandas(), len(chosen) < len(groups)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise ValueError(f"{str(here)!r} cannot be read as Parquet: {error}") from None
 
