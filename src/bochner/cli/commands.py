@@ -189,8 +189,8 @@ def compare(
 @app.command()
 def fit(
     data: DataArgument,
-    target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict (its number in an array).")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
+    target: TargetOption = None,
     kernel: KernelOption = KernelName.rbf,  # type: ignore[attr-defined]
     length_scale: ScaleOption = None,
     components: Annotated[str, typer.Option(help="Columns of the features, or auto.")] = "auto",

@@ -110,7 +110,7 @@ class Recipe:
         if not known.all():
             row = int(np.flatnonzero(~known)[0])
             raise DataError(
-                f"column {name!r} has {text[row]!r} in {place(row, line)}, which was not there in training."
+                f"column {name!r} has {str(text[row])!r} in {place(row, line)}, which was not there in training."
             )
         return codes.astype(np.float64)[:, None]
 
