@@ -7,8 +7,9 @@ for (const table of document.querySelectorAll("table.sortable")) {
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", ascending ? "ascending" : "descending");
       const key = (row) => row.cells[column].dataset.value;
+      const number = (row) => (key(row) === "" ? NaN : Number(key(row)));
       const compare = (a, b) => {
-        const x = Number(key(a)), y = Number(key(b));
+        const x = number(a), y = number(b);
         if (Number.isNaN(x) && Number.isNaN(y)) return key(a).localeCompare(key(b)) * (ascending ? 1 : -1);
         if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) ? 1 : -1; // what was not measured comes last
         return (x - y) * (ascending ? 1 : -1);
