@@ -72,6 +72,8 @@ def _table(path: Path) -> tuple[list[str], Array]:
         names = []
     except ValueError:
         lines = lines[1:]
+    if not lines:
+        raise ValueError("it has no rows of numbers.")
     return [name.strip() for name in names], np.loadtxt(lines, delimiter=separator, ndmin=2)
 
 
@@ -94,7 +96,7 @@ def _bike(paths: Sequence[Path]) -> tuple[Array, Array, int | None]:
     header, *lines = _text(paths[0]).strip().splitlines()
     names = header.split(",")
     wanted = [names.index(name) for name in names[2:14]]  # without the row's number, its date, and parts of the target
-    table = np.loadtxt(lines, delimiter=",", usecols=[*wanted, names.index("cnt")])
+    table = np.loadtxt(lines, delimiter=",", usecols=[*wanted, names.index("cnt")], ndmin=2)
     return table[:, :-1], table[:, -1], None
 
 
