@@ -67,6 +67,7 @@ def main(arguments=None):
     auto = FourierFeatures(kernel, 1024, random_state=0).fit(X).rows_
     print(f'\nrows="auto" would take {auto!r} here.')
     print(f"The picture is in {draw(curves, options.picture)}")
+    return curves
 
 
 def draw(curves, path):

@@ -49,3 +49,14 @@ def test_projected_mixtures(capsys):
     plain, projected = means["eccentricity of the clusters"]
     assert projected < plain / 2
     assert -1 <= means["adjusted Rand index"][1] <= 1
+
+
+def test_rows(tmp_path, monkeypatch, capsys):
+    example = load("rows")
+    monkeypatch.setattr(example, "COLUMNS", (64, 256))
+    monkeypatch.setattr(example, "LAWS", ("orthogonal", "iid"))
+    curves = example.main(["--seeds", "1", "--picture", str(tmp_path / "rows.png")])
+    assert (tmp_path / "rows.png").stat().st_size > 0
+    assert "of RBFSampler" in capsys.readouterr().out
+    assert set(curves) == {"RBFSampler", "orthogonal", "iid"}
+    assert all(curve[0] > curve[1] for curve in curves.values())
