@@ -1,4 +1,4 @@
-"""libFuzzer target of the model-file loader: ``make fuzz``, or ``PYTHONPATH=tests python fuzz/load.py -max_total_time=60``.
+"""libFuzzer target of the model-file loader: ``make fuzz``, or ``PYTHONPATH=tests python fuzz/load.py``.
 
 The first byte chooses: the other bytes as a file; a golden file with bytes overwritten; or a golden file changed inside
 and signed again, which is then used to predict. Anything but a ModelFileError from `load` is a finding, and so are

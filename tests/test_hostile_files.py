@@ -252,6 +252,23 @@ def test_statistics_that_would_allocate_much(folder):
     forged(folder, only, tensors)
 
 
+def test_one_tensor_named_over_and_over(folder):
+    tensors = {"t0": np.zeros(1 << 20, np.uint8), "t1": np.zeros(200_000), "t2": np.zeros((631, 0))}
+    casts = [{"array": "t0", "dtype": "<i8", "x": i} for i in range(500)]
+    bits = [{"signs": "t0", "shape": [1 << 23], "x": i} for i in range(500)]
+    keys = [
+        {"class": "operators.PickedRows", "fields": {"n_features": 9, "picks": casts[0], "lengths": casts[0]}}
+    ] * 999
+    for many in (casts, bits, keys):
+        start = time.perf_counter()
+        tracemalloc.start()
+        assert "over and over" in forged(folder, {"format": 1, "model": {"tuple": many}}, tensors)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 400 << 20
+        assert time.perf_counter() - start < 60.0
+
+
 @settings(BOUNDED, max_examples=250)
 @given(st.integers(0, len(GOLDEN) - 1), st.integers(0, 2**32))
 def test_forged_models_load_or_are_refused(folder, number, seed):

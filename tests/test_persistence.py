@@ -138,6 +138,8 @@ def test_values_of_every_kind(tmp_path):
         "q": np.array([["ab", "c"], ["", "defg"]]).T,
         "r": np.cosh,
         "s": np.arange(70) - 2**40,
+        "t": np.triu(np.arange(100.0, dtype=np.float32).reshape(10, 10)),
+        "u": np.asfortranarray(np.tril(np.arange(100.0).reshape(10, 10))),
     }
     again = round_trip(bochner.KernelRidge(alpha=values), tmp_path).alpha
     assert list(again) == list(values)

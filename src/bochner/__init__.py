@@ -27,6 +27,7 @@ from bochner.estimators import (
     mmd_test,
 )
 from bochner.experiments.compare import compare
+from bochner.exports import export_onnx
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -99,6 +100,7 @@ __all__ = [
     "exact_kernel_classifier",
     "exact_kernel_ridge",
     "exact_mmd",
+    "export_onnx",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
     "linalg",

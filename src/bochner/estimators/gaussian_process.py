@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize_scalar
 from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
@@ -17,40 +16,16 @@ from bochner.backends import Array
 from bochner.estimators._validation import check_choice, check_count, validate_rows
 from bochner.estimators.models import KernelModel, as_source, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
-from bochner.features import FeatureMap, Nystrom, choose_rows, fourier_map
+from bochner.estimators.posteriors import FunctionSamples, Posterior, ShareFold, draw_functions, left_out, noise_shares
+from bochner.features import Nystrom
 from bochner.kernels import Kernel, as_kernel
 from bochner.kernels.algebra import is_positive
 from bochner.keys import Key
 from bochner.solvers import Cholesky, Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
-from bochner.streaming import Block, Progress, Source, default_rows, feature_blocks
+from bochner.streaming import Block, Progress, Source, default_rows
 
 _ALPHA_ROWS = 4_000  # rows on which noise and amplitude are weighed against each other
-
-
-@dataclass(frozen=True)
-class Posterior:
-    """f(x) = level + (z - centre)ᵀw + rest(x): w ~ N(coefficients, noise A⁻¹), A = ZᵀWZ + alpha I of centred rows.
-
-    `rest` is the part of the prior outside the span of the features, of variance amplitude (k(x, x) - zᵀz), which
-    rows see as noise: W = 1 / (1 + (k(x, x) - zᵀz) / alpha). It vanishes for Fourier features.
-    """
-
-    spectrum: RidgeSpectrum
-    coefficients: Array  # (m, k)
-    level: Array  # (k,)
-    centre: Array  # (m,)
-    level_share: float  # variance of the level over the noise: 1 / Σ w, or 0 without an intercept
-    alpha: float
-    noise: Array  # (k,)
-    amplitude: Array  # (k,)
-    evidence: float
-    report: Report
-
-    def half(self, Z: Array) -> Array:
-        """Rows (z - centre)ᵀ A^(-1/2), so that products of two of them are posterior covariances over the noise."""
-        factor = self.spectrum.factor.at(self.alpha)
-        return ((Z - self.centre) @ factor.vectors) * np.sqrt(factor._inverse)
 
 
 class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
@@ -205,7 +180,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         transformer, feature_map = self._features_of(features)._fit_features(source, kernel, self.n_components, key)
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         self.kernel_: Kernel | None = getattr(transformer, "kernel_", None)
-        self._target_shape = tuple(np.shape(next(source.blocks(1)).y)[1:])
+        self._target_shape = tuple(np.shape(source.head().y)[1:])
         self._alpha = self._choose_alpha(source.sample(_ALPHA_ROWS, key.child("alpha")))
         n_targets = int(np.prod(self._target_shape, dtype=int))
         self.statistics_ = RidgeStatistics(self.n_components_, n_targets)
@@ -217,31 +192,22 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _see(self, source: Source, weight: float, log_weight: float) -> None:
         """Add a source to the sums. They change only when all of it has been read."""
-        more = RidgeStatistics(self.n_components_, self.statistics_.n_targets)
+        shape = tuple(np.shape(source.head().y)[1:])
+        if shape != self._target_shape:
+            raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
         progress = Progress(source.n_samples, "fit", self.verbose > 0)
-        shape = None
-        for Z, block in feature_blocks(source, self.feature_map_, self.block_size):
-            shape = tuple(np.shape(block.y)[1:])
-            if shape != self._target_shape:
-                raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
-            w = np.ones(len(Z)) if block.weight is None else block.weight
-            share = self._share(block.X, Z, self._alpha)
-            more.update(Z, numeric_targets(block.y), w * share, overwrite=True)
-            weight += float(w.sum())
-            log_weight += float(w @ np.log(share))
-            progress.advance(len(block))
+        fold = ShareFold(self.n_components_, self.statistics_.n_targets, self._rest_kernel, self._alpha)
+        more, of_rows, of_logs = source.fold(
+            fold, self.feature_map_, rows=self.block_size, after=lambda _, row: progress.reach(row)
+        )
         progress.close()
         self.statistics_.merge(more)
         if not self.statistics_.n_samples:
             raise ValueError("every row has weight zero.")
-        self._counts = (weight, log_weight)
+        self._counts = (weight + of_rows, log_weight + of_logs)
         self.n_samples_seen_ = self.statistics_.n_samples
         self._posterior = None
         self._current()
-
-    def _share(self, X: Array, Z: Array, alpha: float) -> Array:
-        """Noise over what a row sees as noise, (n,): 1 where the features hold all of the kernel."""
-        return 1.0 / (1.0 + self._rest(X, Z) / alpha) if alpha > 0 else np.ones(len(Z))
 
     def _choose_alpha(self, block: Block) -> float:
         """Noise over amplitude: given, or of most evidence on a sample of rows."""
@@ -261,7 +227,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
         def loss(log_alpha: float) -> float:
             alpha = float(np.exp(log_alpha))
-            share = self._share(block.X, Z, alpha)
+            share = noise_shares(self._rest_kernel, block.X, Z, alpha)
             statistics = sums(share)
             factor = Cholesky().factor(statistics.operator(self.fit_intercept), alpha)
             right = statistics.right_side(self.fit_intercept)
@@ -285,6 +251,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _has_rest(self) -> bool:
         """Whether the features leave a part of the prior out that is known."""
         return isinstance(self.feature_map_, Nystrom) and self.feature_map_.kernel is not None
+
+    @property
+    def _rest_kernel(self) -> Kernel | None:
+        """The kernel of which a part is left out, None where nothing is."""
+        return self.kernel_ if self._has_rest else None
 
     # -- the posterior -------------------------------------------------------------------------------------------
 
@@ -426,15 +397,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         for rows, block, Z in self._blocks(X):
             half = posterior.half(Z)
             share = np.einsum("ij,ij->i", half, half) + posterior.level_share
-            rest = self._rest(block, Z)
+            rest = left_out(self._rest_kernel, block, Z)
             out[rows] = share[:, None] * posterior.noise + rest[:, None] * posterior.amplitude
         return out
-
-    def _rest(self, X: Array, Z: Array) -> Array:
-        """k(x, x) - zᵀz, at least 0."""
-        if not self._has_rest or self.kernel_ is None:
-            return np.zeros(len(Z))
-        return np.maximum(self.kernel_.diagonal(X) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
     def _covariances(self, X: Array, posterior: Posterior) -> Array:
         """Of the function, (n, n, k)."""
@@ -466,30 +431,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         functions : callable
             functions(X) has shape (n_rows, n_samples), or (n_rows, n_targets, n_samples) if y has two dimensions.
         """
-        posterior = self._current()
         n_samples = check_count("n_samples", n_samples)
-        key = Key.from_random_state(random_state)
-        k, factor = len(posterior.level), posterior.spectrum.factor.at(posterior.alpha)
-        draw = key.child("weights").generator().standard_normal((n_samples, k, len(factor.eigenvalues)))
-        # (m, k, s): draws of the weights, and of the level
-        spread = np.tensordot(factor.vectors * np.sqrt(factor._inverse), draw, axes=(1, 2)).transpose(0, 2, 1)
-        weights = posterior.coefficients[:, :, None] + np.sqrt(posterior.noise)[:, None] * spread
-        level = key.child("level").generator().standard_normal((n_samples, k)).T
-        level = posterior.level[:, None] + np.sqrt(posterior.level_share * posterior.noise)[:, None] * level
-        level -= np.tensordot(posterior.centre, weights, axes=1)
-        waves, heights = None, None
-        if self._has_rest and self.kernel_ is not None and self.kernel_.stationary:
-            feature_map: Any = self.feature_map_
-            law = choose_rows(self.kernel_, self.n_features_in_, n_waves)
-            dtype = feature_map.root.dtype
-            waves = fourier_map(self.kernel_, law, self.n_features_in_, n_waves, "pairs", key.child("prior"), dtype)
-            heights = key.child("heights").generator().standard_normal((n_samples, k, n_waves))
-            heights = heights.transpose(2, 1, 0) * np.sqrt(posterior.amplitude)[:, None]
-            # minus the prior draw's own projection on the landmarks
-            at_landmarks = np.tensordot(waves(feature_map.landmarks).astype(np.float64), heights, axes=1)
-            weights = weights.copy()
-            weights[: feature_map.rank] -= np.tensordot(feature_map.root.T.astype(np.float64), at_landmarks, axes=1)
-        return FunctionSamples(self, weights, level, waves, heights)
+        return draw_functions(self, self._current(), n_samples, Key.from_random_state(random_state), n_waves)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draw functions from the posterior and evaluate them at the rows of X.
@@ -511,70 +454,3 @@ re-iterable of (X, y) or (X, y, weight) blocks
         tags.input_tags.sparse = True
         tags.target_tags.multi_output = True
         return tags
-
-
-@dataclass(frozen=True)
-class FunctionSamples:
-    """Functions drawn from a posterior: level + zᵀweights + wavesᵀheights."""
-
-    model: GaussianProcessRegressor
-    weights: Array  # (m, k, s)
-    level: Array  # (k, s)
-    waves: FeatureMap | None
-    heights: Array | None  # (n_waves, k, s)
-
-    def __call__(self, X: Any) -> Array:
-        """Values (n, s), or (n, k, s) for several targets, in the dtype of X."""
-        X = validate_rows(self.model, X, reset=False)
-        _, k, s = self.weights.shape
-        out = np.empty((X.shape[0], k, s), X.dtype)
-        for rows, block, Z in self.model._blocks(X):
-            values = self.level + np.tensordot(Z, self.weights, axes=1)
-            if self.waves is not None and self.heights is not None:
-                for first in range(0, len(Z), 512):  # a few waves at a time
-                    part = slice(first, first + 512)
-                    values[part] += np.tensordot(self.waves(block[part]).astype(np.float64), self.heights, axes=1)
-            out[rows] = values
-        return out[:, 0] if self.model._target_shape == () else out
-
-
-def exact_gaussian_process(
-    kernel: Any, X: Any, y: Any, X_new: Any, noise_variance: float, amplitude: float = 1.0
-) -> tuple[Array, Array, float]:
-    """Mean, covariance and log marginal likelihood of an exact Gaussian process of mean 0: the truth for small n.
-
-    Parameters
-    ----------
-    kernel : str, Kernel or scikit-learn kernel
-    X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
-    X_new : array-like of shape (n_new, n_features)
-    noise_variance, amplitude : float
-
-    Returns
-    -------
-    mean : ndarray of shape (n_new,)
-    covariance : ndarray of shape (n_new, n_new)
-    log_marginal_likelihood : float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner import RBF, exact_gaussian_process
-    >>> X = np.linspace(0, 3, 20)[:, None]
-    >>> mean, covariance, _ = exact_gaussian_process(RBF(1.0), X, np.sin(X[:, 0]), [[1.0], [9.0]], 1e-4)
-    >>> mean.round(2) + 0.0, np.sqrt(np.diagonal(covariance)).round(2)
-    (array([0.84, 0.  ]), array([0.01, 1.  ]))
-    """
-    X, X_new, y = (np.asarray(a, dtype=np.float64) for a in (X, X_new, y))
-    k = as_kernel(kernel).resolve(X)
-    K = amplitude * k(X) + noise_variance * np.eye(len(X))
-    try:
-        factor = cho_factor(K, lower=True)
-    except LinAlgError:
-        raise ValueError("the kernel matrix is not positive definite; raise noise_variance.") from None
-    cross = amplitude * k(X_new, X)
-    dual = cho_solve(factor, y)
-    covariance = amplitude * k(X_new) - cross @ cho_solve(factor, cross.T)
-    evidence = -0.5 * (y @ dual + len(y) * np.log(2.0 * np.pi)) - np.log(np.diagonal(factor[0])).sum()
-    return cross @ dual, covariance, float(evidence)

@@ -1,1 +1,5 @@
-"""Experiments that end in something to look at: comparisons on your data, reports, figures."""
+"""Comparisons on the user's data, and the field's published results done again."""
+
+from bochner.experiments.reproductions import REPRODUCTIONS, reproduce
+
+__all__ = ["REPRODUCTIONS", "reproduce"]

@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator
 from bochner.backends import Array
 from bochner.persistence.checks import check
 from bochner.persistence.containers import TYPE_NAMES, ModelFileError
-from bochner.statistics import RidgeStatistics
+from bochner.statistics import RidgeStatistics, pack_upper, unpack_upper
 
 # Data alone: making an object of a class defined here opens no file and calls nothing that it was given.
 _PACKAGES = (
@@ -43,6 +43,9 @@ _PACKAGES = (
     "statistics",
 )
 _FEW = 64  # items of an array below which packing saves nothing
+# What decoding may do, in bytes, beside the bytes of the tensors: a forged file may name one tensor a million times.
+_WORK, _COPY = 256, 8  # passes over all tensors; passes that a copy counts for
+_FREE = 1 << 26
 
 
 @cache
@@ -139,6 +142,8 @@ class Encoder:
         plain = np.require(plain, plain.dtype.newbyteorder("<"), "C")
         if plain.dtype == np.int8 and plain.size >= _FEW and (np.abs(plain) == 1).all():
             return {**made, "signs": self._tensor(np.packbits(plain.reshape(-1) > 0)), "shape": list(plain.shape)}
+        if plain.ndim == 2 and len(plain) == plain.shape[1] >= 8 and not np.tril(plain, -1).any():
+            return {**made, "upper": self._tensor(pack_upper(plain)), "size": len(plain)}
         if plain.dtype.kind in "iu" and plain.size >= _FEW:
             narrow = _narrow(plain)
             if narrow.dtype != plain.dtype:
@@ -196,7 +201,13 @@ class Decoder:
 
     def __init__(self, tensors: dict[str, Array]) -> None:
         self._tensors = tensors
-        self._made: dict[str, Array] = {}
+        self._made: dict[Any, Array] = {}
+        self._left = _WORK * sum(tensor.nbytes for tensor in tensors.values()) + _FREE
+
+    def _spend(self, work: int) -> None:
+        self._left -= work
+        if self._left < 0:
+            raise ModelFileError("the model names the same arrays over and over; no model of bochner does.")
 
     def decode(self, value: Any) -> Any:
         """The value of a piece of JSON."""
@@ -243,28 +254,23 @@ class Decoder:
     def _array(self, value: dict[str, Any]) -> Any:
         key = repr(sorted(value.items()))
         if key not in self._made:
-            self._made[key] = self._make(value)
+            array = self._make(value)
+            if value.keys() & {"upper", "signs", "text", "dtype"}:
+                self._spend(_COPY * array.nbytes)
+            self._made[key] = array
         return self._made[key]
 
     def _make(self, value: dict[str, Any]) -> Any:
-        packed = "signs" in value
-        array = self._tensors[value["signs" if packed else "array"]]
-        if packed:
-            shape = value["shape"]
-            size = math.prod(shape)
-            if (
-                array.dtype != np.uint8
-                or array.ndim != 1
-                or not all(n >= 0 for n in shape)
-                or -(-size // 8) != array.size
-            ):
-                raise ModelFileError("packed signs of the wrong size.")
-            array = (2 * np.unpackbits(array, count=size).view(np.int8) - 1).astype(np.int8, copy=False).reshape(shape)
-        elif "text" in value:
-            width, shape = value["text"], value["shape"]
+        if "upper" in value:
+            array = _triangle(self._tensors[value["upper"]], value["size"])
+        elif "signs" in value:
+            array = _unpacked(self._tensors[value["signs"]], value["shape"])
+        else:
+            array = self._tensors[value["array"]]
+        if "text" in value:
             if array.dtype.kind != "u" or (array.size and array.max() > sys.maxunicode):
                 raise ModelFileError("an array of strings holds no text.")
-            array = array.astype("<u4").view(f"<U{int(width)}").reshape(shape)
+            array = array.astype("<u4").view(f"<U{int(value['text'])}").reshape(value["shape"])
         elif "complex" in value:
             if array.dtype != np.float64:
                 raise ModelFileError("complex numbers are stored as pairs of float64.")
@@ -300,6 +306,7 @@ class Decoder:
         )
         if not ok:
             raise ModelFileError("a sparse matrix whose indices lead outside of it.")
+        self._spend(_COPY * 8 * (data.nbytes + indices.nbytes + indptr.nbytes))
         matrix = make((data, indices, indptr), shape=shape)
         matrix.check_format(full_check=True)
         return matrix
@@ -313,7 +320,11 @@ class Decoder:
         if inspect.isabstract(cls):
             raise ModelFileError(f"{value['class']} is abstract.")
         state = {name: self.decode(item) for name, item in dict(value["fields"]).items()}
-        if issubclass(cls, RidgeStatistics):
+        sums = issubclass(cls, RidgeStatistics)
+        for item in state.values():
+            if isinstance(item, np.ndarray):
+                self._spend((2 * _COPY if sums else 1) * item.nbytes)
+        if sums:
             made: Any = _statistics(state)
         elif is_dataclass(cls):
             made = _dataclass(cls, state)
@@ -328,6 +339,7 @@ _DECODERS = {
     "sparse": Decoder._sparse,  # before array
     "array": Decoder._array,
     "signs": Decoder._array,
+    "upper": Decoder._array,
     "tuple": Decoder._tuple,
     "dict": Decoder._dict,
     "float": Decoder._float,
@@ -342,6 +354,24 @@ def _dtype(name: Any) -> np.dtype[Any]:
     if not isinstance(name, str) or not re.fullmatch(r"[<>|=]?[biufcUOSV]\d{0,6}", name):
         raise ModelFileError("a dtype in the model is none.")
     return np.dtype(name)
+
+
+def _triangle(values: Array, m: Any) -> Array:
+    if type(m) is not int or values.shape != (m * (m + 1) // 2,):
+        raise ModelFileError("a triangle of the wrong size.")
+    array = np.zeros((m, m), values.dtype)
+    unpack_upper(values, array)
+    return array
+
+
+def _unpacked(bits: Array, shape: Any) -> Array:
+    size = math.prod(shape)
+    if bits.dtype != np.uint8 or bits.ndim != 1 or -(-size // 8) != bits.size or not all(n >= 0 for n in shape):
+        raise ModelFileError("packed signs of the wrong size.")
+    signs = np.unpackbits(bits, count=size).view(np.int8)
+    signs *= 2
+    signs -= 1
+    return signs.reshape(shape)
 
 
 def _list(value: Any) -> list[Any]:
