@@ -155,6 +155,16 @@ def test_recommend_prints_the_page(folder, capsys):
     assert "Recommendation for 90 rows of 2 features" in capsys.readouterr().out
 
 
+def test_reproduce(tmp_path, capsys):
+    assert run(["reproduce", "--list"]) == 0
+    assert "kernel-trick" in capsys.readouterr().out
+    assert run(["reproduce", "kernel-trick", "--quick", "-o", str(tmp_path)]) == 0
+    assert {path.suffix for path in tmp_path.iterdir()} >= {".png", ".svg", ".csv", ".md"}
+    assert "did you mean 'kernel-trick'" in failure(capsys, "reproduce", "kernel-trik")
+    assert "give --all" in failure(capsys, "reproduce")
+    assert "give --all" in failure(capsys, "reproduce", "kernel-trick", "--all")
+
+
 def test_doctor(capsys):
     assert run(["doctor"]) == 0
     out = capsys.readouterr().out
@@ -334,7 +344,7 @@ def program(*arguments, **environment):
 def test_the_program_helps_and_fails_with_its_codes():
     done = program("--help")
     assert done.returncode == 0
-    for command in ("compare", "fit", "predict", "recommend", "doctor", "Exit codes"):
+    for command in ("compare", "fit", "predict", "recommend", "reproduce", "doctor", "Exit codes"):
         assert command in done.stdout
     done = program("compare", "nosuch.csv")
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""The command line: `bochner compare | fit | predict | recommend | doctor`.
+"""The command line: `bochner compare | fit | predict | recommend | reproduce | doctor`.
 
 Exit codes: 0 done, 1 something unexpected, 2 a mistake in the command or the data (the message says which), 3 a package
 that is not installed, 130 interrupted.

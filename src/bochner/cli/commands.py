@@ -355,6 +355,32 @@ def recommend(
 
 
 @app.command()
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="Which published result; --list names them.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All of them, one after the other.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Say what there is.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A reduced size, in seconds.")] = False,
+    folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for the pages.")] = Path("docs/reproductions"),
+) -> int:
+    """Do a published result again: a figure, the numbers, and a page with the published numbers beside ours."""
+    from bochner.experiments import REPRODUCTIONS
+    from bochner.experiments import reproduce as reproduce_
+
+    if listed:
+        console().print(facts({key: shown for key, (_, shown) in REPRODUCTIONS.items()}))
+        return OK
+    if everything == (name is not None):
+        raise DataError("name one published result, or give --all; --list says what there is.")
+    if name is not None and name not in REPRODUCTIONS:
+        raise DataError(f"no reproduction is called {name!r}; {nearest(name, list(REPRODUCTIONS), 'name')}")
+    for each in REPRODUCTIONS if name is None else [name]:
+        start = time.perf_counter()
+        files = reproduce_(each, quick=quick, folder=folder)
+        print(f"{files[-1]} ({show_seconds(time.perf_counter() - start)})", flush=True)
+    return OK
+
+
+@app.command()
 def doctor() -> int:
     """Say what this installation can use: processor, native code, linear algebra, threads, packages, GPU."""
     about = machines.describe()
