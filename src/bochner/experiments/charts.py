@@ -75,7 +75,7 @@ class Chart:
         if self.marks:
             parts += _marks(self.marks, to_x, to_y, box)
         else:
-            parts += self._labels(box, to_x, to_y, height)
+            parts += self._labels(box, to_x, to_y)
         return "".join([*parts, "</svg>"])
 
     def _grid(self, box: tuple[float, ...], to_x: _Scale, to_y: _Scale) -> list[str]:
@@ -100,11 +100,11 @@ class Chart:
         parts.append(f'<text class="label" {place} text-anchor="middle">{escape(self.x.label)}</text>')
         return parts
 
-    def _labels(self, box: tuple[float, ...], to_x: _Scale, to_y: _Scale, height: int) -> list[str]:
+    def _labels(self, box: tuple[float, ...], to_x: _Scale, to_y: _Scale) -> list[str]:
         ends = [(to_y(s.ys[-1]), to_x(s.xs[-1]), s.name, s.css, s.strong) for s in self.series if len(s.ys)]
         ends += [(to_y(value), box[2], name, "level", False) for name, value in self.levels]
         ends.sort()
-        places = spread([end[0] for end in ends], 15.0, 8.0, height - 30.0)
+        places = spread([end[0] for end in ends], 15.0, 8.0, box[3] - 4.0)
         parts = []
         for (y, x, name, css, strong), place in zip(ends, places, strict=True):
             start = box[2] + 12

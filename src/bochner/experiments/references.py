@@ -17,6 +17,7 @@ from bochner.backends import Array
 from bochner.estimators import KernelRidge
 from bochner.kernels import Kernel, as_points
 from bochner.keys import Key
+from bochner.solvers import one_thread
 
 _FEW_LABELS = 50  # integers with more distinct values than this are numbers, not labels
 _ALPHA_ROWS = 2000  # rows on which the exact model chooses its penalty
@@ -153,7 +154,8 @@ class Reference:
             return 0.0
         operator = LinearOperator((n, n), matvec=product, dtype=self.K.dtype)
         try:
-            values = eigsh(operator, k=1, which="LM", tol=1e-3, v0=start, return_eigenvectors=False)
+            with one_thread():  # products this small wait for a second thread longer than it helps
+                values = eigsh(operator, k=1, which="LM", tol=1e-3, v0=start, return_eigenvectors=False)
         except ArpackError:
             return float(np.abs(np.linalg.eigvalsh(product(np.eye(n, dtype=self.K.dtype)))).max())
         return float(abs(values[0]))
@@ -198,7 +200,8 @@ def exact_error(reference: Reference, K_test: Array, rows: Rows, key: Key) -> tu
 
 def _best_alpha(K: Array, Y: Array) -> float:
     """The penalty with the least leave-one-out error of kernel ridge regression with an intercept."""
-    values, Q = np.linalg.eigh(K)
+    with one_thread():
+        values, Q = np.linalg.eigh(K)
     values = np.maximum(values, 0.0)
     QY, ones = Q.T @ Y, Q.sum(axis=0)
     best, least = 1.0, np.inf
