@@ -19,7 +19,9 @@ $(VENV)/.built: $(VENV)/.tools $(NATIVE)
 	touch $@
 
 demo: $(VENV)/.built
-	$(BIN)/python examples/demo.py
+	mkdir -p demo-output
+	$(BIN)/bochner compare digits --no-standardize --runs 3 \
+	  --out demo-output/report.html --picture demo-output/digits.png
 
 test: $(VENV)/.built
 	$(PYTEST) -m "not slow"
