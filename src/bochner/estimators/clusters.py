@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, is_distributed, rowwise, validate_rows
 from bochner.estimators.models import KernelModel, rows_source
 from bochner.kernels import as_kernel
 from bochner.keys import Key
@@ -126,7 +126,11 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
                 if moved <= self.tol * spread:
                     break
             self.cluster_centers_ = centres
-            self._assign(source)
+            if is_distributed(X):  # labels stay where the rows are
+                self.inertia_ = source.fold(NearestFold(centres), self.feature_map_, rows=self.block_size)[2]
+                self.labels_ = self.predict(X)
+            else:
+                self._assign(source)
         return self
 
     def _step(self, source: Source, centres: Array) -> tuple[Array, float]:
@@ -147,6 +151,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
             self.inertia_ += float(weight @ squares.min(axis=1))
         self.labels_ = np.concatenate(labels)
 
+    @rowwise
     def transform(self, X: Any) -> Array:
         """Distances of the features to the centres, (n_samples, n_clusters), block by block.
 
@@ -164,6 +169,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
             ]
         return np.concatenate(parts).astype(X.dtype, copy=False)
 
+    @rowwise
     def predict(self, X: Any) -> Array:
         """The cluster of each row.
 

@@ -14,8 +14,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, validate_rows
-from bochner.estimators.models import KernelModel, as_source, numeric_targets
+from bochner.estimators._validation import check_choice, check_count, rowwise, validate_rows
+from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap, Nystrom, choose_rows, fourier_map
 from bochner.kernels import Kernel, as_kernel
@@ -88,7 +88,7 @@ class ShareFold(Fold):
         return [total[0].merge(other[0]), total[1] + other[1], total[2] + other[2]]
 
 
-class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
+class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
     """Gaussian process regression in one pass and bounded memory, with hyperparameters fitted by evidence.
 
     y = b + f(x) + noise with f ~ GP(0, amplitude · k) and a flat prior on the constant b. The kernel is replaced by
@@ -417,6 +417,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self.feature_map_.into(block, Z)
             yield slice(start, start + rows), block, Z.astype(np.float64, copy=False)
 
+    @rowwise
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
         """Posterior mean, and its standard deviations or covariances, block by block.
 
@@ -516,6 +517,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             weights[: feature_map.rank] -= np.tensordot(feature_map.root.T.astype(np.float64), at_landmarks, axes=1)
         return FunctionSamples(self, weights, level, waves, heights)
 
+    @rowwise
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draw functions from the posterior and evaluate them at the rows of X.
 

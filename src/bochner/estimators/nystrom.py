@@ -10,7 +10,7 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, limit_threads
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, is_distributed, validate_rows
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
 from bochner.features.nystrom import measure, nystrom_map
@@ -128,6 +128,8 @@ class NystromFeatures(FeatureTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features), or the kernel matrix if precomputed
         y : ignored
         """
+        if is_distributed(X):
+            return self.fit(X).transform(X)
         return self._fit(X, transform=True)
 
     def _fit(self, X: Any, transform: bool) -> Any:

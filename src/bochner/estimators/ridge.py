@@ -15,8 +15,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, validate_rows
-from bochner.estimators.models import KernelModel, as_source, numeric_targets
+from bochner.estimators._validation import check_choice, check_count, rowwise, validate_rows
+from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
 from bochner.features import FeatureMap
 from bochner.kernels import as_kernel
 from bochner.keys import Key
@@ -54,7 +54,7 @@ class Solution:
     effective_dimension: float | None = None
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
+class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
     """Kernel ridge regression: min ‖Zw + b - y‖² + alpha ‖w‖² with ZZᵀ ≈ K, in one pass and bounded memory.
 
     Rows are turned into features block by block and added up; of the data only m × m sums remain, from
@@ -508,6 +508,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet.")
         return self.statistics_.n_samples
 
+    @rowwise
     def predict(self, X: Any) -> Array:
         """Predict targets, block by block.
 

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, limit_threads
-from bochner.estimators._validation import validate_rows
+from bochner.estimators._validation import rowwise, validate_rows
 
 
 class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -16,6 +16,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     n_jobs: int | None = None
 
+    @rowwise
     def transform(self, X: Any) -> Array:
         """Map rows to features.
 
