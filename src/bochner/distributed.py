@@ -32,6 +32,7 @@ from bochner.streaming.workers import (
     Predictions,
     Reader,
     Setting,
+    Work,
     apply_method,
     describe_block,
     fold_leaf,
@@ -73,6 +74,13 @@ def _shared(of: str, value: Any) -> Any:
     # the scheduler keeps it, so that no worker's death loses it
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
         return client.persist(made)
+
+
+def _task(key: str, tasks: dict[Any, Any], *graphs: Any) -> Any:
+    """A delayed value out of tasks that are written down, which costs a hundredth of calling `delayed` for each."""
+    for graph in graphs:
+        tasks.update(graph)
+    return Delayed(key, tasks)
 
 
 def _in_order(tasks: Sequence[Any], leaves: int = 1) -> Iterator[Any]:
@@ -122,6 +130,9 @@ class DaskSource(Source):
         self.n_features, self.dtype, self.feature_names = reader.n_features, reader.dtype, reader.columns
         if not self.n_samples:
             raise ValueError("the data has no rows.")
+        # of a block: the keys of X, y and weight, and the tasks that make them
+        self._keys = [[None if part is None else part.key for part in block] for block in parts]
+        self._tasks = [[dict(part.dask) for part in block if part is not None] for block in parts]
         self._map: tuple[Any, Any] = (None, None)
         self._head: Block | None = None
 
@@ -134,30 +145,19 @@ class DaskSource(Source):
                 begin = i + 1
         return found
 
-    def _tree(self, leaves: list[range], fold: Any, feature_map: Any, rows: int | None) -> Any:
+    def _tree(self, leaves: list[range], what: Any, feature_map: Any) -> Any:
         name = _name("fold")
-        totals = [
-            delayed(fold_leaf, traverse=True, pure=False)(
-                fold,
-                feature_map,
-                self.reader,
-                [self.parts[i] for i in leaf],
-                leaf[0],
-                int(self.offsets[leaf[0]]),
-                rows,
-                self.setting,
-                dask_key_name=f"{name}-{leaf[0]}",
-            )
-            for leaf in leaves
-        ]
-        name, level = _name("merge"), 0
+        tasks: dict[Any, Any] = {}
+        for leaf in leaves:
+            raws, row = [self._keys[i] for i in leaf], int(self.offsets[leaf[0]])
+            tasks[f"{name}-{leaf[0]}"] = (fold_leaf, what.key, feature_map.key, raws, leaf[0], row)
+        totals, name = list(tasks), _name("merge")
         while len(totals) > 1:
-            level += 1
-            totals = [
-                delayed(merge_totals, pure=False)(fold, totals[i : i + _BRANCHES], dask_key_name=f"{name}-{level}-{i}")
-                for i in range(0, len(totals), _BRANCHES)
-            ]
-        return totals[0]
+            parts = [totals[i : i + _BRANCHES] for i in range(0, len(totals), _BRANCHES)]
+            totals = [f"{name}-{len(tasks) + i}" for i in range(len(parts))]
+            tasks.update({key: (merge_totals, what.key, part) for key, part in zip(totals, parts, strict=True)})
+        made = [graph for leaf in leaves for i in leaf for graph in self._tasks[i]]
+        return _task(totals[0], tasks, what.dask, feature_map.dask, *made)
 
     def fold(
         self,
@@ -171,12 +171,12 @@ class DaskSource(Source):
     ) -> Any:
         if self._map[0] is not feature_map:  # of many passes the first sends it
             self._map = (feature_map, _shared("map", feature_map))
-        shared = _shared("what", fold)
+        what = _shared("what", Work(fold, self.reader, rows, self.setting))
         leaves = self._leaves(0 if feature_map is None else feature_map.n_components)
         rounds = [leaves[i : i + _ROUND] for i in range(0, len(leaves), _ROUND)]
         rounds = [round_ for round_ in rounds if self.offsets[round_[0][0]] >= start]
         total = fold.zero() if total is None else total
-        results = _in_order([self._tree(round_, shared, self._map[1], rows) for round_ in rounds], _ROUND)
+        results = _in_order([self._tree(round_, what, self._map[1]) for round_ in rounds], _ROUND)
         with Interruptions() as interruptions:
             for round_ in rounds:
                 with self._explained(round_):
@@ -206,22 +206,24 @@ class DaskSource(Source):
             error.add_note(f"(in a pass over dask data, among the rows {first} to {last})")
             raise
 
-    def _gather(self, tasks: list[Any]) -> list[Any]:
+    def _gather(self, of: str, function: Callable[..., Any], wanted: dict[int, tuple[Any, ...]]) -> list[Any]:
+        """function(reader, block, its number, …) of some blocks."""
+        name, reader = _name(of), _shared("what", self.reader)
+        tasks: dict[Any, Any] = {f"{name}-{i}": (function, reader.key, self._keys[i], i, *wanted[i]) for i in wanted}
+        tasks[f"{name}-all"] = (list, list(tasks))
         with self._explained([range(len(self.parts))]):
-            return list(dask.compute(*tasks))
+            made = [graph for i in wanted for graph in self._tasks[i]]
+            return list(dask.compute(_task(f"{name}-all", tasks, reader.dask, *made))[0])
 
     def _rows(self, wanted: Array) -> Block:
         """Rows by their numbers, in order."""
-        tasks, name = [], _name("sample")
-        for i, part in enumerate(self.parts):
+        takes = {}
+        for i in range(len(self.parts)):
             here = wanted[np.searchsorted(wanted, self.offsets[i]) : np.searchsorted(wanted, self.offsets[i + 1])]
             if len(here):
                 # all rows of a block need no copy
-                rows = slice(None) if len(here) == self.reader.counts[i] else here - self.offsets[i]
-                tasks.append(
-                    delayed(take_rows, pure=False)(self.reader, part, i, rows, dask_key_name=f"{name}-{i}"),
-                )
-        return joined(self._gather(tasks))
+                takes[i] = (slice(None) if len(here) == self.reader.counts[i] else here - self.offsets[i],)
+        return joined(self._gather("sample", take_rows, takes))
 
     def sample(self, n: int, key: Key) -> Block:
         if self.n_samples <= n:
@@ -233,13 +235,7 @@ class DaskSource(Source):
         if self.n_samples <= n:
             return self._rows(np.arange(self.n_samples))
         rows = key.generator().choice(self.n_samples, n, replace=False)
-        name = _name("norms")
-        norms = self._gather(
-            [
-                delayed(longest_row, pure=False)(self.reader, part, i, dask_key_name=f"{name}-{i}")
-                for i, part in enumerate(self.parts)
-            ]
-        )
+        norms = self._gather("norms", longest_row, dict.fromkeys(range(len(self.parts)), ()))
         best = max(range(len(norms)), key=lambda i: norms[i][0])
         return self._rows(np.unique(np.append(rows, self.offsets[best] + norms[best][1])))
 
@@ -307,7 +303,9 @@ def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
         counts = np.array([size[0] for size in sizes])
         filled = next((size for size in sizes if size[0]), sizes[0])
         if meta is None:
-            meta, dtype, shape = np.empty((1, filled[1])), np.result_type(*{size[2] for size in sizes}), filled[3]
+            dtype, shape = np.result_type(*{size[2] for size in sizes}), filled[3]
+            meta = np.empty((1, filled[1])) if filled[4] is None else filled[4]
+            columns = None if filled[4] is None else list(meta.columns)
     ys = _aligned("y", y, counts)
     weights = _aligned("sample_weight", sample_weight, counts)
     if y is not None:
@@ -394,14 +392,10 @@ def _aligned(role: str, value: Any, counts: Array) -> list[Any]:
 
 def _sizes(parts: list[Any], columns: Any, target: Any, weight: Any) -> list[Any]:
     name = _name("count")
-    return list(
-        dask.compute(
-            *(
-                delayed(describe_block, pure=False)(part, columns, target, weight, dask_key_name=f"{name}-{i}")
-                for i, part in enumerate(parts)
-            )
-        )
-    )
+    named = delayed((columns, target, weight), name=_name("what"), traverse=False)
+    tasks: dict[Any, Any] = {f"{name}-{i}": (describe_block, part.key, named.key) for i, part in enumerate(parts)}
+    tasks[f"{name}-all"] = (list, list(tasks))
+    return list(dask.compute(_task(f"{name}-all", tasks, named.dask, *(part.dask for part in parts)))[0])
 
 
 def _sizes_of_targets(y: Any) -> tuple[int, ...]:
@@ -462,7 +456,8 @@ def map_rows(method: str, model: Any, X: Any, *arguments: Any, **options: Any) -
         X = _as_array(X, None)
         few = np.zeros((1, X.shape[1]), np.float32 if X.dtype == np.float32 else np.float64)
         few = scipy.sparse.csr_matrix(few) if scipy.sparse.issparse(X._meta) else few
-    validate_data(model, few, reset=False, skip_check_array=True)  # names and number of the columns
+    if method != "inverse_transform":
+        validate_data(model, few, reset=False, skip_check_array=True)  # names and number of the columns
     example = getattr(model, method)(few, *arguments, **options)
     light = lightened(model)
     empty = tuple(e[:0] for e in example) if isinstance(example, tuple) else example[:0]

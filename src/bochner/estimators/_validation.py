@@ -72,6 +72,22 @@ def rowwise(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def lazily(cls: Any) -> Any:
+    """Class decorator: `transform` and `fit_transform` are `rowwise`, outside of scikit-learn's `set_output`."""
+    if "transform" in vars(cls):
+        cls.transform = rowwise(cls.transform)
+    inner = cls.fit_transform
+
+    @wraps(inner)
+    def fit_transform(self: Any, X: Any, y: Any = None, **options: Any) -> Any:
+        if is_distributed(X):
+            return self.fit(X, y, **options).transform(X)
+        return inner(self, X, y, **options)
+
+    cls.fit_transform = fit_transform
+    return cls
+
+
 def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as a float32 or float64 array or CSR matrix with the right number of columns, finite."""
     if reset:

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, is_distributed, rowwise, validate_rows
+from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
 from bochner.estimators.models import KernelModel, rows_source
 from bochner.kernels import as_kernel
 from bochner.keys import Key
@@ -20,6 +20,7 @@ from bochner.streaming import Block, Fold, Source, feature_blocks
 _START_ROWS = 10_000  # rows whose features are held to find where to start
 
 
+@lazily
 class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, KernelModel):
     """Kernel k-means: Lloyd's algorithm on features ZZᵀ ≈ K, which are made again in every pass and never held.
 
@@ -151,7 +152,6 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
             self.inertia_ += float(weight @ squares.min(axis=1))
         self.labels_ = np.concatenate(labels)
 
-    @rowwise
     def transform(self, X: Any) -> Array:
         """Distances of the features to the centres, (n_samples, n_clusters), block by block.
 

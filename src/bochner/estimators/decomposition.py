@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, is_distributed, rowwise, validate_rows
+from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
 from bochner.estimators.models import KernelModel, rows_source
 from bochner.estimators.ridge import KernelRidge
 from bochner.kernels import as_kernel
@@ -19,6 +19,7 @@ from bochner.statistics import RidgeStatistics
 from bochner.streaming import Source, accumulate
 
 
+@lazily
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     """Kernel principal components: eigenvectors of the covariance of features ZZᵀ ≈ K, in one pass.
 
@@ -177,7 +178,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         self.explained_variance_ratio_ = self.eigenvalues_ / total if total > 0 else self.eigenvalues_
         self.n_samples_seen_ = statistics.n_samples
 
-    @rowwise
     def transform(self, X: Any) -> Array:
         """Components of rows, (n_samples, n_components), block by block.
 

@@ -10,7 +10,7 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, limit_threads
-from bochner.estimators._validation import check_count, is_distributed, validate_rows
+from bochner.estimators._validation import check_count, lazily, validate_rows
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
 from bochner.features.nystrom import measure, nystrom_map
@@ -20,6 +20,7 @@ from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, as_landmark_law,
 from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
 
 
+@lazily
 class NystromFeatures(FeatureTransformer):
     """Nyström features of any kernel.
 
@@ -128,8 +129,6 @@ class NystromFeatures(FeatureTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features), or the kernel matrix if precomputed
         y : ignored
         """
-        if is_distributed(X):
-            return self.fit(X).transform(X)
         return self._fit(X, transform=True)
 
     def _fit(self, X: Any, transform: bool) -> Any:

@@ -11,7 +11,7 @@ import scipy.sparse
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.backends import FLOATS, Array
-from bochner.estimators._validation import check_count, count_rows, rowwise, validate_rows
+from bochner.estimators._validation import check_count, count_rows, lazily, rowwise, validate_rows
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.features.projections import Projection
 from bochner.keys import Key
@@ -19,6 +19,7 @@ from bochner.sketches import as_sketch_law
 from bochner.theory import jl_min_dim
 
 
+@lazily
 class RandomProjection(FeatureTransformer):
     """Project to fewer columns, keeping distances (Johnson & Lindenstrauss 1984).
 
@@ -93,7 +94,6 @@ class RandomProjection(FeatureTransformer):
         self.feature_map_ = Projection(sketch, bool(self.dense_output))
         return self
 
-    @rowwise
     def transform(self, X: Any) -> Any:
         """Project rows.
 

@@ -8,15 +8,15 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, limit_threads
-from bochner.estimators._validation import rowwise, validate_rows
+from bochner.estimators._validation import lazily, validate_rows
 
 
+@lazily
 class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What all our transformers share: `fit` leaves a `feature_map_`, `transform` validates and calls it."""
 
     n_jobs: int | None = None
 
-    @rowwise
     def transform(self, X: Any) -> Array:
         """Map rows to features.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from bochner.backends import Array, limit_threads
 from bochner.streaming.folds import Fold, fold_blocks
@@ -23,12 +23,14 @@ class Threads:
 
     def __init__(self) -> None:
         self.lock, self.inside, self.limits = threading.Lock(), 0, None
+        self.controller: Any = None  # finding the libraries takes milliseconds: once a process
 
     @contextmanager
     def __call__(self, n_jobs: int | None) -> Iterator[None]:
         with self.lock:
             if not self.inside:
-                self.limits = threadpool_limits(n_jobs or 1, "blas")
+                self.controller = self.controller or ThreadpoolController()
+                self.limits = self.controller.limit(limits=n_jobs or 1, user_api="blas")
             self.inside += 1
         try:
             with limit_threads(n_jobs or 1):
@@ -118,20 +120,29 @@ class Leaf:
         return regroup(iter([block for block in self.blocks_ if len(block)]), rows, start - self.row)
 
 
-def fold_leaf(
-    fold: Fold, feature_map: Any, reader: Reader, raws: list[Any], first: int, row: int, rows: Any, setting: Setting
-) -> Any:
-    """The total of a few blocks."""
-    with setting():
-        leaf: Any = Leaf([reader(raw, first + i) for i, raw in enumerate(raws)], row, reader.dtype)
-        return fold_blocks(leaf, fold, feature_map, rows=rows, start=row)
+@dataclass(frozen=True)
+class Work:
+    """What all leaves of a pass have in common."""
+
+    fold: Fold
+    reader: Reader
+    rows: int | None
+    setting: Setting
 
 
-def merge_totals(fold: Fold, totals: list[Any]) -> Any:
+def fold_leaf(work: Work, feature_map: Any, raws: list[Any], first: int, row: int) -> Any:
+    """The total of a few blocks, of which the first has this number and begins with this row."""
+    with work.setting():
+        blocks = [work.reader(raw, first + i) for i, raw in enumerate(raws)]
+        leaf: Any = Leaf(blocks, row, work.reader.dtype)
+        return fold_blocks(leaf, work.fold, feature_map, rows=work.rows, start=row)
+
+
+def merge_totals(work: Work, totals: list[Any]) -> Any:
     """The totals as one."""
-    total = fold.zero()  # what came from elsewhere is not ours to change
+    total = work.fold.zero()  # what came from elsewhere is not ours to change
     for other in totals:
-        total = fold.merge(total, other)
+        total = work.fold.merge(total, other)
     return total
 
 
@@ -147,14 +158,14 @@ def longest_row(reader: Reader, raw: Any, index: int) -> tuple[float, int]:
     return (float(squares.max()), int(squares.argmax())) if len(squares) else (-1.0, 0)
 
 
-def describe_block(raw: Any, columns: Any, target: Any, weight: Any) -> tuple[Any, ...]:
-    """Rows, columns, dtype, and the shape of the targets."""
-    X, y, _ = split(raw, columns, target, weight)
+def describe_block(raw: Any, names: tuple[Any, Any, Any]) -> tuple[Any, ...]:
+    """Rows, columns, dtype, the shape of the targets, and of a frame none of its rows."""
+    X, y, _ = split(raw, *names)
     shape = np.shape(X)
     if len(shape) != 2:
         raise ValueError(f"a block of the dask data has {len(shape)} dimensions; rows and columns were expected.")
     dtype = np.result_type(*X.dtypes) if hasattr(X, "dtypes") else X.dtype
-    return shape[0], shape[1], dtype, None if y is None else np.shape(y)[1:]
+    return shape[0], shape[1], dtype, None if y is None else np.shape(y)[1:], X[:0] if hasattr(X, "iloc") else None
 
 
 def lightened(model: Any) -> Any:
