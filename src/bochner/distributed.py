@@ -133,7 +133,7 @@ class DaskSource(Source):
         # of a block: the keys of X, y and weight, and the tasks that make them
         self._keys = [[None if part is None else part.key for part in block] for block in parts]
         self._tasks = [[dict(part.dask) for part in block if part is not None] for block in parts]
-        self._map: tuple[Any, Any] = (None, None)
+        self._map: tuple[Any, Any] | None = None
         self._head: Block | None = None
 
     def _leaves(self, n_columns: int) -> list[range]:
@@ -169,7 +169,7 @@ class DaskSource(Source):
         start: int = 0,
         after: Callable[[Any, int], None] | None = None,
     ) -> Any:
-        if self._map[0] is not feature_map:  # of many passes the first sends it
+        if self._map is None or self._map[0] is not feature_map:  # of many passes the first sends it
             self._map = (feature_map, _shared("map", feature_map))
         what = _shared("what", Work(fold, self.reader, rows, self.setting))
         leaves = self._leaves(0 if feature_map is None else feature_map.n_components)
