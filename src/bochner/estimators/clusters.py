@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of, is_tensor
 from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
 from bochner.estimators.models import KernelModel, rows_source
 from bochner.kernels import as_kernel
@@ -161,6 +161,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         """
         check_is_fitted(self, "cluster_centers_")
         X = validate_rows(self, X, reset=False)
+        if is_tensor(X):
+            backend = backend_of(X)
+            return backend.place(self.transform(backend.fetch(X)), X)
         with self._threads():
             source = rows_source(self, X, None, reset=False)
             parts = [
