@@ -262,9 +262,7 @@ def test_every_kind_of_dask_data_gives_the_same_model(small_trees):
         truth = truths[weighted]
         model = ridge().fit(data, targets, weights)
         prediction = (
-            model.predict(X)
-            if "frame" not in name
-            else model.predict(pandas.DataFrame(X, columns=["a", "b", "c"]))
+            model.predict(X) if "frame" not in name else model.predict(pandas.DataFrame(X, columns=["a", "b", "c"]))
         )
         expected = truth.predict(X) if prediction.ndim == 1 else np.column_stack([truth.predict(X)] * 2)
         np.testing.assert_allclose(prediction, expected, rtol=1e-9, atol=1e-11, err_msg=name)
