@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import clone
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, in_memory, validate_rows
 from bochner.estimators.maclaurin import MaclaurinFeatures
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.features import FeatureMap, ProjectedMap
@@ -93,6 +93,7 @@ class CompactFeatures(FeatureTransformer):
         n_components = check_count("n_components", self.n_components)
         expansion = None if self.expansion is None else check_count("expansion", self.expansion)
         law = as_sketch_law(self.projection)
+        X, y = in_memory(self, X, y)
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
         features = MaclaurinFeatures() if self.features is None else clone(self.features)

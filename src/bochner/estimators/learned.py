@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
 from bochner.backends import FLOATS, Array
-from bochner.estimators._validation import check_choice, check_count
+from bochner.estimators._validation import check_choice, check_count, in_memory
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.features import Fourier, choose_rows, draw_frequencies, n_frequencies
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogLoss, SquaredLoss
@@ -110,6 +110,7 @@ class LearnedFeatures(FeatureTransformer):
                 "LearnedFeatures requires y to be passed, but the target y is None; for features that need no targets "
                 "use FourierFeatures."
             )
+        X, y = in_memory(self, X, y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
         loss, Y = self._targets(loss, y)
         key = Key.from_random_state(self.random_state)

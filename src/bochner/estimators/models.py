@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import FLOATS, Array, backend_of, is_tensor, limit_threads, n_threads
-from bochner.estimators._validation import check_choice, validate_rows
+from bochner.estimators._validation import check_choice, is_distributed, validate_rows
 from bochner.estimators.fourier import FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap, features_of, row_blocks
@@ -92,6 +92,8 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
 
     A path, an Arrow table or a frame may name the target's column in y (and the weights' in sample_weight).
     """
+    if is_distributed(X) or is_distributed(y):
+        return distributed_source(model, X, y, sample_weight, reset=reset)
     if isinstance(X, Source):
         source = X
     elif isinstance(X, (str, os.PathLike)) or type(X).__module__.split(".")[0] == "pyarrow":
@@ -128,8 +130,19 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
     return source
 
 
+def distributed_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Source:
+    """Dask data as a source; sets or checks the number and names of the columns."""
+    from bochner.distributed import dask_source
+
+    source = dask_source(model, X, y, sample_weight)
+    validate_data(model, source.meta, reset=reset, skip_check_array=True)
+    return source
+
+
 def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Source:
     """Rows without targets as a source, checked; sets or checks the number and names of the columns."""
+    if is_distributed(X):
+        return MappedSource(distributed_source(model, X, None, sample_weight, reset=reset), _no_targets)
     if isinstance(X, Source):
         source: Source = MappedSource(X, _no_targets)
         if reset:
@@ -164,6 +177,25 @@ def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
             gone = {value} if isinstance(value, str) else set(value)
             X = X[[c for c in X.columns if c not in gone]]
     return X, out["y"], out["weight"]
+
+
+class DistributedScore:
+    """`score` that leaves dask data where they are; goes before scikit-learn's mixins."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy of a classifier, the coefficient of determination R² of anything else.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or dask data
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of a dask frame
+        sample_weight : array-like of shape (n_samples,) or None
+        """
+        if is_distributed(X):
+            from bochner.distributed import score
+
+            return score(self, X, y, sample_weight, is_classifier(self))
+        return super().score(X, y, sample_weight)  # type: ignore[misc]
 
 
 class KernelModel(BaseEstimator):

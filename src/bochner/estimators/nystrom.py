@@ -10,7 +10,7 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, limit_threads
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, lazily, validate_rows
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
 from bochner.features.nystrom import Nystrom, measure, nystrom_map
@@ -20,6 +20,7 @@ from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, Landmarks, as_la
 from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
 
 
+@lazily
 class NystromFeatures(FeatureTransformer):
     """Nyström features of any kernel.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import scipy.sparse
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.backends import FLOATS, Array
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, count_rows, lazily, rowwise, validate_rows
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.features.projections import Projection
 from bochner.keys import Key
@@ -18,6 +19,7 @@ from bochner.sketches import as_sketch_law
 from bochner.theory import jl_min_dim
 
 
+@lazily
 class RandomProjection(FeatureTransformer):
     """Project to fewer columns, keeping distances (Johnson & Lindenstrauss 1984).
 
@@ -83,9 +85,10 @@ class RandomProjection(FeatureTransformer):
         y : ignored
         """
         law = as_sketch_law(self.law)
+        n_samples = None if isinstance(self.n_components, numbers.Integral) else count_rows(X)
         X = validate_rows(self, X, reset=True)
         self._check_sparse(X)
-        self.n_components_ = self._count(*X.shape)
+        self.n_components_ = self._count(n_samples or X.shape[0], X.shape[1])
         key = Key.from_random_state(self.random_state)
         sketch = law.resolve(X.T, key).sample(X.shape[1], self.n_components_, key)
         self.feature_map_ = Projection(sketch, bool(self.dense_output))
@@ -107,6 +110,7 @@ class RandomProjection(FeatureTransformer):
         self._check_sparse(X)
         return super().transform(X)
 
+    @rowwise
     def inverse_transform(self, Z: Any) -> Array:
         """Return Z times the pseudo-inverse of the projection: the shortest rows that project to Z.
 

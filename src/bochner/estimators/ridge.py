@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, validate_rows
-from bochner.estimators.models import KernelModel, as_source, numeric_targets
+from bochner.estimators._validation import check_count, rowwise, validate_rows
+from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
 from bochner.estimators.penalties import Solution, check_penalty, choose_solver, effective_dimension, solve_sums
 from bochner.features import FeatureMap
 from bochner.kernels import as_kernel
@@ -40,7 +40,7 @@ _LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo"
 _ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
+class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
     """Kernel ridge regression: min ‖Zw + b - y‖² + alpha ‖w‖² with ZZᵀ ≈ K, in one pass and bounded memory.
 
     Rows are turned into features block by block and added up; of the data only m × m sums remain, from
@@ -440,6 +440,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet.")
         return self.statistics_.n_samples
 
+    @rowwise
     def predict(self, X: Any) -> Array:
         """Predict targets, block by block.
 
