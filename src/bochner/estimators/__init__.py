@@ -6,9 +6,9 @@ from bochner.estimators.clusters import KernelKMeans
 from bochner.estimators.compact import CompactFeatures
 from bochner.estimators.decomposition import KernelPCA
 from bochner.estimators.discrepancies import MMDResult, exact_mmd, mmd_test
-from bochner.estimators.exact import exact_kernel_ridge
+from bochner.estimators.exact import exact_gaussian_process, exact_kernel_ridge
 from bochner.estimators.fourier import FourierFeatures
-from bochner.estimators.gaussian_process import GaussianProcessRegressor, exact_gaussian_process
+from bochner.estimators.gaussian_process import GaussianProcessRegressor
 from bochner.estimators.histograms import AdditiveChi2Features
 from bochner.estimators.kernels import KernelFeatures
 from bochner.estimators.kitchen_sinks import GreedyFit, KitchenSinkFeatures, greedy_kitchen_sinks, kitchen_sinks

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize_scalar
 from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +16,8 @@ from bochner.backends import Array
 from bochner.estimators._validation import check_choice, check_count, validate_rows
 from bochner.estimators.models import KernelModel, as_source, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
-from bochner.features import FeatureMap, Nystrom, choose_rows, fourier_map
+from bochner.estimators.posteriors import FunctionSamples, Posterior, draw_functions
+from bochner.features import Nystrom
 from bochner.kernels import Kernel, as_kernel
 from bochner.kernels.algebra import is_positive
 from bochner.keys import Key
@@ -26,31 +26,6 @@ from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming import Block, Progress, Source, default_rows, feature_blocks
 
 _ALPHA_ROWS = 4_000  # rows on which noise and amplitude are weighed against each other
-
-
-@dataclass(frozen=True)
-class Posterior:
-    """f(x) = level + (z - centre)ᵀw + rest(x): w ~ N(coefficients, noise A⁻¹), A = ZᵀWZ + alpha I of centred rows.
-
-    `rest` is the part of the prior outside the span of the features, of variance amplitude (k(x, x) - zᵀz), which
-    rows see as noise: W = 1 / (1 + (k(x, x) - zᵀz) / alpha). It vanishes for Fourier features.
-    """
-
-    spectrum: RidgeSpectrum
-    coefficients: Array  # (m, k)
-    level: Array  # (k,)
-    centre: Array  # (m,)
-    level_share: float  # variance of the level over the noise: 1 / Σ w, or 0 without an intercept
-    alpha: float
-    noise: Array  # (k,)
-    amplitude: Array  # (k,)
-    evidence: float
-    report: Report
-
-    def half(self, Z: Array) -> Array:
-        """Rows (z - centre)ᵀ A^(-1/2), so that products of two of them are posterior covariances over the noise."""
-        factor = self.spectrum.factor.at(self.alpha)
-        return ((Z - self.centre) @ factor.vectors) * np.sqrt(factor._inverse)
 
 
 class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
@@ -466,30 +441,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         functions : callable
             functions(X) has shape (n_rows, n_samples), or (n_rows, n_targets, n_samples) if y has two dimensions.
         """
-        posterior = self._current()
         n_samples = check_count("n_samples", n_samples)
-        key = Key.from_random_state(random_state)
-        k, factor = len(posterior.level), posterior.spectrum.factor.at(posterior.alpha)
-        draw = key.child("weights").generator().standard_normal((n_samples, k, len(factor.eigenvalues)))
-        # (m, k, s): draws of the weights, and of the level
-        spread = np.tensordot(factor.vectors * np.sqrt(factor._inverse), draw, axes=(1, 2)).transpose(0, 2, 1)
-        weights = posterior.coefficients[:, :, None] + np.sqrt(posterior.noise)[:, None] * spread
-        level = key.child("level").generator().standard_normal((n_samples, k)).T
-        level = posterior.level[:, None] + np.sqrt(posterior.level_share * posterior.noise)[:, None] * level
-        level -= np.tensordot(posterior.centre, weights, axes=1)
-        waves, heights = None, None
-        if self._has_rest and self.kernel_ is not None and self.kernel_.stationary:
-            feature_map: Any = self.feature_map_
-            law = choose_rows(self.kernel_, self.n_features_in_, n_waves)
-            dtype = feature_map.root.dtype
-            waves = fourier_map(self.kernel_, law, self.n_features_in_, n_waves, "pairs", key.child("prior"), dtype)
-            heights = key.child("heights").generator().standard_normal((n_samples, k, n_waves))
-            heights = heights.transpose(2, 1, 0) * np.sqrt(posterior.amplitude)[:, None]
-            # minus the prior draw's own projection on the landmarks
-            at_landmarks = np.tensordot(waves(feature_map.landmarks).astype(np.float64), heights, axes=1)
-            weights = weights.copy()
-            weights[: feature_map.rank] -= np.tensordot(feature_map.root.T.astype(np.float64), at_landmarks, axes=1)
-        return FunctionSamples(self, weights, level, waves, heights)
+        return draw_functions(self, self._current(), n_samples, Key.from_random_state(random_state), n_waves)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draw functions from the posterior and evaluate them at the rows of X.
@@ -511,70 +464,3 @@ re-iterable of (X, y) or (X, y, weight) blocks
         tags.input_tags.sparse = True
         tags.target_tags.multi_output = True
         return tags
-
-
-@dataclass(frozen=True)
-class FunctionSamples:
-    """Functions drawn from a posterior: level + zᵀweights + wavesᵀheights."""
-
-    model: GaussianProcessRegressor
-    weights: Array  # (m, k, s)
-    level: Array  # (k, s)
-    waves: FeatureMap | None
-    heights: Array | None  # (n_waves, k, s)
-
-    def __call__(self, X: Any) -> Array:
-        """Values (n, s), or (n, k, s) for several targets, in the dtype of X."""
-        X = validate_rows(self.model, X, reset=False)
-        _, k, s = self.weights.shape
-        out = np.empty((X.shape[0], k, s), X.dtype)
-        for rows, block, Z in self.model._blocks(X):
-            values = self.level + np.tensordot(Z, self.weights, axes=1)
-            if self.waves is not None and self.heights is not None:
-                for first in range(0, len(Z), 512):  # a few waves at a time
-                    part = slice(first, first + 512)
-                    values[part] += np.tensordot(self.waves(block[part]).astype(np.float64), self.heights, axes=1)
-            out[rows] = values
-        return out[:, 0] if self.model._target_shape == () else out
-
-
-def exact_gaussian_process(
-    kernel: Any, X: Any, y: Any, X_new: Any, noise_variance: float, amplitude: float = 1.0
-) -> tuple[Array, Array, float]:
-    """Mean, covariance and log marginal likelihood of an exact Gaussian process of mean 0: the truth for small n.
-
-    Parameters
-    ----------
-    kernel : str, Kernel or scikit-learn kernel
-    X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
-    X_new : array-like of shape (n_new, n_features)
-    noise_variance, amplitude : float
-
-    Returns
-    -------
-    mean : ndarray of shape (n_new,)
-    covariance : ndarray of shape (n_new, n_new)
-    log_marginal_likelihood : float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner import RBF, exact_gaussian_process
-    >>> X = np.linspace(0, 3, 20)[:, None]
-    >>> mean, covariance, _ = exact_gaussian_process(RBF(1.0), X, np.sin(X[:, 0]), [[1.0], [9.0]], 1e-4)
-    >>> mean.round(2) + 0.0, np.sqrt(np.diagonal(covariance)).round(2)
-    (array([0.84, 0.  ]), array([0.01, 1.  ]))
-    """
-    X, X_new, y = (np.asarray(a, dtype=np.float64) for a in (X, X_new, y))
-    k = as_kernel(kernel).resolve(X)
-    K = amplitude * k(X) + noise_variance * np.eye(len(X))
-    try:
-        factor = cho_factor(K, lower=True)
-    except LinAlgError:
-        raise ValueError("the kernel matrix is not positive definite; raise noise_variance.") from None
-    cross = amplitude * k(X_new, X)
-    dual = cho_solve(factor, y)
-    covariance = amplitude * k(X_new) - cross @ cho_solve(factor, cross.T)
-    evidence = -0.5 * (y @ dual + len(y) * np.log(2.0 * np.pi)) - np.log(np.diagonal(factor[0])).sum()
-    return cross @ dual, covariance, float(evidence)

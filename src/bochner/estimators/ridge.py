@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import numbers
 import os
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, validate_rows
+from bochner.estimators._validation import check_count, validate_rows
 from bochner.estimators.models import KernelModel, as_source, numeric_targets
+from bochner.estimators.penalties import Solution, check_penalty, choose_solver, effective_dimension, solve_sums
 from bochner.features import FeatureMap
 from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.operators import Centred, PSDOperator
-from bochner.solvers import Cholesky, ConjugateGradient, Factor, Report, RidgeSolver, memory_available
+from bochner.solvers import ConjugateGradient, Report
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import (
     Block,
@@ -38,20 +37,6 @@ _FIRST_COMPONENTS = 256  # where n_components="auto" begins
 _FEW_COMPONENTS = 2048  # which n_components="auto" may reach whatever the number of rows
 _LEFT_OUT_ROWS = 8192  # rows left out, one at a time, for alpha="loo"
 _ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
-CRITERIA = ("gcv", "loo", "evidence")
-SOLVERS = ("auto", "cholesky", "eigen", "cg")
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Coefficients (m, k), intercepts (k,), the penalty and how it was found."""
-
-    coefficients: Array
-    intercept: Array
-    alpha: float
-    path: dict[str, Array]
-    report: Report
-    effective_dimension: float | None = None
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
@@ -229,20 +214,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self
 
     def _check_parameters(self) -> None:
-        if isinstance(self.alpha, str):
-            check_choice("alpha", self.alpha, CRITERIA)
-        else:
-            try:
-                alphas = np.asarray(self.alpha, dtype=float)
-            except (TypeError, ValueError):
-                alphas = np.empty(0)
-            if alphas.ndim > 1 or not alphas.size or not (np.isfinite(alphas).all() and (alphas >= 0).all()):
-                raise ValueError(
-                    f"alpha must be a number ≥ 0, a list of them, or one of {', '.join(map(repr, CRITERIA))}; "
-                    f"got {self.alpha!r}."
-                )
-        if not isinstance(self.solver, RidgeSolver):
-            check_choice("solver", self.solver, SOLVERS)
+        check_penalty(self.alpha, self.solver)
         if not (isinstance(self.n_components, str) and self.n_components == "auto"):
             check_count("n_components", self.n_components)
         check_count("max_components", self.max_components)
@@ -303,7 +275,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _learn_with(self, source: Source, transformer: Any, feature_map: FeatureMap, key: Key) -> None:
         n_targets = int(np.prod(self._target_shape, dtype=int))
-        solver, notes = self._choose_solver(feature_map.n_components)
+        solver, _ = choose_solver(self.solver, self.alpha, feature_map.n_components)
         statistics = RidgeStatistics(feature_map.n_components, n_targets, with_gram=solver != "cg")
         self.features_, self.feature_map_ = transformer, feature_map
         self.n_components_ = feature_map.n_components
@@ -321,7 +293,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
             # whatever ended the pass, what was learned until then is kept and can be used
             if statistics.n_samples:
                 self.statistics_, self._solution = statistics, None
-                self._notes = notes
         if not statistics.n_samples:
             raise ValueError("every row has weight zero.")
         if solver == "cg":
@@ -352,20 +323,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     # -- solving -------------------------------------------------------------------------------------------------
 
-    def _choose_solver(self, n_components: int) -> tuple[Any, tuple[str, ...]]:
-        if self.solver != "auto":
-            return self.solver, ()
-        copies = 2.5 if isinstance(self.alpha, numbers.Real) else 4.5  # sums, float32 scratch, factor, workspace
-        needed, free = int(copies * 8 * n_components**2), memory_available()
-        if needed > free // 2:
-            return "cg", (
-                f"solver='cg': the sums of {n_components} components need {needed / 2**30:.1f} GiB and "
-                f"{free / 2**30:.1f} GiB are free, so the data is read once an iteration instead",
-            )
-        name = "cholesky" if isinstance(self.alpha, numbers.Real) else "eigen"
-        why = "one penalty" if name == "cholesky" else "a path of penalties"
-        return name, (f"solver={name!r}: {why}; the sums need {needed / 2**30:.2g} GiB",)
-
     def _current(self) -> Solution:
         """The solution of the sums as they stand, computed when asked for."""
         if not hasattr(self, "statistics_"):
@@ -384,54 +341,17 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self, statistics: RidgeStatistics, rows: Block | None = None, feature_map: FeatureMap | None = None
     ) -> Solution:
         """Solve from the sums; `rows` are left out one at a time when alpha="loo"."""
-        solver, notes = self._choose_solver(statistics.n_components)
-        if isinstance(self.alpha, numbers.Real) and solver != "eigen":
-            rule = solver if isinstance(solver, RidgeSolver) else Cholesky()
-            factor: Factor = rule.factor(statistics.operator(self.fit_intercept), float(self.alpha))
-            weights = factor.solve(statistics.right_side(self.fit_intercept))
-            return self._solution_of(statistics, weights, float(self.alpha), {}, factor.report.noting(*notes))
-        spectrum = statistics.spectrum(self.fit_intercept)
-        grid = None if isinstance(self.alpha, (str, numbers.Real)) else np.ravel(np.asarray(self.alpha, dtype=float))
-        path: dict[str, Array] = {}
-        if isinstance(self.alpha, numbers.Real):
-            alpha = float(self.alpha)
-        else:
-            criterion = self.alpha if isinstance(self.alpha, str) else "gcv"
-            if criterion == "loo" and rows is None:
-                criterion = "evidence"
-                notes = (
-                    *notes,
-                    "alpha='loo' needs rows to leave out; after partial_fit or merge evidence chose",
-                )
-            if rows is not None:
-                error = partial(
-                    leave_one_out,
-                    rows,
-                    feature_map or self.feature_map_,
-                    statistics,
-                    spectrum,
-                    numeric_targets,
-                    fit_intercept=self.fit_intercept,
-                )
-                alpha, alphas, values = spectrum.best(lambda a: (error(a) / spectrum.target_variance).mean(axis=1))
-            else:
-                alpha, alphas, values = spectrum.best(criterion, grid)
-            path = {"alpha": alphas, "criterion": values, "effective_dimension": spectrum.effective_dimension(alphas)}
-        report = spectrum.factor.at(alpha).report.noting(*notes)
-        dimension = float(spectrum.effective_dimension([alpha])[0])
-        return self._solution_of(statistics, spectrum.coefficients(alpha), alpha, path, report, dimension)
-
-    def _solution_of(
-        self,
-        statistics: RidgeStatistics,
-        weights: Array,
-        alpha: float,
-        path: dict[str, Array],
-        report: Report,
-        dimension: float | None = None,
-    ) -> Solution:
-        intercept = statistics.intercept(weights, self.fit_intercept)
-        return Solution(weights, intercept, alpha, path, report, dimension)
+        left_out = None
+        if rows is not None:
+            left_out = partial(
+                leave_one_out,
+                rows,
+                feature_map or self.feature_map_,
+                statistics,
+                numeric_targets,
+                fit_intercept=self.fit_intercept,
+            )
+        return solve_sums(statistics, self.alpha, self.solver, fit_intercept=self.fit_intercept, left_out=left_out)
 
     def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> Solution:
         """Conjugate gradients on a Gram matrix that is never formed."""
@@ -442,8 +362,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         tol = 1e-6 if source.dtype == np.float32 else 1e-9
         factor = ConjugateGradient(tol=tol, key=key.child("preconditioner")).factor(gram, alpha)
         weights = factor.solve(statistics.right_side(self.fit_intercept))
-        report = factor.report.noting(*self._choose_solver(feature_map.n_components)[1], *notes)
-        return self._solution_of(statistics, weights, alpha, path, report, float("nan"))
+        chosen = choose_solver(self.solver, self.alpha, feature_map.n_components)[1]
+        intercept = statistics.intercept(weights, self.fit_intercept)
+        return Solution(weights, intercept, alpha, path, factor.report.noting(*chosen, *notes), float("nan"))
 
     def _alpha_for_iteration(self, source: Source, key: Key) -> tuple[float, dict[str, Array], tuple[str, ...]]:
         """A given alpha, or the one chosen with as many columns as can be squared: alpha means the same for any m."""
@@ -480,9 +401,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if solution.effective_dimension is not None:
             return solution.effective_dimension
         with self._threads():
-            G = self.statistics_.operator(self.fit_intercept).to_dense()
-            shifted = G + solution.alpha * np.eye(len(G))
-            return float(np.trace(solve(shifted, G, assume_a="pos", overwrite_a=True, overwrite_b=True)))
+            return effective_dimension(self.statistics_, solution.alpha, self.fit_intercept)
 
     @property
     def coef_(self) -> Array:

@@ -1,0 +1,90 @@
+"""Posteriors of Gaussian processes in the space of weights, and functions drawn from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bochner.backends import Array
+from bochner.estimators._validation import validate_rows
+from bochner.features import FeatureMap, choose_rows, fourier_map
+from bochner.keys import Key
+from bochner.solvers import Report
+from bochner.statistics import RidgeSpectrum
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """f(x) = level + (z - centre)ᵀw + rest(x): w ~ N(coefficients, noise A⁻¹), A = ZᵀWZ + alpha I of centred rows.
+
+    `rest` is the part of the prior outside the span of the features, of variance amplitude (k(x, x) - zᵀz), which
+    rows see as noise: W = 1 / (1 + (k(x, x) - zᵀz) / alpha). It vanishes for Fourier features.
+    """
+
+    spectrum: RidgeSpectrum
+    coefficients: Array  # (m, k)
+    level: Array  # (k,)
+    centre: Array  # (m,)
+    level_share: float  # variance of the level over the noise: 1 / Σ w, or 0 without an intercept
+    alpha: float
+    noise: Array  # (k,)
+    amplitude: Array  # (k,)
+    evidence: float
+    report: Report
+
+    def half(self, Z: Array) -> Array:
+        """Rows (z - centre)ᵀ A^(-1/2), so that products of two of them are posterior covariances over the noise."""
+        factor = self.spectrum.factor.at(self.alpha)
+        return ((Z - self.centre) @ factor.vectors) * np.sqrt(factor._inverse)
+
+
+@dataclass(frozen=True)
+class FunctionSamples:
+    """Functions drawn from a posterior: level + zᵀweights + wavesᵀheights."""
+
+    model: Any  # the GaussianProcessRegressor
+    weights: Array  # (m, k, s)
+    level: Array  # (k, s)
+    waves: FeatureMap | None
+    heights: Array | None  # (n_waves, k, s)
+
+    def __call__(self, X: Any) -> Array:
+        """Values (n, s), or (n, k, s) for several targets, in the dtype of X."""
+        X = validate_rows(self.model, X, reset=False)
+        _, k, s = self.weights.shape
+        out = np.empty((X.shape[0], k, s), X.dtype)
+        for rows, block, Z in self.model._blocks(X):
+            values = self.level + np.tensordot(Z, self.weights, axes=1)
+            if self.waves is not None and self.heights is not None:
+                for first in range(0, len(Z), 512):  # a few waves at a time
+                    part = slice(first, first + 512)
+                    values[part] += np.tensordot(self.waves(block[part]).astype(np.float64), self.heights, axes=1)
+            out[rows] = values
+        return out[:, 0] if self.model._target_shape == () else out
+
+
+def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n_waves: int) -> FunctionSamples:
+    """Draws of the weights of a fitted process and, where the prior has waves, of what the features leave of it."""
+    k, factor = len(posterior.level), posterior.spectrum.factor.at(posterior.alpha)
+    draw = key.child("weights").generator().standard_normal((n_samples, k, len(factor.eigenvalues)))
+    # (m, k, s): draws of the weights, and of the level
+    spread = np.tensordot(factor.vectors * np.sqrt(factor._inverse), draw, axes=(1, 2)).transpose(0, 2, 1)
+    weights = posterior.coefficients[:, :, None] + np.sqrt(posterior.noise)[:, None] * spread
+    level = key.child("level").generator().standard_normal((n_samples, k)).T
+    level = posterior.level[:, None] + np.sqrt(posterior.level_share * posterior.noise)[:, None] * level
+    level -= np.tensordot(posterior.centre, weights, axes=1)
+    waves, heights = None, None
+    if model._has_rest and model.kernel_ is not None and model.kernel_.stationary:
+        feature_map: Any = model.feature_map_
+        law = choose_rows(model.kernel_, model.n_features_in_, n_waves)
+        dtype = feature_map.root.dtype
+        waves = fourier_map(model.kernel_, law, model.n_features_in_, n_waves, "pairs", key.child("prior"), dtype)
+        heights = key.child("heights").generator().standard_normal((n_samples, k, n_waves))
+        heights = heights.transpose(2, 1, 0) * np.sqrt(posterior.amplitude)[:, None]
+        # minus the prior draw's own projection on the landmarks
+        at_landmarks = np.tensordot(waves(feature_map.landmarks).astype(np.float64), heights, axes=1)
+        weights = weights.copy()
+        weights[: feature_map.rank] -= np.tensordot(feature_map.root.T.astype(np.float64), at_landmarks, axes=1)
+    return FunctionSamples(model, weights, level, waves, heights)
