@@ -30,7 +30,9 @@ class Budget:
     bytes_per_column : float
         What one of them needs.
     ceiling : int or None
-        There are no more columns than this.
+        There are no more columns than this, or none worth having.
+    because : str
+        Why.
     """
 
     max_components: int
@@ -38,6 +40,7 @@ class Budget:
     max_bytes: float | None = None
     bytes_per_column: float = 1.0
     ceiling: int | None = None
+    because: str = "there are no more"
     started: float = field(default_factory=time.perf_counter)
 
     @property
@@ -60,7 +63,7 @@ class Budget:
         if n_components < self.most:
             limit = f"max_seconds={self.max_seconds:g} allows no more. Raise that limit, or tol."
         elif n_components == self.ceiling:
-            limit = "there are no more. Raise tol."
+            limit = f"{self.because}. Raise tol."
         elif self._fitting < self.max_components:
             limit = f"max_bytes={self.max_bytes:g} allows no more. Raise that limit, or tol."
         else:
@@ -82,6 +85,7 @@ def grow(
     budget: Budget,
     step: int = 16,
     first: int = _FIRST,
+    rate: float = 0.5,
     refine: bool = True,
 ) -> tuple[int, Certificate]:
     """The fewest columns, in steps, whose error is certified to be at most tol.
@@ -100,6 +104,8 @@ def grow(
         Numbers of columns are multiples of it, but for the budget's own limit.
     first : int
         Columns to begin with.
+    rate : float
+        The error is taken to fall like n_components^-rate; 0.5 for the mean of independent columns.
     refine : bool
         False doubles only, for maps that are costly to make.
 
@@ -119,8 +125,8 @@ def grow(
     low, high = 0, in_steps(first)
     found = certify(high, "search")
     while found.high > tol and high < most and not budget.late():
-        # the error of independent columns falls like their root: go where that would do, four times further at most
-        factor = min(max(1.1 * (found.high / tol) ** 2, 1.2), 4.0) if refine else 2.0
+        # go where the rate would have it do, four times further at most
+        factor = min(max(1.1 * (found.high / tol) ** (1.0 / rate), 1.2), 4.0) if refine else 2.0
         low, high = high, in_steps(max(high + 1, factor * high))
         found = certify(high, "search")
     while refine and found.high <= tol and high > _SLACK * max(low, step) and not budget.late():

@@ -14,7 +14,7 @@ from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.rows import as_row_law, name_of
 
-_TYPICAL_COMPONENTS = 1024  # for which the law of rows is chosen when their number is not known yet
+TYPICAL_COMPONENTS = 1024  # for which the law of rows is chosen when their number is not known yet
 
 
 class FourierFeatures(GrowingTransformer):
@@ -121,7 +121,7 @@ class FourierFeatures(GrowingTransformer):
         self.kernel_ = as_kernel(self.kernel).resolve(X, key)
         auto = isinstance(self.rows, str) and self.rows == "auto"
         # one law for every number of columns tried, so that they extend the same draw
-        typical = min(most, _TYPICAL_COMPONENTS) if is_auto(self.n_components) else most
+        typical = min(most, TYPICAL_COMPONENTS) if is_auto(self.n_components) else most
         law = choose_rows(self.kernel_, n_features, typical) if auto else as_row_law(self.rows)
         self.rows_ = name_of(law)
 

@@ -31,10 +31,11 @@ def check_budget(estimator: Any, tol: Any = None) -> None:
             check_positive(name, getattr(estimator, name))
 
 
-def budget_of(estimator: Any, bytes_per_column: float, ceiling: int | None = None) -> Budget:
+def budget_of(estimator: Any, bytes_per_column: float, ceiling: int | None = None, because: str = "") -> Budget:
     """The limits of an estimator; the clock starts now."""
     limits = (estimator.max_components, estimator.max_seconds, estimator.max_bytes)
-    return Budget(*limits, bytes_per_column=bytes_per_column, ceiling=ceiling)
+    reason = because or "there are no more"
+    return Budget(*limits, bytes_per_column=bytes_per_column, ceiling=ceiling, because=reason)
 
 
 class GrowingTransformer(FeatureTransformer):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_X_y
 
 from bochner.backends import FLOATS, Array
 from bochner.estimators._validation import check_choice, check_count, validate_rows
-from bochner.estimators.fourier import _TYPICAL_COMPONENTS, FourierFeatures
+from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.features import ACTIVATIONS, KitchenSink, RandomLayer, choose_rows, draw_frequencies, row_blocks
 from bochner.kernels import RBF, as_kernel
@@ -117,7 +117,7 @@ class KitchenSinkFeatures(GrowingTransformer):
         key = Key.from_random_state(self.random_state)
         kernel = RBF(self.length_scale).resolve(X, key)  # its frequencies are our rows: N(0, I) / length_scale
         auto = isinstance(self.rows, str) and self.rows == "auto"
-        typical = min(most, _TYPICAL_COMPONENTS) if is_auto(self.n_components) else most
+        typical = min(most, TYPICAL_COMPONENTS) if is_auto(self.n_components) else most
         law = choose_rows(kernel, X.shape[1], typical) if auto else as_row_law(self.rows)
         self.rows_ = name_of(law)
         self.kernel_ = None

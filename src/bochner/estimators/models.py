@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from bochner.backends import FLOATS, Array, limit_threads, n_threads
 from bochner.estimators._validation import check_choice, validate_rows
-from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
-from bochner.features import FeatureMap
+from bochner.features import FeatureMap, choose_rows
 from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
@@ -229,8 +229,13 @@ class KernelModel(BaseEstimator):
             n_restarts=getattr(self, "n_restarts", 0),
         )
 
-    def _fit_features(self, source: Source, kernel: Kernel, n_components: int, key: Key) -> tuple[Any, FeatureMap]:
-        """A fitted transformer and its map: what `features` names, or a clone of what it is."""
+    def _fit_features(
+        self, source: Source, kernel: Kernel, n_components: int, key: Key, *, growing: bool = False
+    ) -> tuple[Any, FeatureMap]:
+        """A fitted transformer and its map: what `features` names, or a clone of what it is.
+
+        With `growing`, the law of the frequencies does not depend on their number: more extend the same draw.
+        """
         if isinstance(self.features, str):
             name = check_choice("features", self.features, ("auto", *FEATURES))
             if name == "auto":
@@ -238,6 +243,8 @@ class KernelModel(BaseEstimator):
             transformer = FEATURES[name](
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )
+            if name == "fourier" and growing:
+                transformer.set_params(rows=choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS))
             n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
             if name == "nystrom" and n_components > _CHOSEN_LANDMARKS:
                 transformer.set_params(landmarks="uniform")
