@@ -15,10 +15,10 @@ from bochner.keys import Key
 _ENTRIES = 1 << 20  # kernel values of a certificate
 
 
-def is_auto(value: Any) -> bool:
+def is_auto(value: Any, name: str = "n_components") -> bool:
     """Whether a number is to be found; complains about other words."""
     if isinstance(value, str) and value != "auto":
-        raise ValueError(f"n_components must be a positive integer or 'auto', got {value!r}.")
+        raise ValueError(f"{name} must be a positive integer or 'auto', got {value!r}.")
     return isinstance(value, str)
 
 

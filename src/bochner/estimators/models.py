@@ -230,11 +230,12 @@ class KernelModel(BaseEstimator):
         )
 
     def _fit_features(
-        self, source: Source, kernel: Kernel, n_components: int, key: Key, *, growing: bool = False
+        self, source: Source, kernel: Kernel, n_components: Any, key: Key, *, growing: bool = False
     ) -> tuple[Any, FeatureMap]:
         """A fitted transformer and its map: what `features` names, or a clone of what it is.
 
-        With `growing`, the law of the frequencies does not depend on their number: more extend the same draw.
+        With n_components="auto" the features find their number, within the model's tol and limits. With `growing`,
+        the law of the frequencies does not depend on their number: more extend the same draw.
         """
         if isinstance(self.features, str):
             name = check_choice("features", self.features, ("auto", *FEATURES))
@@ -245,10 +246,15 @@ class KernelModel(BaseEstimator):
             )
             if name == "fourier" and growing:
                 transformer.set_params(rows=choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS))
-            n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
-            if name == "nystrom" and n_components > _CHOSEN_LANDMARKS:
+            if isinstance(n_components, str):
+                limits = ("tol", "max_components", "max_seconds", "max_bytes")
+                transformer.set_params(**{limit: getattr(self, limit) for limit in limits})
+                n_rows = _FEATURE_ROWS
+            elif name == "nystrom" and n_components > _CHOSEN_LANDMARKS:
                 transformer.set_params(landmarks="uniform")
                 n_rows = 2 * n_components
+            else:
+                n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
             rows = source.sample(n_rows, key.child("features")).X
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
             transformer = clone(self.features)
@@ -260,5 +266,8 @@ class KernelModel(BaseEstimator):
                 f"features must be 'auto', one of {', '.join(map(repr, FEATURES))} or a transformer with fit and "
                 f"transform; got {self.features!r}."
             )
-        transformer.fit(rows)
+        if isinstance(transformer, NystromFeatures) and isinstance(self.features, str):
+            transformer._fit(rows, transform=False, measured=False)
+        else:
+            transformer.fit(rows)
         return transformer, as_feature_map(transformer, rows)

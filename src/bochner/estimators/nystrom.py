@@ -15,10 +15,10 @@ from bochner.certificates import Certificate, Effort
 from bochner.estimators._validation import check_count, validate_rows
 from bochner.estimators.growths import GrowingTransformer, budget_of, check_budget, is_auto
 from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
-from bochner.features.nystrom import measure, nystrom_map
+from bochner.features.nystrom import Nystrom, measure, nystrom_map
 from bochner.kernels import Custom, Kernel, as_kernel
 from bochner.keys import Key
-from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, as_landmark_law, name_of
+from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, Landmarks, as_landmark_law, name_of
 from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
 
 _TOL = 0.05  # of n_components="auto"
@@ -75,7 +75,8 @@ class NystromFeatures(GrowingTransformer):
     landmarks_law_ : str
         The law they were drawn from.
     trace_error_ : float
-        tr(K - ZZᵀ) / tr(K) of the training rows, exactly: zero is perfect, one is nothing.
+        tr(K - ZZᵀ) / tr(K) of the training rows, exactly: zero is perfect, one is nothing. Not there when a model
+        fitted the features, which does not need it.
     effective_rank_ : int
         Columns that are not zero.
     n_components_ : int
@@ -151,7 +152,7 @@ class NystromFeatures(GrowingTransformer):
         """
         return self._fit(X, transform=True)
 
-    def _fit(self, X: Any, transform: bool) -> Any:
+    def _fit(self, X: Any, transform: bool, measured: bool = True) -> Any:
         growing = is_auto(self.n_components)
         tol = _check_tol(self.tol)
         if growing:
@@ -188,7 +189,7 @@ class NystromFeatures(GrowingTransformer):
             elif form is not None:
                 Z = self._fit_form(gram, form, law, n_components, key, transform)
             else:
-                Z = self._fit_map(gram, law, n_components, tol, key, transform)
+                Z = self._fit_map(gram, law, n_components, tol, key, transform, measured)
                 if tol is not None and self.trace_error_ > tol:
                     warnings.warn(
                         f"the relative trace error is {self.trace_error_:.3g} with n_components={n_components} "
@@ -204,7 +205,7 @@ class NystromFeatures(GrowingTransformer):
         budget = budget_of(self, len(gram) * gram.X.dtype.itemsize, ceiling=len(gram))
         size = min(_FIRST, budget.most)
         while True:
-            Z = self._fit_map(gram, law, size, tol, key, transform)
+            Z = self._fit_map(gram, law, size, tol, key, transform, True)
             if self.trace_error_ <= tol or size >= budget.most or budget.late():
                 break
             size = min(2 * size, budget.most)
@@ -229,10 +230,20 @@ class NystromFeatures(GrowingTransformer):
         return Z
 
     def _fit_map(
-        self, gram: Gram, law: LandmarkLaw, n_components: int, tol: float | None, key: Key, transform: bool
+        self,
+        gram: Gram,
+        law: LandmarkLaw,
+        n_components: int,
+        tol: float | None,
+        key: Key,
+        transform: bool,
+        measured: bool,
     ) -> Any:
         drawn = law.sample(gram, n_components, key, tol or 0.0)
         feature_map, order = nystrom_map(gram, drawn, n_components)
+        if not (measured or transform or tol is not None):
+            self._keep(gram, drawn, feature_map, order)
+            return None
         diagonal = gram.diagonal()
         trace = float(diagonal.sum())
         Z = np.zeros((len(gram), n_components), gram.X.dtype) if transform else None
@@ -250,13 +261,15 @@ class NystromFeatures(GrowingTransformer):
         if tol is not None:
             enough = np.flatnonzero(left <= tol)
             feature_map = feature_map.truncated(int(enough[0]) + 1 if len(enough) else n_components)
+        self._keep(gram, drawn, feature_map, order)
+        self.trace_error_ = float(left[feature_map.n_components - 1])
+        return None if Z is None else Z[:, : feature_map.n_components]
+
+    def _keep(self, gram: Gram, drawn: Landmarks, feature_map: Nystrom, order: Array) -> None:
         self.feature_map_, self.shift_ = feature_map, 0.0
         self.effective_rank_ = feature_map.rank
-        self.trace_error_ = float(left[feature_map.n_components - 1])
-        used = order[: feature_map.rank]
         self.landmarks_ = None if gram.kernel is None else feature_map.landmarks
-        self.landmark_indices_ = None if drawn.indices is None else drawn.indices[used]
-        return None if Z is None else Z[:, : feature_map.n_components]
+        self.landmark_indices_ = None if drawn.indices is None else drawn.indices[order[: feature_map.rank]]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
