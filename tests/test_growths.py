@@ -10,11 +10,21 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import PolynomialFeatures
 
-from bochner import RBF, CompactFeatures, FourierFeatures, KitchenSinkFeatures, Laplacian, RandomProjection
+from bochner import (
+    RBF,
+    CompactFeatures,
+    FourierFeatures,
+    KernelRidge,
+    KitchenSinkFeatures,
+    Laplacian,
+    RandomProjection,
+    exact_kernel_ridge,
+)
 from bochner.certificates import Budget, Certificate, Effort, distance_error, grow
 from laws import ESTIMATORS, assert_unbiased
 
-TRANSFORMERS = [e for e in ESTIMATORS if "max_bytes" in e.get_params() and not hasattr(e, "predict")]
+MODELS = [e for e in ESTIMATORS if "max_bytes" in e.get_params() and (hasattr(e, "predict") or hasattr(e, "n_columns"))]
+TRANSFORMERS = [e for e in ESTIMATORS if "max_bytes" in e.get_params() and e not in MODELS]
 
 
 def relative_error(features, X):
@@ -98,10 +108,8 @@ def test_one_row_and_equal_rows():
         assert FourierFeatures(RBF(1.0), n_components="auto", random_state=0).fit(X).certificate_.high <= 0.05
 
 
-def test_every_transformer_of_the_registry_grows():
-    fixed = {type(e).__name__ for e in ESTIMATORS if hasattr(e, "transform")}
-    grown = {type(e).__name__ for e in TRANSFORMERS}
-    assert fixed - grown <= {"KernelPCA", "KernelKMeans"}  # models: n_columns, in their own tests
+def test_every_estimator_of_the_registry_grows():
+    assert len(TRANSFORMERS) + len(MODELS) == len(ESTIMATORS)
 
 
 @pytest.fixture(scope="module", name="histograms")
@@ -227,3 +235,91 @@ def test_budgets_say_which_limit_it_was():
         warnings.simplefilter("error")
         n_components, _ = grow(certify, tol=1e-3, budget=Budget(10**6))
     assert 1000 <= n_components <= 1100
+
+
+# -- models ---------------------------------------------------------------------------------------------------------
+
+
+def number_of(model):
+    return "n_columns" if hasattr(model, "n_columns") else "n_components"
+
+
+def columns_of(model):
+    return model.feature_map_.n_components
+
+
+@pytest.fixture(scope="module", name="curve")
+def regression_rows():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2.0, 2.0, size=(400, 3))
+    y = np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.3 * rng.normal(size=400)
+    return X, y
+
+
+def targets_for(model, y):
+    return (y > 0).astype(int) if hasattr(model, "decision_function") else y
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_every_model_stops_at_an_easy_tolerance(model, curve):
+    X, y = curve
+    grown = clone(model).set_params(**{number_of(model): "auto"}, tol=0.5).fit(X, targets_for(model, y))
+    found = next(c for c in (getattr(m, "certificate_", None) for m in found_in(grown)) if c is not None)
+    assert found.high <= 0.5
+    assert columns_of(grown) < 512
+    fixed = clone(model).set_params(features=fixed_features(grown)).fit(X, targets_for(model, y))
+    assert columns_of(fixed) == columns_of(grown)
+    if hasattr(grown, "alpha_") and not hasattr(grown, "noise_variance") and not hasattr(grown, "decision_function"):
+        np.testing.assert_allclose(fixed.predict(X), grown.predict(X), rtol=1e-6, atol=1e-6)
+
+
+def found_in(model):
+    return (model, getattr(model, "ridge_", None), model.features_)
+
+
+def fixed_features(grown):
+    features = clone(grown.features_).set_params(n_components=columns_of(grown))
+    if hasattr(grown.features_, "rows_"):
+        features.set_params(rows=grown.features_.rows_, kernel=grown.features_.kernel_)
+    return features
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_every_model_says_what_it_reached(model, curve):
+    X, y = curve
+    options = {number_of(model): "auto", "tol": 1e-9, "max_components": 16}
+    with pytest.warns(ConvergenceWarning, match="tol=1e-09 is not reached: with 16 columns .* max_components=16"):
+        grown = clone(model).set_params(**options).fit(X, targets_for(model, y))
+    assert columns_of(grown) <= 16
+
+
+@pytest.mark.parametrize(
+    ("budget", "name"), [({"max_seconds": 1e-9}, "max_seconds=1e-09"), ({"max_bytes": 8.0 * 48**2}, "max_bytes=18432")]
+)
+def test_limits_of_ridge_regression(curve, budget, name):
+    with pytest.warns(ConvergenceWarning, match=name):
+        grown = KernelRidge(RBF(1.0), tol=1e-6, random_state=0, **budget).fit(*curve)
+    assert grown.n_components_ <= 64
+
+
+@pytest.mark.parametrize("alpha", ["loo", "evidence", 0.5])
+def test_the_excess_over_exact_kernel_ridge_regression_is_small(alpha):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, size=(3000, 3))
+    truth = np.sin(2.0 * X[:, 0]) * X[:, 1]
+    y = truth + 0.5 * rng.normal(size=3000)
+    model = KernelRidge(RBF(0.8), tol=0.1, alpha=alpha, random_state=0).fit(X[:1000], y[:1000])
+    assert model.certificate_.high <= 0.1
+    exact = exact_kernel_ridge(RBF(0.8), X[:1000], y[:1000], X[1000:], model.alpha_)
+    errors = [np.mean((p - y[1000:]) ** 2) for p in (model.predict(X[1000:]), exact)]
+    assert errors[0] <= 1.15 * errors[1]
+    # and not by taking all the columns there are
+    fewer = KernelRidge(RBF(0.8), n_components=model.n_components_ // 4, alpha=model.alpha_, random_state=0)
+    assert np.mean((fewer.fit(X[:1000], y[:1000]).predict(X[1000:]) - y[1000:]) ** 2) > 1.1 * errors[1]
+
+
+def test_a_weight_counts_rows(curve):
+    X, y = curve
+    twice = KernelRidge(RBF(1.0), tol=0.2, alpha=0.1, random_state=0)
+    weighted = clone(twice).fit(X, y, np.full(len(y), 2.0)).certificate_.value
+    assert 0.0 < weighted < 0.2

@@ -373,8 +373,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if isinstance(self.n_components, str) and isinstance(self.features, str):
             rows = signs.sample(_GROWTH_ROWS, key.child("growth"))
             changes = {"alpha": "gcv", "random_state": key.seed, "solver": "auto"}
-            transformer = self._ridge(**changes).fit(ArraySource(rows.X, rows.y, rows.weight)).features_
-            feature_map = transformer.feature_map_
+            ridge = self._ridge(**changes).fit(ArraySource(rows.X, rows.y, rows.weight))
+            transformer, feature_map, self.certificate_ = ridge.features_, ridge.feature_map_, ridge.certificate_
             notes = (f"n_components={feature_map.n_components}, grown with the squared loss on {len(rows)} rows",)
         else:
             kernel = as_kernel(self.kernel)
