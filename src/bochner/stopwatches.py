@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from scipy.optimize import nnls
 from bochner import theory
 from bochner.backends import Array
 from bochner.estimators import FourierFeatures, NystromFeatures
+from bochner.estimators.models import CHOSEN_LANDMARKS
 from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.landmarks import Gram
@@ -128,6 +129,10 @@ class Stopwatch:
             small = min(m, 512)
             made = unfitted(name, self.kernel, small, self.key)
             return self._rate(("draw", small), float(small), lambda: made.fit(self.X[:2])) * m
+        if self.learning and m > CHOSEN_LANDMARKS:  # models take any of them then: their matrix is all there is to do
+            made = unfitted(name, self.kernel, min(512, self.X.shape[0]), self.key).set_params(landmarks="uniform")
+            fit = partial(made._fit, self.X[:1024], transform=False, measured=False)
+            return self._rate(("choose", "uniform"), 512.0**3, fit) * float(m) ** 3
         n_fit = min(self.n, int(np.clip(4 * m, 5000, 20_000))) if self.learning else self.n
         if "choose" not in self._curves:
             rows = self.X[:2000]
@@ -135,7 +140,8 @@ class Stopwatch:
             taken = []
             for size in sizes:
                 made = unfitted(name, self.kernel, size, self.key)
-                taken.append(self._rate(("choose", size), 1.0, lambda made=made: made.fit(rows)))  # type: ignore[misc]
+                fit = partial(made._fit, rows, transform=False, measured=not self.learning)
+                taken.append(self._rate(("choose", size), 1.0, fit))
             # a row costs kernel values and distances, linear in m, and products, quadratic
             table = np.array([[size, size**2] for size in sizes], dtype=float) * rows.shape[0]
             self._curves["choose"] = nnls(table / np.reshape(taken, (-1, 1)), np.ones(len(sizes)))[0]

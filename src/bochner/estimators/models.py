@@ -38,7 +38,7 @@ from bochner.tuning import tune_length_scale
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
-_CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
+CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
@@ -250,7 +250,7 @@ class KernelModel(BaseEstimator):
                 limits = ("tol", "max_components", "max_seconds", "max_bytes")
                 transformer.set_params(**{limit: getattr(self, limit) for limit in limits})
                 n_rows = _FEATURE_ROWS
-            elif name == "nystrom" and n_components > _CHOSEN_LANDMARKS:
+            elif name == "nystrom" and n_components > CHOSEN_LANDMARKS:
                 transformer.set_params(landmarks="uniform")
                 n_rows = 2 * n_components
             else:
