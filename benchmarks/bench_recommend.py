@@ -1,9 +1,9 @@
 """Are the times that `recommend` predicts the times that fitting takes? Within a factor 2, over a grid of cases.
 
-For every case: processor time predicted by the calibrated cost model, processor time of the fit (the better of two)
-and their ratio; then the share within a factor of two. Processor time, because other work on the machine does not count
-in it. The grid shares no dataset, kernel, number of rows or number of columns with the one the model was tuned on
-(normal rows; RBF and Matérn 3/2; 2,000, 10,000 and 50,000 rows of 4, 30 and 200 features; 100, 400 and 1,500 columns; float32;
+For every case: processor time predicted by the calibrated cost model, processor time of the fit (the better of two) and
+their ratio; then the share within a factor of two. Processor time, because other work on the machine does not count in
+it. The grid shares no dataset, kernel, number of rows or number of columns with the one the model was tuned on (normal
+rows; RBF and Matérn 3/2; 2,000, 10,000 and 50,000 rows of 4, 30 and 200 features; 100, 400 and 1,500 columns; float32;
 a path of penalties): real rows where BOCHNER_DATA names a folder of them, else mixtures; other kernels, both dtypes,
 other numbers, a single penalty too.
 
