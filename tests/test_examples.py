@@ -3,7 +3,6 @@
 import importlib.util
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -16,36 +15,56 @@ def load(name):
     return module
 
 
-@pytest.mark.parametrize("data", [pytest.param("real", marks=pytest.mark.slow), "synthetic"])
-def test_johnson_lindenstrauss(data, tmp_path, monkeypatch, capsys):
-    example = load("johnson_lindenstrauss")
-    if data == "synthetic":
-        monkeypatch.delenv("BOCHNER_DATA", raising=False)
-    elif example.datasets.folder() is None:
-        pytest.skip("needs BOCHNER_DATA")
-    monkeypatch.setattr(example, "N_PAIRS", 2000)
-    picture = tmp_path / "ratios.png"
-    ratios, table = example.main(["--rows", "400", "--picture", str(picture)])
+def test_every_example_is_tested():
+    tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested
+
+
+def test_drop_in():
+    scores = load("drop_in").main(n_components=128, n_seeds=2)
+    assert scores["FourierFeatures"] > 0.9
+    assert scores["RBFSampler"] > 0.88
+
+
+def test_co2(tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "co2.png"
+    error, covered = load("co2").main(picture, n_years=20)
+    assert error < 1.0  # the season alone has an amplitude of 2.8
+    assert covered > 0.8
     assert picture.stat().st_size > 0
-    assert "chi-squared" in capsys.readouterr().out
-    # one draw moves all ratios together: their mean has a standard deviation of at most sqrt(2 / columns)
-    for share, values in ratios.items():
-        deviation = np.sqrt(2 / (share * 31_121))
-        assert abs(values.mean() - 1) < 5 * deviation
-        assert values.std() < 2 * deviation
-    # what PCA drops is lost: its distances are too short; a projection's are right on average
-    for columns, name, _, mean, _ in table:
-        if name == "truncated SVD":
-            assert mean < 0.9
-        else:
-            assert abs(mean - 1) < 5 * np.sqrt(2 / columns)
 
 
-def test_projected_mixtures(capsys):
-    means = load("projected_mixtures").main(
-        ["--seeds", "1", "--points", "300", "--dimensions", "40", "--clusters", "3"]
-    )
-    assert "plain EM" in capsys.readouterr().out
-    plain, projected = means["eccentricity of the clusters"]
-    assert projected < plain / 2
-    assert -1 <= means["adjusted Rand index"][1] <= 1
+def test_text():
+    linear, pairs = load("text").main(n_rows=2000, n_components=1024, newsgroups=False)
+    assert linear < 0.6  # a coin
+    assert pairs > 0.8
+
+
+def test_out_of_core():
+    pytest.importorskip("pyarrow")
+    assert load("out_of_core").main(20_000, 384) < 0.7
+
+
+def test_choosing_components(capsys):
+    columns, value = load("choosing_components").main(tol=0.1)
+    assert 0 < value <= 0.1
+    assert columns < 2000
+    assert "Recommendation" in capsys.readouterr().out
+
+
+def test_mnist(monkeypatch):
+    monkeypatch.delenv("BOCHNER_DATA", raising=False)
+    few, many = load("mnist").main((32, 256))
+    assert many < few
+    assert many < 0.1
+
+
+def test_cluster():
+    pytest.importorskip("distributed")
+    assert load("cluster").main(8_000, 32, workers=(1, 2))
+
+
+def test_gpu():
+    pytest.importorskip("torch")
+    assert load("gpu").main(2_000, 256) < 2e-6

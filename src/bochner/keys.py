@@ -50,6 +50,19 @@ class Key:
         sequence = np.random.SeedSequence(self.seed, spawn_key=self.path)
         return np.random.Generator(np.random.Philox(sequence))
 
+    def uniforms(self, start: int, n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Numbers start to start + n of this key's uniform stream, without drawing those before.
+
+        Examples
+        --------
+        >>> from bochner.keys import Key
+        >>> bool((Key(7).uniforms(5, 3) == Key(7).generator().random(8)[5:]).all())
+        True
+        """
+        generator = self.generator()
+        generator.bit_generator.advance(start // 4)  # type: ignore[attr-defined]  # Philox counts by four
+        return generator.random(start % 4 + n)[start % 4 :]
+
     @classmethod
     def from_random_state(cls, random_state: Any) -> Key:
         """Make a key from whatever scikit-learn calls a random state: None, an int, a RandomState or a Generator."""

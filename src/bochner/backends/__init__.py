@@ -7,13 +7,15 @@ entries write into `out`, which the caller has allocated, and return nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -29,9 +31,22 @@ class Backend:
     dtype, float32 or float64; X and out may be rows of a larger array (unit stride along columns). Signs are
     int8 ±1 of shape (blocks, 3, p) (structured) or (blocks, p) (Fastfood), lengths and gains float32; T may end
     inside the last block. No entry changes its inputs except `fwht`.
+
+    What belongs to a map (W, signs, lengths, offsets, picks, …) is always a NumPy array: maps are host data, and a
+    backend whose arrays live elsewhere keeps a copy there for as long as the map lives.
     """
 
     name: str
+    # Functions of arrays under NumPy's names: numpy, or torch.
+    xp: Any
+    # Bytes of a block that a map works through at a time.
+    block_bytes: int
+    # (shape, X): an uninitialised array of the type, device and dtype of X.
+    empty: Callable[[tuple[int, ...], Any], Any]
+    # (array, X): a NumPy array (or CSR matrix) as arrays like X are, and where they are; floats in the dtype of X.
+    place: Callable[[Array, Any], Any]
+    # (X): X as a NumPy array.
+    fetch: Callable[[Any], Array]
     # (X (n, p)): unnormalised Walsh-Hadamard transform of every row, in place, Sylvester order.
     fwht: Callable[[Array], None]
     # (A (n, T), scale, tail, out): pairs of given phases.
@@ -62,13 +77,50 @@ class Backend:
     # (X, signs (blocks, p), picks (T,) int32, lengths (T,), out (n, T)): coordinates lengths * (H (signs * x))[picks]
     # of every block; signs may be zero.
     subsampled_hadamard: Callable[[Array, Array, Array, Array, Array], None]
+    # (Z (n, m), out (m, m) float64): adds ZᵀZ to the lower triangle of out, to the precision of Z or better; what is
+    # above the diagonal afterwards is not defined.
+    gram: Callable[[Array, Array], None]
 
 
 def backend_of(X: Any) -> Backend:
     """Return the backend for arrays of the type of X."""
-    if isinstance(X, np.ndarray):
+    if isinstance(X, np.ndarray) or scipy.sparse.issparse(X):
         return _host_backend()
-    raise TypeError(f"expected a NumPy array, got {type(X).__name__}; convert it with numpy.asarray first.")
+    if is_tensor(X):
+        from bochner.backends.torch import backend_for
+
+        return backend_for(X)
+    raise TypeError(
+        f"expected a NumPy array or a torch tensor, got {type(X).__name__}; convert it with numpy.asarray first."
+    )
+
+
+def is_tensor(X: Any) -> bool:
+    """Whether X is a torch tensor, without importing torch."""
+    return any(t.__module__ == "torch" and t.__name__ == "Tensor" for t in type(X).__mro__)
+
+
+def is_host(X: Any) -> bool:
+    """Whether X is an array or sparse matrix of the host's own, NumPy's or SciPy's."""
+    return isinstance(X, np.ndarray) or scipy.sparse.issparse(X)
+
+
+class Memo:
+    """What was made of an object, remembered for as long as the object lives; objects are told apart by identity."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, dict[Hashable, Any]] = {}
+
+    def get(self, owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` returned for this owner and key, the first time."""
+        number = id(owner)
+        found = self._made.get(number)
+        if found is None:
+            found = self._made[number] = {}
+            weakref.finalize(owner, self._made.pop, number, None).atexit = False
+        if key not in found:
+            found[key] = make()
+        return found[key]
 
 
 def _host_backend() -> Backend:

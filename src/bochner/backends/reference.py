@@ -8,7 +8,24 @@ import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from bochner.backends import Array, Backend
+from bochner.backends import Array, Backend, empty_columns
+
+
+def empty(shape: tuple[int, ...], X: Any) -> Array:
+    """Uninitialised, in the dtype of X."""
+    return empty_columns(*shape, X.dtype) if len(shape) == 2 else np.empty(shape, X.dtype)
+
+
+def place(array: Array, X: Any) -> Array:
+    """The array itself, floating-point numbers in the dtype of X."""
+    if array.dtype.kind == "c":
+        return array.astype(np.result_type(X.dtype, np.complex64), copy=False)
+    return array.astype(X.dtype, copy=False) if array.dtype.kind == "f" else array
+
+
+def fetch(X: Any) -> Array:
+    """X itself."""
+    return np.asarray(X)
 
 
 def fwht(X: Array) -> None:
@@ -41,7 +58,7 @@ def cosines(A: Array, offsets: Array, scale: float, out: Array) -> None:
 
 def dense_pairs(X: Array, W: Array, scale: float, tail: float, out: Array) -> None:
     """Pairs of X Wᵀ."""
-    pairs(X @ W.T, scale, tail, out)
+    pairs(X @ W.astype(X.dtype, copy=False).T, scale, tail, out)
 
 
 def _padded(X: Array, p: int) -> Array:
@@ -138,8 +155,19 @@ def subsampled_hadamard(X: Array, signs: Array, picks: Array, lengths: Array, ou
         out[:, rows] = V[:, picks[rows]] * lengths[rows].astype(X.dtype)
 
 
+def gram(Z: Array, out: Array) -> None:
+    """Sums of products of columns, in float64."""
+    Z = Z.astype(np.float64, copy=False)
+    out += Z.T @ Z
+
+
 reference = Backend(
     name="reference",
+    xp=np,
+    block_bytes=1 << 22,
+    empty=empty,
+    place=place,
+    fetch=fetch,
     fwht=fwht,
     pairs=pairs,
     cosines=cosines,
@@ -153,4 +181,5 @@ reference = Backend(
     sparse_rows=sparse_rows,
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,
+    gram=gram,
 )

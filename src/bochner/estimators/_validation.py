@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from bochner.backends import FLOATS
+from bochner.backends import FLOATS, backend_of, is_tensor
 
 
 def check_count(name: str, value: Any) -> int:
@@ -34,10 +34,49 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
 
 
 def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """X as a float32 or float64 array or CSR matrix with the right number of columns, finite."""
+    """X as a float32 or float64 array, tensor or CSR matrix with the right number of columns, finite.
+
+    What is learned from a tensor (`reset`) is learned from a copy in host memory: it is then the same for every device.
+    """
     if not reset and _is_plain(estimator, X):
         return X
+    if is_tensor(X):
+        return _validate_tensor(estimator, X, reset=reset)
     return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS)
+
+
+def _validate_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:
+    backend = backend_of(X)
+    if reset:
+        return validate_data(estimator, backend.fetch(X), reset=True, dtype=FLOATS)
+    name = type(estimator).__name__
+    if X.ndim != 2 or not len(X):
+        raise ValueError(f"expected a 2-D tensor of at least one row, got one of shape {tuple(X.shape)}.")
+    if X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {name} is expecting {estimator.n_features_in_} features as input."
+        )
+    if X.is_complex():
+        raise ValueError("Complex data not supported; pass a tensor of real numbers.")
+    if X.dtype not in (backend.xp.float32, backend.xp.float64):
+        X = X.float() if X.dtype in (backend.xp.float16, backend.xp.bfloat16) else X.double()
+    if not bool(backend.xp.isfinite(X).all()):
+        raise ValueError(f"Input X contains NaN or infinity. {name} needs finite numbers; drop or impute those rows.")
+    return X.detach()
+
+
+def as_tensor(X: Any) -> tuple[Any, Callable[[Any], Any] | None]:
+    """A JAX or CuPy array as a tensor over the same memory, and the way back; anything else as it is."""
+    library = type(X).__module__.split(".")[0]
+    if library not in ("cupy", "jax", "jaxlib"):
+        return X, None
+    try:
+        from bochner.backends.torch import from_dlpack
+    except ImportError:
+        raise TypeError(
+            f"arrays of {library} are taken through torch, which is not installed; pass numpy.asarray(X) instead."
+        ) from None
+    return from_dlpack(X), X.__array_namespace__().from_dlpack
 
 
 def _is_plain(estimator: Any, X: Any) -> bool:

@@ -23,7 +23,7 @@ from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.losses import SCORE_LOSSES, LogLoss, ScoreLoss
 from bochner.solvers import Report
-from bochner.streaming import ArraySource, Block, MappedSource, Problem, Source, newton
+from bochner.streaming import ArraySource, Block, Fold, MappedSource, Problem, Source, newton
 
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
@@ -88,6 +88,27 @@ def unique_labels(y: Array) -> Array:
         return np.unique(y)
     except TypeError:
         raise ValueError("the labels are of types that cannot be ordered; make them all strings or numbers.") from None
+
+
+class LabelFold(Fold):
+    """The classes in order, and the weights of their rows."""
+
+    def zero(self) -> list[Array]:
+        return [np.empty(0), np.empty(0)]
+
+    def add(self, total: list[Array], Z: Any, block: Block, row: int) -> list[Array]:
+        y = labels_of(block.y)
+        here = unique_labels(y)
+        return self.merge(total, [here, np.bincount(np.searchsorted(here, y), block.weight, len(here))])
+
+    def merge(self, total: list[Array], other: list[Array]) -> list[Array]:
+        if not len(total[0]) or not len(other[0]):
+            return total if len(total[0]) else other
+        classes = unique_labels(np.concatenate([total[0], other[0]]))
+        sums = np.zeros(len(classes))
+        for found, weights in (total, other):
+            sums[np.searchsorted(classes, found)] += weights
+        return [classes, sums]
 
 
 def _squared(self: Any) -> bool:
@@ -330,16 +351,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _find_labels(self, source: Source) -> Labels:
         """The classes of a source and their weights: one pass over the labels of a stream."""
-        classes, totals = np.empty(0), np.empty(0)
-        blocks = [source.block] if isinstance(source, ArraySource) else source.blocks(1 << 16)
-        for block in blocks:
-            y = labels_of(block.y)
-            here = unique_labels(y)
-            joined = unique_labels(np.concatenate([classes, here])) if len(classes) else here
-            sums = np.zeros(len(joined))
-            sums[np.searchsorted(joined, classes)] += totals
-            sums[np.searchsorted(joined, here)] += np.bincount(np.searchsorted(here, y), block.weight, len(here))
-            classes, totals = joined, sums
+        # of rows in memory all labels are looked at together
+        rows = source.n_samples if isinstance(source, ArraySource) else None
+        classes, totals = source.fold(LabelFold(), rows=rows)
         if (totals > 0).sum() < 2:
             only = classes[totals > 0].tolist()
             raise ValueError(f"a classifier needs two classes or more; the rows have one class: {only}.")

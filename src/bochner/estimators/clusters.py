@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of, is_tensor
 from bochner.estimators._validation import check_count, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import KernelModel, rows_source
 from bochner.kernels import as_kernel
 from bochner.keys import Key
-from bochner.streaming import Source, feature_blocks
+from bochner.streaming import Block, Fold, Source, feature_blocks
 
 _START_ROWS = 10_000  # rows whose features are held to find where to start
 
@@ -145,15 +146,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
 
     def _step(self, source: Source, centres: Array) -> tuple[Array, float]:
         """Means of the rows nearest to each centre, and the mean squared distance to the centres."""
-        sums, totals, inertia = np.zeros_like(centres), np.zeros(len(centres)), 0.0
-        for Z, block in feature_blocks(source, self.feature_map_, self.block_size):
-            weight = np.ones(len(Z)) if block.weight is None else block.weight
-            squares = squared_distances_to(Z, centres)
-            nearest = squares.argmin(axis=1)
-            members = (nearest[:, None] == np.arange(len(centres))) * weight[:, None]
-            sums += members.T @ Z
-            totals += members.sum(axis=0)
-            inertia += float(weight @ squares[np.arange(len(Z)), nearest])
+        sums, totals, inertia = source.fold(NearestFold(centres), self.feature_map_, rows=self.block_size)
+        if not totals.sum() > 0:
+            raise ValueError("every row has weight zero.")
         # a centre without rows stays where it is
         means = np.where(totals[:, None] > 0, sums / np.where(totals > 0, totals, 1.0)[:, None], centres)
         return means, inertia / totals.sum()
@@ -176,6 +171,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         """
         check_is_fitted(self, "cluster_centers_")
         X = validate_rows(self, X, reset=False)
+        if is_tensor(X):
+            backend = backend_of(X)
+            return backend.place(self.transform(backend.fetch(X)), X)
         with self._threads():
             source = rows_source(self, X, None, reset=False)
             parts = [
@@ -202,6 +200,26 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+@dataclass(frozen=True)
+class NearestFold(Fold):
+    """Of the rows nearest to each centre the weighted sums of features and the weights; the squared distances."""
+
+    centres: Array
+
+    def zero(self) -> list[Any]:
+        return [np.zeros(self.centres.shape), np.zeros(len(self.centres)), 0.0]
+
+    def add(self, total: list[Any], Z: Array, block: Block, row: int) -> list[Any]:
+        weight = np.ones(len(Z)) if block.weight is None else block.weight
+        squares = squared_distances_to(Z, self.centres)
+        nearest = squares.argmin(axis=1)
+        members = (nearest[:, None] == np.arange(len(self.centres))) * weight[:, None]
+        sums, totals, inertia = total
+        sums += members.T @ Z
+        totals += members.sum(axis=0)
+        return [sums, totals, inertia + float(weight @ squares[np.arange(len(Z)), nearest])]
 
 
 def squared_distances_to(Z: Array, centres: Array) -> Array:

@@ -170,7 +170,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
 
     def _accumulate(self, source: Source, statistics: RidgeStatistics) -> RidgeStatistics:
         options: dict[str, Any] = {"rows": self.block_size, "verbose": self.verbose}
-        return accumulate(source, self.feature_map_, statistics, np.asarray, **options)
+        accumulate(source, self.feature_map_, statistics, np.asarray, **options)
+        if not statistics.n_samples:
+            raise ValueError("every row has weight zero.")
+        return statistics
 
     def _find_components(self) -> None:
         statistics = self.statistics_

@@ -17,14 +17,14 @@ from bochner.estimators._validation import check_choice, check_count, validate_r
 from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import KernelModel, as_source, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
-from bochner.estimators.posteriors import FunctionSamples, Posterior, draw_functions
+from bochner.estimators.posteriors import FunctionSamples, Posterior, ShareFold, draw_functions, left_out, noise_shares
 from bochner.features import Nystrom
 from bochner.kernels import Kernel, as_kernel
 from bochner.kernels.algebra import is_positive
 from bochner.keys import Key
 from bochner.solvers import Cholesky, Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
-from bochner.streaming import Block, Progress, Source, default_rows, feature_blocks
+from bochner.streaming import Block, Progress, Source, default_rows
 
 _ALPHA_ROWS = 4_000  # rows on which noise and amplitude are weighed against each other
 
@@ -196,7 +196,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         transformer, feature_map = self._features_of(features)._fit_features(source, kernel, self.n_components, key)
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         self.kernel_: Kernel | None = getattr(transformer, "kernel_", None)
-        self._target_shape = tuple(np.shape(next(source.blocks(1)).y)[1:])
+        self._target_shape = tuple(np.shape(source.head().y)[1:])
         self._alpha = self._choose_alpha(source.sample(_ALPHA_ROWS, key.child("alpha")))
         n_targets = int(np.prod(self._target_shape, dtype=int))
         self.statistics_ = RidgeStatistics(self.n_components_, n_targets)
@@ -208,31 +208,22 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _see(self, source: Source, weight: float, log_weight: float) -> None:
         """Add a source to the sums. They change only when all of it has been read."""
-        more = RidgeStatistics(self.n_components_, self.statistics_.n_targets)
+        shape = tuple(np.shape(source.head().y)[1:])
+        if shape != self._target_shape:
+            raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
         progress = Progress(source.n_samples, "fit", self.verbose > 0)
-        shape = None
-        for Z, block in feature_blocks(source, self.feature_map_, self.block_size):
-            shape = tuple(np.shape(block.y)[1:])
-            if shape != self._target_shape:
-                raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
-            w = np.ones(len(Z)) if block.weight is None else block.weight
-            share = self._share(block.X, Z, self._alpha)
-            more.update(Z, numeric_targets(block.y), w * share, overwrite=True)
-            weight += float(w.sum())
-            log_weight += float(w @ np.log(share))
-            progress.advance(len(block))
+        fold = ShareFold(self.n_components_, self.statistics_.n_targets, self._rest_kernel, self._alpha)
+        more, of_rows, of_logs = source.fold(
+            fold, self.feature_map_, rows=self.block_size, after=lambda _, row: progress.reach(row)
+        )
         progress.close()
         self.statistics_.merge(more)
         if not self.statistics_.n_samples:
             raise ValueError("every row has weight zero.")
-        self._counts = (weight, log_weight)
+        self._counts = (weight + of_rows, log_weight + of_logs)
         self.n_samples_seen_ = self.statistics_.n_samples
         self._posterior = None
         self._current()
-
-    def _share(self, X: Array, Z: Array, alpha: float) -> Array:
-        """Noise over what a row sees as noise, (n,): 1 where the features hold all of the kernel."""
-        return 1.0 / (1.0 + self._rest(X, Z) / alpha) if alpha > 0 else np.ones(len(Z))
 
     def _choose_alpha(self, block: Block) -> float:
         """Noise over amplitude: given, or of most evidence on a sample of rows."""
@@ -252,7 +243,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
         def loss(log_alpha: float) -> float:
             alpha = float(np.exp(log_alpha))
-            share = self._share(block.X, Z, alpha)
+            share = noise_shares(self._rest_kernel, block.X, Z, alpha)
             statistics = sums(share)
             factor = Cholesky().factor(statistics.operator(self.fit_intercept), alpha)
             right = statistics.right_side(self.fit_intercept)
@@ -276,6 +267,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _has_rest(self) -> bool:
         """Whether the features leave a part of the prior out that is known."""
         return isinstance(self.feature_map_, Nystrom) and self.feature_map_.kernel is not None
+
+    @property
+    def _rest_kernel(self) -> Kernel | None:
+        """The kernel of which a part is left out, None where nothing is."""
+        return self.kernel_ if self._has_rest else None
 
     # -- the posterior -------------------------------------------------------------------------------------------
 
@@ -417,15 +413,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         for rows, block, Z in self._blocks(X):
             half = posterior.half(Z)
             share = np.einsum("ij,ij->i", half, half) + posterior.level_share
-            rest = self._rest(block, Z)
+            rest = left_out(self._rest_kernel, block, Z)
             out[rows] = share[:, None] * posterior.noise + rest[:, None] * posterior.amplitude
         return out
-
-    def _rest(self, X: Array, Z: Array) -> Array:
-        """k(x, x) - zᵀz, at least 0."""
-        if not self._has_rest or self.kernel_ is None:
-            return np.zeros(len(Z))
-        return np.maximum(self.kernel_.diagonal(X) - np.einsum("ij,ij->i", Z, Z), 0.0)
 
     def _covariances(self, X: Array, posterior: Posterior) -> Array:
         """Of the function, (n, n, k)."""

@@ -14,11 +14,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from bochner.backends import FLOATS, Array, limit_threads, n_threads
+from bochner.backends import FLOATS, Array, backend_of, is_tensor, limit_threads, n_threads
 from bochner.estimators._validation import check_choice, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
-from bochner.features import FeatureMap, choose_rows
+from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
 from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
@@ -192,8 +192,13 @@ class KernelModel(BaseEstimator):
 
     def _scores(self, X: Array, coefficients: Array, intercept: Array) -> Array:
         """Zw + b (n, k) in the dtype of X, block by block."""
-        weights = coefficients.astype(X.dtype)
         m = self.feature_map_.n_components
+        if is_tensor(X):
+            backend = backend_of(X)
+            weights, constant = backend.place(coefficients, X), backend.place(intercept, X)
+            parts = [features_of(self.feature_map_, X[rows]) @ weights + constant for rows in row_blocks(X, 2 * m)]
+            return backend.xp.vstack(parts)
+        weights = coefficients.astype(X.dtype)
         out = np.empty((X.shape[0], weights.shape[1]), X.dtype)
         rows = min(X.shape[0], self.block_size or default_rows(m, X.dtype))
         buffer = np.empty((rows, m), X.dtype)

@@ -9,10 +9,13 @@ import numpy as np
 
 from bochner.backends import Array
 from bochner.estimators._validation import validate_rows
+from bochner.estimators.models import numeric_targets
 from bochner.features import FeatureMap, choose_rows, fourier_map
+from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.solvers import Report
-from bochner.statistics import RidgeSpectrum
+from bochner.statistics import RidgeSpectrum, RidgeStatistics
+from bochner.streaming import Block, Fold
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,41 @@ class Posterior:
         """Rows (z - centre)ᵀ A^(-1/2), so that products of two of them are posterior covariances over the noise."""
         factor = self.spectrum.factor.at(self.alpha)
         return ((Z - self.centre) @ factor.vectors) * np.sqrt(factor._inverse)
+
+
+def left_out(kernel: Kernel | None, X: Array, Z: Array) -> Array:
+    """k(x, x) - zᵀz, (n,), at least 0; 0 without a kernel."""
+    if kernel is None:
+        return np.zeros(len(Z))
+    return np.maximum(kernel.diagonal(X) - np.einsum("ij,ij->i", Z, Z), 0.0)
+
+
+def noise_shares(kernel: Kernel | None, X: Array, Z: Array, alpha: float) -> Array:
+    """Noise over what a row sees as noise, (n,): 1 where the features hold all of the kernel."""
+    return 1.0 / (1.0 + left_out(kernel, X, Z) / alpha) if alpha > 0 else np.ones(len(Z))
+
+
+@dataclass(frozen=True)
+class ShareFold(Fold):
+    """Statistics of rows weighted by their share of the noise, Σ w and Σ w log share."""
+
+    n_components: int
+    n_targets: int
+    kernel: Kernel | None
+    alpha: float
+
+    def zero(self) -> list[Any]:
+        return [RidgeStatistics(self.n_components, self.n_targets), 0.0, 0.0]
+
+    def add(self, total: list[Any], Z: Array, block: Block, row: int) -> list[Any]:
+        statistics, weight, log_weight = total
+        w = np.ones(len(Z)) if block.weight is None else block.weight
+        share = noise_shares(self.kernel, block.X, Z, self.alpha)
+        statistics.update(Z, numeric_targets(block.y), w * share, overwrite=True)
+        return [statistics, weight + float(w.sum()), log_weight + float(w @ np.log(share))]
+
+    def merge(self, total: list[Any], other: list[Any]) -> list[Any]:
+        return [total[0].merge(other[0]), total[1] + other[1], total[2] + other[2]]
 
 
 @dataclass(frozen=True)

@@ -486,5 +486,4 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
 def _target_shape(source: Source) -> tuple[int, ...]:
     """() for y of shape (n,), (k,) for y of shape (n, k)."""
-    first = next(source.blocks(1))
-    return tuple(np.shape(first.y)[1:])
+    return tuple(np.shape(source.head().y)[1:])

@@ -8,7 +8,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, limit_threads
-from bochner.estimators._validation import validate_rows
+from bochner.estimators._validation import as_tensor, validate_rows
+from bochner.features import features_of
 
 
 class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -21,18 +22,20 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, CSR matrix or torch tensor of shape (n_samples, n_features)
 
         Returns
         -------
-        Z : ndarray of shape (n_samples, n_components)
+        Z : ndarray of shape (n_samples, n_components), or a tensor on the device of X
             In the dtype of X when that is float32 or float64.
         """
         if not hasattr(self, "feature_map_"):
             check_is_fitted(self)
+        X, back = as_tensor(X)
         X = validate_rows(self, X, reset=False)
         with limit_threads(self.n_jobs):
-            return self.feature_map_(X)
+            Z = features_of(self.feature_map_, X)
+        return Z if back is None else back(Z)
 
     @property
     def _n_features_out(self) -> int:

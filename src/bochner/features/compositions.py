@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array
-from bochner.features.maps import FeatureMap, row_blocks
+from bochner.backends import Array, backend_of
+from bochner.features.maps import FeatureMap, features_of, row_blocks
 from bochner.features.tensor_sketch import convolve
 from bochner.operators import LinearMap
 
@@ -19,16 +18,17 @@ class StackedMap(FeatureMap):
     """Columns of several maps side by side: the map of a sum of kernels."""
 
     parts: tuple[FeatureMap, ...]
+    any_array: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
         return sum(part.n_components for part in self.parts)
 
     def __call__(self, X: Array) -> Array:
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        out = backend_of(X).empty((X.shape[0], self.n_components), X)
         start = 0
         for part in self.parts:
-            out[:, start : start + part.n_components] = part(X)
+            out[:, start : start + part.n_components] = features_of(part, X)
             start += part.n_components
         return out
 
@@ -39,14 +39,15 @@ class ScaledMap(FeatureMap):
 
     inner: FeatureMap
     factor: float
+    any_array: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
         return self.inner.n_components
 
     def __call__(self, X: Array) -> Array:
-        Z = self.inner(X)
-        Z *= Z.dtype.type(self.factor)
+        Z = features_of(self.inner, X)
+        Z *= float(self.factor)
         return Z
 
 
@@ -56,15 +57,17 @@ class RestrictedMap(FeatureMap):
 
     inner: FeatureMap
     columns: Array
+    any_array: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
         return self.inner.n_components
 
     def __call__(self, X: Array) -> Array:
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        backend = backend_of(X)
+        out = backend.empty((X.shape[0], self.n_components), X)
         for rows in row_blocks(X):
-            out[rows] = self.inner(X[rows][:, self.columns])
+            out[rows] = features_of(self.inner, X[rows][:, backend.place(self.columns, X)])
         return out
 
 
@@ -85,17 +88,18 @@ class ProductMap(FeatureMap):
 
     parts: tuple[FeatureMap, ...]
     sketches: tuple[LinearMap, ...]
+    any_array: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
         return self.sketches[0].shape[0]
 
     def __call__(self, X: Array) -> Array:
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        out = backend_of(X).empty((X.shape[0], self.n_components), X)
         widest = max(part.n_components for part in self.parts)
         for rows in row_blocks(X, max(X.shape[1], widest)):
             parts = zip(self.parts, self.sketches, strict=True)
-            out[rows] = convolve([sketch(part(X[rows])) for part, sketch in parts])
+            out[rows] = convolve([sketch.on(out)(features_of(part, X[rows])) for part, sketch in parts])
         return out
 
 
@@ -105,16 +109,18 @@ class ProjectedMap(FeatureMap):
 
     inner: FeatureMap
     projection: LinearMap
+    any_array: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
         return self.projection.shape[0]
 
     def __call__(self, X: Array) -> Array:
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        out = backend_of(X).empty((X.shape[0], self.n_components), X)
+        projection = self.projection.on(out)
         for rows in row_blocks(X, max(X.shape[1], self.projection.shape[1])):
-            Z: Any = self.inner(X[rows])
+            Z: Any = features_of(self.inner, X[rows])
             if scipy.sparse.issparse(Z) and not self.projection.accepts_sparse:
                 Z = Z.toarray()
-            out[rows] = self.projection(Z)
+            out[rows] = projection(Z)
         return out

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array, backend_of, empty_columns
+from bochner.backends import Array, backend_of
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import (
     Kernel,
@@ -51,18 +51,23 @@ class Fourier(FeatureMap):
     form: str
     offsets: Array
     amplitude: float
+    any_array: ClassVar[bool] = True
 
     def __call__(self, X: Array) -> Array:
         columns = 2 * self.n_components if self.form == "complex" else self.n_components
-        out = empty_columns(X.shape[0], columns, X.dtype)
+        backend = backend_of(X)
+        out = backend.empty((X.shape[0], columns), X)
         self._write(X, out)
-        return out.view(np.result_type(X.dtype, np.complex64)) if self.form == "complex" else out
+        if self.form != "complex":
+            return out
+        return out.view(backend.xp.complex64 if X.dtype.itemsize == 4 else backend.xp.complex128)
 
     def into(self, X: Array, out: Array) -> None:
         self._write(X, out.view(X.dtype) if self.form == "complex" else out)
 
     def _write(self, X: Array, out: Array) -> None:
-        scale = self.amplitude * np.sqrt(2.0 / out.shape[1])
+        scale = float(self.amplitude * np.sqrt(2.0 / out.shape[1]))
+        frequencies = self.frequencies.on(out)
         for rows in row_blocks(X):
             block: Any = X[rows]
             if scipy.sparse.issparse(block) and not self.frequencies.accepts_sparse:
@@ -70,9 +75,9 @@ class Fourier(FeatureMap):
             if isinstance(block, np.ndarray) and block.strides[1] != block.itemsize:
                 block = np.ascontiguousarray(block)
             if self.form == "offset":
-                backend_of(out).cosines(self.frequencies(block), self.offsets, scale, out[rows])
+                backend_of(out).cosines(frequencies(block), self.offsets, scale, out[rows])
             else:
-                self.frequencies.pairs_into(block, scale, float(self.offsets[0]), out[rows])
+                frequencies.pairs_into(block, scale, float(self.offsets[0]), out[rows])
 
 
 def n_frequencies(n_components: int, form: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of, is_host
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import RBF, ArcCosine, Kernel
 from bochner.kernels.algebra import dense
@@ -19,28 +19,36 @@ Activation = Callable[[Array], Array]
 
 
 def _step(A: Array) -> Array:
-    return (A > 0).astype(A.dtype)
+    return (A > 0) * backend_of(A).xp.ones_like(A)
 
 
 def _relu(A: Array) -> Array:
-    return np.maximum(A, 0)
+    return A.clip(0)
 
 
 def _squared_relu(A: Array) -> Array:
-    return np.square(np.maximum(A, 0))
+    return backend_of(A).xp.square(A.clip(0))
 
 
 def _gaussian(A: Array) -> Array:
-    return np.exp(-0.5 * A * A)
+    return backend_of(A).xp.exp(-0.5 * A * A)
+
+
+def _cos(A: Array) -> Array:
+    return backend_of(A).xp.cos(A)
+
+
+def _sign(A: Array) -> Array:
+    return backend_of(A).xp.sign(A)
 
 
 # name → (function, amplitude): amplitude² is what makes k(x, x) what the kernel of that name says.
 ACTIVATIONS: dict[str, tuple[Activation, float]] = {
-    "cos": (np.cos, 2.0**0.5),
+    "cos": (_cos, 2.0**0.5),
     "relu": (_relu, 2.0**0.5),
     "squared_relu": (_squared_relu, 2.0**0.5),
     "step": (_step, 2.0**0.5),
-    "sign": (np.sign, 1.0),
+    "sign": (_sign, 1.0),
     "gaussian": (_gaussian, 1.0),
 }
 
@@ -68,26 +76,33 @@ class KitchenSink(FeatureMap):
     def n_components(self) -> int:  # type: ignore[override]
         return self.rows.shape[0]
 
+    @property
+    def any_array(self) -> bool:
+        return isinstance(self.activation, str)
+
     def units(self, A: Array) -> Array:
         """The columns of given projections w·x, (…, n_components)."""
         function = ACTIVATIONS[self.activation][0] if isinstance(self.activation, str) else self.activation
-        phases = A + self.offsets.astype(A.dtype)
-        units = np.asarray(function(phases))
+        phases = A + backend_of(A).place(self.offsets, A)
+        units = function(phases)
+        units = np.asarray(units) if is_host(A) else units
         if units.shape != A.shape:
             raise ValueError(
                 f"the activation must keep the shape of its argument; it turned {A.shape} into {units.shape}."
             )
-        return (units * (self.amplitude / np.sqrt(self.n_components))).astype(A.dtype, copy=False)
+        units = units * float(self.amplitude / np.sqrt(self.n_components))
+        return units.astype(A.dtype, copy=False) if is_host(A) else units
 
     def __call__(self, X: Array) -> Array:
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        out = backend_of(X).empty((X.shape[0], self.n_components), X)
+        linear = self.rows.on(out)
         for rows in row_blocks(X):
             block: Any = X[rows]
             if scipy.sparse.issparse(block) and not self.rows.accepts_sparse:
                 block = block.toarray()
             if isinstance(block, np.ndarray):
                 block = np.ascontiguousarray(block)
-            out[rows] = self.units(self.rows(block))
+            out[rows] = self.units(linear(block))
         return out
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 from scipy.special import gammaln
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import DotProductKernel, Kernel, Multiple, Power, Product, Sum
 from bochner.keys import Key
@@ -39,14 +39,16 @@ class Maclaurin(FeatureMap):
     degrees: Array
     constants: Array
     factors: tuple[Dense, ...]
+    any_array: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
         return len(self.degrees)
 
     def __call__(self, X: Array) -> Array:
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
-        out[:] = self.constants.astype(X.dtype)
+        backend = backend_of(X)
+        out = backend.empty((X.shape[0], self.n_components), X)
+        out[:] = backend.place(self.constants, X)
         columns = [_as_slice(np.flatnonzero(self.degrees > level)) for level in range(len(self.factors))]
         for rows in row_blocks(X):
             for index, factor in zip(columns, self.factors, strict=True):

@@ -10,8 +10,8 @@ import scipy.linalg
 import scipy.sparse
 from scipy.linalg import solve_triangular
 
-from bochner.backends import Array
-from bochner.features.maps import FeatureMap
+from bochner.backends import Array, backend_of, is_host
+from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import Kernel
 from bochner.landmarks import Gram, Landmarks
 from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
@@ -45,16 +45,23 @@ class Nystrom(FeatureMap):
         """Columns that are not zero."""
         return int(self.root.shape[1])
 
+    @property
+    def any_array(self) -> bool:
+        return self.kernel is None or (self.kernel.any_array and not scipy.sparse.issparse(self.landmarks))
+
     def __call__(self, X: Any) -> Array:
-        Z = np.empty((X.shape[0], self.n_components), X.dtype)
-        for rows in row_slices(X.shape[0], max(self.root.shape)):
+        Z = backend_of(X).empty((X.shape[0], self.n_components), X)
+        width = max(self.root.shape)
+        for rows in row_slices(X.shape[0], width) if is_host(X) else row_blocks(X, width):
             self.into(X[rows], Z[rows])
         return Z
 
     def into(self, X: Any, out: Array) -> None:
         """Write the features of a few rows."""
         C = self.columns(X)
-        if self.triangular and C.size:
+        if not is_host(C):
+            C = C @ backend_of(C).place(self.root, C)
+        elif self.triangular and C.size:
             # in place: the rows of C are the columns of a Fortran array
             multiply = scipy.linalg.get_blas_funcs("trmm", dtype=C.dtype)
             C = multiply(1.0, self.root.astype(C.dtype, copy=False).T, C.T, lower=1, overwrite_b=1).T
@@ -65,7 +72,11 @@ class Nystrom(FeatureMap):
 
     def columns(self, X: Any) -> Array:
         """k(X, landmarks), C-contiguous."""
-        C: Any = X[:, self.landmarks] if self.kernel is None else self.kernel(X, self.landmarks)
+        backend = backend_of(X)
+        points = self.landmarks if is_host(X) else backend.place(self.landmarks, X)
+        C: Any = X[:, points] if self.kernel is None else self.kernel(X, points)
+        if not is_host(X):
+            return C
         return np.ascontiguousarray(C.toarray() if scipy.sparse.issparse(C) else C)
 
     def truncated(self, n_components: int) -> Nystrom:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import scipy.sparse
 
@@ -26,6 +26,7 @@ class Projection(FeatureMap):
 
     sketch: LinearMap
     dense_output: bool = True
+    any_array: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
@@ -35,4 +36,4 @@ class Projection(FeatureMap):
         if scipy.sparse.issparse(X) and not self.dense_output and isinstance(self.sketch, (SparseRows, PickedRows)):
             form = scipy.sparse.csr_matrix if scipy.sparse.isspmatrix(X) else scipy.sparse.csr_array
             return form(self.sketch.sparse_product(X))
-        return self.sketch(X)
+        return self.sketch.on(X)(X)

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.fft
 import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of, is_host
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.keys import Key
 from bochner.operators import LinearMap, PickedRows
@@ -33,11 +33,12 @@ def convolve(parts: list[Array]) -> Array:
     """Circular convolution, row by row, of arrays of one shape: count sketches give the count sketch of the tensor."""
     if len(parts) == 1:
         return parts[0]
-    n_columns = parts[0].shape[1]
-    spectrum = scipy.fft.rfft(parts[0], axis=1)
+    # SciPy's transforms keep float32, NumPy's do not; torch's are called alike
+    fft: Any = scipy.fft if is_host(parts[0]) else backend_of(parts[0]).xp.fft
+    spectrum = fft.rfft(parts[0])
     for part in parts[1:]:
-        spectrum *= scipy.fft.rfft(part, axis=1)
-    return np.asarray(scipy.fft.irfft(spectrum, n=n_columns, axis=1))
+        spectrum *= fft.rfft(part)
+    return fft.irfft(spectrum, n=parts[0].shape[1])
 
 
 @dataclass(frozen=True)

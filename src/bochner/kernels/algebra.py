@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, clone
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of, is_tensor
 from bochner.keys import Key
 
 _SCALE_SAMPLE = 1000  # rows from which "median" and "mean" are taken
@@ -22,9 +22,11 @@ def as_points(X: Any) -> Any:
     if scipy.sparse.issparse(X):
         X = X.tocsr()
         return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-    X = np.asarray(X)
+    X = X if is_tensor(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"expected a 2-D array of shape (n_samples, n_features), got {X.ndim} dimension(s).")
+    if is_tensor(X):
+        return X if X.is_floating_point() else X.double()
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
@@ -35,14 +37,30 @@ class Kernel(BaseEstimator, ABC):
     #: does k(x, y) depend on x - y alone, so that it has random frequencies?
     stationary: bool = False
 
+    @property
+    def any_array(self) -> bool:
+        """Whether its blocks are computed for arrays of every backend, not NumPy's and SciPy's alone."""
+        return False
+
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Exact Gram block k(x_i, y_j), (n_samples_X, n_samples_Y); Y defaults to X."""
         X = as_points(X)
         Y = X if Y is None else as_points(Y)
         if X.shape[1] != Y.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; a kernel needs the same number.")
+        if is_tensor(X) or is_tensor(Y):
+            return self._tensor_block(X, Y)
         dtype = np.result_type(X.dtype, Y.dtype)
         return self._block(X.astype(dtype, copy=False), Y.astype(dtype, copy=False))
+
+    def _tensor_block(self, X: Any, Y: Any) -> Any:
+        """The block for tensors, and for a tensor and a host array; through host memory where there is no other way."""
+        tensor = X if is_tensor(X) else Y
+        backend = backend_of(tensor)
+        if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y) or not self.any_array:
+            X, Y = (backend.fetch(A) if is_tensor(A) else A for A in (X, Y))
+            return backend.place(self(X, Y), tensor)
+        return self._block(*(A if is_tensor(A) else backend.place(A, tensor) for A in (X, Y)))
 
     def diagonal(self, X: Any) -> Array:
         """k(x_i, x_i) for every row, (n_samples,), without the Gram matrix."""
@@ -50,7 +68,8 @@ class Kernel(BaseEstimator, ABC):
 
     def resolve(self, X: Any, random_state: Any = 0) -> Kernel:
         """Return a copy in which every length scale is a number, taken from (a sample of) the rows of X."""
-        return self._resolve(_sample_rows(as_points(X), Key.from_random_state(random_state)))
+        sample = _sample_rows(as_points(X), Key.from_random_state(random_state))
+        return self._resolve(backend_of(sample).fetch(sample) if is_tensor(sample) else sample)
 
     def on(self, columns: Sequence[int]) -> Kernel:
         """Return this kernel of some columns of the data only."""
@@ -88,6 +107,8 @@ def _sample_rows(X: Array, key: Key) -> Array:
 
 def dense(X: Any) -> Array:
     """X as a contiguous array."""
+    if is_tensor(X):
+        return X
     return X.toarray() if scipy.sparse.issparse(X) else np.ascontiguousarray(X)
 
 
@@ -111,6 +132,10 @@ class Sum(Kernel):
     def stationary(self) -> bool:  # type: ignore[override]
         return bool(self.left.stationary and self.right.stationary)
 
+    @property
+    def any_array(self) -> bool:
+        return self.left.any_array and self.right.any_array
+
     def _block(self, X: Array, Y: Array) -> Array:
         return self.left._block(X, Y) + self.right._block(X, Y)
 
@@ -131,6 +156,10 @@ class Product(Kernel):
     @property
     def stationary(self) -> bool:  # type: ignore[override]
         return bool(self.left.stationary and self.right.stationary)
+
+    @property
+    def any_array(self) -> bool:
+        return self.left.any_array and self.right.any_array
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self.left._block(X, Y) * self.right._block(X, Y)
@@ -158,6 +187,10 @@ class Multiple(Kernel):
             raise ValueError(f"a kernel can be multiplied by a positive number only, got {self.factor!r}.")
         return float(self.factor)
 
+    @property
+    def any_array(self) -> bool:
+        return self.kernel.any_array
+
     def _block(self, X: Array, Y: Array) -> Array:
         return self._factor() * self.kernel._block(X, Y)
 
@@ -184,8 +217,12 @@ class Power(Kernel):
             raise ValueError(f"a kernel can be raised to a positive integer power only, got {self.exponent!r}.")
         return int(self.exponent)
 
+    @property
+    def any_array(self) -> bool:
+        return self.kernel.any_array
+
     def _block(self, X: Array, Y: Array) -> Array:
-        return np.asarray(self.kernel._block(X, Y) ** self._exponent())
+        return self.kernel._block(X, Y) ** self._exponent()
 
     def _diagonal(self, X: Array) -> Array:
         return np.asarray(self.kernel._diagonal(X) ** self._exponent())
@@ -217,6 +254,10 @@ class Restricted(Kernel):
     def _block(self, X: Array, Y: Array) -> Array:
         columns = self.indices(X.shape[1])
         return self.kernel._block(X[:, columns], Y[:, columns])
+
+    @property
+    def any_array(self) -> bool:
+        return self.kernel.any_array
 
     def _diagonal(self, X: Array) -> Array:
         return self.kernel._diagonal(X[:, self.indices(X.shape[1])])

@@ -12,14 +12,14 @@ import scipy.sparse
 from scipy.special import gammaln
 
 from bochner import spectra
-from bochner.backends import Array
+from bochner.backends import Array, backend_of
 from bochner.kernels.algebra import Kernel, dense, is_positive
 from bochner.kernels.stationary import squared_distances
 
 
 def _products(X: Any, Y: Any) -> Array:
     product = X @ Y.T
-    return product.toarray() if scipy.sparse.issparse(product) else np.asarray(product)
+    return product.toarray() if scipy.sparse.issparse(product) else product
 
 
 def _squared_norms(X: Any) -> Array:
@@ -61,7 +61,7 @@ class DotProductKernel(Kernel):
         return self.coefficients(n_terms, n_features)
 
     def _block(self, X: Array, Y: Array) -> Array:
-        return np.asarray(self.profile(_products(X, Y), X.shape[1]))
+        return self.profile(_products(X, Y), X.shape[1])
 
     def _diagonal(self, X: Array) -> Array:
         return np.asarray(self.profile(_squared_norms(X), X.shape[1]))
@@ -69,6 +69,10 @@ class DotProductKernel(Kernel):
 
 class Linear(DotProductKernel):
     """Linear kernel x·y."""
+
+    @property
+    def any_array(self) -> bool:
+        return True
 
     def profile(self, t: Array, n_features: int) -> Array:
         return t
@@ -110,6 +114,10 @@ class Polynomial(DotProductKernel):
         self.gamma = gamma
         self.coef0 = coef0
 
+    @property
+    def any_array(self) -> bool:
+        return True
+
     def _check(self) -> None:
         if not isinstance(self.degree, numbers.Integral) or self.degree < 1:
             raise ValueError(f"degree must be a positive integer, got {self.degree!r}.")
@@ -142,8 +150,12 @@ class ExponentialDot(DotProductKernel):
     def __init__(self, gamma: float | None = None) -> None:
         self.gamma = gamma
 
+    @property
+    def any_array(self) -> bool:
+        return True
+
     def profile(self, t: Array, n_features: int) -> Array:
-        return np.exp(_gamma(self.gamma, n_features) * t)
+        return backend_of(t).xp.exp(_gamma(self.gamma, n_features) * t)
 
     def coefficients(self, n_terms: int, n_features: int) -> Array:
         n = np.arange(n_terms)

@@ -12,7 +12,8 @@ from scipy.special import gammaln, kve
 from sklearn.base import clone
 
 from bochner import spectra
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, backend_of, n_threads
+from bochner.backends.threads import each
 from bochner.kernels.algebra import Kernel, dense, is_positive
 
 
@@ -47,7 +48,7 @@ class StationaryKernel(Kernel):
         return np.asarray(scales)
 
     def _scaled(self, X: Any) -> Array:
-        inverse = (1.0 / self.scales(X.shape[1])).astype(X.dtype)
+        inverse = backend_of(X).place(1.0 / self.scales(X.shape[1]), X)
         return X.multiply(inverse).tocsr() if scipy.sparse.issparse(X) else X * inverse
 
     def _diagonal(self, X: Array) -> Array:
@@ -85,10 +86,11 @@ class RadialKernel(StationaryKernel):
         """Uniforms (n,) to scales s (n,) such that k(r) = E exp(-s² r² / 2)."""
 
     def distances(self, X: Array, Y: Array) -> Array:
-        return np.sqrt(squared_distances(X, Y))
+        d2 = squared_distances(X, Y)
+        return backend_of(d2).xp.sqrt(d2)
 
     def _block(self, X: Array, Y: Array) -> Array:
-        return np.asarray(self.profile(self.distances(self._scaled(X), self._scaled(Y))))
+        return self.profile(self.distances(self._scaled(X), self._scaled(Y)))
 
 
 class RBF(RadialKernel):
@@ -110,8 +112,25 @@ class RBF(RadialKernel):
     def __init__(self, length_scale: Any = 1.0) -> None:
         self.length_scale = length_scale
 
+    @property
+    def any_array(self) -> bool:
+        return True
+
     def profile(self, r: Array) -> Array:
-        return np.exp(-0.5 * r * r)
+        return backend_of(r).xp.exp(-0.5 * r * r)
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        r2 = squared_distances(self._scaled(X), self._scaled(Y))
+        if not isinstance(r2, np.ndarray):
+            return super()._block(X, Y)
+
+        def apply(rows: slice) -> None:  # in place, in pieces that stay in the cache
+            r2[rows] *= -0.5
+            np.exp(r2[rows], out=r2[rows])
+
+        step = max(1, (1 << 17) // max(1, r2.shape[1]))
+        each(apply, [slice(i, i + step) for i in range(0, len(r2), step)], n_threads())
+        return r2
 
     def mixing(self, u: Array) -> Array:
         return np.ones_like(u)
@@ -142,15 +161,20 @@ class Matern(RadialKernel):
             raise ValueError(f"nu must be a positive number (use RBF for nu → infinity), got {self.nu!r}.")
         return float(np.asarray(self.nu))
 
+    @property
+    def any_array(self) -> bool:
+        return self.nu in (0.5, 1.5, 2.5)
+
     def profile(self, r: Array) -> Array:
         nu = self._nu()
-        a = np.sqrt(2.0 * nu).astype(r.dtype) * r
+        a = float(np.sqrt(2.0 * nu)) * r
+        exp = backend_of(r).xp.exp
         if nu == 0.5:
-            return np.exp(-a)
+            return exp(-a)
         if nu == 1.5:
-            return (1.0 + a) * np.exp(-a)
+            return (1.0 + a) * exp(-a)
         if nu == 2.5:
-            return (1.0 + a + a * a / 3.0) * np.exp(-a)
+            return (1.0 + a + a * a / 3.0) * exp(-a)
         a = a.astype(float)
         small = a < 1e-8  # K_ν is infinite at 0, the product is 1 - O(a² + a^(2ν))
         a = np.maximum(a, 1e-8)
@@ -188,8 +212,12 @@ class Exponential(RadialKernel):
     def __init__(self, length_scale: Any = 1.0) -> None:
         self.length_scale = length_scale
 
+    @property
+    def any_array(self) -> bool:
+        return True
+
     def profile(self, r: Array) -> Array:
-        return np.exp(-r)
+        return backend_of(r).xp.exp(-r)
 
     def mixing(self, u: Array) -> Array:
         return spectra.matern_mixing(u, 0.5)
@@ -214,9 +242,13 @@ class RationalQuadratic(RadialKernel):
             raise ValueError(f"alpha must be a positive number, got {self.alpha!r}.")
         return float(np.asarray(self.alpha))
 
+    @property
+    def any_array(self) -> bool:
+        return True
+
     def profile(self, r: Array) -> Array:
-        alpha = self._alpha()
-        return np.exp(-alpha * np.log1p(r * r / (2.0 * alpha)))
+        alpha, xp = self._alpha(), backend_of(r).xp
+        return xp.exp(-alpha * xp.log1p(r * r / (2.0 * alpha)))
 
     def mixing(self, u: Array) -> Array:
         return spectra.rational_quadratic_mixing(u, self._alpha())
@@ -271,13 +303,18 @@ class Laplacian(SeparableKernel):
 
     def distances(self, X: Array, Y: Array) -> Array:
         X, Y = dense(X), dense(Y)
-        out = np.empty((len(X), len(Y)), X.dtype)
-        backend_of(X).absolute_distances(X, Y, out)
+        backend = backend_of(X)
+        out = backend.empty((len(X), len(Y)), X)
+        backend.absolute_distances(X, Y, out)
         return out
+
+    @property
+    def any_array(self) -> bool:
+        return True
 
     def _block(self, X: Array, Y: Array) -> Array:
         r = self.distances(self._scaled(X), self._scaled(Y))
-        return np.exp(-r)
+        return backend_of(r).xp.exp(-r)
 
     def quantile(self, u: Array) -> Array:
         return spectra.cauchy_quantile(u)
@@ -337,9 +374,10 @@ class Cauchy(Separable):
 def squared_distances(X: Array, Y: Array) -> Array:
     """Squared Euclidean distances (n, m), from the differences: no cancellation for close points."""
     if not (scipy.sparse.issparse(X) or scipy.sparse.issparse(Y)):
-        X, Y = np.ascontiguousarray(X), np.ascontiguousarray(Y)
-        out = np.empty((len(X), len(Y)), X.dtype)
-        backend_of(X).squared_distances(X, Y, out)
+        X, Y = dense(X), dense(Y)
+        backend = backend_of(X)
+        out = backend.empty((len(X), len(Y)), X)
+        backend.squared_distances(X, Y, out)
         return out
     return _sparse_squared_distances(X, Y)
 

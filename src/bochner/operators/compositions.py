@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of
 from bochner.operators.maps import LinearMap
 
 
@@ -25,9 +27,12 @@ class Scaled(LinearMap):
     def accepts_sparse(self) -> bool:  # type: ignore[override]
         return self.inner.accepts_sparse
 
-    def _scale(self, X: Array) -> Array:
-        columns = self.columns.astype(X.dtype)
-        return X * columns if isinstance(X, np.ndarray) else X.multiply(columns).tocsr()
+    def _scale(self, X: Any) -> Array:
+        columns = backend_of(X).place(self.columns, X)
+        return X.multiply(columns).tocsr() if scipy.sparse.issparse(X) else X * columns
+
+    def on(self, X: Any) -> Scaled:
+        return replace(self, inner=self.inner.on(X))
 
     def __call__(self, X: Array) -> Array:
         return self.inner(self._scale(X))
@@ -62,7 +67,12 @@ class Selected(LinearMap):
         return self.inner.accepts_sparse
 
     def _select(self, X: Array) -> Array:
-        return X.take(self.columns, axis=1) if isinstance(X, np.ndarray) else X[:, self.columns]
+        if isinstance(X, np.ndarray):
+            return X.take(self.columns, axis=1)
+        return X[:, backend_of(X).place(self.columns, X)]
+
+    def on(self, X: Any) -> Selected:
+        return replace(self, inner=self.inner.on(X))
 
     def __call__(self, X: Array) -> Array:
         return self.inner(self._select(X))
@@ -95,7 +105,10 @@ class Stacked(LinearMap):
         return all(part.accepts_sparse for part in self.parts)
 
     def __call__(self, X: Array) -> Array:
-        return np.hstack([part(X) for part in self.parts])
+        return backend_of(X).xp.hstack([part(X) for part in self.parts])
+
+    def on(self, X: Any) -> Stacked:
+        return Stacked(tuple(part.on(X) for part in self.parts))
 
     def to_dense(self) -> Array:
         return np.vstack([part.to_dense() for part in self.parts])
@@ -132,6 +145,9 @@ class Summed(LinearMap):
         for part in self.parts[1:]:
             total = total + part(X)
         return total
+
+    def on(self, X: Any) -> Summed:
+        return Summed(tuple(part.on(X) for part in self.parts))
 
     def to_dense(self) -> Array:
         return np.sum([part.to_dense() for part in self.parts], axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -22,14 +23,16 @@ class HadamardBlocks(LinearMap):
     n_features: int
     signs: Array
     lengths: Array
+    any_array: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:
         return (len(self.lengths), self.n_features)
 
     def __call__(self, X: Array) -> Array:
-        out = np.empty((len(X), len(self.lengths)), X.dtype)
-        backend_of(X).structured_phases(X, self.signs, self.lengths, out)
+        backend = backend_of(X)
+        out = backend.empty((len(X), len(self.lengths)), X)
+        backend.structured_phases(X, self.signs, self.lengths, out)
         return out
 
     def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
@@ -65,14 +68,16 @@ class FastfoodBlocks(LinearMap):
     permutations: Array
     gains: Array
     lengths: Array
+    any_array: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:
         return (len(self.lengths), self.n_features)
 
     def __call__(self, X: Array) -> Array:
-        out = np.empty((len(X), len(self.lengths)), X.dtype)
-        backend_of(X).fastfood_phases(X, self.signs, self.permutations, self.gains, self.lengths, out)
+        backend = backend_of(X)
+        out = backend.empty((len(X), len(self.lengths)), X)
+        backend.fastfood_phases(X, self.signs, self.permutations, self.gains, self.lengths, out)
         return out
 
     def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, Memo, backend_of, is_host
 
 
 def next_power_of_two(n: int) -> int:
@@ -16,10 +17,14 @@ def next_power_of_two(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
+_matrices = Memo()
+
+
 class LinearMap(ABC):
     """A matrix W of shape (n_rows, n_features), applied to the rows of X as X Wᵀ."""
 
     accepts_sparse: ClassVar[bool] = False
+    any_array: ClassVar[bool] = False  # takes arrays of every backend, not NumPy's alone
 
     @property
     @abstractmethod
@@ -33,6 +38,13 @@ class LinearMap(ABC):
     @abstractmethod
     def to_dense(self) -> Array:
         """W itself, in float64."""
+
+    def on(self, X: Any) -> LinearMap:
+        """The same map for arrays like X: itself, or its dense matrix where it knows NumPy's arrays only."""
+        if self.any_array or is_host(X):
+            return self
+        found: LinearMap = _matrices.get(self, "dense", lambda: Dense(self.to_dense()))
+        return found
 
     def adjoint(self, A: Array) -> Array:
         """A W: (n, n_rows) → (n, n_features)."""
@@ -58,6 +70,7 @@ class Dense(LinearMap):
 
     matrix: Array
     accepts_sparse: ClassVar[bool] = True
+    any_array: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -67,7 +80,7 @@ class Dense(LinearMap):
         return self.matrix.astype(dtype, copy=False)
 
     def __call__(self, X: Array) -> Array:
-        return np.asarray(X @ self._as(X.dtype).T)
+        return X @ backend_of(X).place(self.matrix, X).T
 
     def __matmul__(self, A: Any) -> Array:
         return np.asarray(self._as(A.dtype) @ A)
@@ -82,10 +95,10 @@ class Dense(LinearMap):
         return Dense((self.matrix * factors[:, None]).astype(self.matrix.dtype))
 
     def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
-        if isinstance(X, np.ndarray):
-            backend_of(out).dense_pairs(X, self._as(X.dtype), scale, tail, out)
-        else:
+        if scipy.sparse.issparse(X):
             super().pairs_into(X, scale, tail, out)
+        else:
+            backend_of(out).dense_pairs(X, self.matrix, scale, tail, out)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ class SparseRows(LinearMap):
     signs: Array
     lengths: Array
     accepts_sparse: ClassVar[bool] = True
+    any_array: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -41,9 +42,10 @@ class SparseRows(LinearMap):
         return scipy.sparse.csc_array((self.signs.astype(dtype), self.indices, self.indptr), shape=self.shape)
 
     def __call__(self, X: Any) -> Array:
-        out = np.empty((X.shape[0], self.shape[0]), X.dtype)
+        backend = backend_of(X)
+        out = backend.empty((X.shape[0], self.shape[0]), X)
         X = X.tocsr() if scipy.sparse.issparse(X) else _rows(X)
-        backend_of(out).sparse_rows(X, self.indptr, self.indices, self.signs, self.lengths, out)
+        backend.sparse_rows(X, self.indptr, self.indices, self.signs, self.lengths, out)
         return out
 
     def sparse_product(self, X: Any) -> Any:
@@ -103,6 +105,7 @@ class PickedRows(LinearMap):
     picks: Array
     lengths: Array
     accepts_sparse: ClassVar[bool] = True
+    any_array: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -120,8 +123,11 @@ class PickedRows(LinearMap):
     def __call__(self, X: Any) -> Array:
         if scipy.sparse.issparse(X):
             return _as_dense(X @ self.to_sparse(X.dtype).T, X.dtype)
-        out = np.take(X, self.picks, axis=1)  # row by row in memory, where X[:, picks] is column by column
-        out *= self.lengths.astype(X.dtype)
+        backend = backend_of(X)
+        # NumPy's take goes row by row in memory, where X[:, picks] goes column by column
+        picks = backend.place(self.picks, X)
+        out = np.take(X, picks, axis=1) if isinstance(X, np.ndarray) else X[:, picks]
+        out *= backend.place(self.lengths, X)
         return out
 
     def __matmul__(self, A: Any) -> Array:
@@ -145,7 +151,9 @@ class PickedRows(LinearMap):
 
 def _rows(X: Array) -> Array:
     """X with its rows one after the other in memory, as backends want them."""
-    return X if X.size == 0 or X.shape[1] == 1 or X.strides[1] == X.itemsize else np.ascontiguousarray(X)
+    if not isinstance(X, np.ndarray) or X.size == 0 or X.shape[1] == 1 or X.strides[1] == X.itemsize:
+        return X
+    return np.ascontiguousarray(X)
 
 
 def _as_dense(product: Any, dtype: Any) -> Array:

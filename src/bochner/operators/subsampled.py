@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.fft
@@ -71,11 +71,14 @@ class _Subsampled(LinearMap):
 class SubsampledHadamard(_Subsampled):
     """Coordinates of unnormalised Walsh-Hadamard transforms, zero-padded to 2^q (Sarlós 2006)."""
 
+    any_array: ClassVar[bool] = True
+
     def __call__(self, X: Array) -> Array:
         _refuse_sparse(X)
-        out = np.empty((len(X), len(self.picks)), X.dtype)
-        X = np.ascontiguousarray(X)
-        backend_of(X).subsampled_hadamard(X, self.signs, self.picks, self.lengths, out)
+        backend = backend_of(X)
+        out = backend.empty((len(X), len(self.picks)), X)
+        X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X
+        backend.subsampled_hadamard(X, self.signs, self.picks, self.lengths, out)
         return out
 
     def _invert_rows(self, V: Array) -> Array:

@@ -4,6 +4,8 @@ from bochner.streaming.arrow import ArrowSource
 from bochner.streaming.checkpoints import Checkpoint, fingerprint, read_arrays, saved_about, write_arrays
 from bochner.streaming.descents import Problem, newton
 from bochner.streaming.folds import (
+    Fold,
+    StatisticsFold,
     StreamedGram,
     Targets,
     accumulate,
@@ -21,10 +23,12 @@ __all__ = [
     "Block",
     "BlockSource",
     "Checkpoint",
+    "Fold",
     "MappedSource",
     "Problem",
     "Progress",
     "Source",
+    "StatisticsFold",
     "StreamedGram",
     "Targets",
     "accumulate",

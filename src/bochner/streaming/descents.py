@@ -23,8 +23,8 @@ from bochner.losses import ScoreLoss
 from bochner.operators import PSDOperator
 from bochner.solvers import Cholesky, ConjugateGradient, Factor, Report
 from bochner.statistics import RidgeStatistics
-from bochner.streaming.folds import feature_blocks
-from bochner.streaming.sources import Source
+from bochner.streaming.folds import Fold
+from bochner.streaming.sources import Block, Source
 
 _PATIENCE = 10  # passes of one solve after which the sketch is drawn again
 _MOST_PASSES = 100  # of one solve
@@ -59,24 +59,13 @@ class Problem:
         """(m + 1, k)."""
         return (self.feature_map.n_components + 1, self.n_scores)
 
-    def blocks(self, P: Array) -> Any:
-        """Features, scores in float64, signs and weights of every block."""
-        V = P[:-1].astype(self.source.dtype)
-        for Z, block in feature_blocks(self.source, self.feature_map, self.rows):
-            weight = np.ones(len(Z)) if block.weight is None else block.weight
-            yield Z, (Z @ V).astype(np.float64) + P[-1], block.y, weight
+    def fold(self, fold: Fold) -> Any:
+        """One pass."""
+        return self.source.fold(fold, self.feature_map, rows=self.rows)
 
     def state(self, P: Array) -> State:
         """One pass: the objective and its gradient."""
-        value, curvature, n = 0.0, 0.0, 0
-        gradient = np.zeros(self.shape)
-        for Z, F, Y, weight in self.blocks(P):
-            value += float(weight @ self.loss.value(F, Y))
-            slope, at = self.loss.slope(F, Y)
-            slope *= weight[:, None]
-            add_moment(gradient, Z, slope)
-            curvature += float(weight @ self.loss.curvature(at))
-            n += len(Z)
+        value, curvature, n, gradient = self.fold(SlopeFold(self.loss, P))
         return State(P, value + self.penalty(P), self._penalised(gradient, P), curvature, n)
 
     def penalty(self, P: Array) -> float:
@@ -92,17 +81,80 @@ class Problem:
     def sketch(self, state: State, n_rows: int, key: Key) -> SketchedHessian:
         """One pass: the Hessian of about n_rows rows, each drawn with probability ∝ its curvature."""
         share = n_rows / state.curvature if state.curvature > 0 and n_rows < state.n_samples else np.inf
-        draw = key.generator()
-        statistics = RidgeStatistics(self.feature_map.n_components, 0)
-        for Z, F, Y, weight in self.blocks(state.P):
-            h = weight * self.loss.curvature(self.loss.slope(F, Y)[1])
-            if np.isfinite(share):
-                chance = np.minimum(1.0, share * h)
-                h = np.where(draw.random(len(h)) < chance, h / np.maximum(chance, np.finfo(float).tiny), 0.0)
-            statistics.update(Z, np.empty((len(Z), 0)), h, overwrite=True)
+        statistics = self.fold(CurvatureFold(self.loss, state.P, share, key))
         centred = self.fit_intercept and statistics.weight > 0
         factor = Cholesky().factor(statistics.operator(centred), self.alpha)
         return SketchedHessian(factor, statistics.feature_sum, statistics.weight if centred else 0.0, self.shape)
+
+
+@dataclass(frozen=True)
+class ScoreFold(Fold):
+    """A pass at a point P (m + 1, k)."""
+
+    loss: ScoreLoss
+    P: Array
+
+    def scores(self, Z: Array, block: Block) -> tuple[Array, Array, Array]:
+        """Scores in float64, signs and weights."""
+        weight = np.ones(len(Z)) if block.weight is None else block.weight
+        return (Z @ self.P[:-1].astype(Z.dtype)).astype(np.float64) + self.P[-1], block.y, weight
+
+
+class SlopeFold(ScoreFold):
+    """Σ w ℓ, Σ w × curvature, n and the gradient of the first."""
+
+    def zero(self) -> list[Any]:
+        return [0.0, 0.0, 0, np.zeros(self.P.shape)]
+
+    def add(self, total: list[Any], Z: Array, block: Block, row: int) -> list[Any]:
+        F, Y, weight = self.scores(Z, block)
+        value, curvature, n, gradient = total
+        value += float(weight @ self.loss.value(F, Y))
+        slope, at = self.loss.slope(F, Y)
+        slope *= weight[:, None]
+        add_moment(gradient, Z, slope)
+        curvature += float(weight @ self.loss.curvature(at))
+        return [value, curvature, n + len(Z), gradient]
+
+
+@dataclass(frozen=True)
+class CurvatureFold(ScoreFold):
+    """Σ h zzᵀ over rows drawn with probability min(1, share × curvature); all of them if share is infinite."""
+
+    share: float
+    key: Key
+
+    def zero(self) -> RidgeStatistics:
+        return RidgeStatistics(len(self.P) - 1, 0)
+
+    def add(self, total: RidgeStatistics, Z: Array, block: Block, row: int) -> RidgeStatistics:
+        F, Y, weight = self.scores(Z, block)
+        h = weight * self.loss.curvature(self.loss.slope(F, Y)[1])
+        if np.isfinite(self.share):
+            chance = np.minimum(1.0, self.share * h)
+            drawn = self.key.uniforms(row, len(h)) < chance
+            h = np.where(drawn, h / np.maximum(chance, np.finfo(float).tiny), 0.0)
+        return total.update(Z, np.empty((len(Z), 0)), h, overwrite=True)
+
+    def merge(self, total: RidgeStatistics, other: RidgeStatistics) -> RidgeStatistics:
+        return total.merge(other)
+
+
+@dataclass(frozen=True)
+class BendFold(ScoreFold):
+    """The Hessian without its penalty, times a direction D (m + 1, k)."""
+
+    D: Array
+
+    def zero(self) -> list[Array]:
+        return [np.zeros(self.P.shape)]
+
+    def add(self, total: list[Array], Z: Array, block: Block, row: int) -> list[Array]:
+        F, Y, weight = self.scores(Z, block)
+        change = (Z @ self.D[:-1].astype(Z.dtype)).astype(np.float64) + self.D[-1]
+        bent = self.loss.curve(self.loss.slope(F, Y)[1], change)
+        add_moment(total[0], Z, bent * weight[:, None])
+        return total
 
 
 def add_moment(total: Array, Z: Array, slope: Array) -> None:
@@ -125,12 +177,7 @@ class StreamedHessian(PSDOperator):
 
     def __matmul__(self, V: Array) -> Array:
         D = V.reshape(self.P.shape)
-        columns = D[:-1].astype(self.problem.source.dtype)
-        total = np.zeros(self.P.shape)
-        for Z, F, Y, weight in self.problem.blocks(self.P):
-            change = (Z @ columns).astype(np.float64) + D[-1]
-            bent = self.problem.loss.curve(self.problem.loss.slope(F, Y)[1], change)
-            add_moment(total, Z, bent * weight[:, None])
+        (total,) = self.problem.fold(BendFold(self.problem.loss, self.P, D))
         return self.problem._penalised(total, D).reshape(V.shape)
 
     def to_dense(self) -> Array:

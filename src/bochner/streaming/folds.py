@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +14,12 @@ from bochner.features import FeatureMap
 from bochner.operators import PSDOperator
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming.checkpoints import Checkpoint
+from bochner.streaming.interruptions import Interruptions
 from bochner.streaming.progress import Progress
 from bochner.streaming.sources import Block, Source
 
 Targets = Callable[[Any], Array]  # y as it came ↦ (n, k) float64
+_PLAIN_ROWS = 1 << 16  # in a block of which no features are made
 _BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
 
 
@@ -38,6 +41,70 @@ def feature_blocks(
         yield Z, block
 
 
+class Fold(ABC):
+    """What a pass adds up over blocks of rows: a monoid, so that some rows can be added up here and others there."""
+
+    @abstractmethod
+    def zero(self) -> Any:
+        """The total of no rows."""
+
+    @abstractmethod
+    def add(self, total: Any, Z: Array, block: Block, row: int) -> Any:
+        """Return the total with a block added, whose first row has number `row`; total and Z may be overwritten."""
+
+    def merge(self, total: Any, other: Any) -> Any:
+        """Return the total with another one added; `total` may be overwritten."""
+        return [a + b for a, b in zip(total, other, strict=True)]
+
+
+def fold_blocks(
+    source: Source,
+    fold: Fold,
+    feature_map: FeatureMap | None = None,
+    total: Any = None,
+    *,
+    rows: int | None = None,
+    start: int = 0,
+    after: Callable[[Any, int], None] | None = None,
+) -> Any:
+    """Add up the blocks of a source one after the other; see `Source.fold`. Ctrl-C strikes between blocks."""
+    total = fold.zero() if total is None else total
+    row = start
+    blocks: Iterator[tuple[Any, Block]]
+    if feature_map is None:
+        blocks = ((None, block) for block in source.blocks(rows or _PLAIN_ROWS, start))
+    else:
+        blocks = feature_blocks(source, feature_map, rows, start)
+    with Interruptions() as interruptions:
+        for Z, block in blocks:
+            with interruptions.held():
+                total = fold.add(total, Z, block, row)
+                row += len(block)
+                if after is not None:
+                    after(total, row)
+    return total
+
+
+@dataclass(frozen=True)
+class StatisticsFold(Fold):
+    """Statistics of features and targets."""
+
+    n_components: int
+    n_targets: int
+    targets: Targets
+    with_gram: bool = True
+
+    def zero(self) -> RidgeStatistics:
+        return RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram)
+
+    def add(self, total: RidgeStatistics, Z: Array, block: Block, row: int) -> RidgeStatistics:
+        Y = self.targets(block.y) if self.n_targets else np.empty((len(Z), 0))
+        return total.update(Z, Y, block.weight, overwrite=True)
+
+    def merge(self, total: RidgeStatistics, other: RidgeStatistics) -> RidgeStatistics:
+        return total.merge(other)
+
+
 def accumulate(
     source: Source,
     feature_map: FeatureMap,
@@ -54,13 +121,17 @@ def accumulate(
     progress = Progress(source.n_samples, label, verbose > 0)
     progress.skip(start)
     done = start
+
+    def after(total: RidgeStatistics, row: int) -> None:
+        nonlocal done
+        progress.advance(row - done)
+        done = row
+        if checkpoint is not None:
+            checkpoint.maybe_save(total, row)
+
+    fold = StatisticsFold(statistics.n_components, statistics.n_targets, targets, statistics.gram is not None)
     try:
-        for Z, block in feature_blocks(source, feature_map, rows, start):
-            statistics.update(Z, targets(block.y), block.weight, overwrite=True)
-            done += len(block)
-            progress.advance(len(block))
-            if checkpoint is not None:
-                checkpoint.maybe_save(statistics, done)
+        source.fold(fold, feature_map, statistics, rows=rows, start=start, after=after)
     except KeyboardInterrupt:
         if checkpoint is not None:
             checkpoint.save(statistics, done)
@@ -68,6 +139,26 @@ def accumulate(
     finally:
         progress.close()
     return statistics
+
+
+@dataclass(frozen=True)
+class ProductFold(Fold):
+    """Σ w z zᵀV, (m, k)."""
+
+    columns: Array
+
+    def zero(self) -> Array:
+        return np.zeros(self.columns.shape)
+
+    def add(self, total: Array, Z: Array, block: Block, row: int) -> Array:
+        product = Z @ self.columns
+        if block.weight is not None:
+            product *= block.weight[:, None].astype(product.dtype)
+        total += Z.T @ product
+        return total
+
+    def merge(self, total: Array, other: Array) -> Array:
+        return total + other
 
 
 @dataclass(frozen=True)
@@ -85,21 +176,16 @@ class StreamedGram(PSDOperator):
 
     def __matmul__(self, V: Array) -> Array:
         columns = np.asarray(V, dtype=self.source.dtype).reshape(len(V), -1)
-        total = np.zeros(columns.shape)
         progress = Progress(self.source.n_samples, "product", self.verbose > 0)
-        for Z, block in feature_blocks(self.source, self.feature_map, self.rows):
-            product = Z @ columns
-            if block.weight is not None:
-                product *= block.weight[:, None].astype(product.dtype)
-            total += Z.T @ product
-            progress.advance(len(block))
+        total = self.source.fold(
+            ProductFold(columns), self.feature_map, rows=self.rows, after=lambda _, row: progress.reach(row)
+        )
         progress.close()
-        return total.reshape(V.shape)
+        return np.asarray(total.reshape(V.shape))
 
     def to_dense(self) -> Array:
         statistics = RidgeStatistics(self.shape[0], 0)
-        for Z, block in feature_blocks(self.source, self.feature_map, self.rows):
-            statistics.update(Z, np.empty((len(Z), 0)), block.weight, overwrite=True)
+        accumulate(self.source, self.feature_map, statistics, np.asarray, rows=self.rows)
         return statistics.operator(False).to_dense()
 
 

@@ -40,6 +40,10 @@ class Progress:
             self.stream.write("\r" + self.line(now - self.started) + "\x1b[K")
             self.stream.flush()
 
+    def reach(self, row: int) -> None:
+        """Count up to this row."""
+        self.advance(row - self.done)
+
     def line(self, seconds: float) -> str:
         """The text: label, bar, rows, rows a second, time left."""
         rate = (self.done - self.first) / max(seconds, 1e-9)

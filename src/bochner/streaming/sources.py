@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,14 +59,46 @@ class Source(ABC):
     def sample(self, n: int, key: Key) -> Block:
         """At most n rows, drawn at random without replacement, in the order of the data."""
 
-    def accumulate(self, feature_map: Any, statistics: Any, targets: Any, **options: Any) -> Any:
-        """Fold the rows into statistics, in order; a source on many machines does it as a tree of merges.
+    def fold(
+        self,
+        fold: Any,
+        feature_map: Any = None,
+        total: Any = None,
+        *,
+        rows: int | None = None,
+        start: int = 0,
+        after: Callable[[Any, int], None] | None = None,
+    ) -> Any:
+        """One pass: add all rows up, in order; a source on many machines does it as a tree of merges.
 
-        See `bochner.streaming.folds.accumulate` for the options.
+        Parameters
+        ----------
+        fold : Fold
+            What is added up.
+        feature_map : FeatureMap or None
+            None for folds that need no features.
+        total
+            What there is already; None begins with nothing.
+        rows : int or None
+            Rows in a block.
+        start : int
+            The first row to read.
+        after : callable or None
+            Called as ``after(total, row)`` whenever the total holds all rows up to `row`.
         """
+        from bochner.streaming.folds import fold_blocks
+
+        return fold_blocks(self, fold, feature_map, total, rows=rows, start=start, after=after)
+
+    def accumulate(self, feature_map: Any, statistics: Any, targets: Any, **options: Any) -> Any:
+        """Fold the rows into statistics. See `bochner.streaming.folds.accumulate` for the options."""
         from bochner.streaming.folds import accumulate
 
         return accumulate(self, feature_map, statistics, targets, **options)
+
+    def head(self) -> Block:
+        """The first row."""
+        return next(self.blocks(1))
 
     @abstractmethod
     def fingerprint(self) -> str:

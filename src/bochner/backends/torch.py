@@ -1,0 +1,229 @@
+"""Torch tensors on any device: plain torch operations, and Triton kernels where there is a CUDA device.
+
+Maps stay host data; `place` keeps a copy of each of their arrays on a device for as long as the array lives. Every
+operation is deterministic: no sum is made by atomic additions.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+import torch.utils.dlpack
+
+from bochner.backends import Array, Backend, Memo
+
+Tensor = Any  # torch ships types, but its operators are Any to mypy
+
+_placed = Memo()
+_COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+
+
+def empty(shape: tuple[int, ...], X: Tensor) -> Tensor:
+    """Uninitialised, in the dtype and on the device of X."""
+    return torch.empty(shape, dtype=X.dtype, device=X.device)
+
+
+def place(array: Any, X: Tensor) -> Tensor:
+    """A NumPy array on the device of X, floating-point numbers in its dtype; copied once a device and dtype."""
+    if torch.is_tensor(array):
+        return array
+    if scipy.sparse.issparse(array):
+        parts = [place(part, X) for part in (array.indptr, array.indices, array.data)]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support")  # torch calls it beta
+            return torch.sparse_csr_tensor(*parts, array.shape, check_invariants=False)  # type: ignore[call-arg]
+    if array.ndim == 0:
+        return array.item()
+    dtype = {"f": X.dtype, "c": _COMPLEX[X.dtype]}.get(array.dtype.kind)
+
+    def copy() -> Tensor:
+        # a fresh copy: torch refuses negative strides and warns of read-only memory
+        return torch.from_numpy(np.array(array)).to(device=X.device, dtype=dtype)
+
+    return _placed.get(array, (str(X.device), dtype), copy)
+
+
+def from_dlpack(X: Any) -> Tensor:
+    """A tensor over the memory of another library's array."""
+    return torch.utils.dlpack.from_dlpack(X)
+
+
+def fetch(X: Tensor) -> Array:
+    """A copy in host memory."""
+    return np.asarray(X.detach().cpu().numpy())
+
+
+def fwht(X: Tensor) -> None:
+    """Walsh-Hadamard transform of every row, in place: one butterfly level at a time."""
+    p = X.shape[1]
+    half = 1
+    while half < p:
+        a, b = X.unflatten(1, (p // (2 * half), 2, half)).unbind(2)
+        total = a + b
+        torch.sub(a, b, out=b)
+        a.copy_(total)
+        half *= 2
+
+
+def pairs(A: Tensor, scale: float, tail: float, out: Tensor) -> None:
+    """Columns scale * cos(a), scale * sin(a) of every phase."""
+    n_columns = out.shape[1]
+    out[:, 0::2] = torch.cos(A)
+    out[:, 1::2] = torch.sin(A[:, : n_columns // 2])
+    if n_columns % 2:
+        out[:, -1] = torch.cos(A[:, -1] + tail)
+    out *= scale
+
+
+def cosines(A: Tensor, offsets: Array, scale: float, out: Tensor) -> None:
+    """Columns scale * cos(a + offset)."""
+    out.copy_(torch.cos(A + place(offsets, A)))
+    out *= scale
+
+
+def dense_pairs(X: Tensor, W: Array, scale: float, tail: float, out: Tensor) -> None:
+    """Pairs of X Wᵀ."""
+    pairs(X @ place(W, X).T, scale, tail, out)
+
+
+def _padded(X: Tensor, p: int) -> Tensor:
+    return torch.nn.functional.pad(X, (0, p - X.shape[1]))
+
+
+def structured_phases(X: Tensor, signs: Array, lengths: Array, out: Tensor) -> None:
+    """Three sign flips and three Hadamard transforms a block; `lengths` are the row norms."""
+    p = signs.shape[2]
+    scales = place(lengths, X) * p**-1.5
+    for block, (first, second, third) in enumerate(place(signs, X)):
+        rows = slice(block * p, min((block + 1) * p, out.shape[1]))
+        V = _padded(X, p)
+        for flip in (third, second, first):
+            V = V * flip
+            fwht(V)
+        out[:, rows] = V[:, : rows.stop - rows.start] * scales[rows]
+
+
+def structured_pairs(X: Tensor, signs: Array, lengths: Array, scale: float, tail: float, out: Tensor) -> None:
+    """Pairs of the structured phases."""
+    A = empty((X.shape[0], len(lengths)), X)
+    structured_phases(X, signs, lengths, A)
+    pairs(A, scale, tail, out)
+
+
+def fastfood_phases(X: Tensor, signs: Array, permutations: Array, gains: Array, lengths: Array, out: Tensor) -> None:
+    """Flip, transform, permute, gain, transform; `lengths` are the row scales."""
+    p = signs.shape[1]
+    flips, orders, factors, scales = (place(array, X) for array in (signs, permutations, gains, lengths))
+    for block in range(len(signs)):
+        rows = slice(block * p, min((block + 1) * p, out.shape[1]))
+        V = _padded(X, p) * flips[block]
+        fwht(V)
+        V = V[:, orders[block]] * factors[block]
+        fwht(V)
+        out[:, rows] = V[:, : rows.stop - rows.start] * scales[rows]
+
+
+def fastfood_pairs(
+    X: Tensor,
+    signs: Array,
+    permutations: Array,
+    gains: Array,
+    lengths: Array,
+    scale: float,
+    tail: float,
+    out: Tensor,
+) -> None:
+    """Pairs of the Fastfood phases."""
+    A = empty((X.shape[0], len(lengths)), X)
+    fastfood_phases(X, signs, permutations, gains, lengths, A)
+    pairs(A, scale, tail, out)
+
+
+def squared_distances(X: Tensor, Y: Tensor, out: Tensor) -> None:
+    """Squared Euclidean distances, from the differences."""
+    if X.shape[0] and Y.shape[0]:
+        out.copy_(torch.cdist(X, place(Y, X), compute_mode="donot_use_mm_for_euclid_dist").square_())
+
+
+def absolute_distances(X: Tensor, Y: Tensor, out: Tensor) -> None:
+    """City-block distances, from the differences."""
+    if X.shape[0] and Y.shape[0]:
+        out.copy_(torch.cdist(X, place(Y, X), p=1.0))
+
+
+def sparse_rows(X: Tensor, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Tensor) -> None:
+    """Sums of signed columns: the terms of every result one after the other, in the order of the columns."""
+    columns, flips = _placed.get(indices, "terms", lambda: _terms(indptr, indices, signs, len(lengths)))
+    out.zero_()
+    for column, flip in zip(columns, flips, strict=True):
+        out += X[:, place(column, X)] * place(flip, X)
+    out *= place(lengths, X)
+
+
+def _terms(indptr: Array, indices: Array, signs: Array, n_rows: int) -> tuple[list[Array], list[Array]]:
+    """Columns and signs of the first, second, … term of every row of a matrix given by its columns; sign 0 is none."""
+    columns = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    order = np.argsort(indices, kind="stable")
+    counts = np.bincount(indices, minlength=n_rows)
+    places = np.arange(len(indices)) - np.repeat(np.cumsum(counts) - counts, counts)
+    depth = int(counts.max(initial=0))
+    index, flips = np.zeros((depth, n_rows), np.int64), np.zeros((depth, n_rows), np.int8)
+    index[places, indices[order]], flips[places, indices[order]] = columns[order], signs[order]
+    return [row.copy() for row in index], [row.copy() for row in flips]
+
+
+def nonzeros(A: Tensor, stops: Array, columns: Tensor, values: Tensor) -> None:
+    """Entries that are not zero, row by row."""
+    here = A != 0
+    columns[stops[0] : stops[-1]] = torch.nonzero(here)[:, 1].to(columns.dtype)
+    values[stops[0] : stops[-1]] = A[here]
+
+
+def subsampled_hadamard(X: Tensor, signs: Array, picks: Array, lengths: Array, out: Tensor) -> None:
+    """Some coordinates of Hadamard transforms."""
+    p = signs.shape[1]
+    scales, places = place(lengths, X), place(picks, X)
+    for block, flip in enumerate(place(signs, X)):
+        rows = slice(block * p, min((block + 1) * p, out.shape[1]))
+        V = _padded(X, p) * flip
+        fwht(V)
+        out[:, rows] = V[:, places[rows]] * scales[rows]
+
+
+def gram(Z: Tensor, out: Tensor) -> None:
+    """Sums of products of columns, in float64."""
+    Z = Z.to(torch.float64)
+    out.addmm_(Z.T, Z)
+
+
+plain = Backend(
+    name="torch",
+    xp=torch,
+    block_bytes=1 << 22,
+    empty=empty,
+    place=place,
+    fetch=fetch,
+    fwht=fwht,
+    pairs=pairs,
+    cosines=cosines,
+    dense_pairs=dense_pairs,
+    structured_phases=structured_phases,
+    structured_pairs=structured_pairs,
+    fastfood_phases=fastfood_phases,
+    fastfood_pairs=fastfood_pairs,
+    squared_distances=squared_distances,
+    absolute_distances=absolute_distances,
+    sparse_rows=sparse_rows,
+    nonzeros=nonzeros,
+    subsampled_hadamard=subsampled_hadamard,
+    gram=gram,
+)
+
+
+def backend_for(X: Tensor) -> Backend:
+    """The backend for tensors on the device of X."""
+    return plain

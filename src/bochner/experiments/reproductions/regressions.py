@@ -1,0 +1,159 @@
+"""The published regression table, all methods under one protocol, with the constant and the linear predictor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.linear_model import RidgeCV
+
+from bochner import datasets
+from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures
+from bochner.experiments.reproductions.findings import Claim, Findings
+from bochner.kernels import RBF, Matern
+
+METHODS = ("Exact RBF", "Nyström RBF", "RKS", "Fastfood FFT", "Fastfood RBF", "Exact Matérn", "Fastfood Matérn")
+# Published, in the order of METHODS; None where the source says "n.a."
+PUBLISHED: dict[str, tuple[float | None, ...]] = {
+    "insurance": (0.231, 0.232, 0.266, 0.266, 0.264, 0.234, 0.235),
+    "wine": (0.819, 0.797, 0.740, 0.721, 0.740, 0.753, 0.720),
+    "parkinson": (0.059, 0.058, 0.054, 0.052, 0.054, 0.053, 0.052),
+    "cpu": (7.271, 6.758, 7.103, 4.544, 7.366, 4.345, 4.211),
+    "ct slices": (None, 60.683, 49.491, 58.425, 43.858, None, 14.868),
+    "kegg_undirected": (None, 17.872, 17.837, 17.826, 17.818, None, 17.846),
+    "year msd": (None, 0.113, 0.123, 0.106, 0.115, None, 0.116),
+    "forest": (None, 0.837, 0.840, 0.838, 0.840, None, 0.976),
+}
+COLUMNS = 2048
+
+
+def _load(name: str) -> tuple[Any, Any]:
+    data = datasets.load(name)
+    X = np.asarray(data.X, dtype=np.float64)
+    if name == "parkinson":  # a patient's number, and a score that nearly is the target
+        X = np.delete(X, [0, 4], axis=1) if X.shape[1] == 21 else X
+    return X[:, X.std(axis=0) > 0], np.asarray(data.y, dtype=np.float64)
+
+
+def _split(X: Any, y: Any, seed: int, limit: int | None) -> tuple[Any, ...]:
+    """Four fifths to learn from, standardised by their own means; the rest to test on."""
+    order = np.random.default_rng(seed).permutation(len(X))[:limit]
+    train, test = np.split(order, [int(0.8 * len(order))])
+    mean, scale = X[train].mean(axis=0), X[train].std(axis=0) + 1e-12
+    return (X[train] - mean) / scale, y[train], (X[test] - mean) / scale, y[test]
+
+
+def _exact(kernel: Any, X: Any, y: Any, X_test: Any) -> Any:
+    """Exact kernel ridge, its penalty chosen on a fifth of the rows."""
+    K, centred, part = kernel(X), y - y.mean(), int(0.8 * len(X))
+    best = (np.inf, 1.0)
+    for alpha in (1e-3, 1e-2, 1e-1, 1.0, 10.0):
+        factor = cho_factor(K[:part, :part] + alpha * np.eye(part), check_finite=False)
+        missed = K[part:, :part] @ cho_solve(factor, centred[:part]) - centred[part:]
+        best = min(best, (float(np.mean(missed**2)), alpha))
+    dual = cho_solve(cho_factor(K + best[1] * np.eye(len(K)), check_finite=False), centred)
+    return kernel(X_test, X) @ dual + y.mean()
+
+
+def _predictions(X: Any, y: Any, X_test: Any, seed: int, exact: bool, m: int) -> dict[str, Any]:
+    """Predictions of every method; both length scales are tuned once, by evidence, for all that use them."""
+    tuned = {
+        name: KernelRidge(kernel, min(512, m), features="fourier", random_state=seed).fit(X, y).features_.kernel_
+        for name, kernel in (("rbf", RBF("auto")), ("matern", Matern("auto", nu=2.5)))
+    }
+    rbf, matern = tuned["rbf"], tuned["matern"]
+
+    def ridge(transformer: Any) -> Any:
+        return KernelRidge(rbf, m, features=transformer, random_state=seed).fit(X, y).predict(X_test)
+
+    out = {
+        "constant": np.full(len(X_test), y.mean()),
+        "linear": RidgeCV(np.geomspace(1e-3, 1e3, 7)).fit(X, y).predict(X_test),
+        "Nyström RBF": ridge(NystromFeatures(rbf, min(m, len(X)), landmarks="uniform", random_state=seed)),
+        "RKS": ridge(FourierFeatures(rbf, m, rows="iid", random_state=seed)),
+        "Fastfood FFT": ridge(FourierFeatures(rbf, m, rows="fastfood_fft", random_state=seed)),
+        "Fastfood RBF": ridge(FourierFeatures(rbf, m, rows="fastfood", random_state=seed)),
+        "Fastfood Matérn": ridge(FourierFeatures(matern, m, rows="fastfood", random_state=seed)),
+    }
+    if exact:
+        out |= {"Exact RBF": _exact(rbf, X, y, X_test), "Exact Matérn": _exact(matern, X, y, X_test)}
+    return out
+
+
+def regression_table(quick: bool) -> Findings:
+    """Root mean square errors over random splits for every dataset at hand."""
+    here = [name for name in PUBLISHED if datasets.folder() is not None and name in datasets.available()]
+    missing = [name for name in PUBLISHED if name not in here]
+    rows: list[dict[str, Any]] = []
+    for name in here[:1] if quick else here:
+        X, y = _load(name)
+        for seed in range(1 if quick else 3 if len(X) > 20_000 else 5):
+            parts = _split(X, y, seed, 600 if quick else None)
+            found = _predictions(parts[0], parts[1], parts[2], seed, len(parts[0]) < 10_000, 128 if quick else COLUMNS)
+            rows += [
+                {"data": name, "method": method, "run": seed, "RMSE": float(np.sqrt(np.mean((p - parts[3]) ** 2)))}
+                for method, p in found.items()
+            ]
+    done = list(dict.fromkeys(r["data"] for r in rows))
+
+    def cell(name: str, method: str) -> tuple[float, float] | None:
+        values = [r["RMSE"] for r in rows if r["data"] == name and r["method"] == method]
+        if not values:
+            return None
+        return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+    def text(value: tuple[float, float] | None) -> str:
+        return "n.a." if value is None else f"{value[0]:.4g} ± {value[1]:.1g}"
+
+    columns = ("constant", "linear", *METHODS)
+    summary: list[dict[str, Any]] = []
+    for name in done:
+        summary.append({"data": name, **{m: text(cell(name, m)) for m in columns}})
+        published = {m: "n.a." if v is None else v for m, v in zip(METHODS, PUBLISHED[name], strict=True)}
+        summary.append({"data": f"{name}, published", "constant": "—", "linear": "—", **published})
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots(1, max(1, len(done)), squeeze=False)[0]
+        for axis, name in zip(axes, done, strict=False):
+            shown = [m for m in columns if cell(name, m) is not None]
+            values = np.array([cell(name, m) for m in shown])
+            axis.errorbar(values[:, 0], range(len(shown)), xerr=2 * values[:, 1], fmt="o")
+            axis.set(title=name, xlabel="RMSE", yticks=range(len(shown)))
+            axis.set_yticklabels(shown if axis is axes[0] or len(shown) < len(columns) else [])
+            axis.invert_yaxis()
+
+    claims = []
+    for name in done:
+        best = min(METHODS, key=lambda m: (cell(name, m) or (np.inf, 0.0))[0])
+        ours, constant = cell(name, best), cell(name, "constant")
+        worst = max(v for v in PUBLISHED[name] if v is not None)
+        below = constant is not None and worst > constant[0]
+        claims.append(
+            Claim(
+                f"{name}: all seven methods are close",
+                f"{min(v for v in PUBLISHED[name] if v is not None)} … {worst}",
+                f"best {best}, {text(ours)}; constant {text(constant)}",
+                None,
+                "some published numbers are above the constant predictor's." if below else "",
+            )
+        )
+    return Findings(
+        title="The regression table under one protocol",
+        source="Le, Sarlós & Smola 2013, regression table (eight datasets, seven methods)",
+        question=f"Test root mean square error, mean ± standard error over random splits (four fifths to learn "
+        f"from), {COLUMNS} "
+        "columns; inputs standardised; one length scale a kernel tuned by evidence and shared by all methods with that "
+        "kernel; every penalty chosen on the training rows.",
+        rows=rows,
+        claims=claims,
+        draw=draw,
+        summary=summary,
+        size=(3.2 * max(1, len(done)) + 1.2, 3.6),
+        notes=f"Not at hand: {', '.join(missing) or 'none'}. The published rows cannot be compared digit by digit: "
+        f"their "
+        "scaling of targets is not stated, insurance is worse there than the constant predictor under either reading "
+        "of "
+        "the header, and subsets differ. Parkinson is run without the patient's number and motor_UPDRS, which nearly "
+        "gives the target away. Exact methods are run below 10,000 rows.",
+    )
