@@ -178,6 +178,9 @@ def draw(rows, figure):
         (line,) = axes.loglog(n, ratio, "o-", label=name)
         axes.loglog(n, predicted, "--", color=line.get_color(), alpha=0.5)
     axes.axhline(1.0, color="black", lw=0.8)
+    for axis, ticks in ((axes.xaxis, SIZES), (axes.yaxis, (0.3, 0.4, 0.6, 1.0, 1.5, 2.0))):
+        axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.set_ticks([], minor=True)
     axes.set_xlabel("rows n")
     axes.set_ylabel("‖ZZᵀ − K‖ / √n")
     axes.set_title("√n frequencies give an error of √n only where ‖K‖ is of the order of √n")
