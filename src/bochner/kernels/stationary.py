@@ -132,11 +132,6 @@ class RBF(RadialKernel):
         each(apply, [slice(i, i + step) for i in range(0, len(r2), step)], n_threads())
         return r2
 
-    def _block(self, X: Array, Y: Array) -> Array:
-        squares = squared_distances(self._scaled(X), self._scaled(Y))  # no root that is squared again
-        squares *= -0.5
-        return np.exp(squares, out=squares)
-
     def mixing(self, u: Array) -> Array:
         return np.ones_like(u)
 
