@@ -138,7 +138,8 @@ class LearnedFeatures(FeatureTransformer):
     def _targets(self, loss: str, y: Array) -> tuple[str, Array]:
         """The loss that "auto" means, and targets as columns: centred numbers, or one-hot classes."""
         if loss == "auto":
-            loss = "squared" if type_of_target(y).startswith("continuous") else "log_loss"
+            with np.errstate(invalid="ignore"):  # it casts numbers beyond 2^63 to integers
+                loss = "squared" if type_of_target(y).startswith("continuous") else "log_loss"
         if loss == "squared":
             try:
                 Y = np.asarray(y, dtype=float).reshape(len(y), -1)

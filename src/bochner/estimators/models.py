@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -169,7 +169,7 @@ def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 class KernelModel(BaseEstimator):
     """Parameters and steps common to the models: which features, of which kernel, over which blocks."""
 
-    _auto_features: ClassVar[str | None] = None  # what features="auto" means; None: waves where there are any
+    _auto_features: str | None = None  # what features="auto" means; None: waves where there are any
 
     kernel: Any
     n_components: Any
@@ -258,5 +258,8 @@ class KernelModel(BaseEstimator):
                 f"features must be 'auto', one of {', '.join(map(repr, FEATURES))} or a transformer with fit and "
                 f"transform; got {self.features!r}."
             )
-        transformer.fit(rows)
+        if isinstance(transformer, NystromFeatures) and isinstance(self.features, str):
+            transformer._fit(rows, transform=False, measured=False)
+        else:
+            transformer.fit(rows)
         return transformer, as_feature_map(transformer, rows)

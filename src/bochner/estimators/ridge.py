@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -35,7 +36,7 @@ from bochner.streaming import (
 
 _FIRST_COMPONENTS = 256  # where n_components="auto" begins
 _FEW_COMPONENTS = 2048  # which n_components="auto" may reach whatever the number of rows
-_LEFT_OUT_ROWS = 8192  # rows left out, one at a time, for alpha="loo"
+_LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo"
 _ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
 
 
@@ -53,7 +54,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
     n_components : int or "auto", default="auto"
         Columns of the features. "auto" doubles them until the criterion of `alpha` improves by less than `tol`.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
-        Which features; a transformer is cloned and fitted, and `kernel` and `n_components` are then its own affair.
+        Which features; "auto" takes "nystrom" for kernels without waves and where `fit` finds `n_components` itself,
+        else "fourier". A transformer is cloned and fitted, and `kernel` and `n_components` are then its own affair.
     alpha : float, array-like or {"loo", "gcv", "evidence"}, default="loo"
         The penalty, never scaled by the number of rows; a grid of them, of which GCV chooses; or the criterion that
         chooses: exact leave-one-out errors (of a sample of the rows), generalised cross-validation, marginal
@@ -168,8 +170,18 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with self._threads():
             source = as_source(self, X, y, sample_weight, reset=True)
             self._forget()
+            self._auto_features = "nystrom" if self._may_look(source) else None
             self._learn(source)
         return self
+
+    def _may_look(self, source: Source) -> bool:
+        """Whether the features may depend on the rows.
+
+        Landmarks need half the columns of waves or fewer (benchmarks/bench_ridge.py time_to_error). But a given number
+        of waves is the same for all rows, so that models of different rows can be merged and blocks added one by one.
+        """
+        dense = not scipy.sparse.issparse(next(source.blocks(1)).X)
+        return dense and isinstance(self.n_components, str)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows. The first call chooses the features, from the rows it is given.
@@ -181,6 +193,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with self._threads():
             source = as_source(self, X, y, sample_weight, reset=first)
             if first or self.statistics_ is None:
+                self._auto_features = None
                 self._learn(source)
                 return self
             if self.statistics_.gram is None:
