@@ -26,6 +26,7 @@ from bochner.estimators import (
     kitchen_sinks,
     mmd_test,
 )
+from bochner.experiments.compare import compare
 from bochner.exports import export_onnx
 from bochner.kernels import (
     RBF,
@@ -92,6 +93,7 @@ __all__ = [
     "TensorSketchFeatures",
     "as_kernel",
     "certificates",
+    "compare",
     "datasets",
     "diagnostics",
     "exact_gaussian_process",

@@ -6,6 +6,7 @@ what they belong to), the arrays, and a BLAKE2 digest of all that. Nothing in it
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -175,6 +176,8 @@ class Checkpoint:
     def remove(self) -> None:
         """The fit is complete: a later fit starts from the first row."""
         self.path.unlink(missing_ok=True)
+        for left in self.path.parent.glob(f"{glob.escape(self.path.name)}.*.tmp"):  # by a process that was killed
+            left.unlink(missing_ok=True)
 
 
 def saved_about(path: str | os.PathLike[str]) -> dict[str, Any]:
