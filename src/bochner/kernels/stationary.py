@@ -166,9 +166,9 @@ class Matern(RadialKernel):
         return self.nu in (0.5, 1.5, 2.5)
 
     def profile(self, r: Array) -> Array:
-        nu = self._nu()
-        a = float(np.sqrt(2.0 * nu)) * r
-        exp = backend_of(r).xp.exp
+        nu, xp = self._nu(), backend_of(r).xp
+        a = float(np.sqrt(2.0 * nu)) * xp.clip(r, None, 1e8)  # farther out a·exp(-a) would be ∞·0
+        exp = xp.exp
         if nu == 0.5:
             return exp(-a)
         if nu == 1.5:

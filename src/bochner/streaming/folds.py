@@ -120,20 +120,21 @@ def accumulate(
     """Fold a source into statistics. They are whole after every block, whatever interrupts the pass."""
     progress = Progress(source.n_samples, label, verbose > 0)
     progress.skip(start)
-    done = start
+    done, counted = start, statistics.n_samples
 
     def after(total: RidgeStatistics, row: int) -> None:
-        nonlocal done
+        nonlocal done, counted
         progress.advance(row - done)
-        done = row
+        done, counted = row, total.n_samples
         if checkpoint is not None:
             checkpoint.maybe_save(total, row)
 
     fold = StatisticsFold(statistics.n_components, statistics.n_targets, targets, statistics.gram is not None)
     try:
         source.fold(fold, feature_map, statistics, rows=rows, start=start, after=after)
-    except KeyboardInterrupt:
-        if checkpoint is not None:
+    except BaseException:
+        # an error within an update leaves sums of which some have the block and others have not
+        if checkpoint is not None and done > start and statistics.n_samples == counted:
             checkpoint.save(statistics, done)
         raise
     finally:
