@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from bochner.backends import FLOATS, Array, backend_of, is_tensor, limit_threads, n_threads
 from bochner.estimators._validation import check_choice, is_distributed, validate_rows
-from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
-from bochner.features import FeatureMap, features_of, row_blocks
+from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
 from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
@@ -38,7 +38,7 @@ from bochner.tuning import tune_length_scale
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
-_CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
+CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
@@ -201,7 +201,7 @@ class DistributedScore:
 class KernelModel(BaseEstimator):
     """Parameters and steps common to the models: which features, of which kernel, over which blocks."""
 
-    _auto_features: ClassVar[str | None] = None  # what features="auto" means; None: waves where there are any
+    _auto_features: str | None = None  # what features="auto" means; None: waves where there are any
 
     kernel: Any
     n_components: Any
@@ -266,8 +266,14 @@ class KernelModel(BaseEstimator):
             n_restarts=getattr(self, "n_restarts", 0),
         )
 
-    def _fit_features(self, source: Source, kernel: Kernel, n_components: int, key: Key) -> tuple[Any, FeatureMap]:
-        """A fitted transformer and its map: what `features` names, or a clone of what it is."""
+    def _fit_features(
+        self, source: Source, kernel: Kernel, n_components: Any, key: Key, *, growing: bool = False
+    ) -> tuple[Any, FeatureMap]:
+        """A fitted transformer and its map: what `features` names, or a clone of what it is.
+
+        With n_components="auto" the features find their number, within the model's tol and limits. With `growing`,
+        the law of the frequencies does not depend on their number: more extend the same draw.
+        """
         if isinstance(self.features, str):
             name = check_choice("features", self.features, ("auto", *FEATURES))
             if name == "auto":
@@ -275,10 +281,17 @@ class KernelModel(BaseEstimator):
             transformer = FEATURES[name](
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )
-            n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
-            if name == "nystrom" and n_components > _CHOSEN_LANDMARKS:
+            if name == "fourier" and growing:
+                transformer.set_params(rows=choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS))
+            if isinstance(n_components, str):
+                limits = ("tol", "max_components", "max_seconds", "max_bytes")
+                transformer.set_params(**{limit: getattr(self, limit) for limit in limits})
+                n_rows = _FEATURE_ROWS
+            elif name == "nystrom" and n_components > CHOSEN_LANDMARKS:
                 transformer.set_params(landmarks="uniform")
                 n_rows = 2 * n_components
+            else:
+                n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
             rows = source.sample(n_rows, key.child("features")).X
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
             transformer = clone(self.features)

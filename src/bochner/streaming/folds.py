@@ -217,7 +217,9 @@ def leave_one_out(
     for start in range(0, len(block), rows):
         part = block[start : start + rows]
         w = np.ones(len(part)) if part.weight is None else part.weight
-        rotated = (feature_map(part.X) - centre) @ V
+        Z = feature_map(part.X)
+        # in the precision of the features: what rounding adds to a leverage is far below the leverage
+        rotated = ((Z - centre.astype(Z.dtype)) @ V.astype(Z.dtype, copy=False)).astype(np.float64, copy=False)
         leverage = (rotated * rotated) @ inverse + (1.0 / statistics.weight if fit_intercept else 0.0)  # (n, a)
         fitted = (rotated @ weights).reshape(len(part), len(alphas), -1)
         residual = (targets(part.y) - level)[:, None, :] - fitted

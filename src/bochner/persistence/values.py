@@ -1,0 +1,430 @@
+"""Values as JSON and tensors, and back.
+
+Numbers, strings, lists and None are themselves; everything else is an object with one member that says what it is.
+Objects of our own classes are their fields: `CLASSES` is the closed list of those that a file may name, and a name in a
+file is looked up there and nowhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+import os
+import re
+import sys
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator
+
+from bochner.backends import Array
+from bochner.persistence.checks import check
+from bochner.persistence.containers import TYPE_NAMES, ModelFileError
+from bochner.statistics import RidgeStatistics, pack_upper, unpack_upper
+
+# Data alone: making an object of a class defined here opens no file and calls nothing that it was given.
+_PACKAGES = (
+    "certificates",
+    "estimators",
+    "features",
+    "kernels",
+    "keys",
+    "landmarks",
+    "losses",
+    "operators",
+    "rows",
+    "sketches",
+    "solvers",
+    "spectra",
+    "statistics",
+)
+_FEW = 64  # items of an array below which packing saves nothing
+# What decoding may do, in bytes, beside the bytes of the tensors: a forged file may name one tensor a million times.
+_WORK, _COPY = 256, 8  # passes over all tensors; passes that a copy counts for
+_FREE = 1 << 26
+
+
+@cache
+def classes() -> dict[str, type]:
+    """What a file may name: the dataclasses and estimators of our packages, as ``package.Class``."""
+    found: dict[str, type] = {}
+    for name, module in sorted(sys.modules.items()):
+        parts = name.split(".")
+        if len(parts) < 2 or parts[0] != "bochner" or parts[1] not in _PACKAGES:
+            continue
+        for value in vars(module).values():
+            if isinstance(value, type) and value.__module__ == name and _is_kind(value):
+                key = f"{parts[1]}.{value.__name__}"
+                if found.setdefault(key, value) is not value:
+                    raise RuntimeError(f"two classes are called {key}: a file could not tell them apart.")
+    return found
+
+
+def _is_kind(cls: type) -> bool:
+    return is_dataclass(cls) or issubclass(cls, (BaseEstimator, RidgeStatistics))
+
+
+@cache
+def _names() -> dict[type, str]:
+    return {cls: name for name, cls in classes().items()}
+
+
+class Encoder:
+    """Turns values into JSON, and collects their arrays as tensors, equal ones once."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, Array] = {}
+        self._known: dict[bytes, str] = {}
+
+    def encode(self, value: Any, where: str) -> Any:
+        """JSON of a value; `where` names it in errors."""
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if type(value) is int:
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, list):
+            return [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
+        if type(value) is tuple:
+            return {"tuple": [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]}
+        if type(value) is dict:
+            items = [(self.encode(k, f"a key of {where}"), self.encode(v, f"{where}[{k!r}]")) for k, v in value.items()]
+            return {"dict": [list(item) for item in items]}
+        if isinstance(value, np.ndarray):
+            return self._array(value, where)
+        if isinstance(value, np.generic):
+            return {"scalar": self._array(np.asarray(value), where)}
+        if isinstance(value, np.dtype):
+            return {"dtype": value.str}
+        if isinstance(value, type) and issubclass(value, np.generic):
+            return {"dtype": np.dtype(value).str, "type": True}
+        if scipy.sparse.issparse(value):
+            return self._sparse(value, where)
+        name = getattr(value, "__name__", "")
+        if isinstance(value, np.ufunc) and getattr(np, name, None) is value:
+            return {"ufunc": name}
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        if type(value) in _names():
+            try:
+                check(value)
+            except ModelFileError as error:
+                raise TypeError(f"{where} could not be loaded again: {error}") from None
+            return {"class": _names()[type(value)], "fields": self._fields(value, where)}
+        raise TypeError(_refusal(value, where))
+
+    def _fields(self, value: Any, where: str) -> dict[str, Any]:
+        if isinstance(value, RidgeStatistics):
+            state = value.arrays()
+        elif is_dataclass(value):
+            state = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        else:
+            state = vars(value)
+        return {name: self.encode(item, f"{where}.{name}") for name, item in state.items()}
+
+    def _array(self, array: Array, where: str) -> Any:
+        if array.dtype == object:
+            items = [self.encode(item, f"{where}[{i}]") for i, item in enumerate(array.ravel().tolist())]
+            return {"objects": items, "shape": list(array.shape)}
+        fortran = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
+        made: dict[str, Any] = {"order": "F"} if fortran else {}
+        plain = np.asarray(array.T if fortran else array)
+        if plain.dtype.kind == "U":
+            width = max(1, plain.dtype.itemsize // 4)
+            codes = np.ascontiguousarray(plain.reshape(-1), f"<U{width}").view("<u4")
+            return {**made, "text": width, "shape": list(plain.shape), "array": self._tensor(_narrow(codes))}
+        if plain.dtype.kind == "c" and plain.dtype.itemsize == 16:
+            made["complex"] = True
+            plain = np.ascontiguousarray(plain).reshape(*plain.shape, 1).view(np.float64)
+        if plain.dtype.newbyteorder("<") not in TYPE_NAMES:
+            raise TypeError(f"{where} is an array of {array.dtype}, which a model file cannot hold; convert it first.")
+        plain = np.require(plain, plain.dtype.newbyteorder("<"), "C")
+        if plain.dtype == np.int8 and plain.size >= _FEW and (np.abs(plain) == 1).all():
+            return {**made, "signs": self._tensor(np.packbits(plain.reshape(-1) > 0)), "shape": list(plain.shape)}
+        if plain.ndim == 2 and len(plain) == plain.shape[1] >= 8 and not np.tril(plain, -1).any():
+            return {**made, "upper": self._tensor(pack_upper(plain)), "size": len(plain)}
+        if plain.dtype.kind in "iu" and plain.size >= _FEW:
+            narrow = _narrow(plain)
+            if narrow.dtype != plain.dtype:
+                made["dtype"] = plain.dtype.str
+            plain = narrow
+        return {**made, "array": self._tensor(plain)}
+
+    def _sparse(self, matrix: Any, where: str) -> Any:
+        if matrix.format not in ("csr", "csc"):
+            matrix = matrix.tocsr()
+        arrays = {name: self._array(getattr(matrix, name), where) for name in ("data", "indices", "indptr")}
+        kind = "matrix" if scipy.sparse.isspmatrix(matrix) else "array"
+        return {"sparse": f"{matrix.format}_{kind}", "shape": [int(n) for n in matrix.shape], **arrays}
+
+    def _tensor(self, array: Array) -> str:
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        about = f"{array.dtype.str}{array.shape}".encode()
+        bytes_ = array.reshape(-1).view(np.uint8).data if array.size else b""
+        key = hashlib.blake2b(bytes_, digest_size=32, key=hashlib.sha256(about).digest()).digest()
+        if key not in self._known:
+            self._known[key] = f"t{len(self.tensors)}"
+            self.tensors[self._known[key]] = array
+        return self._known[key]
+
+
+def _narrow(array: Array) -> Array:
+    """Integers in the smallest type that holds them."""
+    if not array.size:
+        return array
+    low, high = int(array.min()), int(array.max())
+    for name in ("u1", "i1", "<u2", "<i2", "<u4", "<i4"):
+        info = np.iinfo(name)
+        if np.dtype(name).itemsize < array.dtype.itemsize and info.min <= low and high <= info.max:
+            return array.astype(name)
+    return array
+
+
+def _refusal(value: Any, where: str) -> str:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, (np.random.RandomState, np.random.Generator)):
+        return f"{where} is a random generator; model.set_params(random_state=an integer or None) before saving."
+    if callable(value) and not isinstance(value, BaseEstimator):
+        return (
+            f"{where} is a function, {getattr(value, '__name__', kind)}; a model file holds no code. Use a kernel, an "
+            "activation or an option that bochner has a name for, or a NumPy function such as np.cosh."
+        )
+    return (
+        f"{where} is a {kind}, and a model file holds objects of bochner's own classes only, so that loading one never "
+        "runs foreign code. Use features and options of bochner, or keep this model with joblib (for files you trust)."
+    )
+
+
+class Decoder:
+    """Turns JSON and tensors back into values; raises whatever goes wrong, which `load` turns into one error."""
+
+    def __init__(self, tensors: dict[str, Array]) -> None:
+        self._tensors = tensors
+        self._made: dict[Any, Array] = {}
+        self._left = _WORK * sum(tensor.nbytes for tensor in tensors.values()) + _FREE
+
+    def _spend(self, work: int) -> None:
+        self._left -= work
+        if self._left < 0:
+            raise ModelFileError("the model names the same arrays over and over; no model of bochner does.")
+
+    def decode(self, value: Any) -> Any:
+        """The value of a piece of JSON."""
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if isinstance(value, list):
+            return [self.decode(item) for item in value]
+        for tag, method in _DECODERS.items():
+            if tag in value:
+                return method(self, value)
+        raise ModelFileError(f"the model holds a value of an unknown kind: {sorted(value)[:5]}.")
+
+    def _tuple(self, value: dict[str, Any]) -> Any:
+        return tuple(self.decode(_list(value["tuple"])))
+
+    def _dict(self, value: dict[str, Any]) -> Any:
+        return {self.decode(key): self.decode(item) for key, item in _list(value["dict"])}
+
+    def _float(self, value: dict[str, Any]) -> Any:
+        return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[value["float"]]
+
+    def _scalar(self, value: dict[str, Any]) -> Any:
+        array = self.decode(value["scalar"])
+        if not isinstance(array, np.ndarray) or array.ndim:
+            raise ModelFileError("a scalar in the model is none.")
+        return array[()]
+
+    def _dtype(self, value: dict[str, Any]) -> Any:
+        dtype = _dtype(value["dtype"])
+        return dtype.type if value.get("type") else dtype
+
+    def _ufunc(self, value: dict[str, Any]) -> Any:
+        found = getattr(np, value["ufunc"], None) if str(value["ufunc"]).isidentifier() else None
+        if not isinstance(found, np.ufunc):
+            raise ModelFileError(f"NumPy has no function called {value['ufunc']!r}.")
+        return found
+
+    def _objects(self, value: dict[str, Any]) -> Any:
+        items = self.decode(_list(value["objects"]))
+        array = np.empty(len(items), object)
+        array[:] = items
+        return array.reshape(value["shape"])
+
+    def _array(self, value: dict[str, Any]) -> Any:
+        key = repr(sorted(value.items()))
+        if key not in self._made:
+            array = self._make(value)
+            if value.keys() & {"upper", "signs", "text", "dtype"}:
+                self._spend(_COPY * array.nbytes)
+            self._made[key] = array
+        return self._made[key]
+
+    def _make(self, value: dict[str, Any]) -> Any:
+        if "upper" in value:
+            array = _triangle(self._tensors[value["upper"]], value["size"])
+        elif "signs" in value:
+            array = _unpacked(self._tensors[value["signs"]], value["shape"])
+        else:
+            array = self._tensors[value["array"]]
+        if "text" in value:
+            if array.dtype.kind != "u" or (array.size and array.max() > sys.maxunicode):
+                raise ModelFileError("an array of strings holds no text.")
+            array = array.astype("<u4").view(f"<U{int(value['text'])}").reshape(value["shape"])
+        elif "complex" in value:
+            if array.dtype != np.float64:
+                raise ModelFileError("complex numbers are stored as pairs of float64.")
+            array = array.view(np.complex128).reshape(array.shape[:-1])
+        elif "dtype" in value:
+            dtype = _dtype(value["dtype"])
+            if dtype.kind not in "iu" or array.dtype.kind not in "iu":
+                raise ModelFileError("only integers are stored in a smaller type.")
+            array = array.astype(dtype)
+        return array.T if value.get("order") == "F" else array
+
+    def _sparse(self, value: dict[str, Any]) -> Any:
+        make = {
+            "csr_matrix": scipy.sparse.csr_matrix,
+            "csr_array": scipy.sparse.csr_array,
+            "csc_matrix": scipy.sparse.csc_matrix,
+            "csc_array": scipy.sparse.csc_array,
+        }[value["sparse"]]
+        shape = tuple(value["shape"])
+        data, indices, indptr = (self._array(value[name]) for name in ("data", "indices", "indptr"))
+        # before SciPy sees them: its compiled code trusts indices
+        axis = 0 if value["sparse"].startswith("csr") else 1
+        ok = (
+            all(type(n) is int and 0 <= n < 1 << 62 for n in shape)
+            and all(a.ndim == 1 for a in (data, indices, indptr))
+            and all(a.dtype.kind in "iu" for a in (indices, indptr))
+            and len(shape) == 2
+            and len(indptr) == shape[axis] + 1
+            and len(data) == len(indices) == indptr[-1]
+            and indptr[0] == 0
+            and (np.diff(indptr) >= 0).all()
+            and (not len(indices) or (indices.min() >= 0 and indices.max() < shape[1 - axis]))
+        )
+        if not ok:
+            raise ModelFileError("a sparse matrix whose indices lead outside of it.")
+        self._spend(_COPY * 8 * (data.nbytes + indices.nbytes + indptr.nbytes))
+        matrix = make((data, indices, indptr), shape=shape)
+        matrix.check_format(full_check=True)
+        return matrix
+
+    def _class(self, value: dict[str, Any]) -> Any:
+        cls = classes().get(value["class"]) if isinstance(value["class"], str) else None
+        if cls is None:
+            raise ModelFileError(
+                f"the model holds an object of class {value['class']!r}, which this version of bochner does not have."
+            )
+        if inspect.isabstract(cls):
+            raise ModelFileError(f"{value['class']} is abstract.")
+        state = {name: self.decode(item) for name, item in dict(value["fields"]).items()}
+        sums = issubclass(cls, RidgeStatistics)
+        for item in state.values():
+            if isinstance(item, np.ndarray):
+                self._spend((2 * _COPY if sums else 1) * item.nbytes)
+        if sums:
+            made: Any = _statistics(state)
+        elif is_dataclass(cls):
+            made = _dataclass(cls, state)
+        else:
+            made = _estimator(cls, state)
+        check(made)
+        return made
+
+
+_DECODERS = {
+    "class": Decoder._class,
+    "sparse": Decoder._sparse,  # before array
+    "array": Decoder._array,
+    "signs": Decoder._array,
+    "upper": Decoder._array,
+    "tuple": Decoder._tuple,
+    "dict": Decoder._dict,
+    "float": Decoder._float,
+    "scalar": Decoder._scalar,
+    "dtype": Decoder._dtype,
+    "ufunc": Decoder._ufunc,
+    "objects": Decoder._objects,
+}
+
+
+def _dtype(name: Any) -> np.dtype[Any]:
+    if not isinstance(name, str) or not re.fullmatch(r"[<>|=]?[biufcUOSV]\d{0,6}", name):
+        raise ModelFileError("a dtype in the model is none.")
+    return np.dtype(name)
+
+
+def _triangle(values: Array, m: Any) -> Array:
+    if type(m) is not int or values.shape != (m * (m + 1) // 2,):
+        raise ModelFileError("a triangle of the wrong size.")
+    array = np.zeros((m, m), values.dtype)
+    unpack_upper(values, array)
+    return array
+
+
+def _unpacked(bits: Array, shape: Any) -> Array:
+    size = math.prod(shape)
+    if bits.dtype != np.uint8 or bits.ndim != 1 or -(-size // 8) != bits.size or not all(n >= 0 for n in shape):
+        raise ModelFileError("packed signs of the wrong size.")
+    signs = np.unpackbits(bits, count=size).view(np.int8)
+    signs *= 2
+    signs -= 1
+    return signs.reshape(shape)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ModelFileError("a list in the model is none.")
+    return value
+
+
+def _statistics(state: dict[str, Any]) -> RidgeStatistics:
+    m, k = state["moment"].shape
+    shapes = {
+        "moment": (m, k),
+        "target_squares": (k,),
+        "target_sum": (k,),
+        "feature_sum": (m,),
+        "offset": (k,),
+        "totals": (3,),
+        "gram": (m * (m + 1) // 2,),
+    }
+    for name, array in state.items():
+        if not isinstance(array, np.ndarray) or array.shape != shapes[name] or array.dtype != np.float64:
+            raise ModelFileError(f"sums of {m} features and {k} targets do not go with {name}.")
+    return RidgeStatistics.from_arrays(state)
+
+
+def _dataclass(cls: Any, state: dict[str, Any]) -> Any:
+    known = {field.name: field for field in fields(cls) if field.init}
+    needed = {n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING}
+    if not needed <= set(state) <= set(known):
+        raise ModelFileError(f"{cls.__name__} has the fields {sorted(known)}; the model gives {sorted(state)}.")
+    return cls(**state)
+
+
+@cache
+def _parameters(cls: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(cls.__init__).parameters) - {"self"}
+
+
+def _estimator(cls: Any, state: dict[str, Any]) -> Any:
+    """Parameters go to the constructor, which stores them; what `fit` left is put beside them."""
+    parameters = _parameters(cls)
+    made = cls(**{name: item for name, item in state.items() if name in parameters})
+    for name, item in state.items():
+        if name in parameters:
+            continue
+        taken = next((vars(kind)[name] for kind in cls.__mro__ if name in vars(kind)), None)
+        if not name.isidentifier() or name.startswith("__") or callable(taken) or hasattr(taken, "__get__"):
+            raise ModelFileError(f"{cls.__name__} cannot have an attribute {name!r} of its own.")
+        if not (name.startswith("_") or name.endswith("_")):
+            raise ModelFileError(f"{cls.__name__} has no parameter {name!r}.")
+        vars(made)[name] = item
+    return made
