@@ -67,8 +67,8 @@ class Truncations:
         m, s = n_components, self.statistics
         scale = self.n_components / m if self.averaged else 1.0
         G = s.operator(self.fit_intercept).to_dense()[:m, :m] * scale
-        floor = max(self.alpha, s.rounding * scale, np.finfo(float).tiny)
-        G[np.diag_indices_from(G)] += floor
+        # eigenvalues below the rounding of the sums may be negative
+        G[np.diag_indices_from(G)] += max(self.alpha, 4.0 * s.rounding * scale, np.finfo(float).tiny)
         L = scipy.linalg.cholesky(G, lower=True, overwrite_a=True, check_finite=False)
         root, centre = math.sqrt(scale), s.feature_mean[:m] if self.fit_intercept else np.zeros(m)
         right = scipy.linalg.solve_triangular(
