@@ -22,6 +22,7 @@ from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
 from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
+from bochner.rows import name_of
 from bochner.streaming import (
     ArraySource,
     ArrowSource,
@@ -282,7 +283,8 @@ class KernelModel(BaseEstimator):
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )
             if name == "fourier" and growing:
-                transformer.set_params(rows=choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS))
+                law = choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS)
+                transformer.set_params(rows=name_of(law))
             if isinstance(n_components, str):
                 limits = ("tol", "max_components", "max_seconds", "max_bytes")
                 transformer.set_params(**{limit: getattr(self, limit) for limit in limits})
