@@ -1,14 +1,16 @@
 """Kernel ridge regression: rate of the fit against the rank-k update, against scikit-learn pipelines, and streams.
 
-    python benchmarks/bench_ridge.py efficiency              # share of scipy's ssyrk rate; memory beyond the data
-    python benchmarks/bench_ridge.py pipelines [NAMES]       # against RBFSampler / Nystroem + Ridge (BOCHNER_DATA)
-    python benchmarks/bench_ridge.py auto [NAMES]            # against a 5 × 5 grid under 5-fold cross-validation
-    python benchmarks/bench_ridge.py stream [--rows 10000000]  # Parquet, killed half way, resumed
-    python benchmarks/bench_ridge.py whitening               # where to whiten Nyström columns
+    python benchmarks/bench_ridge.py efficiency               # share of scipy's ssyrk rate; memory beyond the data
+    python benchmarks/bench_ridge.py pipelines [NAMES]        # same columns as RBFSampler / Nystroem + Ridge
+    python benchmarks/bench_ridge.py time_to_error [NAMES]    # fewer columns for RBFSampler + Ridge's error
+    python benchmarks/bench_ridge.py auto [NAMES]             # against a 5 × 5 grid under 5-fold cross-validation
+    python benchmarks/bench_ridge.py splits [NAMES]           # the choice of alpha on other data and other splits
+    python benchmarks/bench_ridge.py parquet [ROWS]           # a folder of Parquet files, killed half way, resumed
+    python benchmarks/bench_ridge.py whitening                # where to whiten Nyström columns
 
-Without arguments: efficiency, pipelines, auto on the smallest set, a short stream and whitening. Everything is a ratio
-measured side by side in one run. With OMP_NUM_THREADS=1 the clock counts CPU seconds, which other programs on the same
-machine do not disturb.
+Data comes from the folder BOCHNER_DATA. Everything is a ratio measured side by side in one run; the last line of each
+figure says whether it holds. With OMP_NUM_THREADS=1 the clock counts CPU seconds, which other programs on the same
+machine disturb less.
 """
 
 from __future__ import annotations
@@ -30,9 +32,15 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 
 from bochner import RBF, KernelRidge, NystromFeatures
+from bochner.keys import Key
+from bochner.tuning import tune_length_scale
 
 clock = time.process_time if os.environ.get("OMP_NUM_THREADS") == "1" else time.perf_counter
 NAMES = ("california", "letter", "kin40k", "protein", "ijcnn1")
+
+
+def verdict(what, measured, limit, holds):
+    print(f"{what}: {measured}; limit {limit}: {'holds' if holds else 'DOES NOT HOLD'}", flush=True)
 
 
 def best_of(function, repeats=3):
@@ -82,21 +90,24 @@ def efficiency(n=200_000, d=90, m=2048):
         fit = min(fit, best_of(lambda: model.fit(X, y), 1) / n)
     print(f"fit {n:,} × {d} float32, {m} Fourier columns: {fit * n:.2f} s")
     print(f"n·m² a second: {m * m / fit / 1e9:.1f}e9; ssyrk alone {m * m / update / 1e9:.1f}e9")
-    print(f"share of the ssyrk rate: {100 * update / fit:.0f} %   (limit: 75 %)")
-    print(f"memory beyond the data: {memory.extra / 2**20:.0f} MiB   (limit: 400 MB)")
+    verdict("efficiency, share of the ssyrk rate", f"{100 * update / fit:.0f} %", "75 %", update / fit >= 0.75)
+    verdict("efficiency, memory beyond the data", f"{memory.extra / 1e6:.0f} MB", "400 MB", memory.extra <= 400_000_000)
 
 
-def load(name):
+def load(name, split=0):
+    """Standardised training and test rows; `split` picks the random tenth that is tested where none is customary."""
     folder = os.environ.get("BOCHNER_DATA")
     if not folder:
         sys.exit("set BOCHNER_DATA to the folder of the datasets.")
     with np.load(Path(folder) / f"{name}.npz") as file:
         X, y = file["X"].astype(np.float32), file["y"]
         n_train = int(file["n_train"]) if "n_train" in file else None
+        if name == "parkinson":  # a column that gives the target away
+            X = X[:, file["columns"][: X.shape[1]] != "motor_UPDRS"]
     if name == "letter":
         y = np.eye(26)[np.unique(y, return_inverse=True)[1]]
     y = y.astype(np.float64)
-    order = np.random.default_rng(0).permutation(len(X))
+    order = np.random.default_rng(split).permutation(len(X))
     train = np.arange(len(X)) < n_train if n_train else order < 0.9 * len(X)
     mean, spread = X[train].mean(axis=0), X[train].std(axis=0)
     X = (X - mean) / np.where(spread > 0, spread, 1.0)
@@ -118,64 +129,99 @@ def timed(model, X, y):
     return clock() - start
 
 
-def pipelines(names=NAMES, m=2048, alpha=0.1):
+def scale_of(X):
+    return np.sqrt(X.shape[1] / 2.0)
+
+
+def peer(kind, scale, m, alpha, seed):
+    features = kind(gamma=0.5 / scale**2, n_components=m, random_state=seed)
+    return make_pipeline(features, Ridge(alpha, solver="cholesky"))
+
+
+def ours(features, scale, m, alpha, seed):
+    return KernelRidge(RBF(scale), m, features=features, alpha=alpha, random_state=seed)
+
+
+def repeated(name, make, data, seeds):
+    """Least seconds of a fit, and a test error for every seed."""
+    X, y, X_test, y_test = data
+    seconds, errors = np.inf, []
+    for seed in range(seeds):
+        model = make(seed)
+        seconds = min(seconds, timed(model, X, y))
+        errors.append(error(name, model.predict(X_test), y_test))
+    return seconds, np.array(errors), model
+
+
+def standard_error(values):
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def pipelines(names=NAMES, m=2048, alpha=0.1, seeds=5):
     for name in names:
-        X, y, X_test, y_test = load(name)
-        scale = np.sqrt(X.shape[1] / 2.0)
-        gamma = 0.5 / scale**2
-        models = {
-            "RBFSampler + Ridge": lambda m=m, g=gamma: make_pipeline(
-                RBFSampler(gamma=g, n_components=m, random_state=0), Ridge(alpha, solver="cholesky")
-            ),
-            "ours, fourier": lambda m=m, s=scale: KernelRidge(
-                RBF(s), m, features="fourier", alpha=alpha, random_state=0
-            ),
-            "Nystroem + Ridge": lambda m=m, g=gamma: make_pipeline(
-                Nystroem(gamma=g, n_components=m, random_state=0), Ridge(alpha, solver="cholesky")
-            ),
-            "ours, nystrom": lambda m=m, s=scale: KernelRidge(
-                RBF(s), m, features="nystrom", alpha=alpha, random_state=0
-            ),
-        }
-        seconds, errors = dict.fromkeys(models, np.inf), {}
-        for _ in range(2):
-            for label, make in models.items():
-                model = make()
-                seconds[label] = min(seconds[label], timed(model, X, y))
-                errors[label] = error(name, model.predict(X_test), y_test)
+        data = load(name)
+        X, scale = data[0], scale_of(data[0])
         print(f"\n{name}: {X.shape[0]:,} × {X.shape[1]}, m = {m}, alpha = {alpha}, length_scale = {scale:.2f}")
-        for label in models:
-            print(f"  {label:20s} {seconds[label]:7.2f} s   test error {errors[label]:.4f}")
-        fourier = seconds["RBFSampler + Ridge"] / seconds["ours, fourier"]
-        nystrom = seconds["Nystroem + Ridge"] / seconds["ours, nystrom"]
-        print(f"  fit faster by {fourier:.2f} (Fourier; limit 1.7) and {nystrom:.2f} (Nyström; limit 2)")
-        for columns in (
-            256,
-            384,
-            512,
-            640,
-            768,
-            896,
-            1024,
-            1536,
-            2048,
-        ):  # the same error in less time, with fewer columns
-            for feature in ("fourier", "nystrom"):
-                model = KernelRidge(RBF(scale), columns, features=feature, alpha=alpha, random_state=0)
-                spent = timed(model, X, y)
-                reached = error(name, model.predict(X_test), y_test) <= errors["RBFSampler + Ridge"]
-                if reached:
-                    spent = min(spent, timed(model, X, y))
-                    break
-            if reached:
-                ratio = seconds["RBFSampler + Ridge"] / spent
-                print(f"  its error is reached with {columns} {feature} columns, {ratio:.1f} × sooner (limit 3)")
-                break
+        for kind, features, limit in ((RBFSampler, "fourier", 1.7), (Nystroem, "nystrom", 2.0)):
+            theirs = repeated(name, lambda s, k=kind: peer(k, scale, m, alpha, s), data, seeds)  # noqa: B023
+            mine = repeated(name, lambda s, f=features: ours(f, scale, m, alpha, s), data, seeds)  # noqa: B023
+            for label, (seconds, errors, _) in ((f"{kind.__name__} + Ridge", theirs), (f"ours, {features}", mine)):
+                print(f"  {label:20s} {seconds:7.2f} s   test error {errors.mean():.4f} ± {standard_error(errors):.4f}")
+            ratio = theirs[0] / mine[0]
+            gap = mine[1].mean() - theirs[1].mean()
+            noise = np.hypot(standard_error(mine[1]), standard_error(theirs[1]))
+            verdict(
+                f"{name}, {features}, fit faster than {kind.__name__}", f"{ratio:.2f} ×", f"{limit} ×", ratio >= limit
+            )
+            verdict(
+                f"{name}, {features}, test error less {kind.__name__}'s",
+                f"{gap:+.4f} ± {noise:.4f}",
+                "0 within two standard errors",
+                gap <= 2.0 * noise,
+            )
+
+
+SIZES = (128, 192, 256, 320, 384, 448, 512, 576, 640, 704, 768, 832, 896, 960, 1024, 1152, 1280, 1408, 1536, 2048)
+
+
+def time_to_error(names=NAMES, m=2048, alpha=0.1, seeds=3):
+    """The fewest columns, of the features that the library itself would choose, that reach the peer's error."""
+    for name in names:
+        data = load(name)
+        scale = scale_of(data[0])
+        seconds, errors, _ = repeated(name, lambda s: peer(RBFSampler, scale, m, alpha, s), data, seeds)  # noqa: B023
+        goal = errors.mean()
+        low, high, found = 0, len(SIZES) - 1, None
+        while low <= high:  # errors fall with the columns: bisection
+            middle = (low + high) // 2
+            mine = repeated(name, lambda s, n=SIZES[middle]: ours("auto", scale, n, alpha, s), data, seeds)  # noqa: B023
+            print(f"  {name}: {SIZES[middle]} columns, error {mine[1].mean():.4f} of {goal:.4f} in {mine[0]:.2f} s")
+            if mine[1].mean() <= goal:
+                found, high = (SIZES[middle], mine), middle - 1
+            else:
+                low = middle + 1
+        if found is None:
+            verdict(f"{name}, time to RBFSampler + Ridge's error", "not reached", "3 ×", False)
+            continue
+        columns, mine = found
+        ratio = seconds / mine[0]
+        what = type(mine[2].features_).__name__
+        measured = f"{ratio:.1f} × sooner with {columns} columns of {what}"
+        verdict(f"{name}, time to RBFSampler + Ridge's error", measured, "3 ×", ratio >= 3.0)
 
 
 def automatic(names=NAMES[:1], m=2048):
     for name in names:
         X, y, X_test, y_test = load(name)
+        start = clock()
+        model = KernelRidge(random_state=0).fit(X, y)
+        seconds = clock() - start
+        found = error(name, model.predict(X_test), y_test)
+        print(
+            f"\n{name}: KernelRidge(): error {found:.4f} in {seconds:.1f} s, {model.n_components_} columns of "
+            f"{type(model.features_).__name__}, alpha {model.alpha_:.2g}, {model.features_.kernel_}",
+            flush=True,
+        )
         start = clock()
         gammas = 0.5 / (X.shape[1] * np.geomspace(0.1, 10.0, 5))
         alphas = np.geomspace(1e-4, 10.0, 5)
@@ -193,17 +239,30 @@ def automatic(names=NAMES[:1], m=2048):
         )
         theirs = error(name, final.fit(X, y).predict(X_test), y_test)
         spent = clock() - start
-        print(f"\n{name}: scikit-learn, 5 × 5 grid, 5 folds: error {theirs:.4f} in {spent:.0f} s", flush=True)
-        for options in ({}, {"length_scales": "per_feature"}):
-            model = KernelRidge(random_state=0, **options)
-            ours = timed(model, X, y)
-            found = error(name, model.predict(X_test), y_test)
-            shown = ", ".join(f"{k}={v!r}" for k, v in options.items())
-            print(
-                f"  KernelRidge({shown}): error {found:.4f} in {ours:.1f} s "
-                f"({spent / ours:.0f} × sooner; limit 10), {model.n_components_} columns, alpha {model.alpha_:.2g}",
-                flush=True,
-            )
+        scale = np.sqrt(0.5 / best[1])
+        print(f"{name}: 5 × 5 grid, 5 folds: error {theirs:.4f} in {spent:.0f} s, {scale=:.2f}, alpha {best[2]:.2g}")
+        verdict(f"{name}, auto: test error", f"{found:.4f}", f"{theirs:.4f}, the grid's", found <= theirs)
+        verdict(f"{name}, auto: time", f"{spent / seconds:.0f} × less than the grid", "10 ×", spent >= 10.0 * seconds)
+
+
+def splits(names=("elevators", "cpu", "pol", "wine", "bike_hour", "california", "protein"), m=512, repeats=3):
+    """What the three criteria choose: test errors on several random splits, scales tuned by evidence or GCV."""
+    for name in names:
+        rows = {}
+        for split in range(repeats):
+            X, y, X_test, y_test = load(name, split)
+            for tuned in ("evidence", "gcv"):
+                scale = tune_length_scale(
+                    RBF(), X[:5000], y[:5000, None], key=Key(split), criterion=tuned, n_components=m
+                ).length_scale
+                for criterion in ("loo", "gcv", "evidence"):
+                    model = KernelRidge(RBF(scale), m, alpha=criterion, random_state=split).fit(X, y)
+                    found = error(name, model.predict(X_test), y_test)
+                    rows.setdefault((tuned, criterion), []).append((found, scale, model.alpha_))
+        print(f"{name}: scale by, alpha by: test errors; scales; alphas")
+        for (tuned, criterion), values in rows.items():
+            errors, scales, alphas = (" ".join(f"{v:.4g}" for v in column) for column in zip(*values, strict=True))
+            print(f"  {tuned:9s} {criterion:9s} {np.mean([v[0] for v in values]):.4f}   {errors};  {scales};  {alphas}")
 
 
 STREAM = """
@@ -212,35 +271,43 @@ from bochner import RBF, KernelRidge
 start = time.perf_counter()
 model = KernelRidge(RBF(4.0), 1024, features="fourier", alpha=1.0, random_state=0, checkpoint=sys.argv[2], verbose=1)
 model.fit(sys.argv[1], "y")
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-print(f"{model.coef_.tobytes().hex()} {peak:.2f} {time.perf_counter() - start:.1f}")
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(f"{model.coef_.tobytes().hex()} {peak} {time.perf_counter() - start:.1f}")
 """
 
 
-def stream(rows=500_000, d=20):
+def parquet(rows=1_000_000, d=20, files=500_000):
+    """A folder of files, learned from without a break and with one: SIGKILL half way, then again."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with tempfile.TemporaryDirectory() as folder:
         data, path = Path(folder) / "data", Path(folder) / "checkpoint"
         data.mkdir()
-        for i, first in enumerate(range(0, rows, 500_000)):
-            n = min(500_000, rows - first)
+        for i, first in enumerate(range(0, rows, files)):
+            n = min(files, rows - first)
             X = np.random.default_rng(i).standard_normal((n, d), dtype=np.float32)
             columns = {f"x{j}": X[:, j] for j in range(d)} | {"y": np.sin(X[:, 0]) + X[:, 1] * X[:, 2]}
-            pq.write_table(pa.table(columns), data / f"{i:04d}.parquet", row_group_size=100_000)
+            pq.write_table(pa.table(columns), data / f"{i:04d}.parquet", row_group_size=100_000, compression="none")
+        size = sum(file.stat().st_size for file in data.iterdir())
         command = [sys.executable, "-c", STREAM, str(data), str(path)]
         whole, peak, seconds = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-        print(f"{rows:,} rows × {d} from Parquet, 1024 columns: {seconds} s, peak memory {peak} GiB (limit 1.5 GB)")
+        print(f"{rows:,} rows × {d} from {size / 1e9:.2f} GB of Parquet, 1024 columns: {seconds} s")
+        # a checkpoint every second instead of every half minute, so that short runs have one to continue
         quick = "import bochner.streaming.checkpoints as c; c.Checkpoint.__init__.__defaults__ = (None, 1.0)\n"
         command[2] = quick + STREAM
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        time.sleep(0.55 * float(seconds))
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.6 * float(seconds))
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        print(f"killed after {0.55 * float(seconds):.1f} s; checkpoint written: {path.exists()}")
-        again, _, rest = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-        print(f"resumed in {rest} s; the same coefficients to the last bit: {again == whole}")
+        killed = path.exists()
+        print(f"killed after {0.6 * float(seconds):.1f} s; a checkpoint was there: {killed}")
+        again, second, rest = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        print(f"resumed and finished in {rest} s")
+        peak = max(int(peak), int(second))
+        verdict(f"{rows:,} rows from Parquet: peak memory", f"{peak / 1e9:.2f} GB", "1.5 GB", peak <= 1.5e9)
+        same = killed and again == whole
+        verdict(f"{rows:,} rows from Parquet, killed and resumed: coefficients", f"same bits {same}", "same bits", same)
 
 
 def whitening(n=20_000, d=8, m=1024):
@@ -269,18 +336,27 @@ def whitening(n=20_000, d=8, m=1024):
         )
 
 
+PARTS = {
+    "efficiency": efficiency,
+    "pipelines": pipelines,
+    "time_to_error": time_to_error,
+    "auto": automatic,
+    "splits": splits,
+    "parquet": parquet,
+    "whitening": whitening,
+}
+
+
 def main():
-    what, rest = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("", [])
-    if what in ("", "efficiency"):
-        efficiency()
-    if what in ("", "pipelines"):
-        pipelines(rest or NAMES)
-    if what in ("", "auto"):
-        automatic(rest or NAMES[: None if what else 1])
-    if what in ("", "stream"):
-        stream(int(rest[rest.index("--rows") + 1]) if "--rows" in rest else 500_000)
-    if what in ("", "whitening"):
-        whitening()
+    part, *rest = sys.argv[1:] or ["efficiency"]
+    if part not in PARTS:
+        sys.exit(f"there is no part {part!r}; choose from {', '.join(PARTS)}.")
+    if part == "parquet":
+        parquet(*(int(rows) for rows in rest))
+    elif part in ("efficiency", "whitening"):
+        PARTS[part]()
+    else:
+        PARTS[part](*([rest] if rest else []))
 
 
 if __name__ == "__main__":

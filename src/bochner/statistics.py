@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsyrk, ssyrk
 
-from bochner.backends import Array
+from bochner.backends import Array, n_threads
+from bochner.backends.threads import each
 from bochner.operators import Centred, DenseGram, PSDOperator
-from bochner.solvers import Eigen, EigenFactor
+from bochner.solvers import Eigen, EigenFactor, one_thread
 
 # Rows multiplied in float32 before the product is added up in float64. An entry of the product then has a rounding
 # error below 1e-6 sqrt(G_ii G_jj) (tests/test_statistics.py), a tenth of that as a rule.
 _FLUSH_ROWS = 8192
 _FEW_ROWS = 256  # below this, float64 all the way costs less than the addition
-_PANEL = 128  # columns of the triangle added at a time
+_TILE = 512  # rows and columns of the Gram matrix that one thread works on at a time
 
 
 class RidgeStatistics:
@@ -75,7 +75,6 @@ class RidgeStatistics:
         self.weight = 0.0
         self.n_samples = 0
         self.single_precision = False  # has any block been multiplied in float32?
-        self._scratch: Array | None = None
 
     @property
     def n_components(self) -> int:
@@ -113,8 +112,8 @@ class RidgeStatistics:
         if weight is not None:
             Z = np.multiply(Z, root[:, None].astype(Z.dtype), out=Z if overwrite else None)
         Y = Y - self.offset
-        self.target_squares += w @ (Y * Y)
-        self.target_sum += w @ Y
+        self.target_squares += (w[:, None] * Y * Y).sum(axis=0)
+        self.target_sum += (w[:, None] * Y).sum(axis=0)
         self.weight += float(w.sum())
         self.n_samples += len(Z)
         right = np.column_stack([root[:, None] * Y, root])
@@ -124,26 +123,37 @@ class RidgeStatistics:
         return self
 
     def _add_products(self, Z: Array, right: Array) -> None:
+        """Add ZᵀZ and Zᵀ right: tiles of the triangle, each on one thread and added up there.
+
+        The sums do not depend on the number of threads, and none of them waits before the last tile.
+        """
+        units = np.ones(right.shape[1])
         if Z.dtype == np.float32 and len(Z) > _FEW_ROWS:
             self.single_precision = True
             # powers of two: float32 neither overflows nor loses digits, whatever the units of the targets
             units = np.exp2(np.frexp(np.abs(right).max(axis=0))[1])
-            product = Z.T @ (right / units).astype(np.float32) * units
         else:
             Z = Z.astype(np.float64, copy=False)
-            product = Z.T @ right
-        self.moment += product[:, :-1]
-        self.feature_sum += product[:, -1]
-        if self.gram is None:
-            return
-        if Z.dtype == np.float64:
-            self.gram = dsyrk(1.0, Z.T, beta=1.0, c=self.gram, lower=1, overwrite_c=1)
-            return
-        if self._scratch is None:
-            self._scratch = np.zeros(self.gram.shape, np.float32, order="F")
-        self._scratch = ssyrk(1.0, Z.T, beta=0.0, c=self._scratch, lower=1, overwrite_c=1)
-        for j in range(0, self.n_components, _PANEL):
-            self.gram[j:, j : j + _PANEL] += self._scratch[j:, j : j + _PANEL]
+        right = (right / units).astype(Z.dtype)
+
+        def add(tile: tuple[slice, slice | None]) -> None:
+            rows, columns = tile
+            A = Z[:, rows].T
+            if columns is None:
+                product = (A @ right) * units
+                self.moment[rows] += product[:, :-1]
+                self.feature_sum[rows] += product[:, -1]
+            elif self.gram is not None:
+                self.gram.T[rows, columns] += A @ Z[:, columns]
+
+        parts = [slice(start, start + _TILE) for start in range(0, self.n_components, _TILE)]
+        tiles: list[tuple[slice, slice | None]] = []
+        if self.gram is not None:
+            tiles += [(parts[i], parts[j]) for j in range(len(parts)) for i in range(j)]
+            tiles += [(part, part) for part in parts]  # half the work: last, to even out the threads
+        tiles += [(part, None) for part in parts]
+        with one_thread():
+            each(add, tiles, n_threads())
 
     def merge(self, other: RidgeStatistics) -> RidgeStatistics:
         """Add the rows another set of statistics has seen. Returns self."""
@@ -264,9 +274,6 @@ class RidgeStatistics:
         if made.gram is not None:
             made.gram.T[np.triu_indices(m)] = arrays["gram"]
         return made
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_scratch": None}
 
 
 @dataclass(frozen=True)

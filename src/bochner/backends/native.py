@@ -6,13 +6,9 @@ number of threads nor on how the rows are batched.
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -21,6 +17,7 @@ import scipy.sparse
 from bochner import _native
 from bochner.backends import Array, n_threads
 from bochner.backends.reference import reference
+from bochner.backends.threads import each
 
 levels, use_level = (
     _native.levels,
@@ -35,29 +32,6 @@ _RANGES = 4
 # Results of more bytes than caches hold are written past them.
 _STREAMED = 1 << 25
 
-_pool: ThreadPoolExecutor | None = None
-_pool_size = 0
-_pool_lock = Lock()
-
-
-def _threads(n: int) -> ThreadPoolExecutor:
-    """Return the pool, grown to at least n threads."""
-    global _pool, _pool_size
-    with _pool_lock:
-        if _pool is None or _pool_size < n:
-            _pool, _pool_size = ThreadPoolExecutor(n, thread_name_prefix="bochner"), n
-        return _pool
-
-
-def _forget_threads() -> None:
-    """Threads do not survive a fork: the child starts its own pool when it needs one."""
-    global _pool, _pool_lock
-    _pool, _pool_lock = None, Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)
-
 
 def _by_rows(function: Callable[[slice], None], n_rows: int, operations: int) -> None:
     """Call `function` on ranges that cover the rows, on several threads where the operations are many."""
@@ -66,20 +40,7 @@ def _by_rows(function: Callable[[slice], None], n_rows: int, operations: int) ->
         function(slice(0, n_rows))
         return
     bounds = np.linspace(0, n_rows, min(n_rows, _RANGES * n) + 1).astype(int)
-    ranges = deque(slice(a, b) for a, b in pairwise(bounds))
-
-    def work() -> None:
-        while True:
-            try:
-                rows = ranges.popleft()
-            except IndexError:
-                return
-            function(rows)
-
-    others = [_threads(n - 1).submit(work) for _ in range(n - 1)]
-    work()
-    for other in others:
-        other.result()
+    each(function, [slice(a, b) for a, b in pairwise(bounds)], n)
 
 
 def fwht(X: Array) -> None:

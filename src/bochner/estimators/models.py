@@ -258,5 +258,8 @@ class KernelModel(BaseEstimator):
                 f"features must be 'auto', one of {', '.join(map(repr, FEATURES))} or a transformer with fit and "
                 f"transform; got {self.features!r}."
             )
-        transformer.fit(rows)
+        if isinstance(transformer, NystromFeatures) and isinstance(self.features, str):
+            transformer._fit(rows, transform=False, measured=False)
+        else:
+            transformer.fit(rows)
         return transformer, as_feature_map(transformer, rows)

@@ -13,10 +13,10 @@ from bochner.backends import Array, limit_threads
 from bochner.estimators._validation import check_count, validate_rows
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
-from bochner.features.nystrom import measure, nystrom_map
+from bochner.features.nystrom import Nystrom, measure, nystrom_map
 from bochner.kernels import Custom, Kernel, as_kernel
 from bochner.keys import Key
-from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, as_landmark_law, name_of
+from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, Landmarks, as_landmark_law, name_of
 from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
 
 
@@ -65,7 +65,8 @@ class NystromFeatures(FeatureTransformer):
     landmarks_law_ : str
         The law they were drawn from.
     trace_error_ : float
-        tr(K - ZZᵀ) / tr(K) of the training rows, exactly: zero is perfect, one is nothing.
+        tr(K - ZZᵀ) / tr(K) of the training rows, exactly: zero is perfect, one is nothing. Not there when a model
+        fitted the features, which does not need it.
     effective_rank_ : int
         Columns that are not zero.
     shift_ : float
@@ -130,7 +131,7 @@ class NystromFeatures(FeatureTransformer):
         """
         return self._fit(X, transform=True)
 
-    def _fit(self, X: Any, transform: bool) -> Any:
+    def _fit(self, X: Any, transform: bool, measured: bool = True) -> Any:
         n_components = check_count("n_components", self.n_components)
         tol = _check_tol(self.tol)
         form = as_nystrom_form(self.form)
@@ -156,7 +157,7 @@ class NystromFeatures(FeatureTransformer):
         with limit_threads(self.n_jobs):
             if form is not None:
                 return self._fit_form(gram, form, law, n_components, key.child("landmarks"), transform)
-            return self._fit_map(gram, law, n_components, tol, key.child("landmarks"), transform)
+            return self._fit_map(gram, law, n_components, tol, key.child("landmarks"), transform, measured)
 
     def _fit_form(
         self, gram: Gram, form: NystromForm, law: LandmarkLaw, n_components: int, key: Key, transform: bool
@@ -171,10 +172,20 @@ class NystromFeatures(FeatureTransformer):
         return Z
 
     def _fit_map(
-        self, gram: Gram, law: LandmarkLaw, n_components: int, tol: float | None, key: Key, transform: bool
+        self,
+        gram: Gram,
+        law: LandmarkLaw,
+        n_components: int,
+        tol: float | None,
+        key: Key,
+        transform: bool,
+        measured: bool,
     ) -> Any:
         drawn = law.sample(gram, n_components, key, tol or 0.0)
         feature_map, order = nystrom_map(gram, drawn, n_components)
+        if not (measured or transform or tol is not None):
+            self._keep(gram, drawn, feature_map, order)
+            return None
         diagonal = gram.diagonal()
         trace = float(diagonal.sum())
         Z = np.zeros((len(gram), n_components), gram.X.dtype) if transform else None
@@ -199,13 +210,15 @@ class NystromFeatures(FeatureTransformer):
                     stacklevel=4,
                 )
             feature_map = feature_map.truncated(int(enough[0]) + 1 if len(enough) else n_components)
+        self._keep(gram, drawn, feature_map, order)
+        self.trace_error_ = float(left[feature_map.n_components - 1])
+        return None if Z is None else Z[:, : feature_map.n_components]
+
+    def _keep(self, gram: Gram, drawn: Landmarks, feature_map: Nystrom, order: Array) -> None:
         self.feature_map_, self.shift_ = feature_map, 0.0
         self.effective_rank_ = feature_map.rank
-        self.trace_error_ = float(left[feature_map.n_components - 1])
-        used = order[: feature_map.rank]
         self.landmarks_ = None if gram.kernel is None else feature_map.landmarks
-        self.landmark_indices_ = None if drawn.indices is None else drawn.indices[used]
-        return None if Z is None else Z[:, : feature_map.n_components]
+        self.landmark_indices_ = None if drawn.indices is None else drawn.indices[order[: feature_map.rank]]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

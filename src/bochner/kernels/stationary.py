@@ -12,7 +12,8 @@ from scipy.special import gammaln, kve
 from sklearn.base import clone
 
 from bochner import spectra
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, backend_of, n_threads
+from bochner.backends.threads import each
 from bochner.kernels.algebra import Kernel, dense, is_positive
 
 
@@ -117,6 +118,19 @@ class RBF(RadialKernel):
 
     def profile(self, r: Array) -> Array:
         return backend_of(r).xp.exp(-0.5 * r * r)
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        r2 = squared_distances(self._scaled(X), self._scaled(Y))
+        if not isinstance(r2, np.ndarray):
+            return super()._block(X, Y)
+
+        def apply(rows: slice) -> None:  # in place, in pieces that stay in the cache
+            r2[rows] *= -0.5
+            np.exp(r2[rows], out=r2[rows])
+
+        step = max(1, (1 << 17) // max(1, r2.shape[1]))
+        each(apply, [slice(i, i + step) for i in range(0, len(r2), step)], n_threads())
+        return r2
 
     def mixing(self, u: Array) -> Array:
         return np.ones_like(u)
