@@ -7,14 +7,17 @@ operation is deterministic: no sum is made by atomic additions.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 import torch
 import torch.utils.dlpack
 
-from bochner.backends import Array, Backend, Memo
+from bochner.backends import Array, Backend, Memo, matmul_precision
 
 Tensor = Any  # torch ships types, but its operators are Any to mypy
 
@@ -224,6 +227,148 @@ plain = Backend(
 )
 
 
+# ------------------------------------------------------------------------------------------------------------- on CUDA
+
+
+@lru_cache
+def _kernels(device: int) -> Any:
+    """The module of Triton kernels if they run on this device, else None: torch's own operations do everything then."""
+    try:
+        from bochner.backends import _triton
+    except ImportError:  # no Triton, or one without Gluon
+        return None
+    return _triton if torch.cuda.get_device_capability(device)[0] == 9 else None
+
+
+def _fast(X: Tensor, *others: Tensor) -> Any:
+    """The kernels, if they take these tensors."""
+    if X.dtype != torch.float32 or X.shape[0] == 0 or any(A.stride(1) != 1 for A in (X, *others) if A.shape[1] > 1):
+        return None
+    return _kernels(X.device.index or 0)
+
+
+def _fwht_cuda(X: Tensor) -> None:
+    q = X.shape[1].bit_length() - 1
+    kernels = _fast(X)
+    if kernels is None or not kernels.FEWEST_BITS <= q <= kernels.MOST_BITS:
+        fwht(X)
+    else:
+        kernels.fwht(X)
+
+
+def _dense_pairs_cuda(X: Tensor, W: Array, scale: float, tail: float, out: Tensor) -> None:
+    X = X if X.stride(1) == 1 else X.contiguous()
+    kernels = _fast(X, out)
+    half = None if kernels is None else _placed.get(W, (str(X.device), "half"), lambda: _half_matrix(kernels, W, X))
+    if half is None:
+        dense_pairs(X, W, scale, tail, out)
+        return
+    parts = 1 if matmul_precision() == "tf32" else 2
+    high = torch.empty((len(X), 32 * half.n_chunks * parts), dtype=torch.float16, device=X.device)
+    scales = torch.empty(len(X), dtype=torch.float32, device=X.device)
+    kernels.dense_pairs(X, half, high, scales, scale, tail, out)
+
+
+def _half_matrix(kernels: Any, W: Array, X: Tensor) -> Any:
+    half = kernels.half_matrix(W)
+    return None if half is None else replace(half, matrix=torch.from_numpy(half.matrix).to(X.device))
+
+
+def _structured_cuda(
+    X: Tensor, signs: Array, lengths: Array, scale: float, tail: float, out: Tensor, *, as_pairs: bool
+) -> bool:
+    """Whether a kernel wrote the result."""
+    blocks, _, p = signs.shape
+    q = p.bit_length() - 1
+    kernels = _fast(X, out)
+    if kernels is None or q > kernels.MOST_BITS:
+        return False
+    if q < kernels.FEWEST_BITS:
+        if as_pairs:  # a dense matrix is the faster way for so few columns
+            W = _placed.get(signs, ("dense", id(lengths)), lambda: _dense_structured(signs, lengths))
+            _dense_pairs_cuda(X, W[:, : X.shape[1]] if W.shape[1] != X.shape[1] else W, scale, tail, out)
+        return as_pairs
+    words = _placed.get(signs, (str(X.device), "words"), lambda: _as_tensor(kernels.pack_signs(signs, q), X))
+    unit = p**-1.5 / (2.0 * np.pi) if as_pairs else p**-1.5
+
+    def padded() -> Tensor:
+        factors = np.zeros(blocks * p, np.float32)
+        factors[: len(lengths)] = lengths * unit
+        return _as_tensor(factors, X)
+
+    factors = _placed.get(lengths, (str(X.device), p, as_pairs), padded)
+    kernels.structured(X, words, factors, scale, tail, out, pairs=as_pairs)
+    return True
+
+
+def _dense_structured(signs: Array, lengths: Array) -> Array:
+    p = signs.shape[2]
+    H = scipy.linalg.hadamard(p).astype(float)
+    blocks = [H * a @ (H * b) @ (H * c) for a, b, c in signs]
+    return np.asarray(np.vstack(blocks)[: len(lengths)] * (lengths[:, None] * p**-1.5))
+
+
+def _as_tensor(array: Array, X: Tensor) -> Tensor:
+    return torch.from_numpy(array).to(X.device)
+
+
+def _structured_phases_cuda(X: Tensor, signs: Array, lengths: Array, out: Tensor) -> None:
+    X = X if X.stride(1) == 1 else X.contiguous()
+    if not _structured_cuda(X, signs, lengths, 1.0, 0.0, out, as_pairs=False):
+        structured_phases(X, signs, lengths, out)
+
+
+def _structured_pairs_cuda(X: Tensor, signs: Array, lengths: Array, scale: float, tail: float, out: Tensor) -> None:
+    X = X if X.stride(1) == 1 else X.contiguous()
+    if not _structured_cuda(X, signs, lengths, scale, tail, out, as_pairs=True):
+        structured_pairs(X, signs, lengths, scale, tail, out)
+
+
+_GRAM_ROWS = 8192  # multiplied on the tensor cores before the product is added up in float64
+_GRAM_PANEL = 4096
+
+
+def _gram_cuda(Z: Tensor, out: Tensor) -> None:
+    """ZᵀZ of float32 features by products of half-precision parts, Z = (H + L) diag(scales), H and L with 11 bits each.
+
+    HᵀH + HᵀL + LᵀH leaves out LᵀL, 2^-22 of the product; columns are scaled by powers of two. Sums are float32 over
+    8,192 rows and float64 beyond: an entry errs by less than 2e-6 sqrt(G_ii G_jj), as on the host.
+    """
+    if Z.dtype != torch.float32:
+        gram(Z, out)
+        return
+    m = Z.shape[1]
+    for start in range(0, len(Z), _GRAM_ROWS):
+        rows = Z[start : start + _GRAM_ROWS]
+        n = len(rows)
+        units = torch.exp2(torch.frexp(rows.abs().amax(0))[1].to(torch.float32))
+        scaled = rows / units
+        parts = torch.empty((4 * n, m), dtype=torch.float16, device=Z.device)  # H, L, H, H
+        parts[:n] = scaled
+        torch.sub(scaled, parts[:n], out=scaled)
+        parts[n : 2 * n] = scaled
+        parts[2 * n :].view(2, n, m)[:] = parts[:n]
+        left, right = parts[n:], parts[: 3 * n]  # (L, H, H) and (H, L, H): small products first
+        for j in range(0, m, _GRAM_PANEL):
+            columns = slice(j, j + _GRAM_PANEL)
+            product = torch.mm(left[:, j:].T, right[:, columns], out_dtype=torch.float32)
+            product *= units[j:, None]
+            product *= units[columns]
+            out[j:, columns] += product
+
+
+cuda = replace(
+    plain,
+    name="cuda",
+    block_bytes=1 << 28,
+    fwht=_fwht_cuda,
+    dense_pairs=_dense_pairs_cuda,
+    structured_phases=_structured_phases_cuda,
+    structured_pairs=_structured_pairs_cuda,
+    gram=_gram_cuda,
+)
+
+
 def backend_for(X: Tensor) -> Backend:
     """The backend for tensors on the device of X."""
-    return plain
+    return cuda if X.is_cuda else plain
