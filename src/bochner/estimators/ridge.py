@@ -30,6 +30,7 @@ from bochner.streaming import (
     default_rows,
     fingerprint,
     leave_one_out,
+    on_device,
     saved_about,
 )
 
@@ -72,6 +73,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
         For ``n_components="auto"``: never more than this, nor than a sixteenth of the rows beyond 2,048.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
+    device : str or None, default=None
+        "cuda" (or "cuda:1", …) makes features and sums on a GPU and solves there, from data in host memory, with torch.
+        What is learned is host data: it pickles, and predicts on machines without a GPU.
     checkpoint : path or None
         A file to which the sums are written every half minute and when interrupted. Calling `fit` again with the same
         options and data continues from there, with the same result to the last bit; it is removed when done.
@@ -128,6 +132,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
         tol: float = 0.01,
         max_components: int = 4096,
         block_size: int | None = None,
+        device: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -143,6 +148,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
         self.tol = tol
         self.max_components = max_components
         self.block_size = block_size
+        self.device = device
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -248,6 +254,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 break
             previous = value
         self._current()
+        self.statistics_.twin = None  # the device's memory is free again
 
     def _key(self) -> Key:
         """The key of random_state; of the checkpoint to be continued, when random_state is None."""
@@ -311,7 +318,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         checkpoint: Checkpoint | None = None,
         start: int = 0,
     ) -> None:
-        source.accumulate(
+        on_device(source, self.device).accumulate(
             feature_map,
             statistics,
             numeric_targets,
@@ -355,7 +362,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> Solution:
         """Conjugate gradients on a Gram matrix that is never formed."""
-        gram: PSDOperator = StreamedGram(source, feature_map, self.block_size, self.verbose)
+        gram: PSDOperator = StreamedGram(on_device(source, self.device), feature_map, self.block_size, self.verbose)
         if self.fit_intercept:
             gram = Centred(gram, statistics.feature_sum, statistics.weight)
         alpha, path, notes = self._alpha_for_iteration(source, key)
