@@ -44,7 +44,6 @@ def ceilings() -> dict[str, float]:
     found["fill"] = 4 * big.numel() / seconds(lambda: big.fill_(1.0))
     half = big.numel() // 2
     found["copy"] = 8 * half / seconds(lambda: big[:half].copy_(big[half:]))
-    del big
     A = torch.randn(8192, 8192, device="cuda")
     for name, dtype, tf32 in (
         ("float32", torch.float32, False),
@@ -81,33 +80,29 @@ def bench_pairs(limits: dict[str, float]) -> None:
             f"error {error(out[:200], exact):.1e} (phases of sd 10)",
             "≥ 50 %, aim 75 %",
         )
-        del X, out
     d = 90
-    W = None
-    for rows in ("iid",):
-        model = FourierFeatures(RBF(np.sqrt(d) / 10), columns, rows=rows, random_state=0).fit(np.zeros((2, d)))
-        X = torch.randn(n, d, device="cuda")
-        out = torch.empty(n, columns, device="cuda")
-        W = torch.from_numpy(model.frequencies().astype(np.float32)).cuda()
-        scale = float(np.sqrt(2 / columns))
+    model = FourierFeatures(RBF(np.sqrt(d) / 10), columns, rows="iid", random_state=0).fit(np.zeros((2, d)))
+    X = torch.randn(n, d, device="cuda")
+    out = torch.empty(n, columns, device="cuda")
+    W = torch.from_numpy(model.frequencies().astype(np.float32)).cuda()
+    scale = float(np.sqrt(2 / columns))
 
-        def plain(X: Any, W: Any) -> Any:
-            A = X @ W.T
-            return torch.stack([A.cos(), A.sin()], 2).view(len(X), -1) * scale
+    def plain(X: Any, W: Any) -> Any:
+        A = X @ W.T
+        return torch.stack([A.cos(), A.sin()], 2).view(len(X), -1) * scale
 
-        compiled = torch.compile(plain)
-        peer = seconds(lambda: compiled(X, W))
-        exact = model.feature_map_(X[:200].double())
-        for precision, wanted in (("float32", "≥ 35 %, aim 55 %; ≥ 1.8 ×"), ("tf32", "≥ 55 %")):
-            with bochner.backends.use_precision(precision):
-                t = seconds(lambda: model.feature_map_.into(X, out))
-            say(
-                f"dense pairs {n:,} × {d} → {columns:,}, {precision}",
-                f"{100 * 4 * out.numel() / t / limits['fill']:.0f} % of fill",
-                f"error {error(out[:200], exact):.1e}; {peer / t:.1f} × torch.compile",
-                wanted,
-            )
-        del out
+    compiled = torch.compile(plain)
+    peer = seconds(lambda: compiled(X, W))
+    exact = model.feature_map_(X[:200].double())
+    for precision, wanted in (("float32", "≥ 35 %, aim 55 %; ≥ 1.8 ×"), ("tf32", "≥ 55 %")):
+        with bochner.backends.use_precision(precision):
+            t = seconds(lambda: model.feature_map_.into(X, out))
+        say(
+            f"dense pairs {n:,} × {d} → {columns:,}, {precision}",
+            f"{100 * 4 * out.numel() / t / limits['fill']:.0f} % of fill",
+            f"error {error(out[:200], exact):.1e}; {peer / t:.1f} × torch.compile",
+            wanted,
+        )
 
 
 def bench_fwht() -> None:
@@ -117,7 +112,6 @@ def bench_fwht() -> None:
         Y = torch.empty_like(X)
         copy = seconds(lambda X=X, Y=Y: Y.copy_(X))
         ratios.append(seconds(lambda X=X: cuda.fwht(X)) / copy)
-        del X, Y
     say("fwht, widths 2^7 … 2^15, time / copy", ", ".join(f"{r:.2f}" for r in ratios), "", "≤ 1.5, aim 1.15")
 
 

@@ -11,12 +11,12 @@ import scipy.sparse
 from sklearn.base import clone
 
 import laws
+from backend_calls import ENTRIES, N_FEATURES, Call, calls
 from bochner import RBF, FourierFeatures, KernelRidge, Laplacian, Matern, NystromFeatures, Polynomial, RationalQuadratic
 from bochner.backends import FLOATS, backend_of
 from bochner.backends.reference import reference
 from bochner.rows import ROW_LAWS
 from bochner.streaming import devices
-from test_backends import ENTRIES, N_FEATURES, Call, calls
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
 GPU = pytest.param(
