@@ -2,14 +2,14 @@
 
 A row of p = 2^q numbers is spread over the registers of one to 32 warps. A Walsh-Hadamard transform is one butterfly a
 bit of the column's index, in any order, and a butterfly is two additions where its bit counts registers of one thread.
-So a transform is: the bits that are in registers, an exchange through shared memory that brings the other bits there,
-and those bits. Two layouts suffice up to 2^14 columns:
+So a transform is: the bits that are in registers, an exchange through shared memory that brings other bits there, and
+those bits. Columns are numbered (H, S, M, 32, 2); each thread holds 32 numbers:
 
-    bits of a column    | top (H) |  S  | mid (M) | lane (5) | 0 |
-    layout C: registers |    x    |  x  |         |          | x |  lanes: "lane"; a warp stores 512 bytes in a row
-    layout A: registers |         |     |    x    |    x     |   |  lanes: S and 0
+    layout C   registers (H, S, 2), lanes (32)       a warp stores 512 bytes in a row
+    layout A   registers (32),      lanes (H, S, 2)
+    layout B   registers (H, M),    lanes (32)       where M > 1: more than 2^10 columns, in several warps
 
-Threads hold 32 numbers up to 2^10 columns (short rows share a warp), then 64 and 128; 2^15 columns need a third layout.
+Up to 2^10 columns a row stays within a warp, which holds several rows of few columns, and M = 1.
 Signs are bits: one word a thread for all its registers. Sines and cosines are the hardware's own (error 2^-20.5) after
 an exact reduction to half a turn.
 
@@ -46,7 +46,7 @@ FEWEST_BITS = 6
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows that one program holds, of shape (W, R, H, S, M, 32, 2): W · R rows of H · S · M · 64 columns."""
+    """Rows that one program holds, of shape (R, H, S, M, 32, 2): R rows of H · S · M · 64 columns."""
 
     shape: tuple[int, ...]
     n_warps: int
@@ -58,11 +58,7 @@ class Tile:
 
     @property
     def n_rows(self) -> int:
-        return self.shape[0] * self.shape[1]
-
-    @property
-    def n_columns(self) -> int:
-        return int(np.prod(self.shape[2:]))
+        return self.shape[0]
 
 
 def _bits(shape: tuple[int, ...]) -> list[list[list[int]]]:
@@ -74,54 +70,46 @@ def _bits(shape: tuple[int, ...]) -> list[list[list[int]]]:
 
 
 @lru_cache
-def tile(q: int) -> Tile:
-    """The tile for rows of 2^q columns."""
-    H, S, M = {11: (2, 16, 1), 12: (2, 16, 2), 13: (4, 16, 2), 14: (4, 16, 4), 15: (1, 16, 32)}.get(
-        q, (1, 1 << max(0, q - 6), 1)
-    )
-    shape = (1, 16 // S, H, S, M, 32, 2)
-    _, r, h, s, m, lane, o = _bits(shape)
+def tile(q: int, registers: int = 5) -> Tile:
+    """The tile for rows of 2^q columns, with 2^registers numbers a thread (more than 2^5 where M > 1 only)."""
+    top, m = (max(0, q - 6), 0) if q <= 10 else (registers - 1, q - 5 - registers)
+    S = 1 << max(0, m - 1)
+    shape = (1 << (registers - 1 - top), (1 << top) // S, S, 1 << m, 32, 2)
     layout = gl.DistributedLinearLayout
-    third = None
-    if q <= 10:
-        A, warps = layout(lane, o + s + r, [], [], list(shape)), 1
-    elif q == 15:
-        A, warps = layout(lane, o + s, m, [], list(shape)), 32
-        third = layout(m, lane, o + s, [], list(shape))
-    else:
-        spare = h[len(m) :]  # top bits that are no warps'
-        A, warps = layout(lane + m + spare, o + s, h[: len(m)], [], list(shape)), M
-    C = layout(o + s + h + r, lane, m, [], list(shape))
+    r, h, s, m_bits, lane, o = _bits(shape)
+    spare = h[len(h) - (registers - 5) :] if registers > 5 else []
+    A = layout(lane + spare, o + s + h[: len(h) - len(spare)] + r, m_bits, [], list(shape))
+    B = layout(m_bits + h, lane, o + s, [], list(shape)) if m else None
+    C = layout(o + s + h + r, lane, m_bits, [], list(shape))
     pairs = (*shape[:-1], 4)
-    _, r, h, s, m, lane, o = _bits(pairs)
-    return Tile(shape, warps, A, third, C, layout(o + s + h + r, lane, m, [], list(pairs)), keep=q <= 10)
+    r, h, s, m_bits, lane, o = _bits(pairs)
+    return Tile(shape, 1 << m, A, B, C, layout(o + s + h + r, lane, m_bits, [], list(pairs)), keep=q <= 12)
 
 
 def pack_signs(signs: Array, q: int) -> Array:
-    """Signs (blocks, 3, p) or (blocks, 1, p) as words (blocks, n), one bit each.
-
-    Words for layout A: a bit a lane; the middle ones of three for layout C: a bit for each of (S, 2).
-    """
-    blocks, stages, _ = signs.shape
-    _, _, H, S, M, _, _ = tile(q).shape
-    bits = (signs < 0).reshape(blocks, stages, H, S, M, 32, 2)
+    """Signs (blocks, 3, p) as words (blocks, n), a bit a register of the layout where they are applied."""
+    blocks = len(signs)
+    _, H, S, M, _, _ = tile(q).shape
+    bits = (signs < 0).reshape(blocks, 3, H, S, M, 32, 2)
 
     def words(last: Array) -> Array:
         full = np.zeros((*last.shape[:-1], 32), np.uint8)
         full[..., : last.shape[-1]] = last
         return np.packbits(full, axis=-1, bitorder="little").view(np.int32)[..., 0].reshape(blocks, -1)
 
-    of_A = [words(bits[:, stage].swapaxes(-1, -2)) for stage in range(stages)]
-    if stages == 1:
-        return np.ascontiguousarray(of_A[0])
-    of_C = words(bits[:, 1].transpose(0, 1, 3, 4, 2, 5).reshape(blocks, H, M, 32, 2 * S))
-    return np.ascontiguousarray(np.hstack([of_A[2], of_C, of_A[0]]))
+    first, last = (words(bits[:, stage].swapaxes(-1, -2)) for stage in (2, 0))  # in A
+    middle = bits[:, 1]
+    if M > 1:  # in B
+        middle = words(middle.transpose(0, 2, 4, 5, 1, 3).reshape(blocks, S, 32, 2, H * M))
+    else:  # in C
+        middle = words(middle[:, :, :, 0].transpose(0, 3, 1, 2, 4).reshape(blocks, 32, 2 * H * S))
+    return np.ascontiguousarray(np.hstack([first, middle, last]))
 
 
 @gluon.constexpr_function
 def _along(layout, axis):  # type: ignore[no-untyped-def]
     """The layout of one axis of a tile."""
-    for other in range(6, -1, -1):
+    for other in range(5, -1, -1):
         if other != axis:
             layout = gl.SliceLayout(other, layout)
     return layout
@@ -130,10 +118,18 @@ def _along(layout, axis):  # type: ignore[no-untyped-def]
 @gluon.jit
 def _index(layout: gl.constexpr, axis: gl.constexpr, size: gl.constexpr):  # type: ignore[no-untyped-def]
     i = gl.arange(0, size, layout=_along(layout, axis))
-    for other in gl.static_range(7):
+    for other in gl.static_range(6):
         if other != axis:
             i = gl.expand_dims(i, other)
     return i
+
+
+@gluon.jit
+def _column(layout: gl.constexpr, shape: gl.constexpr, last: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The column of every element, or of every number of a pair (last = 4)."""
+    top = _index(layout, 1, shape[1]) * shape[2] + _index(layout, 2, shape[2])
+    top = top * shape[3] + _index(layout, 3, shape[3])
+    return (top * 32 + _index(layout, 4, 32)) * last + _index(layout, 5, last)
 
 
 @gluon.jit
@@ -144,40 +140,24 @@ def _levels(x, pre: gl.constexpr, size: gl.constexpr, post: gl.constexpr, shape:
             split = gl.reshape(x, [pre, size >> (level + 1), 2, 1 << level, post])
             a, b = gl.split(gl.permute(split, [0, 1, 3, 4, 2]))
             x = gl.permute(gl.join(a + b, a - b), [0, 1, 4, 2, 3])
-    x = gl.reshape(x, [shape[0], shape[1], shape[2], shape[3], shape[4], 32, 2])
+    x = gl.reshape(x, [shape[0], shape[1], shape[2], shape[3], 32, 2])
     return gl.convert_layout(x, layout, assert_trivial=True)
 
 
 @gluon.jit
 def _in_c(x, shape: gl.constexpr, C: gl.constexpr):  # type: ignore[no-untyped-def]
-    n: gl.constexpr = shape[0] * shape[1] * shape[2] * shape[3] * shape[4] * 32
-    x = _levels(x, n, 2, 1, shape, C)
-    return _levels(x, shape[0] * shape[1], shape[2] * shape[3], shape[4] * 64, shape, C)
+    x = _levels(x, shape[0] * shape[1] * shape[2] * shape[3] * 32, 2, 1, shape, C)
+    return _levels(x, shape[0], shape[1] * shape[2], shape[3] * 64, shape, C)
 
 
 @gluon.jit
-def _in_a(x, shape: gl.constexpr, A: gl.constexpr, mid: gl.constexpr):  # type: ignore[no-untyped-def]
-    n: gl.constexpr = shape[0] * shape[1] * shape[2] * shape[3]
-    x = _levels(x, n * shape[4], 32, 2, shape, A)
-    if mid:
-        x = _levels(x, n, shape[4], 64, shape, A)
-    return x
+def _in_a(x, shape: gl.constexpr, A: gl.constexpr):  # type: ignore[no-untyped-def]
+    return _levels(x, shape[0] * shape[1] * shape[2] * shape[3], 32, 2, shape, A)
 
 
 @gluon.jit
-def _a_to_c(x, shape: gl.constexpr, B: gl.constexpr, C: gl.constexpr):  # type: ignore[no-untyped-def]
-    if B is not None:
-        x = gl.convert_layout(x, B)
-        x = _levels(x, shape[0] * shape[1] * shape[2] * shape[3], shape[4], 64, shape, B)
-    return gl.convert_layout(x, C)
-
-
-@gluon.jit
-def _c_to_a(x, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr):  # type: ignore[no-untyped-def]
-    if B is not None:
-        x = gl.convert_layout(x, B)
-        x = _levels(x, shape[0] * shape[1] * shape[2] * shape[3], shape[4], 64, shape, B)
-    return gl.convert_layout(x, A)
+def _in_b(x, shape: gl.constexpr, B: gl.constexpr):  # type: ignore[no-untyped-def]
+    return _levels(x, shape[0] * shape[1] * shape[2], shape[3], 64, shape, B)
 
 
 @gluon.jit
@@ -198,38 +178,30 @@ def _waves(turns):  # type: ignore[no-untyped-def]
 def _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape: gl.constexpr,  # type: ignore[no-untyped-def]
            C: gl.constexpr, D: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr):  # fmt: skip
     """Pairs of v times factors, in turns, or these products themselves."""
-    H: gl.constexpr = shape[2]
-    S: gl.constexpr = shape[3]
-    M: gl.constexpr = shape[4]
-    P: gl.constexpr = H * S * M * 64
-    col = (((_index(C, 2, H) * S + _index(C, 3, S)) * M + _index(C, 4, M)) * 32 + _index(C, 5, 32)) * 2 + _index(
-        C, 6, 2
-    )
+    P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
+    col = _column(C, shape, 2)
     t = v * gl.load(factors + block * P + col)
     base = out + row0 * out_stride
     if PAIRS:
         if ODD:
             t += gl.where(2 * (block * P + col) == n_columns - 1, tail, 0.0)
         c, s = _waves(t)
-        z = gl.reshape(gl.join(c * scale, s * scale), [shape[0], shape[1], H, S, M, 32, 4])
+        z = gl.reshape(gl.join(c * scale, s * scale), [shape[0], shape[1], shape[2], shape[3], 32, 4])
         z = gl.convert_layout(z, D, assert_trivial=True)
-        row = _index(D, 0, shape[0]) * shape[1] + _index(D, 1, shape[1])
-        col = (((_index(D, 2, H) * S + _index(D, 3, S)) * M + _index(D, 4, M)) * 32 + _index(D, 5, 32)) * 4
-        col = col + _index(D, 6, 4)
+        row = _index(D, 0, shape[0])
+        col = _column(D, shape, 4)
         start = block * (2 * P)
         at = base + start + (row * out_stride + col)
         gl.store(at, z, mask=(row < rows) & (col < n_columns - start), cache_modifier=".cs")
     else:
-        row = _index(C, 0, shape[0]) * shape[1] + _index(C, 1, shape[1])
+        row = _index(C, 0, shape[0])
         at = base + block * P + (row * out_stride + col)
         gl.store(at, t, mask=(row < rows) & (col < n_columns - block * P))
 
 
 @gluon.jit
 def _read(X, row0, rows, d, x_stride, shape: gl.constexpr, C: gl.constexpr):  # type: ignore[no-untyped-def]
-    row = _index(C, 0, shape[0]) * shape[1] + _index(C, 1, shape[1])
-    top = (_index(C, 2, shape[2]) * shape[3] + _index(C, 3, shape[3])) * shape[4] + _index(C, 4, shape[4])
-    col = (top * 32 + _index(C, 5, 32)) * 2 + _index(C, 6, 2)
+    row, col = _index(C, 0, shape[0]), _column(C, shape, 2)
     return gl.load(X + row0 * x_stride + (row * x_stride + col), mask=(col < d) & (row < rows), other=0.0)
 
 
@@ -237,17 +209,22 @@ def _read(X, row0, rows, d, x_stride, shape: gl.constexpr, C: gl.constexpr):  # 
 def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n_blocks, per_program, scale, tail,  # type: ignore[no-untyped-def]
                 shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
                 KEEP: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr):  # fmt: skip
-    S: gl.constexpr = shape[3]
-    M: gl.constexpr = shape[4]
-    NA: gl.constexpr = shape[2] * S * M * 2
-    NC: gl.constexpr = shape[2] * M * 32
-    MID: gl.constexpr = B is None
-    row0 = gl.program_id(0).to(gl.int64) * (shape[0] * shape[1])
+    H: gl.constexpr = shape[1]
+    S: gl.constexpr = shape[2]
+    M: gl.constexpr = shape[3]
+    row0 = gl.program_id(0).to(gl.int64) * shape[0]
     rows = (n - row0).to(gl.int32)
-    a_word = ((_index(A, 2, shape[2]) * S + _index(A, 3, S)) * M + _index(A, 4, M)) * 2 + _index(A, 6, 2)
-    a_place = _index(A, 5, 32)
-    c_word = (_index(C, 2, shape[2]) * M + _index(C, 4, M)) * 32 + _index(C, 5, 32)
-    c_place = _index(C, 3, S) * 2 + _index(C, 6, 2)
+    NA: gl.constexpr = H * S * M * 2
+    a_word = ((_index(A, 1, H) * S + _index(A, 2, S)) * M + _index(A, 3, M)) * 2 + _index(A, 5, 2)
+    a_place = _index(A, 4, 32)
+    if M > 1:
+        NM: gl.constexpr = S * 64
+        word = (_index(B, 2, S) * 32 + _index(B, 4, 32)) * 2 + _index(B, 5, 2)
+        place = _index(B, 1, H) * M + _index(B, 3, M)
+    else:
+        NM: gl.constexpr = 32  # type: ignore[no-redef]
+        word = _index(C, 4, 32)
+        place = (_index(C, 1, H) * S + _index(C, 2, S)) * 2 + _index(C, 5, 2)
     first = gl.program_id(1) * per_program
     last = gl.minimum(first + per_program, n_blocks)
     if KEEP:
@@ -255,26 +232,33 @@ def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n
     for block in range(first, last):
         if not KEEP:
             x = gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C), A)
-        w = words + block * (2 * NA + NC)
-        v = _in_a(_flip(x, gl.load(w + a_word), a_place), shape, A, MID)
-        v = _in_c(_a_to_c(v, shape, B, C), shape, C)
-        v = _in_c(_flip(v, gl.load(w + NA + c_word), c_place), shape, C)
-        v = _in_a(_c_to_a(v, shape, A, B), shape, A, MID)
-        v = _in_a(_flip(v, gl.load(w + NA + NC + a_word), a_place), shape, A, MID)
-        v = _in_c(_a_to_c(v, shape, B, C), shape, C)
+        w = words + block * (2 * NA + NM)
+        v = _in_a(_flip(x, gl.load(w + a_word), a_place), shape, A)
+        v = _in_c(gl.convert_layout(v, C), shape, C)
+        if M > 1:
+            v = _in_b(gl.convert_layout(v, B), shape, B)
+            v = _in_b(_flip(v, gl.load(w + NA + word), place), shape, B)
+            v = gl.convert_layout(v, C)
+        else:
+            v = _flip(v, gl.load(w + NA + word), place)
+        v = _in_a(gl.convert_layout(_in_c(v, shape, C), A), shape, A)
+        v = _in_a(_flip(v, gl.load(w + NA + NM + a_word), a_place), shape, A)
+        if M > 1:
+            v = _in_b(gl.convert_layout(v, B), shape, B)
+        v = _in_c(gl.convert_layout(v, C), shape, C)
         _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, PAIRS, ODD)
 
 
 @gluon.jit
 def _transform(X, n, x_stride, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr):  # type: ignore[no-untyped-def]
-    P: gl.constexpr = shape[2] * shape[3] * shape[4] * 64
-    row0 = gl.program_id(0).to(gl.int64) * (shape[0] * shape[1])
+    P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
+    row0 = gl.program_id(0).to(gl.int64) * shape[0]
     rows = (n - row0).to(gl.int32)
     v = _in_c(_read(X, row0, rows, P, x_stride, shape, C), shape, C)
-    v = gl.convert_layout(_in_a(_c_to_a(v, shape, A, B), shape, A, B is None), C)
-    row = _index(C, 0, shape[0]) * shape[1] + _index(C, 1, shape[1])
-    top = (_index(C, 2, shape[2]) * shape[3] + _index(C, 3, shape[3])) * shape[4] + _index(C, 4, shape[4])
-    col = (top * 32 + _index(C, 5, 32)) * 2 + _index(C, 6, 2)
+    if B is not None:
+        v = _in_b(gl.convert_layout(v, B), shape, B)
+    v = gl.convert_layout(_in_a(gl.convert_layout(v, A), shape, A), C)
+    row, col = _index(C, 0, shape[0]), _column(C, shape, 2)
     gl.store(X + row0 * x_stride + (row * x_stride + col), v, mask=(row < rows) & (col < P))
 
 
@@ -291,7 +275,9 @@ def structured(X: Any, words: Any, factors: Any, scale: float, tail: float, out:
     q = (factors.shape[0] // words.shape[0]).bit_length() - 1
     t = tile(q)
     grid, per_program = _programs(len(X), t, words.shape[0])
-    options: dict[str, Any] = {"maxnreg": 128} if q <= 10 else {}
+    # measured: registers a thread, so that enough warps are there to hide each other's waiting
+    limit = {6: 96, 7: 128, 8: 128, 12: 96, 13: 80, 14: 64}.get(q)
+    options: dict[str, Any] = {} if limit is None else {"maxnreg": limit}
     _structured[grid](
         X, words, factors, out, len(X), X.shape[1], X.stride(0), out.stride(0), out.shape[1], words.shape[0],
         per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, t.keep, pairs, pairs and out.shape[1] % 2 == 1,
@@ -301,7 +287,8 @@ def structured(X: Any, words: Any, factors: Any, scale: float, tail: float, out:
 
 def fwht(X: Any) -> None:
     """Walsh-Hadamard transform of every row of a float32 tensor, in place."""
-    t = tile(X.shape[1].bit_length() - 1)
+    q = X.shape[1].bit_length() - 1
+    t = tile(q, 6 if q >= 14 else 5)
     _transform[(-(-len(X) // t.n_rows),)](X, len(X), X.stride(0), t.shape, t.A, t.B, t.C, num_warps=t.n_warps)
 
 
