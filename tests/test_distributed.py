@@ -513,9 +513,11 @@ def hungry_rows(start, n, flag):
 
 
 @pytest.mark.slow
-def test_too_little_memory_is_said_and_the_checkpoint_resumes(small_trees, tmp_path):
+def test_too_little_memory_is_said_and_the_checkpoint_resumes(small_trees, tmp_path, monkeypatch):
     flag = tmp_path / "hungry"
-    flag.touch()
+    fold = distributed.DaskSource.fold
+    # samples are read before, with memory enough
+    monkeypatch.setattr(distributed.DaskSource, "fold", lambda *a, **k: (flag.touch(), fold(*a, **k))[1])
     blocks = [dask.delayed(hungry_rows)(i, 100, str(flag)) for i in range(24)]
     path = tmp_path / "checkpoint"
     model = KernelRidge(RBF(0.5), 40, alpha=0.1, random_state=0, checkpoint=path)
@@ -525,9 +527,9 @@ def test_too_little_memory_is_said_and_the_checkpoint_resumes(small_trees, tmp_p
         Client(cluster),
     ):
         with pytest.raises(RuntimeError, match="memory ran out"):
-            # sizes and samples are read before: they are known here
             model.fit(*as_arrays(blocks))
         assert read_arrays(path)[1]["rows"] == 1200  # three rounds of four blocks
+        monkeypatch.setattr(distributed.DaskSource, "fold", fold)
         flag.unlink()
         model = clone(model).fit(*as_arrays(blocks))
     assert not path.exists()
@@ -544,17 +546,23 @@ def as_arrays(blocks):
 @pytest.mark.slow
 def test_bits_are_the_same_for_any_number_of_workers(small_trees, monkeypatch):
     monkeypatch.setattr(bochner.estimators.classifier, "_KEPT_BYTES", 0)
-    X, y, weight = table(3000)
+    X, y, weight = table(1200)
     data = [da.from_array(a, chunks=(170, *a.shape[1:])) for a in (X, y, weight)]
-    results = []
-    for n_workers in (0, 1, 2, 4):
-        models = [clone(model) for model in MODELS]
-        if n_workers:
-            with local_cluster(n_workers) as cluster, Client(cluster):
-                fits = [m.fit(data[0], data[1] > 1.0 if is_classifier(m) else data[1], data[2]) for m in models]
-        else:
-            fits = [m.fit(data[0], data[1] > 1.0 if is_classifier(m) else data[1], data[2]) for m in models]
-        results.append([learned(m, X) for m in fits])
-    for other in results[1:]:
-        for a, b in zip(results[0], other, strict=True):
-            np.testing.assert_array_equal(a, b)
+    models = [
+        ridge(alpha="loo", features="nystrom"),
+        ridge(solver="cg", alpha=1.0),
+        GaussianProcessRegressor(RBF(0.5), 30, random_state=0),
+        KernelKMeans(3, n_columns=20, max_iter=3, random_state=0),
+        KernelClassifier(RBF(0.5), 20, alpha=1.0, tol=0.01, random_state=0),
+    ]
+
+    def fitted():
+        targets = [data[1] > 1.0 if is_classifier(model) else data[1] for model in models]
+        fits = [clone(model).fit(data[0], t, data[2]) for model, t in zip(models, targets, strict=True)]
+        return [learned(fit, X) for fit in fits]
+
+    truths = fitted()
+    for n_workers in (1, 2, 4):
+        with local_cluster(n_workers) as cluster, Client(cluster):
+            for found, truth in zip(fitted(), truths, strict=True):
+                np.testing.assert_array_equal(found, truth)
