@@ -195,10 +195,12 @@ def tune_length_scale(
     if exact_rows and not per_feature:
         rows = slice(0, None, -(-len(root) // exact_rows))
         other = _refined(unit, X[rows], Y[rows], root[rows], fit_intercept, scales[0], found.x[-1])
-        # few columns err towards long scales, few rows either way: rows left out decide
+        # few columns err towards long scales, few rows either way: rows left out decide, where they are sure
         landmarks = np.sort(key.child("landmarks").generator().permutation(len(root))[:n_components])
-        tried = [(_left_out(unit, X / s, Y, root, fit_intercept, landmarks), s) for s in (scales[0], other)]
-        scales = np.array([min(tried)[1]])
+        first, second = (_left_out(unit, X / s, Y, root, fit_intercept, landmarks) for s in (scales[0], other))
+        gain = first - second
+        if gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
+            scales = np.array([other])
     scales = np.array([float(f"{scale:.3g}") for scale in scales])
     return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
 
@@ -226,8 +228,8 @@ def _refined(kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, sc
     return scale * float(np.exp(np.clip(found.x[0], -_RANGE, _RANGE)))
 
 
-def _left_out(kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, landmarks: Array) -> float:
-    """Least leave-one-out error over all penalties, with landmarks for columns; Y centred, √w-weighted."""
+def _left_out(kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, landmarks: Array) -> Array:
+    """Leave-one-out errors (n,) of the best penalty, with landmarks for columns; Y centred, √w-weighted."""
     factor = Cholesky().factor(DenseGram(kernel(X[landmarks])), 0.0)
     Z = root[:, None] * solve_triangular(factor.L, kernel(X, X[landmarks]).T, lower=True, check_finite=False).T
     mean = root / np.linalg.norm(root) * float(fit_intercept)
@@ -240,8 +242,8 @@ def _left_out(kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, l
         inverse = 1.0 / (spectrum.eigenvalues + alpha)
         slack = 1.0 - (Z * Z) @ inverse - mean * mean
         residual = (Y - Z @ (inverse[:, None] * moment)) / np.maximum(slack, 1e-12)[:, None]
-        errors.append(float((residual * residual).sum()))
-    return min(errors)
+        errors.append((residual * residual).sum(axis=1))
+    return min(errors, key=np.sum)
 
 
 def _median_distance(kernel: StationaryKernel, X: Any, root: Array, key: Key) -> float:
