@@ -75,6 +75,7 @@ class RidgeStatistics:
         self.weight = 0.0
         self.n_samples = 0
         self.single_precision = False  # has any block been multiplied in float32?
+        self.twin: Any = None  # the Gram matrix on a device, while a fit lasts
 
     @property
     def n_components(self) -> int:
@@ -105,6 +106,7 @@ class RidgeStatistics:
                 overwrite = True
         if not len(Z):
             return self
+        self.twin = None
         w = np.ones(len(Z)) if weight is None else weight
         if self.n_samples == 0:
             self.offset = w @ Y / w.sum()
@@ -166,6 +168,7 @@ class RidgeStatistics:
             raise ValueError("cannot merge statistics with a Gram matrix and statistics without one.")
         if other.n_samples == 0:
             return self
+        self.twin = None
         if self.n_samples == 0:
             self.offset = other.offset.copy()
         shift = other.offset - self.offset  # y - offset = (y - other.offset) + shift
@@ -214,7 +217,7 @@ class RidgeStatistics:
         """The Gram matrix, of centred rows when there is an intercept."""
         if self.gram is None:
             raise ValueError("these statistics were collected without a Gram matrix.")
-        gram = DenseGram(self.gram, self.rounding)
+        gram = DenseGram(self.gram, self.rounding, self.twin)
         return Centred(gram, self.feature_sum, self.weight) if fit_intercept else gram
 
     def right_side(self, fit_intercept: bool = True) -> Array:
@@ -258,7 +261,7 @@ class RidgeStatistics:
             "totals": np.array([self.weight, float(self.n_samples), float(self.single_precision)]),
         }
         if self.gram is not None:
-            found["gram"] = self.gram.T[np.triu_indices(self.n_components)]
+            found["gram"] = pack_upper(self.gram.T)
         return found
 
     @classmethod
@@ -272,8 +275,24 @@ class RidgeStatistics:
         made.n_samples = int(arrays["totals"][1])
         made.single_precision = bool(arrays["totals"][2])
         if made.gram is not None:
-            made.gram.T[np.triu_indices(m)] = arrays["gram"]
+            unpack_upper(arrays["gram"], made.gram.T)
         return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "twin": None}
+
+
+def pack_upper(U: Array) -> Array:
+    """The upper triangle of a square matrix, row by row."""
+    return np.concatenate([row[i:] for i, row in enumerate(U)]) if len(U) else np.empty(0, U.dtype)
+
+
+def unpack_upper(values: Array, out: Array) -> None:
+    """Write what `pack_upper` returned into the upper triangle of a square matrix."""
+    start = 0
+    for i, row in enumerate(out):
+        row[i:] = values[start : start + len(row) - i]
+        start += len(row) - i
 
 
 @dataclass(frozen=True)

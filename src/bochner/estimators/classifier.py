@@ -15,8 +15,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, check_positive, validate_rows
-from bochner.estimators.models import KernelModel, as_source
+from bochner.estimators._validation import check_choice, check_count, check_positive, rowwise, validate_rows
+from bochner.estimators.models import DistributedScore, KernelModel, as_source
 from bochner.estimators.ridge import KernelRidge
 from bochner.features import FeatureMap, Identity
 from bochner.kernels import as_kernel
@@ -123,7 +123,7 @@ def _has_probabilities(self: Any) -> bool:
     raise AttributeError(f"probabilities need loss='log_loss'; loss={self.loss!r} has decision_function alone.")
 
 
-class KernelClassifier(ClassifierMixin, KernelModel):
+class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
     """Kernel classification in bounded memory: min Σ w ℓ(f(x) + b, y) + alpha / 2 ‖f‖², f linear in features ZZᵀ ≈ K.
 
     Parameters
@@ -480,6 +480,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         check_is_fitted(self, "classes_")
         return np.atleast_1d(self.ridge_.intercept_ if hasattr(self, "ridge_") else self._intercept)
 
+    @rowwise
     def decision_function(self, X: Any) -> Array:
         """Scores, block by block: the larger, the likelier.
 
@@ -497,6 +498,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         F = self._scores(X, np.asarray(self.coef_.T), self.intercept_)
         return F[:, 0] if self._labels.n_scores == 1 else F
 
+    @rowwise
     def predict(self, X: Any) -> Array:
         """The likeliest label of each row.
 
@@ -508,6 +510,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self.classes_[(F > 0).astype(int) if F.ndim == 1 else F.argmax(axis=1)]
 
     @available_if(_has_probabilities)
+    @rowwise
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n_samples, n_classes).
 
@@ -522,6 +525,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return np.hstack([LogLoss().probabilities(-F[:, None]), p])
 
     @available_if(_has_probabilities)
+    @rowwise
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities, exact where those round to 0.
 

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, backend_of, is_tensor
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import KernelModel, rows_source
 from bochner.kernels import as_kernel
@@ -21,6 +21,7 @@ from bochner.streaming import Block, Fold, Source, feature_blocks
 _START_ROWS = 10_000  # rows whose features are held to find where to start
 
 
+@lazily
 class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, KernelModel):
     """Kernel k-means: Lloyd's algorithm on features ZZᵀ ≈ K, which are made again in every pass and never held.
 
@@ -141,7 +142,11 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
                 if moved <= self.solver_tol * spread:
                     break
             self.cluster_centers_ = centres
-            self._assign(source)
+            if is_distributed(X):  # labels stay where the rows are
+                self.inertia_ = source.fold(NearestFold(centres), self.feature_map_, rows=self.block_size)[2]
+                self.labels_ = self.predict(X)
+            else:
+                self._assign(source)
         return self
 
     def _step(self, source: Source, centres: Array) -> tuple[Array, float]:
@@ -182,6 +187,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
             ]
         return np.concatenate(parts).astype(X.dtype, copy=False)
 
+    @rowwise
     def predict(self, X: Any) -> Array:
         """The cluster of each row.
 

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import clone
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, in_memory, validate_rows
 from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.estimators.maclaurin import MaclaurinFeatures
 from bochner.features import FeatureMap, ProjectedMap
@@ -111,6 +111,7 @@ class CompactFeatures(GrowingTransformer):
         if self.expansion is not None:
             check_count("expansion", self.expansion)
         law = as_sketch_law(self.projection)
+        X, y = in_memory(self, X, y)
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
 

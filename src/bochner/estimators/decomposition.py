@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import KernelModel, rows_source
 from bochner.estimators.ridge import KernelRidge
@@ -20,6 +20,7 @@ from bochner.statistics import RidgeStatistics
 from bochner.streaming import Source, accumulate
 
 
+@lazily
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     """Kernel principal components: eigenvectors of the covariance of features ZZᵀ ≈ K, in one pass.
 
@@ -127,7 +128,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
             self._learn(source)
         if self.fit_inverse_transform:
             T = self.transform(X)
-            dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+            dense = X if is_distributed(X) else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
             options = {"block_size": self.block_size, "n_jobs": self.n_jobs, "random_state": self.random_state}
             kernel = self.kernel if isinstance(self.kernel, str) else as_kernel(self.kernel)
             ridge = KernelRidge(kernel, self.n_columns, features="nystrom", alpha=self.alpha, **options)
@@ -203,6 +204,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         X = validate_rows(self, X, reset=False)
         return self._scores(X, self.components_.T, -self.components_ @ self.statistics_.feature_mean)
 
+    @rowwise
     def inverse_transform(self, T: Any) -> Array:
         """Rows whose components are about these, (n_samples, n_features).
 

@@ -13,9 +13,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, validate_rows
+from bochner.estimators._validation import check_choice, check_count, rowwise, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
-from bochner.estimators.models import KernelModel, as_source, numeric_targets
+from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.posteriors import FunctionSamples, Posterior, ShareFold, draw_functions, left_out, noise_shares
 from bochner.features import Nystrom
@@ -29,7 +29,7 @@ from bochner.streaming import Block, Progress, Source, default_rows
 _ALPHA_ROWS = 4_000  # rows on which noise and amplitude are weighed against each other
 
 
-class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
+class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
     """Gaussian process regression in one pass and bounded memory, with hyperparameters fitted by evidence.
 
     y = b + f(x) + noise with f ~ GP(0, amplitude · k) and a flat prior on the constant b. The kernel is replaced by
@@ -373,6 +373,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self.feature_map_.into(block, Z)
             yield slice(start, start + rows), block, Z.astype(np.float64, copy=False)
 
+    @rowwise
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
         """Posterior mean, and its standard deviations or covariances, block by block.
 
@@ -450,6 +451,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         n_samples = check_count("n_samples", n_samples)
         return draw_functions(self, self._current(), n_samples, Key.from_random_state(random_state), n_waves)
 
+    @rowwise
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draw functions from the posterior and evaluate them at the rows of X.
 

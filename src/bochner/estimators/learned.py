@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from bochner.backends import FLOATS, Array
 from bochner.certificates import Certificate, Effort
-from bochner.estimators._validation import check_choice, check_count
+from bochner.estimators._validation import check_choice, check_count, in_memory
 from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.features import Fourier, choose_rows, draw_frequencies, n_frequencies
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogLoss, SquaredLoss
@@ -130,6 +130,7 @@ class LearnedFeatures(GrowingTransformer):
                 "LearnedFeatures requires y to be passed, but the target y is None; for features that need no targets "
                 "use FourierFeatures."
             )
+        X, y = in_memory(self, X, y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
         loss, Y = self._targets(loss, y)
         key = Key.from_random_state(self.random_state)
@@ -176,7 +177,8 @@ class LearnedFeatures(GrowingTransformer):
     def _targets(self, loss: str, y: Array) -> tuple[str, Array]:
         """The loss that "auto" means, and targets as columns: centred numbers, or one-hot classes."""
         if loss == "auto":
-            loss = "squared" if type_of_target(y).startswith("continuous") else "log_loss"
+            with np.errstate(invalid="ignore"):  # it casts numbers beyond 2^63 to integers
+                loss = "squared" if type_of_target(y).startswith("continuous") else "log_loss"
         if loss == "squared":
             try:
                 Y = np.asarray(y, dtype=float).reshape(len(y), -1)

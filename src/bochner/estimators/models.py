@@ -6,21 +6,23 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import FLOATS, Array, backend_of, is_tensor, limit_threads, n_threads
-from bochner.estimators._validation import check_choice, validate_rows
+from bochner.estimators._validation import check_choice, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
 from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
+from bochner.kernels.stationary import RadialKernel
 from bochner.keys import Key
 from bochner.rows import name_of
 from bochner.streaming import (
@@ -33,14 +35,25 @@ from bochner.streaming import (
     Targets,
     check_weight,
     default_rows,
+    open_device,
+    rows_on,
 )
 from bochner.tuning import tune_length_scale
 
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
+_EXACT_ROWS = 1_500  # of them, for the kernel itself
 CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
+
+
+def _is_there(device: str | None) -> bool:
+    """Whether a model fitted on a device finds it on this machine; elsewhere it predicts on the host."""
+    try:
+        return device is not None and open_device(device) is not None
+    except ValueError:
+        return False
 
 
 def numeric_targets(y: Any) -> Array:
@@ -93,6 +106,8 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
 
     A path, an Arrow table or a frame may name the target's column in y (and the weights' in sample_weight).
     """
+    if is_distributed(X) or is_distributed(y):
+        return distributed_source(model, X, y, sample_weight, reset=reset)
     if isinstance(X, Source):
         source = X
     elif isinstance(X, (str, os.PathLike)) or type(X).__module__.split(".")[0] == "pyarrow":
@@ -129,8 +144,19 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
     return source
 
 
+def distributed_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Source:
+    """Dask data as a source; sets or checks the number and names of the columns."""
+    from bochner.distributed import dask_source
+
+    source = dask_source(model, X, y, sample_weight)
+    validate_data(model, source.meta, reset=reset, skip_check_array=True)
+    return source
+
+
 def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Source:
     """Rows without targets as a source, checked; sets or checks the number and names of the columns."""
+    if is_distributed(X):
+        return MappedSource(distributed_source(model, X, None, sample_weight, reset=reset), _no_targets)
     if isinstance(X, Source):
         source: Source = MappedSource(X, _no_targets)
         if reset:
@@ -167,10 +193,29 @@ def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     return X, out["y"], out["weight"]
 
 
+class DistributedScore:
+    """`score` that leaves dask data where they are; goes before scikit-learn's mixins."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy of a classifier, the coefficient of determination R² of anything else.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or dask data
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of a dask frame
+        sample_weight : array-like of shape (n_samples,) or None
+        """
+        if is_distributed(X):
+            from bochner.distributed import score
+
+            return score(self, X, y, sample_weight, is_classifier(self))
+        return super().score(X, y, sample_weight)  # type: ignore[misc]
+
+
 class KernelModel(BaseEstimator):
     """Parameters and steps common to the models: which features, of which kernel, over which blocks."""
 
-    _auto_features: ClassVar[str | None] = None  # what features="auto" means; None: waves where there are any
+    _auto_features: str | None = None  # what features="auto" means; None: waves where there are any
 
     kernel: Any
     n_components: Any
@@ -178,6 +223,7 @@ class KernelModel(BaseEstimator):
     length_scales: str
     block_size: int | None
     feature_map_: FeatureMap
+    device: str | None
     n_jobs: int | None
     verbose: int
     random_state: Any
@@ -195,10 +241,13 @@ class KernelModel(BaseEstimator):
         """Zw + b (n, k) in the dtype of X, block by block."""
         m = self.feature_map_.n_components
         if is_tensor(X):
-            backend = backend_of(X)
-            weights, constant = backend.place(coefficients, X), backend.place(intercept, X)
-            parts = [features_of(self.feature_map_, X[rows]) @ weights + constant for rows in row_blocks(X, 2 * m)]
-            return backend.xp.vstack(parts)
+            scores = partial(self._device_scores, coefficients=coefficients, intercept=intercept)
+            return backend_of(X).xp.vstack([scores(X[rows]) for rows in row_blocks(X, 2 * m)])
+        if _is_there(getattr(self, "device", None)):
+            parts = [
+                self._device_scores(block, coefficients, intercept) for block in rows_on(str(self.device), X, 2 * m)
+            ]
+            return np.concatenate([backend_of(part).fetch(part) for part in parts])
         weights = coefficients.astype(X.dtype)
         out = np.empty((X.shape[0], weights.shape[1]), X.dtype)
         rows = min(X.shape[0], self.block_size or default_rows(m, X.dtype))
@@ -210,6 +259,10 @@ class KernelModel(BaseEstimator):
                 self.feature_map_.into(block, Z)
                 out[start : start + rows] = Z @ weights + intercept.astype(X.dtype)
         return out
+
+    def _device_scores(self, X: Any, coefficients: Array, intercept: Array) -> Any:
+        backend = backend_of(X)
+        return features_of(self.feature_map_, X) @ backend.place(coefficients, X) + backend.place(intercept, X)
 
     def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
         """The kernel with numbers in it: tuned by evidence when it came as a name or with length_scale="auto"."""
@@ -233,6 +286,7 @@ class KernelModel(BaseEstimator):
             n_components=columns,
             fit_intercept=fit_intercept,
             n_restarts=getattr(self, "n_restarts", 0),
+            exact_rows=_EXACT_ROWS if isinstance(self.n_components, str) and isinstance(kernel, RadialKernel) else 0,
         )
 
     def _fit_features(

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, limit_threads
 from bochner.certificates import Certificate, Effort
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, lazily, validate_rows
 from bochner.estimators.growths import GrowingTransformer, budget_of, check_budget, is_auto
 from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
 from bochner.features.nystrom import Nystrom, measure, nystrom_map
@@ -25,6 +25,7 @@ _TOL = 0.05  # of n_components="auto"
 _FIRST = 256  # landmarks to begin with
 
 
+@lazily
 class NystromFeatures(GrowingTransformer):
     """Nyström features of any kernel.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.backends import FLOATS, Array
 from bochner.certificates import Certificate, distance_error
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, count_rows, lazily, rowwise, validate_rows
 from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.features.projections import Projection
 from bochner.keys import Key
@@ -19,6 +20,7 @@ from bochner.sketches import as_sketch_law
 from bochner.theory import jl_min_dim
 
 
+@lazily
 class RandomProjection(GrowingTransformer):
     """Project to fewer columns, keeping distances (Johnson & Lindenstrauss 1984).
 
@@ -100,6 +102,7 @@ class RandomProjection(GrowingTransformer):
         y : ignored
         """
         law = as_sketch_law(self.law)
+        n_samples = None if isinstance(self.n_components, numbers.Integral) else count_rows(X)
         X = validate_rows(self, X, reset=True)
         self._check_sparse(X)
         key = Key.from_random_state(self.random_state)
@@ -115,7 +118,7 @@ class RandomProjection(GrowingTransformer):
                 return distance_error(make(n_components), X, random_state=key.child("growth").child(sample))
 
             return self._fit_columns(X, make, certify=certify, ceiling=X.shape[1], step=1, first=16)
-        return self._fit_columns(X, make, n_components=self._count(*X.shape))
+        return self._fit_columns(X, make, n_components=self._count(n_samples or X.shape[0], X.shape[1]))
 
     def transform(self, X: Any) -> Any:
         """Project rows.
@@ -133,6 +136,7 @@ class RandomProjection(GrowingTransformer):
         self._check_sparse(X)
         return super().transform(X)
 
+    @rowwise
     def inverse_transform(self, Z: Any) -> Array:
         """Return Z times the pseudo-inverse of the projection: the shortest rows that project to Z.
 

@@ -9,15 +9,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.certificates import Certificate, grow
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, rowwise, validate_rows
 from bochner.estimators.growths import budget_of, check_budget, is_auto
-from bochner.estimators.models import KernelModel, as_source, numeric_targets
+from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
 from bochner.estimators.penalties import Solution, check_penalty, choose_solver, effective_dimension, solve_sums
 from bochner.estimators.truncations import Truncations
 from bochner.features import FeatureMap, Fourier
@@ -34,17 +35,18 @@ from bochner.streaming import (
     default_rows,
     fingerprint,
     leave_one_out,
+    on_device,
     saved_about,
 )
 
 _FIRST_COMPONENTS = 256  # of the first sums that n_components="auto" looks at
 _PENALTY_COMPONENTS = 512  # up to which it chooses the penalty anew
 _FEW_COMPONENTS = 2048  # which n_components="auto" may reach whatever the number of rows
-_LEFT_OUT_ROWS = 8192  # rows left out, one at a time, for alpha="loo"
+_LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo"
 _ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
+class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
     """Kernel ridge regression: min ‖Zw + b - y‖² + alpha ‖w‖² with ZZᵀ ≈ K, in one pass and bounded memory.
 
     Rows are turned into features block by block and added up; of the data only m × m sums remain, from
@@ -58,7 +60,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
     n_components : int or "auto", default="auto"
         Columns of the features. "auto" takes as few as `tol` needs.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
-        Which features; a transformer is cloned and fitted, and `kernel` and `n_components` are then its own affair.
+        Which features; "auto" takes "nystrom" for kernels without waves and where `fit` finds `n_components` itself,
+        else "fourier". A transformer is cloned and fitted, and `kernel` and `n_components` are then its own affair.
     alpha : float, array-like or {"loo", "gcv", "evidence"}, default="loo"
         The penalty, never scaled by the number of rows; a grid of them, of which GCV chooses; or the criterion that
         chooses: exact leave-one-out errors (of a sample of the rows), generalised cross-validation, marginal
@@ -82,6 +85,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
         ConvergenceWarning says what was reached where they do not suffice.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
+    device : str or None, default=None
+        "cuda" (or "cuda:1", …) makes features and sums on a GPU and solves there, from data in host memory, with torch.
+        What is learned is host data: it pickles, and predicts on machines without a GPU.
     checkpoint : path or None
         A file to which the sums are written every half minute and when interrupted. Calling `fit` again with the same
         options and data continues from there, with the same result to the last bit; it is removed when done.
@@ -142,6 +148,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
         max_seconds: float | None = None,
         max_bytes: float | None = None,
         block_size: int | None = None,
+        device: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -159,6 +166,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
         self.max_seconds = max_seconds
         self.max_bytes = max_bytes
         self.block_size = block_size
+        self.device = device
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -184,8 +192,18 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with self._threads():
             source = as_source(self, X, y, sample_weight, reset=True)
             self._forget()
+            self._auto_features = "nystrom" if self._may_look(source) else None
             self._learn(source)
         return self
+
+    def _may_look(self, source: Source) -> bool:
+        """Whether the features may depend on the rows.
+
+        Landmarks need half the columns of waves or fewer (benchmarks/bench_ridge.py time_to_error). But a given number
+        of waves is the same for all rows, so that models of different rows can be merged and blocks added one by one.
+        """
+        dense = not scipy.sparse.issparse(next(source.blocks(1)).X)
+        return dense and isinstance(self.n_components, str)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows. The first call chooses the features, from the rows it is given.
@@ -197,6 +215,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with self._threads():
             source = as_source(self, X, y, sample_weight, reset=first)
             if first or self.statistics_ is None:
+                self._auto_features = None
                 self._learn(source)
                 return self
             if self.statistics_.gram is None:
@@ -253,6 +272,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         transformer, feature_map = self._fit_features(source, kernel, size, key, growing=growing)
         self._learn_with(source, transformer, feature_map, key)
         self._current()
+        self.statistics_.twin = None  # the device's memory is free again
 
     def _key(self) -> Key:
         """The key of random_state; of the checkpoint to be continued, when random_state is None."""
@@ -344,7 +364,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         checkpoint: Checkpoint | None = None,
         start: int = 0,
     ) -> None:
-        source.accumulate(
+        on_device(source, self.device).accumulate(
             feature_map,
             statistics,
             numeric_targets,
@@ -388,7 +408,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> Solution:
         """Conjugate gradients on a Gram matrix that is never formed."""
-        gram: PSDOperator = StreamedGram(source, feature_map, self.block_size, self.verbose)
+        gram: PSDOperator = StreamedGram(on_device(source, self.device), feature_map, self.block_size, self.verbose)
         if self.fit_intercept:
             gram = Centred(gram, statistics.feature_sum, statistics.weight)
         alpha, path, notes = self._alpha_for_iteration(source, key)
@@ -460,6 +480,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet.")
         return self.statistics_.n_samples
 
+    @rowwise
     def predict(self, X: Any) -> Array:
         """Predict targets, block by block.
 
