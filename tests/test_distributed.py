@@ -553,7 +553,7 @@ def test_bits_are_the_same_for_any_number_of_workers(small_trees, monkeypatch):
         ridge(solver="cg", alpha=1.0),
         GaussianProcessRegressor(RBF(0.5), 30, random_state=0),
         KernelKMeans(3, n_columns=20, max_iter=3, random_state=0),
-        KernelClassifier(RBF(0.5), 20, alpha=1.0, tol=0.01, random_state=0),
+        KernelClassifier(RBF(0.5), 20, alpha=1.0, solver_tol=0.01, random_state=0),
     ]
 
     def fitted():
