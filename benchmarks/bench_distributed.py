@@ -97,9 +97,9 @@ def workers(n):
         "",
         "One process with the data in its memory: "
         + ", ".join(f"{rate:,.0f} rows/s on {threads} thread(s)" for threads, rate in alone.items())
-        + f" ({few:,} rows).",
+        + f" ({few:,} rows). The client gets {8 * M * M / 2**20:.0f} MiB for every 64 blocks.",
         "",
-        "| workers | coefficients | time | rows/s | share of one process on as many threads | sent by workers | "
+        "| workers | coefficients | time | rows/s | share of one process on as many threads | moved between workers | "
         "peak memory of a worker |",
         "|---|---|---|---|---|---|---|",
     ]

@@ -293,6 +293,21 @@ def test_frames_keep_the_names_of_their_columns():
     assert list(lazy.columns) == list(features.get_feature_names_out())
 
 
+def test_blocks_that_workers_hold_are_read_there(client, small_trees):
+    X, y, _ = table()
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    truth = ridge().fit(X, y).predict(X)
+    dX, dy = (da.from_array(a, chunks=(100, *a.shape[1:])).map_blocks(np.copy).persist() for a in (X, y))
+    held = dd.from_pandas(frame.assign(y=y), npartitions=5).persist()
+    block = dask.delayed((X, y)).persist()
+    for data, targets in ((dX, dy), (dX + 0.0, dy + 0.0), (held, "y"), (held[["a", "b", "c"]], held["y"] * 1.0)):
+        model = ridge().fit(data, targets)
+        again = model.predict(frame if hasattr(data, "columns") else X)
+        np.testing.assert_allclose(again, truth, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(ridge().fit([block]).predict(X), truth, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(model.predict(held[["a", "b", "c"]]).compute(), truth, rtol=1e-9, atol=1e-11)
+
+
 # -- lazy results ----------------------------------------------------------------------------------------------------
 
 
