@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
 from multiprocessing import get_context
-from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse
 
 import bochner.backends.native as native_module
-from bochner.backends import FLOATS, Backend, empty_columns, limit_threads, n_threads
+from backend_calls import ENTRIES, N_FEATURES, SCALE, TAIL, Call, calls, strided
+from bochner.backends import FLOATS, empty_columns, limit_threads, n_threads
 from bochner.backends.native import native
 from bochner.backends.reference import reference
 
-# not walked: what describes a backend, what moves arrays, and two entries with tests of their own
-OTHERS = ("name", "xp", "block_bytes", "empty", "place", "fetch", "nonzeros", "gram")
-ENTRIES = [field.name for field in fields(Backend) if field.name not in OTHERS]
-N_FEATURES = [1, 3, 11, 100, 128]
-SCALE, TAIL = 0.125, 0.7
 LEVELS = native_module.levels()
 
 
@@ -30,96 +24,6 @@ def level(request: pytest.FixtureRequest) -> Iterator[str]:
     native_module.use_level(request.param)
     yield request.param
     native_module.use_level(LEVELS[-1])
-
-
-@dataclass
-class Call:
-    """Arguments of one entry before `out`, and the largest error that rounding explains, in units of u."""
-
-    arguments: tuple[Any, ...]
-    n_columns: int
-    rounding: Any
-
-
-def strided(array: np.ndarray) -> np.ndarray:
-    """Return a read-only copy whose rows lie apart in a larger array."""
-    larger = np.full((2 * array.shape[0], array.shape[1] + 3), np.nan, array.dtype)
-    view = larger[::2, 1 : array.shape[1] + 1]
-    view[...] = array
-    view.flags.writeable = False
-    return view
-
-
-def calls(entry: str, dtype: type, n: int, d: int, seed: int = 0) -> Iterator[Call]:
-    """Yield calls of one entry, with the error bound of each.
-
-    A sum of m products in any order is within m u Σ|terms| of the truth, u the unit roundoff [Higham 2002,
-    §3.1]; cosine and sine add the error of the phase and 4 u of their own. Both sides err: twice the bound.
-    """
-    rng = np.random.default_rng(seed)
-    X = strided(rng.standard_normal((n, d)).astype(dtype))
-    size = np.abs(X).astype(np.float64)
-    norm = np.sqrt((size**2).sum(axis=1, keepdims=True))
-    p = 1 << (d - 1).bit_length()
-    levels = p.bit_length()
-    for T in (1, 5, 16, 2 * p + 3, 40 * p if p < 16 else 3 * p):
-        blocks = -(-T // p)
-        lengths = rng.uniform(0.5, 3.0, T).astype(np.float32)
-        gains = rng.standard_normal((blocks, p)).astype(np.float32)
-        signs = rng.choice(np.array([-1, 1], np.int8), (blocks, 3, p))
-        order = np.stack([rng.permutation(p) for _ in range(blocks)]).astype(np.int32)
-        W = rng.standard_normal((T, d)).astype(dtype)
-        Y = rng.standard_normal((T, d)).astype(dtype)
-        phases = 30 * rng.standard_normal((n, T)).astype(dtype)
-        dense = (d + 2) * (size @ np.abs(W).T.astype(np.float64)) + 4
-        # A transform of v errs by levels · u · ‖v‖·√p an entry at most; norms grow by √p a transform.
-        structured = (3 * levels + 6) * norm * lengths + 4
-        scaled = lengths / np.float32(p)
-        fastfood = (2 * levels + 6) * norm * scaled * p * np.repeat(abs(gains).max(axis=1), p)[:T] + 4
-        match entry:
-            case "fwht":
-                V = rng.standard_normal((n, p)).astype(dtype)
-                yield Call((V,), 0, levels * abs(V).sum(axis=1, keepdims=True))
-            case "cosines":
-                offsets = rng.uniform(0, 6.3, T).astype(dtype)
-                yield Call((strided(phases), offsets, SCALE), T, SCALE * (abs(phases) + 16))
-            case "structured_phases":
-                yield Call((X, signs, lengths), T, structured)
-            case "fastfood_phases":
-                yield Call((X, signs[:, 0].copy(), order, gains, scaled), T, fastfood)
-            case "squared_distances" | "absolute_distances":
-                power = 2 if entry.startswith("squared") else 1
-                distances = (abs(X[:, None].astype(np.float64) - Y[None]) ** power).sum(axis=2)
-                yield Call((X, Y), T, (d + 3) * distances)
-            case "sparse_rows":
-                counts = rng.integers(0, min(T, 4) + 1, d)
-                places = [rng.permutation(T)[:count] for count in counts]
-                indices = np.concatenate([*places, []]).astype(np.int32)
-                S = (
-                    np.append(0, np.cumsum(counts)).astype(np.int32),
-                    indices,
-                    rng.choice(np.array([-1, 1], np.int8), len(indices)),
-                    lengths.astype(np.float64),
-                )
-                sums = (d + 2) * size.sum(axis=1, keepdims=True) * lengths
-                yield Call((X, *S), T, sums)
-                yield Call((scipy.sparse.csr_array((X * rng.integers(0, 2, X.shape)).astype(dtype)), *S), T, sums)
-            case "subsampled_hadamard":
-                picks = np.concatenate(order)[:T]
-                flips = signs[:, 0] * rng.integers(0, 2, (blocks, p), np.int8)
-                yield Call((X, flips, picks, lengths.astype(np.float64)), T, (levels + 3) * norm * np.sqrt(p) * lengths)
-            case _:
-                given: dict[str, tuple[tuple[Any, ...], np.ndarray]] = {
-                    "pairs": ((strided(phases),), np.full((n, T), 4.0)),
-                    "dense_pairs": ((X, W), dense),
-                    "structured_pairs": ((X, signs, lengths), structured),
-                    "fastfood_pairs": ((X, signs[:, 0].copy(), order, gains, scaled), fastfood),
-                }
-                arguments, rounding = given[entry]
-                tail_rounding = rounding + (abs(phases) if entry == "pairs" else rounding) + TAIL
-                for n_columns in (2 * T, 2 * T - 1):
-                    columns = np.repeat(rounding if n_columns % 2 == 0 else tail_rounding, 2, axis=1)
-                    yield Call((*arguments, SCALE, TAIL), n_columns, SCALE * columns[:, :n_columns])
 
 
 def output(call: Call, dtype: type) -> np.ndarray:

@@ -70,6 +70,27 @@ def test_compare_is_the_python_function(folder, capsys):
     assert Path("report.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("target", [True, False])
+def test_nothing_is_cut_off_on_a_terminal(width, target):
+    from rich.console import Console
+
+    from bochner.cli.displays import ranking
+    from bochner.experiments.compare import run_comparison
+
+    X, y = load_diabetes(return_X_y=True)
+    found = run_comparison(
+        X, 1e4 * y if target else None, maps=["fourier:fastfood_fft", "nystrom:auto"], n_components=[64], n_runs=1
+    )
+    screen = Console(width=width, record=True)
+    screen.print(ranking(found, width))
+    text = screen.export_text()
+    assert "…" not in text
+    assert "fourier:fastfood_fft" in text
+    assert len(text.splitlines()) == 1 + 2 + 3 * target
+    assert ("transform" in text) == (width == 120)
+
+
 @pytest.mark.parametrize("file", ["homes.csv", "homes.parquet", "homes.npy", "homes.npz"])
 def test_every_format_is_the_same_table(file, folder):
     drop = ["kind", "city"] if file.endswith(("csv", "parquet")) else []

@@ -221,7 +221,7 @@ def signs(shape, fill=1):
     ],
 )
 def test_operators_with_wrong_shapes_or_indices(name, fields, folder):
-    from bochner.persistence.values import Encoder
+    from bochner.persistence.encoders import Encoder
 
     encoder = Encoder()
     encoded = {key: encoder.encode(value, key) for key, value in fields.items()}

@@ -11,11 +11,12 @@ import scipy.sparse
 from sklearn.base import clone
 
 import laws
-from bochner import RBF, FourierFeatures, Laplacian, Matern, NystromFeatures, Polynomial, RationalQuadratic
+from backend_calls import ENTRIES, N_FEATURES, Call, calls
+from bochner import RBF, FourierFeatures, KernelRidge, Laplacian, Matern, NystromFeatures, Polynomial, RationalQuadratic
 from bochner.backends import FLOATS, backend_of
 from bochner.backends.reference import reference
 from bochner.rows import ROW_LAWS
-from test_backends import ENTRIES, N_FEATURES, Call, calls
+from bochner.streaming import devices
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
 GPU = pytest.param(
@@ -164,3 +165,100 @@ def test_copies_on_a_device_live_as_long_as_the_map() -> None:
     assert before < len(_placed._made) == held
     del model
     assert len(_placed._made) == before
+
+
+MODELS: list[dict[str, Any]] = [
+    {"alpha": 1.0, "n_components": 200},
+    {"alpha": "loo", "n_components": 64},
+    {"alpha": [0.1, 1.0, 10.0], "n_components": 64},
+    {"alpha": 10.0, "n_components": 200, "solver": "cg"},
+    {"alpha": 1.0, "n_components": 50, "features": "nystrom"},
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("options", MODELS, ids=str)
+def test_ridge_on_a_device(options: dict[str, Any], dtype: type, weighted: bool, device: str) -> None:
+    if options.get("solver") == "cg" and dtype is np.float32:
+        pytest.skip("the preconditioner asks for products that are symmetric to more than float32's precision")
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((2500, 5)).astype(dtype)
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(2500)
+    w = rng.random(2500) * (rng.random(2500) < 0.9) if weighted else None
+    host = KernelRidge(RBF(2.0), random_state=0, **options).fit(X, y, sample_weight=w)
+    there = KernelRidge(RBF(2.0), random_state=0, device=device, **options).fit(X, y, sample_weight=w)
+    assert pickle.dumps(there.feature_map_) == pickle.dumps(host.feature_map_)
+    assert there.n_samples_seen_ == host.n_samples_seen_
+    expected = host.predict(X)
+    # a penalty that is chosen may be one where float32 features leave directions undecided
+    single = 1e-4 if isinstance(options["alpha"], float) else 1e-3
+    tolerance = single if dtype is np.float32 else 1e-8
+    assert np.linalg.norm(there.predict(X) - expected) <= tolerance * np.linalg.norm(expected)
+    # what was learned is host data, on which learning goes on
+    again = pickle.loads(pickle.dumps(there)).set_params(device=None)
+    assert np.linalg.norm(again.predict(X) - expected) <= tolerance * np.linalg.norm(expected)
+    if options.get("solver") != "cg":
+        again.partial_fit(X, y, sample_weight=w)
+        assert again.n_samples_seen_ == 2 * host.n_samples_seen_
+
+
+def test_sums_go_to_host_memory_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    X, y = rng.standard_normal((1000, 3)), rng.standard_normal((1000, 2))
+    model = KernelRidge(RBF(2.0), 40, alpha=1.0, device="cpu", random_state=0)
+    expected = model.fit(X, y).coef_
+    monkeypatch.setattr(devices, "_SECONDS", 0.0)
+    monkeypatch.setattr(devices, "_MOST_ROWS", 256)
+    np.testing.assert_allclose(model.fit(X, y).coef_, expected, rtol=1e-9)
+
+
+def test_memory_that_runs_out_halves_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    X, y = rng.standard_normal((3000, 3)), rng.standard_normal(3000)
+    model = KernelRidge(RBF(2.0), 40, alpha=1.0, device="cpu", random_state=0)
+    expected, tried = model.fit(X, y).coef_, []
+    update = devices.DeviceStatistics.update
+
+    def too_much(self: Any, Z: Any, *others: Any) -> None:
+        tried.append(len(Z))
+        if len(Z) > 500:
+            raise torch.OutOfMemoryError
+        update(self, Z, *others)
+
+    monkeypatch.setattr(devices.DeviceStatistics, "update", too_much)
+    np.testing.assert_allclose(model.fit(X, y).coef_, expected, rtol=1e-9)
+    assert max(tried) > 500
+    monkeypatch.setattr(devices.DeviceSource, "_rows", lambda *_: 64)
+    monkeypatch.setattr(devices.DeviceStatistics, "update", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError()))
+    with pytest.raises(MemoryError, match="too little memory"):
+        model.fit(X, y)
+
+
+def test_devices_that_are_not_there() -> None:
+    X, y = np.zeros((4, 2)), np.zeros(4)
+    with pytest.raises(ValueError, match="device must be None"):
+        KernelRidge(device="abacus").fit(X, y)
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="there is none"):
+            KernelRidge(device="cuda").fit(X, y)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("rows", ["iid", "structured"])
+@pytest.mark.parametrize("d", [20, 64, 90, 200, 513, 1025, 2049, 4097, 8193, 16385])
+def test_kernels_keep_the_precision_of_float32(d: int, rows: str) -> None:
+    if rows == "iid" and d > 513:
+        pytest.skip("dense phases of so many features are torch's own")
+    rng = np.random.default_rng(d)
+    X = (rng.standard_normal((203, d)) / np.sqrt(d)).astype(np.float32)
+    for n_components in (1001, 2 * d + 40):
+        model = FourierFeatures(RBF(0.1), n_components, rows=rows, random_state=0).fit(X)  # phases of about 10
+        exact = model.transform(X.astype(np.float64))
+        Z = model.transform(tensor(X, "cuda"))
+        assert torch.equal(Z, model.transform(tensor(X, "cuda")))  # run to run
+        error = np.linalg.norm(Z.cpu().numpy() - exact) / np.linalg.norm(exact)
+        own = np.linalg.norm(model.transform(X) - exact) / np.linalg.norm(exact)
+        assert error <= max(2e-6, 2.0 * own)

@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dpocon, dpotrf
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of
 from bochner.keys import Key
 from bochner.linalg import conjugate_gradient, nystrom_preconditioner
 from bochner.operators import PSDOperator
@@ -117,7 +117,10 @@ def _rounding(gram: PSDOperator, trace: float) -> float:
 class Cholesky(RidgeSolver):
     """G + alpha I = L Lᵀ: m³/3 operations, one penalty."""
 
-    def factor(self, gram: PSDOperator, alpha: float) -> CholeskyFactor:
+    def factor(self, gram: PSDOperator, alpha: float) -> CholeskyFactor | DeviceCholeskyFactor:
+        there = gram.on_device()
+        if there is not None:
+            return _device_cholesky(gram, there, alpha)
         G = gram.lower()
         diagonal = np.diagonal(G).copy()
         norm = float(diagonal.sum())  # of the largest eigenvalue, from above
@@ -180,6 +183,9 @@ class Eigen(RidgeSolver):
     """G = V diag(λ) Vᵀ: some 9 m³ operations, then every penalty costs m² (see `EigenFactor.at`)."""
 
     def factor(self, gram: PSDOperator, alpha: float) -> EigenFactor:
+        there = gram.on_device()
+        if there is not None:
+            return _device_eigen(gram, there, alpha)
         G = gram.lower()
         norm = float(np.trace(G))
         if not np.isfinite(norm):
@@ -227,6 +233,61 @@ class EigenFactor(Factor):
 
     def logdet(self) -> float:
         return float(np.log(self.eigenvalues + self.alpha).sum())
+
+
+def _device_cholesky(gram: PSDOperator, G: Any, alpha: float) -> DeviceCholeskyFactor:
+    """As `Cholesky.factor`, of a tensor G that may be overwritten."""
+    xp = backend_of(G).xp
+    diagonal = G.diagonal().clone()
+    norm = float(diagonal.sum())
+    if not np.isfinite(norm):
+        raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
+    rounding = _rounding(gram, norm)
+    jitter = max(0.0, rounding - alpha)
+    while True:
+        G.diagonal().copy_(diagonal + (alpha + jitter))
+        L, failed = xp.linalg.cholesky_ex(G)
+        if not int(failed):
+            break
+        jitter = max(10.0 * jitter, rounding, np.finfo(float).tiny / np.finfo(float).eps)
+        if jitter > max(1.0, norm):
+            raise ValueError("the Gram matrix of the features is far from positive definite.")
+    pivots = L.diagonal()
+    condition = float((pivots.max() / pivots.min()) ** 2)  # from below
+    return DeviceCholeskyFactor(L, Report("cholesky", condition, jitter, notes=(f"factored on {G.device}",)))
+
+
+@dataclass(frozen=True)
+class DeviceCholeskyFactor(Factor):
+    """A Cholesky factor on a device; right sides and solutions are host arrays."""
+
+    L: Any
+    report: Report
+
+    def solve(self, B: Array) -> Array:
+        backend = backend_of(self.L)
+        right = backend.place(np.asarray(B, dtype=np.float64).reshape(len(B), -1), self.L)
+        return backend.fetch(backend.xp.cholesky_solve(right, self.L)).reshape(B.shape)
+
+    def quadratic_form(self, Z: Array) -> Array:
+        backend = backend_of(self.L)
+        columns = backend.place(np.asarray(Z, dtype=np.float64).T, self.L)
+        half = backend.xp.linalg.solve_triangular(self.L, columns, upper=False)
+        return backend.fetch((half * half).sum(0))
+
+    def logdet(self) -> float:
+        return float(2.0 * self.L.diagonal().log().sum())
+
+
+def _device_eigen(gram: PSDOperator, G: Any, alpha: float) -> EigenFactor:
+    """As `Eigen.factor`, of a tensor G; the factor is host arrays."""
+    backend = backend_of(G)
+    norm = float(G.diagonal().sum())
+    if not np.isfinite(norm):
+        raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
+    eigenvalues, vectors = (backend.fetch(part) for part in backend.xp.linalg.eigh(G))
+    rounding = _rounding(gram, norm)
+    return EigenFactor(np.where(eigenvalues > rounding, eigenvalues, 0.0), vectors, float(alpha))
 
 
 Preconditioner = Callable[[Array], Array]

@@ -75,6 +75,7 @@ class RidgeStatistics:
         self.weight = 0.0
         self.n_samples = 0
         self.single_precision = False  # has any block been multiplied in float32?
+        self.twin: Any = None  # the Gram matrix on a device, while a fit lasts
 
     @property
     def n_components(self) -> int:
@@ -105,6 +106,7 @@ class RidgeStatistics:
                 overwrite = True
         if not len(Z):
             return self
+        self.twin = None
         w = np.ones(len(Z)) if weight is None else weight
         if self.n_samples == 0:
             self.offset = w @ Y / w.sum()
@@ -166,6 +168,7 @@ class RidgeStatistics:
             raise ValueError("cannot merge statistics with a Gram matrix and statistics without one.")
         if other.n_samples == 0:
             return self
+        self.twin = None
         if self.n_samples == 0:
             self.offset = other.offset.copy()
         shift = other.offset - self.offset  # y - offset = (y - other.offset) + shift
@@ -214,7 +217,7 @@ class RidgeStatistics:
         """The Gram matrix, of centred rows when there is an intercept."""
         if self.gram is None:
             raise ValueError("these statistics were collected without a Gram matrix.")
-        gram = DenseGram(self.gram, self.rounding)
+        gram = DenseGram(self.gram, self.rounding, self.twin)
         return Centred(gram, self.feature_sum, self.weight) if fit_intercept else gram
 
     def right_side(self, fit_intercept: bool = True) -> Array:
@@ -274,6 +277,9 @@ class RidgeStatistics:
         if made.gram is not None:
             unpack_upper(arrays["gram"], made.gram.T)
         return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "twin": None}
 
 
 def pack_upper(U: Array) -> Array:

@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 
 from bochner import theory
 from bochner.backends import Array
-from bochner.estimators import FourierFeatures, NystromFeatures
+from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures
 from bochner.estimators.models import CHOSEN_LANDMARKS
 from bochner.kernels import Kernel
 from bochner.keys import Key
@@ -83,7 +83,10 @@ class Stopwatch:
         n_rows = int(np.clip(2e8 / self._map_flops(step, 1, small), 64, self.X.shape[0]))
         block = self.X[:n_rows]
         map_rate = self._rate(("map", key), self._map_flops(step, n_rows, small), lambda: fitted.feature_map_(block))
-        out = {"features": self._fitting(name, m), "map": map_rate * self._map_flops(step, self.n, m)}
+        out = {
+            "features": self._overhead(name) + self._fitting(name, m),
+            "map": map_rate * self._map_flops(step, self.n, m),
+        }
         if not self.learning:
             return out
         Z = np.ascontiguousarray(np.resize(fitted.feature_map_(block), (max(1024, n_rows), small)))
@@ -103,6 +106,15 @@ class Stopwatch:
         if solver == "eigen":
             out["penalty"] = self._leaving_out(m)
         return out
+
+    def _overhead(self, name: str) -> float:
+        """What a fit costs before it begins: that of a few rows and columns."""
+        few = self.X[:32]
+        if self.learning:
+            model = KernelRidge(self.kernel, 2, features=name, alpha=1.0, random_state=self.key.seed)
+            return self._rate(("overhead", name), 1.0, partial(model.fit, few, np.zeros(few.shape[0])))
+        made = unfitted(name, self.kernel, 2, self.key)
+        return self._rate(("overhead", name), 1.0, partial(made.fit_transform, few))
 
     def _leaving_out(self, m: int) -> float:
         """Choosing the penalty: rows in the eigenbasis, then their residual and leverage for every penalty."""

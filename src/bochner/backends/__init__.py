@@ -146,6 +146,24 @@ def empty_columns(n_rows: int, n_columns: int, dtype: Any) -> Array:
     return memory[start : start + size].view(dtype).reshape(n_rows, n_columns)
 
 
+_precision: ContextVar[str] = ContextVar("_precision", default="float32")
+
+
+def matmul_precision() -> str:
+    """Return how precisely a GPU computes dense phases: "float32", or "tf32" for 11 bits of the data."""
+    return _precision.get()
+
+
+@contextmanager
+def use_precision(precision: str) -> Iterator[None]:
+    """Run the body with that precision of dense phases on GPUs; processors always compute in the data's own."""
+    token = _precision.set(precision)
+    try:
+        yield
+    finally:
+        _precision.reset(token)
+
+
 _thread_limit: ContextVar[int | None] = ContextVar("_thread_limit", default=None)
 
 

@@ -6,15 +6,20 @@ operation is deterministic: no sum is made by atomic additions.
 
 from __future__ import annotations
 
+import threading
 import warnings
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 import torch
 import torch.utils.dlpack
 
-from bochner.backends import Array, Backend, Memo
+from bochner.backends import Array, Backend, Memo, matmul_precision, n_threads
+from bochner.backends.threads import each
 
 Tensor = Any  # torch ships types, but its operators are Any to mypy
 
@@ -224,6 +229,257 @@ plain = Backend(
 )
 
 
+# ---------------------------------------------------------------------------------------------- host memory to a device
+
+OutOfMemory = torch.OutOfMemoryError
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not there."""
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError):
+        raise ValueError(f"device must be None, 'cuda', 'cuda:0', … or 'cpu'; got {device!r}.") from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r} needs a GPU that torch can use, and there is none; use device=None.")
+
+
+def free_memory(device: str) -> int:
+    """Bytes that may be allocated on a device."""
+    if torch.device(device).type != "cuda":
+        return 8 << 30
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0] + cached)
+
+
+def forget_memory() -> None:
+    """Give cached memory back."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+class Link:
+    """Arrays to a device, through two pinned buffers on a stream of their own where that is a GPU."""
+
+    def __init__(self, device: str) -> None:
+        self.device = torch.device(device)
+        self.stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        self.buffers: list[list[Any]] = []
+        self.turn = 0
+
+    def __call__(self, X: Array) -> Tensor:
+        """X on the device; X itself may be changed as soon as this returns."""
+        if self.stream is None:
+            return torch.from_numpy(np.array(X))
+        if len(self.buffers) < 2:
+            self.buffers.append([_pinned(X), torch.cuda.Event()])  # type: ignore[no-untyped-call]
+        buffer = self.buffers[self.turn % 2]
+        self.turn += 1
+        buffer[1].synchronize()  # what it held last has arrived
+        if buffer[0].numel() < X.size:
+            buffer[0] = _pinned(X)
+        pinned = buffer[0][: X.size].view(X.shape)
+        np.copyto(pinned.numpy(), X)
+        with torch.cuda.stream(self.stream):
+            there = pinned.to(self.device, non_blocking=True)
+            buffer[1].record(self.stream)
+        torch.cuda.current_stream(self.device).wait_stream(self.stream)
+        there.record_stream(torch.cuda.current_stream(self.device))
+        return there
+
+
+def _pinned(X: Array) -> Tensor:
+    kind = torch.from_numpy(np.empty(0, X.dtype)).dtype
+    return torch.empty(X.size, dtype=kind, pin_memory=True)
+
+
+def fetch_lower(G: Tensor, out: Array) -> None:
+    """Copy the lower triangle of G into an array in Fortran order, on several threads."""
+    m, width = len(G), 256
+    if not G.is_cuda:
+        out.T[...] = G.T.numpy()
+        return
+    local = threading.local()
+    torch.cuda.current_stream(G.device).synchronize()
+
+    def part(j: int) -> None:
+        if not hasattr(local, "stream"):
+            local.stream = torch.cuda.Stream(G.device)  # type: ignore[no-untyped-call]
+            local.pinned = torch.empty(width * m, dtype=torch.float64, pin_memory=True)
+        with torch.cuda.stream(local.stream):
+            columns = G[j:, j : j + width].T.contiguous()
+            pinned = local.pinned[: columns.numel()].view(columns.shape)
+            pinned.copy_(columns, non_blocking=True)
+            local.stream.synchronize()
+        np.copyto(out.T[j : j + width, j:], pinned.numpy())
+
+    each(part, range(0, m, width), min(8, n_threads()))
+
+
+# ------------------------------------------------------------------------------------------------------------- on CUDA
+
+
+@lru_cache
+def _kernels(device: int) -> Any:
+    """The module of Triton kernels if they run on this device, else None: torch's own operations do everything then."""
+    try:
+        from bochner.backends import _triton
+    except ImportError:  # no Triton, or one without Gluon
+        return None
+    return _triton if torch.cuda.get_device_capability(device)[0] == 9 else None
+
+
+def _fast(X: Tensor, *others: Tensor) -> Any:
+    """The kernels, if they take these tensors."""
+    if X.dtype != torch.float32 or X.shape[0] == 0 or any(A.stride(1) != 1 for A in (X, *others) if A.shape[1] > 1):
+        return None
+    return _kernels(X.device.index or 0)
+
+
+def _fwht_cuda(X: Tensor) -> None:
+    q = X.shape[1].bit_length() - 1
+    kernels = _fast(X)
+    if kernels is None or not kernels.FEWEST_BITS <= q <= kernels.MOST_BITS:
+        fwht(X)
+    else:
+        kernels.fwht(X)
+
+
+def _dense_pairs_cuda(X: Tensor, W: Array, scale: float, tail: float, out: Tensor) -> None:
+    X = X if X.stride(1) == 1 else X.contiguous()
+    kernels = _fast(X, out)
+    half = None if kernels is None else _placed.get(W, (str(X.device), "half"), lambda: _half_matrix(kernels, W, X))
+    if half is None:
+        dense_pairs(X, W, scale, tail, out)
+        return
+    parts = 1 if matmul_precision() == "tf32" else 2
+    high = torch.empty((len(X), 32 * half.n_chunks * parts), dtype=torch.float16, device=X.device)
+    scales = torch.empty(len(X), dtype=torch.float32, device=X.device)
+    kernels.dense_pairs(X, half, high, scales, scale, tail, out)
+
+
+def _half_matrix(kernels: Any, W: Array, X: Tensor) -> Any:
+    half = kernels.half_matrix(W)
+    return None if half is None else replace(half, matrix=torch.from_numpy(half.matrix).to(X.device))
+
+
+def _structured_cuda(
+    X: Tensor, signs: Array, lengths: Array, scale: float, tail: float, out: Tensor, *, as_pairs: bool
+) -> bool:
+    """Whether a kernel wrote the result."""
+    blocks, _, p = signs.shape
+    q = p.bit_length() - 1
+    kernels = _fast(X, out)
+    if kernels is None or q > kernels.MOST_BITS:
+        return False
+    if q < kernels.FEWEST_BITS:
+        if as_pairs:  # a dense matrix is the faster way for so few columns
+            W = _placed.get(signs, ("dense", id(lengths)), lambda: _dense_structured(signs, lengths))
+            _dense_pairs_cuda(X, W[:, : X.shape[1]] if W.shape[1] != X.shape[1] else W, scale, tail, out)
+        return as_pairs
+    words = _placed.get(signs, (str(X.device), "words"), lambda: _as_tensor(kernels.pack_signs(signs, q), X))
+    unit = p**-1.5 / (2.0 * np.pi) if as_pairs else p**-1.5
+
+    def padded() -> Tensor:
+        factors = np.zeros(blocks * p, np.float32)
+        factors[: len(lengths)] = lengths * unit
+        return _as_tensor(factors, X)
+
+    factors = _placed.get(lengths, (str(X.device), p, as_pairs), padded)
+    kernels.structured(X, words, factors, scale, tail, out, pairs=as_pairs)
+    return True
+
+
+def _dense_structured(signs: Array, lengths: Array) -> Array:
+    p = signs.shape[2]
+    H = scipy.linalg.hadamard(p).astype(float)
+    blocks = [H * a @ (H * b) @ (H * c) for a, b, c in signs]
+    return np.asarray(np.vstack(blocks)[: len(lengths)] * (lengths[:, None] * p**-1.5))
+
+
+def _as_tensor(array: Array, X: Tensor) -> Tensor:
+    return torch.from_numpy(array).to(X.device)
+
+
+def _structured_phases_cuda(X: Tensor, signs: Array, lengths: Array, out: Tensor) -> None:
+    X = X if X.stride(1) == 1 else X.contiguous()
+    if not _structured_cuda(X, signs, lengths, 1.0, 0.0, out, as_pairs=False):
+        structured_phases(X, signs, lengths, out)
+
+
+def _structured_pairs_cuda(X: Tensor, signs: Array, lengths: Array, scale: float, tail: float, out: Tensor) -> None:
+    X = X if X.stride(1) == 1 else X.contiguous()
+    if not _structured_cuda(X, signs, lengths, scale, tail, out, as_pairs=True):
+        structured_pairs(X, signs, lengths, scale, tail, out)
+
+
+_GRAM_ROWS = 4096  # multiplied on the tensor cores before the product is added up in float64
+_GRAM_PANEL = 4096
+
+
+def _gram_cuda(Z: Tensor, out: Tensor) -> None:
+    """ZᵀZ of float32 features by products of half-precision parts: Z = (H + L) diag(units), 11 bits in H and in L.
+
+    HᵀH goes to float64 every 4,096 rows; HᵀL, 2^-12 of it, stays float32; LᵀL is left out. Tensor cores cut sums off
+    rather than round them, which makes HᵀH smaller by some 1e-5 as a whole: it is scaled to the diagonal, which is
+    summed in float64. With that an entry errs by about 1e-6 sqrt(G_ii G_jj), as float32 sums on the host do.
+    """
+    n, m = Z.shape
+    if Z.dtype != torch.float32 or n < 16 or m < 16:
+        gram(Z, out)
+        return
+    units = torch.exp2(torch.frexp(Z.abs().amax(0))[1].to(torch.float32))
+    same = bool(units.min() == units.max())
+    unit = float(units[0]) if same else 1.0
+    cross = torch.zeros((m, m), dtype=torch.float32, device=Z.device)
+    before = out.diagonal().clone()
+    for start in range(0, n, _GRAM_ROWS):
+        rows = Z[start : start + _GRAM_ROWS]
+        scaled = rows * (1.0 / unit) if same else rows / units
+        H = scaled.to(torch.float16)
+        L = torch.sub(scaled, H, out=scaled).to(torch.float16)
+        torch.addmm(cross, H.T, L, out_dtype=torch.float32, out=cross)
+        exact = _squares(H[:, :_GRAM_PANEL])
+        shrinkage = 1.0
+        for j in range(0, m, _GRAM_PANEL):
+            columns = slice(j, j + _GRAM_PANEL)
+            product = torch.mm(H[:, j:].T, H[:, columns], out_dtype=torch.float32)
+            if j == 0:
+                shrinkage = float(exact.sum() / product.diagonal().sum(dtype=torch.float64).clamp_min(1e-300))
+            if not same:
+                product *= units[j:, None]
+                product *= units[columns]
+            out[j:, columns].add_(product, alpha=shrinkage * unit * unit)
+    for j in range(0, m, _GRAM_PANEL):  # tiles of cross + crossᵀ on and below the diagonal
+        columns = slice(j, j + _GRAM_PANEL)
+        both = cross[j:, columns] + cross[columns, j:].T
+        if not same:
+            both *= units[j:, None]
+            both *= units[columns]
+        out[j:, columns].add_(both, alpha=unit * unit)
+    out.diagonal().copy_(before + _squares(Z))
+
+
+def _squares(Z: Tensor) -> Tensor:
+    """Sums of squares of columns, in float64."""
+    total = torch.zeros(Z.shape[1], dtype=torch.float64, device=Z.device)
+    for start in range(0, len(Z), _GRAM_ROWS):
+        total += torch.linalg.vector_norm(Z[start : start + _GRAM_ROWS], dim=0, dtype=torch.float64).square()
+    return total
+
+
+cuda = replace(
+    plain,
+    name="cuda",
+    block_bytes=1 << 28,
+    fwht=_fwht_cuda,
+    dense_pairs=_dense_pairs_cuda,
+    structured_phases=_structured_phases_cuda,
+    structured_pairs=_structured_pairs_cuda,
+    gram=_gram_cuda,
+)
+
+
 def backend_for(X: Tensor) -> Backend:
     """The backend for tensors on the device of X."""
-    return plain
+    return cuda if X.is_cuda else plain

@@ -171,7 +171,7 @@ def compare(
         f"{kernel_text}; measured on {about['n_reference']:,} rows, {about['n_runs']} runs, "
         f"{show_seconds(about['seconds'])}\n",
     )
-    screen.print(ranking(comparison))
+    screen.print(ranking(comparison, screen.width))
     if verdict is not None:
         screen.print(f"\n{verdict.paragraph}", markup=False)
     write_report(comparison, out)

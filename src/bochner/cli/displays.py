@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from bochner.experiments.compare import Progress as Callback
 from bochner.experiments.verdicts import show_bytes, show_error, show_seconds, show_share, summarise
 
 _WIDE = 120  # characters of a line that is not read on a terminal
+_NARROW = 100  # fewer do not hold the whole table
 
 
 def console() -> Console:
@@ -40,30 +41,33 @@ def progress() -> Iterator[Callback]:
         yield show
 
 
-def ranking(comparison: Comparison) -> Table:
-    """Every map at its most columns, the best first, and the baselines."""
+def ranking(comparison: Comparison, width: int) -> Table:
+    """Every map at its most columns, the best first, and the baselines; fewer columns on a narrow terminal."""
     summary, about = summarise(comparison.frame), comparison.about
     last = summary.loc[summary.groupby("map", sort=False)["columns"].idxmax()]
     last = last.sort_values(["error", "frobenius"] if about["task"] else ["frobenius"], kind="stable")
+    train = last["model_seconds"] if about["task"] else 0.0
+    last = last.assign(time=last["seconds"] + train)
+    cells: dict[str, tuple[str, Callable[[Any], str]]] = {
+        "columns": ("columns", lambda value: f"{int(value):,}" if value else "–"),
+        "test error": ("error", lambda value: show_error(value, about)),
+        "frobenius": ("frobenius", show_share),
+        "spectral": ("spectral", show_share),
+        "time": ("time", show_seconds),
+        "fit": ("fit_seconds", show_seconds),
+        "transform": ("transform_seconds", show_seconds),
+        "train": ("model_seconds", show_seconds),
+        "size": ("bytes", show_bytes),
+    }
+    left_out = {"spectral", "fit", "transform", "train"} if width < _NARROW else {"time"}
+    left_out |= set() if about["task"] else {"test error", "train"}
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("map")
-    names = ["columns", *(["test error"] if about["task"] else []), "frobenius", "spectral", "fit", "transform"]
-    names += ["train", "size"] if about["task"] else ["size"]
-    for name in names:
-        table.add_column(name, justify="right")
+    table.add_column("map", no_wrap=True)
+    for name in (name for name in cells if name not in left_out):
+        table.add_column(name, justify="right", no_wrap=True)
     for _, row in last.iterrows():
-        baseline = row["map"] in BASELINES
-        cells = [
-            f"{int(row['columns']):,}" if row["columns"] else "–",
-            *([show_error(row["error"], about)] if about["task"] else []),
-            show_share(row["frobenius"]),
-            show_share(row["spectral"]),
-            show_seconds(row["fit_seconds"]),
-            show_seconds(row["transform_seconds"]),
-            *([show_seconds(row["model_seconds"])] if about["task"] else []),
-            show_bytes(row["bytes"]),
-        ]
-        table.add_row(str(row["map"]), *cells, style="dim" if baseline else None)
+        shown = [show(row[source]) for name, (source, show) in cells.items() if name not in left_out]
+        table.add_row(str(row["map"]), *shown, style="dim" if row["map"] in BASELINES else None)
     return table
 
 

@@ -43,6 +43,9 @@ class FourierFeatures(GrowingTransformer):
     max_components, max_seconds, max_bytes : int, float and float or None, default=16384, None and None
         For ``n_components="auto"``: at most so many columns, about so much time for finding how many, so many bytes
         of features of the rows given to `fit`. A ConvergenceWarning says what was reached where they do not suffice.
+    precision : {"float32", "tf32"}, default="float32"
+        Of dense phases of float32 tensors on a GPU: that of float32, or 11 bits of the data, which is faster by a
+        tenth and errs by some 2e-4 |phase|. Has no effect elsewhere.
     random_state : int, RandomState, Generator or None
         The same integer gives the same features for any block size, thread count and device; more components extend
         the same draw.
@@ -89,6 +92,7 @@ class FourierFeatures(GrowingTransformer):
         max_components: int = 16384,
         max_seconds: float | None = None,
         max_bytes: float | None = None,
+        precision: str = "float32",
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -100,6 +104,7 @@ class FourierFeatures(GrowingTransformer):
         self.max_components = max_components
         self.max_seconds = max_seconds
         self.max_bytes = max_bytes
+        self.precision = precision
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -115,6 +120,7 @@ class FourierFeatures(GrowingTransformer):
         """
         most = self._most_columns()
         form = check_choice("form", self.form, ("pairs", "offset", "complex"))
+        check_choice("precision", self.precision, ("float32", "tf32"))
         X = validate_rows(self, X, reset=True)
         n_features = X.shape[1]
         key = Key.from_random_state(self.random_state)

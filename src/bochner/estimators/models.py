@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
 from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
+from bochner.kernels.stationary import RadialKernel
 from bochner.keys import Key
+from bochner.rows import name_of
 from bochner.streaming import (
     ArraySource,
     ArrowSource,
@@ -32,14 +35,25 @@ from bochner.streaming import (
     Targets,
     check_weight,
     default_rows,
+    open_device,
+    rows_on,
 )
 from bochner.tuning import tune_length_scale
 
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
+_EXACT_ROWS = 1_500  # of them, for the kernel itself
 CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
+
+
+def _is_there(device: str | None) -> bool:
+    """Whether a model fitted on a device finds it on this machine; elsewhere it predicts on the host."""
+    try:
+        return device is not None and open_device(device) is not None
+    except ValueError:
+        return False
 
 
 def numeric_targets(y: Any) -> Array:
@@ -209,6 +223,7 @@ class KernelModel(BaseEstimator):
     length_scales: str
     block_size: int | None
     feature_map_: FeatureMap
+    device: str | None
     n_jobs: int | None
     verbose: int
     random_state: Any
@@ -226,10 +241,13 @@ class KernelModel(BaseEstimator):
         """Zw + b (n, k) in the dtype of X, block by block."""
         m = self.feature_map_.n_components
         if is_tensor(X):
-            backend = backend_of(X)
-            weights, constant = backend.place(coefficients, X), backend.place(intercept, X)
-            parts = [features_of(self.feature_map_, X[rows]) @ weights + constant for rows in row_blocks(X, 2 * m)]
-            return backend.xp.vstack(parts)
+            scores = partial(self._device_scores, coefficients=coefficients, intercept=intercept)
+            return backend_of(X).xp.vstack([scores(X[rows]) for rows in row_blocks(X, 2 * m)])
+        if _is_there(getattr(self, "device", None)):
+            parts = [
+                self._device_scores(block, coefficients, intercept) for block in rows_on(str(self.device), X, 2 * m)
+            ]
+            return np.concatenate([backend_of(part).fetch(part) for part in parts])
         weights = coefficients.astype(X.dtype)
         out = np.empty((X.shape[0], weights.shape[1]), X.dtype)
         rows = min(X.shape[0], self.block_size or default_rows(m, X.dtype))
@@ -241,6 +259,10 @@ class KernelModel(BaseEstimator):
                 self.feature_map_.into(block, Z)
                 out[start : start + rows] = Z @ weights + intercept.astype(X.dtype)
         return out
+
+    def _device_scores(self, X: Any, coefficients: Array, intercept: Array) -> Any:
+        backend = backend_of(X)
+        return features_of(self.feature_map_, X) @ backend.place(coefficients, X) + backend.place(intercept, X)
 
     def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
         """The kernel with numbers in it: tuned by evidence when it came as a name or with length_scale="auto"."""
@@ -264,6 +286,7 @@ class KernelModel(BaseEstimator):
             n_components=columns,
             fit_intercept=fit_intercept,
             n_restarts=getattr(self, "n_restarts", 0),
+            exact_rows=_EXACT_ROWS if isinstance(self.n_components, str) and isinstance(kernel, RadialKernel) else 0,
         )
 
     def _fit_features(
@@ -282,7 +305,8 @@ class KernelModel(BaseEstimator):
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )
             if name == "fourier" and growing:
-                transformer.set_params(rows=choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS))
+                law = choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS)
+                transformer.set_params(rows=name_of(law))
             if isinstance(n_components, str):
                 limits = ("tol", "max_components", "max_seconds", "max_bytes")
                 transformer.set_params(**{limit: getattr(self, limit) for limit in limits})

@@ -35,6 +35,7 @@ from bochner.streaming import (
     default_rows,
     fingerprint,
     leave_one_out,
+    on_device,
     saved_about,
 )
 
@@ -84,6 +85,9 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         ConvergenceWarning says what was reached where they do not suffice.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
+    device : str or None, default=None
+        "cuda" (or "cuda:1", …) makes features and sums on a GPU and solves there, from data in host memory, with torch.
+        What is learned is host data: it pickles, and predicts on machines without a GPU.
     checkpoint : path or None
         A file to which the sums are written every half minute and when interrupted. Calling `fit` again with the same
         options and data continues from there, with the same result to the last bit; it is removed when done.
@@ -144,6 +148,7 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         max_seconds: float | None = None,
         max_bytes: float | None = None,
         block_size: int | None = None,
+        device: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -161,6 +166,7 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         self.max_seconds = max_seconds
         self.max_bytes = max_bytes
         self.block_size = block_size
+        self.device = device
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -266,6 +272,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         transformer, feature_map = self._fit_features(source, kernel, size, key, growing=growing)
         self._learn_with(source, transformer, feature_map, key)
         self._current()
+        self.statistics_.twin = None  # the device's memory is free again
 
     def _key(self) -> Key:
         """The key of random_state; of the checkpoint to be continued, when random_state is None."""
@@ -357,7 +364,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         checkpoint: Checkpoint | None = None,
         start: int = 0,
     ) -> None:
-        source.accumulate(
+        on_device(source, self.device).accumulate(
             feature_map,
             statistics,
             numeric_targets,
@@ -401,7 +408,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> Solution:
         """Conjugate gradients on a Gram matrix that is never formed."""
-        gram: PSDOperator = StreamedGram(source, feature_map, self.block_size, self.verbose)
+        gram: PSDOperator = StreamedGram(on_device(source, self.device), feature_map, self.block_size, self.verbose)
         if self.fit_intercept:
             gram = Centred(gram, statistics.feature_sum, statistics.weight)
         alpha, path, notes = self._alpha_for_iteration(source, key)

@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.backends import Array, limit_threads
+from bochner.backends import Array, limit_threads, use_precision
 from bochner.estimators._validation import as_tensor, lazily, validate_rows
 from bochner.features import features_of
 
@@ -17,6 +17,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     """What all our transformers share: `fit` leaves a `feature_map_`, `transform` validates and calls it."""
 
     n_jobs: int | None = None
+    precision: str = "float32"
 
     def transform(self, X: Any) -> Array:
         """Map rows to features.
@@ -34,7 +35,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             check_is_fitted(self)
         X, back = as_tensor(X)
         X = validate_rows(self, X, reset=False)
-        with limit_threads(self.n_jobs):
+        with limit_threads(self.n_jobs), use_precision(self.precision):
             Z = features_of(self.feature_map_, X)
         return Z if back is None else back(Z)
 

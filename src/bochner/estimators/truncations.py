@@ -14,6 +14,7 @@ from bochner.backends import Array
 from bochner.certificates import Certificate, Effort
 from bochner.statistics import RidgeStatistics
 
+_ROWS = 1024  # looked at together
 _OUTLIERS = 0.001  # share of the rows, those furthest off, that count no more than the next
 _SMALL_ERROR = 1e-3  # of the variance of a target: an error below it is as good as none
 _MARGIN = 1.6  # what errors exceed squared distances by, at worst (benchmarks/bench_tolerance.py)
@@ -66,17 +67,23 @@ class Truncations:
         m, s = n_components, self.statistics
         scale = self.n_components / m if self.averaged else 1.0
         G = s.operator(self.fit_intercept).to_dense()[:m, :m] * scale
-        floor = max(self.alpha, s.rounding * scale, np.finfo(float).tiny)
-        G[np.diag_indices_from(G)] += floor
+        # eigenvalues below the rounding of the sums may be negative
+        G[np.diag_indices_from(G)] += max(self.alpha, 4.0 * s.rounding * scale, np.finfo(float).tiny)
         L = scipy.linalg.cholesky(G, lower=True, overwrite_a=True, check_finite=False)
-        right = math.sqrt(scale) * s.right_side(self.fit_intercept)[:m]
-        rows = math.sqrt(scale) * (self.Z[:, :m] - (s.feature_mean[:m] if self.fit_intercept else 0.0))
-        V = scipy.linalg.solve_triangular(L, rows.T.astype(np.float64), lower=True, check_finite=False)
-        fitted = V.T @ scipy.linalg.solve_triangular(L, right, lower=True, check_finite=False)
-        leverage = np.einsum("ij,ij->j", V, V) + (1.0 / s.weight if self.fit_intercept else 0.0)
-        level = s.target_mean if self.fit_intercept else 0.0
-        residual = self.Y - level - fitted
-        return np.asarray(self.Y - residual / np.maximum(1.0 - leverage, 1e-3)[:, None])
+        root, centre = math.sqrt(scale), s.feature_mean[:m] if self.fit_intercept else np.zeros(m)
+        right = scipy.linalg.solve_triangular(
+            L, root * s.right_side(self.fit_intercept)[:m], lower=True, check_finite=False
+        )
+        level = s.target_mean if self.fit_intercept else np.zeros(s.n_targets)
+        out = np.empty_like(self.Y)
+        for start in range(0, len(out), _ROWS):
+            rows = slice(start, start + _ROWS)
+            centred = root * (self.Z[rows, :m].astype(np.float64) - centre)
+            V = scipy.linalg.solve_triangular(L, centred.T, lower=True, overwrite_b=True, check_finite=False)
+            leverage = np.einsum("ij,ij->j", V, V) + (1.0 / s.weight if self.fit_intercept else 0.0)
+            residual = self.Y[rows] - level - V.T @ right
+            out[rows] = self.Y[rows] - residual / np.maximum(1.0 - leverage, 1e-3)[:, None]
+        return out
 
     def excess(self, n_components: int, confidence: float = 0.95) -> Certificate:
         """By what share the mean squared error of unseen rows exceeds that of infinitely many columns.
@@ -93,7 +100,7 @@ class Truncations:
         fewer = m
         if m > 0.9 * M and self.asked == M:
             fewer = max(1, M // 2)
-        variance = np.maximum(self.Y.var(axis=0), np.finfo(float).tiny)
+        variance = self.Y.var(axis=0) + (1e-12 * np.abs(self.Y).max(axis=0)) ** 2 + np.finfo(float).tiny
         w = np.ones(len(self.Y)) if self.weight is None else self.weight
         squares = ((self.left_out(fewer) - everything) ** 2 / variance).mean(axis=1)
         errors = ((self.Y - everything) ** 2 / variance).mean(axis=1)

@@ -7,7 +7,6 @@ import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +60,7 @@ def report(comparison: Comparison) -> str:
     else:
         sections.append('<p class="notice">Nothing had been measured when it ended.</p>')
     sections.append(_facts(comparison))
-    style = files("bochner.experiments").joinpath("report.css").read_text(encoding="utf-8")
-    script = files("bochner.experiments").joinpath("report.js").read_text(encoding="utf-8")
+    style, script = (Path(__file__).with_suffix(suffix).read_text(encoding="utf-8") for suffix in (".css", ".js"))
     classes = "".join(f".{css} {{ --c: var(--{css}); }}\n" for css in sorted(set(colours.values())))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, Memo, backend_of, is_host
+from bochner.operators.hadamard import FastfoodBlocks, HadamardBlocks
 from bochner.operators.maps import LinearMap
+
+_rescaled = Memo()
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,13 @@ class Scaled(LinearMap):
         return Scaled(self.inner.scale_rows(factors), self.columns)
 
     def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
-        self.inner.pairs_into(self._scale(X), scale, tail, out)
+        factor = float(self.columns) if self.columns.ndim == 0 else 0.0
+        if not is_host(X) and isinstance(self.inner, (HadamardBlocks, FastfoodBlocks)) and 1e-9 < factor < 1e9:
+            # a copy of many columns would cost as much as the features: the lengths of the rows take the factor
+            inner = _rescaled.get(self.inner, factor, lambda: self.inner.scale_rows(np.full(1, factor)))
+            inner.pairs_into(X, scale, tail, out)
+        else:
+            self.inner.pairs_into(self._scale(X), scale, tail, out)
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsymm, dsyr
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of
 
 
 class PSDOperator(ABC):
@@ -34,6 +35,10 @@ class PSDOperator(ABC):
         """A fresh float64 array in Fortran order whose lower triangle is the matrix's."""
         return np.asfortranarray(self.to_dense())
 
+    def on_device(self) -> Any:
+        """A fresh tensor whose lower triangle is the matrix's, if whoever summed it has it on a device; else None."""
+        return None
+
 
 @dataclass(frozen=True)
 class DenseGram(PSDOperator):
@@ -48,6 +53,7 @@ class DenseGram(PSDOperator):
 
     matrix: Array
     rounding: float = 0.0
+    twin: Any = None  # the same matrix on a device
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -63,6 +69,9 @@ class DenseGram(PSDOperator):
 
     def lower(self) -> Array:
         return self.matrix.astype(np.float64, order="F", copy=True)
+
+    def on_device(self) -> Any:
+        return None if self.twin is None else self.twin.clone()
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,13 @@ class Centred(PSDOperator):
 
     def to_dense(self) -> Array:
         return self.gram.to_dense() - np.outer(self.total, self.total / self.weight)
+
+    def on_device(self) -> Any:
+        G = self.gram.on_device()
+        if G is None:
+            return None
+        total = backend_of(G).place(self.total, G)
+        return G.addr_(total, total, alpha=-1.0 / self.weight)
 
     def lower(self) -> Array:
         return np.asarray(dsyr(-1.0 / self.weight, self.total, a=self.gram.lower(), lower=1, overwrite_a=1))

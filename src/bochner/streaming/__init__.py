@@ -3,6 +3,7 @@
 from bochner.streaming.arrow import ArrowSource
 from bochner.streaming.checkpoints import Checkpoint, fingerprint, read_arrays, saved_about, write_arrays
 from bochner.streaming.descents import Problem, newton
+from bochner.streaming.devices import DeviceSource, on_device, open_device, rows_on
 from bochner.streaming.folds import (
     Fold,
     StatisticsFold,
@@ -23,6 +24,7 @@ __all__ = [
     "Block",
     "BlockSource",
     "Checkpoint",
+    "DeviceSource",
     "Fold",
     "MappedSource",
     "Problem",
@@ -39,7 +41,10 @@ __all__ = [
     "fingerprint",
     "leave_one_out",
     "newton",
+    "on_device",
+    "open_device",
     "read_arrays",
+    "rows_on",
     "saved_about",
     "write_arrays",
 ]

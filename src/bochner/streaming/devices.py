@@ -1,0 +1,219 @@
+"""A source whose passes run on a device: rows go there through pinned memory, sums are made there and come back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bochner.backends import Array, backend_of
+from bochner.features import FeatureMap, features_of
+from bochner.keys import Key
+from bochner.statistics import RidgeStatistics
+from bochner.streaming.folds import Fold, ProductFold, StatisticsFold
+from bochner.streaming.sources import Block, Source
+
+_MOST_ROWS = 65_536  # in a block
+_PRODUCT_ROWS = 8192  # of features widened to float64 at a time
+_SECONDS = 20.0  # between two copies of the sums to host memory, where a checkpoint finds them
+
+
+def on_device(source: Source, device: str | None) -> Source:
+    """The source itself, or one that folds on a device."""
+    return source if device is None else DeviceSource(source, device)
+
+
+def open_device(device: str) -> Any:
+    """The module of the torch backend, after a look at the device; ValueError says what is missing."""
+    try:
+        from bochner.backends import torch as backend
+    except ImportError:
+        raise ValueError(f"device={device!r} needs torch: pip install 'bochner[torch]', or use device=None.") from None
+    backend.check_device(device)
+    return backend
+
+
+def rows_on(device: str, X: Any, n_components: int) -> Iterator[Any]:
+    """The rows of X on a device, block by block, so that features of a block take a gigabyte at most."""
+    link = open_device(device).Link(device)
+    step = max(1, (1 << 30) // (max(1, n_components) * X.dtype.itemsize))
+    for start in range(0, X.shape[0], step):
+        block = X[start : start + step]
+        yield link(block.toarray() if scipy.sparse.issparse(block) else block)
+
+
+class DeviceSource(Source):
+    """The rows of another source, folded on a device.
+
+    Features are made there. Statistics and products with the Gram matrix are summed there as well; any other fold is
+    given the features in host memory. A pass whose blocks do not fit begins again with blocks half as large.
+
+    Parameters
+    ----------
+    source : Source
+    device : str
+        "cuda", "cuda:1", …, or "cpu" for torch on the host.
+    """
+
+    def __init__(self, source: Source, device: str) -> None:
+        self.source, self.device = source, device
+        self.torch = open_device(device)
+        self.n_features, self.feature_names, self.dtype = source.n_features, source.feature_names, source.dtype
+
+    @property
+    def n_samples(self) -> int | None:  # type: ignore[override]
+        """Known when the other source knows it."""
+        return self.source.n_samples
+
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        return self.source.blocks(rows, start)
+
+    def sample(self, n: int, key: Key) -> Block:
+        return self.source.sample(n, key)
+
+    def fingerprint(self) -> str:
+        return self.source.fingerprint()
+
+    def fold(
+        self,
+        fold: Fold,
+        feature_map: FeatureMap | None = None,
+        total: Any = None,
+        *,
+        rows: int | None = None,
+        start: int = 0,
+        after: Callable[[Any, int], None] | None = None,
+    ) -> Any:
+        if feature_map is None:
+            return self.source.fold(fold, None, total, rows=rows, start=start, after=after)
+        if rows is None or isinstance(fold, (StatisticsFold, ProductFold)):
+            rows = self._rows(feature_map, isinstance(fold, StatisticsFold) and fold.with_gram)
+        state = (fold.zero() if total is None else total, start)
+        while True:
+            try:
+                for state in self._pass(fold, feature_map, *state, rows):  # noqa: B020
+                    if after is not None:
+                        after(*state)
+                return state[0]
+            except self.torch.OutOfMemory:
+                if rows <= 64:
+                    raise MemoryError(f"{self.device} has too little memory even for blocks of {rows} rows.") from None
+                rows //= 2
+            self.torch.forget_memory()
+
+    def _rows(self, feature_map: FeatureMap, with_gram: bool) -> int:
+        """Rows in a block so that everything fits into two thirds of the memory that is free."""
+        m, free = feature_map.n_components, self.torch.free_memory(self.device)
+        # the sums, the float32 part of new ones, and panels of products
+        fixed = (8 + 4 + 2) * m**2 if with_gram else 0
+        if fixed > 0.9 * free:
+            raise MemoryError(
+                f"the sums of {m} components need {fixed / 2**30:.1f} GiB on {self.device}, where "
+                f"{free / 2**30:.1f} GiB are free; use fewer components, solver='cg' or device=None."
+            )
+        each = (2 * m + 3 * self.n_features) * np.dtype(self.dtype).itemsize
+        return int(np.clip(int(0.66 * (free - fixed)) // each // 256 * 256, 256, _MOST_ROWS))
+
+    def _features(self, feature_map: FeatureMap, rows: int, start: int) -> Iterator[tuple[Any, Block]]:
+        """Features on the device. The next block is on its way there while the last is worked on."""
+        link = self.torch.Link(self.device)
+        for block in self.source.blocks(rows, start):
+            X = link(block.X.toarray() if scipy.sparse.issparse(block.X) else block.X)
+            yield features_of(feature_map, X), block
+
+    def _pass(self, fold: Fold, feature_map: FeatureMap, total: Any, row: int, rows: int) -> Iterator[tuple[Any, int]]:
+        """Totals in host memory, and how many rows they are of: the last, and some on the way."""
+        sums: Any = None
+        clock = time.monotonic()
+        for Z, block in self._features(feature_map, rows, row):
+            if isinstance(fold, StatisticsFold):
+                sums = DeviceStatistics(fold, Z, self.torch) if sums is None else sums
+                sums.update(Z, fold.targets(block.y) if fold.n_targets else np.empty((len(Z), 0)), block.weight)
+            elif isinstance(fold, ProductFold):
+                sums = DeviceProduct(fold, Z) if sums is None else sums
+                sums.update(Z, block.weight)
+            else:
+                total = fold.add(total, backend_of(Z).fetch(Z), block, row)
+            del Z
+            row += len(block)
+            if sums is None or time.monotonic() - clock > _SECONDS:
+                total, sums = (total, None) if sums is None else (sums.added_to(total), None)
+                clock = time.monotonic()
+                yield total, row
+        if sums is not None:
+            yield sums.added_to(total), row
+
+
+class DeviceStatistics:
+    """The sums of `RidgeStatistics`, on the device of some features."""
+
+    def __init__(self, fold: StatisticsFold, Z: Any, torch: Any) -> None:
+        self.torch, xp = torch, backend_of(Z).xp
+        options = {"dtype": xp.float64, "device": Z.device}
+        m, k = fold.n_components, fold.n_targets
+        self.gram = xp.zeros((m, m), **options) if fold.with_gram else None
+        self.products = xp.zeros((m, k + 1), **options)  # with the targets, and with ones
+        self.targets = RidgeStatistics(0, k, with_gram=False)
+        self.single_precision = Z.dtype != xp.float64
+
+    def update(self, Z: Any, Y: Array, weight: Array | None = None) -> None:
+        """Add rows; Z may be overwritten."""
+        backend = backend_of(Z)
+        Y = np.asarray(Y, dtype=np.float64).reshape(len(Z), -1)
+        if weight is not None and not (weight > 0).all():
+            keep = np.flatnonzero(weight > 0)
+            Z, Y, weight = Z[backend.place(keep, Z)], Y[keep], weight[keep]
+        if not len(Z):
+            return
+        self.targets.update(np.empty((len(Y), 0)), Y, weight)
+        root = np.ones(len(Y)) if weight is None else np.sqrt(weight)
+        if weight is not None:
+            Z *= backend.place(root, Z)[:, None]
+        right = np.column_stack([root[:, None] * (Y - self.targets.offset), root])
+        right = backend.place(right, self.products)
+        for start in range(0, len(Z), _PRODUCT_ROWS):
+            rows = slice(start, start + _PRODUCT_ROWS)
+            self.products += Z[rows].double().T @ right[rows]
+        if self.gram is not None:
+            backend.gram(Z, self.gram)
+
+    def added_to(self, statistics: RidgeStatistics) -> RidgeStatistics:
+        """Add these sums to others in host memory; the Gram matrix stays at hand for a solver on the device."""
+        alone = statistics.n_samples == 0
+        products = backend_of(self.products).fetch(self.products)
+        made = RidgeStatistics(len(products), self.targets.n_targets, with_gram=False)
+        made.moment, made.feature_sum = products[:, :-1], products[:, -1]
+        for name in ("target_squares", "target_sum", "offset", "weight", "n_samples"):
+            setattr(made, name, getattr(self.targets, name))
+        made.single_precision = self.single_precision
+        gram, statistics.gram = statistics.gram, None  # a matrix of gigabytes is added up only where it must be
+        if gram is not None:
+            there = gram if alone else np.zeros_like(gram)
+            self.torch.fetch_lower(self.gram, there)
+            gram = gram if alone else np.add(gram, there, out=gram)
+        statistics.merge(made)
+        statistics.gram, statistics.twin = gram, self.gram if alone else None
+        return statistics
+
+
+class DeviceProduct:
+    """Σ w z zᵀV on a device; sums are float64 over blocks."""
+
+    def __init__(self, fold: ProductFold, Z: Any) -> None:
+        backend = backend_of(Z)
+        self.columns = backend.place(fold.columns, Z)
+        self.total = backend.xp.zeros(fold.columns.shape, dtype=backend.xp.float64, device=Z.device)
+
+    def update(self, Z: Any, weight: Array | None = None) -> None:
+        """Add rows."""
+        product = Z @ self.columns
+        if weight is not None:
+            product *= backend_of(Z).place(weight, Z)[:, None]
+        self.total += Z.T @ product
+
+    def added_to(self, total: Array) -> Array:
+        """Add to a total in host memory."""
+        return total + backend_of(self.total).fetch(self.total)
