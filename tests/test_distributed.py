@@ -24,6 +24,8 @@ from bochner import (
     MaclaurinFeatures,
     NystromFeatures,
     RandomProjection,
+    load,
+    save,
 )
 from bochner.keys import Key
 from bochner.streaming import ArraySource, read_arrays
@@ -351,6 +353,14 @@ def test_predictions_are_lazy_and_say_what_they_will_be():
     assert back.inverse_transform(back.transform(blocks)).shape == (700, 3)
     labels = KernelKMeans(3, n_columns=20, random_state=0).fit_predict(blocks)
     np.testing.assert_array_equal(labels.compute(), models[4][0].labels_)
+
+
+def test_models_of_dask_data_are_saved(tmp_path):
+    X, y, _ = table(300)
+    dX, dy = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
+    for model in (ridge().fit(dX, dy), KernelKMeans(3, n_columns=10, random_state=0).fit(dX)):
+        save(model, tmp_path / "model")
+        np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
 
 
 def test_names_on_the_dashboard_mean_something(small_trees):
