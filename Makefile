@@ -6,7 +6,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 # Statistical tests are single-threaded work: one process a core, one BLAS thread each.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo test test-slow lint bench docs clean
+.PHONY: demo test test-slow lint bench docs fuzz sanitize clean
 
 $(VENV)/.tools: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -19,7 +19,9 @@ $(VENV)/.built: $(VENV)/.tools $(NATIVE)
 	touch $@
 
 demo: $(VENV)/.built
-	$(BIN)/python examples/demo.py
+	mkdir -p demo-output
+	$(BIN)/bochner compare digits --no-standardize --runs 3 \
+	  --out demo-output/report.html --picture demo-output/digits.png
 
 test: $(VENV)/.built
 	$(PYTEST) -m "not slow"
@@ -40,6 +42,23 @@ docs: $(VENV)/.built
 	$(BIN)/python -m pip install -q --group docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
+
+# New hostile inputs each time, many of them (FUZZ=1000 for more), then libFuzzer on the loader of model files (Linux).
+FUZZ ?= 200
+fuzz: $(VENV)/.built
+	$(BIN)/python -m pip install -q --group fuzz
+	BOCHNER_FUZZ_EXAMPLES=$(FUZZ) $(PYTEST) tests/test_hostile_input.py
+	PYTHONPATH=tests $(BIN)/python fuzz/load.py -max_total_time=300
+
+# The compiled core under the address and undefined-behaviour sanitizers. Python itself never frees some of its memory:
+# leaks are not looked for.
+sanitize: $(VENV)/.tools
+	$(BIN)/cmake -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=Release -DBOCHNER_SANITIZE=ON -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	$(BIN)/cmake --build build/sanitize
+	rm -rf build/sanitized && mkdir -p build/sanitized && cp -r src/bochner build/sanitized/ && rm -f build/sanitized/bochner/_native*.so
+	cp build/sanitize/_native*.so build/sanitized/bochner/
+	PYTHONPATH=build/sanitized ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
+	OMP_NUM_THREADS=2 $(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/test_backends.py tests/test_operators.py tests/test_sketches.py tests/test_rows.py
 
 clean:
 	rm -rf $(VENV) build dist demo-output

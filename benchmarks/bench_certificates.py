@@ -5,7 +5,10 @@ matrices), the median of its ends and of its value over the truth, and processor
 Real datasets (2000 rows each) where BOCHNER_DATA names a folder of them, else scikit-learn's bundled and synthetic
 ones.
 
-Run ``OMP_NUM_THREADS=1 python benchmarks/bench_certificates.py [trials]``.
+The trials look at a few draws of the features: the interval is over the rows that a certificate samples, and the truth
+of a draw costs as much as hundreds of certificates.
+
+Run ``OMP_NUM_THREADS=1 python benchmarks/bench_certificates.py [quick] [trials]``; quick makes 40 of them.
 """
 
 import sys
@@ -20,7 +23,7 @@ from bochner.certificates import kernel_error
 
 REAL = ("california", "protein", "letter", "elevators", "cpu")
 NORMS = ("frobenius", "relative_frobenius", "spectral", "relative_spectral", "max")
-ROWS, ENTRIES, ALPHA, DRAWS = 2000, 1 << 18, 1.0, 20
+ROWS, ENTRIES, ALPHA, DRAWS = 2000, 1 << 18, 1.0, 4
 
 
 def standardised(X):
@@ -60,7 +63,7 @@ def truths(E, K):
 
 def main(trials=400):
     print(f"{'data':14s} {'features':8s} {'norm':18s}  covered   low/truth  value/truth  high/truth   time/dense")
-    worst = 1.0
+    worst = dict.fromkeys(NORMS, 1.0)
     for name, X in sets():
         for label, made in (
             ("fourier", FourierFeatures(n_components=256)),
@@ -88,15 +91,21 @@ def main(trials=400):
             for norm in NORMS:
                 table = np.array(found[norm], dtype=float)
                 covered = table[:, 0].mean()
-                worst = min(worst, covered)
+                worst[norm] = min(worst[norm], covered)
                 low, value, high = np.median(table[:, 1:], axis=0)
                 case = f"{name:14s} {label:8s} {norm:18s} {100 * covered:6.1f} %"
                 print(
                     f"{case}  {low:10.3f}  {value:11.3f}  {high:10.3f}   {own[norm] / dense:10.3f}",
                     flush=True,
                 )
-    print(f"\nsmallest share: {100 * worst:.1f} % of {trials} (stated: 95 %)")
+    print()
+    for norm, share in worst.items():
+        verdict = "holds" if share >= 0.95 else "does not hold"
+        print(
+            f"{norm}: interval contains the truth, worst case: {100 * share:.1f} % of {trials}, limit 95 %: {verdict}"
+        )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 400)
+    numbers = [int(a) for a in sys.argv[1:] if a.isdigit()]
+    main(numbers[0] if numbers else 40 if "quick" in sys.argv[1:] else 400)

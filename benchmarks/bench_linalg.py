@@ -28,6 +28,10 @@ def timed(function, repetitions=3):
     return best, result
 
 
+def verdict(what, measured, limit, holds):
+    print(f"{what}: {measured}; limit {limit}: {'holds' if holds else 'does not hold'}", flush=True)
+
+
 def timed_twice(function):
     """Best wall-clock and CPU seconds of two runs, and the result; on a busy machine CPU is the fairer of the two."""
     walls, cpus, result = [], [], None
@@ -74,6 +78,10 @@ def bench_lstsq(n=200_000, d=500, condition=1e8):
         error = backward_error(A, b, x, s, Vt)
         times = f"{wall:8.2f} {base[1] / wall:6.1f} {cpu:7.2f} {base[2] / cpu:6.1f}"
         print(f"{name:28} {times} {error:15.1e} {error / base_error:11.2g}  {note}")
+        if "iterative" in name:
+            gain, loss = base[1] / wall, error / base_error
+    verdict("lstsq(method='iterative'), times faster than NumPy (wall clock)", f"{gain:.2f}", "2", gain >= 2)
+    verdict("its backward error over NumPy's", f"{loss:.2f}", "10", loss <= 10)
 
 
 def bench_risk(n=1000, d=20, n_draws=1000):
@@ -82,6 +90,7 @@ def bench_risk(n=1000, d=20, n_draws=1000):
     best = np.linalg.lstsq(A, b, rcond=None)[0]
     optimum = np.linalg.norm(A @ best - b) ** 2
     print(f"{'m':>5} {'measured':>9} {'exact':>9} {'z':>6}   sparse_sign   srht")
+    largest = 0.0
     for m in (30, 40, 80, 200):
         excess = {}
         for law in ("gaussian", "sparse_sign", "srht"):
@@ -92,8 +101,10 @@ def bench_risk(n=1000, d=20, n_draws=1000):
             excess[law] = np.array([np.linalg.norm(A @ (x - best)) ** 2 / optimum for x in draws])
         e, truth = excess["gaussian"], d / (m - d - 1)
         z = (e.mean() - truth) / (e.std() / np.sqrt(len(e)))
+        largest = max(largest, abs(z))
         others = "   ".join(f"{excess[law].mean():8.4f}" for law in ("sparse_sign", "srht"))
         print(f"{m:5d} {e.mean():9.4f} {truth:9.4f} {z:6.2f}   {others}")
+    verdict("sketch and solve against d / (m - d - 1), largest |z|", f"{largest:.2f}", "4", largest <= 4)
 
 
 def bench_svd(m=4000, n=2000, rank=50):
@@ -110,11 +121,32 @@ def bench_svd(m=4000, n=2000, rank=50):
         cross = np.einsum("ij,ij->", U * sv, A @ Vt.T)
         return np.sqrt(max(0.0, (s**2).sum() - 2 * cross + (sv**2).sum())) / best - 1.0
 
-    print(f"{'':28} {'seconds':>8} {'CPU s':>7} {'excess':>9}")
-    for their_iter, our_iter in ((2, 1), (4, 2), ("auto", 3), (12, 4)):
-        for name, function, n_iter in (("scikit-learn", theirs, their_iter), ("ours", linalg.randomized_svd, our_iter)):
-            wall, cpu, result = timed_twice(lambda f=function, q=n_iter: f(A, rank, n_iter=q, random_state=0))
-            print(f"{f'{name}, n_iter={n_iter}':28} {wall:8.2f} {cpu:7.2f} {excess(*result):9.1e}")
+    def least(functions, repetitions=5):
+        """Best seconds of each, in turn, and its excess."""
+        seconds = dict.fromkeys(functions, np.inf)
+        for _ in range(repetitions):
+            for name, function in functions.items():
+                start = time.perf_counter()
+                function()
+                seconds[name] = min(seconds[name], time.perf_counter() - start)
+        return {name: (seconds[name], excess(*function())) for name, function in functions.items()}
+
+    runs = {("scikit-learn", q): lambda q=q: theirs(A, rank, n_iter=q, random_state=0) for q in (1, 2, 4, 7, 12)}
+    runs |= {("ours", q): lambda q=q: linalg.randomized_svd(A, rank, n_iter=q, random_state=0) for q in range(6)}
+    found = least(runs)
+    print(f"{'':28} {'seconds':>8} {'excess':>9}")
+    for (name, q), (seconds, error) in found.items():
+        print(f"{f'{name}, n_iter={q}':28} {seconds:8.3f} {error:9.1e}")
+    for q in (1, 2, 4, 7, 12):
+        budget, error = found["scikit-learn", q]
+        ours = min((e, i) for (name, i), (t, e) in found.items() if name == "ours" and (t <= budget or i == 0))
+        text = f"{ours[0]:.1e} (n_iter={ours[1]}) against {error:.1e}"
+        verdict(
+            f"randomized_svd in the {budget:.3f} s of scikit-learn's n_iter={q}", text, "its error", ours[0] <= error
+        )
+    (budget, error), (seconds, mine) = found["scikit-learn", 7], found["ours", 3]
+    text = f"{mine:.1e} in {seconds:.2f} s against {error:.1e} in {budget:.2f} s"
+    verdict("randomized_svd, both with their defaults", text, "its error and time", mine <= error and seconds <= budget)
     result = linalg.randomized_svd(A, rank, random_state=0)
     error = np.linalg.norm(A - result.to_dense())
     estimate = result.report.estimates["error"]
@@ -128,6 +160,7 @@ def bench_bound(n_draws=200):
     rng = np.random.default_rng(0)
     U, V = (np.linalg.qr(rng.standard_normal((k, 200)))[0] for k in (300, 200))
     print(f"{'decay':>6} {'m':>4} {'measured':>10} {'bound':>10} {'ratio':>6}   best of rank m")
+    ratios = []
     for decay in (0.5, 1.0, 2.0):
         s = np.arange(1.0, 201.0) ** -decay
         A = (U * s) @ V.T
@@ -135,7 +168,9 @@ def bench_bound(n_draws=200):
             Qs = (linalg.range_finder(A, m, oversampling=0, random_state=r).Q for r in range(n_draws))
             mean = np.mean([np.linalg.norm(A - Q @ (Q.T @ A)) ** 2 for Q in Qs])
             bound = low_rank_error(s, m)
+            ratios.append(mean / bound)
             print(f"{decay:6.1f} {m:4d} {mean:10.4g} {bound:10.4g} {bound / mean:6.2f}   {(s[m:] ** 2).sum():.4g}")
+    verdict(f"mean error of {n_draws} draws over its bound, largest", f"{max(ratios):.3f}", "1", max(ratios) <= 1)
 
 
 def bench_ridge(n=4000, d=200, n_draws=20):
@@ -154,6 +189,7 @@ def bench_ridge(n=4000, d=200, n_draws=20):
     print(
         f"{'m':>5} {'m/d_e':>6} {'gaussian':>9} {'× m/d_e':>8} {'sparse_sign':>12} {'× m/d_e':>8} {'full sketch':>12}"
     )
+    constants = []
     for m in (25, 50, 100, 200, 400, 800):
         cells = []
         for law in ("gaussian", "sparse_sign"):
@@ -170,6 +206,9 @@ def bench_ridge(n=4000, d=200, n_draws=20):
             ]
             full = f"{np.mean(draws) / best - 1.0:.4f}"
         print(f"{m:5d} {m / d_e:6.1f} {cells[0]:9.4f} {cells[1]:8.2f} {cells[2]:12.4f} {cells[3]:8.2f} {full:>12}")
+        constants += [cells[1], cells[3]]
+    text = f"between {min(constants):.2f} and {max(constants):.2f}"
+    verdict("partial sketch: excess times m / d_e, m = 25 … 800", text, "1.5", max(constants) <= 1.5)
 
 
 def bench_kernel(n=1000, m=60, alpha=0.5):
@@ -183,14 +222,31 @@ def bench_kernel(n=1000, m=60, alpha=0.5):
     exact = objective(np.linalg.solve(K + alpha * np.eye(n), y))
     print(f"\nsketched kernel ridge, n = {n}, m = {m}: ‖Ka - y‖² + alpha aᵀKa, full kernel ridge ({exact:.1f}) = 1")
     print(f"{'law':12} {'right':>8} {'left':>8} {'a power of K lost':>18}")
+    values, vectors = np.linalg.eigh(K)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))  # K = root rootᵀ
+    worst, printed = 0.0, np.inf
     for law in ("gaussian", "sparse_sign", "srht", "uniform"):
         right, left = (
-            objective(linalg.sketched_kernel_ridge(K, y, alpha, side=side, law=law, sketch_size=m, random_state=0).x)
+            linalg.sketched_kernel_ridge(K, y, alpha, side=side, law=law, sketch_size=m, random_state=0).x
             for side in ("right", "left")
         )
         S = as_sketch_law(law).sample(n, m, Key(0)).to_dense()
         z = np.linalg.lstsq(S @ K @ S.T + alpha * S @ S.T, S @ K @ y, rcond=1e-12)[0]
-        print(f"{law:12} {right / exact:8.3f} {left / exact:8.3f} {objective(S.T @ z) / exact:18.1f}")
+        cells = [objective(x) / exact for x in (right, left, S.T @ z)]
+        print(f"{law:12} {cells[0]:8.3f} {cells[1]:8.3f} {cells[2]:18.1f}")
+        # what each should minimise, solved densely: ‖K Sᵀz - y‖² + alpha zᵀSKSᵀz, and ‖S(Ka - y)‖² + alpha aᵀKa
+        stacked = np.vstack([K @ S.T, np.sqrt(alpha) * root.T @ S.T])
+        least = np.linalg.norm(stacked @ np.linalg.lstsq(stacked, np.append(y, np.zeros(n)))[0] - np.append(y, [0] * n))
+        worst = max(worst, objective(right) / least**2 - 1.0)
+        stacked, target = np.vstack([S @ root, np.sqrt(alpha) * np.eye(n)]), np.append(S @ y, np.zeros(n))
+        least = np.linalg.norm(stacked @ np.linalg.lstsq(stacked, target)[0] - target)
+        reached = np.linalg.norm(S @ (K @ left - y)) ** 2 + alpha * left @ (K @ left)
+        worst = max(worst, reached / least**2 - 1.0)
+        printed = min(printed, cells[2])
+    verdict(
+        "right and left sketch over the objective each must minimise, less 1", f"{worst:.0e}", "1e-6", worst <= 1e-6
+    )
+    verdict("the formula that lost a power of K, objective over the exact one", f"{printed:.0f}", "10", printed >= 10)
 
 
 def bench_newton():
@@ -204,9 +260,11 @@ def bench_newton():
         print(f"{'':44} {'iterations':>10} {'seconds':>8} {'gradient norm':>14}")
 
         def line(label, iterations, seconds, x, note="", A=A):
-            gradient = A.T @ (-y / (1.0 + np.exp(y * (A @ x)))) + x
-            print(f"{label:44} {iterations:10d} {seconds:8.3f} {np.linalg.norm(gradient):14.1e}  {note}")
+            norm = np.linalg.norm(A.T @ (-y / (1.0 + np.exp(y * (A @ x)))) + x)
+            print(f"{label:44} {iterations:10d} {seconds:8.3f} {norm:14.1e}  {note}", flush=True)
+            return seconds, norm
 
+        found = []
         for options in (
             {},
             {"finish": "sketch"},
@@ -217,13 +275,16 @@ def bench_newton():
                 lambda A=A, o=options: linalg.newton_sketch("log_loss", A, y, 1.0, tol=1e-13, random_state=0, **o)
             )
             label = "newton_sketch(" + ", ".join(f"{k}={v!r}" for k, v in options.items()) + ")"
-            line(label, result.report.iterations, seconds, result.x, "; ".join(result.report.notes))
+            found.append(line(label, result.report.iterations, seconds, result.x, "; ".join(result.report.notes)))
         for solver in ("newton-cholesky", "lbfgs"):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model = LogisticRegression(C=1.0, fit_intercept=False, solver=solver, tol=1e-12, max_iter=2000)
                 seconds, _ = timed(lambda A=A, model=model: model.fit(A, y))
-            line(f"scikit-learn {solver}", int(model.n_iter_[0]), seconds, model.coef_[0])
+            found.append(line(f"scikit-learn {solver}", int(model.n_iter_[0]), seconds, model.coef_[0]))
+        (seconds, norm), (cholesky, _), (lbfgs, _) = found[0], found[-2], found[-1]
+        verdict(f"newton_sketch, {name}, gradient norm", f"{norm:.1e}", "1e-8", norm <= 1e-8)
+        print(f"its time: {seconds / cholesky:.2f} of newton-cholesky's, {seconds / lbfgs:.2f} of lbfgs's")
 
 
 def bench_precondition(n=3000):
@@ -231,6 +292,7 @@ def bench_precondition(n=3000):
     K, y = RBF(1.0)(X), np.sin(X[:, 0])
     print(f"\nconjugate gradients for K + alpha I, n = {n}, RBF: iterations to 1e-8")
     print(f"{'alpha':>8} {'plain':>6} {'Nyström':>8} {'rank':>5} {'d_e':>7}")
+    gains = []
     for alpha in (1.0, 1e-2, 1e-4):
         P = linalg.nystrom_preconditioner(K, alpha, random_state=0)
         steps = [
@@ -239,6 +301,8 @@ def bench_precondition(n=3000):
         ]
         d_e = float(linalg.effective_dimension(K, alpha, kind="kernel"))
         print(f"{alpha:8.0e} {steps[0].iterations:6d} {steps[1].iterations:8d} {P.rank:5d} {d_e:7.1f}")
+        gains.append(steps[0].iterations / steps[1].iterations)
+    verdict("Nyström preconditioning, times fewer iterations, least", f"{min(gains):.1f}", "1", min(gains) >= 1)
 
 
 BENCHES = {name.removeprefix("bench_"): value for name, value in list(globals().items()) if name.startswith("bench_")}

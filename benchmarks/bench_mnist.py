@@ -30,7 +30,7 @@ def models(m, options):
         yield (
             "bochner nystrom hinge",
             KernelClassifier(
-                kernel, m, features="nystrom", loss="squared_hinge", alpha=alpha, tol=1e-2, random_state=0
+                kernel, m, features="nystrom", loss="squared_hinge", alpha=alpha, solver_tol=1e-2, random_state=0
             ),
         )
     if m <= options.peers:

@@ -288,7 +288,13 @@ def parquet(rows=1_000_000, d=20, files=500_000):
             n = min(files, rows - first)
             X = np.random.default_rng(i).standard_normal((n, d), dtype=np.float32)
             columns = {f"x{j}": X[:, j] for j in range(d)} | {"y": np.sin(X[:, 0]) + X[:, 1] * X[:, 2]}
-            pq.write_table(pa.table(columns), data / f"{i:04d}.parquet", row_group_size=100_000, compression="none")
+            pq.write_table(
+                pa.table(columns),
+                data / f"{i:04d}.parquet",
+                row_group_size=100_000,
+                compression="none",
+                use_dictionary=False,
+            )
         size = sum(file.stat().st_size for file in data.iterdir())
         command = [sys.executable, "-c", STREAM, str(data), str(path)]
         whole, peak, seconds = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()

@@ -8,100 +8,194 @@
 
 namespace bochner::BOCHNER_LEVEL {
 
-// Blocks of one row whose phases go to the sink together: short blocks would leave most of a vector idle.
-constexpr std::size_t panel_phases = 512;
-// Rows that share the signs and lengths of a panel while these are in the first cache.
-constexpr std::size_t rows_together = 4;
+// Phases of one row that go to the sink together: short blocks would leave most of a vector idle.
+template <class T, std::size_t E>
+constexpr std::size_t panel_phases = E == 1 ? 128 : 512;
+// Rows abreast take at most half of the first cache.
+constexpr std::size_t bytes_abreast = 1 << 14;
 
-// `block(x, b, phases)` writes the p phases of block b of one row times `factor`, padded to p; `lengths`
-// multiply them.
-template <class T, class Block, class Sink>
-BOCHNER_INLINE void blockwise(Rows<const T> X, std::size_t p, const float* lengths, T factor, std::size_t n_frequencies,
-                              const Block& block, const Sink& sink, Rows<T> out) {
-    const std::size_t blocks_together = p < panel_phases ? panel_phases / p : 1;
-    const std::size_t width = blocks_together * p;
-    Scratch<T> padded(rows_together * p), phases(width);
-    for (std::size_t row = 0; row < X.n_rows; row += rows_together) {
-        const std::size_t n_rows = std::min(rows_together, X.n_rows - row);
-        for (std::size_t r = 0; r < n_rows; ++r) {
-            T* x = padded.data() + r * p;
-            for (std::size_t i = 0; i < X.n_columns; ++i) x[i] = factor * X[row + r][i];
-            std::fill(x + X.n_columns, x + p, T(0));
+// Rows abreast in `columns` become rows of `panel` numbers each: their runs of E are riffled until all are in place.
+template <class T, std::size_t E, std::size_t level = E>
+BOCHNER_INLINE void turn(Vec<T> (&v)[lanes<T> / E]) {
+    if constexpr (level < lanes<T>) {
+        constexpr std::size_t half = lanes<T> / E / 2;
+        constexpr auto all = std::make_index_sequence<lanes<T>>{};
+        Vec<T> riffled[2 * half];
+        BOCHNER_UNROLL
+        for (std::size_t i = 0; i < half; ++i) {
+            riffled[2 * i] = riffle<T, E, 0>(v[i], v[i + half], all);
+            riffled[2 * i + 1] = riffle<T, E, lanes<T> / 2>(v[i], v[i + half], all);
         }
-        for (std::size_t first = 0; first < n_frequencies; first += width) {
-            const std::size_t count = std::min(width, n_frequencies - first);
-            for (std::size_t r = 0; r < n_rows; ++r) {
-                for (std::size_t done = 0; done < count; done += p)
-                    block(padded.data() + r * p, (first + done) / p, phases.data() + done);
-                sink(Multiplied<T>{phases.data(), lengths + first}, first, count, out[row + r]);
-            }
-        }
+        BOCHNER_UNROLL
+        for (std::size_t i = 0; i < 2 * half; ++i) v[i] = riffled[i];
+        turn<T, E, 2 * level>(v);
     }
 }
 
-template <class T, std::size_t radix>
-BOCHNER_INLINE void flip(Vec<T> (&v)[radix], const std::int8_t* signs, std::size_t width) {
-    BOCHNER_UNROLL
-    for (std::size_t i = 0; i < radix; ++i) v[i] = flipped<T>(v[i], signs + i * width);
+template <class T, std::size_t E>
+BOCHNER_INLINE void turn(const T* columns, std::size_t count, T* rows) {
+    constexpr std::size_t abreast = lanes<T> / E;
+    for (std::size_t i = 0; i < count; i += lanes<T>) {
+        Vec<T> v[abreast];
+        BOCHNER_UNROLL
+        for (std::size_t r = 0; r < abreast; ++r) v[r] = load(columns + i * abreast + r * lanes<T>);
+        turn<T, E>(v);
+        BOCHNER_UNROLL
+        for (std::size_t r = 0; r < abreast; ++r) store(rows + r * panel_phases<T, E> + i, v[r]);
+    }
 }
 
-// H D0 H D1 H D2 x (SORF; Yu et al. 2016) with the signs D of the block, shape (3, p). The middle transform does
-// its far passes first, so that the passes of two transforms meet in registers.
-template <class T>
-struct StructuredBlock {
-    const std::int8_t* signs;
-    Passes<T> passes;
+// Rows in groups of lanes / E abreast, as many groups as are complete; returns the number of rows. `block.prepare(b,
+// n)` makes n blocks ready, `block(x, j, phases)` writes the phases of the j-th of them for a group x of rows, padded
+// to p and times `factor`; `lengths` multiply them.
+template <class T, std::size_t E, class Block, class Sink>
+BOCHNER_INLINE std::size_t blockwise(Rows<const T> X, std::size_t p, const float* lengths, T factor,
+                                     std::size_t n_frequencies, const Block& block, const Sink& sink, Rows<T> out) {
+    constexpr std::size_t abreast = lanes<T> / E;
+    constexpr std::size_t panel = panel_phases<T, E>;
+    constexpr std::size_t together = E == 1 ? 1 : 4;  // groups that share a panel's signs and lengths
+    const std::size_t width = std::max(p, panel), n_groups = X.n_rows / abreast, size = abreast * p;
+    Scratch<T> padded(together * size), phases(abreast * width), turned(abreast * panel);
+    for (std::size_t group = 0; group < n_groups; group += together) {
+        const std::size_t stop = std::min(group + together, n_groups);
+        for (std::size_t g = group; g < stop; ++g)
+            for (std::size_t r = 0; r < abreast; ++r) {
+                T* x = padded.data() + (g - group) * size + r * E;
+                const T* from = X[g * abreast + r];
+                for (std::size_t i = 0; i < p; ++i)
+                    x[i / E * lanes<T> + i % E] = i < X.n_columns ? factor * from[i] : T(0);
+            }
+        for (std::size_t first = 0; first < n_frequencies; first += width) {
+            const std::size_t count = std::min(width, n_frequencies - first), n_blocks = (count + p - 1) / p;
+            block.prepare(first / p, n_blocks);
+            for (std::size_t g = group; g < stop; ++g) {
+                for (std::size_t j = 0; j < n_blocks; ++j)
+                    block(padded.data() + (g - group) * size, j, phases.data() + j * size);
+                if constexpr (abreast == 1)
+                    sink(Multiplied<T>{phases.data(), lengths + first}, first, count, out[g]);
+                else
+                    for (std::size_t done = 0; done < count; done += panel) {
+                        const std::size_t n = std::min(panel, count - done), start = first + done;
+                        turn<T, E>(phases.data() + done * abreast, n, turned.data());
+                        for (std::size_t r = 0; r < abreast; ++r)
+                            sink(Multiplied<T>{turned.data() + r * panel, lengths + start}, start, n,
+                                 out[g * abreast + r]);
+                    }
+            }
+        }
+    }
+    return n_groups * abreast;
+}
 
-    BOCHNER_INLINE void operator()(const T* x, std::size_t b, T* phases) const {
+// The signs of a panel of blocks, n to a block, for rows abreast.
+template <class T, std::size_t E>
+class PanelFlips {
+  public:
+    PanelFlips(const std::int8_t* signs, std::size_t p, std::size_t n)
+        : signs_(signs), n_(n), flips_(E == lanes<T> ? 1 : n * (panel_phases<T, E> / p + 1) + lanes<T>) {}
+
+    void prepare(std::size_t b, std::size_t n_blocks) {
+        first_ = b;
+        if constexpr (E != lanes<T>)
+            for (std::size_t i = 0; i < n_ * n_blocks; ++i) flips_.data()[i] = signs_[n_ * b + i] & sign_bit<T>;
+    }
+    std::size_t first() const { return first_; }
+    Flips<T, E> operator[](std::size_t j) {
+        if constexpr (E == lanes<T>)
+            return {signs_ + (first_ + j) * n_};
+        else
+            return {flips_.data() + j * n_};
+    }
+
+  private:
+    const std::int8_t* signs_;
+    std::size_t n_, first_ = 0;
+    Scratch<Integer<T>> flips_;
+};
+
+template <class T, std::size_t E, std::size_t radix>
+BOCHNER_INLINE void flip(Vec<T> (&v)[radix], Flips<T, E> flips, std::size_t first, std::size_t width) {
+    BOCHNER_UNROLL
+    for (std::size_t i = 0; i < radix; ++i) v[i] = flips(v[i], first + i * width);
+}
+
+// H D0 H D1 H D2 x (SORF; Yu et al. 2016) with the signs D of the block, shape (3, p). The middle transform goes
+// through the levels the other way, so that the passes of two transforms meet in registers.
+template <class T, std::size_t E>
+struct StructuredBlock {
+    static constexpr Order up = Order::up, down = Order::down;
+    Passes<T, E> passes;
+    PanelFlips<T, E>& signs;
+
+    void prepare(std::size_t b, std::size_t n_blocks) const { signs.prepare(b, n_blocks); }
+
+    __attribute__((noinline)) void operator()(const T* x, std::size_t j, T* phases) const {
         const std::size_t p = passes.p, last = passes.n - 1;
-        const std::int8_t *flips0 = signs + 3 * p * b, *flips1 = flips0 + p, *flips2 = flips1 + p;
-        const Flipped<T> source{x, flips2};
+        const Flips<T, E> flips0 = signs[j], flips1{flips0.signs + p}, flips2{flips1.signs + p};
+        const Flipped<T, E> source{x, flips2};
         const Plain<T> again{phases};
         const auto far = [flips1](auto& v, std::size_t first, std::size_t width) BOCHNER_INLINE_LAMBDA {
-            transform_vectors<T>(v);
-            flip<T>(v, flips1 + first, width);
-            transform_vectors<T>(v);
+            transform_vectors<T, up>(v);
+            flip<T>(v, flips1, first, width);
+            transform_vectors<T, down>(v);
         };
         const auto near = [flips0](auto& v, std::size_t first, std::size_t width) BOCHNER_INLINE_LAMBDA {
-            Near<T>{}(v, first, width);
-            flip<T>(v, flips0 + first, width);
-            Near<T>{}(v, first, width);
+            Near<T, E, down>{}(v, first, width);
+            flip<T>(v, flips0, first, width);
+            Near<T, E, up>{}(v, first, width);
         };
         const auto all = [=](auto& v, std::size_t first, std::size_t width) BOCHNER_INLINE_LAMBDA {
-            Near<T>{}(v, first, width);
-            flip<T>(v, flips1 + first, width);
+            Near<T, E, up>{}(v, first, width);
+            flip<T>(v, flips1, first, width);
             near(v, first, width);
         };
-        if (p < lanes<T>) {
-            transform_short(source, phases, p);
-            transform_short(Flipped<T>{phases, flips1}, phases, p);
-            return transform_short(Flipped<T>{phases, flips0}, phases, p);
-        }
-        if (passes.n == 1) return passes(0, source, phases, all);
-        passes(0, source, phases, Near<T>{});
-        for (std::size_t i = 1; i < last; ++i) passes(i, again, phases, Far<T>{});
-        passes(last, again, phases, far);
-        for (std::size_t i = last; --i > 0;) passes(i, again, phases, Far<T>{});
-        passes(0, again, phases, near);
-        for (std::size_t i = 1; i <= last; ++i) passes(i, again, phases, Far<T>{});
+        if constexpr (E == lanes<T>)
+            if (p < E) {
+                transform_short(source, phases, p);
+                transform_short(Flipped<T>{phases, flips1}, phases, p);
+                return transform_short(Flipped<T>{phases, flips0}, phases, p);
+            }
+        if (last == 0) return passes.near(source, phases, all);
+        passes.near(source, phases, Near<T, E, up>{});
+        for (std::size_t i = 1; i < last; ++i) passes.far(i, again, phases, Far<T, up>{});
+        passes.far(last, again, phases, far);
+        for (std::size_t i = last; --i > 0;) passes.far(i, again, phases, Far<T, down>{});
+        passes.near(again, phases, near);
+        for (std::size_t i = 1; i <= last; ++i) passes.far(i, again, phases, Far<T, up>{});
     }
 };
 
 // H G Π H B x (Fastfood; Le, Sarlós & Smola 2013).
-template <class T>
+template <class T, std::size_t E>
 struct FastfoodBlock {
-    const std::int8_t* signs;
+    Passes<T, E> passes;
+    PanelFlips<T, E>& signs;
     const std::int32_t* permutations;
     const float* gains;
-    Passes<T> passes;
-    T* mixed;  // scratch, p values
+    T* mixed;  // scratch for a block of rows abreast
 
-    BOCHNER_INLINE void operator()(const T* x, std::size_t b, T* phases) const {
-        const std::size_t p = passes.p;
-        transform(Flipped<T>{x, signs + p * b}, mixed, passes);
-        transform(Permuted<T>{mixed, permutations + p * b, gains + p * b, p - 1}, phases, passes);
+    void prepare(std::size_t b, std::size_t n_blocks) const { signs.prepare(b, n_blocks); }
+
+    __attribute__((noinline)) void operator()(const T* x, std::size_t j, T* phases) const {
+        const std::size_t p = passes.p, start = (signs.first() + j) * p;
+        transform(Flipped<T, E>{x, signs[j]}, mixed, passes);
+        transform(Permuted<T, E>{mixed, permutations + start, gains + start, p - 1}, phases, passes);
     }
 };
+
+// The rows from `row` on.
+template <class T>
+BOCHNER_INLINE Rows<T> from(Rows<T> rows, std::size_t row) {
+    rows.data = rows[row];
+    rows.n_rows -= row;
+    return rows;
+}
+
+// Whether lanes / E rows of p numbers abreast stay in the first cache.
+template <class T, std::size_t E>
+constexpr bool fits_abreast(std::size_t p, std::size_t limit = bytes_abreast) {
+    return p >= lanes<T> && p * lanes<T> / E * sizeof(T) <= limit;
+}
 
 template <class T>
 struct Product {
@@ -110,7 +204,7 @@ struct Product {
 
 template <class T>
 void pairs(Rows<const T> A, double scale, double tail, Rows<T> out) {
-    const Pairs<T> sink{out.n_columns, static_cast<T>(scale), static_cast<T>(tail), out.streams};
+    const Pairs<T> sink{out.n_columns, Radians<T>(static_cast<T>(scale)), static_cast<T>(tail), out.streams};
     for (std::size_t row = 0; row < A.n_rows; ++row) sink(Plain<T>{A[row]}, 0, A.n_columns, out[row]);
 }
 
@@ -123,21 +217,35 @@ void cosines(Rows<const T> A, const T* offsets, double scale, Rows<T> out) {
 template <class T>
 void dense_pairs(Rows<const T> X, Rows<const T> W, double scale, double tail, Rows<T> out) {
     against_panels<T, Product<T>>(
-        X, W, Pairs<T>{out.n_columns, static_cast<T>(scale), static_cast<T>(tail), out.streams}, out);
+        X, W, Pairs<T>{out.n_columns, Radians<T>(static_cast<T>(scale)), static_cast<T>(tail), out.streams}, out);
 }
 
 // Blocks are linear in x: they give quarter turns at no cost.
 template <class T>
 BOCHNER_INLINE Pairs<T, QuarterTurns> pairs_of_turns(Rows<T> out, double scale, double tail) {
-    return {out.n_columns, static_cast<T>(scale), static_cast<T>(tail * QuarterTurns::in_a_radian), out.streams};
+    return {out.n_columns, QuarterTurns<T>(static_cast<T>(scale)), static_cast<T>(tail * quarter_turns), out.streams};
+}
+
+template <class T, std::size_t E, class Sink>
+BOCHNER_INLINE std::size_t structured(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths,
+                                      double factor, std::size_t n_frequencies, const Sink& sink, Rows<T> out) {
+    const double size = static_cast<double>(p);
+    factor /= size * std::sqrt(size);
+    PanelFlips<T, E> flips(signs, p, 3 * p);
+    const StructuredBlock<T, E> block{Passes<T, E>(p), flips};
+    return blockwise<T, E>(X, p, lengths, static_cast<T>(factor), n_frequencies, block, sink, out);
 }
 
 template <class T, class Sink>
 BOCHNER_INLINE void structured(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths,
                                double factor, std::size_t n_frequencies, const Sink& sink, Rows<T> out) {
-    const double size = static_cast<double>(p);
-    factor /= size * std::sqrt(size);
-    blockwise(X, p, lengths, static_cast<T>(factor), n_frequencies, StructuredBlock<T>{signs, Passes<T>(p)}, sink, out);
+    std::size_t done = 0;
+    if (fits_abreast<T, 1>(p)) {
+        done = structured<T, 1>(X, p, signs, lengths, factor, n_frequencies, sink, out);
+    } else if constexpr (lanes<T> > 4) {
+        if (fits_abreast<T, 4>(p)) done = structured<T, 4>(X, p, signs, lengths, factor, n_frequencies, sink, out);
+    }
+    structured<T, lanes<T>>(from(X, done), p, signs, lengths, factor, n_frequencies, sink, from(out, done));
 }
 
 template <class T>
@@ -149,16 +257,28 @@ template <class T>
 void structured_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs, const float* lengths, double scale,
                       double tail, Rows<T> out) {
     const auto sink = pairs_of_turns<T>(out, scale, tail);
-    structured(X, p, signs, lengths, QuarterTurns::in_a_radian, (out.n_columns + 1) / 2, sink, out);
+    structured(X, p, signs, lengths, quarter_turns, (out.n_columns + 1) / 2, sink, out);
+}
+
+template <class T, std::size_t E, class Sink>
+BOCHNER_INLINE std::size_t fastfood(Rows<const T> X, std::size_t p, const std::int8_t* signs,
+                                    const std::int32_t* permutations, const float* gains, const float* lengths,
+                                    double factor, std::size_t n_frequencies, const Sink& sink, Rows<T> out) {
+    Scratch<T> mixed(p * lanes<T> / E);
+    PanelFlips<T, E> flips(signs, p, p);
+    const FastfoodBlock<T, E> block{Passes<T, E>(p), flips, permutations, gains, mixed.data()};
+    return blockwise<T, E>(X, p, lengths, static_cast<T>(factor), n_frequencies, block, sink, out);
 }
 
 template <class T, class Sink>
 BOCHNER_INLINE void fastfood(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* permutations,
                              const float* gains, const float* lengths, double factor, std::size_t n_frequencies,
                              const Sink& sink, Rows<T> out) {
-    Scratch<T> mixed(p);
-    const FastfoodBlock<T> block{signs, permutations, gains, Passes<T>(p), mixed.data()};
-    blockwise(X, p, lengths, static_cast<T>(factor), n_frequencies, block, sink, out);
+    std::size_t done = 0;
+    if (fits_abreast<T, 1>(p, 4 * bytes_abreast))  // the second cache is soon read, gathering is slow
+        done = fastfood<T, 1>(X, p, signs, permutations, gains, lengths, factor, n_frequencies, sink, out);
+    fastfood<T, lanes<T>>(from(X, done), p, signs, permutations, gains, lengths, factor, n_frequencies, sink,
+                          from(out, done));
 }
 
 template <class T>
@@ -171,7 +291,7 @@ template <class T>
 void fastfood_pairs(Rows<const T> X, std::size_t p, const std::int8_t* signs, const std::int32_t* permutations,
                     const float* gains, const float* lengths, double scale, double tail, Rows<T> out) {
     const auto sink = pairs_of_turns<T>(out, scale, tail);
-    fastfood(X, p, signs, permutations, gains, lengths, QuarterTurns::in_a_radian, (out.n_columns + 1) / 2, sink, out);
+    fastfood(X, p, signs, permutations, gains, lengths, quarter_turns, (out.n_columns + 1) / 2, sink, out);
 }
 
 }  // namespace bochner::BOCHNER_LEVEL

@@ -11,9 +11,9 @@
 
 namespace bochner::BOCHNER_LEVEL {
 
-// 6 AVX-512 registers of sums, enough to hide the latency of an FMA; 12 of the 16 registers of AVX2 or SSE.
+// 24 of the 32 registers of AVX-512 are sums, 12 of the 16 of AVX2 or SSE: few loads a sum, and latencies are hidden.
 constexpr std::size_t tile_rows = 6;
-constexpr std::size_t panel_vectors = vector_bytes == 64 ? 1 : 2;
+constexpr std::size_t panel_vectors = vector_bytes == 64 ? 4 : 2;
 template <class T>
 constexpr std::size_t panel_lanes = panel_vectors * lanes<T>;
 // Panels packed at a time: half of a small second cache.
@@ -57,6 +57,19 @@ BOCHNER_INLINE void accumulate(const T* const (&x)[rows], const T* panel, std::p
     }
 }
 
+// The first `count` sums of a tile and a panel: no more vectors than that takes.
+template <class T, class Term>
+BOCHNER_INLINE void tile(const T* const (&x)[tile_rows], const T* panel, std::size_t count, std::size_t d, T* sums,
+                         std::size_t sums_stride) {
+    constexpr std::ptrdiff_t wide = panel_lanes<T>;
+    if (count <= lanes<T>)
+        accumulate<T, Term, tile_rows, 1>(x, panel, wide, d, sums, sums_stride);
+    else if (count <= 2 * lanes<T>)
+        accumulate<T, Term, tile_rows, 2>(x, panel, wide, d, sums, sums_stride);
+    else
+        accumulate<T, Term, tile_rows, panel_vectors>(x, panel, wide, d, sums, sums_stride);
+}
+
 // One row against columns of Wᵀ that already lie side by side: nothing to pack. Returns how many were done.
 template <class T, class Term, class Sink>
 BOCHNER_INLINE std::size_t single_row(const T* x, Rows<const T> W, const Sink& sink, T* out) {
@@ -80,7 +93,8 @@ BOCHNER_INLINE void against_panels(Rows<const T> X, Rows<const T> W, const Sink&
     constexpr std::size_t wide = panel_lanes<T>;
     const std::size_t panel_size = width * wide;
     const std::size_t n_panels = (W.n_rows + wide - 1) / wide;
-    const std::size_t group = std::min(n_panels, std::clamp<std::size_t>(packed_bytes / sizeof(T) / panel_size, 4, 32));
+    const std::size_t group =
+        std::min(n_panels, std::clamp<std::size_t>(packed_bytes / sizeof(T) / panel_size, 1, 512 / wide));
     Scratch<T> packed(group * panel_size), sums(tile_rows * group * wide);
     std::size_t first = 0;
     if (X.n_rows == 1 && W.row_stride == 1) first = single_row<T, Term>(X[0], W, sink, out[0]);
@@ -91,8 +105,7 @@ BOCHNER_INLINE void against_panels(Rows<const T> X, Rows<const T> W, const Sink&
             const T* rows[tile_rows];  // the last tile repeats its last row
             for (std::size_t r = 0; r < tile_rows; ++r) rows[r] = X[std::min(row + r, X.n_rows - 1)];
             for (std::size_t j = 0; j < count; j += wide)
-                accumulate<T, Term, tile_rows, panel_vectors>(rows, packed.data() + j * width, wide, d, sums.data() + j,
-                                                              group * wide);
+                tile<T, Term>(rows, packed.data() + j * width, count - j, d, sums.data() + j, group * wide);
             for (std::size_t r = 0; r < std::min(tile_rows, X.n_rows - row); ++r)
                 sink(Plain<T>{sums.data() + r * group * wide}, first, count, out[row + r]);
         }

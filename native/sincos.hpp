@@ -10,7 +10,6 @@
 #include <bit>
 #include <cmath>
 #include <iterator>
-#include <type_traits>
 
 #include "vectors.hpp"
 
@@ -30,6 +29,10 @@ struct Trigonometry<float> {
     // sin r = r + r z S(z) and cos r = 1 - z/2 + z² C(z), z = r²; errors 2^-28 (relative) and 2^-33.
     static constexpr float sine[3] = {-0.16666655242443085f, 0.008332177996635437f, -0.0001951729936990887f};
     static constexpr float cosine[3] = {0.04166664555668831f, -0.001388736767694354f, 2.4438451873720624e-05f};
+    // sin(π/2 r) = r S(z) and cos(π/2 r) = 1 + z C(z) for |r| <= 1/2; errors 2^-28 (relative) and 2^-25.
+    static constexpr double turn_sine[4] = {1.5707963217083446823, -0.64596346023342800708, 0.079680032770421878155,
+                                            -0.0046016578911808581716};
+    static constexpr double turn_cosine[3] = {-1.2336979539710584827, 0.25360636192267607046, -0.020426250304301189887};
     // Adding it rounds to an integer, kept in the low bits; `far` more, so that no near one is negative.
     static constexpr float rounding = 0x1.8p+23f + far;
 };
@@ -42,6 +45,13 @@ struct Trigonometry<double> {
                                        0x1.71de357874839p-19, -0x1.ae5e66d4f62cap-26, 0x1.5d932f4b87a56p-33};
     static constexpr double cosine[6] = {0x1.555555555554cp-5,   -0x1.6c16c16c15184p-10, 0x1.a01a019cb26efp-16,
                                          -0x1.27e4f80a7660fp-22, 0x1.1ee9ec47bcd99p-29,  -0x1.8faecf36828dbp-37};
+    // Errors 2^-58 and 2^-64.
+    static constexpr double turn_sine[7] = {0x1.921fb54442d18p+0,  -0x1.4abbce625be41p-1, 0x1.466bc67758700p-4,
+                                            -0x1.32d2cce2d535dp-8, 0x1.50782fca388fcp-13, -0x1.e30063a00c5e9p-19,
+                                            0x1.e3eed5c67a376p-25};
+    static constexpr double turn_cosine[7] = {-0x1.3bd3cc9be45dep+0, 0x1.03c1f081b5ab0p-2,   -0x1.55d3c7e3c95bcp-6,
+                                              0x1.e1f50683b42adp-11, -0x1.a6d1ecb73ed3fp-16, 0x1.f9cc6acee7764p-22,
+                                              -0x1.b26fe81e8021cp-28};
     static constexpr double rounding = 0x1.8p+52 + far;
 };
 
@@ -61,39 +71,26 @@ struct FarPhases {
     }
 };
 
-// Units of phases.
-struct Radians {
-    static constexpr double in_radians(double a) { return a; }
-};
-// For phases that carry a rounding error of their own: the reduction is a subtraction.
-struct QuarterTurns {
-    static constexpr double in_a_radian = 0x1.45f306dc9c883p-1;
-    static constexpr double in_radians(double a) { return a * 0x1.921fb54442d18p+0; }
-};
+constexpr double quarter_turns = 0x1.45f306dc9c883p-1;  // in a radian
 
 // Cosines and sines of n vectors, times `scale`. Right for |a| <= reduction_limit only: the caller rewrites the
 // others, which `far_phases` notes. Step by step for all vectors, so that they hide each other's latencies.
-template <class T, class Unit, std::size_t n>
+template <class T, std::size_t n>
 BOCHNER_INLINE void sincos(const Vec<T> (&a)[n], T scale, FarPhases<T>& far_phases, Vec<T> (&cosine)[n],
                            Vec<T> (&sine)[n]) {
     using Constants = Trigonometry<T>;
-    constexpr bool radians = std::is_same_v<Unit, Radians>;
     constexpr std::size_t n_parts = std::size(Constants::half_pi);
     constexpr std::size_t n_terms = std::size(Constants::sine);
     constexpr int to_sign = 8 * sizeof(T) - 2;  // moves bit 1 of the quadrant to the sign
     Vec<T> shifted[n], k[n], r[n], z[n], s[n], c[n];
 #define BOCHNER_EACH BOCHNER_UNROLL for (std::size_t i = 0; i < n; ++i)
-    BOCHNER_EACH shifted[i] = (radians ? a[i] * static_cast<T>(QuarterTurns::in_a_radian) : a[i]) + Constants::rounding;
+    BOCHNER_EACH shifted[i] = a[i] * static_cast<T>(quarter_turns) + Constants::rounding;
     BOCHNER_EACH far_phases.note((IntVec<T>)shifted[i]);
     BOCHNER_EACH k[i] = shifted[i] - Constants::rounding;
     BOCHNER_EACH r[i] = a[i];
-    if constexpr (radians) {
-        BOCHNER_UNROLL
-        for (std::size_t part = 0; part + 1 < n_parts; ++part)  // only the last one rounds
-            BOCHNER_EACH r[i] = r[i] - k[i] * Constants::half_pi[part];
-    } else {
-        BOCHNER_EACH r[i] = (r[i] - k[i]) * static_cast<T>(QuarterTurns::in_radians(1));
-    }
+    BOCHNER_UNROLL
+    for (std::size_t part = 0; part + 1 < n_parts; ++part)  // only the last one rounds
+        BOCHNER_EACH r[i] = r[i] - k[i] * Constants::half_pi[part];
     BOCHNER_EACH z[i] = r[i] * r[i];
 
     BOCHNER_EACH s[i] = z[i] * Constants::sine[n_terms - 1] + Constants::sine[n_terms - 2];
@@ -104,12 +101,8 @@ BOCHNER_INLINE void sincos(const Vec<T> (&a)[n], T scale, FarPhases<T>& far_phas
         BOCHNER_EACH c[i] = c[i] * z[i] + Constants::cosine[n_terms - term];
     }
     BOCHNER_EACH c[i] = c[i] * z[i] + T(-0.5);
-    if constexpr (radians) {
-        BOCHNER_EACH s[i] = (r[i] * z[i]) * s[i] - k[i] * Constants::half_pi[n_parts - 1];
-        BOCHNER_EACH s[i] = r[i] + s[i];
-    } else {
-        BOCHNER_EACH s[i] = (r[i] * z[i]) * s[i] + r[i];
-    }
+    BOCHNER_EACH s[i] = (r[i] * z[i]) * s[i] - k[i] * Constants::half_pi[n_parts - 1];
+    BOCHNER_EACH s[i] = r[i] + s[i];
     BOCHNER_EACH c[i] = c[i] * z[i] + T(1);
 
     BOCHNER_EACH {
@@ -120,7 +113,63 @@ BOCHNER_INLINE void sincos(const Vec<T> (&a)[n], T scale, FarPhases<T>& far_phas
         sine[i] = (odd ? c[i] : s[i]) * (Vec<T>)sine_scale;
         cosine[i] = (odd ? s[i] : c[i]) * (Vec<T>)cosine_scale;
     }
-#undef BOCHNER_EACH
 }
+
+// Units of phases: what a sink makes of them.
+template <class T>
+struct Radians {
+    T scale;
+
+    explicit Radians(T scale) : scale(scale) {}
+    static double in_radians(double a) { return a; }
+
+    template <std::size_t n>
+    BOCHNER_INLINE void operator()(const Vec<T> (&a)[n], FarPhases<T>& far_phases, Vec<T> (&cosine)[n],
+                                   Vec<T> (&sine)[n]) const {
+        sincos(a, scale, far_phases, cosine, sine);
+    }
+};
+
+// For phases that carry a rounding error of their own: the reduction is a subtraction, and exact. Given the phase,
+// errors are as above. The scale is in the coefficients.
+template <class T>
+struct QuarterTurns {
+    using Constants = Trigonometry<T>;
+    static constexpr std::size_t n_sine = std::size(Constants::turn_sine), n_cosine = std::size(Constants::turn_cosine);
+    T scale, s_[n_sine], c_[n_cosine];
+
+    BOCHNER_INLINE explicit QuarterTurns(T scale) : scale(scale) {
+        for (std::size_t i = 0; i < n_sine; ++i) s_[i] = static_cast<T>(Constants::turn_sine[i] * scale);
+        for (std::size_t i = 0; i < n_cosine; ++i) c_[i] = static_cast<T>(Constants::turn_cosine[i] * scale);
+    }
+    static double in_radians(double a) { return a * 0x1.921fb54442d18p+0; }
+
+    template <std::size_t n>
+    BOCHNER_INLINE void operator()(const Vec<T> (&a)[n], FarPhases<T>& far_phases, Vec<T> (&cosine)[n],
+                                   Vec<T> (&sine)[n]) const {
+        constexpr int to_sign = 8 * sizeof(T) - 2;
+        Vec<T> shifted[n], r[n], z[n], s[n], c[n];
+        BOCHNER_EACH shifted[i] = a[i] + Constants::rounding;
+        BOCHNER_EACH far_phases.note((IntVec<T>)shifted[i]);
+        BOCHNER_EACH r[i] = a[i] - (shifted[i] - Constants::rounding);
+        BOCHNER_EACH z[i] = r[i] * r[i];
+        BOCHNER_EACH s[i] = z[i] * s_[n_sine - 1] + s_[n_sine - 2];
+        BOCHNER_EACH c[i] = z[i] * c_[n_cosine - 1] + c_[n_cosine - 2];
+        BOCHNER_UNROLL
+        for (std::size_t term = 3; term <= n_sine; ++term) BOCHNER_EACH s[i] = s[i] * z[i] + s_[n_sine - term];
+        BOCHNER_UNROLL
+        for (std::size_t term = 3; term <= n_cosine; ++term) BOCHNER_EACH c[i] = c[i] * z[i] + c_[n_cosine - term];
+        BOCHNER_EACH s[i] = s[i] * r[i];
+        BOCHNER_EACH c[i] = c[i] * z[i] + scale;
+        BOCHNER_EACH {
+            const IntVec<T> quadrant = (IntVec<T>)shifted[i], sign = quadrant << to_sign;
+            const IntVec<T> odd = (quadrant & 1) != 0;
+            const IntVec<T> cosine_sign = odd ? sign ^ sign_bit<T> : sign;
+            sine[i] = (Vec<T>)((IntVec<T>)(odd ? c[i] : s[i]) ^ (sign & sign_bit<T>));
+            cosine[i] = (Vec<T>)((IntVec<T>)(odd ? s[i] : c[i]) ^ (cosine_sign & sign_bit<T>));
+        }
+    }
+};
+#undef BOCHNER_EACH
 
 }  // namespace bochner::BOCHNER_LEVEL

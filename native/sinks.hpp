@@ -20,18 +20,13 @@ struct AsTheyAre {
     }
 };
 
-// Lanes 0, lanes, 1, lanes + 1, …: the lower or the upper half of two vectors riffled together.
-template <class T, std::size_t start, std::size_t... i>
-BOCHNER_INLINE Vec<T> riffle(Vec<T> a, Vec<T> b, std::index_sequence<i...>) {
-    return __builtin_shufflevector(a, b, (start + i / 2 + (i % 2) * lanes<T>)...);
-}
-
 // Pairs scale·cos a, scale·sin a, so that a complex view of the row is scale·exp(ia). An odd last column is
 // scale·cos(a + tail). Phases and tail are in radians or quarter turns.
-template <class T, class Unit = Radians>
+template <class T, template <class> class Unit = Radians>
 struct Pairs {
     std::size_t n_columns;
-    T scale, tail;
+    Unit<T> waves;
+    T tail;
     bool streams;  // past the caches, into rows on vector boundaries
 
     template <bool streaming>
@@ -45,12 +40,12 @@ struct Pairs {
     template <bool streaming, std::size_t n>
     BOCHNER_INLINE void put(const Vec<T> (&phases)[n], T* out, FarPhases<T>& far) const {
         Vec<T> c[n], s[n];
-        sincos<T, Unit>(phases, scale, far, c, s);
+        waves(phases, far, c, s);
         constexpr auto all = std::make_index_sequence<lanes<T>>{};
         BOCHNER_UNROLL
         for (std::size_t i = 0; i < n; ++i) {
-            write<streaming>(out + 2 * i * lanes<T>, riffle<T, 0>(c[i], s[i], all));
-            write<streaming>(out + (2 * i + 1) * lanes<T>, riffle<T, lanes<T> / 2>(c[i], s[i], all));
+            write<streaming>(out + 2 * i * lanes<T>, riffle<T, 1, 0>(c[i], s[i], all));
+            write<streaming>(out + (2 * i + 1) * lanes<T>, riffle<T, 1, lanes<T> / 2>(c[i], s[i], all));
         }
     }
 
@@ -60,7 +55,7 @@ struct Pairs {
         T* columns = out + 2 * first;
         std::size_t i = 0;
         FarPhases<T> far;
-        for (; streams && i + 2 * lanes<T> <= n_pairs; i += 2 * lanes<T>)
+        for (const std::size_t stop = streams ? n_pairs : 0; i + 2 * lanes<T> <= stop; i += 2 * lanes<T>)
             put<true, 2>({source(i), source(i + lanes<T>)}, columns + 2 * i, far);
         for (; i + 2 * lanes<T> <= n_pairs; i += 2 * lanes<T>)
             put<false, 2>({source(i), source(i + lanes<T>)}, columns + 2 * i, far);
@@ -82,10 +77,10 @@ struct Pairs {
     __attribute__((noinline, cold)) void rewrite_far(Source source, std::size_t count, std::size_t n_pairs,
                                                      T* columns) const {
         for (std::size_t i = 0; i < count; ++i) {
-            const double a = Unit::in_radians(i < n_pairs ? source.at(i) : source.at(i) + tail);
+            const double a = Unit<T>::in_radians(i < n_pairs ? source.at(i) : source.at(i) + tail);
             if (std::fabs(a) <= reduction_limit) continue;
-            columns[2 * i] = scale * static_cast<T>(std::cos(a));
-            if (i < n_pairs) columns[2 * i + 1] = scale * static_cast<T>(std::sin(a));
+            columns[2 * i] = waves.scale * static_cast<T>(std::cos(a));
+            if (i < n_pairs) columns[2 * i + 1] = waves.scale * static_cast<T>(std::sin(a));
         }
     }
 };
@@ -97,7 +92,7 @@ struct Cosines {
 
     BOCHNER_INLINE Vec<T> cosine(Vec<T> phases, FarPhases<T>& far) const {
         Vec<T> c[1], s[1];
-        sincos<T, Radians>({phases}, scale, far, c, s);
+        sincos<T>({phases}, scale, far, c, s);
         return c[0];
     }
 

@@ -1,4 +1,5 @@
-// Short vectors and scratch memory: what every other header is written in. No intrinsics but in `stream`.
+// Short vectors and scratch memory: what every other header is written in. Intrinsics are in
+// `stream` and `repeated` only.
 //
 // A `Vec<T>` is one register of the level being compiled: 64 bytes under AVX-512 (v4), 32 under AVX2 (v3), 16
 // elsewhere. Everything lies in a namespace named after the level, so that the levels can be linked together.
@@ -109,6 +110,41 @@ BOCHNER_INLINE IntVec<T> load_integers(const std::int8_t* source) {
     IntVec<T> v;
     for (std::size_t i = 0; i < lanes<T>; ++i) v[i] = source[i];
     return v;
+}
+
+// v as rounded: a product that stays one, whatever it is added to.
+template <class T>
+BOCHNER_INLINE Vec<T> rounded(Vec<T> v) {
+#if defined(__x86_64__)
+    asm("" : "+v"(v));
+#elif defined(__aarch64__)
+    asm("" : "+w"(v));
+#endif
+    return v;
+}
+
+// E integers again and again. GCC 12 makes a detour through memory of everything but the intrinsics
+// (and warns of the undefined vector in those without a mask).
+template <class T, std::size_t E>
+BOCHNER_INLINE IntVec<T> repeated(const Integer<T>* run) {
+#if defined(__AVX512F__)
+    if constexpr (E * sizeof(T) == 16)
+        return (IntVec<T>)_mm512_maskz_broadcast_i32x4(-1, _mm_loadu_si128(reinterpret_cast<const __m128i*>(run)));
+    if constexpr (E * sizeof(T) == 32)
+        return (IntVec<T>)_mm512_maskz_broadcast_i64x4(-1, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(run)));
+#elif defined(__AVX2__)
+    if constexpr (E * sizeof(T) == 16)
+        return (IntVec<T>)_mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(run)));
+#endif
+    IntVec<T> v;
+    for (std::size_t i = 0; i < lanes<T>; ++i) v[i] = run[i % E];
+    return v;
+}
+
+// Runs of E lanes of two vectors riffled together: the lower or the upper half of the result.
+template <class T, std::size_t E, std::size_t start, std::size_t... i>
+BOCHNER_INLINE Vec<T> riffle(Vec<T> a, Vec<T> b, std::index_sequence<i...>) {
+    return __builtin_shufflevector(a, b, (start + i / (2 * E) * E + i % E + (i / E % 2) * lanes<T>)...);
 }
 
 // Uninitialised memory on a vector boundary, freed at the end of the scope.

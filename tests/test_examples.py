@@ -68,3 +68,14 @@ def test_cluster():
 def test_gpu():
     pytest.importorskip("torch")
     assert load("gpu").main(2_000, 256) < 2e-6
+
+
+def test_rows(tmp_path, monkeypatch, capsys):
+    example = load("rows")
+    monkeypatch.setattr(example, "COLUMNS", (64, 256))
+    monkeypatch.setattr(example, "LAWS", ("orthogonal", "iid"))
+    curves = example.main(["--seeds", "1", "--picture", str(tmp_path / "rows.png")])
+    assert (tmp_path / "rows.png").stat().st_size > 0
+    assert "of RBFSampler" in capsys.readouterr().out
+    assert set(curves) == {"RBFSampler", "orthogonal", "iid"}
+    assert all(curve[0] > curve[1] for curve in curves.values())

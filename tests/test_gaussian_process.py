@@ -235,7 +235,7 @@ def test_streams_weights_parts_and_dtypes():
         ({"noise_variance": "loud"}, "noise_variance must be one of"),
         ({"amplitude": -1}, "amplitude must be a positive"),
         ({"n_restarts": -1}, "n_restarts must be"),
-        ({"n_components": "auto"}, "n_components must be"),
+        ({"n_components": "many"}, "n_components must be"),
         ({"features": "sines"}, "features must be"),
     ],
 )

@@ -1,11 +1,30 @@
 """n_components="auto": the tolerance is met, few columns are wasted, and budgets are kept and said."""
 
+import warnings
+
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.stats import binom
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import PolynomialFeatures
 
-from bochner import RBF, FourierFeatures, Laplacian
+from bochner import (
+    RBF,
+    CompactFeatures,
+    FourierFeatures,
+    KernelRidge,
+    KitchenSinkFeatures,
+    Laplacian,
+    RandomProjection,
+    exact_kernel_ridge,
+)
+from bochner.certificates import Budget, Certificate, Effort, distance_error, grow
+from laws import ESTIMATORS, assert_unbiased
+
+MODELS = [e for e in ESTIMATORS if "max_bytes" in e.get_params() and (hasattr(e, "predict") or hasattr(e, "n_columns"))]
+TRANSFORMERS = [e for e in ESTIMATORS if "max_bytes" in e.get_params() and e not in MODELS]
 
 
 def relative_error(features, X):
@@ -71,7 +90,7 @@ def test_budgets_warn_with_what_was_reached(X, budget, name):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_components": "many"}, "n_components must be one of 'auto'"),
+        ({"n_components": "many"}, "n_components must be a positive integer or 'auto'"),
         ({"tol": 0.0}, "tol must be a positive number"),
         ({"tol": "small"}, "tol must be a positive number"),
         ({"max_components": 0}, "max_components must be a positive integer"),
@@ -87,3 +106,220 @@ def test_errors(X, options, message):
 def test_one_row_and_equal_rows():
     for X in (np.zeros((1, 3)), np.ones((50, 2))):
         assert FourierFeatures(RBF(1.0), n_components="auto", random_state=0).fit(X).certificate_.high <= 0.05
+
+
+def test_every_estimator_of_the_registry_grows():
+    assert len(TRANSFORMERS) + len(MODELS) == len(ESTIMATORS)
+
+
+@pytest.fixture(scope="module", name="histograms")
+def positive_rows():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(300, 6))
+    return X, np.sin(9.0 * X[:, 0] * X[:, 1]) + rng.normal(size=300)
+
+
+def fixed_like(estimator, grown):
+    """The same estimator with the number of columns that was found, and what else "auto" decides."""
+    size = {"n_components": grown.n_components_}
+    if hasattr(grown, "sample_steps"):
+        size = {"sample_steps": (grown.n_components_ // grown.n_features_in_ + 1) // 2, "n_components": None}
+    if hasattr(grown, "n_grids"):
+        size["n_grids"] = len(grown.feature_map_.salts)
+    if hasattr(grown, "rows_"):
+        size["rows"] = grown.rows_
+    if hasattr(grown, "landmarks_law_"):
+        size["landmarks"] = grown.landmarks_law_
+    return clone(estimator).set_params(**size)
+
+
+def arrays(Z):
+    return Z.toarray() if scipy.sparse.issparse(Z) else Z
+
+
+@pytest.mark.parametrize("estimator", TRANSFORMERS, ids=repr)
+def test_every_transformer_stops_at_an_easy_tolerance(estimator, histograms):
+    X, y = histograms
+    if isinstance(estimator, RandomProjection):
+        X = np.random.default_rng(2).normal(size=(300, 400))
+    if getattr(estimator, "form", "") == "meka":
+        with pytest.raises(ValueError, match="tol goes with form='projection'"):
+            clone(estimator).set_params(n_components="auto").fit(X)
+        return
+    easy = {"RandomProjection": 0.9, "LearnedFeatures": 0.5}.get(type(estimator).__name__, 0.3)
+    auto = clone(estimator).set_params(n_components="auto", tol=easy)
+    grown = auto.fit(X, y)
+    assert grown.certificate_.high <= easy
+    assert grown.n_components == "auto"
+    Z = grown.transform(X)
+    assert Z.shape == (len(X), grown.n_components_)
+    fixed = fixed_like(estimator, grown).fit(X, y)
+    np.testing.assert_allclose(arrays(fixed.transform(X)), arrays(Z), rtol=1e-9, atol=1e-12)
+    # a new number of components is a new beginning
+    assert not hasattr(grown.set_params(n_components=2, tol=None).fit(X, y), "certificate_")
+
+
+@pytest.mark.parametrize("estimator", TRANSFORMERS, ids=repr)
+def test_every_transformer_says_what_it_reached(estimator, histograms):
+    X, y = histograms
+    if getattr(estimator, "form", "") == "meka":
+        return
+    most = 64 if hasattr(estimator, "n_grids") else 6
+    auto = clone(estimator).set_params(n_components="auto", tol=1e-12, max_components=most)
+    if "max_iter" in auto.get_params():
+        auto.set_params(max_iter=100)  # so that more columns have the time to be better
+    with pytest.warns(ConvergenceWarning, match="tol=1e-12 is not reached") as caught:
+        grown = auto.fit(X, y)
+    assert grown.n_components_ <= most
+    assert f"{grown.certificate_.value:.3g}" in str(caught[0].message)
+    assert caught[0].filename == __file__
+
+
+def test_distances_are_kept_as_promised():
+    X = np.random.default_rng(0).normal(size=(400, 300))
+    grown = RandomProjection(tol=0.8, random_state=0).fit(X)
+    assert grown.certificate_.exact
+    Z = grown.transform(X)
+    given, kept = (((A[:, None] - A[None, :200]) ** 2).sum(-1) for A in (X[:200], Z[:200]))
+    apart = given > 0
+    assert abs(kept[apart] / given[apart] - 1.0).max() <= grown.certificate_.value * (1 + 1e-9) <= 0.8
+    assert RandomProjection(grown.n_components_ // 3, random_state=0).fit(X).transform(X).shape[1] > 1
+    worse = distance_error(RandomProjection(grown.n_components_ // 3, random_state=0).fit(X), X)
+    assert worse.value > 0.8  # a third of the columns does not do
+
+
+def test_random_pairs_bound_all_but_a_share():
+    X = np.random.default_rng(0).normal(size=(3000, 50)).astype(np.float32)
+    features = RandomProjection(20, random_state=0).fit(X)
+    found = distance_error(features, X, random_state=1)
+    everything = distance_error(features, X[:500], max_pairs=1 << 20)
+    assert "share" in found.how
+    assert 0.5 * everything.value < found.value  # the worst of 8192 pairs is not far from the worst of 124,750
+
+
+def test_an_activation_of_ones_own_has_no_kernel(X):
+    with pytest.raises(ValueError, match="the kernel of the activation"):
+        KitchenSinkFeatures(np.tanh, n_components="auto").fit(X)
+
+
+def test_compact_features_need_a_kernel(X):
+    with pytest.raises(ValueError, match="has no kernel_"):
+        CompactFeatures(PolynomialFeatures(2), n_components="auto", expansion=None).fit(X)
+
+
+@pytest.mark.parametrize("activation", ["cos", "relu", "squared_relu", "step", "sign", "gaussian"])
+@pytest.mark.parametrize("bias", [0.0, 0.7])
+def test_kernels_of_random_layers(activation, bias):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    options = {"rows": "iid", "length_scale": 1.7, "bias": bias}
+    draws = []
+    for seed in range(200):
+        features = KitchenSinkFeatures(activation, 40, random_state=seed, **options).fit(X)
+        draws.append(features.transform(X) @ features.transform(X).T)
+    draws = np.array(draws)
+    assert_unbiased(draws, features.kernel_(X))
+    np.testing.assert_allclose(np.diagonal(features.kernel_(X)), features.kernel_.diagonal(X), atol=1e-12)
+
+
+def test_budgets_say_which_limit_it_was():
+    def certify(n_components, sample):
+        value = 1.0 / n_components
+        return Certificate("toy", value, (value, value), 0.95, "", Effort(0, 0, 0.0))
+
+    assert grow(certify, tol=0.5, budget=Budget(10**6))[0] == 16
+    with pytest.warns(ConvergenceWarning, match="max_bytes=800"):
+        assert grow(certify, tol=1e-6, budget=Budget(1000, max_bytes=800.0, bytes_per_column=8.0))[0] == 100
+    with pytest.warns(ConvergenceWarning, match="there are no more"):
+        assert grow(certify, tol=1e-6, budget=Budget(1000, ceiling=77))[0] == 77
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        n_components, _ = grow(certify, tol=1e-3, budget=Budget(10**6))
+    assert 1000 <= n_components <= 1100
+
+
+# -- models ---------------------------------------------------------------------------------------------------------
+
+
+def number_of(model):
+    return "n_columns" if hasattr(model, "n_columns") else "n_components"
+
+
+def columns_of(model):
+    return model.feature_map_.n_components
+
+
+@pytest.fixture(scope="module", name="curve")
+def regression_rows():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2.0, 2.0, size=(400, 3))
+    y = np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.3 * rng.normal(size=400)
+    return X, y
+
+
+def targets_for(model, y):
+    return (y > 0).astype(int) if hasattr(model, "decision_function") else y
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_every_model_stops_at_an_easy_tolerance(model, curve):
+    X, y = curve
+    grown = clone(model).set_params(**{number_of(model): "auto"}, tol=0.5).fit(X, targets_for(model, y))
+    found = next(c for c in (getattr(m, "certificate_", None) for m in found_in(grown)) if c is not None)
+    assert found.high <= 0.5
+    assert columns_of(grown) < 512
+    fixed = clone(model).set_params(features=fixed_features(grown)).fit(X, targets_for(model, y))
+    assert columns_of(fixed) == columns_of(grown)
+    if hasattr(grown, "alpha_") and not hasattr(grown, "noise_variance") and not hasattr(grown, "decision_function"):
+        np.testing.assert_allclose(fixed.predict(X), grown.predict(X), rtol=1e-6, atol=1e-6)
+
+
+def found_in(model):
+    return (model, getattr(model, "ridge_", None), model.features_)
+
+
+def fixed_features(grown):
+    features = clone(grown.features_).set_params(n_components=columns_of(grown))
+    if hasattr(grown.features_, "rows_"):
+        features.set_params(rows=grown.features_.rows_, kernel=grown.features_.kernel_)
+    return features
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_every_model_says_what_it_reached(model, curve):
+    X, y = curve
+    options = {number_of(model): "auto", "tol": 1e-9, "max_components": 16}
+    with pytest.warns(ConvergenceWarning, match="tol=1e-09 is not reached: with 16 columns .* max_components=16"):
+        grown = clone(model).set_params(**options).fit(X, targets_for(model, y))
+    assert columns_of(grown) <= 16
+
+
+@pytest.mark.parametrize(
+    ("budget", "name"), [({"max_seconds": 1e-9}, "max_seconds=1e-09"), ({"max_bytes": 8.0 * 48**2}, "max_bytes=18432")]
+)
+def test_limits_of_ridge_regression(curve, budget, name):
+    with pytest.warns(ConvergenceWarning, match=name):
+        grown = KernelRidge(RBF(1.0), tol=1e-6, random_state=0, **budget).fit(*curve)
+    assert grown.n_components_ <= 64
+
+
+@pytest.mark.parametrize("alpha", ["loo", "evidence", 0.5])
+def test_the_excess_over_exact_kernel_ridge_regression_is_small(alpha):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, size=(3000, 3))
+    truth = np.sin(2.0 * X[:, 0]) * X[:, 1]
+    y = truth + 0.5 * rng.normal(size=3000)
+    model = KernelRidge(RBF(0.8), tol=0.1, alpha=alpha, random_state=0).fit(X[:1000], y[:1000])
+    assert model.certificate_.high <= 0.1
+    exact = exact_kernel_ridge(RBF(0.8), X[:1000], y[:1000], X[1000:], model.alpha_)
+    errors = [np.mean((p - y[1000:]) ** 2) for p in (model.predict(X[1000:]), exact)]
+    assert errors[0] <= 1.15 * errors[1]
+    # and not by taking all the columns there are: with a quarter of them predictions are further off than that
+    fewer = KernelRidge(RBF(0.8), n_components=model.n_components_ // 4, alpha=model.alpha_, random_state=0)
+    assert np.mean((fewer.fit(X[:1000], y[:1000]).predict(X[1000:]) - exact) ** 2) > 0.1 * errors[1]
+
+
+def test_a_weight_counts_rows(curve):
+    X, y = curve
+    twice = KernelRidge(RBF(1.0), tol=0.2, alpha=0.1, random_state=0)
+    weighted = clone(twice).fit(X, y, np.full(len(y), 2.0)).certificate_.value
+    assert 0.0 < weighted < 0.2

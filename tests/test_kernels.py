@@ -24,6 +24,7 @@ from bochner import (
     RationalQuadratic,
     as_kernel,
 )
+from bochner.kernels import squared_distances
 from laws import HISTOGRAM_KERNELS, KERNELS, STATIONARY_KERNELS, points
 
 
@@ -104,6 +105,18 @@ def test_close_points_far_from_the_origin_do_not_cancel(dtype, sparse):
     r = float(abs(y[0, 0] - x[0, 0]))
     args = (scipy.sparse.csr_matrix(x), scipy.sparse.csr_matrix(y)) if sparse else (x, y)
     assert Exponential(r)(*args)[0, 0] == pytest.approx(np.exp(-1.0), rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 16, 784])
+def test_distances_of_close_points_among_many_keep_their_digits(d, dtype):
+    """Rows far from the origin and close to each other: relative errors stay at rounding, whatever the shapes."""
+    rng = np.random.default_rng(d)
+    X = (1000.0 + 1e-2 * rng.normal(size=(83, d))).astype(dtype)
+    squares = squared_distances(X, X[:70])
+    exact = cdist(X, X[:70], "sqeuclidean")  # in float64, from the differences
+    np.testing.assert_allclose(squares, exact, rtol=2 * (d + 3) * np.finfo(dtype).eps)
+    np.testing.assert_allclose(RBF(np.sqrt(d))(X), np.exp(-0.5 * cdist(X, X, "sqeuclidean") / d), atol=1e-5)
 
 
 def test_scikit_learn_values():

@@ -7,9 +7,11 @@ from scipy.optimize import minimize
 from scipy.sparse.linalg import aslinearoperator
 
 from bochner import RBF, datasets, linalg
+from bochner.backends import limit_threads
 from bochner.keys import Key
 from bochner.linalg.iterations import heavy_ball
 from bochner.linalg.least_squares import _whiten
+from bochner.linalg.matrices import gram_product, residual_product
 from bochner.sketches import SKETCH_LAWS, as_sketch_law
 from bochner.theory import gaussian_sketch_risk
 from laws import assert_unbiased
@@ -483,3 +485,26 @@ def test_newton_sketch_on_a9a():
         assert np.linalg.norm(gradient) < 1e-8
         answers.append(x)
     np.testing.assert_allclose(*answers, atol=1e-8)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("k", [1, 3, 9])
+def test_products_by_blocks_of_rows_are_the_products(n_jobs, k):
+    rng = np.random.default_rng(k)
+    A, V, B = rng.normal(size=(5001, 60)), rng.normal(size=(60, k)), rng.normal(size=(5001, k))
+    with limit_threads(n_jobs):
+        R, gradient = residual_product(A, V, B)
+        gram = gram_product(A, V)
+    bound = 1e-12 * np.linalg.norm(A) ** 2 * np.linalg.norm(V)
+    assert np.abs(R - (B - A @ V)).max() < bound
+    assert np.abs(gradient - A.T @ (B - A @ V)).max() < bound
+    assert np.abs(gram - A.T @ (A @ V)).max() < bound
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_a_large_sparse_sketch_is_shared_among_threads(n_jobs):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(30_001, 80))  # 8 non-zeros × 30,001 × 80 products: above the threshold
+    S = as_sketch_law("sparse_sign").sample(len(A), 200, Key(0))
+    with limit_threads(n_jobs):
+        assert np.allclose(S @ A, S.to_sparse() @ A, rtol=0, atol=1e-11)

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bochner import RBF, FourierFeatures, KernelRidge, Linear, Matern, Polynomial, exact_kernel_ridge
+from bochner import RBF, FourierFeatures, KernelRidge, Linear, Matern, NystromFeatures, Polynomial, exact_kernel_ridge
 from bochner.estimators.models import as_feature_map
 from bochner.keys import Key
 from bochner.solvers import Cholesky
@@ -222,6 +222,19 @@ def test_kernels_without_frequencies_take_landmarks():
     X, y = waves(300)
     model = KernelRidge(Polynomial(3), 50, random_state=0).fit(X, y)
     assert type(model.features_).__name__ == "NystromFeatures"
+
+
+def test_auto_takes_landmarks_only_where_features_may_depend_on_the_rows():
+    X, y = waves(200)
+    found = KernelRidge(max_components=64, random_state=0).fit(X, y)
+    assert isinstance(found.features_, NystromFeatures)
+    assert not hasattr(found.features_, "trace_error_")  # which a model does not need
+    for model in (
+        KernelRidge(n_components=64, random_state=0).fit(X, y),
+        KernelRidge(max_components=64, random_state=0).partial_fit(X, y),
+        KernelRidge(max_components=64, random_state=0).fit(scipy.sparse.csr_matrix(X), y),
+    ):
+        assert isinstance(model.features_, FourierFeatures)
 
 
 def test_any_transformer_makes_features():

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 from sklearn.linear_model import Ridge
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from bochner import RBF, FourierFeatures
+from bochner.backends import limit_threads
 from bochner.operators import Centred, DenseGram
-from bochner.solvers import Cholesky, ConjugateGradient, Eigen, SampledPreconditioner
+from bochner.solvers import Cholesky, ConjugateGradient, Eigen, SampledPreconditioner, one_thread
 from bochner.statistics import RidgeStatistics
 
 
@@ -193,6 +195,44 @@ def test_a_factor_solves(name):
     else:
         with pytest.raises(ValueError, match="determinant"):
             factor.logdet()
+
+
+def test_large_matrices_are_factored_panel_by_panel():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(1400, 1300))  # three panels, the last one narrow
+    G = A.T @ A
+    factor = Cholesky().factor(DenseGram(np.tril(G)), 2.0)
+    np.testing.assert_allclose(factor.L, np.linalg.cholesky(G + 2.0 * np.eye(1300)), rtol=1e-8, atol=1e-10)
+    G[1200, 1200] = -1e9  # in the last panel
+    with pytest.raises(ValueError, match="positive definite"):
+        Cholesky().factor(DenseGram(np.tril(G)), 2.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_in_tiles_do_not_depend_on_threads(dtype):
+    rng = np.random.default_rng(0)
+    Z, Y = rng.normal(size=(700, 1100)).astype(dtype), rng.normal(size=(700, 2))  # tiles of 512, 512 and 76 columns
+    found = []
+    for n in (1, 4):
+        with limit_threads(n):
+            found.append(of(Z, Y))
+    assert all(np.array_equal(a, found[1].arrays()[name]) for name, a in found[0].arrays().items())
+    truth = Z.astype(float).T @ Z.astype(float)
+    rtol = 1e-6 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(np.tril(found[0].gram), np.tril(truth), atol=rtol * truth.max())
+
+
+def test_the_limit_on_threads_ends_with_the_last_one_inside():
+    threads = lambda: [found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"]  # noqa: E731
+    with threadpool_limits(2, "blas"):
+        before = threads()
+        first, second = one_thread(), one_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)  # in the order of threads, not of brackets
+        assert set(threads()) == {1}
+        second.__exit__(None, None, None)
+        assert threads() == before
 
 
 def test_a_preconditioner_saves_iterations():

@@ -26,6 +26,8 @@ from bochner.estimators import (
     kitchen_sinks,
     mmd_test,
 )
+from bochner.experiments.compare import compare
+from bochner.exports import export_onnx
 from bochner.kernels import (
     RBF,
     AdditiveChi2,
@@ -47,6 +49,7 @@ from bochner.kernels import (
     Separable,
     as_kernel,
 )
+from bochner.persistence import ModelFileError, load, save
 from bochner.recommendations import Recommendation, recommend
 
 __version__ = "0.1.0"
@@ -78,6 +81,7 @@ __all__ = [
     "MaclaurinFeatures",
     "MaclaurinSeries",
     "Matern",
+    "ModelFileError",
     "NystromFeatures",
     "Polynomial",
     "Radial",
@@ -89,17 +93,21 @@ __all__ = [
     "TensorSketchFeatures",
     "as_kernel",
     "certificates",
+    "compare",
     "datasets",
     "diagnostics",
     "exact_gaussian_process",
     "exact_kernel_classifier",
     "exact_kernel_ridge",
     "exact_mmd",
+    "export_onnx",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
     "linalg",
+    "load",
     "mmd_test",
     "recommend",
+    "save",
     "sketches",
     "theory",
 ]

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg
-from scipy.optimize import nnls
 
-from bochner import theory
 from bochner.backends import Array
 from bochner.certificates.kernels import _factor, _whitened_norm
 from bochner.certificates.residuals import Residual
@@ -22,18 +17,14 @@ from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures
 from bochner.estimators._validation import check_positive
 from bochner.kernels import Kernel, as_kernel, as_points
 from bochner.keys import Key
-from bochner.landmarks import Gram
 from bochner.solvers import memory_available
-from bochner.statistics import RidgeStatistics
-from bochner.theory import Cost
+from bochner.stopwatches import GRAM_COPIES, Stopwatch, unfitted
 
 _SAMPLE = 800  # rows on which errors and penalties are measured
 _FIT_ROWS = 5000  # rows that trial features are fitted on
 _MOST = 8192  # columns tried
 _TINY = np.finfo(float).tiny
 _TARGET = 0.5  # relative spectral error at which ridge regression on features is as good as the exact one
-_PENALTIES = 50  # that a model tries
-_STRUCTURED = {"structured": "structured", "fastfood": "fastfood", "fastfood_fft": "fastfood", "circulant": "circulant"}
 
 
 @dataclass(frozen=True)
@@ -225,10 +216,10 @@ def recommend(
     low, high = spectrum.effective_dimension(alpha)
     reasons = [why_alpha, _dimension_reason(low, high, n)]
     trial = _Trial(X, resolved, alpha, tol, key)
-    stopwatch = _Stopwatch(X, resolved, 1 if Y is None else Y.shape[1], Y is not None, key)
+    stopwatch = Stopwatch(X, resolved, 1 if Y is None else Y.shape[1], Y is not None, key)
     memory = float(budget_bytes) if budget_bytes is not None else memory_available() / 2.0
     solver = "eigen"
-    most = max(16, min(_MOST, int(math.sqrt(memory / _GRAM_COPIES / 8.0)), n))
+    most = max(16, min(_MOST, int(math.sqrt(memory / GRAM_COPIES / 8.0)), n))
     if most < min(_MOST, n):
         reasons.append(f"{_bytes(memory)} of memory hold the sums of {most} columns at most")
     names = ["fourier", "nystrom"] if resolved.stationary else ["nystrom"]
@@ -267,9 +258,6 @@ def recommend(
         tuple(reasons),
         (n, d),
     )
-
-
-_GRAM_COPIES = 4.5  # sums, their float32 scratch, eigenvectors, workspace
 
 
 def _targets(y: Any, n: int) -> Array:
@@ -326,7 +314,7 @@ def _comparison(found: list[Candidate], best: Candidate, criterion: str) -> list
 
 
 def _within(
-    best: Candidate, budget: float, trial: _Trial, stopwatch: _Stopwatch, solver: str, names: list[str]
+    best: Candidate, budget: float, trial: _Trial, stopwatch: Stopwatch, solver: str, names: list[str]
 ) -> tuple[Candidate, str]:
     """The map with the smallest error among those that fit into the time."""
     options = []
@@ -363,7 +351,7 @@ class _Trial:
 
     def error(self, name: str, n_components: int) -> float:
         """The criterion with so many columns."""
-        transformer = _make(name, self.kernel, n_components, self.key).fit(self.fitted_on)
+        transformer = unfitted(name, self.kernel, n_components, self.key).fit(self.fitted_on)
         residual = Residual(transformer, self.sample)
         rows = np.arange(self.sample.shape[0])
         E, K = residual.tile(rows, rows)
@@ -385,138 +373,3 @@ class _Trial:
             trial = self.error(name, middle)
             low, high, error = (low, middle, trial) if trial <= self.target else (middle, high, error)
         return high, error, error <= self.target
-
-
-def _make(name: str, kernel: Kernel, n_components: int, key: Key) -> Any:
-    made = FourierFeatures if name == "fourier" else NystromFeatures
-    return made(kernel, n_components, random_state=key.seed)
-
-
-class _Stopwatch:
-    """Processor time of every step: counted operations times a rate measured on a small piece of the step."""
-
-    def __init__(self, X: Any, kernel: Kernel, n_targets: int, learning: bool, key: Key) -> None:
-        self.n, self.d = X.shape
-        self.itemsize = X.dtype.itemsize
-        rows = key.child("stopwatch").generator().permutation(self.n)[:_FIT_ROWS]
-        self.X = X[np.sort(rows)]
-        self.kernel, self.n_targets, self.learning, self.key = kernel, n_targets, learning, key
-        self._rates: dict[Any, float] = {}
-        self._curves: dict[str, Array] = {}
-
-    def laws(self, name: str, n_components: int) -> tuple[str | None, str | None]:
-        """The law of rows, and of landmarks."""
-        if name == "fourier":
-            return _make(name, self.kernel, n_components, self.key).fit(self.X[:2]).rows_, None
-        return None, _make(name, self.kernel, 2, self.key).fit(self.X[: min(10, self.X.shape[0])]).landmarks_law_
-
-    def _step(self, name: str, n_components: int) -> str:
-        rows, _ = self.laws(name, n_components)
-        return "nystrom" if name == "nystrom" else _STRUCTURED.get(rows or "", "fourier")
-
-    def _map_flops(self, step: str, n: float, m: int) -> float:
-        """Of mapping n rows: what one more row costs, n times."""
-        size = {"n_features": self.d, "n_components": m}
-        two, one = (theory.cost_estimate(step, n_samples=k, **size).flops for k in (2, 1))
-        return n * (two - one)
-
-    def _rate(self, what: Any, flops: float, work: Callable[[], Any]) -> float:
-        """Seconds of processor time an operation; the best of three, of which the first also warms up."""
-        if what not in self._rates:
-            times = []
-            for _ in range(3):
-                start = time.process_time()
-                work()
-                times.append(time.process_time() - start)
-            self._rates[what] = max(min(times), 1e-7) / flops
-        return self._rates[what]
-
-    def predict(self, name: str, n_components: int, solver: str) -> dict[str, float]:
-        """Seconds of every step of a fit (or of `fit_transform`, where there is nothing to learn)."""
-        m = min(n_components, self.rank) if name == "nystrom" else n_components
-        step = self._step(name, m)
-        small = min(m, 512)
-        key = (name, step, small)
-        made = _make(name, self.kernel, small, self.key)
-        fitted = made.fit(self.X[: max(2 * small, 100)])
-        n_rows = int(np.clip(2e8 / self._map_flops(step, 1, small), 64, self.X.shape[0]))
-        block = self.X[:n_rows]
-        map_rate = self._rate(("map", key), self._map_flops(step, n_rows, small), lambda: fitted.feature_map_(block))
-        out = {"features": self._fitting(name, m), "map": map_rate * self._map_flops(step, self.n, m)}
-        if not self.learning:
-            return out
-        Z = np.ascontiguousarray(np.resize(fitted.feature_map_(block), (max(1024, n_rows), small)))
-        Y = np.zeros((len(Z), self.n_targets))
-        sums = RidgeStatistics(small, self.n_targets)
-        gram = theory.cost_estimate("cholesky", n_samples=len(Z), n_components=small, n_targets=self.n_targets).flops
-        rate = self._rate(("sums", key), gram - small**3 / 3, lambda: sums.update(Z, Y))
-        whole = theory.cost_estimate("cholesky", n_samples=self.n, n_components=m, n_targets=self.n_targets).flops
-        out["sums"] = rate * (whole - m**3 / 3)
-        size = min(m, 768)
-        A = self.key.generator().standard_normal((2 * size, size))  # a spectrum without clusters, which are faster
-        G = np.asfortranarray(A.T @ A)
-        factor: Callable[[], Any] = (
-            (lambda: scipy.linalg.eigh(G, driver="evd")) if solver == "eigen" else (lambda: scipy.linalg.cholesky(G))
-        )
-        out["solve"] = self._rate(("solve", solver, size), float(size) ** 3, factor) * float(m) ** 3
-        if solver == "eigen":
-            out["penalty"] = self._leaving_out(m)
-        return out
-
-    def _leaving_out(self, m: int) -> float:
-        """Choosing the penalty: rows in the eigenbasis, then their residual and leverage for every penalty."""
-        size, n, k = min(m, 512), min(1000, self.n), _PENALTIES * self.n_targets
-        A, V = np.ones((n, size)), np.ones((size, size))
-        right, inverse, slack = np.ones((size, k)), np.ones((size, _PENALTIES)), np.ones((n, _PENALTIES, 1))
-
-        def flops(n: float, m: float) -> float:
-            return n * (m * (2.0 * m + 2.0 * k + 2.0 * _PENALTIES) + 20.0 * k)
-
-        def work() -> Any:
-            rotated = A @ V
-            leverage = np.maximum(1.0 - (rotated * rotated) @ inverse, 1e-12)
-            residual = 1.0 - (rotated @ right).reshape(n, _PENALTIES, -1)
-            residual /= np.maximum(leverage[:, :, None], slack)
-            return np.einsum("iak->ak", residual * residual)
-
-        rows = min(self.n, 8192)
-        return self._rate(("penalty", size), flops(n, size), work) * flops(rows, m)
-
-    def _fitting(self, name: str, m: int) -> float:
-        """Drawing frequencies, or choosing landmarks on the rows that a model fits features on."""
-        if name == "fourier":
-            small = min(m, 512)
-            made = _make(name, self.kernel, small, self.key)
-            return self._rate(("draw", small), float(small), lambda: made.fit(self.X[:2])) * m
-        n_fit = min(self.n, int(np.clip(4 * m, 5000, 20_000))) if self.learning else self.n
-        if "choose" not in self._curves:
-            rows = self.X[:2000]
-            sizes = sorted({min(size, rows.shape[0] // 2, self.rank) for size in (64, 192, 512)} - {0})
-            taken = []
-            for size in sizes:
-                made = _make(name, self.kernel, size, self.key)
-                taken.append(self._rate(("choose", size), 1.0, lambda made=made: made.fit(rows)))  # type: ignore[misc]
-            # a row costs kernel values and distances, linear in m, and products, quadratic
-            table = np.array([[size, size**2] for size in sizes], dtype=float) * rows.shape[0]
-            self._curves["choose"] = nnls(table / np.reshape(taken, (-1, 1)), np.ones(len(sizes)))[0]
-        linear, quadratic = self._curves["choose"]
-        return float(n_fit * m * (linear + quadratic * m))
-
-    @cached_property
-    def rank(self) -> int:
-        """Landmarks that add anything but rounding to a sample of the rows; more of them cost nothing."""
-        sample = self.X[:1000].astype(np.float64)
-        K = np.asarray(self.kernel(sample), dtype=np.float64)
-        floor = Gram(self.X[:1], self.kernel).floor * float(K.diagonal().max(initial=0.0))
-        *_, rank, _ = scipy.linalg.lapack.dpstrf(K, tol=floor, lower=1)
-        return int(1.2 * rank) if rank < 0.8 * len(K) else self.n
-
-    def memory(self, name: str, n_components: int) -> float:
-        """Bytes: the map, and the sums with a block of features, or all features."""
-        step = self._step(name, n_components)
-        size = {"n_samples": self.n, "n_features": self.d, "n_components": n_components}
-        cost: Cost = theory.cost_estimate(step, itemsize=self.itemsize, **size)
-        if not self.learning:
-            return cost.state_bytes + cost.work_bytes
-        block = min(cost.work_bytes, float(1 << 25))
-        return cost.state_bytes + block + _GRAM_COPIES * 8.0 * n_components**2

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -29,15 +30,26 @@ from bochner.operators import PSDOperator
 _PANEL = 512  # columns factored at a time
 _UNTHREADED = 2048  # up to this size an eigendecomposition gains nothing from threads
 _controller = cache(ThreadpoolController)
+_alone: list[Any] = []  # the limits in force, of as many threads as are inside `one_thread`
+_alone_lock = Lock()
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """BLAS on one thread, for LAPACK's many small steps.
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS on one thread, for LAPACK's many small steps and for jobs that have a thread each.
 
-    After each of them threads wait for one another, and on a machine with other work to do a wait costs a time slice:
-    a factorisation of 80 ms then takes 3 s.
+    After each small step threads wait for one another, and on a machine with other work to do a wait costs a time
+    slice: a factorisation of 80 ms then takes 3 s. The limit is the whole process's, until the last one inside leaves.
     """
-    return _controller().limit(limits=1, user_api="blas")
+    with _alone_lock:
+        _alone.append(_alone[0] if _alone else _controller().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _alone_lock:
+            limits = _alone.pop()
+            if not _alone:
+                limits.restore_original_limits()
 
 
 @dataclass(frozen=True)

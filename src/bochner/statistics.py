@@ -261,7 +261,7 @@ class RidgeStatistics:
             "totals": np.array([self.weight, float(self.n_samples), float(self.single_precision)]),
         }
         if self.gram is not None:
-            found["gram"] = self.gram.T[np.triu_indices(self.n_components)]
+            found["gram"] = pack_upper(self.gram.T)
         return found
 
     @classmethod
@@ -275,11 +275,24 @@ class RidgeStatistics:
         made.n_samples = int(arrays["totals"][1])
         made.single_precision = bool(arrays["totals"][2])
         if made.gram is not None:
-            made.gram.T[np.triu_indices(m)] = arrays["gram"]
+            unpack_upper(arrays["gram"], made.gram.T)
         return made
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "twin": None}
+
+
+def pack_upper(U: Array) -> Array:
+    """The upper triangle of a square matrix, row by row."""
+    return np.concatenate([row[i:] for i, row in enumerate(U)]) if len(U) else np.empty(0, U.dtype)
+
+
+def unpack_upper(values: Array, out: Array) -> None:
+    """Write what `pack_upper` returned into the upper triangle of a square matrix."""
+    start = 0
+    for i, row in enumerate(out):
+        row[i:] = values[start : start + len(row) - i]
+        start += len(row) - i
 
 
 @dataclass(frozen=True)

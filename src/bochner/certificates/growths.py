@@ -1,97 +1,144 @@
-"""As many columns as a tolerance needs: the same draw, extended until its certificate is below it."""
+"""As many columns as a tolerance needs: added in blocks until a certificate is below it, or a budget is spent."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
 
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.certificates.kernels import kernel_error
 from bochner.certificates.records import Certificate
-from bochner.features import FeatureMap
-from bochner.kernels import Kernel
-from bochner.keys import Key
-
-Map = TypeVar("Map", bound=FeatureMap)
 
 _FIRST = 64  # columns to begin with
-_ENTRIES = 1 << 20  # kernel values of a certificate
 _SLACK = 1.05  # columns found over the fewest that would do
 
 
-def grow(
-    make: Callable[[int], Map],
-    kernel: Kernel,
-    X: Any,
-    *,
-    tol: float,
-    max_components: int,
-    max_seconds: float | None,
-    max_bytes: float | None,
-    key: Key,
-    confidence: float = 0.95,
-) -> tuple[Map, Certificate]:
-    """The map with the fewest columns whose relative Frobenius error is certified to be at most tol.
-
-    Columns are added until the upper end of the certificate is below tol, then the last step is halved until it is
-    within 5 %. The search looks at one sample of rows; the certificate returned is of another, which chose nothing.
-    Where a budget ends the search first, a ConvergenceWarning says what was reached.
+@dataclass(frozen=True)
+class Budget:
+    """What finding the number of columns may cost; the clock starts when it is made.
 
     Parameters
     ----------
-    make : callable
-        From a number of columns to the map; more columns extend the same draw.
-    kernel : Kernel
-    X : array or CSR matrix of shape (n_samples, n_features)
-    tol : float
-    max_components, max_seconds, max_bytes : numbers or None
-        At most so many columns, so much time for the search, so many bytes of features of the rows of X.
-    key : Key
-    confidence : float
+    max_components : int
+        At most so many columns.
+    max_seconds : float or None
+        About so much time for finding how many.
+    max_bytes : float or None
+        At most so many bytes for what the columns need.
+    bytes_per_column : float
+        What one of them needs.
+    ceiling : int or None
+        There are no more columns than this, or none worth having.
+    because : str
+        Why.
     """
-    started = time.perf_counter()
-    most, limit = max_components, f"max_components={max_components}"
-    if max_bytes is not None:
-        fitting = int(max_bytes // (X.shape[0] * X.dtype.itemsize))
-        if fitting < most:
-            most, limit = max(1, fitting), f"max_bytes={max_bytes:g}"
 
-    def certify(n_components: int, name: str) -> Certificate:
-        options: dict[str, Any] = {"kernel": kernel, "norm": "relative_frobenius", "max_entries": _ENTRIES}
-        return kernel_error(make(n_components), X, confidence=confidence, random_state=key.child(name), **options)
+    max_components: int
+    max_seconds: float | None = None
+    max_bytes: float | None = None
+    bytes_per_column: float = 1.0
+    ceiling: int | None = None
+    because: str = "there are no more"
+    started: float = field(default_factory=time.perf_counter)
 
-    def late() -> bool:
-        return max_seconds is not None and time.perf_counter() - started > max_seconds
+    @property
+    def most(self) -> int:
+        """Columns that may be tried."""
+        return max(1, min(self._fitting, self.max_components, self.ceiling or self.max_components))
 
-    def in_blocks(n_components: float) -> int:
-        return min(most, -(-int(n_components) // 16) * 16)
+    @property
+    def _fitting(self) -> int:
+        if self.max_bytes is None:
+            return self.max_components
+        return int(self.max_bytes // self.bytes_per_column)
 
-    low, high = 0, min(_FIRST, most)
+    def late(self) -> bool:
+        """Whether the time is spent."""
+        return self.max_seconds is not None and time.perf_counter() - self.started > self.max_seconds
+
+    def warn(self, tol: float, n_components: int, found: Certificate, stacklevel: int = 5) -> None:
+        """Say what was reached instead of tol, and which limit allows no more."""
+        if n_components < self.most:
+            limit = f"max_seconds={self.max_seconds:g} allows no more. Raise that limit, or tol."
+        elif n_components == self.ceiling:
+            limit = f"{self.because}. Raise tol."
+        elif self._fitting < self.max_components:
+            limit = f"max_bytes={self.max_bytes:g} allows no more. Raise that limit, or tol."
+        else:
+            limit = f"max_components={self.max_components} allows no more. Raise that limit, or tol."
+        quantity = found.quantity.replace("_", " ").replace("frobenius", "Frobenius")
+        bound = "" if found.exact else f" (at most {found.high:.3g} with {100 * found.confidence:g} % confidence)"
+        warnings.warn(
+            f"tol={tol:g} is not reached: with {n_components} columns the {quantity} error is "
+            f"{found.value:.3g}{bound}, and {limit}",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def grow(
+    certify: Callable[[int, str], Certificate],
+    *,
+    tol: float,
+    budget: Budget,
+    step: int = 16,
+    first: int = _FIRST,
+    rate: float = 0.5,
+    refine: bool = True,
+) -> tuple[int, Certificate]:
+    """The fewest columns, in steps, whose error is certified to be at most tol.
+
+    Columns are added until the upper end of the certificate is below tol, then the last addition is halved until it is
+    within 5 %. The search looks at one sample; the certificate returned is of another, which chose nothing. Where a
+    budget ends the search first, a ConvergenceWarning says what was reached.
+
+    Parameters
+    ----------
+    certify : callable
+        From a number of columns and the name of a sample, "search" or "final", to a certificate.
+    tol : float
+    budget : Budget
+    step : int
+        Numbers of columns are multiples of it, but for the budget's own limit.
+    first : int
+        Columns to begin with.
+    rate : float
+        The error is taken to fall like n_components^-rate; 0.5 for the mean of independent columns.
+    refine : bool
+        False doubles only, for maps that are costly to make.
+
+    Examples
+    --------
+    >>> from bochner.certificates import Budget, Certificate, Effort, grow
+    >>> def certify(n_components, sample):
+    ...     return Certificate("toy", 1 / n_components, (0, 1 / n_components), 0.95, "a formula", Effort(0, 0, 0.0))
+    >>> grow(certify, tol=0.01, budget=Budget(1000))[0]
+    112
+    """
+    most = budget.most
+
+    def in_steps(n_components: float) -> int:
+        return min(most, max(1, -(-int(n_components) // step)) * step)
+
+    low, high = 0, in_steps(first)
     found = certify(high, "search")
-    while found.high > tol and high < most and not late():
-        # the error of independent columns falls like their root: go where that would do, four times further at most
-        low, high = high, in_blocks(high * min(max(1.1 * (found.high / tol) ** 2, 1.2), 4.0))
+    while found.high > tol and high < most and not budget.late():
+        # go where the rate would have it do, four times further at most
+        factor = min(max(1.1 * (found.high / tol) ** (1.0 / rate), 1.2), 4.0) if refine else 2.0
+        low, high = high, in_steps(max(high + 1, factor * high))
         found = certify(high, "search")
-    while found.high <= tol and high > _SLACK * max(low, 16) and not late():
-        middle = in_blocks((low + high) / 2.0)
+    while refine and found.high <= tol and high > _SLACK * max(low, step) and not budget.late():
+        middle = in_steps((low + high) / 2.0)
         if middle >= high:
             break
         trial = certify(middle, "search")
         low, high, found = (low, middle, trial) if trial.high <= tol else (middle, high, found)
     final = certify(high, "final")
-    while final.high > tol and high < most and not late():
-        high = in_blocks(high * 1.1 + 16)
+    while final.high > tol and high < most and not budget.late():
+        high = in_steps(high * (1.1 if refine else 2.0) + 1)
         final = certify(high, "final")
     if final.high > tol:
-        reached = limit if high >= most else f"max_seconds={max_seconds:g}"
-        warnings.warn(
-            f"tol={tol:g} is not reached: with {high} columns the relative Frobenius error is {final.value:.3g} "
-            f"(at most {final.high:.3g} with {100 * confidence:g} % confidence) and {reached} allows no more. "
-            "Raise that limit, or tol.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return make(high), final
+        budget.warn(tol, high, final)
+    return high, final

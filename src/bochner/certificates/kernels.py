@@ -76,10 +76,12 @@ def kernel_error(
     logarithmic scale, with the jackknife's standard error, which errs on the long side. "frobenius" is the first.
     "spectral" lies between sqrt(tr E⁴ / tr E²) and (tr E⁴)^(1/4), whatever the spectrum. "relative_spectral" is
     computed on a sample of rows, alpha scaled with their share; its lower end is that of the sample with all of alpha,
-    its upper end ‖E‖ / alpha: a wide interval around a good estimate. "max" lies between the worst entry seen and
-    Cauchy–Schwarz's bound, or, for Fourier features, the theorem for independent frequencies, then over the draw of
-    the features. Error concentrated in a share of the rows that the sample misses is missed, except for Nyström
-    features, where rows are drawn in proportion to their own error.
+    its upper end ‖E‖ / alpha: a wide interval around a good estimate, for K + alpha I is largest where E is, and the
+    bound knows nothing of it: 13 to 30 times the truth on five real datasets (benchmarks/bench_certificates.py). What a
+    sharper one needs, products with all of E, is what `max_entries` forbids: raise it to n_samples² for a tight end.
+    "max" lies between the worst entry seen and Cauchy–Schwarz's bound, or, for Fourier features, the theorem for
+    independent frequencies, then over the draw of the features. Error concentrated in a share of the rows that the
+    sample misses is missed, except for Nyström features, where rows are drawn in proportion to their own error.
 
     "trace" is exact for any number of rows, and so is "max" for Nyström features.
 

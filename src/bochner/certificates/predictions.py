@@ -45,9 +45,10 @@ def prediction_error(
     Returns
     -------
     Certificate
-        In the units of the targets; several targets count as so many more rows. Two-sided if the frequencies are
-        independent (`rows="iid"`). Those of other laws repel each other, the blocks then vary more than their mean
-        does, and the interval begins at zero.
+        In the units of the targets; several targets count as so many more rows. Two-sided only if the frequencies are
+        independent, `rows="iid"`. Those of every other law, the default's included, repel each other: the blocks then
+        vary more than their mean does, so that value and upper end are too large, by what the law gains over
+        independent frequencies, and the interval begins at zero. `how` says which it is.
 
     Notes
     -----

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,67 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     return str(value)
 
 
+def is_distributed(X: Any) -> bool:
+    """Whether X is a dask array or frame or a list of delayed blocks; does not import dask."""
+    first = X[0] if isinstance(X, (list, tuple)) and len(X) else X
+    return type(first).__module__.split(".")[0] in ("dask", "dask_expr")
+
+
+def in_memory(estimator: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
+    """Rows and targets to fit a transformer on: as they are, or of dask data 20,000 rows, the longest among them."""
+    if not is_distributed(X):
+        return X, y
+    from bochner.distributed import gathered
+
+    return gathered(estimator, X, y)
+
+
+def count_rows(X: Any) -> int | None:
+    """The number of rows of dask data; None for anything else."""
+    if not is_distributed(X):
+        return None
+    from bochner.distributed import n_rows
+
+    return n_rows(X)
+
+
+def rowwise(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method whose result has a row for every row of X: of dask data, lazily and block by block."""
+
+    @wraps(method)
+    def call(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
+        if is_distributed(X):
+            from bochner.distributed import map_rows
+
+            return map_rows(method.__name__, self, X, *arguments, **options)
+        return method(self, X, *arguments, **options)
+
+    return call
+
+
+def lazily(cls: Any) -> Any:
+    """Class decorator: `transform` and `fit_transform` are `rowwise`, outside of scikit-learn's `set_output`."""
+    if "transform" in vars(cls):
+        cls.transform = rowwise(cls.transform)
+    inner = cls.fit_transform
+
+    @wraps(inner)
+    def fit_transform(self: Any, X: Any, y: Any = None, **options: Any) -> Any:
+        if is_distributed(X):
+            return self.fit(X, y, **options).transform(X)
+        return inner(self, X, y, **options)
+
+    cls.fit_transform = fit_transform
+    return cls
+
+
 def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as a float32 or float64 array, tensor or CSR matrix with the right number of columns, finite.
 
     What is learned from a tensor (`reset`) is learned from a copy in host memory: it is then the same for every device.
     """
+    if reset:
+        X, _ = in_memory(estimator, X)
     if not reset and _is_plain(estimator, X):
         return X
     if is_tensor(X):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from bochner.estimators._validation import check_count, validate_rows
-from bochner.estimators.transformers import FeatureTransformer
-from bochner.features import binning_map
+from bochner.estimators.growths import GrowingTransformer, is_auto
+from bochner.features import RandomBinning, binning_map
 from bochner.kernels import Laplacian
 from bochner.keys import Key
 
+_COLUMNS = 32  # columns of a grid with n_components="auto"
 
-class RandomBinningFeatures(FeatureTransformer):
+
+class RandomBinningFeatures(GrowingTransformer):
     """Sparse features of the Laplacian kernel: which cell of each of many random grids a point is in.
 
     A row of the result has at most `n_grids` non-zeros, so that many columns cost little: models on them are sparse
@@ -19,14 +21,18 @@ class RandomBinningFeatures(FeatureTransformer):
 
     Parameters
     ----------
-    n_components : int, default=4096
+    n_components : int or "auto", default=4096
         Columns into which the cells are hashed, with random signs. Collisions add an error of variance 1/n_components.
+        "auto" adds grids, and 32 columns a grid, until the relative Frobenius error of ZZᵀ on the rows given to `fit`
+        is certified to be at most `tol`. The grids extend the same draw; the hash has as many values as columns.
     n_grids : int, default=128
-        Independent random grids; the error falls as their number to the power -1/2.
+        Independent random grids; the error falls as their number to the power -1/2. Not used with "auto".
     length_scale : float, array of shape (n_features,), "median" or "mean", default="median"
         Of the Laplacian kernel; chosen in L1 distance.
     dense_output : bool, default=False
         Return an array instead of a CSR matrix.
+    tol, max_components, max_seconds, max_bytes : numbers
+        For ``n_components="auto"``, as in `FourierFeatures`; many more columns, for they are empty but for a 32nd.
     random_state : int, RandomState, Generator or None
 
     Attributes
@@ -34,6 +40,10 @@ class RandomBinningFeatures(FeatureTransformer):
     feature_map_ : RandomBinning
     kernel_ : Laplacian
         The kernel with its length scale as numbers.
+    n_components_ : int
+        Columns of the result.
+    certificate_ : Certificate
+        The error that was measured; with ``n_components="auto"`` only.
 
     Examples
     --------
@@ -47,17 +57,25 @@ class RandomBinningFeatures(FeatureTransformer):
 
     def __init__(
         self,
-        n_components: int = 4096,
+        n_components: Any = 4096,
         *,
         n_grids: int = 128,
         length_scale: Any = "median",
         dense_output: bool = False,
+        tol: float = 0.1,
+        max_components: int = 1 << 19,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.n_grids = n_grids
         self.length_scale = length_scale
         self.dense_output = dense_output
+        self.tol = tol
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> RandomBinningFeatures:
@@ -68,14 +86,21 @@ class RandomBinningFeatures(FeatureTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        n_components = check_count("n_components", self.n_components)
+        self._most_columns()
         n_grids = check_count("n_grids", self.n_grids)
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
         self.kernel_ = Laplacian(self.length_scale).resolve(X, key)
         scales = self.kernel_.scales(X.shape[1])
-        self.feature_map_ = binning_map(scales, X.shape[1], n_components, n_grids, key)
-        return self
+        growing = is_auto(self.n_components)
+
+        def make(n_components: int) -> RandomBinning:
+            grids = -(-n_components // _COLUMNS) if growing else n_grids
+            return binning_map(scales, X.shape[1], n_components, grids, key)
+
+        # a grid leaves one value and one index in a row, unless they are written out as an array
+        numbers = 1.0 if self.dense_output else (1.0 + 4.0 / X.dtype.itemsize) / _COLUMNS
+        return self._fit_columns(X, make, step=_COLUMNS, first=64 * _COLUMNS, numbers=numbers)
 
     def transform(self, X: Any) -> Any:
         """Map rows to features.

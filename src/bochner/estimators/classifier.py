@@ -15,8 +15,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, validate_rows
-from bochner.estimators.models import KernelModel, as_source
+from bochner.estimators._validation import check_choice, check_count, check_positive, rowwise, validate_rows
+from bochner.estimators.models import DistributedScore, KernelModel, as_source
 from bochner.estimators.ridge import KernelRidge
 from bochner.features import FeatureMap, Identity
 from bochner.kernels import as_kernel
@@ -123,7 +123,7 @@ def _has_probabilities(self: Any) -> bool:
     raise AttributeError(f"probabilities need loss='log_loss'; loss={self.loss!r} has decision_function alone.")
 
 
-class KernelClassifier(ClassifierMixin, KernelModel):
+class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
     """Kernel classification in bounded memory: min Σ w ℓ(f(x) + b, y) + alpha / 2 ‖f‖², f linear in features ZZᵀ ≈ K.
 
     Parameters
@@ -132,7 +132,7 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         A name (or ``length_scale="auto"`` in a kernel) has its length scale tuned on a sample of the rows, by the
         squared loss; a number in a kernel is used as it is.
     n_components : int or "auto", default="auto"
-        Columns of the features. "auto" doubles them until the squared loss stops improving, on a sample of the rows.
+        Columns of the features. "auto" takes as few as `tol` needs.
     loss : {"log_loss", "squared_hinge", "squared"}, default="log_loss"
         Logistic or softmax regression with probabilities; a support vector machine, one class against the rest; or
         ridge regression of signs, which takes one pass and has `partial_fit`.
@@ -148,12 +148,12 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         For the squared loss; see `KernelRidge`.
     fit_intercept : bool, default=True
     length_scales : {"shared", "per_feature"}, default="shared"
-    tol : float, default=1e-4
+    solver_tol : float, default=1e-4
         Newton's method stops when it can lower the objective by no more than this share.
     max_iter : int, default=50
         Newton steps, at most.
-    max_components : int, default=4096
-        For ``n_components="auto"``.
+    tol, max_components, max_seconds, max_bytes : numbers
+        For ``n_components="auto"``, as in `KernelRidge`, whose squared loss on at most 20,000 rows decides.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
     checkpoint : path or None
@@ -205,9 +205,12 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         solver: Any = "auto",
         fit_intercept: bool = True,
         length_scales: str = "shared",
-        tol: float = 1e-4,
+        solver_tol: float = 1e-4,
+        tol: float = 0.02,
         max_iter: int = 50,
         max_components: int = 4096,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         block_size: int | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
@@ -223,9 +226,12 @@ class KernelClassifier(ClassifierMixin, KernelModel):
         self.solver = solver
         self.fit_intercept = fit_intercept
         self.length_scales = length_scales
+        self.solver_tol = solver_tol
         self.tol = tol
         self.max_iter = max_iter
         self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.block_size = block_size
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
@@ -293,8 +299,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _check_parameters(self) -> None:
         check_choice("loss", self.loss, LOSSES)
         check_count("max_iter", self.max_iter)
-        if not isinstance(self.tol, numbers.Real) or not self.tol > 0:
-            raise ValueError(f"tol must be a positive number, got {self.tol!r}.")
+        check_positive("solver_tol", self.solver_tol)
         if self.loss == "squared":
             self._ridge()._check_parameters()
             return
@@ -326,7 +331,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 "solver",
                 "fit_intercept",
                 "length_scales",
+                "tol",
                 "max_components",
+                "max_seconds",
+                "max_bytes",
                 "block_size",
                 "checkpoint",
                 "n_jobs",
@@ -379,8 +387,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if isinstance(self.n_components, str) and isinstance(self.features, str):
             rows = signs.sample(_GROWTH_ROWS, key.child("growth"))
             changes = {"alpha": "gcv", "random_state": key.seed, "solver": "auto"}
-            transformer = self._ridge(**changes).fit(ArraySource(rows.X, rows.y, rows.weight)).features_
-            feature_map = transformer.feature_map_
+            ridge = self._ridge(**changes).fit(ArraySource(rows.X, rows.y, rows.weight))
+            transformer, feature_map, self.certificate_ = ridge.features_, ridge.feature_map_, ridge.certificate_
             notes = (f"n_components={feature_map.n_components}, grown with the squared loss on {len(rows)} rows",)
         else:
             kernel = as_kernel(self.kernel)
@@ -391,7 +399,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         loss = SCORE_LOSSES[self.loss]
         alpha, path, choice = self._choose_alpha(signs, feature_map, loss, key.child("alpha"))
         problem = self._problem(*_kept(signs, feature_map), loss, alpha)
-        P, report, self.n_iter_ = newton(problem, key.child("newton"), tol=self.tol, max_iter=self.max_iter)
+        P, report, self.n_iter_ = newton(problem, key.child("newton"), tol=self.solver_tol, max_iter=self.max_iter)
         self._coefficients, self._intercept = P[:-1], P[-1]
         self._alpha, self._path, self._report = alpha, path, report.noting(*choice, *notes)
 
@@ -472,6 +480,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         check_is_fitted(self, "classes_")
         return np.atleast_1d(self.ridge_.intercept_ if hasattr(self, "ridge_") else self._intercept)
 
+    @rowwise
     def decision_function(self, X: Any) -> Array:
         """Scores, block by block: the larger, the likelier.
 
@@ -489,6 +498,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         F = self._scores(X, np.asarray(self.coef_.T), self.intercept_)
         return F[:, 0] if self._labels.n_scores == 1 else F
 
+    @rowwise
     def predict(self, X: Any) -> Array:
         """The likeliest label of each row.
 
@@ -500,6 +510,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self.classes_[(F > 0).astype(int) if F.ndim == 1 else F.argmax(axis=1)]
 
     @available_if(_has_probabilities)
+    @rowwise
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n_samples, n_classes).
 
@@ -514,6 +525,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return np.hstack([LogLoss().probabilities(-F[:, None]), p])
 
     @available_if(_has_probabilities)
+    @rowwise
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities, exact where those round to 0.
 

@@ -11,7 +11,8 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, backend_of, is_tensor
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
+from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import KernelModel, rows_source
 from bochner.kernels import as_kernel
 from bochner.keys import Key
@@ -20,6 +21,7 @@ from bochner.streaming import Block, Fold, Source, feature_blocks
 _START_ROWS = 10_000  # rows whose features are held to find where to start
 
 
+@lazily
 class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, KernelModel):
     """Kernel k-means: Lloyd's algorithm on features ZZᵀ ≈ K, which are made again in every pass and never held.
 
@@ -28,15 +30,19 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
     n_clusters : int, default=8
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name takes the median distance as length scale.
-    n_columns : int, default=256
+    n_columns : int or "auto", default=256
         Columns of the features.
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
     n_init : int, default=5
         Starts tried on a sample of the rows; the best goes on with all of them.
     max_iter : int, default=100
-    tol : float, default=1e-4
+    solver_tol : float, default=1e-4
         Stop when the centres move by less than this share of the features' spread.
+    tol, max_components, max_seconds, max_bytes : numbers
+        For ``n_columns="auto"``, as in `NystromFeatures` and `FourierFeatures`: columns are added until the relative
+        trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
+        at most `tol`.
     block_size : int or None
     n_jobs : int or None
     verbose : int, default=0
@@ -73,11 +79,15 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         n_clusters: int = 8,
         *,
         kernel: Any = "rbf",
-        n_columns: int = 256,
+        n_columns: Any = 256,
         features: Any = "auto",
         n_init: int = 5,
         max_iter: int = 100,
-        tol: float = 1e-4,
+        solver_tol: float = 1e-4,
+        tol: float = 0.05,
+        max_components: int = 4096,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -89,7 +99,11 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         self.features = features
         self.n_init = n_init
         self.max_iter = max_iter
+        self.solver_tol = solver_tol
         self.tol = tol
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.block_size = block_size
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -105,7 +119,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         sample_weight : array-like of shape (n_samples,) or None
         """
         k = check_count("n_clusters", self.n_clusters)
-        check_count("n_columns", self.n_columns)
+        if not is_auto(self.n_columns, "n_columns"):
+            check_count("n_columns", self.n_columns)
+        check_budget(self)
         check_count("max_iter", self.max_iter)
         with self._threads():
             source = rows_source(self, X, sample_weight, reset=True)
@@ -123,10 +139,14 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
                 moved = float(((means - centres) ** 2).sum())
                 centres = means
                 self.n_iter_ += 1
-                if moved <= self.tol * spread:
+                if moved <= self.solver_tol * spread:
                     break
             self.cluster_centers_ = centres
-            self._assign(source)
+            if is_distributed(X):  # labels stay where the rows are
+                self.inertia_ = source.fold(NearestFold(centres), self.feature_map_, rows=self.block_size)[2]
+                self.labels_ = self.predict(X)
+            else:
+                self._assign(source)
         return self
 
     def _step(self, source: Source, centres: Array) -> tuple[Array, float]:
@@ -167,6 +187,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
             ]
         return np.concatenate(parts).astype(X.dtype, copy=False)
 
+    @rowwise
     def predict(self, X: Any) -> Array:
         """The cluster of each row.
 

@@ -8,10 +8,11 @@ from typing import Any
 from sklearn.base import clone
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, in_memory, validate_rows
+from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.estimators.maclaurin import MaclaurinFeatures
-from bochner.estimators.transformers import FeatureTransformer
 from bochner.features import FeatureMap, ProjectedMap
+from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.sketches import as_sketch_law
 
@@ -27,7 +28,7 @@ class _Transformed(FeatureMap):
         return self.transformer.transform(X)
 
 
-class CompactFeatures(FeatureTransformer):
+class CompactFeatures(GrowingTransformer):
     """Many columns of any transformer, projected down to few (CRAFT maps, Hamid et al. 2014).
 
     A random map with high variance, such as the published random Maclaurin features, wastes columns; made wide and then
@@ -37,12 +38,16 @@ class CompactFeatures(FeatureTransformer):
     ----------
     features : transformer or None, default=None
         Any transformer, cloned in `fit`; None is MaclaurinFeatures().
-    n_components : int, default=256
-        Columns of the result, exactly.
+    n_components : int or "auto", default=256
+        Columns of the result, exactly. "auto" adds columns until the relative Frobenius error to the kernel of
+        `features`, which must have a `kernel_`, is certified to be at most `tol`; each number tried fits `features`
+        and draws the projection anew, with the same key.
     projection : str or SketchLaw, default="srht"
         How to go down: "srht", "srtt", "gaussian", "rademacher", "sparse_sign", "count_sketch", ….
     expansion : int or None, default=4
         The clone of `features` gets n_components = expansion × n_components. None leaves it as it is.
+    tol, max_components, max_seconds, max_bytes : numbers
+        For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
         Of the projection, and of `features` where that has no random_state of its own.
     n_jobs : int or None
@@ -52,6 +57,10 @@ class CompactFeatures(FeatureTransformer):
     features_ : transformer
         The fitted clone.
     feature_map_ : FeatureMap
+    n_components_ : int
+        Columns of the result.
+    certificate_ : Certificate
+        The error that was measured; with ``n_components="auto"`` only.
 
     Examples
     --------
@@ -68,10 +77,14 @@ class CompactFeatures(FeatureTransformer):
     def __init__(
         self,
         features: Any = None,
-        n_components: int = 256,
+        n_components: Any = 256,
         *,
         projection: Any = "srht",
         expansion: int | None = 4,
+        tol: float = 0.1,
+        max_components: int = 16384,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -79,6 +92,10 @@ class CompactFeatures(FeatureTransformer):
         self.n_components = n_components
         self.projection = projection
         self.expansion = expansion
+        self.tol = tol
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -90,15 +107,41 @@ class CompactFeatures(FeatureTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : passed on to the transformer
         """
-        n_components = check_count("n_components", self.n_components)
-        expansion = None if self.expansion is None else check_count("expansion", self.expansion)
+        self._most_columns()
+        if self.expansion is not None:
+            check_count("expansion", self.expansion)
         law = as_sketch_law(self.projection)
+        X, y = in_memory(self, X, y)
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
+
+        def make(n_components: int) -> ProjectedMap:
+            inner = self._fit_inner(X, y, n_components, key)
+            return ProjectedMap(inner, law.sample(inner.n_components, n_components, key.child("projection")))
+
+        ceiling = None
+        if is_auto(self.n_components):
+            first = self._fit_inner(X, y, 1, key)
+            if not isinstance(getattr(self.features_, "kernel_", None), Kernel):
+                raise ValueError(
+                    "n_components='auto' compares with the kernel of the features, and "
+                    f"{type(self.features_).__name__} has no kernel_; give a number of components."
+                )
+            if self.expansion is None:
+                ceiling = first.n_components
+        return self._fit_columns(X, make, ceiling=ceiling)
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the features."""
+        return self.features_.kernel_
+
+    def _fit_inner(self, X: Any, y: Any, n_components: int, key: Key) -> FeatureMap:
+        """The map of `features_`, a clone wide enough to be projected to so many columns."""
         features = MaclaurinFeatures() if self.features is None else clone(self.features)
         params = features.get_params(deep=False)
-        if expansion is not None and "n_components" in params:
-            features.set_params(n_components=expansion * n_components)
+        if self.expansion is not None and "n_components" in params:
+            features.set_params(n_components=self.expansion * n_components)
         if "random_state" in params and params["random_state"] is None:
             features.set_params(random_state=int(key.child("features").generator().integers(2**31)))
         self.features_ = features.fit(X, y)
@@ -110,6 +153,4 @@ class CompactFeatures(FeatureTransformer):
                 f"{type(features).__name__} has {inner.n_components} columns, fewer than n_components={n_components}: "
                 "there is nothing to make compact. Give it more columns, ask for fewer, or use it alone."
             )
-        projection = law.sample(inner.n_components, n_components, key.child("projection"))
-        self.feature_map_ = ProjectedMap(inner, projection)
-        return self
+        return inner

@@ -10,7 +10,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, validate_rows
+from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
+from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import KernelModel, rows_source
 from bochner.estimators.ridge import KernelRidge
 from bochner.kernels import as_kernel
@@ -19,6 +20,7 @@ from bochner.statistics import RidgeStatistics
 from bochner.streaming import Source, accumulate
 
 
+@lazily
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     """Kernel principal components: eigenvectors of the covariance of features ZZᵀ ≈ K, in one pass.
 
@@ -31,7 +33,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         Columns of the result. If the features span fewer directions, the last columns are zero.
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name takes the median distance as length scale.
-    n_columns : int, default=512
+    n_columns : int or "auto", default=512
         Columns of the features that the components are combined from.
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
@@ -40,6 +42,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         `fit` only: components move when more rows come.
     alpha : float or {"loo", "gcv", "evidence"}, default="loo"
         The penalty of that regression.
+    tol, max_components, max_seconds, max_bytes : numbers
+        For ``n_columns="auto"``, as in `NystromFeatures` and `FourierFeatures`: columns are added until the relative
+        trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
+        at most `tol`.
     block_size : int or None
     n_jobs : int or None
     verbose : int, default=0
@@ -79,10 +85,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         n_components: int = 2,
         *,
         kernel: Any = "rbf",
-        n_columns: int = 512,
+        n_columns: Any = 512,
         features: Any = "auto",
         fit_inverse_transform: bool = False,
         alpha: Any = "loo",
+        tol: float = 0.05,
+        max_components: int = 4096,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -94,6 +104,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         self.features = features
         self.fit_inverse_transform = fit_inverse_transform
         self.alpha = alpha
+        self.tol = tol
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.block_size = block_size
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -114,7 +128,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
             self._learn(source)
         if self.fit_inverse_transform:
             T = self.transform(X)
-            dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+            dense = X if is_distributed(X) else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
             options = {"block_size": self.block_size, "n_jobs": self.n_jobs, "random_state": self.random_state}
             kernel = self.kernel if isinstance(self.kernel, str) else as_kernel(self.kernel)
             ridge = KernelRidge(kernel, self.n_columns, features="nystrom", alpha=self.alpha, **options)
@@ -144,11 +158,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
 
     def _check_parameters(self) -> None:
         check_count("n_components", self.n_components)
-        check_count("n_columns", self.n_columns)
+        if not is_auto(self.n_columns, "n_columns"):
+            check_count("n_columns", self.n_columns)
+        check_budget(self)
 
     def _learn(self, source: Source) -> None:
         key = Key.from_random_state(self.random_state)
-        columns = max(self.n_columns, self.n_components)
+        columns = self.n_columns if is_auto(self.n_columns) else max(self.n_columns, self.n_components)
         self.features_, self.feature_map_ = self._fit_features(source, as_kernel(self.kernel), columns, key)
         self.statistics_ = self._accumulate(source, RidgeStatistics(self.feature_map_.n_components, 0))
         self._find_components()
@@ -188,6 +204,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         X = validate_rows(self, X, reset=False)
         return self._scores(X, self.components_.T, -self.components_ @ self.statistics_.feature_mean)
 
+    @rowwise
     def inverse_transform(self, T: Any) -> Array:
         """Rows whose components are about these, (n_samples, n_features).
 

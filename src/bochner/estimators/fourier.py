@@ -6,19 +6,18 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.backends import Array, limit_threads
-from bochner.certificates import grow
-from bochner.estimators._validation import check_choice, check_count, check_positive, validate_rows
-from bochner.estimators.transformers import FeatureTransformer
+from bochner.backends import Array
+from bochner.estimators._validation import check_choice, validate_rows
+from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.features import Fourier, choose_rows, fourier_map
 from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.rows import as_row_law, name_of
 
-_TYPICAL_COMPONENTS = 1024  # for which the law of rows is chosen when their number is not known yet
+TYPICAL_COMPONENTS = 1024  # for which the law of rows is chosen when their number is not known yet
 
 
-class FourierFeatures(FeatureTransformer):
+class FourierFeatures(GrowingTransformer):
     """Random Fourier features of a stationary kernel.
 
     The columns Z of the transformed data satisfy ZZᵀ ≈ K, so that a linear model on Z is a kernel model on X. By
@@ -119,12 +118,7 @@ class FourierFeatures(FeatureTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        growing = isinstance(self.n_components, str)
-        if growing:
-            check_choice("n_components", self.n_components, ("auto",))
-            most = self._check_budget()
-        else:
-            most = check_count("n_components", self.n_components)
+        most = self._most_columns()
         form = check_choice("form", self.form, ("pairs", "offset", "complex"))
         check_choice("precision", self.precision, ("float32", "tf32"))
         X = validate_rows(self, X, reset=True)
@@ -133,37 +127,14 @@ class FourierFeatures(FeatureTransformer):
         self.kernel_ = as_kernel(self.kernel).resolve(X, key)
         auto = isinstance(self.rows, str) and self.rows == "auto"
         # one law for every number of columns tried, so that they extend the same draw
-        typical = min(most, _TYPICAL_COMPONENTS) if growing else most
+        typical = min(most, TYPICAL_COMPONENTS) if is_auto(self.n_components) else most
         law = choose_rows(self.kernel_, n_features, typical) if auto else as_row_law(self.rows)
         self.rows_ = name_of(law)
 
         def make(n_components: int) -> Fourier:
             return fourier_map(self.kernel_, law, n_features, n_components, form, key, X.dtype)
 
-        if growing:
-            with limit_threads(self.n_jobs):
-                self.feature_map_, self.certificate_ = grow(
-                    make,
-                    self.kernel_,
-                    X,
-                    tol=self.tol,
-                    max_components=most,
-                    max_seconds=self.max_seconds,
-                    max_bytes=self.max_bytes and self.max_bytes / (2 if form == "complex" else 1),
-                    key=key.child("growth"),
-                )
-        else:
-            self.feature_map_ = make(most)
-        self.n_components_ = self.feature_map_.n_components
-        return self
-
-    def _check_budget(self) -> int:
-        """The most columns that may be tried."""
-        check_positive("tol", self.tol)
-        for name in ("max_seconds", "max_bytes"):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
-        return check_count("max_components", self.max_components)
+        return self._fit_columns(X, make, numbers=2.0 if form == "complex" else 1.0)
 
     def frequencies(self) -> Array:
         """Return the frequencies as a dense array (n_frequencies, n_features), for inspection."""

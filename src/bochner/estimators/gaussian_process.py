@@ -13,8 +13,9 @@ from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, validate_rows
-from bochner.estimators.models import KernelModel, as_source, numeric_targets
+from bochner.estimators._validation import check_choice, check_count, rowwise, validate_rows
+from bochner.estimators.growths import check_budget, is_auto
+from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.posteriors import FunctionSamples, Posterior, ShareFold, draw_functions, left_out, noise_shares
 from bochner.features import Nystrom
@@ -28,7 +29,7 @@ from bochner.streaming import Block, Progress, Source, default_rows
 _ALPHA_ROWS = 4_000  # rows on which noise and amplitude are weighed against each other
 
 
-class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
+class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
     """Gaussian process regression in one pass and bounded memory, with hyperparameters fitted by evidence.
 
     y = b + f(x) + noise with f ~ GP(0, amplitude · k) and a flat prior on the constant b. The kernel is replaced by
@@ -43,7 +44,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name (or ``length_scale="auto"`` in a kernel) has its length scale fitted by evidence on a sample of the
         rows; a number in a kernel is used as it is.
-    n_components : int, default=1024
+    n_components : int or "auto", default=1024
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
     noise_variance : float or "auto", default="auto"
@@ -55,6 +56,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     length_scales : {"shared", "per_feature"}, default="shared"
     n_restarts : int, default=1
         Further searches for the length scale, from random starts.
+    tol, max_components, max_seconds, max_bytes : numbers
+        For ``n_components="auto"``, as in `NystromFeatures` and `FourierFeatures`: columns are added until the relative
+        trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
+        at most `tol`.
     block_size : int or None
     n_jobs : int or None
     verbose : int, default=0
@@ -95,7 +100,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
     def __init__(
         self,
         kernel: Any = "rbf",
-        n_components: int = 1024,
+        n_components: Any = 1024,
         *,
         features: Any = "auto",
         noise_variance: Any = "auto",
@@ -103,6 +108,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         fit_intercept: bool = True,
         length_scales: str = "shared",
         n_restarts: int = 1,
+        tol: float = 0.01,
+        max_components: int = 4096,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -116,6 +125,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelModel):
         self.fit_intercept = fit_intercept
         self.length_scales = length_scales
         self.n_restarts = n_restarts
+        self.tol = tol
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.block_size = block_size
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -158,7 +171,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self
 
     def _check_parameters(self) -> None:
-        check_count("n_components", self.n_components)
+        if not is_auto(self.n_components):
+            check_count("n_components", self.n_components)
+        check_budget(self)
         for name in ("noise_variance", "amplitude"):
             value = getattr(self, name)
             if isinstance(value, str):
@@ -174,7 +189,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         features: Any = "nystrom" if isinstance(self.features, str) and self.features == "auto" else self.features
         if isinstance(features, str):
             kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
-            if features == "nystrom" and source.n_samples is not None and source.n_samples <= self.n_components:
+            most = 0 if is_auto(self.n_components) else self.n_components
+            if features == "nystrom" and source.n_samples is not None and source.n_samples <= most:
                 # every row is a landmark: the exact process
                 features = NystromFeatures(kernel, self.n_components, landmarks="rpcholesky", random_state=key.seed)
         transformer, feature_map = self._features_of(features)._fit_features(source, kernel, self.n_components, key)
@@ -357,6 +373,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self.feature_map_.into(block, Z)
             yield slice(start, start + rows), block, Z.astype(np.float64, copy=False)
 
+    @rowwise
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
         """Posterior mean, and its standard deviations or covariances, block by block.
 
@@ -434,6 +451,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         n_samples = check_count("n_samples", n_samples)
         return draw_functions(self, self._current(), n_samples, Key.from_random_state(random_state), n_waves)
 
+    @rowwise
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draw functions from the posterior and evaluate them at the rows of X.
 

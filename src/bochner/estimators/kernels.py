@@ -8,16 +8,16 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.estimators._validation import check_choice, check_count, validate_rows
-from bochner.estimators.transformers import FeatureTransformer
-from bochner.features import kernel_map
+from bochner.estimators._validation import check_choice, validate_rows
+from bochner.estimators.growths import GrowingTransformer
+from bochner.features import FeatureMap, kernel_map
 from bochner.kernels import as_kernel
 from bochner.keys import Key
 
 _SAMPLE = 1000  # rows from which traces, norms and variances are taken
 
 
-class KernelFeatures(FeatureTransformer):
+class KernelFeatures(GrowingTransformer):
     """Random features of any kernel: sums, products, powers, multiples, restrictions, invariance.
 
     The tree of the kernel is walked. Stationary parts become Fourier features (products of them add frequencies), parts
@@ -28,11 +28,15 @@ class KernelFeatures(FeatureTransformer):
     ----------
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A `Custom` kernel, a function of two points, has no such map: use NystromFeatures.
-    n_components : int, default=256
-        Columns of the result, exactly.
+    n_components : int or "auto", default=256
+        Columns of the result, exactly. "auto" adds columns until the relative Frobenius error of ZZᵀ on
+        the rows given to `fit` is certified to be at most `tol`. Each number
+        tried divides the columns among the parts of the kernel anew, with the same key.
     division : {"trace", "equal"}, default="trace"
         How the terms of a sum divide the columns: in proportion to their share of the kernel's trace on the data, or
         equally.
+    tol, max_components, max_seconds, max_bytes : numbers
+        For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
     n_jobs : int or None
 
@@ -42,6 +46,10 @@ class KernelFeatures(FeatureTransformer):
         The map itself: small, frozen, picklable.
     kernel_ : Kernel
         The kernel with its length scales as numbers.
+    n_components_ : int
+        Columns of the result.
+    certificate_ : Certificate
+        The error that was measured; with ``n_components="auto"`` only.
 
     Examples
     --------
@@ -60,15 +68,23 @@ class KernelFeatures(FeatureTransformer):
     def __init__(
         self,
         kernel: Any = "rbf",
-        n_components: int = 256,
+        n_components: Any = 256,
         *,
         division: str = "trace",
+        tol: float = 0.05,
+        max_components: int = 16384,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.n_components = n_components
         self.division = division
+        self.tol = tol
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -80,14 +96,18 @@ class KernelFeatures(FeatureTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        n_components = check_count("n_components", self.n_components)
+        self._most_columns()
         division = check_choice("division", self.division, ("trace", "equal"))
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
         self.kernel_ = as_kernel(self.kernel).resolve(X, key)
-        self.tree_ = kernel_map(self.kernel_, _sample(X, key), n_components, key, X.dtype, division=division)
-        self.feature_map_ = self.tree_.feature_map
-        return self
+        sample = _sample(X, key)
+
+        def make(n_components: int) -> FeatureMap:
+            self.tree_ = kernel_map(self.kernel_, sample, n_components, key, X.dtype, division=division)
+            return self.tree_.feature_map
+
+        return self._fit_columns(X, make)
 
     def explain(self) -> str:
         """Return a readable tree of what was built for each part of the kernel, and why."""

@@ -13,16 +13,16 @@ from sklearn.utils.validation import check_array, check_X_y
 
 from bochner.backends import FLOATS, Array
 from bochner.estimators._validation import check_choice, check_count, validate_rows
-from bochner.estimators.fourier import FourierFeatures
-from bochner.estimators.transformers import FeatureTransformer
-from bochner.features import ACTIVATIONS, KitchenSink, choose_rows, draw_frequencies, row_blocks
+from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
+from bochner.estimators.growths import GrowingTransformer, is_auto
+from bochner.features import ACTIVATIONS, KitchenSink, RandomLayer, choose_rows, draw_frequencies, row_blocks
 from bochner.kernels import RBF, as_kernel
 from bochner.keys import Key
 from bochner.operators import LinearMap
 from bochner.rows import as_row_law, name_of
 
 
-class KitchenSinkFeatures(FeatureTransformer):
+class KitchenSinkFeatures(GrowingTransformer):
     """Any function of random projections of the data: general random kitchen sinks (Rahimi & Recht 2008).
 
     The columns are activation(w·x + offset) for random w, which is a layer of a neural network that is not trained.
@@ -33,8 +33,10 @@ class KitchenSinkFeatures(FeatureTransformer):
         The kernel in expectation, with r = ‖x - y‖, θ the angle of x and y, length_scale 1 and no bias:
         "cos" exp(-r²/2); "step", "relu" and "squared_relu" the arc-cosine kernels of order 0, 1 and 2; "sign"
         1 - 2θ/π; "gaussian" ((1 + ‖x‖²)(1 + ‖y‖²) - (x·y)²)^(-1/2). A callable gets the array of projections.
-    n_components : int, default=256
-        Columns of the result, exactly.
+    n_components : int or "auto", default=256
+        Columns of the result, exactly. "auto" adds columns until the relative Frobenius error of ZZᵀ on
+        the rows given to `fit` is certified to be at most `tol`. That needs
+        an activation whose kernel is known, one of the names.
     rows : str or RowLaw, default="auto"
         The law of w; see `FourierFeatures`.
     length_scale : float, array of shape (n_features,) or "median", default=1.0
@@ -42,6 +44,8 @@ class KitchenSinkFeatures(FeatureTransformer):
     bias : float, default=0.0
         Standard deviation of normal offsets, as if the data had one more column of that value. The offsets of "cos"
         are uniform on [0, 2π) instead.
+    tol, max_components, max_seconds, max_bytes : numbers
+        For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
     n_jobs : int or None
 
@@ -51,6 +55,12 @@ class KitchenSinkFeatures(FeatureTransformer):
         The map itself: small, frozen, picklable.
     rows_ : str
         The law the rows were drawn from.
+    kernel_ : Kernel or None
+        The kernel in expectation; None for an activation of your own.
+    n_components_ : int
+        Columns of the result.
+    certificate_ : Certificate
+        The error that was measured; with ``n_components="auto"`` only.
 
     Examples
     --------
@@ -66,11 +76,15 @@ class KitchenSinkFeatures(FeatureTransformer):
     def __init__(
         self,
         activation: Any = "relu",
-        n_components: int = 256,
+        n_components: Any = 256,
         *,
         rows: Any = "auto",
         length_scale: Any = 1.0,
         bias: float = 0.0,
+        tol: float = 0.05,
+        max_components: int = 16384,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -79,6 +93,10 @@ class KitchenSinkFeatures(FeatureTransformer):
         self.rows = rows
         self.length_scale = length_scale
         self.bias = bias
+        self.tol = tol
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -90,7 +108,7 @@ class KitchenSinkFeatures(FeatureTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        n_components = check_count("n_components", self.n_components)
+        most = self._most_columns()
         if not callable(self.activation):
             check_choice("activation", self.activation, tuple(ACTIVATIONS))
         if not isinstance(self.bias, numbers.Real) or not 0 <= self.bias < np.inf:
@@ -99,11 +117,23 @@ class KitchenSinkFeatures(FeatureTransformer):
         key = Key.from_random_state(self.random_state)
         kernel = RBF(self.length_scale).resolve(X, key)  # its frequencies are our rows: N(0, I) / length_scale
         auto = isinstance(self.rows, str) and self.rows == "auto"
-        law = choose_rows(kernel, X.shape[1], n_components) if auto else as_row_law(self.rows)
+        typical = min(most, TYPICAL_COMPONENTS) if is_auto(self.n_components) else most
+        law = choose_rows(kernel, X.shape[1], typical) if auto else as_row_law(self.rows)
         self.rows_ = name_of(law)
-        rows = draw_frequencies(kernel, law, X.shape[1], n_components, key.child("rows"), X.dtype)
-        self.feature_map_ = KitchenSink(rows, self._offsets(n_components, key), self.activation, self._amplitude())
-        return self
+        self.kernel_ = None
+        if isinstance(self.activation, str):
+            self.kernel_ = RandomLayer(self.activation, kernel.scales(X.shape[1]), float(self.bias))
+        elif is_auto(self.n_components):
+            raise ValueError(
+                "n_components='auto' compares with the kernel of the activation, which is known for "
+                f"{', '.join(map(repr, ACTIVATIONS))} only; give a number of components."
+            )
+
+        def make(n_components: int) -> KitchenSink:
+            rows = draw_frequencies(kernel, law, X.shape[1], n_components, key.child("rows"), X.dtype)
+            return KitchenSink(rows, self._offsets(n_components, key), self.activation, self._amplitude())
+
+        return self._fit_columns(X, make)
 
     def _offsets(self, n_components: int, key: Key) -> Array:
         generator = key.child("offsets").generator()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numbers
+import time
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,19 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
 from bochner.backends import FLOATS, Array
-from bochner.estimators._validation import check_choice, check_count
-from bochner.estimators.transformers import FeatureTransformer
+from bochner.certificates import Certificate, Effort
+from bochner.estimators._validation import check_choice, check_count, in_memory
+from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.features import Fourier, choose_rows, draw_frequencies, n_frequencies
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogLoss, SquaredLoss
 from bochner.kernels import Power, Product, Restricted, Sum, as_kernel
 from bochner.keys import Key
 from bochner.rows import ROW_LAWS
 
+_TYPICAL_COMPONENTS = 64  # for which the law of rows is chosen when their number is not known yet
 
-class LearnedFeatures(FeatureTransformer):
+
+class LearnedFeatures(GrowingTransformer):
     """Fourier features whose frequencies are trained together with a linear model: compact nonlinear maps.
 
     From the random frequencies of a kernel, L-BFGS with exact gradients lowers the loss of the best linear model on the
@@ -32,8 +37,9 @@ class LearnedFeatures(FeatureTransformer):
     ----------
     kernel : str or Kernel, default="rbf"
         Stationary; its random frequencies are the start.
-    n_components : int, default=64
-        Columns of the result, exactly.
+    n_components : int or "auto", default=64
+        Columns of the result, exactly. "auto" doubles them, from 8, until twice as many would lower the loss of the
+        rows given to `fit` by a share of at most `tol`. Each number is drawn with the same key and trained anew.
     loss : {"auto", "squared", "log_loss"}, default="auto"
         "squared" for numbers, any number of outputs; "log_loss" for classes. "auto" takes integers and strings for
         classes, other numbers for numbers.
@@ -43,8 +49,10 @@ class LearnedFeatures(FeatureTransformer):
         Frequencies in circulant blocks: n_features parameters for n_features frequencies, products by FFT.
     max_iter : int, default=100
         Iterations of L-BFGS. Stopping early is a regulariser too.
-    tol : float, default=1e-6
+    solver_tol : float, default=1e-6
         Stop when an iteration lowers the loss by less than this share.
+    tol, max_components, max_seconds, max_bytes : numbers
+        For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
     n_jobs : int or None
 
@@ -54,6 +62,10 @@ class LearnedFeatures(FeatureTransformer):
         The map itself: small, frozen, picklable.
     kernel_ : Kernel
     n_iter_ : int
+    n_components_ : int
+        Columns of the result.
+    certificate_ : Certificate
+        What twice as many columns would gain; with ``n_components="auto"`` only.
     loss_curve_ : ndarray
         The loss after each iteration, the start first.
 
@@ -71,13 +83,17 @@ class LearnedFeatures(FeatureTransformer):
     def __init__(
         self,
         kernel: Any = "rbf",
-        n_components: int = 64,
+        n_components: Any = 64,
         *,
         loss: str = "auto",
         alpha: float = 0.1,
         circulant: bool = False,
         max_iter: int = 100,
-        tol: float = 1e-6,
+        solver_tol: float = 1e-6,
+        tol: float = 0.1,
+        max_components: int = 1024,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -87,7 +103,11 @@ class LearnedFeatures(FeatureTransformer):
         self.alpha = alpha
         self.circulant = circulant
         self.max_iter = max_iter
+        self.solver_tol = solver_tol
         self.tol = tol
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -100,7 +120,7 @@ class LearnedFeatures(FeatureTransformer):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Numbers, or classes.
         """
-        n_components = check_count("n_components", self.n_components)
+        most = self._most_columns()
         max_iter = check_count("max_iter", self.max_iter)
         loss = check_choice("loss", self.loss, ("auto", "squared", "log_loss"))
         if not isinstance(self.alpha, numbers.Real) or not 0 < float(self.alpha) < np.inf:
@@ -110,6 +130,7 @@ class LearnedFeatures(FeatureTransformer):
                 "LearnedFeatures requires y to be passed, but the target y is None; for features that need no targets "
                 "use FourierFeatures."
             )
+        X, y = in_memory(self, X, y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
         loss, Y = self._targets(loss, y)
         key = Key.from_random_state(self.random_state)
@@ -124,21 +145,40 @@ class LearnedFeatures(FeatureTransformer):
                 "circulant=True learns the frequencies of one radial kernel, such as RBF or Matern, not of sums, "
                 "products or some columns; use such a kernel, or circulant=False."
             )
-        T = n_frequencies(n_components, "pairs")
-        law = ROW_LAWS["circulant"] if self.circulant else choose_rows(self.kernel_, X.shape[1], n_components)
-        drawn = draw_frequencies(self.kernel_, law, X.shape[1], T, key.child("frequencies"))
-        frequencies = CirculantFrequencies.of(drawn) if self.circulant else DenseFrequencies.of(drawn)
+        typical = _TYPICAL_COMPONENTS if is_auto(self.n_components) else most
+        law = ROW_LAWS["circulant"] if self.circulant else choose_rows(self.kernel_, X.shape[1], typical)
         offset = 2.0 * np.pi * key.child("offsets").generator().random(1)
-        make = SquaredLoss if loss == "squared" else LogLoss
-        objective = make(frequencies, X, Y, n_components, float(offset[0]), float(self.alpha))
-        theta = self._search(objective, max_iter)[: len(frequencies.start)]
-        self.feature_map_ = Fourier(frequencies.at(theta), n_components, "pairs", offset, 1.0)
-        return self
+
+        @cache
+        def trained(n_components: int) -> tuple[Fourier, Array]:
+            T = n_frequencies(n_components, "pairs")
+            drawn = draw_frequencies(self.kernel_, law, X.shape[1], T, key.child("frequencies"))
+            frequencies = CirculantFrequencies.of(drawn) if self.circulant else DenseFrequencies.of(drawn)
+            objective_of = SquaredLoss if loss == "squared" else LogLoss
+            objective = objective_of(frequencies, X, Y, n_components, float(offset[0]), float(self.alpha))
+            theta, curve = self._search(objective, max_iter)
+            return Fourier(frequencies.at(theta[: len(frequencies.start)]), n_components, "pairs", offset, 1.0), curve
+
+        def gain(n_components: int, sample: str) -> Certificate:
+            started = time.perf_counter()
+            fewer, more = (float(trained(m)[1][-1]) for m in (n_components, 2 * n_components))
+            value = max(0.0, 1.0 - more / fewer) if fewer > 0.0 else 0.0
+            how = f"trained with {n_components} and with {2 * n_components} columns"
+            cost = Effort(0, X.shape[0], time.perf_counter() - started)
+            return Certificate("avoidable share of the loss as", value, (value, value), 1.0, how, cost)
+
+        def make(n_components: int) -> Fourier:
+            feature_map, self.loss_curve_ = trained(n_components)
+            self.n_iter_ = max(1, len(self.loss_curve_) - 1)
+            return feature_map
+
+        return self._fit_columns(X, make, certify=gain, step=2, first=8, refine=False)
 
     def _targets(self, loss: str, y: Array) -> tuple[str, Array]:
         """The loss that "auto" means, and targets as columns: centred numbers, or one-hot classes."""
         if loss == "auto":
-            loss = "squared" if type_of_target(y).startswith("continuous") else "log_loss"
+            with np.errstate(invalid="ignore"):  # it casts numbers beyond 2^63 to integers
+                loss = "squared" if type_of_target(y).startswith("continuous") else "log_loss"
         if loss == "squared":
             try:
                 Y = np.asarray(y, dtype=float).reshape(len(y), -1)
@@ -155,7 +195,8 @@ class LearnedFeatures(FeatureTransformer):
             raise ValueError("the targets hold one class only; there is nothing to learn. Give at least two classes.")
         return loss, np.hstack([1.0 - one_hot, one_hot]) if one_hot.shape[1] == 1 else one_hot
 
-    def _search(self, objective: Any, max_iter: int) -> Array:
+    def _search(self, objective: Any, max_iter: int) -> tuple[Array, Array]:
+        """The best parameters, and the loss after each iteration."""
         start = objective.start()
         curve = [objective(start)[0]]
         result = scipy.optimize.minimize(
@@ -164,11 +205,9 @@ class LearnedFeatures(FeatureTransformer):
             jac=True,
             method="L-BFGS-B",
             callback=lambda intermediate_result: curve.append(float(intermediate_result.fun)),
-            options={"maxiter": max_iter, "ftol": float(self.tol), "maxcor": 20},
+            options={"maxiter": max_iter, "ftol": float(self.solver_tol), "maxcor": 20},
         )
-        self.n_iter_ = max(1, int(result.nit))
-        self.loss_curve_ = np.array(curve)
-        return np.asarray(result.x)
+        return np.asarray(result.x), np.array(curve)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

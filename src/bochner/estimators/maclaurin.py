@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from bochner.estimators._validation import check_choice, check_count, validate_rows
-from bochner.estimators.transformers import FeatureTransformer
-from bochner.features import geometric_map, is_series, optimal_map, series_of, squared_radius
+from bochner.estimators._validation import check_choice, validate_rows
+from bochner.estimators.growths import GrowingTransformer
+from bochner.features import FeatureMap, geometric_map, is_series, optimal_map, series_of, squared_radius
 from bochner.kernels import DotProduct, Kernel, as_kernel
 from bochner.keys import Key
 
 
-class MaclaurinFeatures(FeatureTransformer):
+class MaclaurinFeatures(GrowingTransformer):
     """Random features of a kernel of x·y: products of random signs, one power of the series a column.
 
     By Schoenberg's theorem f(x·y) is a kernel in every dimension exactly when f(t) = Σ a_n tⁿ with no a_n negative,
@@ -22,12 +22,16 @@ class MaclaurinFeatures(FeatureTransformer):
     kernel : str, Kernel or callable, default="polynomial"
         `Polynomial`, `ExponentialDot`, `MaclaurinSeries`, `Linear`, sums, products, multiples and powers of these, or
         a function f of t = x·y, whose series is found numerically.
-    n_components : int, default=256
-        Columns of the result, exactly.
+    n_components : int or "auto", default=256
+        Columns of the result, exactly. "auto" adds columns until the relative Frobenius error of ZZᵀ on
+        the rows given to `fit` is certified to be at most `tol`. Each number
+        tried allocates and draws anew, with the same key.
     allocation : {"optimal", "geometric"}, default="optimal"
         "optimal" spends the columns where the variance on the data is: the kernel is exact along the mean row, constant
         and linear terms are exact where that pays, and every power of the rest has its share of orthogonal sign rows.
         "geometric" is the published algorithm: every column draws its degree, n with probability 2^-(n+1).
+    tol, max_components, max_seconds, max_bytes : numbers
+        For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
     n_jobs : int or None
 
@@ -38,6 +42,10 @@ class MaclaurinFeatures(FeatureTransformer):
     kernel_ : Kernel
     coefficients_ : ndarray
         a_0, a_1, …, as far as they matter for the norms seen in `fit`.
+    n_components_ : int
+        Columns of the result.
+    certificate_ : Certificate
+        The error that was measured; with ``n_components="auto"`` only.
 
     Notes
     -----
@@ -58,15 +66,23 @@ class MaclaurinFeatures(FeatureTransformer):
     def __init__(
         self,
         kernel: Any = "polynomial",
-        n_components: int = 256,
+        n_components: Any = 256,
         *,
         allocation: str = "optimal",
+        tol: float = 0.05,
+        max_components: int = 16384,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.n_components = n_components
         self.allocation = allocation
+        self.tol = tol
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -78,7 +94,7 @@ class MaclaurinFeatures(FeatureTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        n_components = check_count("n_components", self.n_components)
+        self._most_columns()
         allocation = check_choice("allocation", self.allocation, ("optimal", "geometric"))
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
@@ -89,11 +105,13 @@ class MaclaurinFeatures(FeatureTransformer):
                 f"{self.kernel_!r}. Use KernelFeatures, which takes any combination of kernels, or NystromFeatures."
             )
         self.coefficients_ = series_of(self.kernel_, X.shape[1], squared_radius(X))
-        if allocation == "geometric":
-            self.feature_map_ = geometric_map(self.coefficients_, X.shape[1], n_components, key, X.dtype)
-        else:
-            self.feature_map_ = optimal_map(self.coefficients_, X, n_components, key, X.dtype)
-        return self
+
+        def make(n_components: int) -> FeatureMap:
+            if allocation == "geometric":
+                return geometric_map(self.coefficients_, X.shape[1], n_components, key, X.dtype)
+            return optimal_map(self.coefficients_, X, n_components, key, X.dtype)
+
+        return self._fit_columns(X, make)
 
 
 def _dot_product_kernel(kernel: Any) -> Kernel:

@@ -7,22 +7,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import FLOATS, Array, backend_of, is_tensor, limit_threads, n_threads
-from bochner.estimators._validation import check_choice, validate_rows
-from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators._validation import check_choice, is_distributed, validate_rows
+from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
-from bochner.features import FeatureMap, features_of, row_blocks
+from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
 from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
+from bochner.rows import name_of
 from bochner.streaming import (
     ArraySource,
     ArrowSource,
@@ -41,7 +42,7 @@ from bochner.tuning import tune_length_scale
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
-_CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
+CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
@@ -103,6 +104,8 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
 
     A path, an Arrow table or a frame may name the target's column in y (and the weights' in sample_weight).
     """
+    if is_distributed(X) or is_distributed(y):
+        return distributed_source(model, X, y, sample_weight, reset=reset)
     if isinstance(X, Source):
         source = X
     elif isinstance(X, (str, os.PathLike)) or type(X).__module__.split(".")[0] == "pyarrow":
@@ -139,8 +142,19 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
     return source
 
 
+def distributed_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Source:
+    """Dask data as a source; sets or checks the number and names of the columns."""
+    from bochner.distributed import dask_source
+
+    source = dask_source(model, X, y, sample_weight)
+    validate_data(model, source.meta, reset=reset, skip_check_array=True)
+    return source
+
+
 def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Source:
     """Rows without targets as a source, checked; sets or checks the number and names of the columns."""
+    if is_distributed(X):
+        return MappedSource(distributed_source(model, X, None, sample_weight, reset=reset), _no_targets)
     if isinstance(X, Source):
         source: Source = MappedSource(X, _no_targets)
         if reset:
@@ -177,10 +191,29 @@ def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     return X, out["y"], out["weight"]
 
 
+class DistributedScore:
+    """`score` that leaves dask data where they are; goes before scikit-learn's mixins."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy of a classifier, the coefficient of determination R² of anything else.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or dask data
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of a dask frame
+        sample_weight : array-like of shape (n_samples,) or None
+        """
+        if is_distributed(X):
+            from bochner.distributed import score
+
+            return score(self, X, y, sample_weight, is_classifier(self))
+        return super().score(X, y, sample_weight)  # type: ignore[misc]
+
+
 class KernelModel(BaseEstimator):
     """Parameters and steps common to the models: which features, of which kernel, over which blocks."""
 
-    _auto_features: ClassVar[str | None] = None  # what features="auto" means; None: waves where there are any
+    _auto_features: str | None = None  # what features="auto" means; None: waves where there are any
 
     kernel: Any
     n_components: Any
@@ -253,8 +286,14 @@ class KernelModel(BaseEstimator):
             n_restarts=getattr(self, "n_restarts", 0),
         )
 
-    def _fit_features(self, source: Source, kernel: Kernel, n_components: int, key: Key) -> tuple[Any, FeatureMap]:
-        """A fitted transformer and its map: what `features` names, or a clone of what it is."""
+    def _fit_features(
+        self, source: Source, kernel: Kernel, n_components: Any, key: Key, *, growing: bool = False
+    ) -> tuple[Any, FeatureMap]:
+        """A fitted transformer and its map: what `features` names, or a clone of what it is.
+
+        With n_components="auto" the features find their number, within the model's tol and limits. With `growing`,
+        the law of the frequencies does not depend on their number: more extend the same draw.
+        """
         if isinstance(self.features, str):
             name = check_choice("features", self.features, ("auto", *FEATURES))
             if name == "auto":
@@ -262,10 +301,18 @@ class KernelModel(BaseEstimator):
             transformer = FEATURES[name](
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )
-            n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
-            if name == "nystrom" and n_components > _CHOSEN_LANDMARKS:
+            if name == "fourier" and growing:
+                law = choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS)
+                transformer.set_params(rows=name_of(law))
+            if isinstance(n_components, str):
+                limits = ("tol", "max_components", "max_seconds", "max_bytes")
+                transformer.set_params(**{limit: getattr(self, limit) for limit in limits})
+                n_rows = _FEATURE_ROWS
+            elif name == "nystrom" and n_components > CHOSEN_LANDMARKS:
                 transformer.set_params(landmarks="uniform")
                 n_rows = 2 * n_components
+            else:
+                n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
             rows = source.sample(n_rows, key.child("features")).X
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
             transformer = clone(self.features)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import Any
 
@@ -10,8 +11,9 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, limit_threads
-from bochner.estimators._validation import check_count, validate_rows
-from bochner.estimators.transformers import FeatureTransformer
+from bochner.certificates import Certificate, Effort
+from bochner.estimators._validation import check_count, lazily, validate_rows
+from bochner.estimators.growths import GrowingTransformer, budget_of, check_budget, is_auto
 from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
 from bochner.features.nystrom import Nystrom, measure, nystrom_map
 from bochner.kernels import Custom, Kernel, as_kernel
@@ -19,8 +21,12 @@ from bochner.keys import Key
 from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, Landmarks, as_landmark_law, name_of
 from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
 
+_TOL = 0.05  # of n_components="auto"
+_FIRST = 256  # landmarks to begin with
 
-class NystromFeatures(FeatureTransformer):
+
+@lazily
+class NystromFeatures(GrowingTransformer):
     """Nyström features of any kernel.
 
     K is approximated by its projection on the span of `n_components` landmarks: ZZᵀ = K_nm K_mm⁻¹ K_mn, which is
@@ -32,9 +38,10 @@ class NystromFeatures(FeatureTransformer):
     kernel : str, Kernel, scikit-learn kernel, callable or "precomputed", default="rbf"
         Any positive semi-definite kernel. With "precomputed", `fit` takes the matrix K(X, X) and `transform` takes
         K(X_new, X), with one column for every training row.
-    n_components : int, default=256
+    n_components : int or "auto", default=256
         Columns of the result, exactly. If the landmarks span fewer dimensions (more landmarks than rows, doubled
         rows, a kernel of low rank), the columns after `effective_rank_` are zero. With `tol`, the most columns.
+        "auto" doubles the landmarks, with the same key, until `tol` is met, and keeps as many as that takes.
     landmarks : str, LandmarkLaw or array, default="auto"
         Row indices or points of your own (at most n_components), or a law: "uniform" (scikit-learn's), "kmeans",
         "minibatch_kmeans", "refined" (pivots moved by a few steps of k-means), "column_norms", "ridge_leverage",
@@ -42,7 +49,11 @@ class NystromFeatures(FeatureTransformer):
         stationary kernels of dense rows and "rpcholesky" for everything else, and whenever `tol` is given.
     tol : float or None, default=None
         Stop adding columns when the exact relative trace error tr(K - ZZᵀ) / tr(K) is at most tol; the result then has
-        as many columns as that takes. A warning says so if n_components are not enough.
+        as many columns as that takes. A warning says so if n_components are not enough. The trace error bounds the
+        relative Frobenius error that `tol` means for random features. None is 0.05 with ``n_components="auto"``.
+    max_components, max_seconds, max_bytes : int, float and float or None, default=16384, None and None
+        For ``n_components="auto"``: at most so many columns, about so much time for finding how many, so many bytes
+        of features of the rows given to `fit`. A ConvergenceWarning says what was reached where they do not suffice.
     form : str or NystromForm, default="projection"
         How the landmarks' columns become features. "projection" is the Nyström method; "ensemble" averages several,
         "modified" is the best approximation from the same columns (reads all of K), "shifted" leaves `shift_` times
@@ -69,6 +80,10 @@ class NystromFeatures(FeatureTransformer):
         fitted the features, which does not need it.
     effective_rank_ : int
         Columns that are not zero.
+    n_components_ : int
+        Columns of the result.
+    certificate_ : Certificate
+        The error that was measured; with ``n_components="auto"`` only.
     shift_ : float
         K ≈ ZZᵀ + shift_ I: zero unless form is "shifted". Add it to the penalty of a ridge regression.
 
@@ -91,11 +106,14 @@ class NystromFeatures(FeatureTransformer):
     def __init__(
         self,
         kernel: Any = "rbf",
-        n_components: int = 256,
+        n_components: Any = 256,
         *,
         landmarks: Any = "auto",
         tol: float | None = None,
         form: Any = "projection",
+        max_components: int = 16384,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -104,10 +122,14 @@ class NystromFeatures(FeatureTransformer):
         self.landmarks = landmarks
         self.tol = tol
         self.form = form
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     landmarks_: Any
+    trace_error_: float
     landmark_indices_: Array | None
 
     def fit(self, X: Any, y: Any = None) -> NystromFeatures:
@@ -132,8 +154,13 @@ class NystromFeatures(FeatureTransformer):
         return self._fit(X, transform=True)
 
     def _fit(self, X: Any, transform: bool, measured: bool = True) -> Any:
-        n_components = check_count("n_components", self.n_components)
+        growing = is_auto(self.n_components)
         tol = _check_tol(self.tol)
+        if growing:
+            tol = _TOL if tol is None else tol
+            check_budget(self, tol)
+        else:
+            n_components = check_count("n_components", self.n_components)
         form = as_nystrom_form(self.form)
         key = Key.from_random_state(self.random_state)
         X = validate_rows(self, X, reset=True)
@@ -154,10 +181,42 @@ class NystromFeatures(FeatureTransformer):
             )
         if form is not None and tol is not None:
             raise ValueError(f"tol goes with form='projection', whose columns are nested; got form={self.form!r}.")
+        if hasattr(self, "certificate_"):
+            del self.certificate_
+        key = key.child("landmarks")
         with limit_threads(self.n_jobs):
-            if form is not None:
-                return self._fit_form(gram, form, law, n_components, key.child("landmarks"), transform)
-            return self._fit_map(gram, law, n_components, tol, key.child("landmarks"), transform, measured)
+            if growing:
+                Z = self._grow(gram, law, float(tol or 0.0), key, transform)
+            elif form is not None:
+                Z = self._fit_form(gram, form, law, n_components, key, transform)
+            else:
+                Z = self._fit_map(gram, law, n_components, tol, key, transform, measured)
+                if tol is not None and self.trace_error_ > tol:
+                    warnings.warn(
+                        f"the relative trace error is {self.trace_error_:.3g} with n_components={n_components} "
+                        f"columns, above tol={tol}; raise n_components.",
+                        ConvergenceWarning,
+                        stacklevel=3,
+                    )
+        self.n_components_ = int(self.feature_map_.n_components)
+        return Z
+
+    def _grow(self, gram: Gram, law: LandmarkLaw, tol: float, key: Key, transform: bool) -> Any:
+        """Twice the landmarks until the trace error is at most tol."""
+        budget = budget_of(self, len(gram) * gram.X.dtype.itemsize, ceiling=len(gram))
+        size = min(_FIRST, budget.most)
+        while True:
+            Z = self._fit_map(gram, law, size, tol, key, transform, True)
+            if self.trace_error_ <= tol or size >= budget.most or budget.late():
+                break
+            size = min(2 * size, budget.most)
+        value = self.trace_error_
+        how = f"the diagonals of K and ZZᵀ, all {len(gram)} rows"
+        cost = Effort(len(gram) * size, len(gram), time.perf_counter() - budget.started)
+        self.certificate_ = Certificate("relative trace", value, (value, value), 1.0, how, cost)
+        if value > tol:
+            budget.warn(tol, size, self.certificate_)
+        return Z
 
     def _fit_form(
         self, gram: Gram, form: NystromForm, law: LandmarkLaw, n_components: int, key: Key, transform: bool
@@ -202,13 +261,6 @@ class NystromFeatures(FeatureTransformer):
         left = np.maximum(trace - np.cumsum(of_columns), 0.0) / (trace or 1.0)
         if tol is not None:
             enough = np.flatnonzero(left <= tol)
-            if not len(enough):
-                warnings.warn(
-                    f"the relative trace error is {left[-1]:.3g} with n_components={n_components} columns, above "
-                    f"tol={tol}; raise n_components.",
-                    ConvergenceWarning,
-                    stacklevel=4,
-                )
             feature_map = feature_map.truncated(int(enough[0]) + 1 if len(enough) else n_components)
         self._keep(gram, drawn, feature_map, order)
         self.trace_error_ = float(left[feature_map.n_components - 1])

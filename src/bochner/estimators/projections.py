@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -10,27 +11,35 @@ import scipy.sparse
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from bochner.backends import FLOATS, Array
-from bochner.estimators._validation import check_count, validate_rows
-from bochner.estimators.transformers import FeatureTransformer
+from bochner.certificates import Certificate, distance_error
+from bochner.estimators._validation import check_count, count_rows, lazily, rowwise, validate_rows
+from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.features.projections import Projection
 from bochner.keys import Key
 from bochner.sketches import as_sketch_law
 from bochner.theory import jl_min_dim
 
 
-class RandomProjection(FeatureTransformer):
+@lazily
+class RandomProjection(GrowingTransformer):
     """Project to fewer columns, keeping distances (Johnson & Lindenstrauss 1984).
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
         Columns of the result. "auto" is the Johnson-Lindenstrauss dimension 4 ln n / (eps²/2 - eps³/3) of the
-        n_samples rows seen by `fit`.
+        n_samples rows seen by `fit`, which looks at their number only; with `tol` it is measured on them instead.
     law : str or SketchLaw, default="sparse_sign"
         "sparse_sign", "gaussian", "rademacher", "achlioptas", "very_sparse", "srht", "srtt", "count_sketch", or
         "uniform", "norm", "leverage", which pick columns of X. See `bochner.sketches`.
     eps : float, default=0.1
         Relative error of squared distances that "auto" aims at.
+    tol : float or None, default=None
+        With ``n_components="auto"``: add columns until the squared distances of the rows given to `fit` have at most
+        this relative error, all of them up to 724 rows, and of more rows all but a share of 4e-4 with 95 %
+        confidence. Laws that spread a few signs over all columns draw anew for every number, with the same key.
+    max_components, max_seconds, max_bytes : numbers
+        With `tol`, as in `FourierFeatures`; never more columns than the data has.
     dense_output : bool, default=False
         False returns a sparse matrix for sparse rows, where the law is sparse too.
     random_state : int, RandomState, Generator or None
@@ -41,6 +50,8 @@ class RandomProjection(FeatureTransformer):
     ----------
     n_components_ : int
         Columns of the result.
+    certificate_ : Certificate
+        The error that was measured; with `tol` only.
     feature_map_ : Projection
         The map itself; ``feature_map_.sketch`` is the linear map S, never a dense matrix unless ``to_dense()`` is
         called.
@@ -63,6 +74,10 @@ class RandomProjection(FeatureTransformer):
         *,
         law: Any = "sparse_sign",
         eps: float = 0.1,
+        tol: float | None = None,
+        max_components: int = 16384,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         dense_output: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -70,6 +85,10 @@ class RandomProjection(FeatureTransformer):
         self.n_components = n_components
         self.law = law
         self.eps = eps
+        self.tol = tol
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.dense_output = dense_output
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -83,13 +102,23 @@ class RandomProjection(FeatureTransformer):
         y : ignored
         """
         law = as_sketch_law(self.law)
+        n_samples = None if isinstance(self.n_components, numbers.Integral) else count_rows(X)
         X = validate_rows(self, X, reset=True)
         self._check_sparse(X)
-        self.n_components_ = self._count(*X.shape)
         key = Key.from_random_state(self.random_state)
-        sketch = law.resolve(X.T, key).sample(X.shape[1], self.n_components_, key)
-        self.feature_map_ = Projection(sketch, bool(self.dense_output))
-        return self
+        resolved = law.resolve(X.T, key)
+
+        def make(n_components: int) -> Projection:
+            return Projection(resolved.sample(X.shape[1], n_components, key), bool(self.dense_output))
+
+        if self.tol is not None and is_auto(self.n_components):
+            self._most_columns()
+
+            def certify(n_components: int, sample: str) -> Certificate:
+                return distance_error(make(n_components), X, random_state=key.child("growth").child(sample))
+
+            return self._fit_columns(X, make, certify=certify, ceiling=X.shape[1], step=1, first=16)
+        return self._fit_columns(X, make, n_components=self._count(n_samples or X.shape[0], X.shape[1]))
 
     def transform(self, X: Any) -> Any:
         """Project rows.
@@ -107,6 +136,7 @@ class RandomProjection(FeatureTransformer):
         self._check_sparse(X)
         return super().transform(X)
 
+    @rowwise
     def inverse_transform(self, Z: Any) -> Array:
         """Return Z times the pseudo-inverse of the projection: the shortest rows that project to Z.
 

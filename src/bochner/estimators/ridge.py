@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import os
 from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, validate_rows
-from bochner.estimators.models import KernelModel, as_source, numeric_targets
+from bochner.certificates import Certificate, grow
+from bochner.estimators._validation import check_count, rowwise, validate_rows
+from bochner.estimators.growths import budget_of, check_budget, is_auto
+from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
 from bochner.estimators.penalties import Solution, check_penalty, choose_solver, effective_dimension, solve_sums
-from bochner.features import FeatureMap
-from bochner.kernels import as_kernel
+from bochner.estimators.truncations import Truncations
+from bochner.features import FeatureMap, Fourier
+from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key
 from bochner.operators import Centred, PSDOperator
 from bochner.solvers import ConjugateGradient, Report
@@ -34,13 +39,14 @@ from bochner.streaming import (
     saved_about,
 )
 
-_FIRST_COMPONENTS = 256  # where n_components="auto" begins
+_FIRST_COMPONENTS = 256  # of the first sums that n_components="auto" looks at
+_PENALTY_COMPONENTS = 512  # up to which it chooses the penalty anew
 _FEW_COMPONENTS = 2048  # which n_components="auto" may reach whatever the number of rows
-_LEFT_OUT_ROWS = 8192  # rows left out, one at a time, for alpha="loo"
+_LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo"
 _ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
+class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
     """Kernel ridge regression: min ‖Zw + b - y‖² + alpha ‖w‖² with ZZᵀ ≈ K, in one pass and bounded memory.
 
     Rows are turned into features block by block and added up; of the data only m × m sums remain, from
@@ -52,9 +58,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
         A name (or ``length_scale="auto"`` in a kernel) has its length scale tuned on a sample of the rows; a number in
         a kernel is used as it is.
     n_components : int or "auto", default="auto"
-        Columns of the features. "auto" doubles them until the criterion of `alpha` improves by less than `tol`.
+        Columns of the features. "auto" takes as few as `tol` needs.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
-        Which features; a transformer is cloned and fitted, and `kernel` and `n_components` are then its own affair.
+        Which features; "auto" takes "nystrom" for kernels without waves and where `fit` finds `n_components` itself,
+        else "fourier". A transformer is cloned and fitted, and `kernel` and `n_components` are then its own affair.
     alpha : float, array-like or {"loo", "gcv", "evidence"}, default="loo"
         The penalty, never scaled by the number of rows; a grid of them, of which GCV chooses; or the criterion that
         chooses: exact leave-one-out errors (of a sample of the rows), generalised cross-validation, marginal
@@ -67,10 +74,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
     fit_intercept : bool, default=True
     length_scales : {"shared", "per_feature"}, default="shared"
         One tuned length scale for all features, or one for each.
-    tol : float, default=0.01
-        For ``n_components="auto"``: stop when doubling gains less than this share of the criterion.
-    max_components : int, default=4096
-        For ``n_components="auto"``: never more than this, nor than a sixteenth of the rows beyond 2,048.
+    tol : float, default=0.02
+        For ``n_components="auto"``: on unseen rows like those given to `fit`, the mean squared error shall exceed that
+        of exact kernel ridge regression, with the same kernel and penalty, by a share of at most `tol` (of a
+        thousandth of the variance of the targets, where the error is less than that). It is estimated from how far
+        the predictions of rows left out move with more columns; see `certificate_`.
+    max_components, max_seconds, max_bytes : int, float and float or None, default=4096, None and None
+        For ``n_components="auto"``: at most so many columns, about so much time for finding how many, so many bytes of
+        sums. Never more than twice the rows, nor than the larger of 2,048 and a sixteenth of the rows. A
+        ConvergenceWarning says what was reached where they do not suffice.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
     device : str or None, default=None
@@ -104,6 +116,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
     n_samples_seen_ : int
         Rows of positive weight.
     n_components_ : int
+    certificate_ : Certificate
+        The excess that was estimated; with ``n_components="auto"`` only.
     report_ : Report
         Solver, condition number, jitter, iterations, and the choices made, in words.
 
@@ -129,8 +143,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
         solver: Any = "auto",
         fit_intercept: bool = True,
         length_scales: str = "shared",
-        tol: float = 0.01,
+        tol: float = 0.02,
         max_components: int = 4096,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         block_size: int | None = None,
         device: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -147,6 +163,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelModel):
         self.length_scales = length_scales
         self.tol = tol
         self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.block_size = block_size
         self.device = device
         self.checkpoint = checkpoint
@@ -174,8 +192,18 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with self._threads():
             source = as_source(self, X, y, sample_weight, reset=True)
             self._forget()
+            self._auto_features = "nystrom" if self._may_look(source) else None
             self._learn(source)
         return self
+
+    def _may_look(self, source: Source) -> bool:
+        """Whether the features may depend on the rows.
+
+        Landmarks need half the columns of waves or fewer (benchmarks/bench_ridge.py time_to_error). But a given number
+        of waves is the same for all rows, so that models of different rows can be merged and blocks added one by one.
+        """
+        dense = not scipy.sparse.issparse(next(source.blocks(1)).X)
+        return dense and isinstance(self.n_components, str)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows. The first call chooses the features, from the rows it is given.
@@ -187,6 +215,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with self._threads():
             source = as_source(self, X, y, sample_weight, reset=first)
             if first or self.statistics_ is None:
+                self._auto_features = None
                 self._learn(source)
                 return self
             if self.statistics_.gram is None:
@@ -221,38 +250,27 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _check_parameters(self) -> None:
         check_penalty(self.alpha, self.solver)
-        if not (isinstance(self.n_components, str) and self.n_components == "auto"):
+        if not is_auto(self.n_components):
             check_count("n_components", self.n_components)
-        check_count("max_components", self.max_components)
+        check_budget(self)
         if self.block_size is not None:
             check_count("block_size", self.block_size)
-        if not isinstance(self.tol, numbers.Real) or not self.tol > 0:
-            raise ValueError(f"tol must be a positive number, got {self.tol!r}.")
 
     def _forget(self) -> None:
-        for name in ("statistics_", "features_", "feature_map_", "_solution"):
+        for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution"):
             if hasattr(self, name):
                 delattr(self, name)
 
     def _learn(self, source: Source) -> None:
         key = self._key()
         self._target_shape = _target_shape(source)
-        criterion = "evidence" if isinstance(self.alpha, str) and self.alpha == "evidence" else "gcv"
         kernel = as_kernel(self.kernel)
         if isinstance(self.features, str):
             kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
-        sizes = self._sizes(source)
-        previous = np.inf
-        for i, size in enumerate(sizes):
-            transformer, feature_map = self._fit_features(source, kernel, size, key)
-            self._learn_with(source, transformer, feature_map, key)
-            if i == len(sizes) - 1:
-                break
-            value = float(self._current().path["criterion"].min())
-            gain = previous - value if criterion == "evidence" else 1.0 - value / previous
-            if gain < self.tol * (1.0 if criterion == "gcv" else self.statistics_.n_effective / 2.0):
-                break
-            previous = value
+        growing = is_auto(self.n_components) and isinstance(self.features, str)  # a transformer knows its own number
+        size = self._grow(source, kernel, key) if growing else self.n_components
+        transformer, feature_map = self._fit_features(source, kernel, size, key, growing=growing)
+        self._learn_with(source, transformer, feature_map, key)
         self._current()
         self.statistics_.twin = None  # the device's memory is free again
 
@@ -264,21 +282,49 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 return Key(int(seed))
         return Key.from_random_state(self.random_state)
 
-    def _sizes(self, source: Source) -> list[int]:
-        """Numbers of columns to try, in this order."""
-        if not isinstance(self.features, str):
-            return [0]  # a transformer knows its own
-        if not isinstance(self.n_components, str):
-            return [check_count("n_components", self.n_components)]
-        if not isinstance(self.alpha, str):
-            return [min(2048, self.max_components)]  # no criterion to watch
-        most = self.max_components
+    def _grow(self, source: Source, kernel: Kernel, key: Key) -> int:
+        """As few columns as `tol` needs: sums of twice as many hold those of every smaller number."""
+        ceiling = None
         if source.n_samples is not None:  # the m³ of the eigendecomposition shall not exceed the n m² of the pass
-            most = min(most, 2 * source.n_samples, max(_FEW_COMPONENTS, source.n_samples // 16))
-        sizes = [min(_FIRST_COMPONENTS, most)]
-        while 2 * sizes[-1] <= most:
-            sizes.append(2 * sizes[-1])
-        return sizes
+            ceiling = min(2 * source.n_samples, max(_FEW_COMPONENTS, source.n_samples // 16))
+        why = f"with {source.n_samples} rows more are not tried; give n_components as a number to have more"
+        budget = budget_of(self, math.sqrt(8.0 * (self.max_bytes or 1.0)), ceiling, because=why)  # sums: 8 m² bytes
+        rows = source.sample(_LEFT_OUT_ROWS, key.child("left out"))
+        if rows.weight is not None:
+            rows = rows[rows.weight > 0]
+        largest: list[Truncations] = []
+
+        def certify(n_components: int, sample: str) -> Certificate:
+            while not largest or largest[0].n_components < 2 * n_components:
+                size = min(budget.most, max(_FIRST_COMPONENTS, 1 << (2 * n_components - 1).bit_length()))
+                if largest and size <= largest[0].asked:
+                    break
+                _, feature_map = self._fit_features(source, kernel, size, key, growing=True)
+                statistics = RidgeStatistics(feature_map.n_components, int(np.prod(self._target_shape, dtype=int)))
+                self._accumulate(source, feature_map, statistics)
+                if not statistics.n_samples:
+                    raise ValueError("every row has weight zero.")
+                # a penalty means the same for any number of columns; it is chosen while they are few
+                alpha = largest[0].alpha if largest and size > _PENALTY_COMPONENTS else None
+                if alpha is None:
+                    left_out = rows if isinstance(self.alpha, str) and self.alpha == "loo" else None
+                    alpha = self._solve(statistics, left_out, feature_map).alpha
+                largest[:] = [
+                    Truncations(
+                        statistics,
+                        np.asarray(feature_map(rows.X)),
+                        numeric_targets(rows.y),
+                        rows.weight,
+                        alpha,
+                        self.fit_intercept,
+                        averaged=isinstance(feature_map, Fourier),
+                        asked=size,
+                    )
+                ]
+            return largest[0].excess(n_components)
+
+        size, self.certificate_ = grow(certify, tol=self.tol, budget=budget, rate=1.0)
+        return size
 
     def _learn_with(self, source: Source, transformer: Any, feature_map: FeatureMap, key: Key) -> None:
         n_targets = int(np.prod(self._target_shape, dtype=int))
@@ -434,6 +480,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet.")
         return self.statistics_.n_samples
 
+    @rowwise
     def predict(self, X: Any) -> Array:
         """Predict targets, block by block.
 

@@ -9,14 +9,14 @@ import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, validate_rows
-from bochner.estimators.transformers import FeatureTransformer
-from bochner.features.tensor_sketch import FACTORS, tensor_sketch, trace_shares
+from bochner.estimators._validation import check_choice, validate_rows
+from bochner.estimators.growths import GrowingTransformer
+from bochner.features.tensor_sketch import FACTORS, TensorSketch, tensor_sketch, trace_shares
 from bochner.kernels import Linear, Polynomial, as_kernel
 from bochner.keys import Key
 
 
-class TensorSketchFeatures(FeatureTransformer):
+class TensorSketchFeatures(GrowingTransformer):
     """Sketched features of a polynomial kernel (gamma x·y + coef0)^degree, in O(nnz) of the data.
 
     The columns Z satisfy E[ZZᵀ] = K. Along one direction, the mean row by default, the kernel is written out exactly
@@ -27,8 +27,10 @@ class TensorSketchFeatures(FeatureTransformer):
     ----------
     kernel : str or Kernel, default="polynomial"
         A `Polynomial` (or `Linear`) kernel; the name alone means Polynomial(degree=3, gamma=None, coef0=1).
-    n_components : int, default=256
-        Columns of the result, exactly.
+    n_components : int or "auto", default=256
+        Columns of the result, exactly. "auto" adds columns until the relative Frobenius error of ZZᵀ on
+        the rows given to `fit` is certified to be at most `tol`. Each number
+        tried is hashed and drawn anew, with the same key.
     factors : str, default="count_sketch"
         What is multiplied: "count_sketch" (TensorSketch; the only one that takes sparse rows in O(nnz)),
         "rademacher", "srht", or their complex forms "complex_rademacher" and "complex_srht", which have the lower
@@ -39,6 +41,8 @@ class TensorSketchFeatures(FeatureTransformer):
     direction : {"mean", "ones"}, array or None, default="mean"
         Where the kernel is exact. "mean" is the mean row, "ones" the vector of ones, which looks at no data (the
         columns are then divided as if a third of each row's squared norm lay along it); None sketches everything.
+    tol, max_components, max_seconds, max_bytes : numbers
+        For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
     n_jobs : int or None
         Threads; None uses every core (or OMP_NUM_THREADS).
@@ -49,6 +53,10 @@ class TensorSketchFeatures(FeatureTransformer):
         The map itself: small, frozen, picklable.
     kernel_ : Kernel
         The kernel.
+    n_components_ : int
+        Columns of the result.
+    certificate_ : Certificate
+        The error that was measured; with ``n_components="auto"`` only.
 
     Examples
     --------
@@ -65,11 +73,15 @@ class TensorSketchFeatures(FeatureTransformer):
     def __init__(
         self,
         kernel: Any = "polynomial",
-        n_components: int = 256,
+        n_components: Any = 256,
         *,
         factors: str = "count_sketch",
         tree: Any = "auto",
         direction: Any = "mean",
+        tol: float = 0.05,
+        max_components: int = 16384,
+        max_seconds: float | None = None,
+        max_bytes: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -78,6 +90,10 @@ class TensorSketchFeatures(FeatureTransformer):
         self.factors = factors
         self.tree = tree
         self.direction = direction
+        self.tol = tol
+        self.max_components = max_components
+        self.max_seconds = max_seconds
+        self.max_bytes = max_bytes
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -89,7 +105,7 @@ class TensorSketchFeatures(FeatureTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        n_components = check_count("n_components", self.n_components)
+        self._most_columns()
         factors = check_choice("factors", self.factors, FACTORS)
         X = validate_rows(self, X, reset=True)
         self._check_sparse(X)
@@ -100,19 +116,13 @@ class TensorSketchFeatures(FeatureTransformer):
         shares = None
         if direction is not None and not (isinstance(self.direction, str) and self.direction == "ones"):
             shares = trace_shares(degree, X, direction, float(np.sqrt(coef0 / gamma)))
-        self.feature_map_ = tensor_sketch(
-            degree,
-            gamma,
-            coef0,
-            X.shape[1],
-            n_components,
-            Key.from_random_state(self.random_state),
-            factors=factors,
-            tree=tree,
-            direction=direction,
-            shares=shares,
-        )
-        return self
+        key = Key.from_random_state(self.random_state)
+        options: dict[str, Any] = {"factors": factors, "tree": tree, "direction": direction, "shares": shares}
+
+        def make(n_components: int) -> TensorSketch:
+            return tensor_sketch(degree, gamma, coef0, X.shape[1], n_components, key, **options)
+
+        return self._fit_columns(X, make)
 
     def transform(self, X: Any) -> Array:
         check_is_fitted(self)

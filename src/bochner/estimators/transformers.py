@@ -8,10 +8,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, limit_threads, use_precision
-from bochner.estimators._validation import as_tensor, validate_rows
+from bochner.estimators._validation import as_tensor, lazily, validate_rows
 from bochner.features import features_of
 
 
+@lazily
 class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What all our transformers share: `fit` leaves a `feature_map_`, `transform` validates and calls it."""
 

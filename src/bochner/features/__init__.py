@@ -5,7 +5,7 @@ from bochner.features.compositions import ProductMap, ProjectedMap, RestrictedMa
 from bochner.features.fourier import Fourier, choose_rows, draw_frequencies, fourier_map, n_frequencies
 from bochner.features.histograms import HistogramSamples, HistogramWaves, check_histograms, histogram_map
 from bochner.features.invariant import ConvolvedMap, ShiftedMap, invariant_map
-from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink
+from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, RandomLayer
 from bochner.features.maclaurin import Maclaurin, geometric_map, is_series, optimal_map, series_of, squared_radius
 from bochner.features.maps import FeatureMap, Identity, features_of, row_blocks
 from bochner.features.nystrom import Nystrom, nystrom_map
@@ -29,6 +29,7 @@ __all__ = [
     "ProjectedMap",
     "Projection",
     "RandomBinning",
+    "RandomLayer",
     "RestrictedMap",
     "ScaledMap",
     "ShiftedMap",

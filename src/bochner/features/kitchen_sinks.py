@@ -11,6 +11,8 @@ import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
 from bochner.features.maps import FeatureMap, row_blocks
+from bochner.kernels import RBF, ArcCosine, Kernel
+from bochner.kernels.algebra import dense
 from bochner.operators import LinearMap
 
 Activation = Callable[[Array], Array]
@@ -102,3 +104,44 @@ class KitchenSink(FeatureMap):
                 block = np.ascontiguousarray(block)
             out[rows] = self.units(linear(block))
         return out
+
+
+class RandomLayer(Kernel):
+    """The kernel that a random layer has in expectation: amplitude² E[activation(w·x + b) activation(w·y + b)].
+
+    Parameters
+    ----------
+    activation : str
+        A name of `ACTIVATIONS`.
+    length_scale : ndarray
+        What the data is divided by: one number, or one a feature.
+    bias : float
+        Standard deviation of b; that of "cos" is uniform instead.
+    """
+
+    def __init__(self, activation: str, length_scale: Array, bias: float) -> None:
+        self.activation = activation
+        self.length_scale = length_scale
+        self.bias = bias
+
+    def _points(self, X: Array) -> Array:
+        """Rows over the scale, with the bias as one more column."""
+        A = dense(X).astype(float) / self.length_scale
+        return np.column_stack([A, np.full(len(A), self.bias)])
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        A, B = self._points(X), self._points(Y)
+        return self._values(A, B).astype(X.dtype)
+
+    def _values(self, A: Array, B: Array) -> Array:
+        if self.activation == "cos":
+            return RBF(1.0)(A, B)
+        a, b = (np.einsum("ij,ij->i", C, C) for C in (A, B))
+        if self.activation == "gaussian":
+            return np.asarray(1.0 / np.sqrt(np.outer(1.0 + a, 1.0 + b) - (A @ B.T) ** 2))
+        if self.activation == "sign":
+            return (2.0 * ArcCosine(0)(A, B) - 1.0) * np.outer(a > 0, b > 0)
+        return ArcCosine(("step", "relu", "squared_relu").index(self.activation))(A, B)
+
+    def _diagonal(self, X: Array) -> Array:
+        return np.array([self._values(row, row)[0, 0] for row in self._points(X)[:, None, :]]).astype(X.dtype)

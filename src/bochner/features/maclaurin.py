@@ -11,7 +11,7 @@ import scipy.sparse
 from scipy.special import gammaln
 
 from bochner.backends import Array, backend_of
-from bochner.features.maps import FeatureMap, row_blocks
+from bochner.features.maps import FeatureMap, check_overflow, row_blocks
 from bochner.kernels import DotProductKernel, Kernel, Multiple, Power, Product, Sum
 from bochner.keys import Key
 from bochner.operators import Dense, next_power_of_two
@@ -51,8 +51,10 @@ class Maclaurin(FeatureMap):
         out[:] = backend.place(self.constants, X)
         columns = [_as_slice(np.flatnonzero(self.degrees > level)) for level in range(len(self.factors))]
         for rows in row_blocks(X):
-            for index, factor in zip(columns, self.factors, strict=True):
-                out[rows, index] *= factor(X[rows])
+            with np.errstate(over="ignore", invalid="ignore"):
+                for index, factor in zip(columns, self.factors, strict=True):
+                    out[rows, index] *= factor(X[rows])
+            check_overflow(out[rows])
         return out
 
 
@@ -284,7 +286,12 @@ class _Moments:
         degree = n + n.T
         with np.errstate(divide="ignore"):
             logs = np.append(np.log(a), np.full(len(a), -np.inf))[degree] + degree * np.log(radius)
-        b = np.exp(logs + gammaln(degree + 1.0) - gammaln(n + 1.0) - gammaln(n.T + 1.0))
+        with np.errstate(over="ignore"):
+            b = np.exp(logs + gammaln(degree + 1.0) - gammaln(n + 1.0) - gammaln(n.T + 1.0))
+        if not b.max() < 1e150:  # its square is needed
+            raise ValueError(
+                f"the kernel reaches {b.max():.0e} on these rows; divide them by their largest norm, or lower gamma."
+            )
         if direction is None:
             b[1:] = 0.0
         size = b * np.sqrt(along**2 @ second.T / one.size)

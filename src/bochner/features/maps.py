@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
@@ -63,3 +64,11 @@ def features_of(feature_map: FeatureMap, X: Any) -> Any:
     for rows in row_blocks(X, max(X.shape[1], first.shape[1])):
         out[rows] = backend.place(feature_map(backend.fetch(X[rows])), X)
     return out
+
+
+def check_overflow(Z: Any) -> None:
+    """Refuse features of rows so large that products of them are not numbers any more."""
+    if isinstance(Z, np.ndarray) and not np.isfinite(np.abs(Z).max(initial=0.0)):
+        raise ValueError(
+            f"products of these rows overflow {Z.dtype}; divide the rows by their largest norm before `fit`."
+        )

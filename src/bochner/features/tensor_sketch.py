@@ -20,7 +20,7 @@ import scipy.fft
 import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
-from bochner.features.maps import FeatureMap, row_blocks
+from bochner.features.maps import FeatureMap, check_overflow, row_blocks
 from bochner.keys import Key
 from bochner.operators import LinearMap, PickedRows
 from bochner.sketches import SRHT, CountSketch, Rademacher, SketchLaw, SparseSign
@@ -138,18 +138,24 @@ class TensorSketch(FeatureMap):
         for rows in row_blocks(X, width):
             B = append_offset(X[rows], self.offset)
             along = None if self.direction is None else np.asarray(B @ self.direction.astype(X.dtype))
-            start = 0
-            for term in self.terms:
-                Z = out[rows, start : start + term.n_components]
-                start += term.n_components
-                weight = X.dtype.type(term.weight * self.scale)
-                if along is not None and term.degree < self.degree:
-                    weight = (weight * along ** (self.degree - term.degree))[:, None]
-                if term.features is None:
-                    Z[...] = weight
-                else:
-                    np.multiply(term.features(B, along), weight, out=Z)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._write(B, along, out[rows])
+            check_overflow(out[rows])
         return out
+
+    def _write(self, B: Any, along: Array | None, out: Array) -> None:
+        """The terms of one block, side by side."""
+        start = 0
+        for term in self.terms:
+            Z = out[:, start : start + term.n_components]
+            start += term.n_components
+            weight = out.dtype.type(term.weight * self.scale)
+            if along is not None and term.degree < self.degree:
+                weight = (weight * along ** (self.degree - term.degree))[:, None]
+            if term.features is None:
+                Z[...] = weight
+            else:
+                np.multiply(term.features(B, along), weight, out=Z)
 
 
 def append_offset(X: Any, offset: float) -> Any:

@@ -51,7 +51,18 @@ class Kernel(BaseEstimator, ABC):
         if is_tensor(X) or is_tensor(Y):
             return self._tensor_block(X, Y)
         dtype = np.result_type(X.dtype, Y.dtype)
-        return self._block(X.astype(dtype, copy=False), Y.astype(dtype, copy=False))
+        with np.errstate(over="ignore", invalid="ignore"):
+            K = self._block(X.astype(dtype, copy=False), Y.astype(dtype, copy=False))
+        return self._representable(K)
+
+    def _representable(self, K: Array) -> Array:
+        """K, unless it has overflowed: only kernels that grow with the data can."""
+        if not self.stationary and K.size and not (np.isfinite(K.max()) and np.isfinite(K.min())):
+            raise ValueError(
+                f"{self!r} overflows {K.dtype} on these rows; divide the rows by their scale (the largest norm, say), "
+                "or lower gamma."
+            )
+        return K
 
     def _tensor_block(self, X: Any, Y: Any) -> Any:
         """The block for tensors, and for a tensor and a host array; through host memory where there is no other way."""
@@ -64,7 +75,10 @@ class Kernel(BaseEstimator, ABC):
 
     def diagonal(self, X: Any) -> Array:
         """k(x_i, x_i) for every row, (n_samples,), without the Gram matrix."""
-        return self._diagonal(as_points(X))
+        X = as_points(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self._diagonal(X)
+        return values if is_tensor(X) else self._representable(values)
 
     def resolve(self, X: Any, random_state: Any = 0) -> Kernel:
         """Return a copy in which every length scale is a number, taken from (a sample of) the rows of X."""

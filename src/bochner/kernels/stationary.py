@@ -12,7 +12,7 @@ from scipy.special import gammaln, kve
 from sklearn.base import clone
 
 from bochner import spectra
-from bochner.backends import Array, backend_of, is_tensor, n_threads
+from bochner.backends import Array, backend_of, n_threads
 from bochner.backends.threads import each
 from bochner.kernels.algebra import Kernel, dense, is_positive
 
@@ -120,7 +120,7 @@ class RBF(RadialKernel):
         return backend_of(r).xp.exp(-0.5 * r * r)
 
     def _block(self, X: Array, Y: Array) -> Array:
-        if is_tensor(X):
+        if not isinstance(X, np.ndarray):
             return super()._block(X, Y)
         r2 = squared_distances(self._scaled(X), self._scaled(Y))
 
@@ -166,9 +166,9 @@ class Matern(RadialKernel):
         return self.nu in (0.5, 1.5, 2.5)
 
     def profile(self, r: Array) -> Array:
-        nu = self._nu()
-        a = float(np.sqrt(2.0 * nu)) * r
-        exp = backend_of(r).xp.exp
+        nu, xp = self._nu(), backend_of(r).xp
+        a = float(np.sqrt(2.0 * nu)) * xp.clip(r, None, 1e8)  # farther out a·exp(-a) would be ∞·0
+        exp = xp.exp
         if nu == 0.5:
             return exp(-a)
         if nu == 1.5:

@@ -48,7 +48,11 @@ class Gram:
     def block(self, rows: Any, columns: Any) -> Array:
         """K[rows, columns] in float64; rows and columns are slices or index arrays."""
         if self.kernel is None:
-            return dense(self.X[rows][:, columns])
+            if not isinstance(rows, slice) and not isinstance(columns, slice):
+                rows = np.asarray(rows)[:, None]  # never a copy of whole rows
+            elif isinstance(columns, slice):
+                return dense(self.X[rows][:, columns])
+            return dense(self.X[rows, columns])
         return self.against(rows, self.X[columns])
 
     def against(self, rows: Any, points: Any) -> Array:

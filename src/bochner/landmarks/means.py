@@ -45,7 +45,9 @@ def _subsample(gram: Gram, n_rows: int | None, key: Key) -> Gram:
 
 def assign(X: Any, centres: Array) -> Array:
     """Index of the nearest centre for every row."""
-    half = 0.5 * np.einsum("ij,ij->i", centres, centres)
+    unit = np.abs(centres).max(initial=0.0) or centres.dtype.type(1.0)
+    centres = centres / unit  # squares of very large or small numbers would overflow or vanish
+    half = 0.5 * unit * np.einsum("ij,ij->i", centres, centres)
     labels = np.empty(X.shape[0], dtype=np.intp)
     for rows in row_slices(X.shape[0], len(centres)):
         labels[rows] = np.argmax(np.asarray(X[rows] @ centres.T) - half, axis=1)

@@ -77,9 +77,12 @@ def _without(Q: Array, Y: Array) -> Array:
 
 def _new_directions(Q: Array, Y: Array) -> Array:
     """Orthonormal columns, orthogonal to Q, that span what Y adds to it."""
-    block = orthonormal(_without(Q, Y))
+    if not Q.shape[1]:
+        return orthonormal(Y)
     # what was nearly inside Q is noise after the first round, and orthogonal to Q only after the second
-    return orthonormal(_without(Q, block)) if Q.shape[1] else block
+    for _ in range(2):
+        Y = orthonormal(Y - Q @ (Q.T @ Y))
+    return Y
 
 
 def _grow(A: Any, Q: Array, B: Array, Y: Array, n_iter: int, iteration: str) -> tuple[Array, Array]:

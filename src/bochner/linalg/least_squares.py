@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,16 @@ from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.factorizations import gaussian
 from bochner.linalg.iterations import heavy_ball, lsqr
-from bochner.linalg.matrices import Operator, as_matrix, as_targets, column_blocks, dense, gram_product
+from bochner.linalg.matrices import (
+    Operator,
+    as_matrix,
+    as_targets,
+    column_blocks,
+    dense,
+    gram_product,
+    residual_product,
+    unit_of,
+)
 from bochner.linalg.reports import CONFIDENCE, Estimate, Report, Solution
 from bochner.sketches import SparseSign, as_sketch_law
 from bochner.theory import _arguments as check
@@ -118,6 +127,10 @@ def lstsq(
     limit = check.count("max_iter", max_iter)
     if tol is not None:
         tol = check.positive("tol", tol)
+    if (unit := unit_of(A)) != 1.0:
+        options: dict[str, Any] = {"law": law, "sketch_size": sketch_size, "tol": tol, "max_iter": max_iter}
+        x, report = lstsq(A / A.dtype.type(unit), b, method=method, random_state=random_state, **options)
+        return Solution(x / x.dtype.type(unit), report)
     key = Key.from_random_state(random_state)
     B = b.reshape(len(b), -1).astype(A.dtype, copy=False)
     if A.shape[0] < A.shape[1]:
@@ -132,12 +145,13 @@ def lstsq(
     notes: tuple[str, ...] = ()
     if method == "sketch":
         X, steps, name = white.x0, 0, SKETCH_AND_SOLVE
+        state = _State.of(A, B, X, white, tol)
     elif method == "precondition":
-        X, steps = _preconditioned(A, B, white, tol, limit)
+        X, state, steps = _preconditioned(A, B, white, tol, limit)
         name = "LSQR, sketch-preconditioned"
     else:
-        X, steps, notes, name = _iterative(A, B, white, tol, limit)
-    return Solution(X.reshape(A.shape[1], *b.shape[1:]), _report(A, B, X, white, name, steps, tol, notes))
+        X, state, steps, notes, name = _iterative(A, B, white, tol, limit)
+    return Solution(X.reshape(A.shape[1], *b.shape[1:]), _report(A, B, state, white, name, steps, tol, notes))
 
 
 def _size(shape: tuple[int, int], size: Any, method: str) -> int:
@@ -195,8 +209,8 @@ class _State:
 
     @classmethod
     def of(cls, A: Any, B: Array, X: Array, white: _Whitening, tol: float | None) -> _State:
-        residual = B - A @ X
-        c = white.N.T @ (A.T @ residual)
+        residual, gradient = residual_product(A, X, B)
+        c = white.N.T @ gradient
         s = white.s[:, None]
         x_norms = np.linalg.norm(X, axis=0)
         scale = np.where(x_norms > 0, x_norms, 1.0)
@@ -210,33 +224,37 @@ class _State:
         floor = np.maximum(floor, 10.0 * eps * white.condition * np.linalg.norm(c, axis=0))
         return cls(residual, c, backward, floor)
 
+    def improved(self, other: _State, better: Array) -> _State:
+        """Return this state, with the other's columns where they are better."""
+        return _State(*(np.where(better, getattr(other, f.name), getattr(self, f.name)) for f in fields(self)))
 
-def _refined(A: Any, B: Array, white: _Whitening, tol: float | None, solve: Any) -> tuple[Array, int]:
+
+def _refined(A: Any, B: Array, white: _Whitening, tol: float | None, solve: Any) -> tuple[Array, _State, int]:
     """Improve the sketched solution by whitened corrections y(state) until the backward error is at rounding.
 
     The second pass is what makes these methods backward stable; more are needed only for very large conditions.
     """
     X = best = white.x0
-    state = _State.of(A, B, X, white, tol)
-    backward, steps = state.backward, 0
+    state = found = _State.of(A, B, X, white, tol)
+    steps = 0
     for _ in range(_PASSES):
         Y, used = solve(state)
         X, steps = X + white.N @ Y, steps + used
         state = _State.of(A, B, X, white, tol)
-        better = state.backward <= backward
-        best, backward = np.where(better, X, best), np.where(better, state.backward, backward)
+        better = state.backward <= found.backward
+        best, found = np.where(better, X, best), found.improved(state, better)
         if tol is None:
-            done = backward <= 0.5 * np.finfo(A.dtype).eps
+            done = found.backward <= 0.5 * np.finfo(A.dtype).eps
         else:
             done = np.linalg.norm(state.c, axis=0) <= tol * np.linalg.norm(B, axis=0)
         if done.all():
             break
-    return best, steps
+    return best, found, steps
 
 
 def _iterative(
     A: Any, B: Array, white: _Whitening, tol: float | None, limit: int
-) -> tuple[Array, int, tuple[str, ...], str]:
+) -> tuple[Array, _State, int, tuple[str, ...], str]:
     N = white.N
 
     def correction(state: _State) -> tuple[Array, int]:
@@ -246,12 +264,12 @@ def _iterative(
         return Y, used
 
     try:
-        X, steps = _refined(A, B, white, tol, correction)
+        X, state, steps = _refined(A, B, white, tol, correction)
     except _DivergedError as stop:
-        X, steps = _preconditioned(A, B, white, tol, limit)
+        X, state, steps = _preconditioned(A, B, white, tol, limit)
         note = "the sketch does not embed the range of A (a weak law, or too few rows): LSQR took over"
-        return X, stop.steps + steps, (note,), "LSQR, sketch-preconditioned"
-    return X, steps, (), "iterative sketching with momentum"
+        return X, state, stop.steps + steps, (note,), "LSQR, sketch-preconditioned"
+    return X, state, steps, (), "iterative sketching with momentum"
 
 
 class _DivergedError(Exception):
@@ -259,7 +277,7 @@ class _DivergedError(Exception):
         self.steps = steps
 
 
-def _preconditioned(A: Any, B: Array, white: _Whitening, tol: float | None, limit: int) -> tuple[Array, int]:
+def _preconditioned(A: Any, B: Array, white: _Whitening, tol: float | None, limit: int) -> tuple[Array, _State, int]:
     N = white.N
     return _refined(
         A,
@@ -292,9 +310,8 @@ def _wide(A: Any, B: Array, law: Any, size: Any, tol: float | None, limit: int, 
 
 
 def _report(
-    A: Any, B: Array, X: Array, white: _Whitening, name: str, steps: int, tol: float | None, notes: tuple[str, ...]
+    A: Any, B: Array, state: _State, white: _Whitening, name: str, steps: int, tol: float | None, notes: tuple[str, ...]
 ) -> Report:
-    state = _State.of(A, B, X, white, tol)
     spread = (1.0 + white.rho**0.5) / max(1.0 - white.rho**0.5, 1e-12)
     condition = white.condition
     estimates = {"condition": Estimate(condition, 0.0, condition / spread, condition * spread, 0)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ import scipy.sparse
 from scipy.sparse.linalg import LinearOperator
 from sklearn.utils.validation import check_array
 
-from bochner.backends import FLOATS, Array
+from bochner.backends import FLOATS, Array, n_threads
 from bochner.operators import LinearMap
 
 _BLOCK = 1 << 26  # bytes of the columns of an operator that are held at a time
@@ -73,6 +74,16 @@ def as_matrix(A: Any, name: str = "A") -> Any:
     return Operator(shape, lambda B: A @ B, backward)
 
 
+def unit_of(A: Any) -> float:
+    """A power of two by which A is divided where squares of its entries would overflow or vanish; else 1."""
+    if isinstance(A, Operator):
+        return 1.0
+    values = A.data if scipy.sparse.issparse(A) else A
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    bound = float(np.finfo(A.dtype).max) ** 0.25
+    return 1.0 if largest == 0.0 or 1.0 / bound < largest < bound else 2.0 ** float(np.frexp(largest)[1])
+
+
 def as_square(A: Any, name: str = "A") -> Any:
     """`as_matrix`, with as many rows as columns."""
     A = as_matrix(A, name)
@@ -123,16 +134,49 @@ def columns(A: Any, indices: Array) -> Array:
 
 def gram_product(A: Any, V: Array) -> Array:
     """Aᵀ(A V), reading a row-ordered array once instead of twice."""
-    if not (isinstance(A, np.ndarray) and A.flags.c_contiguous):
+    if not _row_ordered(A):
         return A.T @ (A @ V)
-    rows = max(1, _CACHE // (A.itemsize * A.shape[1]))
-    if rows >= A.shape[0]:
-        return A.T @ (A @ V)
-    total = np.zeros((A.shape[1], *V.shape[1:]), np.result_type(A, V))
-    for start in range(0, A.shape[0], rows):
-        block = A[start : start + rows]
-        total += block.T @ (block @ V)
-    return total
+    return _sum_over_rows(A, V, lambda rows: A[rows].T @ (A[rows] @ V))
+
+
+def residual_product(A: Any, X: Array, B: Array) -> tuple[Array, Array]:
+    """R = B - A X and AᵀR, reading a row-ordered array once instead of twice."""
+    if not _row_ordered(A):
+        R = B - A @ X
+        return R, A.T @ R
+    R = np.empty(B.shape, np.result_type(A, X, B))
+
+    def part(rows: slice) -> Array:
+        np.subtract(B[rows], A[rows] @ X, out=R[rows])
+        return A[rows].T @ R[rows]
+
+    gradient = _sum_over_rows(A, X, part)
+    return R, gradient
+
+
+def _row_ordered(A: Any) -> bool:
+    return isinstance(A, np.ndarray) and A.flags.c_contiguous and A.nbytes > _CACHE
+
+
+def _sum_over_rows(A: Array, V: Array, part: Callable[[slice], Array]) -> Array:
+    """Sum of part(rows) over blocks of rows of A that stay in the cache, an equal share to every thread.
+
+    BLAS shares no product of a block this small with few columns among its threads; with many columns it does.
+    """
+    step = max(1, _CACHE // (A.itemsize * A.shape[1]))
+    n = min(n_threads(), -(-len(A) // step)) if V.size <= 4 * len(V) else 1
+    bounds = np.linspace(0, len(A), n + 1).astype(int).tolist()
+
+    def share(start: int, stop: int) -> Array:
+        total = np.zeros((A.shape[1], *V.shape[1:]), np.result_type(A, V))
+        for first in range(start, stop, step):
+            total += part(slice(first, min(first + step, stop)))
+        return total
+
+    if n == 1:
+        return share(0, len(A))
+    with ThreadPoolExecutor(n) as pool:
+        return np.sum(list(pool.map(share, bounds[:-1], bounds[1:])), axis=0)
 
 
 def column_blocks(A: Operator) -> Iterator[Array]:

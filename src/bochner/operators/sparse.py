@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, backend_of, n_threads
 from bochner.operators.maps import LinearMap
 
 _BLOCK = 1 << 20  # entries of a result that is dense on its way to sparse
+_LARGE = 1 << 24  # products with the non-zeros of a map that are worth threads
 _PANEL = 128  # rows of X turned at a time, so that a panel of the result stays in the cache
 
 
@@ -72,7 +74,14 @@ class SparseRows(LinearMap):
     def __matmul__(self, A: Any) -> Array:
         if scipy.sparse.issparse(A):
             return _as_dense(self.to_sparse(A.dtype) @ A, A.dtype)
-        out = np.asarray(self._signs(A.dtype) @ A)  # reads the rows of A once, in order
+        S, n = self._signs(A.dtype), n_threads() if len(self.indices) * A[:1].size > _LARGE else 1
+        if n == 1:
+            out = np.asarray(S @ A)  # reads the rows of A once, in order
+        else:  # a range of them to every thread, and a result of its own
+            bounds = np.linspace(0, len(A), n + 1).astype(int)
+            with ThreadPoolExecutor(n) as pool:
+                first, *others = pool.map(lambda a, b: np.asarray(S[:, a:b] @ A[a:b]), bounds[:-1], bounds[1:])
+            out = sum(others, start=first)
         out *= self.lengths.astype(A.dtype)[:, None]
         return out
 

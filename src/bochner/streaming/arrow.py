@@ -149,3 +149,35 @@ class ArrowSource(Source):
         first: Array = self._read(int(np.flatnonzero(self.counts)[0])).X[:64]
         files = [Path(p.path).stat() for p in self.pieces if getattr(p, "path", "") and Path(p.path).exists()]
         return fingerprint(self.wanted, self.counts, [(f.st_size, f.st_mtime_ns) for f in files], first)
+
+
+def read_frame(path: str | os.PathLike[str], *, max_rows: int | None = None, key: Key | None = None) -> Any:
+    """A Parquet file or folder as a pandas.DataFrame, and whether it is a sample.
+
+    Of more than `max_rows` rows only some row groups are read, drawn with `key`.
+    """
+    pa = _pyarrow()
+    here = Path(path)
+    paths = sorted(here.rglob("*.parquet")) if here.is_dir() else [here]
+    if not paths:
+        raise ValueError(f"the folder {str(here)!r} has no files that end in .parquet.")
+    try:
+        dataset = pa.dataset.dataset([str(p) for p in paths], format="parquet")
+        groups = [group for fragment in dataset.get_fragments() for group in fragment.split_by_row_group()]
+        counts = [sum(part.num_rows for part in group.row_groups) for group in groups]
+        chosen = np.arange(len(groups))
+        if max_rows is not None and sum(counts) > max_rows:
+            order = (key or Key(0)).child("row groups").generator().permutation(len(groups))
+            needed = int(np.searchsorted(np.cumsum([counts[i] for i in order]), max_rows)) + 1
+            chosen = np.sort(order[:needed])
+        tables = [groups[i].to_table(schema=dataset.schema) for i in chosen]
+        table = pa.concat_tables(tables) if tables else dataset.to_table()
+        return table.to_pandas(), len(chosen) < len(groups)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(f"{str(here)!r} cannot be read as Parquet: {error}") from None
+
+
+def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
+    """Write a pandas.DataFrame as a Parquet file."""
+    pa = _pyarrow()
+    pa.parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), str(path))

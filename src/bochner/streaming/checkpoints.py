@@ -6,15 +6,18 @@ what they belong to), the arrays, and a BLAKE2 digest of all that. Nothing in it
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
 import struct
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse
@@ -66,15 +69,23 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], abou
     target = Path(path)
     table = {name: {"dtype": a.dtype.str, "shape": a.shape} for name, a in arrays.items()}
     header = json.dumps({"arrays": table, "about": dict(about)}).encode()
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     digest = hashlib.blake2b(digest_size=_DIGEST)
+    parts: list[Any] = [np.ascontiguousarray(a).reshape(-1).view(np.uint8).data for a in arrays.values()]
+    with replacing(target) as file:
+        for part in (_MAGIC + struct.pack("<Q", len(header)) + header, *parts):
+            digest.update(part)
+            file.write(part)
+        file.write(digest.digest())
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A new file that takes the place of `path` when the body has ended well: all of it, or nothing."""
+    target = Path(path)
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
-            parts: list[Any] = [np.ascontiguousarray(a).reshape(-1).view(np.uint8).data for a in arrays.values()]
-            for part in (_MAGIC + struct.pack("<Q", len(header)) + header, *parts):
-                digest.update(part)
-                file.write(part)
-            file.write(digest.digest())
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
@@ -165,6 +176,8 @@ class Checkpoint:
     def remove(self) -> None:
         """The fit is complete: a later fit starts from the first row."""
         self.path.unlink(missing_ok=True)
+        for left in self.path.parent.glob(f"{glob.escape(self.path.name)}.*.tmp"):  # by a process that was killed
+            left.unlink(missing_ok=True)
 
 
 def saved_about(path: str | os.PathLike[str]) -> dict[str, Any]:

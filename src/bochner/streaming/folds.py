@@ -120,20 +120,21 @@ def accumulate(
     """Fold a source into statistics. They are whole after every block, whatever interrupts the pass."""
     progress = Progress(source.n_samples, label, verbose > 0)
     progress.skip(start)
-    done = start
+    done, counted = start, statistics.n_samples
 
     def after(total: RidgeStatistics, row: int) -> None:
-        nonlocal done
+        nonlocal done, counted
         progress.advance(row - done)
-        done = row
+        done, counted = row, total.n_samples
         if checkpoint is not None:
             checkpoint.maybe_save(total, row)
 
     fold = StatisticsFold(statistics.n_components, statistics.n_targets, targets, statistics.gram is not None)
     try:
         source.fold(fold, feature_map, statistics, rows=rows, start=start, after=after)
-    except KeyboardInterrupt:
-        if checkpoint is not None:
+    except BaseException:
+        # an error within an update leaves sums of which some have the block and others have not
+        if checkpoint is not None and done > start and statistics.n_samples == counted:
             checkpoint.save(statistics, done)
         raise
     finally:
@@ -216,7 +217,9 @@ def leave_one_out(
     for start in range(0, len(block), rows):
         part = block[start : start + rows]
         w = np.ones(len(part)) if part.weight is None else part.weight
-        rotated = (feature_map(part.X) - centre) @ V
+        Z = feature_map(part.X)
+        # in the precision of the features: what rounding adds to a leverage is far below the leverage
+        rotated = ((Z - centre.astype(Z.dtype)) @ V.astype(Z.dtype, copy=False)).astype(np.float64, copy=False)
         leverage = (rotated * rotated) @ inverse + (1.0 / statistics.weight if fit_intercept else 0.0)  # (n, a)
         fitted = (rotated @ weights).reshape(len(part), len(alphas), -1)
         residual = (targets(part.y) - level)[:, None, :] - fitted

@@ -1,4 +1,4 @@
-"""What data and kernel are like together: effective dimension, decay, coherence, distances, spectral density."""
+"""The kernel matrix through a sample of its rows: effective dimension, decay of eigenvalues, leverage."""
 
 from __future__ import annotations
 
@@ -7,22 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
-from scipy.special import gammaln
 
-from bochner import spectra
 from bochner.backends import Array
-from bochner.kernels import (
-    Kernel,
-    Multiple,
-    Radial,
-    RadialKernel,
-    Separable,
-    SeparableKernel,
-    as_kernel,
-    as_points,
-    squared_distances,
-)
+from bochner.diagnostics.distances import finite_points
+from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key
 from bochner.theory import _arguments as check
 
@@ -108,7 +96,7 @@ def gram_spectrum(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_s
     >>> 30 < low < high < 1.3 * low
     True
     """
-    X = _finite(X)
+    X = finite_points(X)
     n = X.shape[0]
     check.count("max_rows", max_rows, minimum=2, advice="A spectrum needs some rows.")
     key = Key.from_random_state(random_state)
@@ -302,160 +290,3 @@ def leverage_coherence(
     dimension = float(np.sqrt(low * high))
     largest = float(scores.max())
     return Coherence(alpha, largest, dimension, spectrum.n_samples * largest / dimension, spectrum.complete)
-
-
-@dataclass(frozen=True)
-class DistanceConcentration:
-    """How alike all distances are.
-
-    Attributes
-    ----------
-    mean, std : float
-        Of the distances of pairs.
-    contrast : float
-        std / mean: near zero when all distances are the same.
-    dimension : float
-        2 (mean d²)² / var d²: the dimension of the normal law whose squared distances vary as much.
-    quantiles : ndarray of shape (5,)
-        1, 25, 50, 75 and 99 %.
-    """
-
-    mean: float
-    std: float
-    contrast: float
-    dimension: float
-    quantiles: Array
-
-    def __repr__(self) -> str:
-        said = (
-            "all distances are nearly the same: a radial kernel sees little but equality, and is close to a linear one"
-            if self.contrast < 0.1
-            else "distances differ: a radial kernel has something to see"
-        )
-        return (
-            f"distances {self.mean:.4g} ± {self.std:.3g} (contrast {self.contrast:.3g}), as in a normal law of "
-            f"{self.dimension:.3g} dimensions; {said}"
-        )
-
-
-def distance_concentration(X: Any, *, max_rows: int = 2000, random_state: Any = None) -> DistanceConcentration:
-    """Whether all Euclidean distances are about the same, as they become in many dimensions.
-
-    Parameters
-    ----------
-    X : array-like or CSR matrix of shape (n_samples, n_features)
-        At least two rows.
-    max_rows : int
-        Rows whose pairs are looked at.
-    random_state : int, RandomState, Generator or None
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.diagnostics import distance_concentration
-    >>> rng = np.random.default_rng(0)
-    >>> [round(distance_concentration(rng.normal(size=(1000, d))).contrast, 2) for d in (2, 20, 200)]
-    [0.52, 0.16, 0.05]
-    """
-    X = _finite(X)
-    if X.shape[0] < 2:
-        raise ValueError("a distance needs two rows, got one.")
-    if X.shape[0] > max_rows:
-        rows = Key.from_random_state(random_state).child("distances").generator().permutation(X.shape[0])[:max_rows]
-        X = X[np.sort(rows)]
-    X = X.astype(np.float64, copy=False)
-    size = float(abs(X).max()) or 1.0
-    squares = squared_distances(X / size, X / size)[np.triu_indices(X.shape[0], 1)]
-    r = np.sqrt(squares)
-    mean, std, variance = float(r.mean()), float(r.std()), float(squares.var())
-    dimension = 2.0 * float(squares.mean()) ** 2 / variance if variance > 0 else np.inf
-    quantiles = size * np.quantile(r, [0.01, 0.25, 0.5, 0.75, 0.99])
-    return DistanceConcentration(size * mean, size * std, std / mean if mean > 0 else 0.0, dimension, quantiles)
-
-
-@dataclass(frozen=True)
-class SpectralCheck:
-    """Bochner's theorem, checked by numbers: whether the spectral density is a probability density.
-
-    Attributes
-    ----------
-    positive : bool
-        No spectral mass is negative, up to the tolerance.
-    negative : float
-        Negative spectral mass, or the misfit of a mixture of Gaussians.
-    mass : float
-        Integral of the density over the frequencies looked at: k(0), less a tail.
-    how : str
-    """
-
-    positive: bool
-    negative: float
-    mass: float
-    how: str
-
-    def __repr__(self) -> str:
-        verdict = "positive definite" if self.positive else "NOT positive definite: no random features have this kernel"
-        return f"{verdict} ({self.how}; {self.negative:.2g} negative, mass {self.mass:.4g})"
-
-
-def spectral_check(kernel: Any, n_features: int, *, tol: float = 1e-3) -> SpectralCheck:
-    """Check a stationary kernel against Bochner's theorem, in a given dimension.
-
-    Parameters
-    ----------
-    kernel : Kernel or callable
-        A radial or separable kernel; a function of the distance is taken as ``Radial(function)``.
-    n_features : int
-        Dimension of the data; a profile may be positive definite in one and not in another.
-    tol : float
-        Negative part that rounding and truncation are allowed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner import Matern
-    >>> from bochner.diagnostics import spectral_check
-    >>> spectral_check(Matern(2.0), 3).positive
-    True
-    >>> spectral_check(lambda r: np.maximum(0.0, 1.0 - r), 1).positive, spectral_check(lambda r: np.cos(r), 2).positive
-    (True, False)
-    """
-    d = check.count("n_features", n_features)
-    if not isinstance(kernel, Kernel):
-        kernel = Radial(kernel) if callable(kernel) else as_kernel(kernel)
-    while isinstance(kernel, Multiple):
-        kernel = kernel.kernel
-    if isinstance(kernel, RadialKernel):
-        return _check_profile(kernel.profile, d, tol, f"radial in {d} dimension(s)")
-    if isinstance(kernel, Separable):
-        return _check_profile(kernel.profile, 1, tol, "each coordinate")
-    if isinstance(kernel, SeparableKernel):  # its quantile is a closed form
-        return SpectralCheck(True, 0.0, 1.0, f"the spectral law of {type(kernel).__name__} is known")
-    raise ValueError(f"the spectral density is that of a radial or separable kernel; got {kernel!r}.")
-
-
-def _check_profile(profile: spectra.Profile, d: int, tol: float, how: str) -> SpectralCheck:
-    r = np.geomspace(1e-3, 40.0, 200)
-    tail = float(np.abs(profile(r[-1:]))[0])
-    if tail < 1e-3 and d <= 12:
-        w = np.concatenate([[1e-3], np.linspace(0.1, 60.0, 300)])
-        density = spectra.spectral_density(profile, d, w)
-        surface = np.log(2.0) + 0.5 * d * np.log(np.pi) - gammaln(0.5 * d)
-        shell = density * np.exp(surface + (d - 1) * np.log(w))
-        mass = float(np.trapezoid(shell, w))
-        negative = float(np.trapezoid(np.maximum(-shell, 0.0), w))
-        return SpectralCheck(negative <= tol, negative, mass, f"{how}: Hankel transform up to frequency 60")
-    try:
-        fitted = spectra.numeric_mixing(profile, tol=np.inf)
-    except ValueError as error:
-        raise ValueError(f"the profile cannot be checked: {error}") from None
-    return SpectralCheck(fitted.residual <= tol, fitted.residual, 1.0, f"{how}: misfit of a mixture of Gaussians")
-
-
-def _finite(X: Any) -> Any:
-    X = as_points(X)
-    if X.shape[0] == 0:
-        raise ValueError(f"X has no rows, shape {X.shape}.")
-    if not np.isfinite(X.data if scipy.sparse.issparse(X) else X).all():
-        raise ValueError("X contains NaN or infinity; remove or fill in those values first.")
-    return X

@@ -1,0 +1,154 @@
+"""Model files against joblib pickles: bytes on disk and time to load, for every class; and the ONNX graphs' sizes.
+
+    python benchmarks/bench_files.py            # prints a Markdown table (about a minute on two cores)
+    python benchmarks/bench_files.py --write    # and writes docs/files.md
+    python benchmarks/bench_files.py --quick    # fewer columns: a few seconds
+
+Models learn 1,024 columns from 4,000 × 64 rows of float32; times are the best of seven, file in the page cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import joblib
+import numpy as np
+
+import bochner
+from bochner import RBF, Linear, Polynomial
+
+DOCS = Path(__file__).parents[1] / "docs" / "files.md"
+
+
+def models(m):
+    """Name → (unfitted estimator, training rows are a slice of the data)."""
+    seed = {"random_state": 0}
+    return {
+        "FourierFeatures, orthogonal": bochner.FourierFeatures("rbf", m, rows="orthogonal", **seed),
+        "FourierFeatures, structured": bochner.FourierFeatures("rbf", m, rows="structured", **seed),
+        "FourierFeatures, fastfood": bochner.FourierFeatures("rbf", m, rows="fastfood", **seed),
+        "NystromFeatures": bochner.NystromFeatures("rbf", m, landmarks="uniform", **seed),
+        "MaclaurinFeatures": bochner.MaclaurinFeatures(Polynomial(2), m, **seed),
+        "TensorSketchFeatures": bochner.TensorSketchFeatures(Polynomial(3), m, **seed),
+        "KitchenSinkFeatures": bochner.KitchenSinkFeatures("relu", m, rows="structured", **seed),
+        "KernelFeatures": bochner.KernelFeatures(RBF("median") * Linear() + RBF("median"), n_components=m, **seed),
+        "CompactFeatures": bochner.CompactFeatures(n_components=m // 4, **seed),
+        "RandomBinningFeatures": bochner.RandomBinningFeatures(4 * m, n_grids=128, **seed),
+        "AdditiveChi2Features": bochner.AdditiveChi2Features(n_components=m, **seed),
+        "LearnedFeatures": bochner.LearnedFeatures(n_components=32, max_iter=5, **seed),
+        "RandomProjection": bochner.RandomProjection(32, **seed),
+        "KernelRidge, structured": bochner.KernelRidge(
+            features=bochner.FourierFeatures("rbf", m, rows="structured", **seed), alpha=1.0
+        ),
+        "KernelRidge, Nyström": bochner.KernelRidge(RBF(4.0), m, features="nystrom", alpha=1.0, **seed),
+        "KernelClassifier": bochner.KernelClassifier(RBF(4.0), m, alpha=1.0, **seed),
+        "GaussianProcessRegressor": bochner.GaussianProcessRegressor(RBF(4.0), m // 2, noise_variance=0.1, **seed),
+        "KernelPCA": bochner.KernelPCA(8, kernel=RBF(4.0), n_columns=m // 2, **seed),
+        "KernelKMeans": bochner.KernelKMeans(8, kernel=RBF(4.0), n_columns=m // 2, n_init=1, max_iter=5, **seed),
+    }
+
+
+def best_of(function, repeats=7):
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def size(n):
+    return f"{n / 1e6:.2f} MB" if n >= 1e6 else f"{n / 1e3:.1f} kB"
+
+
+def measure(name, model, X, folder):
+    """One row of the table."""
+    paths = {kind: folder / f"model.{kind}" for kind in ("safetensors", "joblib", "onnx")}
+    bochner.save(model, paths["safetensors"])
+    joblib.dump(model, paths["joblib"])
+    again = bochner.load(paths["safetensors"])
+    method = "predict" if hasattr(model, "predict") else "transform"
+    a, b = (getattr(one, method)(X[:50]) for one in (model, again))
+    same = (a != b).nnz == 0 if hasattr(a, "nnz") else np.array_equal(a, b)
+    assert same, name
+    ours = best_of(lambda: bochner.load(paths["safetensors"]))
+    theirs = best_of(lambda: joblib.load(paths["joblib"]))
+    try:
+        bochner.export_onnx(model, paths["onnx"])
+        graph = size(paths["onnx"].stat().st_size)
+    except ImportError:
+        graph = "–"
+    sizes = [paths[kind].stat().st_size for kind in ("safetensors", "joblib")]
+    cells = [
+        name,
+        size(sizes[0]),
+        size(sizes[1]),
+        f"{sizes[0] / sizes[1]:.2f}",
+        f"{1e3 * ours:.1f} ms",
+        f"{1e3 * theirs:.1f} ms",
+        graph,
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    m, n, d = (128, 500, 64) if options.quick else (1024, 4000, 64)
+    X = np.random.default_rng(0).uniform(0.0, 1.0, size=(n, d)).astype(np.float32)
+    y = X[:, 0] + np.sin(5.0 * X[:, 1])
+    labels = (4.0 * X[:, 0]).astype(int)
+    lines = [
+        "| model | file | joblib | ratio | load | joblib load | ONNX graph |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    print(*lines, sep="\n")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for title, model in models(m).items():
+            model.fit(X, labels if isinstance(model, bochner.KernelClassifier) else y)
+            lines.append(measure(title, model, X, folder))
+            print(lines[-1], flush=True)
+        frequencies, width = (4096, 512) if options.quick else (65536, 8192)
+        wide = np.random.default_rng(0).normal(size=(2, width)).astype(np.float32)
+        for law in ("structured", "fastfood"):
+            model = bochner.FourierFeatures(RBF(100.0), 2 * frequencies, rows=law, random_state=0).fit(wide)
+            title = f"FourierFeatures, {law}, {frequencies:,} frequencies in {width:,} dimensions"
+            lines.append(measure(title, model, wide, folder))
+            print(lines[-1], flush=True)
+    if options.write:
+        machine = {"machine": platform.machine(), "load": os.getloadavg()[0], "cores": os.cpu_count()}
+        DOCS.write_text(PAGE.format(m=m, n=n, d=d, table="\n".join(lines), **machine))
+
+
+PAGE = """# Sizes of model files
+
+Bytes on disk and time to load of `bochner.save` / `bochner.load` against `joblib.dump` / `joblib.load`, and the size of
+the graph that `bochner.export_onnx` writes. Models of {m} columns (Gaussian processes, components and clusters: half of
+them) from {n:,} × {d} rows of float32, on {machine} with a load
+average of {load:.1f} on {cores} cores; files in the page cache, best of seven.
+`python benchmarks/bench_files.py --write` makes this page.
+
+{table}
+
+- Signs are stored as bits, indices in the smallest integer type, triangles as triangles, and equal arrays once. A
+  structured map is four bytes and three bits a frequency.
+- Random numbers are stored and not drawn again from their seed: NumPy promises the same stream for the same seed within
+  one version only, and a file must give the same predictions in the next one.
+- `load` reads the file once, checks a BLAKE2 checksum of everything and looks at every index before compiled code does;
+  `joblib.load` runs whatever code the file tells it to.
+- Models that learn on (`partial_fit`, `merge`) keep their sums, m² / 2 numbers of float64.
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Long runs: memory of a stream of 50 million rows, and fits that are interrupted at random points and resumed.
+
+``python benchmarks/bench_streams.py [flat] [interruptions] [--rows 50000000] [--strikes 20]`` (no part: both, with five
+million rows and four strikes, which is quick).
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from bochner import RBF, KernelRidge
+from bochner.streaming import read_arrays
+
+D, BLOCK = 10, 100_000
+
+
+class Rows:
+    """Blocks made from seeds, never held; says how much memory there is when certain rows have gone by."""
+
+    def __init__(self, n, marks=()):
+        self.n, self.marks, self.seen = n, marks, {}
+
+    def __iter__(self):
+        for start in range(0, self.n, BLOCK):
+            X = np.random.default_rng(start).random((min(BLOCK, self.n - start), D), dtype=np.float32)
+            yield X, np.sin(6.0 * X[:, 0]) + X[:, 1]
+            for mark in self.marks:
+                if start < mark <= start + BLOCK:
+                    self.seen[mark] = memory()
+
+
+def memory():
+    """Peak and present memory of this process, MiB."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return tuple(int(status[name].split()[0]) / 2**10 for name in ("VmHWM", "VmRSS"))
+
+
+def flat(n):
+    marks = [n // 5, n // 2, n]
+    rows = Rows(n, marks)
+    started = time.perf_counter()
+    fitted = KernelRidge(RBF(0.5), 64, alpha=1.0, random_state=0).fit(rows)
+    seconds = time.perf_counter() - started
+    print(f"\n{n:,} × {D} rows from a generator, {fitted.n_components_} components: {seconds:.0f} s")
+    print(f"{fitted.n_samples_seen_:,} rows learned, {n * D * 4 / 2**20:,.0f} MiB had they been held\n")
+    print("| rows | peak memory | memory |\n|---|---|---|")
+    for mark in marks:
+        peak, now = rows.seen[mark]
+        print(f"| {mark:,} | {peak:,.0f} MiB | {now:,.0f} MiB |")
+
+
+_FIT = """
+import sys
+sys.path.insert(0, {here!r})
+import bochner.streaming.checkpoints as checkpoints
+from bochner import RBF, KernelRidge
+from bench_streams import Rows
+init = checkpoints.Checkpoint.__init__
+checkpoints.Checkpoint.__init__ = lambda self, path, belongs_to, about=None, every=0.0: init(
+    self, path, belongs_to, about, 0.1
+)
+print("ready", flush=True)
+try:
+    model = KernelRidge(RBF(0.5), 96, alpha=1.0, random_state=0, checkpoint={path!r}).fit(Rows({n}))
+except KeyboardInterrupt:
+    sys.exit(130)
+print(model.coef_.tobytes().hex(), flush=True)
+"""
+
+
+def start(n, path):
+    code = _FIT.format(here=str(Path(__file__).parent), path=str(path), n=n)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    return process
+
+
+def strike(n, path, seconds, number):
+    """One fit, struck after so many seconds, then fitted again: rows in the checkpoint, and the result."""
+    process = start(n, path)
+    time.sleep(seconds)
+    os.kill(process.pid, number)
+    done = process.communicate()[0]
+    if process.returncode == 0:  # it was faster
+        return None, done.strip()
+    rows = read_arrays(path)[1]["rows"] if path.exists() else 0
+    return rows, start(n, path).communicate()[0].strip()
+
+
+def interruptions(n, strikes, seed=0):
+    draw = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoint"
+        started = time.perf_counter()
+        truth = start(n, path).communicate()[0].strip()
+        whole = time.perf_counter() - started
+        print(f"\n{n:,} × {D} rows, a fit of {whole:.1f} s interrupted at random points\n")
+        print("| # | signal | after | rows in the checkpoint | resumed |\n|---|---|---|---|---|")
+        same = 0
+        for i in range(strikes):
+            number = (signal.SIGINT, signal.SIGKILL)[i % 2]
+            seconds = draw.uniform(0.02, 0.95) * whole * 0.8
+            rows, found = strike(n, path, seconds, number)
+            same += found == truth
+            at = "was complete" if rows is None else f"{rows:,}"
+            verdict = "same bits" if found == truth else "OTHER BITS"
+            print(f"| {i + 1} | {number.name} | {seconds:.2f} s | {at} | {verdict} |", flush=True)
+            left = list(Path(folder).iterdir())
+            assert not left, left
+        print(f"\n{same} of {strikes} resumed to the same bits")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=["flat", "interruptions", []])
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--strikes", type=int, default=4)
+    arguments = parser.parse_args()
+    for part in arguments.parts or ["flat", "interruptions"]:
+        if part == "flat":
+            flat(arguments.rows)
+        else:
+            interruptions(1_000_000, arguments.strikes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""How far distances of features are from distances of rows."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bochner.backends import Array
+from bochner.certificates.records import Certificate, Effort
+from bochner.kernels import as_points
+from bochner.keys import Key
+from bochner.theory import _arguments as check
+
+_ROWS = 1024  # looked at together
+
+
+def distance_error(
+    features: Any, X: Any, *, confidence: float = 0.95, max_pairs: int = 1 << 18, random_state: Any = None
+) -> Certificate:
+    """Measure the largest relative error | ‖z - z'‖² / ‖x - x'‖² - 1 | of squared distances under a projection.
+
+    Parameters
+    ----------
+    features : fitted transformer or FeatureMap
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        The rows whose distances matter. Equal rows have no distance to keep.
+    confidence : float
+    max_pairs : int
+        Up to so many, every pair is looked at, and the value is exact. Of more, some 8,000 independent ones: the worst
+        of them is, with the confidence stated, above the error of all pairs but a share that `how` names.
+    random_state : int, RandomState, Generator or None
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import RandomProjection
+    >>> from bochner.certificates import distance_error
+    >>> X = np.random.default_rng(0).normal(size=(100, 2000))
+    >>> error = distance_error(RandomProjection(1000, random_state=0).fit(X), X)
+    >>> error.exact, error.value < 0.5
+    (True, True)
+    """
+    started = time.perf_counter()
+    confidence = check.fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
+    X = as_points(X)
+    n = int(X.shape[0])
+    transform = getattr(features, "feature_map_", features)
+    transform = transform if callable(transform) else features.transform
+    small = n * (n - 1) // 2 <= max_pairs
+    if small:
+        first, second = np.triu_indices(n, 1)
+        how = f"all {len(first)} pairs of rows"
+    else:
+        pairs = min(1 << 13, max_pairs)
+        generator = Key.from_random_state(random_state).child("pairs").generator()
+        first = generator.integers(0, n, pairs)
+        second = (first + generator.integers(1, n, pairs)) % n
+        share = -math.log(1.0 - confidence) / pairs
+        how = f"the worst of {pairs} random pairs: worse is at most a share of {share:.2g} of all"
+    mapped = transform(X) if small else None
+    value = 0.0
+    for start in range(0, len(first), _ROWS):
+        i, j = first[start : start + _ROWS], second[start : start + _ROWS]
+        given = _squares(X[i], X[j])
+        kept = _squares(mapped[i], mapped[j]) if mapped is not None else _squares(transform(X[i]), transform(X[j]))
+        apart = given > 0
+        value = max(value, float(np.abs(kept[apart] / given[apart] - 1.0).max(initial=0.0)))
+    cost = Effort(0, 2 * len(first), time.perf_counter() - started)
+    return Certificate("relative squared distance", value, (value, value), confidence, how, cost)
+
+
+def _squares(A: Any, B: Any) -> Array:
+    """‖a - b‖² row by row, in float64."""
+    D = A.astype(np.float64) - B.astype(np.float64)
+    if scipy.sparse.issparse(D):
+        return np.asarray(D.multiply(D).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", D, D)

@@ -1,0 +1,28 @@
+"""The command line: `bochner compare | fit | predict | recommend | reproduce | doctor`.
+
+Exit codes: 0 done, 1 something unexpected, 2 a mistake in the command or the data (the message says which), 3 a package
+that is not installed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+OK, UNEXPECTED, USAGE, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        import pandas  # noqa: F401
+        import rich  # noqa: F401
+        import typer  # noqa: F401
+    except ImportError as error:
+        print(
+            f"bochner: the command line needs {error.name}, which is not installed: pip install 'bochner[cli]'.",
+            file=sys.stderr,
+        )
+        sys.exit(MISSING)
+    from bochner.cli.commands import run
+
+    sys.exit(run())

@@ -1,0 +1,493 @@
+"""Dask arrays, frames and delayed blocks as a source, and methods on rows applied to them lazily.
+
+The only file that imports dask. A pass is a tree of `Fold.merge` whose shape follows from the sizes of the blocks
+alone: whichever worker does what, and however often something is done again, the same numbers are added in the same
+order, so that the result is the same to the last bit for any number of workers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import scipy.sparse
+from dask.base import get_scheduler, is_dask_collection
+from dask.delayed import Delayed, delayed
+from dask.optimization import cull
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bochner.backends import Array
+from bochner.keys import Key
+from bochner.streaming.checkpoints import fingerprint
+from bochner.streaming.interruptions import Interruptions
+from bochner.streaming.scores import AccuracyFold, DeterminationFold
+from bochner.streaming.sources import Block, Source, joined, regroup
+from bochner.streaming.workers import (
+    Predictions,
+    Reader,
+    Setting,
+    Work,
+    apply_method,
+    describe_block,
+    fold_leaf,
+    lightened,
+    longest_row,
+    merge_totals,
+    take_rows,
+)
+
+# The shape of the tree. A leaf adds up blocks until it has this many rows, and this many a column: a total of m × m
+# numbers should cost less to send than it cost to make.
+_LEAF_ROWS = 8192
+_LEAF_ROWS_A_COLUMN = 8
+_BRANCHES = 8  # totals merged in one task
+_ROUND = 64  # leaves of a tree; trees are added up one after the other, and a checkpoint is written in between
+_FIT_ROWS = 20_000  # rows that a transformer is fitted on
+
+
+# -- running ---------------------------------------------------------------------------------------------------------
+
+
+def _client() -> Any:
+    """The distributed client in use; None for the schedulers of this machine."""
+    scheduler = getattr(get_scheduler(), "__self__", None)
+    return scheduler if hasattr(scheduler, "scheduler_info") else None
+
+
+def _name(of: str) -> str:
+    """A name for the dashboard, new every time."""
+    return f"bochner-{of}-{uuid.uuid4().hex}"
+
+
+def _shared(of: str, value: Any) -> Any:
+    """A value that goes once to every worker that needs it, and again to one that takes another's place."""
+    made = delayed(value, name=_name(of), traverse=False)
+    client = _client()
+    if client is None:
+        return made
+    # the scheduler keeps it, so that no worker's death loses it
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+        return client.persist(made)
+
+
+def _task(key: str, tasks: dict[Any, Any], *graphs: Any) -> Any:
+    """A delayed value out of tasks that are written down, which costs a hundredth of calling `delayed` for each."""
+    for graph in graphs:
+        tasks.update(graph)
+    return Delayed(key, tasks)
+
+
+def _in_order(tasks: Sequence[Any], leaves: int = 1) -> Iterator[Any]:
+    """Results of delayed tasks one after the other; with a client, enough of them at a time to keep it busy."""
+    client = _client()
+    if client is None:
+        for task in tasks:
+            yield dask.compute(task)[0]
+        return
+    ahead = 1 + -(-2 * sum(client.nthreads().values()) // leaves)
+    futures: list[Any] = []
+    try:
+        for i in range(len(tasks)):
+            while len(futures) < min(len(tasks), i + ahead):
+                # what comes first is done first
+                futures.append(client.compute(tasks[len(futures)], priority=-len(futures)))
+            yield futures[i].result()
+            futures[i] = None  # lets go of the result
+    finally:
+        waiting = [future for future in futures if future is not None]
+        if waiting:
+            client.cancel(waiting, force=True)
+
+
+# -- the source ------------------------------------------------------------------------------------------------------
+
+
+class DaskSource(Source):
+    """Rows in a dask array, dask frame or list of delayed blocks; use `dask_source` to make one.
+
+    Parameters
+    ----------
+    parts : list
+        Of a block each: delayed X, y and weight, or None.
+    reader : Reader
+    setting : Setting
+    meta : array or frame
+        Some rows, or none, to tell columns and their names by.
+    """
+
+    n_samples: int
+
+    def __init__(self, parts: list[Any], reader: Reader, setting: Setting, meta: Any) -> None:
+        self.parts, self.reader, self.setting, self.meta = parts, reader, setting, meta
+        self.offsets = np.concatenate([[0], np.cumsum(reader.counts)]).astype(int)
+        self.n_samples = int(self.offsets[-1])
+        self.n_features, self.dtype, self.feature_names = reader.n_features, reader.dtype, reader.columns
+        if not self.n_samples:
+            raise ValueError("the data has no rows.")
+        # of a block: the keys of X, y and weight, and the tasks that make them
+        self._keys = [[None if part is None else part.key for part in block] for block in parts]
+        self._tasks = [[dict(part.dask) for part in block if part is not None] for block in parts]
+        self._map: tuple[Any, Any] | None = None
+        self._head: Block | None = None
+
+    def _leaves(self, n_columns: int) -> list[range]:
+        """Runs of blocks that are added up in one task: a function of the sizes of the blocks alone."""
+        enough, found, begin = max(_LEAF_ROWS, _LEAF_ROWS_A_COLUMN * n_columns), [], 0
+        for i in range(len(self.parts)):
+            if self.offsets[i + 1] - self.offsets[begin] >= enough or i == len(self.parts) - 1:
+                found.append(range(begin, i + 1))
+                begin = i + 1
+        return found
+
+    def _tree(self, leaves: list[range], what: Any, feature_map: Any) -> Any:
+        name = _name("fold")
+        tasks: dict[Any, Any] = {}
+        for leaf in leaves:
+            raws, row = [self._keys[i] for i in leaf], int(self.offsets[leaf[0]])
+            tasks[f"{name}-{leaf[0]}"] = (fold_leaf, what.key, feature_map.key, raws, leaf[0], row)
+        totals, name = list(tasks), _name("merge")
+        while len(totals) > 1:
+            parts = [totals[i : i + _BRANCHES] for i in range(0, len(totals), _BRANCHES)]
+            totals = [f"{name}-{len(tasks) + i}" for i in range(len(parts))]
+            tasks.update({key: (merge_totals, what.key, part) for key, part in zip(totals, parts, strict=True)})
+        made = [graph for leaf in leaves for i in leaf for graph in self._tasks[i]]
+        return _task(totals[0], tasks, what.dask, feature_map.dask, *made)
+
+    def fold(
+        self,
+        fold: Any,
+        feature_map: Any = None,
+        total: Any = None,
+        *,
+        rows: int | None = None,
+        start: int = 0,
+        after: Callable[[Any, int], None] | None = None,
+    ) -> Any:
+        if self._map is None or self._map[0] is not feature_map:  # of many passes the first sends it
+            self._map = (feature_map, _shared("map", feature_map))
+        what = _shared("what", Work(fold, self.reader, rows, self.setting))
+        leaves = self._leaves(0 if feature_map is None else feature_map.n_components)
+        rounds = [leaves[i : i + _ROUND] for i in range(0, len(leaves), _ROUND)]
+        rounds = [round_ for round_ in rounds if self.offsets[round_[0][0]] >= start]
+        total = fold.zero() if total is None else total
+        results = _in_order([self._tree(round_, what, self._map[1]) for round_ in rounds], _ROUND)
+        with Interruptions() as interruptions:
+            for round_ in rounds:
+                with self._explained(round_):
+                    found = next(results)
+                with interruptions.held():
+                    total = fold.merge(total, found)
+                    if after is not None:
+                        after(total, int(self.offsets[round_[-1][-1] + 1]))
+        results.close()  # type: ignore[attr-defined]
+        return total
+
+    @contextmanager
+    def _explained(self, leaves: list[range]) -> Iterator[None]:
+        first, last = int(self.offsets[leaves[0][0]]), int(self.offsets[leaves[-1][-1] + 1])
+        most = int(np.max(self.reader.counts))
+        try:
+            yield
+        except Exception as error:
+            if type(error).__name__ == "KilledWorker":
+                size = most * self.n_features * np.dtype(self.dtype).itemsize / 2**20
+                raise RuntimeError(
+                    f"every worker that was given some of the rows {first} to {last} died, most likely because its "
+                    f"memory ran out. The largest block has {most} rows, {size:,.0f} MiB, and is held about three "
+                    "times over: make smaller blocks (X.rechunk, repartition), or give the workers more memory. With "
+                    "checkpoint=… a model goes on from the rows learned when fit is called again."
+                ) from error
+            error.add_note(f"(in a pass over dask data, among the rows {first} to {last})")
+            raise
+
+    def _gather(self, of: str, function: Callable[..., Any], wanted: dict[int, tuple[Any, ...]]) -> list[Any]:
+        """function(reader, block, its number, …) of some blocks."""
+        name, reader = _name(of), _shared("what", self.reader)
+        tasks: dict[Any, Any] = {f"{name}-{i}": (function, reader.key, self._keys[i], i, *wanted[i]) for i in wanted}
+        tasks[f"{name}-all"] = (list, list(tasks))
+        with self._explained([range(len(self.parts))]):
+            made = [graph for i in wanted for graph in self._tasks[i]]
+            return list(dask.compute(_task(f"{name}-all", tasks, reader.dask, *made))[0])
+
+    def _rows(self, wanted: Array) -> Block:
+        """Rows by their numbers, in order."""
+        takes = {}
+        for i in range(len(self.parts)):
+            here = wanted[np.searchsorted(wanted, self.offsets[i]) : np.searchsorted(wanted, self.offsets[i + 1])]
+            if len(here):
+                # all rows of a block need no copy
+                takes[i] = (slice(None) if len(here) == self.reader.counts[i] else here - self.offsets[i],)
+        return joined(self._gather("sample", take_rows, takes))
+
+    def sample(self, n: int, key: Key) -> Block:
+        if self.n_samples <= n:
+            return self._rows(np.arange(self.n_samples))
+        return self._rows(np.sort(key.generator().choice(self.n_samples, n, replace=False)))
+
+    def sample_with_longest(self, n: int, key: Key) -> Block:
+        """A sample that has the row of the largest norm in it, as far as which series must be summed."""
+        if self.n_samples <= n:
+            return self._rows(np.arange(self.n_samples))
+        rows = key.generator().choice(self.n_samples, n, replace=False)
+        norms = self._gather("norms", longest_row, dict.fromkeys(range(len(self.parts)), ()))
+        best = max(range(len(norms)), key=lambda i: norms[i][0])
+        return self._rows(np.unique(np.append(rows, self.offsets[best] + norms[best][1])))
+
+    def head(self) -> Block:
+        if self._head is None:
+            self._head = self._rows(np.arange(1))
+        return self._head
+
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        """Fetched to this process one at a time; passes that can be folds are made where the blocks are."""
+        first = int(np.searchsorted(self.offsets, start, side="right")) - 1
+        wanted = [np.arange(self.offsets[i], self.offsets[i + 1]) for i in range(first, len(self.parts))]
+        found = (self._rows(numbers) for numbers in wanted if len(numbers))
+        return regroup(found, rows, start - int(self.offsets[first]))
+
+    def fingerprint(self) -> str:
+        first = self._rows(np.arange(min(64, self.n_samples)))
+        return fingerprint(
+            self.reader.counts, self.n_features, str(self.dtype), self.feature_names, first.X, first.y, first.weight
+        )
+
+
+def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> DaskSource:
+    """Dask data as a source. Block sizes that are not known are counted in a pass of their own.
+
+    Parameters
+    ----------
+    model : estimator
+        Its n_jobs is the number of threads of a task.
+    X : dask array, dask frame, or list of delayed blocks
+        Delayed blocks are X, or (X, y), or (X, y, weight).
+    y, sample_weight : the same kind, an array in memory, the name of a column of a frame, or None
+    """
+    columns, target, weight, dtype, shape = None, None, None, None, None
+    counts: Any = None
+    meta: Any = None
+    if isinstance(X, (list, tuple)):
+        parts = [_delayed_block(block) for block in X]
+    elif isinstance(X, dd.DataFrame):
+        names = [*_names(y), *_names(sample_weight)]
+        for name in names:
+            if name not in list(X.columns):
+                raise ValueError(
+                    f"the frame has no column {name!r}; its columns are {', '.join(map(repr, X.columns))}."
+                )
+        columns = [c for c in X.columns if c not in names]
+        meta = X._meta[columns]
+        _check_columns(meta)
+        target, y = (y, None) if _names(y) else (None, y)
+        weight, sample_weight = (sample_weight, None) if _names(sample_weight) else (None, sample_weight)
+        dtype = np.result_type(*meta.dtypes) if len(columns) else np.dtype(float)
+        shape = np.shape(X._meta[target])[1:] if target is not None else None
+        parts = _blocks_of(X)
+    elif isinstance(X, dd.Series) or getattr(X, "ndim", 2) != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D dask {type(X).__name__.lower()} instead: rows and columns.")
+    else:
+        X = _as_array(X, y)
+        meta, dtype = np.empty((1, X.shape[1])), X.dtype
+        counts = None if np.isnan(X.chunks[0]).any() else np.array(X.chunks[0], dtype=int)
+        parts = _blocks_of(X)
+    if not len(parts):
+        raise ValueError("the data has no blocks.")
+    if counts is None or (columns is not None and y is not None and not is_dask_collection(y)):
+        sizes = _sizes(parts, columns, target, weight)
+        counts = np.array([size[0] for size in sizes])
+        filled = next((size for size in sizes if size[0]), sizes[0])
+        if meta is None:
+            dtype, shape = np.result_type(*{size[2] for size in sizes}), filled[3]
+            meta = np.empty((1, filled[1])) if filled[4] is None else filled[4]
+            columns = None if filled[4] is None else list(meta.columns)
+    ys = _aligned("y", y, counts)
+    weights = _aligned("sample_weight", sample_weight, counts)
+    if y is not None:
+        shape = tuple(np.shape(y)[1:]) if not isinstance(y, (list, tuple)) else _sizes_of_targets(ys[0])
+    reader = Reader(
+        meta.shape[1],
+        np.dtype(np.float32 if dtype == np.float32 else np.float64),
+        counts,
+        tuple(shape or ()),
+        columns,
+        target,
+        weight,
+    )
+    whole = [(part, ys[i], weights[i]) for i, part in enumerate(parts)]
+    return DaskSource(whole, reader, Setting.of(model), meta)
+
+
+def _names(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return list(value) if isinstance(value, list) and value and all(isinstance(v, str) for v in value) else []
+
+
+def _check_columns(meta: Any) -> None:
+    for name, dtype in zip(meta.columns, meta.dtypes, strict=True):
+        if not (getattr(dtype, "kind", "O") in "biufO" and str(dtype) not in ("category", "string", "str")):
+            raise ValueError(f"every feature must be a number; the column {name!r} of the frame is of type {dtype}.")
+
+
+def _delayed_block(block: Any) -> Any:
+    if not isinstance(block, Delayed):
+        raise ValueError(f"a list of delayed blocks holds a {type(block).__name__}; wrap every block in dask.delayed.")
+    return block
+
+
+def _as_array(X: Any, y: Any) -> Any:
+    """X as a dask array whose blocks have all columns."""
+    if not isinstance(X, da.Array):  # in memory, and y is not
+        if (
+            not isinstance(y, (da.Array, dd.Series, dd.DataFrame))
+            or np.isnan(getattr(y, "chunks", ((np.nan,),))[0]).any()
+        ):
+            raise ValueError("X is in memory and y is in dask blocks of unknown size; give X as a dask array too.")
+        X = da.from_array(np.asarray(X), chunks=(y.chunks[0], -1))
+    if np.isnan(X.shape[1]):
+        raise ValueError("the number of columns of X is not known; call X.compute_chunk_sizes() first.")
+    return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+
+
+def _blocks_of(collection: Any) -> list[Any]:
+    """A delayed value a block, each with no more of the graph than it needs."""
+    found = list(np.ravel(collection.to_delayed()))
+    graph = dict(found[0].dask) if found else {}
+    return [Delayed(block.key, cull(graph, [block.key])[0]) for block in found]
+
+
+def _aligned(role: str, value: Any, counts: Array) -> list[Any]:
+    """Targets or weights in the blocks of X: delayed, or None."""
+    if value is None:
+        return [None] * len(counts)
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], Delayed):
+        found = [_delayed_block(block) for block in value]
+    elif isinstance(value, (dd.DataFrame, dd.Series)):
+        found = _blocks_of(value)
+    else:
+        if not isinstance(value, da.Array):
+            value = np.asarray(value)
+            if value.ndim == 0 and role == "sample_weight":
+                value = np.full(int(counts.sum()), float(value))
+            if len(value) != counts.sum():
+                raise ValueError(f"X has {counts.sum()} rows and {role} has {len(value)}.")
+            value = da.from_array(value, chunks=(tuple(counts), *value.shape[1:]))
+        elif not np.isnan(value.shape[0]):
+            if value.shape[0] != counts.sum():
+                raise ValueError(f"X has {counts.sum()} rows and {role} has {value.shape[0]}.")
+            value = value.rechunk({i: tuple(counts.tolist()) if i == 0 else -1 for i in range(value.ndim)})
+        found = _blocks_of(value)
+    if len(found) != len(counts):
+        raise ValueError(
+            f"X has {len(counts)} blocks and {role} has {len(found)}; give both the same (rechunk, repartition)."
+        )
+    return found
+
+
+def _sizes(parts: list[Any], columns: Any, target: Any, weight: Any) -> list[Any]:
+    name = _name("count")
+    named = delayed((columns, target, weight), name=_name("what"), traverse=False)
+    tasks: dict[Any, Any] = {f"{name}-{i}": (describe_block, part.key, named.key) for i, part in enumerate(parts)}
+    tasks[f"{name}-all"] = (list, list(tasks))
+    return list(dask.compute(_task(f"{name}-all", tasks, named.dask, *(part.dask for part in parts)))[0])
+
+
+def _sizes_of_targets(y: Any) -> tuple[int, ...]:
+    return tuple(dask.compute(delayed(np.shape)(y))[0][1:])
+
+
+def gathered(model: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
+    """Rows in memory to fit a transformer on: all when they are few, else a sample with the longest row in it."""
+    source = dask_source(model, X, y)
+    seed = getattr(model, "random_state", None)
+    key = Key(int(seed) if isinstance(seed, (int, np.integer)) and seed >= 0 else 0)
+    block = source.sample_with_longest(_FIT_ROWS, key.child("features"))
+    if source.feature_names is None:
+        return block.X, block.y
+    return type(source.meta)(block.X, columns=source.feature_names), block.y
+
+
+def n_rows(X: Any) -> int:
+    """The number of rows of dask data."""
+    return dask_source(None, X).n_samples
+
+
+# -- rows to rows, lazily --------------------------------------------------------------------------------------------
+
+
+def _check_ready(model: Any) -> None:
+    """Have what a model computes when it is first asked for computed here, or say that it is not fitted."""
+    check_is_fitted(model)
+    if hasattr(model, "_current"):
+        model._current()
+
+
+def map_rows(method: str, model: Any, X: Any, *arguments: Any, **options: Any) -> Any:
+    """A method that maps rows to rows, applied to dask data block by block, when the result is computed.
+
+    Returns
+    -------
+    dask array (or a tuple of them), dask frame where the method gives frames, or a list of delayed blocks
+    """
+    if options.get("return_cov") or (len(arguments) > 1 and arguments[1]):
+        raise ValueError("return_cov needs all rows at once: X.compute() them first, if they are few.")
+    name = method.replace("_", "-")
+    if isinstance(X, (list, tuple)):
+        blocks = [_delayed_block(block) for block in X]
+        _check_ready(model)
+        shared = delayed(
+            (lightened(model), method, arguments, options, np.empty(0)), name=_name("model"), traverse=False
+        )
+        return [delayed(apply_method, pure=False)(block, shared, dask_key_name=_name(name)) for block in blocks]
+    frame = isinstance(X, dd.DataFrame)
+    if frame:
+        _check_columns(X._meta)
+        few = X._meta_nonempty.iloc[:1]
+        few = type(few)(np.zeros((1, few.shape[1])), columns=few.columns).astype(X._meta.dtypes)
+    else:
+        if getattr(X, "ndim", 2) != 2:
+            raise ValueError(f"Expected 2D array, got {X.ndim}D dask array instead: rows and columns.")
+        X = _as_array(X, None)
+        few = np.zeros((1, X.shape[1]), np.float32 if X.dtype == np.float32 else np.float64)
+        few = scipy.sparse.csr_matrix(few) if scipy.sparse.issparse(X._meta) else few
+    if method != "inverse_transform":
+        validate_data(model, few, reset=False, skip_check_array=True)  # names and number of the columns
+    example = getattr(model, method)(few, *arguments, **options)
+    light = lightened(model)
+    empty = tuple(e[:0] for e in example) if isinstance(example, tuple) else example[:0]
+    shared = delayed((light, method, arguments, options, empty), name=_name("model"), traverse=False)
+    if isinstance(example, tuple):
+        return tuple(_mapped(X, name, shared, part, pick) for pick, part in enumerate(empty))
+    return _mapped(X, name, shared, empty, None)
+
+
+def _mapped(X: Any, name: str, shared: Any, empty: Any, pick: int | None) -> Any:
+    if isinstance(X, dd.DataFrame):
+        return X.map_partitions(apply_method, shared, pick, meta=empty, token=_name(name), enforce_metadata=False)
+    options: dict[str, Any] = {"drop_axis": 1} if empty.ndim == 1 else {}
+    if empty.ndim == 2:
+        options["chunks"] = (X.chunks[0], (empty.shape[1],))
+    elif empty.ndim > 2:
+        options["chunks"] = (X.chunks[0], *((k,) for k in empty.shape[1:]))
+        options["new_axis"] = list(range(2, empty.ndim))
+    return X.map_blocks(
+        apply_method, shared=shared, pick=pick, name=_name(name), dtype=empty.dtype, meta=empty, **options
+    )
+
+
+def score(model: Any, X: Any, y: Any, sample_weight: Any, classifier: bool) -> float:
+    """The score of a model on dask data: accuracy, or R²."""
+    source = dask_source(model, X, y, sample_weight)
+    validate_data(model, source.meta, reset=False, skip_check_array=True)
+    _check_ready(model)
+    model = lightened(model)
+    if hasattr(model, "feature_names_in_"):  # were checked above; blocks have none
+        del model.feature_names_in_
+    fold: Any = (AccuracyFold if classifier else DeterminationFold)(Predictions(model))
+    return float(fold.score(source.fold(fold)))

@@ -1,0 +1,251 @@
+"""ONNX graphs written as formulas: a `Tensor` is a name in a graph, and its operators add nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from bochner.backends import Array
+from bochner.operators import next_power_of_two
+
+OPSET = 18  # bitwise operations; reductions with axes as an input
+_IR_VERSION = 9
+_FACTOR = 64  # largest Hadamard matrix that is written out
+FLOAT, DOUBLE, INT = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
+
+
+class Graph:
+    """Nodes and constants, equal constants once."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: dict[bytes, tuple[str, Any]] = {}
+        self._count = 0
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"v{self._count}"
+
+    def constant(self, value: Any, dtype: Any = None) -> Tensor:
+        """A constant; numbers as they come, strings as strings."""
+        array = np.array(value, dtype=dtype, order="C", ndmin=0)
+        if array.dtype.kind in "UO":
+            array = array.astype(str).astype(object)
+            key = repr((array.shape, array.tolist())).encode()
+        else:
+            key = array.dtype.str.encode() + repr(array.shape).encode() + array.tobytes()
+        if key not in self.constants:
+            name = self._name()
+            self.constants[key] = (name, numpy_helper.from_array(array, name))
+        return Tensor(self, self.constants[key][0], array.dtype)
+
+    def signs(self, signs: Array) -> Tensor:
+        """Signs as floats, kept as bytes."""
+        return self.constant(signs, np.int8).astype(FLOAT)
+
+    def node(self, op: str, inputs: list[Tensor], dtype: Any, **attributes: Any) -> Tensor:
+        """Add a node with one result."""
+        name = self._name()
+        self.nodes.append(helper.make_node(op, [tensor.name for tensor in inputs], [name], **attributes))
+        return Tensor(self, name, np.dtype(dtype))
+
+    def input(self, name: str, n_columns: int) -> Tensor:
+        """The rows of X, float32."""
+        self.inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n_samples", n_columns])]
+        return Tensor(self, name, FLOAT)
+
+    def model(self, outputs: dict[str, tuple[Tensor, tuple[int, ...]]], description: str) -> Any:
+        """The finished model, checked; outputs come with their shapes but for the first axis."""
+        results = []
+        for name, (tensor, shape) in outputs.items():
+            self.nodes.append(helper.make_node("Identity", [tensor.name], [name]))
+            kind = onnx.TensorProto.STRING if tensor.dtype == object else helper.np_dtype_to_tensor_dtype(tensor.dtype)
+            results.append(helper.make_tensor_value_info(name, kind, ["n_samples", *shape]))
+        tensors = [tensor for _, tensor in self.constants.values()]
+        if sum(tensor.ByteSize() for tensor in tensors) >= 1 << 31:
+            raise ValueError(
+                "the model has more than 2 GB of numbers, which one ONNX file cannot hold; use bochner.save."
+            )
+        graph = helper.make_graph(self.nodes, "bochner", self.inputs, results, tensors)
+        opsets = [helper.make_opsetid("", OPSET)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="bochner")
+        model.doc_string = description
+        onnx.checker.check_model(model)
+        return model
+
+
+class Tensor:
+    """A value in a graph: arithmetic adds nodes. float32 and float64 together give float64."""
+
+    __array_ufunc__ = None  # a NumPy array plus a tensor asks the tensor
+
+    def __init__(self, graph: Graph, name: str, dtype: Any) -> None:
+        self.graph = graph
+        self.name = name
+        self.dtype = np.dtype(dtype)
+
+    def _with(self, op: str, other: Any, swapped: bool = False) -> Tensor:
+        if not isinstance(other, Tensor):
+            array = np.asarray(other)
+            kind = self.dtype if array.ndim == 0 or self.dtype != DOUBLE else DOUBLE
+            other = self.graph.constant(array, kind)
+        dtype = np.promote_types(self.dtype, other.dtype)
+        pair = [self.astype(dtype), other.astype(dtype)]
+        return self.graph.node(op, pair[::-1] if swapped else pair, dtype)
+
+    def __add__(self, other: Any) -> Tensor:
+        return self._with("Add", other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Tensor:
+        return self._with("Sub", other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return self._with("Sub", other, swapped=True)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return self._with("Mul", other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return self._with("Div", other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return self._with("Div", other, swapped=True)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return self._with("MatMul", other)
+
+    def __pow__(self, exponent: float) -> Tensor:
+        return self._with("Pow", exponent)
+
+    def __neg__(self) -> Tensor:
+        return self.apply("Neg")
+
+    def maximum(self, other: Any) -> Tensor:
+        """The larger of the two."""
+        return self._with("Max", other)
+
+    def minimum(self, other: Any) -> Tensor:
+        """The smaller of the two."""
+        return self._with("Min", other)
+
+    def modulo(self, other: Any) -> Tensor:
+        """The remainder, not negative."""
+        return self._with("Mod", other)
+
+    def greater(self, other: float) -> Tensor:
+        """Whether it exceeds a number."""
+        return self.graph.node("Greater", [self, self.graph.constant(other, self.dtype)], np.bool_)
+
+    def equal(self, other: int) -> Tensor:
+        """Whether it is a number."""
+        return self.graph.node("Equal", [self, self.graph.constant(other, self.dtype)], np.bool_)
+
+    def where(self, yes: Any, no: Any, dtype: Any) -> Tensor:
+        """Of a condition: one thing or the other."""
+        pair = [v.astype(dtype) if isinstance(v, Tensor) else self.graph.constant(v, dtype) for v in (yes, no)]
+        return self.graph.node("Where", [self, *pair], dtype)
+
+    def apply(self, op: str) -> Tensor:
+        """A function of each entry, by its name in ONNX: "Cos", "Exp", …."""
+        return self.graph.node(op, [self], self.dtype)
+
+    def astype(self, dtype: Any) -> Tensor:
+        """The same numbers in another type."""
+        if self.dtype == dtype:
+            return self
+        return self.graph.node("Cast", [self], dtype, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def gather(self, indices: Any, axis: int = 1) -> Tensor:
+        """Entries along an axis."""
+        if not isinstance(indices, Tensor):
+            array = np.asarray(indices)
+            indices = self.graph.constant(array, np.int32 if array.size > 16 else INT)
+        return self.graph.node("Gather", [self, indices], self.dtype, axis=axis)
+
+    def columns(self, start: int, stop: int) -> Tensor:
+        """Some columns that lie together."""
+        bounds = [self.graph.constant([v], INT) for v in (start, stop, 1)]
+        return self.graph.node("Slice", [self, *bounds], self.dtype)
+
+    def reshape(self, *shape: int) -> Tensor:
+        """Another shape; -1 for the rest."""
+        return self.graph.node("Reshape", [self, self.graph.constant(shape, INT)], self.dtype)
+
+    def transpose(self, *axes: int) -> Tensor:
+        """Axes in another order."""
+        return self.graph.node("Transpose", [self], self.dtype, perm=list(axes))
+
+    def pad(self, n_columns: int, value: float = 0.0) -> Tensor:
+        """Columns of one value at the end of an (n, d) tensor."""
+        if n_columns == 0:
+            return self
+        pads = self.graph.constant([0, 0, 0, n_columns], INT)
+        return self.graph.node("Pad", [self, pads, self.graph.constant(value, self.dtype)], self.dtype)
+
+    def reduce(self, op: str, axis: int, keepdims: bool = False) -> Tensor:
+        """Sum, mean or product over an axis: "Sum", "Mean", "Prod"."""
+        axes = self.graph.constant([axis], INT)
+        return self.graph.node(f"Reduce{op}", [self, axes], self.dtype, keepdims=int(keepdims))
+
+    def extreme(self, op: str) -> Tensor:
+        """Where the largest or smallest of a row is: "ArgMax", "ArgMin"."""
+        return self.graph.node(op, [self], INT, axis=1, keepdims=0)
+
+
+def concat(parts: list[Tensor], axis: int = 1) -> Tensor:
+    """Tensors side by side."""
+    if len(parts) == 1:
+        return parts[0]
+    dtype = np.result_type(*[part.dtype for part in parts])
+    return parts[0].graph.node("Concat", [part.astype(dtype) for part in parts], dtype, axis=axis)
+
+
+def interleave(even: Tensor, odd: Tensor, n_columns: int) -> Tensor:
+    """Columns e₀ o₀ e₁ o₁ … of two (n, n_columns) tensors."""
+    return concat([even.reshape(-1, n_columns, 1), odd.reshape(-1, n_columns, 1)], axis=2).reshape(-1, 2 * n_columns)
+
+
+def hadamard(V: Tensor, p: int) -> Tensor:
+    """Unnormalised Walsh-Hadamard transforms of rows (…, p), as (n, p): H is a Kronecker product of small matrices.
+
+    A step multiplies the fastest index and moves it to the front; after all steps every index is back in its place.
+    """
+    assert p == next_power_of_two(p)
+    left = p
+    while left > 1:
+        size = min(_FACTOR, left)
+        left //= size
+        H = np.ones((1, 1), np.float32)
+        while len(H) < size:
+            H = np.block([[H, H], [H, -H]])
+        V = (V.reshape(-1, p // size, size) @ H.astype(V.dtype)).transpose(0, 2, 1)
+    return V.reshape(-1, p)
+
+
+def fourier(real: Tensor, n: int, imaginary: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Discrete Fourier transforms of rows (…, n), in float64: runtimes lose digits in float32 unless n is 2^q."""
+    parts = [part.astype(DOUBLE).reshape(-1, n, 1) for part in (real, imaginary) if part is not None]
+    Z = real.graph.node("DFT", [concat(parts, axis=2)], DOUBLE, axis=1, onesided=0, inverse=0)
+    return tuple(Z.gather(np.array(i), axis=2) for i in (0, 1))  # type: ignore[return-value]
+
+
+def real_inverse_fourier(real: Tensor, imaginary: Tensor, n: int) -> Tensor:
+    """Real parts of inverse transforms: the inverse is a forward transform of conjugates, divided by n."""
+    return fourier(real, n, -imaginary)[0] / float(n)
+
+
+def cosine(V: Tensor, d: int) -> Tensor:
+    """Orthonormal cosine transforms (type II) of rows (…, d), by Fourier transforms of sorted rows (Makhoul 1980)."""
+    order = np.concatenate([np.arange(0, d, 2), np.arange(1, d, 2)[::-1]])
+    real, imaginary = fourier(V.reshape(-1, d).gather(order), d)
+    k = np.arange(d)
+    size = np.sqrt(np.where(k == 0, 1.0, 2.0) / d)
+    angle = np.pi * k / (2 * d)
+    return real * (size * np.cos(angle)) + imaginary * (size * np.sin(angle))

@@ -1,0 +1,118 @@
+"""Models as files: `save` and `load`. One safetensors file, no pickle, nothing in it is ever executed."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy
+import scipy
+import sklearn
+
+import bochner
+import bochner.estimators  # every class that a file may name
+from bochner.persistence.containers import ModelFileError, parse, read, write
+from bochner.persistence.decoders import Decoder
+from bochner.persistence.encoders import Encoder
+from bochner.persistence.registries import classes
+
+__all__ = ["FORMAT", "ModelFileError", "classes", "load", "save"]
+
+#: raised when files of this version can no longer be read by the code before it
+FORMAT = 1
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a model, transformer, kernel or feature map to one file, as it is, fitted or not.
+
+    The file is a safetensors file: arrays as they are (signs as bits), everything else as JSON in its header, with the
+    versions of the libraries and a checksum. It is written beside its place and then moved there, so that an
+    interrupted `save` leaves the old file or the new one.
+
+    Parameters
+    ----------
+    model : object of a class of bochner
+        Objects of other libraries inside it (a scikit-learn transformer as `features`, a function as kernel) are
+        refused with a TypeError that names them; NumPy functions such as ``np.cosh`` are kept by name.
+    path : path-like
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> import bochner
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> model = bochner.KernelRidge(n_components=32, random_state=0).fit(X, X.sum(axis=1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "model.safetensors"
+    ...     bochner.save(model, path)
+    ...     again = bochner.load(path)
+    >>> bool((again.predict(X) == model.predict(X)).all())
+    True
+    """
+    encoder = Encoder()
+    try:
+        tree = encoder.encode(model, type(model).__name__)
+    except RecursionError:
+        raise TypeError("the model refers to itself, or is nested too deeply for a file.") from None
+    if not (isinstance(tree, dict) and "class" in tree):
+        raise TypeError(f"save takes a model, transformer, kernel or feature map of bochner; got {type(model)!r}.")
+    text = json.dumps({"format": FORMAT, "versions": _versions(), "model": tree}, allow_nan=False)
+    write(path, text, encoder.tensors)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what `save` wrote.
+
+    Nothing in the file is executed or imported, so that files from anywhere may be loaded: one that is cut short,
+    damaged, forged or written by a later version gives a `ModelFileError`, in memory and time in proportion to its
+    length.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    model : object
+        Equal to the one saved: the same predictions, to the last bit on the same machine.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import bochner
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "kernel.safetensors"
+    ...     bochner.save(2.0 * bochner.RBF(3.0), path)
+    ...     bochner.load(path)
+    Multiple(factor=2.0, kernel=RBF(length_scale=3.0))
+    """
+    text, tensors = read(path)
+    about = parse(text, path)
+    found = about.get("format")
+    if type(found) is not int or found < 1:
+        raise ModelFileError(f"{path} does not say in which format it is.")
+    if found > FORMAT:
+        raise ModelFileError(
+            f"{path} is in format {found}, written by bochner {_said(about)}; this version reads formats up to "
+            f"{FORMAT}. Install a later bochner."
+        )
+    try:
+        return Decoder(tensors).decode(about["model"])
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}, written by bochner {_said(about)}, cannot be loaded: {error}") from None
+    except Exception as error:  # whatever a forged file made of our constructors
+        raise ModelFileError(
+            f"{path} holds no model that makes sense ({type(error).__name__}: {str(error)[:200]})."
+        ) from error
+
+
+def _said(about: dict[str, Any]) -> str:
+    versions = about.get("versions")
+    return str(versions.get("bochner", "?"))[:40] if isinstance(versions, dict) else "?"
+
+
+def _versions() -> dict[str, str]:
+    modules = {"bochner": bochner, "numpy": numpy, "scipy": scipy, "scikit-learn": sklearn}
+    return {name: str(module.__version__) for name, module in modules.items()}

@@ -1,0 +1,341 @@
+"""What must hold for an object from a file before it is used: types of fields, shapes, and indices within bounds.
+
+Compiled code (ours, SciPy's) trusts the indices and shapes it is given; a forged file must not reach it. Everything
+else that is wrong ends in an exception of NumPy at the latest. `save` checks too, so that what it writes can be read.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bochner.features import (
+    ACTIVATIONS,
+    FeatureMap,
+    Fourier,
+    HistogramWaves,
+    KitchenSink,
+    Maclaurin,
+    Nystrom,
+    ProductMap,
+    ProjectedMap,
+    Projection,
+    RandomBinning,
+    RestrictedMap,
+    StackedMap,
+    n_frequencies,
+)
+from bochner.operators import (
+    CirculantBlocks,
+    Dense,
+    FastfoodBlocks,
+    FFTBlocks,
+    HadamardBlocks,
+    LinearMap,
+    PickedRows,
+    Scaled,
+    Selected,
+    Signs,
+    SparseRows,
+    Stacked,
+    SubsampledBlocks,
+    SubsampledCosine,
+    SubsampledHadamard,
+    Summed,
+)
+from bochner.persistence.containers import ModelFileError
+
+
+def check(value: Any) -> None:
+    """Raise a ModelFileError unless an object is one that bochner could have made."""
+    if is_dataclass(value) and isinstance(value, (FeatureMap, LinearMap)):
+        cls: type = type(value)
+        hints = _hints(cls)
+        for field in fields(value):
+            expect(_is(getattr(value, field.name), hints.get(field.name, Any)), value, f"{field.name} of another type")
+    for kind in type(value).__mro__:
+        if kind in _CHECKS:
+            _CHECKS[kind](value)
+            break
+    width, n_features = input_width(getattr(value, "feature_map_", None)), getattr(value, "n_features_in_", None)
+    if width is not None and n_features is not None:
+        expect(width == n_features, value, f"a map of {width} features for data with {n_features}")
+
+
+def expect(condition: Any, value: Any, problem: str) -> None:
+    """Raise unless the condition holds."""
+    if not condition:
+        raise ModelFileError(f"{type(value).__name__} with {problem}.")
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls)
+    except NameError:  # a name that only type checkers import
+        return {}
+
+
+def _is(value: Any, hint: Any) -> bool:
+    """Whether a value is what an annotation says, as far as that can be told."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any or isinstance(hint, typing.TypeVar):
+        return True
+    if hint is None or hint is type(None):
+        return value is None
+    if origin in (typing.Union, types.UnionType):
+        return any(_is(value, argument) for argument in arguments)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return all(_is(item, arguments[0]) for item in value)
+        return len(value) == len(arguments) and all(map(_is, value, arguments))
+    cls = origin or hint
+    if cls is float:
+        return isinstance(value, (float, int, np.floating)) and not isinstance(value, bool)
+    if cls is int:
+        return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if cls is bool:
+        return isinstance(value, (bool, np.bool_))
+    if cls is np.ndarray:  # a scalar of NumPy is an array without dimensions
+        return isinstance(value, (np.ndarray, np.generic))
+    if cls is Callable:
+        return callable(value)
+    return isinstance(value, cls) if isinstance(cls, type) else True
+
+
+def _within(indices: Any, limit: int) -> bool:
+    """Whether these are integers, all of 0 … limit - 1."""
+    return indices.dtype.kind in "iu" and (not indices.size or (indices.min() >= 0 and indices.max() < limit))
+
+
+def _power(p: int) -> bool:
+    return p > 0 and p & (p - 1) == 0
+
+
+def _dense(map_: Dense) -> None:
+    expect(map_.matrix.ndim == 2 and map_.matrix.dtype.kind == "f", map_, "a matrix that is none")
+
+
+def _signs(map_: Signs) -> None:
+    expect(map_.signs.ndim == 2 and map_.signs.dtype == np.int8, map_, "no matrix of signs")
+    expect(map_.lengths.shape == map_.signs.shape[:1], map_, "another number of lengths than rows")
+
+
+def _hadamard(map_: HadamardBlocks) -> None:
+    signs = map_.signs
+    expect(signs.ndim == 3 and signs.dtype == np.int8 and signs.shape[1] == 3, map_, "signs of another shape")
+    _blocks(map_, signs.shape[2])
+
+
+def _fastfood(map_: FastfoodBlocks) -> None:
+    signs = map_.signs
+    expect(signs.ndim == 2 and signs.dtype == np.int8, map_, "signs of another shape")
+    p = signs.shape[1]
+    expect(map_.permutations.shape == map_.gains.shape == signs.shape, map_, "permutations or gains of another shape")
+    expect(map_.permutations.dtype == np.int32 and _within(map_.permutations, p), map_, "permutations that are none")
+    expect(map_.gains.dtype == np.float32, map_, "gains of another type")
+    _blocks(map_, p)
+
+
+def _blocks(map_: Any, p: int) -> None:
+    expect(_power(p) and 1 <= map_.n_features <= p, map_, f"blocks of {p} for {map_.n_features} features")
+    lengths = map_.lengths
+    expect(lengths.ndim == 1 and lengths.dtype == np.float32, map_, "lengths of another type")
+    expect(len(lengths) <= len(map_.signs) * p, map_, "more lengths than rows")
+
+
+def _subsampled_blocks(map_: SubsampledBlocks) -> None:
+    signs, picks, matrices = map_.signs, map_.picks, map_.matrices
+    expect(signs.ndim == 2 and picks.ndim == 2 and matrices.ndim == 3, map_, "arrays of another shape")
+    p, k = signs.shape[1], picks.shape[1]
+    expect(len(signs) == len(picks) == len(matrices) and matrices.shape[2] == k, map_, "arrays of another shape")
+    expect(_power(p) and 1 <= map_.n_features <= p and _within(picks, p), map_, "picks that are none")
+    expect(map_.lengths.ndim == 1 and len(map_.lengths) <= len(signs) * matrices.shape[1], map_, "too many lengths")
+
+
+def _fft(map_: FFTBlocks) -> None:
+    signs, d = map_.signs, map_.signs.shape[-1]
+    expect(
+        signs.ndim == 2 and map_.permutations.shape == map_.gains.shape == signs.shape, map_, "arrays of another shape"
+    )
+    expect(_within(map_.permutations, d), map_, "permutations that are none")
+    expect(map_.lengths.ndim == 1 and len(map_.lengths) <= 2 * signs.size, map_, "too many lengths")
+
+
+def _circulant(map_: CirculantBlocks) -> None:
+    signs = map_.signs
+    expect(signs.ndim == 2 and map_.generators.shape == signs.shape, map_, "generators of another shape")
+    expect(map_.lengths.ndim == 1 and len(map_.lengths) <= signs.size, map_, "too many lengths")
+
+
+def _sparse_rows(map_: SparseRows) -> None:
+    indptr, indices = map_.indptr, map_.indices
+    expect(indptr.ndim == indices.ndim == map_.lengths.ndim == 1 and len(indptr) > 0, map_, "arrays of another shape")
+    expect(indptr.dtype in (np.int32, np.int64) and indices.dtype == np.int32, map_, "indices of another type")
+    expect(map_.signs.shape == indices.shape and map_.signs.dtype == np.int8, map_, "another number of signs")
+    expect(
+        indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all(), map_, "an indptr that is none"
+    )
+    expect(_within(indices, len(map_.lengths)), map_, "indices outside of it")
+
+
+def _picked_rows(map_: PickedRows) -> None:
+    expect(map_.picks.ndim == 1 and map_.lengths.shape == map_.picks.shape, map_, "another number of lengths")
+    expect(_within(map_.picks, map_.n_features), map_, "picks outside of it")
+
+
+def _subsampled(map_: Any) -> None:
+    signs, picks = map_.signs, map_.picks
+    expect(signs.ndim == 2 and signs.dtype == np.int8 and picks.ndim == 1, map_, "arrays of another shape")
+    width = signs.shape[1]
+    expect(picks.dtype == np.int32 and _within(picks, width), map_, "picks outside of it")
+    expect(map_.lengths.shape == picks.shape and len(picks) <= signs.size, map_, "another number of lengths")
+    fits = _power(width) and map_.n_features <= width
+    expect(fits if isinstance(map_, SubsampledHadamard) else map_.n_features == width, map_, "another width")
+
+
+def _scaled(map_: Scaled) -> None:
+    expect(map_.columns.shape in ((), (map_.inner.shape[1],)), map_, "another number of scales than features")
+
+
+def _selected(map_: Selected) -> None:
+    fits = map_.columns.shape == (map_.inner.shape[1],) and _within(map_.columns, map_.n_features)
+    expect(fits, map_, "columns that are none")
+
+
+def _stacked(map_: Stacked) -> None:
+    expect(map_.parts and len({part.shape[1] for part in map_.parts}) == 1, map_, "parts of different widths")
+
+
+def _summed(map_: Summed) -> None:
+    expect(map_.parts and len({part.shape for part in map_.parts}) == 1, map_, "parts of different shapes")
+
+
+def _fourier(map_: Fourier) -> None:
+    expect(map_.form in ("pairs", "offset", "complex") and map_.n_components >= 1, map_, "another form")
+    expect(
+        map_.frequencies.shape[0] == n_frequencies(map_.n_components, map_.form), map_, "too many or few frequencies"
+    )
+    expect(map_.offsets.shape == (map_.n_components if map_.form == "offset" else 1,), map_, "too many or few offsets")
+
+
+def _nystrom(map_: Nystrom) -> None:
+    expect(map_.root.ndim == 2 and map_.root.dtype.kind == "f", map_, "a root that is no matrix")
+    landmarks = map_.landmarks
+    if map_.kernel is None:
+        fits = isinstance(landmarks, np.ndarray) and landmarks.ndim == 1 and landmarks.dtype.kind in "iu"
+    elif scipy.sparse.issparse(landmarks):
+        fits = True
+    else:
+        fits = isinstance(landmarks, np.ndarray) and landmarks.ndim == 2 and landmarks.dtype.kind == "f"
+    expect(fits and landmarks.shape[0] == len(map_.root), map_, "landmarks that do not go with its root")
+    expect(map_.rank <= map_.n_components, map_, "too few columns")
+    expect(not map_.triangular or len(map_.root) == map_.rank, map_, "a triangle that is not square")
+
+
+def _kitchen_sink(map_: KitchenSink) -> None:
+    expect(map_.offsets.shape == (map_.n_components,), map_, "another number of offsets")
+    expect(callable(map_.activation) or map_.activation in ACTIVATIONS, map_, "an unknown activation")
+
+
+def _maclaurin(map_: Maclaurin) -> None:
+    degrees = map_.degrees
+    expect(
+        degrees.ndim == 1 and degrees.dtype.kind in "iu" and map_.constants.shape == degrees.shape, map_, "no degrees"
+    )
+    for level, factor in enumerate(map_.factors):
+        expect(factor.shape[0] == np.count_nonzero(degrees > level), map_, "another number of factors")
+
+
+def _binning(map_: RandomBinning) -> None:
+    expect(map_.n_components >= 1 and map_.salts.ndim == 1 and map_.pitches.ndim == 2, map_, "arrays of another shape")
+    expect(map_.pitches.shape == map_.origins.shape == map_.multipliers.shape, map_, "arrays of another shape")
+    expect(len(map_.pitches) == len(map_.salts), map_, "arrays of another shape")
+    expect(map_.multipliers.dtype == map_.salts.dtype == np.uint64, map_, "multipliers of another type")
+
+
+def _histogram_waves(map_: HistogramWaves) -> None:
+    T = -(-map_.n_components // 2)
+    expect(
+        map_.coordinates.shape == map_.frequencies.shape == map_.scales.shape == (T,), map_, "another number of waves"
+    )
+    expect(_within(map_.coordinates, 1 << 62), map_, "coordinates that are none")
+
+
+def _restricted(map_: RestrictedMap) -> None:
+    expect(map_.columns.ndim == 1 and _within(map_.columns, 1 << 62), map_, "columns that are none")
+
+
+def _product(map_: ProductMap) -> None:
+    expect(map_.parts and len(map_.parts) == len(map_.sketches), map_, "another number of sketches")
+    for part, sketch in zip(map_.parts, map_.sketches, strict=True):
+        fits = sketch.shape == (map_.n_components, part.n_components)
+        expect(fits, map_, "sketches that do not go with its parts")
+
+
+def _projected(map_: ProjectedMap) -> None:
+    expect(map_.projection.shape[1] == map_.inner.n_components, map_, "a projection of another width")
+
+
+def _parts(map_: StackedMap) -> None:
+    expect(map_.parts, map_, "no parts")
+
+
+_CHECKS: dict[type, Callable[[Any], None]] = {
+    CirculantBlocks: _circulant,
+    Dense: _dense,
+    FFTBlocks: _fft,
+    FastfoodBlocks: _fastfood,
+    Fourier: _fourier,
+    HadamardBlocks: _hadamard,
+    HistogramWaves: _histogram_waves,
+    KitchenSink: _kitchen_sink,
+    Maclaurin: _maclaurin,
+    Nystrom: _nystrom,
+    PickedRows: _picked_rows,
+    ProductMap: _product,
+    ProjectedMap: _projected,
+    RandomBinning: _binning,
+    RestrictedMap: _restricted,
+    Scaled: _scaled,
+    Selected: _selected,
+    Signs: _signs,
+    SparseRows: _sparse_rows,
+    Stacked: _stacked,
+    StackedMap: _parts,
+    SubsampledBlocks: _subsampled_blocks,
+    SubsampledCosine: _subsampled,
+    SubsampledHadamard: _subsampled,
+    Summed: _summed,
+}
+
+
+def input_width(map_: Any) -> int | None:
+    """How many features a map takes, where it says so."""
+    match map_:
+        case LinearMap():
+            return int(map_.shape[1])
+        case Fourier():
+            return input_width(map_.frequencies)
+        case KitchenSink():
+            return input_width(map_.rows)
+        case Projection():
+            return input_width(map_.sketch)
+        case Nystrom() if map_.kernel is not None:
+            return int(map_.landmarks.shape[1])
+        case ProjectedMap():
+            return input_width(map_.inner)
+        case StackedMap() | ProductMap():
+            return input_width(map_.parts[0]) if isinstance(map_.parts[0], FeatureMap) else None
+        case RandomBinning():
+            return int(map_.pitches.shape[1])
+    return None

@@ -1,0 +1,171 @@
+"""The file: safetensors, written in one piece and read with every number in the header doubted.
+
+A file is eight bytes with the length of a JSON header, the header, and the bytes of the tensors one after the other.
+The header names the type, shape and place of each tensor and holds strings under ``__metadata__``. Ours are
+``bochner``, the model as JSON, and ``digest``, of the model and all tensors: a changed bit anywhere is an error.
+
+The package of the same name is not used for reading: it gives the metadata of a memory-mapped file only, and a file
+that is cut short while mapped ends the process. The tests read our files with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bochner.backends import Array
+from bochner.streaming.checkpoints import replacing
+
+MAX_HEADER = 1 << 24  # bytes
+MAX_VALUES = 1 << 20  # values in the header: parsed JSON is some 50 times as large as its text
+_ALIGNMENT = 64  # of the first tensor
+_TYPES = {
+    "BOOL": np.dtype(np.bool_),
+    "U8": np.dtype("<u1"),
+    "I8": np.dtype("<i1"),
+    "U16": np.dtype("<u2"),
+    "I16": np.dtype("<i2"),
+    "F16": np.dtype("<f2"),
+    "U32": np.dtype("<u4"),
+    "I32": np.dtype("<i4"),
+    "F32": np.dtype("<f4"),
+    "U64": np.dtype("<u8"),
+    "I64": np.dtype("<i8"),
+    "F64": np.dtype("<f8"),
+    "C64": np.dtype("<c8"),
+}
+TYPE_NAMES = {dtype: name for name, dtype in _TYPES.items()}
+
+
+class ModelFileError(ValueError):
+    """A file that is no bochner model, or is damaged, or was written by a later version."""
+
+
+def write(path: str | os.PathLike[str], model: str, tensors: Mapping[str, Array]) -> None:
+    """Write the JSON of a model and its tensors (C-contiguous, of types in `TYPE_NAMES`): all of it, or nothing."""
+    # types with larger items first, so that every tensor lies at a multiple of its items
+    ordered = sorted(tensors.items(), key=lambda item: -item[1].dtype.itemsize)
+    header: dict[str, Any] = {"__metadata__": {"bochner": model, "digest": digest(model, ordered)}}
+    stop = 0
+    for name, tensor in ordered:
+        start, stop = stop, stop + tensor.nbytes
+        header[name] = {"dtype": TYPE_NAMES[tensor.dtype], "shape": tensor.shape, "data_offsets": [start, stop]}
+    text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+    text += b" " * (-(8 + len(text)) % _ALIGNMENT)
+    _check_header(text, path)
+    with replacing(path) as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, tensor in ordered:
+            file.write(_bytes(tensor))
+
+
+def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Array]]:
+    """The JSON of a model and its tensors, each in memory of its own; never more memory than the file is long."""
+    with Path(path).open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        (length,) = struct.unpack("<Q", file.read(8).ljust(8, b"\xff"))
+        if not 2 <= length <= size - 8:
+            raise ModelFileError(f"{path} is not a safetensors file, or it is cut short.")
+        if length > MAX_HEADER:
+            raise ModelFileError(f"the header of {path} claims {length:,} bytes; at most {MAX_HEADER:,} are read.")
+        text = file.read(length)
+        _check_header(text, path)
+        header = parse(text, path)
+        metadata = header.pop("__metadata__", None)
+        if not isinstance(metadata, dict) or not all(isinstance(metadata.get(k), str) for k in ("bochner", "digest")):
+            raise ModelFileError(f"{path} is no bochner model: its header does not say so.")
+        places = _places(header, size - 8 - length, path)
+        tensors = {}
+        for name, dtype, shape in places:
+            tensor = np.empty(shape, dtype)
+            if tensor.nbytes and file.readinto(_bytes(tensor)) != tensor.nbytes:
+                raise ModelFileError(f"{path} is cut short.")
+            tensors[name] = tensor
+    model = metadata["bochner"]
+    if digest(model, tensors.items()) != metadata["digest"]:
+        raise ModelFileError(f"{path} is damaged: its checksum does not match. Save the model again.")
+    return model, tensors
+
+
+def parse(text: bytes | str, path: Any) -> dict[str, Any]:
+    """A JSON object without repeated names, not nested beyond reason."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("a name occurs twice")
+        return found
+
+    def refuse(constant: str) -> Any:
+        raise ValueError(f"{constant} is no JSON")
+
+    try:
+        text = text.decode() if isinstance(text, bytes) else text
+        value = json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"the header of {path} is not valid JSON ({error}).") from None
+    if not isinstance(value, dict):
+        raise ModelFileError(f"the header of {path} is no JSON object.")
+    return value
+
+
+def digest(model: str, tensors: Iterable[tuple[str, Array]]) -> str:
+    """A checksum of everything: BLAKE2b of the model, and of the name, type, shape and bytes of each tensor."""
+    total = hashlib.blake2b(model.encode("utf-8", "surrogatepass"), digest_size=32)
+    for name, tensor in tensors:
+        total.update(f"\0{name}\0{TYPE_NAMES[tensor.dtype]}\0{tensor.shape}\0".encode("utf-8", "surrogatepass"))
+        total.update(_bytes(tensor))
+    return total.hexdigest()
+
+
+def _bytes(tensor: Array) -> Any:
+    return tensor.reshape(-1).view(np.uint8).data if tensor.size else b""
+
+
+def _check_header(text: bytes, path: Any) -> None:
+    values = sum(map(text.count, (b",", b"[", b"{")))
+    if len(text) > MAX_HEADER or values > MAX_VALUES:
+        raise ModelFileError(
+            f"the header of {path} has {len(text):,} bytes and {values:,} values; at most {MAX_HEADER:,} and "
+            f"{MAX_VALUES:,} can be read. Make long lists in parameters NumPy arrays."
+        )
+
+
+def _places(header: dict[str, Any], size: int, path: Any) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
+    """Names, types and shapes in the order of the file; the tensors fill the `size` bytes exactly."""
+    found = []
+    for name, entry in header.items():
+        if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+            raise ModelFileError(f"tensor {name!r} in {path} is not described by dtype, shape and data_offsets.")
+        dtype = _TYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
+        shape, offsets = entry["shape"], entry["data_offsets"]
+        if dtype is None:
+            raise ModelFileError(f"tensor {name!r} in {path} is of the unknown type {entry['dtype']!r}.")
+        if not _are_counts(shape) or len(shape) > 8 or not _are_counts(offsets) or len(offsets) != 2:
+            raise ModelFileError(f"the shape or the place of tensor {name!r} in {path} makes no sense.")
+        count = 1
+        for axis in shape:
+            count *= axis
+        if offsets[1] - offsets[0] != count * dtype.itemsize:
+            raise ModelFileError(f"tensor {name!r} in {path} has another size than its shape.")
+        found.append((offsets[0], offsets[1], name, dtype, tuple(shape)))
+    found.sort(key=lambda place: place[:2])
+    end = 0
+    for start, stop, name, *_ in found:
+        if start != end:
+            raise ModelFileError(f"tensor {name!r} in {path} does not begin where the one before it ends.")
+        end = stop
+    if end != size:
+        raise ModelFileError(f"{path} holds {size:,} bytes of tensors and its header speaks of {end:,}.")
+    return [(name, dtype, shape) for _, _, name, dtype, shape in found]
+
+
+def _are_counts(values: Any) -> bool:
+    return isinstance(values, list) and all(type(v) is int and 0 <= v < 1 << 62 for v in values)

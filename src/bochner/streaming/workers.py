@@ -1,0 +1,205 @@
+"""What a worker does with its share of the rows. Nothing here knows who sent them."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from threadpoolctl import ThreadpoolController
+
+from bochner.backends import Array, limit_threads
+from bochner.streaming.folds import Fold, fold_blocks
+from bochner.streaming.sources import Block, checked_block, regroup
+
+
+class Threads:
+    """One BLAS setting of a process that runs several tasks at a time: the first to come sets it, the last restores."""
+
+    def __init__(self) -> None:
+        self.lock, self.inside, self.limits = threading.Lock(), 0, None
+        self.controller: Any = None  # finding the libraries takes milliseconds: once a process
+
+    @contextmanager
+    def __call__(self, n_jobs: int | None) -> Iterator[None]:
+        with self.lock:
+            if not self.inside:
+                self.controller = self.controller or ThreadpoolController()
+                self.limits = self.controller.limit(limits=n_jobs or 1, user_api="blas")
+            self.inside += 1
+        try:
+            with limit_threads(n_jobs or 1):
+                yield
+        finally:
+            with self.lock:
+                self.inside -= 1
+                if not self.inside and self.limits is not None:
+                    self.limits.restore_original_limits()
+
+
+_threads = Threads()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a task runs on its worker: the workers are the parallelism, so one thread unless n_jobs says otherwise."""
+
+    n_jobs: int | None = None
+
+    @classmethod
+    def of(cls, model: Any) -> Setting:
+        """The setting that a model asks for."""
+        return cls(getattr(model, "n_jobs", None))
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Run the body so."""
+        with _threads(self.n_jobs):
+            yield
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Makes a block of what a task of the user's graph gave, checked, or says which block is wrong and how."""
+
+    n_features: int
+    dtype: Any
+    counts: Array
+    target_shape: tuple[int, ...]
+    columns: list[str] | None = None  # of a frame: the features,
+    target: Any = None  # the target column or columns
+    weight: Any = None  # and the weights
+
+    def __call__(self, raw: Any, index: int) -> Block:
+        name = f"block {index} of the dask data"
+        X, y, weight = split(raw, self.columns, self.target, self.weight)
+        shape = np.shape(X)
+        if len(shape) != 2 or shape[1] != self.n_features:
+            raise ValueError(f"{name} has shape {shape}, but the first block has {self.n_features} columns.")
+        if shape[0] != self.counts[index]:
+            raise ValueError(
+                f"{name} has {shape[0]} rows where its chunks promise {self.counts[index]}. If the data are made anew "
+                "at every reading, persist() them first."
+            )
+        if not shape[0]:
+            X = X if scipy.sparse.issparse(X) else np.empty(shape)
+            return Block(X.astype(self.dtype), np.empty((0, *self.target_shape)), None if weight is None else weight)
+        block = checked_block(X, y, weight, name=name)
+        if np.shape(block.y)[1:] != self.target_shape and block.y is not None:
+            raise ValueError(f"{name} has targets of shape {np.shape(block.y)}, not (n, *{self.target_shape}).")
+        return Block(block.X.astype(self.dtype, copy=False), block.y, block.weight)
+
+
+def split(raw: Any, columns: list[str] | None, target: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """X, y and weights: of a tuple its members, of a frame the columns named."""
+    X, y, w = (*raw, None, None)[:3] if isinstance(raw, (tuple, list)) else (raw, None, None)
+    if isinstance(X, (tuple, list)) and len(X) in (2, 3) and np.ndim(X[0]) == 2:  # a delayed block with everything
+        X, y, w = (*X, None)[:3]
+    if columns is not None:
+        y = y if target is None else X[target]
+        w = w if weight is None else X[weight]
+        X = X[columns]
+    return X, None if y is None else np.asarray(y), None if w is None else np.asarray(w)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Blocks that one task adds up, beginning with row `row` of all."""
+
+    blocks_: list[Block]
+    row: int
+    dtype: Any
+
+    def blocks(self, rows: int, start: int) -> Iterator[Block]:
+        """Regrouped as a stream is."""
+        return regroup(iter([block for block in self.blocks_ if len(block)]), rows, start - self.row)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What all leaves of a pass have in common."""
+
+    fold: Fold
+    reader: Reader
+    rows: int | None
+    setting: Setting
+
+
+def fold_leaf(work: Work, feature_map: Any, raws: list[Any], first: int, row: int) -> Any:
+    """The total of a few blocks, of which the first has this number and begins with this row."""
+    with work.setting():
+        blocks = [work.reader(raw, first + i) for i, raw in enumerate(raws)]
+        leaf: Any = Leaf(blocks, row, work.reader.dtype)
+        return fold_blocks(leaf, work.fold, feature_map, rows=work.rows, start=row)
+
+
+def merge_totals(work: Work, totals: list[Any]) -> Any:
+    """The totals as one."""
+    total = work.fold.zero()  # what came from elsewhere is not ours to change
+    for other in totals:
+        total = work.fold.merge(total, other)
+    return total
+
+
+def take_rows(reader: Reader, raw: Any, index: int, rows: Any) -> Block:
+    """Some rows of a block."""
+    return reader(raw, index)[rows]
+
+
+def longest_row(reader: Reader, raw: Any, index: int) -> tuple[float, int]:
+    """The largest squared norm of a row, and which row has it."""
+    X = reader(raw, index).X
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if scipy.sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+    return (float(squares.max()), int(squares.argmax())) if len(squares) else (-1.0, 0)
+
+
+def describe_block(raw: Any, names: tuple[Any, Any, Any]) -> tuple[Any, ...]:
+    """Rows, columns, dtype, the shape of the targets, and of a frame none of its rows."""
+    X, y, _ = split(raw, *names)
+    shape = np.shape(X)
+    if len(shape) != 2:
+        raise ValueError(f"a block of the dask data has {len(shape)} dimensions; rows and columns were expected.")
+    dtype = np.result_type(*X.dtypes) if hasattr(X, "dtypes") else X.dtype
+    return shape[0], shape[1], dtype, None if y is None else np.shape(y)[1:], X[:0] if hasattr(X, "iloc") else None
+
+
+def lightened(model: Any) -> Any:
+    """A copy of a fitted model without what predictions do not need."""
+    model = copy.copy(model)
+    if hasattr(model, "statistics_"):
+        model.statistics_ = copy.copy(model.statistics_)
+        model.statistics_.gram = None
+    if hasattr(model, "ridge_"):
+        model.ridge_ = lightened(model.ridge_)
+    if hasattr(model, "labels_"):
+        del model.labels_
+    return model
+
+
+def apply_method(
+    rows: Any, shared: tuple[Any, Any, tuple[Any, ...], dict[str, Any], Any], pick: int | None = None
+) -> Any:
+    """The method of a model on one block; of no rows, nothing of the right shape."""
+    model, name, arguments, options, empty = shared
+    if isinstance(rows, (tuple, list)):
+        rows = rows[0]
+    if not np.shape(rows)[0]:
+        return empty if pick is None else empty[pick]
+    with Setting.of(model)():
+        found = getattr(model, name)(rows, *arguments, **options)
+    return found if pick is None else found[pick]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The predictions of a model, as a function of rows."""
+
+    model: Any
+
+    def __call__(self, X: Any) -> Array:
+        return self.model.predict(X)

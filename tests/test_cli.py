@@ -1,0 +1,389 @@
+"""The command line: the same numbers as the Python interface, exit codes, and messages that say what to do."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.preprocessing import StandardScaler
+
+import bochner
+from bochner.cli.commands import run
+from bochner.experiments import tables
+from bochner.experiments.recipes import Recipe, nearest
+
+NUMBERS = ["map", "columns", "run", "frobenius", "spectral", "bytes", "error"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the same table in every format, entered."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    n = 90
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(20, 70, n),
+            "income": rng.lognormal(10, 1, n).round(2),
+            "city": rng.choice(["Rome", "Oslo", "Lima"], n),
+        }
+    )
+    frame["price"] = np.sin(frame["age"] / 9) + np.log(frame["income"]) / 3 + (frame["city"] == "Oslo")
+    frame["kind"] = np.where(frame["price"] > frame["price"].median(), "dear", "cheap")
+    frame.to_csv("homes.csv", index=False)
+    frame.to_parquet("homes.parquet")
+    X = frame[["age", "income", "price"]].to_numpy()
+    np.save("homes.npy", X)
+    np.savez("homes.npz", X=X[:, :2], y=X[:, 2])
+    return frame
+
+
+def failure(capsys, *arguments, code=2):
+    assert run(list(arguments)) == code
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    message = captured.err.strip().splitlines()[-1]
+    assert message.startswith("bochner: ")
+    return message
+
+
+def test_compare_is_the_python_function(folder, capsys):
+    options = ["--maps", "fourier:orthogonal,nystrom:auto,Nystroem", "--components", "8,16", "--runs", "2"]
+    assert (
+        run(["compare", "homes.csv", "-t", "price", "--drop", "kind", "--drop", "city", *options, "--csv", "runs.csv"])
+        == 0
+    )
+    X = StandardScaler().fit_transform(folder[["age", "income"]].to_numpy(dtype=float))
+    maps = ["fourier:orthogonal", "nystrom:auto", "Nystroem"]
+    expected = bochner.compare(X, folder["price"].to_numpy(), maps=maps, n_components=[8, 16], n_runs=2)
+    written = pd.read_csv("runs.csv")
+    pd.testing.assert_frame_equal(written[NUMBERS], expected[NUMBERS], rtol=1e-12, check_dtype=False)
+    out = capsys.readouterr().out
+    assert "The report is in report.html" in out
+    for name in (*maps, "exact kernel", "linear model", "constant"):
+        assert name in out
+    assert Path("report.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("target", [True, False])
+def test_nothing_is_cut_off_on_a_terminal(width, target):
+    from rich.console import Console
+
+    from bochner.cli.displays import ranking
+    from bochner.experiments.compare import run_comparison
+
+    X, y = load_diabetes(return_X_y=True)
+    found = run_comparison(
+        X, 1e4 * y if target else None, maps=["fourier:fastfood_fft", "nystrom:auto"], n_components=[64], n_runs=1
+    )
+    screen = Console(width=width, record=True)
+    screen.print(ranking(found, width))
+    text = screen.export_text()
+    assert "…" not in text
+    assert "fourier:fastfood_fft" in text
+    assert len(text.splitlines()) == 1 + 2 + 3 * target
+    assert ("transform" in text) == (width == 120)
+
+
+@pytest.mark.parametrize("file", ["homes.csv", "homes.parquet", "homes.npy", "homes.npz"])
+def test_every_format_is_the_same_table(file, folder):
+    drop = ["kind", "city"] if file.endswith(("csv", "parquet")) else []
+    target = {"homes.npy": "-1", "homes.npz": None}.get(file, "price")
+    table = tables.load_table(file, target=target, drop=drop, standardize=False)
+    np.testing.assert_allclose(table.X, folder[["age", "income"]])
+    np.testing.assert_allclose(table.y, folder["price"])
+
+
+def test_compare_needs_no_data(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    few = ["--maps", "fourier:auto", "--components", "16", "--runs", "1", "--reference", "100"]
+    assert run(["compare", *few, "-o", "r.html", "--picture", "p.png"]) == 0
+    assert "digits" in capsys.readouterr().out
+    assert Path("p.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("target", ["price", "kind"])
+def test_fit_and_predict_are_the_python_models(target, folder, capsys):
+    other = {"price": "kind", "kind": "price"}[target]
+    arguments = ["-t", target, "--drop", other, "--encode", "one-hot", "--components", "32", "--out", "model.bochner"]
+    assert run(["fit", "homes.csv", *arguments]) == 0
+    assert "32 columns" in capsys.readouterr().out
+    assert run(["predict", "model.bochner", "homes.parquet", "--out", "predictions.csv"]) == 0
+    cities = np.stack([folder["city"] == city for city in ("Lima", "Oslo", "Rome")], axis=1)
+    X = StandardScaler().fit_transform(np.hstack([folder[["age", "income"]].to_numpy(dtype=float), cities]))
+    kind = bochner.KernelRidge if target == "price" else bochner.KernelClassifier
+    expected = kind("rbf", 32, random_state=0).fit(X, folder[target].to_numpy(str if target == "kind" else float))
+    found = pd.read_csv("predictions.csv")["prediction"].to_numpy()
+    if target == "price":
+        np.testing.assert_allclose(found, expected.predict(X), rtol=1e-9)
+    else:
+        assert (found == expected.predict(X)).all()
+        assert run(["predict", "model.bochner", "homes.csv", "--out", "p.npz", "--probabilities"]) == 0
+        with np.load("p.npz") as written:
+            np.testing.assert_allclose(written["probability of dear"], expected.predict_proba(X)[:, 1], rtol=1e-9)
+
+
+def test_predict_takes_what_python_saved(folder, capsys):
+    X, y = load_diabetes(return_X_y=True)
+    model = bochner.KernelRidge(n_components=16, random_state=0).fit(X, y)
+    bochner.save(model, "saved.bochner")
+    np.save("rows.npy", X[:7])
+    assert run(["predict", "saved.bochner", "rows.npy", "--out", "-"]) == 0
+    out = capsys.readouterr().out.split()
+    assert out[0] == "prediction"
+    np.testing.assert_allclose(np.array(out[1:], float), model.predict(X[:7]), rtol=1e-9)
+
+
+def test_predict_takes_an_array_with_or_without_its_target(folder):
+    assert run(["fit", "homes.npy", "-t", "2", "--components", "16", "--out", "m"]) == 0
+    np.save("new.npy", folder[["age", "income"]].to_numpy())
+    assert run(["predict", "m", "homes.npy", "--out", "a.npy"]) == 0
+    assert run(["predict", "m", "new.npy", "--out", "b.npy"]) == 0
+    np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
+
+
+def test_many_rows_of_parquet_are_streamed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tables, "_SAMPLE_ROWS", 300)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 2)) * [1.0, 50.0]
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": np.sin(X[:, 0]) + X[:, 1] / 50})
+    frame.to_parquet("many.parquet", row_group_size=100)
+    table = tables.load_table("many.parquet", target="y", all_rows=True)
+    assert len(table.X) == 300
+    assert table.source.n_samples == 1000
+    assert run(["fit", "many.parquet", "-t", "y", "--components", "64", "--out", "m"]) == 0
+    assert run(["predict", "m", "many.parquet", "--out", "p.npy"]) == 0
+    expected = bochner.KernelRidge("rbf", 64, random_state=0).fit(table.source)
+    scaled = pd.DataFrame(table.recipe.scale_rows(X), columns=["a", "b"])
+    np.testing.assert_allclose(np.load("p.npy"), expected.predict(scaled), rtol=1e-9)
+
+
+def test_time_chooses_the_columns(folder, capsys):
+    arguments = ["-t", "price", "--drop", "kind", "--drop", "city", "--time", "5", "--out", "m"]
+    assert run(["fit", "homes.csv", *arguments]) == 0
+    assert "predicted to take" in capsys.readouterr().err
+
+
+def test_recommend_prints_the_page(folder, capsys):
+    assert run(["recommend", "homes.npz"]) == 0
+    assert "Recommendation for 90 rows of 2 features" in capsys.readouterr().out
+
+
+def test_reproduce(tmp_path, capsys):
+    assert run(["reproduce", "--list"]) == 0
+    assert "kernel-trick" in capsys.readouterr().out
+    assert run(["reproduce", "kernel-trick", "--quick", "-o", str(tmp_path)]) == 0
+    assert {path.suffix for path in tmp_path.iterdir()} >= {".png", ".svg", ".csv", ".md"}
+    assert "did you mean 'kernel-trick'" in failure(capsys, "reproduce", "kernel-trik")
+    assert "give --all" in failure(capsys, "reproduce")
+    assert "give --all" in failure(capsys, "reproduce", "kernel-trick", "--all")
+
+
+def test_doctor(capsys):
+    assert run(["doctor"]) == 0
+    out = capsys.readouterr().out
+    for word in ("processor", "native code", "linear algebra", "threads", "GPU", "numpy", "torch", bochner.__version__):
+        assert word in out
+
+
+# -- mistakes ------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_column_lists_the_nearest(folder, capsys):
+    assert "did you mean 'price'" in failure(capsys, "compare", "homes.csv", "-t", "pricee")
+    assert "did you mean 'income'" in failure(
+        capsys, "fit", "homes.csv", "-t", "price", "--drop", "Incom", "--out", "m"
+    )
+    assert "numbered 0 to 2" in failure(capsys, "compare", "homes.npy", "-t", "9")
+
+
+def test_text_offers_an_encoding(folder, capsys):
+    message = failure(capsys, "compare", "homes.csv", "-t", "price")
+    assert "'city' is text (3 distinct: 'Lima', 'Oslo', 'Rome')" in message
+    assert "--encode one-hot" in message
+    assert "--drop city" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n3,x\n5,6\n", "column 'b' should be numbers, but row 2 has 'x'"),
+        ("a,b\n1,2\n3,\n5,6\n", "column 'b' is empty in row 2 (line 3)"),
+        ("a,b\n1,2\n3,inf\n5,6\n", "column 'b' has 'inf' in row 2 (line 3)"),
+        ("1,2\n3,\n5,6\n", "column '1' is empty in row 2 (line 2)"),
+        ("a,b\n1,2\n3,4,5\n", "Expected 2 fields in line 3, saw 3"),
+        ("a,b\n", "has a header and no rows"),
+        ("", "is empty"),
+    ],
+)
+def test_a_bad_file_says_which_row(text, message, tmp_path, capsys):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    assert message in failure(capsys, "compare", str(path))
+
+
+def test_rows_with_gaps_can_be_left_out(tmp_path):
+    path = tmp_path / "gaps.csv"
+    path.write_text("a,b,y\n1,2,0.5\n3,x,1\n5,,2\n7,8,\n9,10,3\n")
+    table = tables.load_table(str(path), target="y", drop_missing=True, standardize=False)
+    np.testing.assert_array_equal(table.X, [[1, 2], [9, 10]])
+    np.testing.assert_array_equal(table.y, [0.5, 3])
+    assert table.notes == ("3 rows with missing values were left out",)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", " "])
+@pytest.mark.parametrize("header", [True, False])
+def test_tables_of_text(separator, header, tmp_path):
+    path = tmp_path / "table.txt"
+    rows = [["1", "2.5", "-3"], ["4", "5e-1", "6"], ["7", "8", "9"]]
+    path.write_text("\n".join(separator.join(row) for row in ([["a", "b", "c"]] if header else []) + rows) + "\n")
+    table = tables.load_table(str(path), standardize=False)
+    np.testing.assert_array_equal(table.X, np.array(rows, float))
+    assert table.recipe.columns == (("a", "b", "c") if header else ("0", "1", "2"))
+
+
+def test_files_that_are_not_there_or_not_what_they_say(folder, capsys):
+    assert "did you mean 'homes.csv'" in failure(capsys, "compare", "home.csv")
+    assert "did you mean 'digits'" in failure(capsys, "compare", "digitss")
+    Path("x.xlsx").write_text("1")
+    assert "suffix '.xlsx' is none of .csv" in failure(capsys, "compare", "x.xlsx")
+    Path("broken.npz").write_bytes(b"PK nonsense")
+    assert "cannot be read" in failure(capsys, "compare", "broken.npz")
+    Path("broken.parquet").write_bytes(b"nonsense")
+    assert "cannot be read as Parquet" in failure(capsys, "compare", "broken.parquet")
+    np.savez("named.npz", a=np.ones((3, 2)), b=np.ones(3))
+    assert "should hold an array named 'X'" in failure(capsys, "compare", "named.npz")
+    np.save("line.npy", np.ones(4))
+    assert "a table has rows and columns" in failure(capsys, "compare", "line.npy")
+    np.save("objects.npy", np.array([[{}]], dtype=object))
+    assert "cannot be read as NumPy data" in failure(capsys, "compare", "objects.npy")
+    assert "there is no folder 'nowhere'" in failure(capsys, "compare", "homes.npy", "-o", "nowhere/r.html")
+    assert "there is no model 'm'" in failure(capsys, "predict", "m", "homes.csv", "--out", "p.csv")
+    assert "is not a safetensors file" in failure(capsys, "predict", "homes.csv", "homes.csv", "--out", "p.csv")
+
+
+def test_rows_that_do_not_fit_the_model(folder, capsys):
+    run(["fit", "homes.csv", "-t", "price", "--drop", "kind", "--encode", "ordinal", "--components", "8", "--out", "m"])
+    folder.drop(columns="income").to_csv("less.csv", index=False)
+    assert "there is no column 'income'" in failure(capsys, "predict", "m", "less.csv", "--out", "p.csv")
+    folder.assign(city="Bonn").to_csv("bonn.csv", index=False)
+    assert "'Bonn' in row 1" in failure(capsys, "predict", "m", "bonn.csv", "--out", "p.csv")
+    np.save("wide.npy", np.ones((3, 7)))
+    assert "trained on 3 features" in failure(capsys, "predict", "m", "wide.npy", "--out", "p.csv")
+    assert "write predictions to .csv" in failure(capsys, "predict", "m", "homes.csv", "--out", "p.docx")
+    assert "has no probabilities" in failure(capsys, "predict", "m", "homes.csv", "--out", "p.csv", "--probabilities")
+
+
+def test_options_that_make_no_sense(folder, capsys):
+    assert "unknown map 'nope'" in failure(capsys, "compare", "homes.npy", "--maps", "nope")
+    assert "--components takes numbers" in failure(capsys, "compare", "homes.npy", "--components", "a,b")
+    assert "--components is a positive number or auto" in failure(
+        capsys, "fit", "homes.npy", "-t", "0", "--out", "m", "--components", "many"
+    )
+    assert "name the column with --target" in failure(capsys, "fit", "homes.npy", "--out", "m")
+    assert "has no length scale" in failure(capsys, "compare", "homes.npy", "--kernel", "linear", "--length-scale", "2")
+    assert "No such option" in failure(capsys, "compare", "--nonsense")
+    assert "--kernel" in failure(capsys, "compare", "homes.npy", "--kernel", "rbff")
+    assert "needs numbers as targets" in failure(
+        capsys, "compare", "homes.csv", "-t", "kind", "--task", "regression", "--drop", "city"
+    )
+
+
+def test_interrupted_with_a_report(folder, monkeypatch, capsys):
+    from bochner.experiments import compare as experiment
+
+    measure, calls = experiment._measure, []
+
+    def interrupted(*arguments):
+        calls.append(0)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return measure(*arguments)
+
+    monkeypatch.setattr(experiment, "_measure", interrupted)
+    assert run(["compare", "homes.npy", "--maps", "fourier:iid", "--components", "8", "--runs", "4"]) == 130
+    assert "It was interrupted" in Path("report.html").read_text()
+
+
+# -- recipes -------------------------------------------------------------------------------------------------------
+
+
+def test_recipes_come_back_from_their_files(folder, tmp_path):
+    recipe = Recipe.of(folder, "price", "one-hot")
+    recipe = recipe.scaled(recipe(folder))
+    recipe.save(tmp_path / "r.json")
+    assert Recipe.load(tmp_path / "r.json") == recipe
+    for text in ("{", "[]", "{}", json.dumps({"format": 1})):
+        (tmp_path / "r.json").write_text(text)
+        with pytest.raises(ValueError, match="not a recipe"):
+            Recipe.load(tmp_path / "r.json")
+    (tmp_path / "r.json").write_text(json.dumps({"format": 9}))
+    with pytest.raises(ValueError, match="later version"):
+        Recipe.load(tmp_path / "r.json")
+
+
+def test_unknown_categories_are_none_of_the_known(folder):
+    recipe = Recipe.of(folder[["city"]], None, "one-hot")
+    np.testing.assert_array_equal(recipe(pd.DataFrame({"city": ["Oslo", "Bonn"]})), [[0, 1, 0], [0, 0, 0]])
+
+
+def test_too_many_categories():
+    frame = pd.DataFrame({"name": [f"p{i}" for i in range(300)]})
+    with pytest.raises(ValueError, match="too many for --encode one-hot"):
+        Recipe.of(frame, None, "one-hot")
+    assert Recipe.of(frame, None, "ordinal")(frame).shape == (300, 1)
+
+
+def test_constant_columns_are_left_alone():
+    X = np.array([[1.0, 5.0], [3.0, 5.0]])
+    np.testing.assert_array_equal(Recipe(("a", "b")).scaled(X).scale_rows(X), [[-1, 0], [1, 0]])
+
+
+def test_nearest_names():
+    assert nearest("agee", ["age", "size"]) == "did you mean 'age'?"
+    assert nearest("zzz", [str(i) for i in range(15)]).endswith("and 3 more.")
+
+
+# -- the program ---------------------------------------------------------------------------------------------------
+
+PROGRAM = [sys.executable, "-c", "from bochner.cli import main; main()"]
+
+
+def program(*arguments, **environment):
+    return subprocess.run(
+        [*PROGRAM, *arguments], capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1", **environment}
+    )
+
+
+def test_the_program_helps_and_fails_with_its_codes():
+    done = program("--help")
+    assert done.returncode == 0
+    for command in ("compare", "fit", "predict", "recommend", "reproduce", "doctor", "Exit codes"):
+        assert command in done.stdout
+    done = program("compare", "nosuch.csv")
+    assert done.returncode == 2
+    assert done.stderr.startswith("bochner: there is no file 'nosuch.csv'")
+
+
+def test_without_the_extra_it_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None; from bochner.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert "pip install 'bochner[cli]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_shells_complete_commands():
+    code = "import sys; sys.argv[0] = 'bochner'; from bochner.cli import main; main()"
+    completion = {"_BOCHNER_COMPLETE": "complete_bash", "COMP_WORDS": "bochner co", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **completion}
+    )
+    assert "compare" in done.stdout.split()

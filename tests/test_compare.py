@@ -1,0 +1,397 @@
+"""compare: what it measures is what it says, on any data, and it says what it cannot do."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.kernel_approximation import RBFSampler
+
+import bochner
+from bochner import RBF, AdditiveChi2, ArcCosine, FourierFeatures, KernelRidge, Laplacian, Matern, Polynomial
+from bochner.experiments import compare as experiment
+from bochner.experiments.candidates import MAPS, as_candidates, default_maps
+from bochner.experiments.charts import spread
+from bochner.experiments.references import Reference, draw_rows, exact_error, task_of
+from bochner.experiments.verdicts import conclude, pareto, show_bytes, show_seconds, show_share, summarise
+from bochner.keys import Key
+
+FEW = {"n_components": [16, 32], "n_runs": 2, "n_reference": 120}
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    return load_diabetes(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def comparison(diabetes):
+    X, y = diabetes
+    return experiment.run_comparison(X, y, maps=["RBFSampler", "fourier:orthogonal", "nystrom:auto"], **FEW)
+
+
+def test_errors_are_those_of_the_matrices(diabetes):
+    X, _ = diabetes
+    frame = bochner.compare(X, maps=["fourier:iid", "nystrom:uniform"], n_components=[20], n_runs=2, n_reference=100)
+    rows = draw_rows(X, None, 100, Key.from_random_state(0))
+    kernel = RBF("median").resolve(rows.X, Key(0))
+    K = kernel(rows.X)
+    for _, run in frame.iterrows():
+        Z = MAPS[run["map"]].make(kernel, 20, int(run["run"])).fit(rows.X).transform(rows.X)
+        E = K - Z @ Z.T
+        assert run["frobenius"] == pytest.approx(np.linalg.norm(E) / np.linalg.norm(K), rel=1e-9)
+        assert run["spectral"] == pytest.approx(np.linalg.norm(E, 2) / np.linalg.norm(K, 2), rel=2e-3)
+
+
+@pytest.mark.parametrize("n", [5, 63, 64, 65, 300])
+@pytest.mark.parametrize("block_bytes", [1 << 10, 1 << 25])
+def test_reference_by_blocks(n, block_bytes, monkeypatch):
+    monkeypatch.setattr("bochner.experiments.references._BLOCK_BYTES", block_bytes)
+    rng = np.random.default_rng(n)
+    X, Z = rng.normal(size=(n, 3)), rng.normal(size=(n, 7)) / 3
+    reference = Reference(RBF(1.5), X)
+    K = RBF(1.5)(X)
+    np.testing.assert_array_equal(reference.K, K)
+    E = K - Z @ Z.T
+    assert reference.frobenius(Z) == pytest.approx(np.linalg.norm(E) / np.linalg.norm(K), rel=1e-10)
+    assert reference.spectral(Z) == pytest.approx(np.linalg.norm(E, 2) / np.linalg.norm(K, 2), rel=2e-3)
+    factor = np.linalg.cholesky(K + 1e-12 * np.eye(n))
+    assert reference.frobenius(factor) < 1e-10
+    assert reference.spectral(factor) < 1e-9
+
+
+def test_exact_kernel_is_exact_kernel_ridge(diabetes):
+    X, y = diabetes
+    rows = draw_rows(X, y, 200, Key(1))
+    kernel = RBF("median").resolve(rows.X)
+    reference = Reference(kernel, rows.X)
+    error, _ = exact_error(reference, kernel(rows.X_test, rows.X), rows, Key(1))
+    # the same penalty, found by leaving rows out for real on a grid around the one chosen
+    from bochner.experiments.references import _best_alpha
+
+    alpha = _best_alpha(reference.K.astype(float), rows.Y)
+    predicted = bochner.exact_kernel_ridge(kernel, rows.X, rows.Y, rows.X_test, alpha)
+    assert error == pytest.approx(rows.error(predicted), rel=1e-6)
+
+
+def test_the_penalty_leaves_one_out():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(25, 2))
+    y = np.sin(2 * X[:, :1]) + 0.2 * rng.normal(size=(25, 1)) + 5.0
+    K = RBF(1.0)(X)
+    from bochner.experiments.references import _best_alpha
+
+    def left_out(alpha):
+        errors = []
+        for i in range(25):
+            keep = np.arange(25) != i
+            f = bochner.exact_kernel_ridge(RBF(1.0), X[keep], y[keep], X[[i]], alpha)
+            errors.append((f - y[i]) ** 2)
+        return np.mean(errors)
+
+    chosen = _best_alpha(K, y)
+    grid = np.linalg.eigvalsh(K)[-1] * np.logspace(-9, 0, 28)
+    losses = [left_out(alpha) for alpha in grid]
+    assert left_out(chosen) == pytest.approx(min(losses), rel=1e-6)
+
+
+def test_test_error_is_ridge_on_the_features(comparison, diabetes):
+    X, y = diabetes
+    rows = draw_rows(X, y, FEW["n_reference"], Key.from_random_state(0))
+    run = comparison.frame[comparison.frame["map"] == "fourier:orthogonal"].iloc[0]
+    features = comparison.transformer("fourier:orthogonal", int(run["columns"]))
+    model = KernelRidge(features=features, alpha="loo").fit(rows.X, rows.Y[:, 0])
+    assert run["error"] == pytest.approx(
+        np.sqrt(np.mean((model.predict(rows.X_test) - rows.y_test[:, 0]) ** 2)), rel=1e-6
+    )
+
+
+def test_one_row_a_run_and_the_baselines(comparison):
+    frame = comparison.frame
+    assert list(frame.columns) == list(experiment.COLUMNS)
+    maps = frame[~frame["map"].isin(experiment.BASELINES)]
+    assert len(maps) == 3 * 2 * 2
+    assert frame["map"].tail(3).tolist() == ["exact kernel", "linear model", "constant"]
+    base = frame.set_index("map")["error"]
+    assert base["exact kernel"] < base["constant"]
+    assert (maps["frobenius"] > 0).all()
+    assert (maps[["fit_seconds", "transform_seconds", "model_seconds", "bytes"]] > 0).all().all()
+    assert frame.attrs["n_reference"] == 120
+    assert frame.attrs["task"] == "regression"
+    assert not frame.isna().drop(columns=["frobenius", "spectral"]).any().any()
+
+
+def test_the_same_seed_is_the_same_table_and_another_is_not(diabetes):
+    X, y = diabetes
+    options = {"maps": ["fourier:iid", "Nystroem"], "n_components": 16, "n_runs": 1, "n_reference": 100}
+    numbers = ["frobenius", "spectral", "error", "bytes"]
+    first, again, other = (bochner.compare(X, y, random_state=seed, **options)[numbers] for seed in (3, 3, 4))
+    pd.testing.assert_frame_equal(first, again)
+    assert (first["frobenius"].iloc[:2] != other["frobenius"].iloc[:2]).all()
+
+
+def test_labels_are_classified():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])
+    frame = bochner.compare(X, names[y], maps=["fourier:auto"], n_components=[32], n_runs=1)
+    error = frame.set_index("map")["error"]
+    assert frame.attrs["task"] == "classification"
+    assert error["exact kernel"] <= 0.2
+    assert error["constant"] >= 0.5
+    two = bochner.compare(X[:100], y[:100], maps=["fourier:auto"], n_components=[32], n_runs=1)
+    assert two.set_index("map")["error"]["exact kernel"] <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("y", "task"),
+    [
+        (np.array(["a", "b"]), "classification"),
+        (np.array([True, False]), "classification"),
+        (np.arange(20) % 3, "classification"),
+        (np.arange(200), "regression"),
+        (np.arange(20.0) % 3, "regression"),
+        (np.zeros((4, 2), int), "regression"),
+    ],
+)
+def test_what_a_target_is(y, task):
+    assert task_of(y) == task
+
+
+KERNELS = [
+    RBF("median"),
+    RBF([1.0, 2.0, 3.0]),
+    Matern("median", nu=1.5),
+    Laplacian("median"),
+    bochner.Cauchy("median"),
+    Polynomial(2),
+    bochner.Linear(),
+    bochner.ExponentialDot(),
+    ArcCosine(1),
+    AdditiveChi2(),
+    RBF(1.0) + 0.5 * bochner.Linear(),
+    RBF(1.0) * Matern(2.0),
+    bochner.Custom(lambda A, B: np.exp(-((A[:, None] - B[None]) ** 2).sum(-1))),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_the_default_maps_know_their_kernel(kernel):
+    X = np.abs(np.random.default_rng(0).normal(size=(80, 3)))
+    frame = bochner.compare(X, kernel=kernel, n_components=[40], n_runs=1)
+    assert frame["map"].tolist() == default_maps(bochner.as_kernel(kernel).resolve(X))
+    assert (frame["frobenius"] < 1.5).all()
+    assert any(name.startswith("nystrom") for name in frame["map"])
+
+
+def test_every_name_is_a_map():
+    with pytest.raises(ValueError, match=r"did you mean 'fourier:orthogonal'"):
+        as_candidates(["fourier:orthogonl"], RBF(1.0))
+    for name in MAPS:
+        assert as_candidates(name, RBF(1.0))[0].name == name
+    assert as_candidates("fourier", RBF(1.0))[0].name == "fourier:auto"
+
+
+class Doubled(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return np.hstack([X, X])
+
+
+def test_transformers_of_ones_own(diabetes):
+    X, y = diabetes
+    mine = {"mine": FourierFeatures(RBF(0.2)), "theirs": RBFSampler(gamma=3.0), "doubled": Doubled()}
+    frame = bochner.compare(X, y, maps=mine, n_components=[8, 16], n_runs=1, n_reference=100)
+    counts = frame["map"].value_counts()
+    assert counts["mine"] == counts["theirs"] == 2
+    assert counts["doubled"] == 1
+    assert frame.set_index("map")["columns"]["doubled"] == 20
+    twice = as_candidates([RBFSampler(), RBFSampler()], RBF(1.0))
+    assert [candidate.name for candidate in twice] == ["RBFSampler", "RBFSampler #2"]
+    with pytest.raises(ValueError, match="a map is a name or a transformer"):
+        bochner.compare(X, maps=[3])
+    with pytest.raises(ValueError, match="maps is empty"):
+        bochner.compare(X, maps=[])
+
+
+@pytest.mark.parametrize("kind", ["csr", "float32", "integers", "list", "frame", "memmap"])
+def test_data_of_every_kind(kind, diabetes, tmp_path):
+    X = np.round(20 * diabetes[0][:60, :4])
+    made = {
+        "csr": lambda: scipy.sparse.csr_matrix(X),
+        "float32": lambda: X.astype(np.float32),
+        "integers": lambda: X.astype(np.int64),
+        "list": lambda: X.tolist(),
+        "frame": lambda: pd.DataFrame(X),
+        "memmap": lambda: _memmap(X, tmp_path / "x.npy"),
+    }[kind]()
+    options = {"kernel": RBF(10.0), "maps": ["fourier:iid", "nystrom:uniform"], "n_components": [16], "n_runs": 1}
+    frame, plain = bochner.compare(made, diabetes[1][:60], **options), bochner.compare(X, diabetes[1][:60], **options)
+    # single precision leaves about 1e-6 of K, and kernels of low rank nothing but that
+    np.testing.assert_allclose(frame["frobenius"], plain["frobenius"], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(frame["error"], plain["error"], rtol=0.05)
+
+
+def _memmap(X, path):
+    np.save(path, X)
+    return np.load(path, mmap_mode="r")
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (np.ones(5), None, "expected a table"),
+        (np.ones((1, 2)), None, "at least two rows"),
+        (np.array([["a", "b"]] * 20), None, "must be numbers"),
+        (np.full((20, 2), np.nan), None, "NaN or infinity"),
+        (np.ones((5, 2)), np.arange(5), "at least ten rows"),
+        (np.ones((20, 2)), np.arange(19), "one target a row"),
+        (np.ones((20, 2)), np.full(20, np.nan), "targets contain NaN"),
+        (np.ones((20, 2)), np.array(["a"] * 20), "nothing to tell apart"),
+        (np.ones((20, 2)), np.array(["a", None] * 10, dtype=object), "missing labels"),
+    ],
+)
+def test_bad_data_is_refused_in_words(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        bochner.compare(X, y, n_components=[4], n_runs=1, maps=["fourier:iid"])
+
+
+@pytest.mark.parametrize("options", [{"n_components": 0}, {"n_runs": 0}, {"n_reference": 3}, {"kernel": "rbff"}])
+def test_bad_options_are_refused(options, diabetes):
+    with pytest.raises(ValueError, match=r"must be|unknown kernel"):
+        bochner.compare(diabetes[0], **options)
+
+
+def test_a_map_that_does_not_suit_the_kernel_says_so(diabetes):
+    with pytest.raises(ValueError, match=r"RBFSampler does not work on this data with Matern"):
+        bochner.compare(diabetes[0], kernel="matern", maps=["RBFSampler"], n_components=[4])
+
+
+@pytest.mark.parametrize("X", [np.ones((40, 3)), np.repeat(np.eye(3), 20, axis=0)], ids=["constant", "doubled"])
+def test_degenerate_rows(X):
+    frame = bochner.compare(
+        X, kernel=RBF(1.0), maps=["fourier:iid", "nystrom:auto", "nystrom:uniform"], n_components=[8]
+    )
+    assert np.isfinite(frame["frobenius"]).all()
+    assert (frame[frame["map"] == "nystrom:auto"]["frobenius"] < 1e-6).all()
+
+
+def test_fewer_rows_than_columns(diabetes):
+    X, y = diabetes
+    frame = bochner.compare(
+        X[:30], y[:30], maps=["Nystroem", "nystrom:uniform", "fourier:iid"], n_components=[64], n_runs=1
+    )
+    columns = frame.set_index("map")["columns"]
+    assert columns["Nystroem"] == 24  # scikit-learn has no more landmarks than rows, and the table says so
+    assert columns["nystrom:uniform"] == columns["fourier:iid"] == 64
+
+
+def test_many_rows_are_sampled(monkeypatch):
+    X = np.lib.stride_tricks.as_strided(np.arange(8.0), shape=(4_000_000, 4), strides=(0, 8))  # a gigabyte, if copied
+    rows = draw_rows(X, np.broadcast_to(0.5, 4_000_000), 50, Key(0))
+    assert rows.X.shape == (50, 4)
+    assert rows.X_test.shape == (50, 4)
+
+
+def test_ctrl_c_returns_what_is_done(diabetes):
+    X, y = diabetes
+    seen = []
+
+    def progress(done, total, label):
+        seen.append((done, total, label))
+        if done == 4:
+            raise KeyboardInterrupt
+
+    frame = bochner.compare(X, y, maps=["fourier:iid", "RBFSampler"], **FEW, progress=progress)
+    assert frame.attrs["interrupted"]
+    maps = frame[~frame["map"].isin(experiment.BASELINES)]
+    assert len(maps) == 3
+    assert maps["run"].max() == 0  # the first run of everything comes before the second of anything
+    assert seen[0][:2] == (0, 9)
+    assert seen[-1][0] == 9
+
+
+def test_progress_counts_to_the_end(comparison, diabetes):
+    seen = []
+    bochner.compare(diabetes[0], maps=["fourier:iid"], **FEW, progress=lambda *step: seen.append(step))
+    assert [step[0] for step in seen] == [0, 1, 2, 3, 4, 5]
+    assert seen[-1] == (5, 5, "done")
+
+
+# -- what it says --------------------------------------------------------------------------------------------------
+
+
+def test_the_verdict_is_the_cheapest_that_is_good(comparison):
+    verdict = conclude(comparison)
+    summary = summarise(comparison.frame)
+    maps = summary[~summary["map"].isin(experiment.BASELINES)]
+    chosen = maps[(maps["map"] == verdict.map) & (maps["columns"] == verdict.columns)].iloc[0]
+    noise = maps["error"].min() / np.sqrt(2 * comparison.about["n_test"])
+    good = maps[maps["error"] <= maps["error"].min() + noise]
+    assert chosen["error"] <= maps["error"].min() + noise
+    cost = good["seconds"] + good["model_seconds"]
+    assert chosen["seconds"] + chosen["model_seconds"] <= 1.25 * cost.min()
+    assert verdict.map in verdict.paragraph
+
+
+@pytest.mark.parametrize("name", ["RBFSampler", "fourier:orthogonal", "nystrom:auto"])
+def test_the_code_runs_and_is_the_map(comparison, name, diabetes):
+    from bochner.experiments.verdicts import code
+
+    lines = code(comparison, name, 32)
+    X, y = diabetes
+    scope = {"X": X, "y": y}
+    exec(lines, scope)
+    expected = comparison.transformer(name, 32).fit_transform(X)
+    np.testing.assert_allclose(scope["Z"], expected, atol=1e-4)  # the length scale has six digits
+    assert scope["model"].predict(X).shape == y.shape
+
+
+def test_without_targets_the_verdict_is_about_the_kernel(diabetes):
+    found = experiment.run_comparison(diabetes[0], maps=["fourier:iid", "nystrom:auto"], **FEW)
+    verdict = conclude(found)
+    assert verdict.map == "nystrom:auto"
+    assert "Give a target" in verdict.paragraph
+
+
+def test_a_linear_target_needs_no_kernel():
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    found = experiment.run_comparison(X, X @ [1.0, 2.0, 3.0], maps=["fourier:iid"], n_components=[32], n_runs=1)
+    assert "A linear model is as good" in conclude(found).paragraph
+
+
+def test_noise_is_not_learned():
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    y = np.random.default_rng(1).normal(size=400)
+    found = experiment.run_comparison(X, y, maps=["fourier:iid"], n_components=[32], n_runs=1)
+    assert "Nothing tried is better than a constant" in conclude(found).paragraph
+
+
+def test_pareto_front():
+    seconds, errors = np.array([1.0, 2.0, 3.0, 2.5, 1.0]), np.array([3.0, 2.0, 1.0, 2.0, 4.0])
+    assert pareto(seconds, errors).tolist() == [True, True, True, False, False]
+
+
+def test_labels_are_spread_apart():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        places = np.sort(rng.uniform(0, 100, size=rng.integers(1, 9)))
+        moved = np.array(spread(places.tolist(), 10.0, 0.0, 100.0))
+        assert (np.diff(moved) >= 10 - 1e-9).all()
+        assert moved.min() >= -1e-9
+        assert moved.max() <= 100 + 1e-9
+    assert spread([5.0, 50.0], 10.0) == [5.0, 50.0]
+
+
+def test_numbers_for_people():
+    assert [show_share(v) for v in (0.0, 0.314, 0.0123, 1.2e-5, 3e-9)] == [
+        "0 %",
+        "31 %",
+        "1.2 %",
+        "0.0012 %",
+        "3e-07 %",
+    ]
+    assert [show_seconds(v) for v in (2e-5, 0.0123, 3.456)] == ["20 µs", "12.3 ms", "3.46 s"]
+    assert [show_bytes(v) for v in (80, 2048, 3 << 20, 5 << 30)] == ["80 B", "2 KiB", "3 MiB", "5 GiB"]

@@ -1,0 +1,244 @@
+"""Any input: a right answer or a clear error, never a crash, a hang or silent nonsense.
+
+Small hostile matrices (scales from 1e-30 to 1e30, constants, duplicates, NaN, every layout, dtype and sparse format)
+through every public estimator and function. `make test` draws the same few examples each time; `make fuzz` draws
+many new ones.
+"""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+
+from bochner import certificates, diagnostics, linalg, mmd_test
+from bochner.sketches import SKETCH_LAWS
+from laws import ESTIMATORS, KERNELS
+
+N_EXAMPLES = int(os.environ.get("BOCHNER_FUZZ_EXAMPLES", "8"))
+FUZZ = settings(
+    max_examples=N_EXAMPLES,
+    deadline=None,
+    derandomize=N_EXAMPLES <= 8,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
+REFUSALS = (ValueError, TypeError)
+
+
+@st.composite
+def matrices(draw, min_rows=1, max_rows=12, max_columns=5, poison=True):
+    """A matrix, and whether every entry is finite."""
+    n, d = draw(st.integers(min_rows, max_rows)), draw(st.integers(1, max_columns))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    X = {
+        "normal": lambda: rng.normal(size=(n, d)),
+        "constant": lambda: np.full((n, d), rng.normal()),
+        "zero": lambda: np.zeros((n, d)),
+        "duplicates": lambda: rng.normal(size=(2, d))[rng.integers(0, 2, n)],
+        "one hot": lambda: np.eye(d)[rng.integers(0, d, n)],
+        "columns apart": lambda: rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-12, 12, d),
+        "far away": lambda: 1e6 + 1e-3 * rng.normal(size=(n, d)),
+    }[draw(st.sampled_from(["normal", "constant", "zero", "duplicates", "one hot", "columns apart", "far away"]))]()
+    X = X * 10.0 ** draw(st.sampled_from([0, 0, 0, -30, -8, 8, 30]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        X = X.astype(draw(st.sampled_from([np.float64, np.float64, np.float32])))
+        if draw(st.sampled_from([False, False, False, True])):
+            X = X.astype(draw(st.sampled_from([np.int64, np.int32, np.bool_, np.float16, object])))
+    if poison and X.dtype.kind == "f" and draw(st.integers(0, 5)) == 0:
+        X.flat[draw(st.integers(0, X.size - 1))] = draw(st.sampled_from([np.nan, np.inf, -np.inf]))
+    layout = draw(st.sampled_from(["C", "C", "F", "strided", "reversed", "read-only", "csr", "csc", "coo"]))
+    if layout == "F":
+        X = np.asfortranarray(X)
+    elif layout == "strided":
+        wide = np.zeros((2 * n, 2 * d), X.dtype)
+        wide[::2, ::2] = X
+        X = wide[::2, ::2]
+    elif layout == "reversed":
+        X = X[::-1, ::-1]
+    elif layout == "read-only":
+        X.flags.writeable = False
+    elif layout in ("csr", "csc", "coo") and X.dtype.kind == "f" and X.dtype.itemsize > 2:
+        X = scipy.sparse.coo_array(X).asformat(layout)
+    return X
+
+
+def usable(X):
+    """A finite float32 or float64 array, dense: what functions that check nothing may be given."""
+    return not scipy.sparse.issparse(X) and X.dtype in (np.float32, np.float64) and bool(np.isfinite(X).all())
+
+
+def entries(X):
+    return X.data if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
+
+
+def answer(function, *arguments, **options):
+    """What a function returns, or None when it refuses with a message. Warnings it gives on purpose are fine."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        # scikit-learn sums an infinity and its negative when it looks for them
+        warnings.filterwarnings("ignore", "invalid value encountered in reduce", RuntimeWarning)
+        try:
+            return function(*arguments, **options)
+        except REFUSALS as refusal:
+            reason = str(refusal)
+    assert len(reason) > 15, f"a refusal without a reason: {reason!r}"
+    return None
+
+
+def targets(estimator, n, seed):
+    rng = np.random.default_rng(seed)
+    if is_classifier(estimator):
+        return np.arange(n) % 2
+    return rng.normal(size=n) * 10.0 ** rng.choice([-20, 0, 20])
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@FUZZ
+@given(X=matrices(), seed=st.integers(0, 99))
+def test_an_estimator_answers_or_refuses(estimator, X, seed):
+    finite = bool(np.isfinite(entries(X)).all())
+    y = targets(estimator, X.shape[0], seed)
+    model = answer(clone(estimator).fit, X, y)
+    if model is None:
+        return
+    assert finite, "NaN and infinity must be refused"
+    for name in ("transform", "predict", "predict_proba", "decision_function"):
+        if not hasattr(model, name):
+            continue
+        Z = answer(getattr(model, name), X)
+        if Z is None:
+            continue
+        assert Z.shape[0] == X.shape[0]
+        values = Z.data if scipy.sparse.issparse(Z) else Z
+        if values.dtype.kind == "f":
+            assert np.isfinite(values).all(), f"{name} of finite rows is not finite"
+        if name == "predict_proba":
+            np.testing.assert_allclose(Z.sum(axis=1), 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@FUZZ
+@given(X=matrices(min_rows=6, poison=False), seed=st.integers(0, 99))
+def test_layout_and_format_change_nothing(estimator, X, seed):
+    """Strided, reversed, Fortran, read-only: the same numbers; and the input is not written to."""
+    if not usable(X):
+        return
+    y = targets(estimator, X.shape[0], seed)
+    before = X.copy()
+    model = answer(clone(estimator).fit, X, y)
+    np.testing.assert_array_equal(X, before)
+    plain = answer(clone(estimator).fit, np.ascontiguousarray(before), y)
+    assert (model is None) == (plain is None)
+    if model is None:
+        return
+    name = "transform" if hasattr(model, "transform") else "predict"
+    ours, theirs = answer(getattr(model, name), X), answer(getattr(plain, name), np.ascontiguousarray(before))
+    assert (ours is None) == (theirs is None)
+    if ours is not None:
+        ours, theirs = (Z.toarray() if scipy.sparse.issparse(Z) else Z for Z in (ours, theirs))
+        # sums in another order round otherwise
+        rounding = 100 * np.finfo(X.dtype).eps
+        np.testing.assert_allclose(ours, theirs, rtol=rounding, atol=rounding * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@FUZZ
+@given(X=matrices(poison=False))
+def test_a_kernel_answers_or_refuses(name, X):
+    if not usable(X):
+        return
+    kernel = KERNELS[name]
+    K = answer(lambda: kernel.resolve(X)(X))
+    if K is None:
+        return
+    assert K.shape == (X.shape[0],) * 2
+    assert np.isfinite(K).all()
+    np.testing.assert_allclose(K, K.T, rtol=1e-4, atol=1e-6 * np.abs(K).max())
+
+
+MATRIX_FUNCTIONS = {
+    "randomized_svd": lambda A: linalg.randomized_svd(A, 1, random_state=0),
+    "range_finder": lambda A: linalg.range_finder(A, 1, random_state=0),
+    "generalized_nystrom": lambda A: linalg.generalized_nystrom(A, 1, random_state=0),
+    "cx": lambda A: linalg.cx(A, 1, random_state=0),
+    "cur": lambda A: linalg.cur(A, 1, random_state=0),
+    "lstsq sketch": lambda A: linalg.lstsq(A, np.ones(A.shape[0]), method="sketch", random_state=0),
+    "lstsq precondition": lambda A: linalg.lstsq(A, np.ones(A.shape[0]), method="precondition", random_state=0),
+    "lstsq iterative": lambda A: linalg.lstsq(A, np.ones(A.shape[0]), method="iterative", random_state=0),
+    "ridge": lambda A: linalg.ridge(A, np.ones(A.shape[0]), 1.0, random_state=0),
+    "effective_dimension": lambda A: linalg.effective_dimension(A, 1.0),
+    "newton_sketch": lambda A: linalg.newton_sketch("logistic", A, np.arange(A.shape[0]) % 2, 1.0, random_state=0),
+    "mmd_test": lambda A: mmd_test(A, A[::-1], random_state=0),
+    "leverage_coherence": lambda A: diagnostics.leverage_coherence(A, 1.0),
+    "distance_concentration": lambda A: diagnostics.distance_concentration(A),
+}
+
+
+def numbers_in(value):
+    """Every float in a result, whatever it is made of."""
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist() if value.dtype.kind == "f" else []
+    if isinstance(value, (float, np.floating)):
+        return [float(value)]
+    if isinstance(value, (list, tuple)):
+        return [x for item in value for x in numbers_in(item)]
+    if hasattr(value, "__dataclass_fields__"):
+        # reports may say inf: of a condition number, say
+        return [
+            x for field in value.__dataclass_fields__ if field != "report" for x in numbers_in(getattr(value, field))
+        ]
+    return []
+
+
+@pytest.mark.parametrize("name", MATRIX_FUNCTIONS)
+@FUZZ
+@given(A=matrices(min_rows=2))
+def test_a_function_of_a_matrix_answers_or_refuses(name, A):
+    if A.dtype == object or scipy.sparse.issparse(A):
+        return
+    result = answer(MATRIX_FUNCTIONS[name], A)
+    if result is not None:
+        assert np.isfinite(entries(A)).all(), "NaN and infinity must be refused"
+        assert not np.isnan(numbers_in(result)).any(), f"NaN in {result}"
+
+
+@pytest.mark.parametrize("name", SKETCH_LAWS)
+@FUZZ
+@given(A=matrices(poison=False, max_columns=9), seed=st.integers(0, 99))
+def test_a_sketch_is_linear_whatever_the_scale(name, A, seed):
+    from bochner.keys import Key
+
+    if not usable(A):
+        return
+    key = Key(seed)
+    S = answer(lambda: SKETCH_LAWS[name].resolve(A, key).sample(A.shape[1], 4, key))
+    if S is None:
+        return
+    out = answer(S, np.ascontiguousarray(A))
+    if out is not None:
+        expected = A.astype(np.float64) @ S.to_dense().T.astype(np.float64)
+        scale = np.abs(A.astype(np.float64)).sum(axis=1, keepdims=True) * np.abs(S.to_dense()).max()
+        assert (np.abs(out - expected) <= 1e-5 * scale + np.finfo(A.dtype).tiny).all()
+
+
+@FUZZ
+@given(X=matrices(min_rows=4), norm=st.sampled_from(["frobenius", "relative_frobenius", "spectral", "max", "trace"]))
+def test_a_certificate_answers_or_refuses(X, norm):
+    from bochner import RBF, FourierFeatures
+
+    features = answer(FourierFeatures(RBF("median"), 8, random_state=0).fit, X)
+    if features is None:
+        return
+    certificate = answer(certificates.kernel_error, features, X, norm=norm, random_state=0)
+    if certificate is not None:
+        low, high = certificate.interval
+        assert low <= certificate.value <= high
+        assert np.isfinite([low, high]).all()

@@ -1,0 +1,127 @@
+"""Signals: what an interrupted pass leaves behind is whole, and resumes to the last bit."""
+
+import importlib.util
+import os
+import random
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bochner import RBF, KernelRidge
+from bochner.statistics import RidgeStatistics
+from bochner.streaming import read_arrays
+from bochner.streaming.interruptions import Interruptions
+
+STREAMS = Path(__file__).parents[1] / "benchmarks" / "bench_streams.py"
+
+
+def blocks(n=10):
+    rng = np.random.default_rng(0)
+    return [(X, np.sin(X[:, 0])) for X in rng.normal(size=(n, 50, 3))]
+
+
+def ridge(**parameters):
+    return KernelRidge(RBF(1.5), 30, alpha=0.1, random_state=0, block_size=50, **parameters)
+
+
+def test_an_interruption_in_the_middle_of_an_update_waits_for_its_end(tmp_path, monkeypatch):
+    truth = ridge().fit(blocks())
+    original, calls = RidgeStatistics._add_products, []
+
+    def struck(self, *arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            os.kill(os.getpid(), signal.SIGINT)  # some sums have the block, others have not
+        original(self, *arguments)
+
+    monkeypatch.setattr(RidgeStatistics, "_add_products", struck)
+    path = tmp_path / "checkpoint"
+    model = ridge(checkpoint=path)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(blocks())
+    assert read_arrays(path)[1]["rows"] == 200 == model.n_samples_seen_
+    np.testing.assert_array_equal(ridge(checkpoint=path).fit(blocks()).coef_, truth.coef_)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_error_in_the_middle_of_an_update_is_not_saved(tmp_path, monkeypatch):
+    original, calls = RidgeStatistics._add_products, []
+
+    def short_of_memory(self, *arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            raise MemoryError
+        original(self, *arguments)
+
+    monkeypatch.setattr(RidgeStatistics, "_add_products", short_of_memory)
+    path = tmp_path / "checkpoint"
+    with pytest.raises(MemoryError):
+        ridge(checkpoint=path).fit(blocks())
+    assert not path.exists()
+
+
+def test_an_error_in_the_data_leaves_a_checkpoint(tmp_path):
+    path = tmp_path / "checkpoint"
+    good = blocks()
+    bad = [*good[:6], (np.full((50, 3), np.nan), np.zeros(50)), *good[7:]]
+
+    class Stream:
+        """Bad in one of the passes."""
+
+        def __init__(self, bad_pass=None):
+            self.passes, self.bad_pass = 0, bad_pass
+
+        def __iter__(self):
+            self.passes += 1
+            return iter(bad if self.passes == self.bad_pass else good)
+
+    stream = Stream()
+    truth = ridge(checkpoint=path).fit(stream)
+    with pytest.raises(ValueError, match="block 6"):  # in the last pass, which learns
+        ridge(checkpoint=path).fit(Stream(stream.passes))
+    assert read_arrays(path)[1]["rows"] == 300
+    np.testing.assert_array_equal(ridge(checkpoint=path).fit(Stream()).coef_, truth.coef_)
+
+
+def test_handlers_of_others_are_left_alone():
+    seen = []
+    before = signal.signal(signal.SIGINT, lambda *_: seen.append("theirs"))
+    try:
+        with Interruptions() as interruptions:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert seen == ["theirs"]
+            with interruptions.held():
+                os.kill(os.getpid(), signal.SIGINT)
+                assert seen == ["theirs"]
+            assert seen == ["theirs"] * 2
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with Interruptions() as interruptions, interruptions.held():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    found = []
+
+    def elsewhere():
+        with Interruptions() as interruptions, interruptions.held():
+            found.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert found == [before]
+
+
+@pytest.mark.slow
+def test_killed_and_interrupted_fits_resume_to_the_same_bits(tmp_path):
+    spec = importlib.util.spec_from_file_location("bench_streams", STREAMS)
+    streams = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(streams)
+    path, draw = tmp_path / "checkpoint", random.Random(1)
+    truth = streams.start(300_000, path).communicate()[0].strip()
+    for number in (signal.SIGINT, signal.SIGKILL, signal.SIGINT):
+        _, found = streams.strike(300_000, path, draw.uniform(0.05, 0.8), number)
+        assert found == truth
+        assert not list(tmp_path.iterdir())

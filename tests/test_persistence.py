@@ -1,0 +1,292 @@
+"""Files give back what was saved, to the last bit, for everything in the registries."""
+
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+
+import bochner
+from bochner.features import fourier_map
+from bochner.keys import Key
+from bochner.operators import LinearMap
+from bochner.persistence import classes
+from bochner.persistence.containers import read
+from bochner.rows import ROW_LAWS
+from laws import ESTIMATORS, KERNELS, LINEAR_MAPS
+
+OUTPUTS = ("transform", "predict", "predict_proba", "decision_function")
+
+
+def rows(n=80, d=5, dtype=np.float64, seed=0):
+    return np.random.default_rng(seed).uniform(0.05, 1.0, size=(n, d)).astype(dtype)
+
+
+def labels(X):
+    return np.where(X[:, 0] > 0.6, "high", np.where(X[:, 1] > 0.5, "middle", "low"))
+
+
+def targets(estimator, X):
+    if type(estimator).__name__ == "KernelClassifier":
+        return labels(X)
+    return X[:, 0] + np.sin(5.0 * X[:, 1])
+
+
+def outputs(estimator, X):
+    found = {name: getattr(estimator, name)(X) for name in OUTPUTS if hasattr(estimator, name)}
+    if isinstance(estimator, bochner.GaussianProcessRegressor):
+        found["std"] = estimator.predict(X, return_std=True)[1]
+    return found
+
+
+def assert_same(a, b):
+    a, b = (A.toarray() if scipy.sparse.issparse(A) else np.asarray(A) for A in (a, b))
+    assert a.dtype == b.dtype
+    np.testing.assert_array_equal(a, b)
+
+
+def round_trip(model, folder):
+    path = folder / "model.safetensors"
+    bochner.save(model, path)
+    return bochner.load(path)
+
+
+@pytest.mark.filterwarnings("ignore:Newton's method")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_every_estimator_round_trips(estimator, dtype, tmp_path):
+    X = rows(dtype=dtype)
+    y = targets(estimator, X)
+    model = clone(estimator).fit(X, y)
+    again = round_trip(model, tmp_path)
+    assert type(again) is type(model)
+    assert repr(again) == repr(model)
+    new = rows(20, seed=1, dtype=dtype)
+    before, after = outputs(model, new), outputs(again, new)
+    assert before
+    for name, value in before.items():
+        assert_same(value, after[name])
+    for name in ("coef_", "intercept_", "alpha_", "noise_variance_", "report_"):
+        if hasattr(model, name):
+            assert pickle.dumps(getattr(again, name)) == pickle.dumps(getattr(model, name)), name
+    if hasattr(model, "partial_fit"):  # learning goes on as if nothing had happened
+        more = rows(30, seed=2, dtype=dtype)
+        model.partial_fit(more, targets(estimator, more))
+        again.partial_fit(more, targets(estimator, more))
+        for name, value in outputs(model, new).items():
+            assert_same(value, outputs(again, new)[name])
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_unfitted_estimators_round_trip(estimator, tmp_path):
+    assert repr(round_trip(estimator, tmp_path)) == repr(estimator)
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_every_kernel_round_trips_or_says_why_not(name, tmp_path):
+    kernel = KERNELS[name]
+    functions = [v for v in kernel.get_params().values() if callable(v) and not hasattr(v, "get_params")]
+    if any(not isinstance(f, np.ufunc) for f in functions):
+        with pytest.raises(TypeError, match="function"):
+            round_trip(kernel, tmp_path)
+        return
+    X = rows(12)
+    assert_same(round_trip(kernel, tmp_path)(X), kernel(X))
+
+
+@pytest.mark.parametrize("name", sorted(LINEAR_MAPS))
+def test_every_linear_map_round_trips(name, tmp_path):
+    X = rows(7, 13)
+    drawn = LINEAR_MAPS[name](13, Key(3))
+    again = round_trip(drawn, tmp_path)
+    assert isinstance(again, LinearMap)
+    assert_same(again(X), drawn(X))
+    assert_same(again(X.astype(np.float32)), drawn(X.astype(np.float32)))
+
+
+@pytest.mark.parametrize("form", ["pairs", "offset", "complex"])
+@pytest.mark.parametrize("law", sorted(ROW_LAWS))
+def test_fourier_maps_of_every_law_and_form(law, form, tmp_path):
+    X = rows(6, 9)
+    drawn = fourier_map(bochner.RBF(2.0), ROW_LAWS[law], 9, 21, form, Key(0), np.float64)
+    assert_same(round_trip(drawn, tmp_path)(X), drawn(X))
+
+
+def test_values_of_every_kind(tmp_path):
+    values = {
+        "alpha": [1, 2.5, float("inf"), float("-inf"), -0.0, 1e-310],
+        "b": (None, True, "ünï\ud800", {"x": (1,), 2: "two", (1, 2): []}),
+        "c": np.float32(1.5),
+        "d": np.dtype("float32"),
+        "e": np.float64,
+        "f": [np.arange(100, dtype=np.int64), np.array(["a", "bcd"]), np.array(["x", None, 3], object)],
+        "g": np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+        "h": np.array([1 + 2j, 3]),
+        "i": np.array([1 + 2j, 3], np.complex64),
+        "j": np.zeros((0, 3), np.float32),
+        "k": np.array(7, np.uint64),
+        "l": scipy.sparse.random(5, 6, 0.4, "csr", random_state=0),
+        "m": scipy.sparse.csc_array(np.eye(3, dtype=np.float32)),
+        "n": np.where(np.arange(200).reshape(2, 100) % 3, 1, -1).astype(np.int8),
+        "o": np.array([True, False]),
+        "p": np.arange(6, dtype=">f8").reshape(2, 3)[:, ::2],
+        "q": np.array([["ab", "c"], ["", "defg"]]).T,
+        "r": np.cosh,
+        "s": np.arange(70) - 2**40,
+        "t": np.triu(np.arange(100.0, dtype=np.float32).reshape(10, 10)),
+        "u": np.asfortranarray(np.tril(np.arange(100.0).reshape(10, 10))),
+    }
+    again = round_trip(bochner.KernelRidge(alpha=values), tmp_path).alpha
+    assert list(again) == list(values)
+    for name, value in values.items():
+        got = again[name]
+        if scipy.sparse.issparse(value):
+            assert type(got) is type(value)
+            assert (got != value).nnz == 0
+        elif isinstance(value, np.ndarray):
+            assert got.shape == value.shape
+            assert got.dtype == value.dtype.newbyteorder("=")
+            assert got.flags.f_contiguous == value.flags.f_contiguous
+            assert (got == value).all()
+        elif name == "f":
+            assert all((a == b).all() and a.dtype == b.dtype for a, b in zip(value, got, strict=True))
+        else:
+            assert repr(got) == repr(value)
+            assert type(got) is type(value)
+    nan = round_trip(bochner.KernelRidge(alpha=float("nan")), tmp_path).alpha
+    assert np.isnan(nan)
+
+
+def test_sparse_landmarks_and_names_of_columns(tmp_path):
+    X = scipy.sparse.random(60, 8, 0.5, "csr", random_state=0)
+    model = bochner.NystromFeatures("rbf", 10, landmarks="uniform", random_state=0).fit(X)
+    assert_same(round_trip(model, tmp_path).transform(X), model.transform(X))
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(rows(), columns=list("abcde"))
+    named = bochner.KernelRidge("rbf", 16, random_state=0).fit(frame, frame["a"])
+    again = round_trip(named, tmp_path)
+    assert again.feature_names_in_.tolist() == list("abcde")
+    assert_same(again.predict(frame), named.predict(frame))
+
+
+def test_several_targets_and_features_of_ours(tmp_path):
+    X = rows()
+    features = bochner.MaclaurinFeatures(bochner.Polynomial(2), n_components=30, random_state=0)
+    model = bochner.KernelRidge(features=features, alpha=[0.1, 1.0]).fit(X, X[:, :2])
+    assert_same(round_trip(model, tmp_path).predict(X), model.predict(X))
+    pca = bochner.KernelPCA(3, fit_inverse_transform=True, n_columns=20, random_state=0).fit(X)
+    assert_same(round_trip(pca, tmp_path).inverse_transform(pca.transform(X)), pca.inverse_transform(pca.transform(X)))
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (bochner.KernelRidge(features=PCA(2)), ["KernelRidge.features", "PCA"]),
+        (bochner.KernelRidge(bochner.Radial(lambda r: np.exp(-r))), ["KernelRidge.kernel.function", "function"]),
+        (bochner.KitchenSinkFeatures(lambda a: a), ["KitchenSinkFeatures.activation", "function"]),
+        (bochner.FourierFeatures(random_state=np.random.RandomState(0)), ["random_state", "set_params"]),
+        (bochner.FourierFeatures(n_jobs=np.zeros(2, "datetime64[s]")), ["FourierFeatures.n_jobs", "datetime64"]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_foreign_objects_are_refused_by_name(model, names, tmp_path):
+    path = tmp_path / "model"
+    with pytest.raises(TypeError) as caught:
+        bochner.save(model, path)
+    assert all(name in str(caught.value) for name in names), caught.value
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("thing", [None, 3, [bochner.RBF()], PCA(2)], ids=repr)
+def test_only_objects_of_ours_are_saved(thing, tmp_path):
+    with pytest.raises(TypeError, match="bochner"):
+        bochner.save(thing, tmp_path / "model")
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path):
+    model = bochner.FourierFeatures(n_components=4, random_state=0).fit(rows())
+    model.n_features_in_ = 7
+    with pytest.raises(TypeError, match="loaded again: FourierFeatures with a map of 5 features for data with 7"):
+        bochner.save(model, tmp_path / "model")
+
+
+def test_a_structured_map_of_65536_frequencies_is_small(tmp_path):
+    path = tmp_path / "map"
+    X = rows(1, 8192)
+    model = bochner.FourierFeatures(bochner.RBF(90.0), 2 * 65536, rows="structured", random_state=0).fit(X)
+    bochner.save(model, path)
+    assert path.stat().st_size < 300_000  # 4 bytes a length, 3 bits a row of signs
+    assert_same(bochner.load(path).transform(X), model.transform(X))
+
+
+def test_equal_arrays_are_stored_once(tmp_path):
+    X = rows(500)
+    model = bochner.KernelClassifier("rbf", 64, features="nystrom", loss="squared", alpha=0.1, random_state=0).fit(
+        X, labels(X)
+    )
+    path = tmp_path / "model"
+    bochner.save(model, path)
+    _, tensors = read(path)
+    seen = [(t.dtype.str, t.shape, t.tobytes()) for t in tensors.values()]
+    assert len(set(seen)) == len(seen)
+
+
+def test_the_safetensors_package_reads_our_files(tmp_path):
+    safetensors = pytest.importorskip("safetensors")
+    path = tmp_path / "model.safetensors"
+    X = rows()
+    bochner.save(bochner.KernelClassifier("rbf", 40, random_state=0).fit(X, labels(X)), path)
+    _, tensors = read(path)
+    with safetensors.safe_open(path, framework="np") as file:
+        about = json.loads(file.metadata()["bochner"])
+        assert about["format"] == 1
+        assert about["model"]["class"] == "estimators.KernelClassifier"
+        assert set(about["versions"]) == {"bochner", "numpy", "scipy", "scikit-learn"}
+        assert set(file.keys()) == set(tensors)
+        for name, tensor in tensors.items():
+            assert_same(file.get_tensor(name), tensor)
+
+
+def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    bochner.save(bochner.RBF(1.0), path)
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        bochner.save(bochner.RBF(2.0), path)
+    monkeypatch.undo()
+    assert bochner.load(path).length_scale == 1.0
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_loading_needs_no_optional_package_and_no_pickle(tmp_path):
+    path = tmp_path / "model"
+    X = rows()
+    model = bochner.KernelRidge("rbf", 20, random_state=0).fit(X, X[:, 0])
+    bochner.save(model, path)
+    code = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, *args):\n"
+        "        if name.split('.')[0] in "
+        "('torch', 'dask', 'pyarrow', 'safetensors', 'onnx', 'pandas', 'matplotlib', 'rich'):\n"
+        "            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "import bochner, numpy, pickle\n"
+        "def refuse(*args, **kwargs): raise AssertionError('unpickled')\n"
+        "pickle.load = pickle.loads = pickle.Unpickler = refuse\n"
+        f"print(repr(bochner.load({str(path)!r}).predict(numpy.full((1, 5), 0.5))[0]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == repr(model.predict(np.full((1, 5), 0.5))[0])
+
+
+def test_the_registry_is_closed():
+    known = classes()
+    assert {"estimators.KernelRidge", "features.Fourier", "operators.HadamardBlocks", "keys.Key"} <= set(known)
+    assert all(cls.__module__.startswith("bochner.") for cls in known.values())
+    assert not any("Source" in name or "Backend" in name for name in known)

@@ -1,0 +1,248 @@
+"""The report in a real browser: silent, self-contained, sortable, readable on a phone and in the dark."""
+
+import re
+import shutil
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from bochner.experiments import compare as experiment
+from bochner.experiments.charts import Axis, Chart, Series, matrix_image
+from bochner.experiments.report import report, write_report
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+MAPS = ["RBFSampler", "fourier:orthogonal", "nystrom:auto", "fourier:iid"]
+NASTY = "</script><script>alert(1)</script>&\"'<b>.csv"
+
+
+def comparison(targets):
+    X, y = load_digits(return_X_y=True)
+    few = {"maps": MAPS, "n_components": [16, 32], "n_runs": 2, "n_reference": 150}
+    found = experiment.run_comparison(X[:250], y[:250] if targets else None, **few)
+    found.about["name"] = NASTY
+    return found
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write_report(comparison(True), tmp_path_factory.mktemp("report") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if BROWSER is None:
+        pytest.skip("no Chromium here: install the system package chromium to look at the report")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+class Visit:
+    """A page, what it said and what it asked for."""
+
+    def __init__(self, browser, path, **options):
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.said, self.asked = [], []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.said.append(dialog.message) or dialog.dismiss())
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(path.as_uri())
+
+
+@pytest.fixture
+def visit(browser, path):
+    visits = []
+
+    def go(**options):
+        visits.append(Visit(browser, path, **options))
+        return visits[-1]
+
+    yield go
+    for found in visits:
+        found.context.close()
+
+
+LOOKS = {
+    "desktop": {"viewport": {"width": 1200, "height": 900}, "color_scheme": "light"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light"},
+    "dark": {"viewport": {"width": 1200, "height": 900}, "color_scheme": "dark"},
+    "dark phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"},
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_it_is_silent_and_alone(look, visit, path):
+    seen = visit(**LOOKS[look])
+    for button in seen.page.locator("button").all():
+        button.click()
+    assert seen.said == []
+    assert [url for url in seen.asked if not url.startswith("data:")] == [path.as_uri()]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_nothing_is_wider_than_the_screen(look, visit):
+    page = visit(**LOOKS[look]).page
+    width = LOOKS[look]["viewport"]["width"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    # tables may scroll inside their own frame; nothing else reaches beyond the edge
+    outside = page.evaluate(
+        """width => [...document.querySelectorAll("main *")]
+            .filter(e => !e.closest(".scroll, pre") && e.getClientRects().length)
+            .filter(e => e.getBoundingClientRect().right > width + 1 || e.getBoundingClientRect().left < -1)
+            .map(e => e.tagName + " " + e.textContent.slice(0, 40))""",
+        width,
+    )
+    assert outside == []
+    shown = page.locator("svg.chart:visible")
+    assert shown.count() == 3
+    smallest = page.evaluate(
+        """() => Math.min(...[...document.querySelectorAll("svg.chart")].filter(e => e.getClientRects().length)
+            .map(e => 12 * e.getBoundingClientRect().width / e.viewBox.baseVal.width))"""
+    )
+    assert smallest > 11  # pixels of the smallest writing
+
+
+CONTRAST = """() => {
+  const light = (c) => {
+    const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = getComputedStyle(e).backgroundColor;
+      if (!/, 0\\)$|transparent/.test(c)) return c;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const found = [];
+  const writing = "h1, h2, h3, p, td, button, dt, dd, figcaption, code, footer, svg.chart text, .ends span";
+  for (const e of document.querySelectorAll(writing)) {
+    if (!e.getClientRects().length || !e.textContent.trim()) continue;
+    const style = getComputedStyle(e);
+    const a = light(e instanceof SVGElement ? style.fill : style.color), b = light(behind(e));
+    found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.tagName, e.textContent.slice(0, 30)]);
+  }
+  return found.sort((a, b) => a[0] - b[0]);
+}"""
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_writing_stands_out(look, visit):
+    found = visit(**LOOKS[look]).page.evaluate(CONTRAST)
+    assert len(found) > 100
+    assert found[0][0] >= 4.5, found[0]
+
+
+def test_dark_is_dark(visit):
+    colour = {}
+    for look in ("desktop", "dark"):
+        text = visit(**LOOKS[look]).page.evaluate("getComputedStyle(document.body).backgroundColor")
+        colour[look] = np.mean([int(part) for part in re.findall(r"\d+", text)[:3]])
+    assert colour["desktop"] > 240
+    assert colour["dark"] < 40
+
+
+def test_tables_sort(visit):
+    page = visit(**LOOKS["desktop"]).page
+    assert page.locator("table.sortable").count() == 2
+    for table in page.locator("table.sortable").all():
+        for column, head in enumerate(table.locator("th").all()):
+            for order in ("ascending", "descending"):
+                head.locator("button").click()
+                assert head.get_attribute("aria-sort") == order
+                cells = table.locator(f"tbody td:nth-child({column + 1})").all()
+                values = [cell.get_attribute("data-value") for cell in cells]
+                if column:
+                    numbers = [float(value) for value in values if value]
+                    assert numbers == sorted(numbers, reverse=order == "descending")
+                    assert all(values[: len(numbers)])  # what was not measured comes last
+                else:
+                    assert [v.lower() for v in values] == sorted(
+                        (v.lower() for v in values), reverse=order == "descending"
+                    )
+        assert table.locator("th[aria-sort]").count() == 1
+
+
+def test_the_code_can_be_copied(visit):
+    page = visit(**LOOKS["desktop"]).page
+    page.locator("button.copy").click()
+    page.wait_for_function("document.querySelector('button.copy').textContent != 'Copy'")
+    assert page.locator("button.copy").text_content() in ("Copied", "Selected")
+
+
+def test_names_are_escaped(path):
+    text = path.read_text()
+    assert "alert(1)</script>" not in text.replace("&lt;", "<").split("<title>")[0]
+    assert text.count("<script>") == 1
+    assert "&lt;/script&gt;&lt;script&gt;alert(1)" in text
+
+
+def test_it_says_what_was_run(path):
+    text = path.read_text()
+    for part in (
+        *MAPS,
+        "Recommendation",
+        "Pareto front",
+        "exact kernel",
+        "linear model",
+        "Processor",
+        "numpy",
+        "150 rows",
+    ):
+        assert part in text
+    assert "http://" not in text
+    assert "https://" not in text
+
+
+def test_without_targets():
+    text = report(comparison(False))
+    assert "What it means for predictions" not in text
+    assert "Give a target" in text
+    assert "test error" not in text
+
+
+def test_one_run_of_one_size():
+    X = load_digits().data[:60]
+    text = report(experiment.run_comparison(X, maps=["fourier:iid"], n_components=[8], n_runs=1))
+    assert "one run" in text
+    assert "nan" not in re.sub(r"data:[^\"]*", "", text.split("<script>")[0]).lower()
+
+
+# -- charts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize("values", [[1.0], [1.0, 1.0], [1e-12, 1e3], [0.013, 0.017, 0.014]])
+def test_charts_are_well_formed(log, values):
+    series = Series(
+        "a < b", range(1, len(values) + 1), values, "f0", values, values, ["t & t"] * len(values), strong=True
+    )
+    chart = Chart(
+        "name", [series], Axis("x", str, log), Axis("y", lambda v: f"{v:g}", log), levels=[("level", values[0])]
+    )
+    for size in ((900, 440), (356, 380)):
+        tree = ET.fromstring(chart.svg(*size))
+        numbers = re.findall(r"-?\d+\.?\d*", " ".join(e.get("d", "") for e in tree.iter("path")))
+        assert all(-50 < float(number) < 1000 for number in numbers)
+        assert len(tree.findall("circle")) == len(values)
+
+
+def test_pictures_of_matrices():
+    from base64 import b64decode
+    from io import BytesIO
+
+    image = pytest.importorskip("PIL.Image")
+    values = np.array([[0.0, 1.0], [0.5, 2.0]])
+    picture = image.open(BytesIO(b64decode(matrix_image(values, 0.0, 1.0).partition(",")[2])))
+    pixels = np.asarray(picture).astype(int)
+    assert pixels.shape == (2, 2, 3)
+    assert pixels[0, 0].tolist() == [0xF4, 0xF6, 0xF9]
+    assert pixels[0, 1].tolist() == pixels[1, 1].tolist() == [0x0D, 0x2F, 0x5C]
+    assert pixels[0, 0].sum() > pixels[1, 0].sum() > pixels[0, 1].sum()
