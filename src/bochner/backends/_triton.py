@@ -40,6 +40,8 @@ from bochner.backends import Array
 _TURN = 2.0 * np.pi
 MOST_BITS = 15  # of a transform
 FEWEST_BITS = 6
+# by q, measured on an H200: registers a thread, so that enough warps are there to hide each other's waiting
+_REGISTERS = {6: 96, 7: 128, 8: 128, 12: 96, 13: 80, 14: 64}
 
 # ------------------------------------------------------------------------------------------------ Hadamard transforms
 
@@ -281,8 +283,7 @@ def structured(X: Any, words: Any, factors: Any, scale: float, tail: float, out:
     q = (factors.shape[0] // words.shape[0]).bit_length() - 1
     t = tile(q)
     grid, per_program = _programs(len(X), t, words.shape[0])
-    # measured: registers a thread, so that enough warps are there to hide each other's waiting
-    limit = {6: 96, 7: 128, 8: 128, 12: 96, 13: 80, 14: 64}.get(q)
+    limit = _REGISTERS.get(q)
     options: dict[str, Any] = {} if limit is None else {"maxnreg": limit}
     _structured[grid](
         X, words, factors, out, len(X), X.shape[1], X.stride(0), out.stride(0), out.shape[1], words.shape[0],
