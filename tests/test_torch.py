@@ -19,7 +19,10 @@ from bochner.rows import ROW_LAWS
 from bochner.streaming import devices
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
-pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # the first call of a process
+pytestmark = [  # of torch's own, on the first call of a process
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
+    pytest.mark.filterwarnings("ignore:Sparse invariant checks"),
+]
 GPU = pytest.param(
     "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 )

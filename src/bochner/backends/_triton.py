@@ -41,7 +41,7 @@ _TURN = 2.0 * np.pi
 MOST_BITS = 15  # of a transform
 FEWEST_BITS = 6
 # by q, measured on an H200: registers a thread, so that enough warps are there to hide each other's waiting
-_REGISTERS = {6: 96, 7: 128, 8: 128, 12: 96, 13: 80, 14: 64}
+_REGISTERS = {6: 96, 7: 128, 8: 128, 10: 96, 11: 128, 12: 128, 13: 80, 14: 64}
 
 # ------------------------------------------------------------------------------------------------ Hadamard transforms
 

@@ -39,7 +39,7 @@ def place(array: Any, X: Tensor) -> Tensor:
     if scipy.sparse.issparse(array):
         parts = [place(part, X) for part in (array.indptr, array.indices, array.data)]
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support")  # torch calls it beta
+            warnings.filterwarnings("ignore", "Sparse (CSR|invariant)")  # torch calls it beta
             return torch.sparse_csr_tensor(*parts, array.shape, check_invariants=False)  # type: ignore[call-arg]
     if array.ndim == 0:
         return array.item()
