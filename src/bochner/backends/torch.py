@@ -324,7 +324,7 @@ def _kernels(device: int) -> Any:
     """The module of Triton kernels if they run on this device, else None: torch's own operations do everything then."""
     try:
         from bochner.backends import _triton
-    except ImportError:  # no Triton, or one without Gluon
+    except (ImportError, AttributeError):  # no Triton, or one whose Gluon is another
         return None
     return _triton if torch.cuda.get_device_capability(device)[0] == 9 else None
 
