@@ -6,7 +6,7 @@ NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 # Statistical tests are single-threaded work: one process a core, one BLAS thread each.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo test test-slow lint bench docs fuzz sanitize clean
+.PHONY: demo test test-slow test-torch test-gpu lint bench docs fuzz sanitize clean
 
 $(VENV)/.tools: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -28,6 +28,16 @@ test: $(VENV)/.built
 
 test-slow: $(VENV)/.built
 	$(PYTEST) -m slow
+
+# Tensors on the host: the same results as arrays.
+test-torch: $(VENV)/.built
+	$(BIN)/python -m pip install -q torch==2.13.0
+	$(PYTEST) tests/test_torch.py -m "not slow and not gpu"
+
+# On a machine with an NVIDIA GPU: the kernels, and models on the device.
+test-gpu: $(VENV)/.built
+	$(BIN)/python -m pip install -q "torch>=2.8" triton
+	$(BIN)/python -m pytest tests/test_torch.py -m gpu
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .

@@ -16,9 +16,13 @@ from bochner import RBF, FourierFeatures, KernelRidge, Laplacian, Matern, Nystro
 from bochner.backends import FLOATS, backend_of
 from bochner.backends.reference import reference
 from bochner.rows import ROW_LAWS
-from bochner.streaming import devices
+from bochner.streaming import ArraySource, StreamedGram, devices
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
+pytestmark = [  # of torch's own, on the first call of a process
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
+    pytest.mark.filterwarnings("ignore:Sparse invariant checks"),
+]
 GPU = pytest.param(
     "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 )
@@ -262,3 +266,17 @@ def test_kernels_keep_the_precision_of_float32(d: int, rows: str) -> None:
         error = np.linalg.norm(Z.cpu().numpy() - exact) / np.linalg.norm(exact)
         own = np.linalg.norm(model.transform(X) - exact) / np.linalg.norm(exact)
         assert error <= max(2e-6, 2.0 * own)
+
+
+@pytest.mark.parametrize("device", [None, *DEVICES])
+@pytest.mark.parametrize("n_components", [30, 300])
+def test_streamed_products_of_nystrom_features(n_components: int, device: str | None) -> None:
+    rng = np.random.default_rng(8)
+    X, w = rng.standard_normal((200, 3)), rng.random(200)
+    feature_map = NystromFeatures(RBF(2.0), n_components, landmarks="uniform", random_state=0).fit(X).feature_map_
+    Z = feature_map(X)
+    source = devices.on_device(ArraySource(X, np.zeros(200), w), device)
+    V = rng.standard_normal((n_components, 4))
+    expected = Z.T @ (w[:, None] * (Z @ V))
+    np.testing.assert_allclose(StreamedGram(source, feature_map) @ V, expected, rtol=0, atol=1e-8 * abs(expected).max())
+    np.testing.assert_allclose(StreamedGram(source, feature_map) @ V[:, 0], expected[:, 0], rtol=0, atol=1e-6)

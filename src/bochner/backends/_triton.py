@@ -40,6 +40,8 @@ from bochner.backends import Array
 _TURN = 2.0 * np.pi
 MOST_BITS = 15  # of a transform
 FEWEST_BITS = 6
+# by q, measured on an H200: registers a thread, so that enough warps are there to hide each other's waiting
+_REGISTERS = {6: 96, 7: 128, 8: 128, 10: 96, 11: 128, 12: 128, 13: 80, 14: 64}
 
 # ------------------------------------------------------------------------------------------------ Hadamard transforms
 
@@ -54,7 +56,6 @@ class Tile:
     B: Any  # the third layout, or None
     C: Any
     D: Any  # C with four numbers for two: pairs
-    keep: bool  # rows stay in registers between blocks
 
     @property
     def n_rows(self) -> int:
@@ -83,7 +84,7 @@ def tile(q: int, registers: int = 5) -> Tile:
     C = layout(o + s + h + r, lane, m_bits, [], list(shape))
     pairs = (*shape[:-1], 4)
     r, h, s, m_bits, lane, o = _bits(pairs)
-    return Tile(shape, 1 << m, A, B, C, layout(o + s + h + r, lane, m_bits, [], list(pairs)), keep=q <= 12)
+    return Tile(shape, 1 << m, A, B, C, layout(o + s + h + r, lane, m_bits, [], list(pairs)))
 
 
 def pack_signs(signs: Array, q: int) -> Array:
@@ -97,13 +98,17 @@ def pack_signs(signs: Array, q: int) -> Array:
         full[..., : last.shape[-1]] = last
         return np.packbits(full, axis=-1, bitorder="little").view(np.int32)[..., 0].reshape(blocks, -1)
 
-    first, last = (words(bits[:, stage].swapaxes(-1, -2)) for stage in (2, 0))  # in A
-    middle = bits[:, 1]
-    if M > 1:  # in B
-        middle = words(middle.transpose(0, 2, 4, 5, 1, 3).reshape(blocks, S, 32, 2, H * M))
-    else:  # in C
-        middle = words(middle[:, :, :, 0].transpose(0, 3, 1, 2, 4).reshape(blocks, 32, 2 * H * S))
-    return np.ascontiguousarray(np.hstack([first, middle, last]))
+    def in_a(stage: int) -> Array:
+        return words(bits[:, stage].swapaxes(-1, -2))
+
+    def in_b(stage: int) -> Array:
+        return words(bits[:, stage].transpose(0, 2, 4, 5, 1, 3).reshape(blocks, S, 32, 2, H * M))
+
+    def in_c(stage: int) -> Array:
+        return words(bits[:, stage].transpose(0, 3, 4, 1, 2, 5).reshape(blocks, M, 32, 2 * H * S))
+
+    parts = [in_c(2), in_b(1), in_a(0)] if M > 1 else [in_a(2), in_c(1), in_a(0)]
+    return np.ascontiguousarray(np.hstack(parts))
 
 
 @gluon.constexpr_function
@@ -208,7 +213,7 @@ def _read(X, row0, rows, d, x_stride, shape: gl.constexpr, C: gl.constexpr):  # 
 @gluon.jit
 def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n_blocks, per_program, scale, tail,  # type: ignore[no-untyped-def]
                 shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
-                KEEP: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr):  # fmt: skip
+                PAIRS: gl.constexpr, ODD: gl.constexpr):  # fmt: skip
     H: gl.constexpr = shape[1]
     S: gl.constexpr = shape[2]
     M: gl.constexpr = shape[3]
@@ -217,32 +222,35 @@ def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n
     NA: gl.constexpr = H * S * M * 2
     a_word = ((_index(A, 1, H) * S + _index(A, 2, S)) * M + _index(A, 3, M)) * 2 + _index(A, 5, 2)
     a_place = _index(A, 4, 32)
+    NC: gl.constexpr = M * 32
+    c_word = _index(C, 3, M) * 32 + _index(C, 4, 32)
+    c_place = (_index(C, 1, H) * S + _index(C, 2, S)) * 2 + _index(C, 5, 2)
     if M > 1:
-        NM: gl.constexpr = S * 64
-        word = (_index(B, 2, S) * 32 + _index(B, 4, 32)) * 2 + _index(B, 5, 2)
-        place = _index(B, 1, H) * M + _index(B, 3, M)
-    else:
-        NM: gl.constexpr = 32  # type: ignore[no-redef]
-        word = _index(C, 4, 32)
-        place = (_index(C, 1, H) * S + _index(C, 2, S)) * 2 + _index(C, 5, 2)
+        NB: gl.constexpr = S * 64
+        b_word = (_index(B, 2, S) * 32 + _index(B, 4, 32)) * 2 + _index(B, 5, 2)
+        b_place = _index(B, 1, H) * M + _index(B, 3, M)
     first = gl.program_id(1) * per_program
     last = gl.minimum(first + per_program, n_blocks)
-    if KEEP:
+    if M == 1:
         x = gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C), A)
     for block in range(first, last):
-        if not KEEP:
-            x = gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C), A)
-        w = words + block * (2 * NA + NM)
-        v = _in_a(_flip(x, gl.load(w + a_word), a_place), shape, A)
-        v = _in_c(gl.convert_layout(v, C), shape, C)
-        if M > 1:
+        if M > 1:  # C A B, B C A, A B C; rows are read again for every block
+            w = words + block * (NC + NB + NA)
+            x = _read(X, row0, rows, d, x_stride, shape, C)
+            v = _in_c(_flip(x, gl.load(w + c_word), c_place), shape, C)
+            v = _in_a(gl.convert_layout(v, A), shape, A)
             v = _in_b(gl.convert_layout(v, B), shape, B)
-            v = _in_b(_flip(v, gl.load(w + NA + word), place), shape, B)
-            v = gl.convert_layout(v, C)
-        else:
-            v = _flip(v, gl.load(w + NA + word), place)
-        v = _in_a(gl.convert_layout(_in_c(v, shape, C), A), shape, A)
-        v = _in_a(_flip(v, gl.load(w + NA + NM + a_word), a_place), shape, A)
+            v = _in_b(_flip(v, gl.load(w + NC + b_word), b_place), shape, B)
+            v = _in_c(gl.convert_layout(v, C), shape, C)
+            w += NC + NB
+        else:  # A C, C A, A C; rows stay in registers
+            w = words + block * (2 * NA + NC)
+            v = _in_a(_flip(x, gl.load(w + a_word), a_place), shape, A)
+            v = _in_c(gl.convert_layout(v, C), shape, C)
+            v = _in_c(_flip(v, gl.load(w + NA + c_word), c_place), shape, C)
+            w += NA + NC
+        v = _in_a(gl.convert_layout(v, A), shape, A)
+        v = _in_a(_flip(v, gl.load(w + a_word), a_place), shape, A)
         if M > 1:
             v = _in_b(gl.convert_layout(v, B), shape, B)
         v = _in_c(gl.convert_layout(v, C), shape, C)
@@ -275,12 +283,11 @@ def structured(X: Any, words: Any, factors: Any, scale: float, tail: float, out:
     q = (factors.shape[0] // words.shape[0]).bit_length() - 1
     t = tile(q)
     grid, per_program = _programs(len(X), t, words.shape[0])
-    # measured: registers a thread, so that enough warps are there to hide each other's waiting
-    limit = {6: 96, 7: 128, 8: 128, 12: 96, 13: 80, 14: 64}.get(q)
+    limit = _REGISTERS.get(q)
     options: dict[str, Any] = {} if limit is None else {"maxnreg": limit}
     _structured[grid](
         X, words, factors, out, len(X), X.shape[1], X.stride(0), out.stride(0), out.shape[1], words.shape[0],
-        per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, t.keep, pairs, pairs and out.shape[1] % 2 == 1,
+        per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, pairs, pairs and out.shape[1] % 2 == 1,
         num_warps=t.n_warps, **options,
     )  # fmt: skip
 

@@ -122,6 +122,11 @@ def _validate_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:
     return X.detach()
 
 
+def as_host(X: Any) -> Any:
+    """A tensor as a NumPy array, anything else as it is."""
+    return backend_of(X).fetch(X) if is_tensor(X) else X
+
+
 def as_tensor(X: Any) -> tuple[Any, Callable[[Any], Any] | None]:
     """A JAX or CuPy array as a tensor over the same memory, and the way back; anything else as it is."""
     library = type(X).__module__.split(".")[0]

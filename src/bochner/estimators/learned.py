@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from bochner.backends import FLOATS, Array
 from bochner.certificates import Certificate, Effort
-from bochner.estimators._validation import check_choice, check_count, in_memory
+from bochner.estimators._validation import as_host, check_choice, check_count, in_memory
 from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.features import Fourier, choose_rows, draw_frequencies, n_frequencies
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogLoss, SquaredLoss
@@ -131,7 +131,7 @@ class LearnedFeatures(GrowingTransformer):
                 "use FourierFeatures."
             )
         X, y = in_memory(self, X, y)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
+        X, y = validate_data(self, as_host(X), as_host(y), accept_sparse="csr", dtype=FLOATS, multi_output=True)
         loss, Y = self._targets(loss, y)
         key = Key.from_random_state(self.random_state)
         self.kernel_ = as_kernel(self.kernel).resolve(X, key)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import FLOATS, Array, backend_of, is_tensor, limit_threads, n_threads
-from bochner.estimators._validation import check_choice, is_distributed, validate_rows
+from bochner.estimators._validation import as_host, check_choice, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
@@ -122,6 +122,7 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
             raise ValueError("in a stream the weights are the third member of each block: (X, y, weight).")
         source = BlockSource(X)
     else:
+        X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
         if hasattr(X, "columns"):
             X, y, sample_weight = _split_frame(X, y, sample_weight)
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": FLOATS, "multi_output": True}

@@ -91,6 +91,24 @@ class Nystrom(FeatureMap):
         )
 
 
+@dataclass(frozen=True)
+class KernelColumns(FeatureMap):
+    """k(X, landmarks) of a Nyström map, without its root."""
+
+    nystrom: Nystrom
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        return len(self.nystrom.root)
+
+    @property
+    def any_array(self) -> bool:
+        return self.nystrom.any_array
+
+    def __call__(self, X: Any) -> Array:
+        return self.nystrom.columns(X)
+
+
 def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystrom, Array]:
     """The map of drawn landmarks, and which of them it uses, in its own order.
 

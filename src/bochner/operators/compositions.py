@@ -50,7 +50,7 @@ class Scaled(LinearMap):
         return Scaled(self.inner.scale_rows(factors), self.columns)
 
     def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
-        factor = float(self.columns) if self.columns.ndim == 0 else 0.0
+        factor = float(self.columns) if self.columns.ndim == 0 and X.dtype.itemsize == 4 else 0.0
         if not is_host(X) and isinstance(self.inner, (HadamardBlocks, FastfoodBlocks)) and 1e-9 < factor < 1e9:
             # a copy of many columns would cost as much as the features: the lengths of the rows take the factor
             inner = _rescaled.get(self.inner, factor, lambda: self.inner.scale_rows(np.full(1, factor)))

@@ -11,6 +11,7 @@ import numpy as np
 
 from bochner.backends import Array
 from bochner.features import FeatureMap
+from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.operators import PSDOperator
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming.checkpoints import Checkpoint
@@ -176,12 +177,20 @@ class StreamedGram(PSDOperator):
         return (self.feature_map.n_components, self.feature_map.n_components)
 
     def __matmul__(self, V: Array) -> Array:
-        columns = np.asarray(V, dtype=self.source.dtype).reshape(len(V), -1)
+        columns, feature_map = np.asarray(V, dtype=np.float64).reshape(len(V), -1), self.feature_map
+        if isinstance(feature_map, Nystrom):  # rootᵀ CᵀC root V: the root meets the few columns, not the many rows
+            columns, feature_map = feature_map.root @ columns[: feature_map.rank], KernelColumns(feature_map)
         progress = Progress(self.source.n_samples, "product", self.verbose > 0)
         total = self.source.fold(
-            ProductFold(columns), self.feature_map, rows=self.rows, after=lambda _, row: progress.reach(row)
+            ProductFold(columns.astype(self.source.dtype)),
+            feature_map,
+            rows=self.rows,
+            after=lambda _, row: progress.reach(row),
         )
         progress.close()
+        if isinstance(self.feature_map, Nystrom):
+            zeros = np.zeros((self.shape[0] - self.feature_map.rank, columns.shape[1]))
+            total = np.vstack([self.feature_map.root.T.astype(np.float64) @ total, zeros])
         return np.asarray(total.reshape(V.shape))
 
     def to_dense(self) -> Array:
