@@ -5,6 +5,7 @@ Rows are made on the workers, chunk by chunk; each sends back sums of its chunks
 Run ``python examples/cluster.py [ROWS]`` (needs ``pip install 'bochner[dask]'``).
 """
 
+import logging
 import sys
 
 import dask.array as da
@@ -18,7 +19,7 @@ def main(n_rows=1_000_000, n_components=256, workers=(1, 2)):
     coefficients = []
     for n_workers in workers:
         with (
-            LocalCluster(n_workers, threads_per_worker=1, dashboard_address=None, silence_logs="error") as cluster,
+            LocalCluster(n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR) as cluster,
             Client(cluster),
         ):
             X = da.random.default_rng(0).standard_normal((n_rows, 8), chunks=(n_rows // 8, 8), dtype=np.float32)

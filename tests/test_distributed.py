@@ -43,7 +43,7 @@ from bochner import distributed  # noqa: E402
 
 
 def local_cluster(n_workers, **options):
-    quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+    quiet = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
     return LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, **quiet, **options)
 
 

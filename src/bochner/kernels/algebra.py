@@ -59,8 +59,8 @@ class Kernel(BaseEstimator, ABC):
         """K, unless it has overflowed: only kernels that grow with the data can."""
         if not self.stationary and K.size and not (np.isfinite(K.max()) and np.isfinite(K.min())):
             raise ValueError(
-                f"{self!r} overflows {K.dtype} on these rows; divide the rows by their scale (the largest norm, say), "
-                "or lower gamma."
+                f"{self!r} is not finite on these rows; where it overflows {K.dtype}, divide the rows by their scale "
+                "(the largest norm, say) or lower gamma."
             )
         return K
 
