@@ -126,6 +126,10 @@ def kernel_approximation(quick: bool) -> Findings:
                     low, high = np.quantile(values, [0.05, 0.95], axis=1)
                     axis.fill_between(columns, low, high, alpha=0.18, color=curve.get_color(), linewidth=0)
                 axis.set_title(f"{label}, {panel}", fontsize=8)
+                axis.set_xticks(columns, [str(m) for m in columns])
+                axis.minorticks_off()
+                if panel == "landmarks":  # as many landmarks as rows leave rounding
+                    axis.set_ylim(bottom=max(1e-5, 0.5 * min(r["error"] for r in rows if r["data"] == label)))
         for axis in axes[0]:
             axis.legend()
         for axis in axes[-1]:

@@ -49,15 +49,17 @@ def complexity(quick: bool) -> Findings:
         feature_map = FourierFeatures(RBF(d**0.5), 16384, rows=rows, random_state=0).fit(X[:1]).feature_map_
         return lambda: feature_map(X)
 
-    k = 1 if quick else 2
+    k = 1 if quick else 10  # all sizes but those of d
+    rows_, columns, few = (1000 * k, 2000 * k, 4000 * k), (50 * k, 100 * k, 200 * k), 50 * k
+    widths = (64, 128, 256) if quick else (512, 1024, 2048, 4096)
     cases: list[tuple[str, str, float, tuple[int, ...], Callable[[int], Callable[[], Any]]]] = [
-        ("naive kernel ridge", "n", 3.0, (1000 * k, 1400 * k, 2000 * k), naive),
-        ("low rank (Nyström), fit", "n", 1.0, (10_000 * k, 20_000 * k, 40_000 * k), lambda n: ridge(n, 512, "nystrom")),
-        ("low rank (Nyström), fit", "m", 2.0, (512, 1024, 512 * 2 * k), lambda m: ridge(40_000 * k, m, "nystrom")),
-        ("kitchen sinks, fit", "n", 1.0, (10_000 * k, 20_000 * k, 40_000 * k), lambda n: ridge(n, 512, "fourier")),
-        ("kitchen sinks, fit", "m", 2.0, (512, 1024, 1024 * k), lambda m: ridge(40_000 * k, m, "fourier")),
-        ("kitchen sinks, features", "d", 1.0, (512, 1024, 2048 * k), lambda d: features("iid", d)),
-        ("Fastfood, features", "d", 0.1, (512, 1024, 2048 * k), lambda d: features("fastfood", d)),
+        ("naive kernel ridge", "n", 3.0, (200 * k, 280 * k, 400 * k), naive),
+        ("low rank (Nyström), fit", "n", 1.0, rows_, lambda n: ridge(n, few, "nystrom")),
+        ("low rank (Nyström), fit", "m", 2.0, columns, lambda m: ridge(rows_[-1], m, "nystrom")),
+        ("kitchen sinks, fit", "n", 1.0, rows_, lambda n: ridge(n, few, "fourier")),
+        ("kitchen sinks, fit", "m", 2.0, columns, lambda m: ridge(rows_[-1], m, "fourier")),
+        ("kitchen sinks, features", "d", 1.0, widths, lambda d: features("iid", d)),
+        ("Fastfood, features", "d", 0.1, widths, lambda d: features("fastfood", d)),
     ]
     rows: list[dict[str, Any]] = []
     slopes = []
