@@ -441,3 +441,9 @@ def test_progress_on_a_terminal_only():
     unknown = Progress(None, "fit", True, Terminal())
     unknown.done = 500
     assert unknown.line(10.0) == "fit 500 rows, 50 rows/s"
+
+
+def test_iterations_on_float32_rows_find_their_products_symmetric():
+    X = np.random.default_rng(0).normal(size=(20_000, 20)).astype(np.float32)
+    model = KernelRidge(RBF(5.0), 256, alpha=1.0, solver="cg", random_state=0).fit(X, np.sin(X[:, 0]))
+    assert model.report_.converged

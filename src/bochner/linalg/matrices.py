@@ -105,7 +105,8 @@ def as_targets(b: Any, n: int, name: str = "b") -> Array:
 def check_symmetric(H: Array, name: str, advice: str) -> None:
     """H = ΩᵀAΩ is symmetric up to rounding exactly when A is (almost surely, Ω being random)."""
     gap, size = np.abs(H - H.T).max(initial=0.0), np.abs(H).max(initial=0.0)
-    if gap > 10.0 * np.sqrt(np.finfo(H.dtype).eps) * size:
+    # products of an operator may have been rounded to float32, whatever the dtype of their sums
+    if gap > 10.0 * np.sqrt(np.finfo(np.float32).eps) * size:
         raise ValueError(f"{name} is not symmetric. {advice}")
 
 
