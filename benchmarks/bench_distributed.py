@@ -68,6 +68,14 @@ def cluster_of(n_workers, **options):
     return LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, **quiet, **options)
 
 
+class Table(list):
+    """Lines that are printed as they come."""
+
+    def append(self, line):
+        print(line, flush=True)
+        super().append(line)
+
+
 # -- workers ---------------------------------------------------------------------------------------------------------
 
 
@@ -92,17 +100,19 @@ def in_memory_rate(n, threads):
 def workers(n):
     few = min(n, 1_000_000)
     alone = {threads: in_memory_rate(few, threads) for threads in sorted({1, min(2, n_cores()), min(4, n_cores())})}
-    lines = [
+    lines = Table()
+    for line in (
         f"## {n:,} × {D} rows, {M} components, blocks of {BLOCK:,}, {n_cores()} cores",
         "",
         "One process with the data in its memory: "
         + ", ".join(f"{rate:,.0f} rows/s on {threads} thread(s)" for threads, rate in alone.items())
-        + f" ({few:,} rows).",
+        + f" ({few:,} rows). The client gets {8 * M * M / 2**20:.0f} MiB for every 64 blocks.",
         "",
-        "| workers | coefficients | time | rows/s | share of one process on as many threads | sent by workers | "
+        "| workers | coefficients | time | rows/s | share of one process on as many threads | moved between workers | "
         "peak memory of a worker |",
         "|---|---|---|---|---|---|---|",
-    ]
+    ):
+        lines.append(line)
     for n_workers in (1, 2, 4):
         with cluster_of(n_workers) as cluster, Client(cluster) as client:
             client.wait_for_workers(n_workers)
@@ -148,8 +158,8 @@ def struck(fit, strike, when):
 
 
 def kill_workers(client, count):
-    for pid in list(client.run(os.getpid).values())[:count]:
-        os.kill(pid, signal.SIGKILL)
+    for nanny in list(client.cluster.workers.values())[:count]:  # asking the workers would wait for them
+        os.kill(nanny.pid, signal.SIGKILL)
 
 
 def restart_worker(client):
@@ -161,12 +171,14 @@ def verdict(fitted, truth):
 
 
 def faults(n=400_000, size=10_000, m=256):
-    lines = [
+    lines = Table()
+    for line in (
         f"## Faults: {n:,} × {D} rows in {n // size} blocks, {m} components, two workers",
         "",
         "| fault | struck after | time without | time with | outcome |",
         "|---|---|---|---|---|",
-    ]
+    ):
+        lines.append(line)
 
     def row(fault, when, without, seconds, outcome):
         lines.append(f"| {fault} | {when:.1f} s | {without:.1f} s | {seconds:.1f} s | {outcome} |")
@@ -176,7 +188,8 @@ def faults(n=400_000, size=10_000, m=256):
         options = {"n_components": m, "solver": solver, "alpha": 100.0}
         pass_over = "one pass" if solver == "cholesky" else "iterations"
         with cluster_of(2) as cluster, Client(cluster) as client:
-            given = tuple(a.persist() for a in data) if solver == "cg" else data
+            # iterations over a few blocks that the workers hold, one pass over many that are made slowly
+            given = tuple(a.persist() for a in blocks(n, 4 * size)) if solver == "cg" else data
             model(**options).fit(*given)
             started = time.perf_counter()
             truth = model(**options).fit(*given)
@@ -191,8 +204,9 @@ def faults(n=400_000, size=10_000, m=256):
                 when = 0.5 * without
                 fitted, seconds = struck(lambda o=options, g=given: model(**o).fit(*g), strike, when)
                 row(f"{fault} ({pass_over})", when, without, seconds, verdict(fitted, truth))
-    lines += memory_fault(n, size, m)
-    lines += client_faults()
+    lines.append(memory_fault(n, size, m))
+    for name, number in (("SIGINT", signal.SIGINT), ("SIGKILL", signal.SIGKILL)):
+        lines.append(client_fault(name, number))
     return lines
 
 
@@ -227,7 +241,7 @@ def memory_fault(n, size, m):
             resumed = time.perf_counter() - started
         bochner.distributed._ROUND = before
     outcome += f"; called again with enough memory: {resumed:.1f} s, {verdict(fitted, truth)}"
-    return [f"| blocks that need twice a worker's memory | – | – | {seconds:.1f} s | {outcome} |"]
+    return f"| blocks that need twice a worker's memory | – | – | {seconds:.1f} s | {outcome} |"
 
 
 _DRIVER = """
@@ -250,42 +264,30 @@ if __name__ == "__main__":
 """
 
 
-def client_faults():
+def client_fault(name, number):
     """The process that called `fit` is interrupted or killed, and started again."""
-    lines, here = [], str(Path(__file__).parent)
-    for name, number in (("SIGINT", signal.SIGINT), ("SIGKILL", signal.SIGKILL)):
-        with tempfile.TemporaryDirectory() as folder:
-            script, path = Path(folder) / "driver.py", Path(folder) / "checkpoint"
-            script.write_text(_DRIVER.format(here=here, path=str(path), pause=_PAUSE))
-
-            def start(script=script):
-                return subprocess.Popen(
-                    [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-                )
-
-            whole = start()
-            started = time.perf_counter()
-            truth = whole.communicate()[0].split()[-1]
-            without = time.perf_counter() - started
-            struck_one = start()
-            started = time.perf_counter()
-            while not path.exists():
-                time.sleep(0.05)
-            time.sleep(0.5)
-            when = time.perf_counter() - started
-            os.kill(struck_one.pid, number)
-            struck_one.communicate()
-            rows = read_arrays(path)[1]["rows"]
-            started = time.perf_counter()
-            again = start().communicate()[0].split()[-1]
-            seconds = time.perf_counter() - started
-            bits = "same bits" if again == truth else "OTHER BITS"
-            outcome = f"{rows:,} rows in the checkpoint; called again: {bits}"
-            lines.append(
-                f"| the process that called fit gets {name} | {when:.1f} s | {without:.1f} s | "
-                f"{when + seconds:.1f} s | {outcome} |"
-            )
-    return lines
+    with tempfile.TemporaryDirectory() as folder:
+        script, path = Path(folder) / "driver.py", Path(folder) / "checkpoint"
+        script.write_text(_DRIVER.format(here=str(Path(__file__).parent), path=str(path), pause=_PAUSE))
+        command = [sys.executable, str(script)]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        started = time.perf_counter()
+        truth = subprocess.run(command, check=True, **streams).stdout.split()[-1]
+        without = time.perf_counter() - started
+        started = time.perf_counter()
+        victim = subprocess.Popen(command, **streams)
+        while not path.exists() and victim.poll() is None:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        when = time.perf_counter() - started
+        os.kill(victim.pid, number)
+        victim.communicate()
+        rows = read_arrays(path)[1]["rows"]
+        started = time.perf_counter()
+        again = subprocess.run(command, check=True, **streams).stdout.split()[-1]
+        seconds = when + time.perf_counter() - started
+    outcome = f"{rows:,} rows in the checkpoint; called again: {'same bits' if again == truth else 'OTHER BITS'}"
+    return f"| the process that called fit gets {name} | {when:.1f} s | {without:.1f} s | {seconds:.1f} s | {outcome} |"
 
 
 def main():
@@ -296,7 +298,7 @@ def main():
     arguments = parser.parse_args()
     for part in arguments.parts or ["workers", "faults"]:
         lines = workers(arguments.rows) if part == "workers" else faults()
-        print("\n".join(lines), "\n", flush=True)
+        print(flush=True)
         if arguments.write:
             RESULTS.parent.mkdir(exist_ok=True)
             with RESULTS.open("a") as file:

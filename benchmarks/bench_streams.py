@@ -99,15 +99,16 @@ def interruptions(n, strikes, seed=0):
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "checkpoint"
+        process = start(n, path)
         started = time.perf_counter()
-        truth = start(n, path).communicate()[0].strip()
+        truth = process.communicate()[0].strip()
         whole = time.perf_counter() - started
         print(f"\n{n:,} × {D} rows, a fit of {whole:.1f} s interrupted at random points\n")
         print("| # | signal | after | rows in the checkpoint | resumed |\n|---|---|---|---|---|")
         same = 0
         for i in range(strikes):
             number = (signal.SIGINT, signal.SIGKILL)[i % 2]
-            seconds = draw.uniform(0.02, 0.95) * whole * 0.8
+            seconds = draw.uniform(0.1, 0.9) * whole
             rows, found = strike(n, path, seconds, number)
             same += found == truth
             at = "was complete" if rows is None else f"{rows:,}"
@@ -128,7 +129,7 @@ def main():
         if part == "flat":
             flat(arguments.rows)
         else:
-            interruptions(1_000_000, arguments.strikes)
+            interruptions(2_000_000, arguments.strikes)
 
 
 if __name__ == "__main__":

@@ -175,7 +175,7 @@ KERNELS = [
 ]
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
 def test_the_default_maps_know_their_kernel(kernel):
     X = np.abs(np.random.default_rng(0).normal(size=(80, 3)))
     frame = bochner.compare(X, kernel=kernel, n_components=[40], n_runs=1)

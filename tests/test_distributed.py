@@ -24,6 +24,8 @@ from bochner import (
     MaclaurinFeatures,
     NystromFeatures,
     RandomProjection,
+    load,
+    save,
 )
 from bochner.keys import Key
 from bochner.streaming import ArraySource, read_arrays
@@ -293,6 +295,21 @@ def test_frames_keep_the_names_of_their_columns():
     assert list(lazy.columns) == list(features.get_feature_names_out())
 
 
+def test_blocks_that_workers_hold_are_read_there(client, small_trees):
+    X, y, _ = table()
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    truth = ridge().fit(X, y).predict(X)
+    dX, dy = (da.from_array(a, chunks=(100, *a.shape[1:])).map_blocks(np.copy).persist() for a in (X, y))
+    held = dd.from_pandas(frame.assign(y=y), npartitions=5).persist()
+    block = dask.delayed((X, y)).persist()
+    for data, targets in ((dX, dy), (dX + 0.0, dy + 0.0), (held, "y"), (held[["a", "b", "c"]], held["y"] * 1.0)):
+        model = ridge().fit(data, targets)
+        again = model.predict(frame if hasattr(data, "columns") else X)
+        np.testing.assert_allclose(again, truth, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(ridge().fit([block]).predict(X), truth, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(model.predict(held[["a", "b", "c"]]).compute(), truth, rtol=1e-9, atol=1e-11)
+
+
 # -- lazy results ----------------------------------------------------------------------------------------------------
 
 
@@ -336,6 +353,14 @@ def test_predictions_are_lazy_and_say_what_they_will_be():
     assert back.inverse_transform(back.transform(blocks)).shape == (700, 3)
     labels = KernelKMeans(3, n_columns=20, random_state=0).fit_predict(blocks)
     np.testing.assert_array_equal(labels.compute(), models[4][0].labels_)
+
+
+def test_models_of_dask_data_are_saved(tmp_path):
+    X, y, _ = table(300)
+    dX, dy = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
+    for model in (ridge().fit(dX, dy), KernelKMeans(3, n_columns=10, random_state=0).fit(dX)):
+        save(model, tmp_path / "model")
+        np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
 
 
 def test_names_on_the_dashboard_mean_something(small_trees):
@@ -553,7 +578,7 @@ def test_bits_are_the_same_for_any_number_of_workers(small_trees, monkeypatch):
         ridge(solver="cg", alpha=1.0),
         GaussianProcessRegressor(RBF(0.5), 30, random_state=0),
         KernelKMeans(3, n_columns=20, max_iter=3, random_state=0),
-        KernelClassifier(RBF(0.5), 20, alpha=1.0, tol=0.01, random_state=0),
+        KernelClassifier(RBF(0.5), 20, alpha=1.0, solver_tol=0.01, random_state=0),
     ]
 
     def fitted():

@@ -357,7 +357,9 @@ def _as_array(X: Any, y: Any) -> Any:
 
 def _blocks_of(collection: Any) -> list[Any]:
     """A delayed value a block, each with no more of the graph than it needs."""
-    found = list(np.ravel(collection.to_delayed()))
+    # optimising a graph loses the blocks that workers hold already
+    held = any(type(task).__name__ == "Future" for task in dict(collection.__dask_graph__()).values())
+    found = list(np.ravel(collection.to_delayed(optimize_graph=not held)))
     graph = dict(found[0].dask) if found else {}
     return [Delayed(block.key, cull(graph, [block.key])[0]) for block in found]
 

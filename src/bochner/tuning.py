@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from scipy.linalg import cho_solve
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
@@ -22,7 +22,7 @@ from bochner.features import choose_rows, draw_frequencies
 from bochner.kernels import StationaryKernel
 from bochner.keys import Key
 from bochner.operators import DenseGram
-from bochner.solvers import Cholesky
+from bochner.solvers import Cholesky, Eigen
 from bochner.statistics import RidgeStatistics
 
 _MEDIAN_ROWS = 1000
@@ -115,6 +115,7 @@ def tune_length_scale(
     fit_intercept: bool = True,
     max_iter: int = 40,
     n_restarts: int = 0,
+    exact_rows: int = 0,
 ) -> StationaryKernel:
     """Return a copy of a stationary kernel whose length scale minimises a criterion, jointly with alpha.
 
@@ -135,6 +136,9 @@ def tune_length_scale(
         Columns of the features the criterion is measured with.
     n_restarts : int
         Further searches, from scales drawn at random around the best of the coarse grid.
+    exact_rows : int
+        A common scale competes with that of most evidence for the kernel itself on at most that many rows, since a
+        few hundred columns prefer smoother functions than the kernel does. Leave-one-out errors decide.
 
     Examples
     --------
@@ -187,8 +191,59 @@ def tune_length_scale(
         key=lambda result: result.fun,
     )
     # three digits are more than the data can tell, and hide where exactly the search happened to stop
-    scales = np.array([float(f"{scale:.3g}") for scale in problem.scales(found.x[:-1])])
+    scales = problem.scales(found.x[:-1])
+    if exact_rows and not per_feature:
+        rows = slice(0, None, -(-len(root) // exact_rows))
+        other = _refined(unit, X[rows], Y[rows], root[rows], fit_intercept, scales[0], found.x[-1])
+        # few columns err towards long scales, few rows either way: rows left out decide, where they are sure
+        landmarks = np.sort(key.child("landmarks").generator().permutation(len(root))[:n_components])
+        first, second = (_left_out(unit, X / s, Y, root, fit_intercept, landmarks) for s in (scales[0], other))
+        gain = first - second
+        if gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
+            scales = np.array([other])
+    scales = np.array([float(f"{scale:.3g}") for scale in scales])
     return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
+
+
+def _refined(kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, scale: float, log_alpha: float) -> float:
+    """The scale, near a first one, of most evidence for the kernel matrix of a few rows; Y centred, √w-weighted."""
+    r = kernel.distances(X / scale, X / scale)
+    mean = root / np.linalg.norm(root)
+    freedom = max(float(root @ root), float(len(root))) - float(fit_intercept)
+
+    def loss(parameters: Array) -> float:
+        K = kernel.profile(r * np.exp(-parameters[0])) * np.outer(root, root)
+        if fit_intercept:
+            K -= np.outer(mean, mean @ K)
+            K -= np.outer(K @ mean, mean)
+        alpha = float(np.exp(np.clip(parameters[1], -23.0, 23.0)))
+        factor = Cholesky().factor(DenseGram(K), alpha)
+        squares = np.maximum((Y * factor.solve(Y)).sum(axis=0) * alpha, np.finfo(float).tiny)
+        return float(freedom * np.log(squares).sum() + Y.shape[1] * (factor.logdet() - len(K) * np.log(alpha)))
+
+    start = np.array([0.0, log_alpha])
+    corners = start + np.array([[0.0, 0.0], [-0.4, 0.0], [0.0, 1.0]])
+    options = {"initial_simplex": corners, "xatol": 0.03, "fatol": 1.0, "maxfev": 60}
+    found = minimize(loss, start, method="Nelder-Mead", options=options)
+    return scale * float(np.exp(np.clip(found.x[0], -_RANGE, _RANGE)))
+
+
+def _left_out(kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, landmarks: Array) -> Array:
+    """Leave-one-out errors (n,) of the best penalty, with landmarks for columns; Y centred, √w-weighted."""
+    factor = Cholesky().factor(DenseGram(kernel(X[landmarks])), 0.0)
+    Z = root[:, None] * solve_triangular(factor.L, kernel(X, X[landmarks]).T, lower=True, check_finite=False).T
+    mean = root / np.linalg.norm(root) * float(fit_intercept)
+    Z -= np.outer(mean, mean @ Z)
+    spectrum = Eigen().factor(DenseGram(Z.T @ Z), 0.0)
+    Z = Z @ spectrum.vectors
+    moment = Z.T @ Y
+    errors = []
+    for alpha in np.geomspace(1e-6, 1e2, 17):
+        inverse = 1.0 / (spectrum.eigenvalues + alpha)
+        slack = 1.0 - (Z * Z) @ inverse - mean * mean
+        residual = (Y - Z @ (inverse[:, None] * moment)) / np.maximum(slack, 1e-12)[:, None]
+        errors.append((residual * residual).sum(axis=1))
+    return min(errors, key=np.sum)
 
 
 def _median_distance(kernel: StationaryKernel, X: Any, root: Array, key: Key) -> float:

@@ -139,6 +139,7 @@ def grow(
     while final.high > tol and high < most and not budget.late():
         high = in_steps(high * (1.1 if refine else 2.0) + 1)
         final = certify(high, "final")
-    if final.high > tol:
+    # where there are no columns left to try, the estimate decides and not its upper end
+    if (final.value if high == budget.ceiling else final.high) > tol:
         budget.warn(tol, high, final)
     return high, final

@@ -206,7 +206,7 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
         fit_intercept: bool = True,
         length_scales: str = "shared",
         solver_tol: float = 1e-4,
-        tol: float = 0.02,
+        tol: float = 0.05,
         max_iter: int = 50,
         max_components: int = 4096,
         max_seconds: float | None = None,

@@ -22,6 +22,7 @@ from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
 from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
+from bochner.kernels.stationary import RadialKernel
 from bochner.keys import Key
 from bochner.rows import name_of
 from bochner.streaming import (
@@ -42,6 +43,7 @@ from bochner.tuning import tune_length_scale
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
+_EXACT_ROWS = 1_500  # of them, for the kernel itself
 CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
@@ -285,6 +287,7 @@ class KernelModel(BaseEstimator):
             n_components=columns,
             fit_intercept=fit_intercept,
             n_restarts=getattr(self, "n_restarts", 0),
+            exact_rows=_EXACT_ROWS if isinstance(self.n_components, str) and isinstance(kernel, RadialKernel) else 0,
         )
 
     def _fit_features(

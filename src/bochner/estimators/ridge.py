@@ -74,7 +74,7 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
     fit_intercept : bool, default=True
     length_scales : {"shared", "per_feature"}, default="shared"
         One tuned length scale for all features, or one for each.
-    tol : float, default=0.02
+    tol : float, default=0.05
         For ``n_components="auto"``: on unseen rows like those given to `fit`, the mean squared error shall exceed that
         of exact kernel ridge regression, with the same kernel and penalty, by a share of at most `tol` (of a
         thousandth of the variance of the targets, where the error is less than that). It is estimated from how far
@@ -143,7 +143,7 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         solver: Any = "auto",
         fit_intercept: bool = True,
         length_scales: str = "shared",
-        tol: float = 0.02,
+        tol: float = 0.05,
         max_components: int = 4096,
         max_seconds: float | None = None,
         max_bytes: float | None = None,

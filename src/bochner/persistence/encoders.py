@@ -76,7 +76,8 @@ class Encoder:
         elif is_dataclass(value):
             state = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         else:
-            state = vars(value)
+            # what is lazy (labels of dask data) stays with the data
+            state = {name: item for name, item in vars(value).items() if not type(item).__module__.startswith("dask.")}
         return {name: self.encode(item, f"{where}.{name}") for name, item in state.items()}
 
     def _array(self, array: Array, where: str) -> Any:

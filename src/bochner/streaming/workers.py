@@ -14,8 +14,9 @@ import scipy.sparse
 from threadpoolctl import ThreadpoolController
 
 from bochner.backends import Array, limit_threads
-from bochner.streaming.folds import Fold, fold_blocks
-from bochner.streaming.sources import Block, checked_block, regroup
+from bochner.keys import Key
+from bochner.streaming.folds import Fold
+from bochner.streaming.sources import Block, Source, checked_block, regroup
 
 
 class Threads:
@@ -107,17 +108,22 @@ def split(raw: Any, columns: list[str] | None, target: Any, weight: Any) -> tupl
     return X, None if y is None else np.asarray(y), None if w is None else np.asarray(w)
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(Source):
     """Blocks that one task adds up, beginning with row `row` of all."""
 
-    blocks_: list[Block]
-    row: int
-    dtype: Any
+    def __init__(self, blocks: list[Block], row: int, reader: Reader) -> None:
+        self.filled = [block for block in blocks if len(block)]
+        self.row, self.n_samples = row, row + sum(map(len, blocks))
+        self.n_features, self.dtype = reader.n_features, reader.dtype
 
-    def blocks(self, rows: int, start: int) -> Iterator[Block]:
-        """Regrouped as a stream is."""
-        return regroup(iter([block for block in self.blocks_ if len(block)]), rows, start - self.row)
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        return regroup(iter(self.filled), rows, start - self.row)
+
+    def sample(self, n: int, key: Key) -> Block:
+        raise NotImplementedError("samples are drawn from all rows")
+
+    def fingerprint(self) -> str:
+        raise NotImplementedError("a checkpoint belongs to all rows")
 
 
 @dataclass(frozen=True)
@@ -134,8 +140,7 @@ def fold_leaf(work: Work, feature_map: Any, raws: list[Any], first: int, row: in
     """The total of a few blocks, of which the first has this number and begins with this row."""
     with work.setting():
         blocks = [work.reader(raw, first + i) for i, raw in enumerate(raws)]
-        leaf: Any = Leaf(blocks, row, work.reader.dtype)
-        return fold_blocks(leaf, work.fold, feature_map, rows=work.rows, start=row)
+        return Leaf(blocks, row, work.reader).fold(work.fold, feature_map, rows=work.rows, start=row)
 
 
 def merge_totals(work: Work, totals: list[Any]) -> Any:

@@ -1,0 +1,13 @@
+"""Modules that cannot be imported without their optional package have no doctests to collect."""
+
+from importlib.util import find_spec
+
+collect_ignore = [
+    f"src/bochner/{path}"
+    for package, path in (
+        ("dask", "distributed.py"),
+        ("torch", "backends/torch.py"),
+        ("triton", "backends/_triton.py"),
+    )
+    if find_spec(package) is None
+]
