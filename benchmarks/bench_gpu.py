@@ -1,6 +1,6 @@
 """The GPU backend against the card's own limits.
 
-    python benchmarks/bench_gpu.py [pairs] [fwht] [ridge] [--quick] [--write]
+    python benchmarks/bench_gpu.py [pairs] [fwht] [ridge] [falkon] [--quick] [--write]
 
 All parts take a minute on an H200, half of it compiling kernels; --quick takes an eighth of the rows.
 --write puts the table into benchmarks/results.
@@ -152,8 +152,22 @@ def bench_ridge(limits: dict[str, float]) -> None:
     say("KernelRidge, predictions against the host's", f"{difference:.1e}", "20,000 rows, 2,048 features", "≤ 1e-4")
 
 
+def bench_falkon() -> None:
+    n, d, m = 1_000_000 // (8 if QUICK else 1), 28, 5000
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d), dtype=np.float32)
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * rng.standard_normal(n)
+    options: dict[str, Any] = {"features": "nystrom", "alpha": 10.0, "random_state": 0, "device": "cuda"}
+    for solver in ("cg", "cholesky"):
+        t = time.perf_counter()
+        model = KernelRidge(RBF(5.0), m, solver=solver, **options).fit(X, y)
+        t = time.perf_counter() - t
+        passes = f"{model.report_.iterations} iterations" if solver == "cg" else "sums and their factor"
+        say(f"KernelRidge.fit {n:,} × {d}, {m:,} landmarks, {solver}", f"{t:.1f} s", passes)
+
+
 def main() -> None:
-    parts = [a for a in sys.argv[1:] if not a.startswith("-")] or ["pairs", "fwht", "ridge"]
+    parts = [a for a in sys.argv[1:] if not a.startswith("-")] or ["pairs", "fwht", "ridge", "falkon"]
     if not torch.cuda.is_available():
         print("bench_gpu.py needs a CUDA device; nothing was measured.")
         return
@@ -164,6 +178,8 @@ def main() -> None:
         bench_fwht()
     if "ridge" in parts:
         bench_ridge(limits)
+    if "falkon" in parts:
+        bench_falkon()
     if "--write" in sys.argv:
         today = datetime.now(UTC).date().isoformat()
         path = Path(__file__).parent / "results" / f"gpu-{today}.md"

@@ -428,3 +428,28 @@ def dense_pairs(X: Any, W: HalfMatrix, high: Any, scales: Any, scale: float, tai
         high, W.matrix, scales, out, n, T, out.stride(0), out.shape[1], per_program, scale, tail / _TURN, _ROWS, _ROWS,
         W.n_chunks, x_low, W.low, warps, L, pairs, out.shape[1] % 2 == 1, num_warps=warps,
     )  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------------- distances
+
+
+@triton.jit
+def _distances(X, Y, out, n, m, d, x_stride, y_stride, out_stride, SQUARED: tl.constexpr, ROWS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Sums of squared or absolute differences, a tile a program."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    col = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    total = tl.zeros((ROWS, ROWS), X.dtype.element_ty)
+    for k in range(d):
+        x = tl.load(X + row * x_stride + k, mask=row < n, other=0.0)
+        y = tl.load(Y + col * y_stride + k, mask=col < m, other=0.0)
+        difference = x[:, None] - y[None, :]
+        total += difference * difference if SQUARED else tl.abs(difference)
+    at = out + row[:, None] * out_stride + col[None, :]
+    tl.store(at, total, mask=(row[:, None] < n) & (col[None, :] < m))
+
+
+def distances(X: Any, Y: Any, out: Any, *, squared: bool) -> None:
+    """Squared Euclidean or city-block distances, from the differences."""
+    grid = (-(-len(X) // 64), -(-len(Y) // 64))
+    strides = (X.stride(0), Y.stride(0), out.stride(0))
+    _distances[grid](X, Y, out, len(X), len(Y), X.shape[1], *strides, squared, 64, num_warps=4)

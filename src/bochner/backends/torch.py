@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -413,6 +413,16 @@ def _structured_pairs_cuda(X: Tensor, signs: Array, lengths: Array, scale: float
         structured_pairs(X, signs, lengths, scale, tail, out)
 
 
+def _distances_cuda(X: Tensor, Y: Any, out: Tensor, *, squared: bool) -> None:
+    Y = place(Y, X)
+    kernels = _kernels(X.device.index or 0)
+    if kernels is not None and len(X) and len(Y) and Y.dtype == X.dtype:
+        X, Y = (A if A.stride(1) == 1 else A.contiguous() for A in (X, Y))
+        kernels.distances(X, Y, out, squared=squared)
+    else:
+        (squared_distances if squared else absolute_distances)(X, Y, out)
+
+
 _GRAM_ROWS = 4096  # multiplied on the tensor cores before the product is added up in float64
 _GRAM_PANEL = 4096
 
@@ -477,6 +487,8 @@ cuda = replace(
     dense_pairs=_dense_pairs_cuda,
     structured_phases=_structured_phases_cuda,
     structured_pairs=_structured_pairs_cuda,
+    squared_distances=partial(_distances_cuda, squared=True),
+    absolute_distances=partial(_distances_cuda, squared=False),
     gram=_gram_cuda,
 )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.approximations import shifted_nystrom
@@ -71,6 +73,7 @@ def nystrom_preconditioner(
     >>> helped < plain / 4
     True
     """
+    precision = getattr(A, "precision", np.float64)  # of its products, whatever they are stored in
     A = as_square(A)
     n = A.shape[0]
     alpha = check.positive("alpha", alpha, advice="Without it, use lstsq or conjugate_gradient.")
@@ -83,7 +86,10 @@ def nystrom_preconditioner(
     passes = 0
     while True:
         omega = orthonormal(gaussian((n, size), A, key.child("sketch")))
-        values, vectors = shifted_nystrom(omega, A @ omega)
+        parts = (omega, A @ omega)
+        if precision == np.float32:
+            parts = (parts[0].astype(precision), parts[1].astype(precision))
+        values, vectors = (part.astype(omega.dtype, copy=False) for part in shifted_nystrom(*parts))
         passes += 1
         if values[-1] <= 10.0 * alpha or size == limit:
             break

@@ -17,6 +17,8 @@ class PSDOperator(ABC):
 
     #: eigenvalues below this are rounding errors of whoever summed the matrix
     rounding: float = 0.0
+    #: the dtype in which its products are computed
+    precision: Any = np.float64
 
     @property
     @abstractmethod
@@ -89,6 +91,10 @@ class Centred(PSDOperator):
     @property
     def shape(self) -> tuple[int, int]:
         return self.gram.shape
+
+    @property
+    def precision(self) -> Any:
+        return self.gram.precision
 
     def __matmul__(self, V: Array) -> Array:
         product = self.gram @ V

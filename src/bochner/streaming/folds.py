@@ -176,6 +176,10 @@ class StreamedGram(PSDOperator):
     def shape(self) -> tuple[int, int]:
         return (self.feature_map.n_components, self.feature_map.n_components)
 
+    @property
+    def precision(self) -> Any:
+        return np.dtype(self.source.dtype)
+
     def __matmul__(self, V: Array) -> Array:
         columns, feature_map = np.asarray(V, dtype=np.float64).reshape(len(V), -1), self.feature_map
         if isinstance(feature_map, Nystrom):  # rootᵀ CᵀC root V: the root meets the few columns, not the many rows
