@@ -12,7 +12,7 @@ from scipy.special import gammaln, kve
 from sklearn.base import clone
 
 from bochner import spectra
-from bochner.backends import Array, backend_of, is_tensor, n_threads
+from bochner.backends import Array, backend_of, n_threads
 from bochner.backends.threads import each
 from bochner.kernels.algebra import Kernel, dense, is_positive
 

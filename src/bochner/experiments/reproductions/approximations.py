@@ -85,12 +85,11 @@ def _methods(rbf: RBF) -> dict[str, dict[str, Callable[[int, int], Any]]]:
     }
 
 
-def kernel_approximation(quick: bool) -> Findings:
-    """Relative Frobenius errors of every method, dataset and number of columns."""
-    runs, columns, sets = (2, COLUMNS[:2], SETS[-1:]) if quick else (20, COLUMNS, SETS)
+def _measure(sets: tuple[_Set, ...], columns: tuple[int, ...], runs: int, limit: int | None) -> list[dict[str, Any]]:
+    """A row for every dataset, method, number of columns and run."""
     rows: list[dict[str, Any]] = []
     for which in sets:
-        label, X = _rows(which, 150 if quick else which.rows)
+        label, X = _rows(which, limit or which.rows)
         rbf = RBF("mean").resolve(X)
         for panel, methods in _methods(rbf).items():
             K = POLYNOMIAL(X) if panel == "(x·y)²" else rbf(X)
@@ -103,6 +102,13 @@ def kernel_approximation(quick: bool) -> Findings:
                         rows.append(
                             {"data": label, "panel": panel, "method": method, "columns": m, "run": seed, "error": error}
                         )
+    return rows
+
+
+def kernel_approximation(quick: bool) -> Findings:
+    """Relative Frobenius errors of every method, dataset and number of columns."""
+    runs, columns, sets = (2, COLUMNS[:2], SETS[-1:]) if quick else (20, COLUMNS, SETS)
+    rows = _measure(sets, columns, runs, 150 if quick else None)
     labels = list(dict.fromkeys(r["data"] for r in rows))
     panels = {panel: list(methods) for panel, methods in _methods(RBF(1.0)).items()}
 
