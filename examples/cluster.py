@@ -14,12 +14,14 @@ from distributed import Client, LocalCluster
 
 from bochner import KernelRidge
 
+SILENT = logging.ERROR
+
 
 def main(n_rows=1_000_000, n_components=256, workers=(1, 2)):
     coefficients = []
     for n_workers in workers:
         with (
-            LocalCluster(n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR) as cluster,
+            LocalCluster(n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=SILENT) as cluster,
             Client(cluster),
         ):
             X = da.random.default_rng(0).standard_normal((n_rows, 8), chunks=(n_rows // 8, 8), dtype=np.float32)
