@@ -384,6 +384,25 @@ def test_a_map_travels_once_to_each_worker(client, small_trees):
         )
 
 
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_workers_use_the_device_that_was_asked_for(monkeypatch, solver):
+    """Torch on the host stands for a GPU; a device that a worker does not have is not missed."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    from bochner.streaming import devices
+
+    opened = []
+    source = devices.DeviceSource
+    monkeypatch.setattr(devices, "DeviceSource", lambda leaf, device: opened.append(device) or source(leaf, device))
+    X, y, _ = table()
+    data = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
+    with dask.config.set(scheduler="threads"):
+        host = ridge(n_components=30, alpha=0.1, solver=solver).fit(*data)
+        assert not opened
+        there = ridge(n_components=30, alpha=0.1, solver=solver, device="cpu").fit(*data)
+    assert set(opened) == {"cpu"}
+    np.testing.assert_allclose(there.predict(X), host.predict(X), rtol=1e-6, atol=1e-6)
+
+
 # -- bad data --------------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import dask
 import dask.array as da
@@ -122,6 +122,7 @@ class DaskSource(Source):
     """
 
     n_samples: int
+    remote: ClassVar[bool] = True
 
     def __init__(self, parts: list[Any], reader: Reader, setting: Setting, meta: Any) -> None:
         self.parts, self.reader, self.setting, self.meta = parts, reader, setting, meta

@@ -22,8 +22,16 @@ _SECONDS = 20.0  # between two copies of the sums to host memory, where a checkp
 
 
 def on_device(source: Source, device: str | None) -> Source:
-    """The source itself, or one that folds on a device."""
-    return source if device is None else DeviceSource(source, device)
+    """The source itself, or one that folds on a device; rows that are elsewhere are folded where they are."""
+    return source if device is None or source.remote else DeviceSource(source, device)
+
+
+def on_device_if_there(source: Source, device: str | None) -> Source:
+    """`on_device`, or the source itself where this machine has no such device."""
+    try:
+        return on_device(source, device)
+    except ValueError:
+        return source
 
 
 def open_device(device: str) -> Any:

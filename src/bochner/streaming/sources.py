@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -44,12 +44,15 @@ class Source(ABC):
     feature_names : list of str or None
     dtype : numpy dtype
         float32 or float64.
+    remote : bool
+        Whether the rows are on other machines, which fold them there.
     """
 
     n_samples: int | None
     n_features: int
     feature_names: list[str] | None = None
     dtype: Any
+    remote: ClassVar[bool] = False
 
     @abstractmethod
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:

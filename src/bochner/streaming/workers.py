@@ -15,6 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 from bochner.backends import Array, limit_threads
 from bochner.keys import Key
+from bochner.streaming.devices import on_device_if_there
 from bochner.streaming.folds import Fold
 from bochner.streaming.sources import Block, Source, checked_block, regroup
 
@@ -51,11 +52,12 @@ class Setting:
     """How a task runs on its worker: the workers are the parallelism, so one thread unless n_jobs says otherwise."""
 
     n_jobs: int | None = None
+    device: str | None = None  # used by the workers that have it
 
     @classmethod
     def of(cls, model: Any) -> Setting:
         """The setting that a model asks for."""
-        return cls(getattr(model, "n_jobs", None))
+        return cls(getattr(model, "n_jobs", None), getattr(model, "device", None))
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -140,7 +142,8 @@ def fold_leaf(work: Work, feature_map: Any, raws: list[Any], first: int, row: in
     """The total of a few blocks, of which the first has this number and begins with this row."""
     with work.setting():
         blocks = [work.reader(raw, first + i) for i, raw in enumerate(raws)]
-        return Leaf(blocks, row, work.reader).fold(work.fold, feature_map, rows=work.rows, start=row)
+        leaf = on_device_if_there(Leaf(blocks, row, work.reader), work.setting.device)
+        return leaf.fold(work.fold, feature_map, rows=work.rows, start=row)
 
 
 def merge_totals(work: Work, totals: list[Any]) -> Any:
