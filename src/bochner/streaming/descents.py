@@ -257,7 +257,7 @@ def newton(
         found, tried = _search(problem, state, direction, promise, blur)
         passes += tried
         if found is None:  # the end of the precision, or of what this sketch can do
-            converged = promise <= max(100.0 * blur, 2.0 * tol) * abs(state.value)
+            converged = promise <= max(100.0 * blur, 1e-10, 2.0 * tol) * abs(state.value)
             break
         forcing = min(0.1, max(np.sqrt(promise / max(abs(state.value), np.finfo(float).tiny)), 1e-8))
         state = found
