@@ -14,22 +14,48 @@ constexpr std::size_t panel_phases = E == 1 ? 128 : 512;
 // Rows abreast take at most half of the first cache.
 constexpr std::size_t bytes_abreast = 1 << 14;
 
-// Vectors of rows abreast become one vector of each row: their runs of E are riffled until all are in place.
-template <class T, std::size_t E, std::size_t level = E>
+// Vectors of rows abreast become one vector of each row. First inside pieces of 16 bytes, then by whole pieces: such
+// shuffles leave room for sums and products beside them, where those of any lanes do not.
+template <class T, std::size_t E>
 BOCHNER_INLINE void turn(Vec<T> (&v)[lanes<T> / E]) {
-    if constexpr (level < lanes<T>) {
-        constexpr std::size_t half = lanes<T> / E / 2;
-        constexpr auto all = std::make_index_sequence<lanes<T>>{};
-        Vec<T> riffled[2 * half];
-        BOCHNER_UNROLL
-        for (std::size_t i = 0; i < half; ++i) {
-            riffled[2 * i] = riffle<T, E, 0>(v[i], v[i + half], all);
-            riffled[2 * i + 1] = riffle<T, E, lanes<T> / 2>(v[i], v[i + half], all);
+    constexpr auto all = std::make_index_sequence<lanes<T>>{};
+    constexpr std::size_t piece = std::max<std::size_t>(E, 16 / sizeof(T)), inside = piece / E;
+    constexpr std::size_t n_pieces = lanes<T> / piece;
+    Vec<T> t[lanes<T> / E];
+    BOCHNER_UNROLL
+    for (std::size_t start = 0; start < inside * n_pieces; start += inside) {
+        if constexpr (inside == 1) {
+            t[start] = v[start];
+        } else if constexpr (inside == 2) {
+            t[start] = riffle_pieces<T, piece, 1, 0>(v[start], v[start + 1], all);
+            t[start + 1] = riffle_pieces<T, piece, 1, 1>(v[start], v[start + 1], all);
+        } else {
+            static_assert(inside == 4);
+            Vec<T> u[4];
+            BOCHNER_UNROLL
+            for (std::size_t i = 0; i < 4; i += 2) {
+                u[i] = riffle_pieces<T, piece, 1, 0>(v[start + i], v[start + i + 1], all);
+                u[i + 1] = riffle_pieces<T, piece, 1, 2>(v[start + i], v[start + i + 1], all);
+            }
+            BOCHNER_UNROLL
+            for (std::size_t i = 0; i < 2; ++i) {
+                t[start + 2 * i] = riffle_pieces<T, piece, 2, 0>(u[i], u[i + 2], all);
+                t[start + 2 * i + 1] = riffle_pieces<T, piece, 2, 2>(u[i], u[i + 2], all);
+            }
         }
-        BOCHNER_UNROLL
-        for (std::size_t i = 0; i < 2 * half; ++i) v[i] = riffled[i];
-        turn<T, E, 2 * level>(v);
     }
+    BOCHNER_UNROLL
+    for (std::size_t half = 1; half < n_pieces; half *= 2) {
+        BOCHNER_UNROLL
+        for (std::size_t i = 0; i < inside * n_pieces; ++i) {
+            if (i / inside & half) continue;
+            const Vec<T> a = t[i], b = t[i + half * inside];
+            t[i] = unriffle<T, piece, 0>(a, b, all);
+            t[i + half * inside] = unriffle<T, piece, piece>(a, b, all);
+        }
+    }
+    BOCHNER_UNROLL
+    for (std::size_t i = 0; i < inside * n_pieces; ++i) v[i] = t[i];
 }
 
 // The near pass that ends a block: its vectors are turned while they are in registers.
@@ -74,7 +100,8 @@ BOCHNER_INLINE std::size_t blockwise(Rows<const T> X, std::size_t p, const float
     constexpr std::size_t panel = panel_phases<T, E>;
     constexpr std::size_t together = E == 1 ? 1 : 4;  // groups that share a panel's signs and lengths
     const std::size_t width = std::max(p, panel), n_groups = X.n_rows / abreast, size = abreast * p;
-    Scratch<T> padded(together * size), phases(abreast * width);
+    if (n_groups == 0) return 0;
+    Scratch<T> padded(std::min(together, n_groups) * size), phases(abreast * width);
     for (std::size_t group = 0; group < n_groups; group += together) {
         const std::size_t stop = std::min(group + together, n_groups);
         for (std::size_t g = group; g < stop; ++g)

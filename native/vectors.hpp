@@ -147,6 +147,19 @@ BOCHNER_INLINE Vec<T> riffle(Vec<T> a, Vec<T> b, std::index_sequence<i...>) {
     return __builtin_shufflevector(a, b, (start + i / (2 * E) * E + i % E + (i / E % 2) * lanes<T>)...);
 }
 
+// The same inside pieces of the vectors: of each, E lanes from `start` on and those that follow.
+template <class T, std::size_t piece, std::size_t E, std::size_t start, std::size_t... i>
+BOCHNER_INLINE Vec<T> riffle_pieces(Vec<T> a, Vec<T> b, std::index_sequence<i...>) {
+    return __builtin_shufflevector(
+        a, b, (i / piece * piece + start + i % piece / (2 * E) * E + i % E + (i / E % 2) * lanes<T>)...);
+}
+
+// The inverse of riffling: every other run of E lanes of two vectors, from `start` on.
+template <class T, std::size_t E, std::size_t start, std::size_t... i>
+BOCHNER_INLINE Vec<T> unriffle(Vec<T> a, Vec<T> b, std::index_sequence<i...>) {
+    return __builtin_shufflevector(a, b, (start + i / E * 2 * E + i % E)...);
+}
+
 // Uninitialised memory on a vector boundary, freed at the end of the scope.
 template <class T>
 class Scratch {
