@@ -86,7 +86,7 @@ struct Turned {
     const float* lengths;
     BOCHNER_INLINE Vec<T> operator()(std::size_t i) const { return load(x + i * abreast) * load_as<T>(lengths + i); }
     BOCHNER_INLINE T at(std::size_t i) const {
-        return x[i / lanes<T> * lanes<T> * abreast + i % lanes<T>] * static_cast<T>(lengths[i]);
+        return rounded(x[i / lanes<T> * lanes<T> * abreast + i % lanes<T>] * static_cast<T>(lengths[i]));
     }
 };
 
@@ -261,16 +261,25 @@ void cosines(Rows<const T> A, const T* offsets, double scale, Rows<T> out) {
     for (std::size_t row = 0; row < A.n_rows; ++row) sink(Shifted<T>{A[row], offsets}, 0, A.n_columns, out[row]);
 }
 
-template <class T>
-void dense_pairs(Rows<const T> X, Rows<const T> W, double scale, double tail, Rows<T> out) {
-    against_panels<T, Product<T>>(
-        X, W, Pairs<T>{out.n_columns, Radians<T>(static_cast<T>(scale)), static_cast<T>(tail), out.streams}, out);
-}
-
 // Blocks are linear in x: they give quarter turns at no cost.
 template <class T>
 BOCHNER_INLINE Pairs<T, QuarterTurns> pairs_of_turns(Rows<T> out, double scale, double tail) {
     return {out.n_columns, QuarterTurns<T>(static_cast<T>(scale)), static_cast<T>(tail * quarter_turns), out.streams};
+}
+
+// Sums carry rounding errors of their own, as large as what a factor adds.
+template <class T, class Sink>
+struct InQuarterTurns {
+    const Sink& sink;
+    BOCHNER_INLINE void operator()(Plain<T> source, std::size_t first, std::size_t count, T* out) const {
+        sink(Scaled<T>{source.x, static_cast<T>(quarter_turns)}, first, count, out);
+    }
+};
+
+template <class T>
+void dense_pairs(Rows<const T> X, Rows<const T> W, double scale, double tail, Rows<T> out) {
+    const auto sink = pairs_of_turns<T>(out, scale, tail);
+    against_panels<T, Product<T>>(X, W, InQuarterTurns<T, decltype(sink)>{sink}, out);
 }
 
 template <class T, std::size_t E, class Sink>

@@ -149,7 +149,7 @@ struct QuarterTurns {
                                    Vec<T> (&sine)[n]) const {
         constexpr int to_sign = 8 * sizeof(T) - 2;
         Vec<T> phase[n], shifted[n], r[n], z[n], s[n], c[n];
-        BOCHNER_EACH phase[i] = rounded<T>(a[i]);  // sums below, which leave the multipliers free
+        BOCHNER_EACH phase[i] = rounded(a[i]);  // sums below, which leave the multipliers free
         BOCHNER_EACH shifted[i] = phase[i] + Constants::rounding;
         BOCHNER_EACH far_phases.note((IntVec<T>)shifted[i]);
         BOCHNER_EACH r[i] = phase[i] - (shifted[i] - Constants::rounding);
