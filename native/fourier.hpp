@@ -14,36 +14,81 @@ constexpr std::size_t panel_phases = E == 1 ? 128 : 512;
 // Rows abreast take at most half of the first cache.
 constexpr std::size_t bytes_abreast = 1 << 14;
 
-// Rows abreast in `columns` become rows of `panel` numbers each: their runs of E are riffled until all are in place.
-template <class T, std::size_t E, std::size_t level = E>
+// Vectors of rows abreast become one vector of each row. First inside pieces of 16 bytes, then by whole pieces: such
+// shuffles leave room for sums and products beside them, where those of any lanes do not.
+template <class T, std::size_t E>
 BOCHNER_INLINE void turn(Vec<T> (&v)[lanes<T> / E]) {
-    if constexpr (level < lanes<T>) {
-        constexpr std::size_t half = lanes<T> / E / 2;
-        constexpr auto all = std::make_index_sequence<lanes<T>>{};
-        Vec<T> riffled[2 * half];
-        BOCHNER_UNROLL
-        for (std::size_t i = 0; i < half; ++i) {
-            riffled[2 * i] = riffle<T, E, 0>(v[i], v[i + half], all);
-            riffled[2 * i + 1] = riffle<T, E, lanes<T> / 2>(v[i], v[i + half], all);
+    constexpr auto all = std::make_index_sequence<lanes<T>>{};
+    constexpr std::size_t piece = std::max<std::size_t>(E, 16 / sizeof(T)), inside = piece / E;
+    constexpr std::size_t n_pieces = lanes<T> / piece;
+    Vec<T> t[lanes<T> / E];
+    BOCHNER_UNROLL
+    for (std::size_t start = 0; start < inside * n_pieces; start += inside) {
+        if constexpr (inside == 1) {
+            t[start] = v[start];
+        } else if constexpr (inside == 2) {
+            t[start] = riffle_pieces<T, piece, 1, 0>(v[start], v[start + 1], all);
+            t[start + 1] = riffle_pieces<T, piece, 1, 1>(v[start], v[start + 1], all);
+        } else {
+            static_assert(inside == 4);
+            Vec<T> u[4];
+            BOCHNER_UNROLL
+            for (std::size_t i = 0; i < 4; i += 2) {
+                u[i] = riffle_pieces<T, piece, 1, 0>(v[start + i], v[start + i + 1], all);
+                u[i + 1] = riffle_pieces<T, piece, 1, 2>(v[start + i], v[start + i + 1], all);
+            }
+            BOCHNER_UNROLL
+            for (std::size_t i = 0; i < 2; ++i) {
+                t[start + 2 * i] = riffle_pieces<T, piece, 2, 0>(u[i], u[i + 2], all);
+                t[start + 2 * i + 1] = riffle_pieces<T, piece, 2, 2>(u[i], u[i + 2], all);
+            }
         }
-        BOCHNER_UNROLL
-        for (std::size_t i = 0; i < 2 * half; ++i) v[i] = riffled[i];
-        turn<T, E, 2 * level>(v);
     }
+    BOCHNER_UNROLL
+    for (std::size_t half = 1; half < n_pieces; half *= 2) {
+        BOCHNER_UNROLL
+        for (std::size_t i = 0; i < inside * n_pieces; ++i) {
+            if (i / inside & half) continue;
+            const Vec<T> a = t[i], b = t[i + half * inside];
+            t[i] = unriffle<T, piece, 0>(a, b, all);
+            t[i + half * inside] = unriffle<T, piece, piece>(a, b, all);
+        }
+    }
+    BOCHNER_UNROLL
+    for (std::size_t i = 0; i < inside * n_pieces; ++i) v[i] = t[i];
 }
 
+// The near pass that ends a block: its vectors are turned while they are in registers.
 template <class T, std::size_t E>
-BOCHNER_INLINE void turn(const T* columns, std::size_t count, T* rows) {
-    constexpr std::size_t abreast = lanes<T> / E;
-    for (std::size_t i = 0; i < count; i += lanes<T>) {
-        Vec<T> v[abreast];
-        BOCHNER_UNROLL
-        for (std::size_t r = 0; r < abreast; ++r) v[r] = load(columns + i * abreast + r * lanes<T>);
-        turn<T, E>(v);
-        BOCHNER_UNROLL
-        for (std::size_t r = 0; r < abreast; ++r) store(rows + r * panel_phases<T, E> + i, v[r]);
+struct Last {
+    template <std::size_t radix>
+    BOCHNER_INLINE void operator()(Vec<T> (&v)[radix], std::size_t first, std::size_t width) const {
+        Near<T, E, Order::down>{}(v, first, width);
+        constexpr std::size_t abreast = lanes<T> / E;
+        if constexpr (radix % abreast == 0) {  // always: p >= lanes
+            BOCHNER_UNROLL
+            for (std::size_t start = 0; start < radix; start += abreast) {
+                Vec<T> rows[abreast];
+                BOCHNER_UNROLL
+                for (std::size_t i = 0; i < abreast; ++i) rows[i] = v[start + i];
+                turn<T, E>(rows);
+                BOCHNER_UNROLL
+                for (std::size_t i = 0; i < abreast; ++i) v[start + i] = rows[i];
+            }
+        }
     }
-}
+};
+
+// One of the rows that `Last` turned, times lengths.
+template <class T, std::size_t abreast>
+struct Turned {
+    const T* x;
+    const float* lengths;
+    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const { return load(x + i * abreast) * load_as<T>(lengths + i); }
+    BOCHNER_INLINE T at(std::size_t i) const {
+        return rounded(x[i / lanes<T> * lanes<T> * abreast + i % lanes<T>] * static_cast<T>(lengths[i]));
+    }
+};
 
 // Rows in groups of lanes / E abreast, as many groups as are complete; returns the number of rows. `block.prepare(b,
 // n)` makes n blocks ready, `block(x, j, phases)` writes the phases of the j-th of them for a group x of rows, padded
@@ -55,7 +100,8 @@ BOCHNER_INLINE std::size_t blockwise(Rows<const T> X, std::size_t p, const float
     constexpr std::size_t panel = panel_phases<T, E>;
     constexpr std::size_t together = E == 1 ? 1 : 4;  // groups that share a panel's signs and lengths
     const std::size_t width = std::max(p, panel), n_groups = X.n_rows / abreast, size = abreast * p;
-    Scratch<T> padded(together * size), phases(abreast * width), turned(abreast * panel);
+    if (n_groups == 0) return 0;
+    Scratch<T> padded(std::min(together, n_groups) * size), phases(abreast * width);
     for (std::size_t group = 0; group < n_groups; group += together) {
         const std::size_t stop = std::min(group + together, n_groups);
         for (std::size_t g = group; g < stop; ++g)
@@ -71,16 +117,9 @@ BOCHNER_INLINE std::size_t blockwise(Rows<const T> X, std::size_t p, const float
             for (std::size_t g = group; g < stop; ++g) {
                 for (std::size_t j = 0; j < n_blocks; ++j)
                     block(padded.data() + (g - group) * size, j, phases.data() + j * size);
-                if constexpr (abreast == 1)
-                    sink(Multiplied<T>{phases.data(), lengths + first}, first, count, out[g]);
-                else
-                    for (std::size_t done = 0; done < count; done += panel) {
-                        const std::size_t n = std::min(panel, count - done), start = first + done;
-                        turn<T, E>(phases.data() + done * abreast, n, turned.data());
-                        for (std::size_t r = 0; r < abreast; ++r)
-                            sink(Multiplied<T>{turned.data() + r * panel, lengths + start}, start, n,
-                                 out[g * abreast + r]);
-                    }
+                for (std::size_t r = 0; r < abreast; ++r)
+                    sink(Turned<T, abreast>{phases.data() + r * lanes<T>, lengths + first}, first, count,
+                         out[g * abreast + r]);
             }
         }
     }
@@ -120,7 +159,7 @@ BOCHNER_INLINE void flip(Vec<T> (&v)[radix], Flips<T, E> flips, std::size_t firs
 }
 
 // H D0 H D1 H D2 x (SORF; Yu et al. 2016) with the signs D of the block, shape (3, p). The middle transform goes
-// through the levels the other way, so that the passes of two transforms meet in registers.
+// through the levels up and the others down, so that the passes of two transforms meet in registers.
 template <class T, std::size_t E>
 struct StructuredBlock {
     static constexpr Order up = Order::up, down = Order::down;
@@ -134,20 +173,20 @@ struct StructuredBlock {
         const Flips<T, E> flips0 = signs[j], flips1{flips0.signs + p}, flips2{flips1.signs + p};
         const Flipped<T, E> source{x, flips2};
         const Plain<T> again{phases};
-        const auto far = [flips1](auto& v, std::size_t first, std::size_t width) BOCHNER_INLINE_LAMBDA {
-            transform_vectors<T, up>(v);
+        const auto near = [flips1](auto& v, std::size_t first, std::size_t width) BOCHNER_INLINE_LAMBDA {
+            Near<T, E, down>{}(v, first, width);
             flip<T>(v, flips1, first, width);
+            Near<T, E, up>{}(v, first, width);
+        };
+        const auto far = [flips0](auto& v, std::size_t first, std::size_t width) BOCHNER_INLINE_LAMBDA {
+            transform_vectors<T, up>(v);
+            flip<T>(v, flips0, first, width);
             transform_vectors<T, down>(v);
         };
-        const auto near = [flips0](auto& v, std::size_t first, std::size_t width) BOCHNER_INLINE_LAMBDA {
-            Near<T, E, down>{}(v, first, width);
-            flip<T>(v, flips0, first, width);
-            Near<T, E, up>{}(v, first, width);
-        };
         const auto all = [=](auto& v, std::size_t first, std::size_t width) BOCHNER_INLINE_LAMBDA {
-            Near<T, E, up>{}(v, first, width);
-            flip<T>(v, flips1, first, width);
             near(v, first, width);
+            flip<T>(v, flips0, first, width);
+            Last<T, E>{}(v, first, width);
         };
         if constexpr (E == lanes<T>)
             if (p < E) {
@@ -156,12 +195,13 @@ struct StructuredBlock {
                 return transform_short(Flipped<T>{phases, flips0}, phases, p);
             }
         if (last == 0) return passes.near(source, phases, all);
-        passes.near(source, phases, Near<T, E, up>{});
+        passes.far(last, source, phases, Far<T, down>{});
+        for (std::size_t i = last; --i > 0;) passes.far(i, again, phases, Far<T, down>{});
+        passes.near(again, phases, near);
         for (std::size_t i = 1; i < last; ++i) passes.far(i, again, phases, Far<T, up>{});
         passes.far(last, again, phases, far);
         for (std::size_t i = last; --i > 0;) passes.far(i, again, phases, Far<T, down>{});
-        passes.near(again, phases, near);
-        for (std::size_t i = 1; i <= last; ++i) passes.far(i, again, phases, Far<T, up>{});
+        passes.near(again, phases, Last<T, E>{});
     }
 };
 
@@ -179,7 +219,14 @@ struct FastfoodBlock {
     __attribute__((noinline)) void operator()(const T* x, std::size_t j, T* phases) const {
         const std::size_t p = passes.p, start = (signs.first() + j) * p;
         transform(Flipped<T, E>{x, signs[j]}, mixed, passes);
-        transform(Permuted<T, E>{mixed, permutations + start, gains + start, p - 1}, phases, passes);
+        const Permuted<T, E> source{mixed, permutations + start, gains + start, p - 1};
+        const std::size_t last = passes.n - 1;
+        if constexpr (E == lanes<T>)
+            if (p < E) return transform_short(source, phases, p);
+        if (last == 0) return passes.near(source, phases, Last<T, E>{});
+        passes.far(last, source, phases, Far<T, Order::down>{});
+        for (std::size_t i = last; --i > 0;) passes.far(i, Plain<T>{phases}, phases, Far<T, Order::down>{});
+        passes.near(Plain<T>{phases}, phases, Last<T, E>{});
     }
 };
 
@@ -214,16 +261,25 @@ void cosines(Rows<const T> A, const T* offsets, double scale, Rows<T> out) {
     for (std::size_t row = 0; row < A.n_rows; ++row) sink(Shifted<T>{A[row], offsets}, 0, A.n_columns, out[row]);
 }
 
-template <class T>
-void dense_pairs(Rows<const T> X, Rows<const T> W, double scale, double tail, Rows<T> out) {
-    against_panels<T, Product<T>>(
-        X, W, Pairs<T>{out.n_columns, Radians<T>(static_cast<T>(scale)), static_cast<T>(tail), out.streams}, out);
-}
-
 // Blocks are linear in x: they give quarter turns at no cost.
 template <class T>
 BOCHNER_INLINE Pairs<T, QuarterTurns> pairs_of_turns(Rows<T> out, double scale, double tail) {
     return {out.n_columns, QuarterTurns<T>(static_cast<T>(scale)), static_cast<T>(tail * quarter_turns), out.streams};
+}
+
+// Sums carry rounding errors of their own, as large as what a factor adds.
+template <class T, class Sink>
+struct InQuarterTurns {
+    const Sink& sink;
+    BOCHNER_INLINE void operator()(Plain<T> source, std::size_t first, std::size_t count, T* out) const {
+        sink(Scaled<T>{source.x, static_cast<T>(quarter_turns)}, first, count, out);
+    }
+};
+
+template <class T>
+void dense_pairs(Rows<const T> X, Rows<const T> W, double scale, double tail, Rows<T> out) {
+    const auto sink = pairs_of_turns<T>(out, scale, tail);
+    against_panels<T, Product<T>>(X, W, InQuarterTurns<T, decltype(sink)>{sink}, out);
 }
 
 template <class T, std::size_t E, class Sink>

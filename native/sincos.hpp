@@ -148,10 +148,11 @@ struct QuarterTurns {
     BOCHNER_INLINE void operator()(const Vec<T> (&a)[n], FarPhases<T>& far_phases, Vec<T> (&cosine)[n],
                                    Vec<T> (&sine)[n]) const {
         constexpr int to_sign = 8 * sizeof(T) - 2;
-        Vec<T> shifted[n], r[n], z[n], s[n], c[n];
-        BOCHNER_EACH shifted[i] = a[i] + Constants::rounding;
+        Vec<T> phase[n], shifted[n], r[n], z[n], s[n], c[n];
+        BOCHNER_EACH phase[i] = rounded(a[i]);  // sums below, which leave the multipliers free
+        BOCHNER_EACH shifted[i] = phase[i] + Constants::rounding;
         BOCHNER_EACH far_phases.note((IntVec<T>)shifted[i]);
-        BOCHNER_EACH r[i] = a[i] - (shifted[i] - Constants::rounding);
+        BOCHNER_EACH r[i] = phase[i] - (shifted[i] - Constants::rounding);
         BOCHNER_EACH z[i] = r[i] * r[i];
         BOCHNER_EACH s[i] = z[i] * s_[n_sine - 1] + s_[n_sine - 2];
         BOCHNER_EACH c[i] = z[i] * c_[n_cosine - 1] + c_[n_cosine - 2];

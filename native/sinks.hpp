@@ -38,7 +38,7 @@ struct Pairs {
     }
 
     template <bool streaming, std::size_t n>
-    BOCHNER_INLINE void put(const Vec<T> (&phases)[n], T* out, FarPhases<T>& far) const {
+    BOCHNER_INLINE static void put(const Unit<T>& waves, const Vec<T> (&phases)[n], T* out, FarPhases<T>& far) {
         Vec<T> c[n], s[n];
         waves(phases, far, c, s);
         constexpr auto all = std::make_index_sequence<lanes<T>>{};
@@ -55,15 +55,16 @@ struct Pairs {
         T* columns = out + 2 * first;
         std::size_t i = 0;
         FarPhases<T> far;
+        const Unit<T> waves = this->waves;  // in registers: what is written cannot be part of it
         for (const std::size_t stop = streams ? n_pairs : 0; i + 2 * lanes<T> <= stop; i += 2 * lanes<T>)
-            put<true, 2>({source(i), source(i + lanes<T>)}, columns + 2 * i, far);
+            put<true, 2>(waves, {source(i), source(i + lanes<T>)}, columns + 2 * i, far);
         for (; i + 2 * lanes<T> <= n_pairs; i += 2 * lanes<T>)
-            put<false, 2>({source(i), source(i + lanes<T>)}, columns + 2 * i, far);
+            put<false, 2>(waves, {source(i), source(i + lanes<T>)}, columns + 2 * i, far);
         while (i < count) {
             alignas(vector_bytes) T last[lanes<T>] = {}, last_columns[2 * lanes<T>];
             const std::size_t end = std::min(i + lanes<T>, count);
             for (std::size_t j = i; j < end; ++j) last[j - i] = source.at(j) + (j < n_pairs ? T(0) : tail);
-            put<false, 1>({load(last)}, last_columns, far);
+            put<false, 1>(waves, {load(last)}, last_columns, far);
             std::memcpy(columns + 2 * i, last_columns, (std::min(end, n_pairs) + end - 2 * i) * sizeof(T));
             i = end;
         }

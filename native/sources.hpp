@@ -44,11 +44,11 @@ struct Flipped {
 };
 
 template <class T>
-struct Multiplied {
+struct Scaled {
     const T* x;
-    const float* factors;
-    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const { return load(x + i) * load_as<T>(factors + i); }
-    BOCHNER_INLINE T at(std::size_t i) const { return x[i] * static_cast<T>(factors[i]); }
+    T factor;
+    BOCHNER_INLINE Vec<T> operator()(std::size_t i) const { return load(x + i) * factor; }
+    BOCHNER_INLINE T at(std::size_t i) const { return rounded(x[i] * factor); }
 };
 
 // Rows by themselves are gathered straight into a vector: written out first, 16 short stores would have to leave the
@@ -63,11 +63,11 @@ struct Permuted {
     BOCHNER_INLINE Vec<T> operator()(std::size_t i) const {
         if constexpr (E == 1) {
             const std::size_t from = static_cast<std::size_t>(order[i / lanes<T>]) & mask;
-            return rounded<T>(load(x + from * lanes<T>) * static_cast<T>(factors[i / lanes<T>]));
+            return rounded(load(x + from * lanes<T>) * static_cast<T>(factors[i / lanes<T>]));
         }
         Vec<T> v;
         for (std::size_t j = 0; j < lanes<T>; ++j) v[j] = x[static_cast<std::size_t>(order[i + j]) & mask];
-        return rounded<T>(v * load_as<T>(factors + i));
+        return rounded(v * load_as<T>(factors + i));
     }
     BOCHNER_INLINE T at(std::size_t i) const {
         return x[static_cast<std::size_t>(order[i]) & mask] * static_cast<T>(factors[i]);
