@@ -45,6 +45,8 @@ class Backend:
     empty: Callable[[tuple[int, ...], Any], Any]
     # (array, X): a NumPy array (or CSR matrix) as arrays like X are, and where they are; floats in the dtype of X.
     place: Callable[[Array, Any], Any]
+    # (array, X): X is what `place` of this NumPy array returns from now on, for arrays like X.
+    keep: Callable[[Array, Any], None]
     # (X): X as a NumPy array.
     fetch: Callable[[Any], Array]
     # (X (n, p)): unnormalised Walsh-Hadamard transform of every row, in place, Sylvester order.

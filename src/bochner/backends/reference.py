@@ -23,6 +23,10 @@ def place(array: Array, X: Any) -> Array:
     return array.astype(X.dtype, copy=False) if array.dtype.kind == "f" else array
 
 
+def keep(array: Array, X: Any) -> None:
+    """Nothing to keep: arrays are their own copies."""
+
+
 def fetch(X: Any) -> Array:
     """X itself."""
     return np.asarray(X)
@@ -167,6 +171,7 @@ reference = Backend(
     block_bytes=1 << 22,
     empty=empty,
     place=place,
+    keep=keep,
     fetch=fetch,
     fwht=fwht,
     pairs=pairs,

@@ -52,6 +52,11 @@ def place(array: Any, X: Tensor) -> Tensor:
     return _placed.get(array, (str(X.device), dtype), copy)
 
 
+def keep(array: Array, X: Tensor) -> None:
+    """Take X for the copy of an array on its device."""
+    _placed.get(array, (str(X.device), X.dtype), lambda: X)
+
+
 def from_dlpack(X: Any) -> Tensor:
     """A tensor over the memory of another library's array."""
     return torch.utils.dlpack.from_dlpack(X)
@@ -211,6 +216,7 @@ plain = Backend(
     block_bytes=1 << 22,
     empty=empty,
     place=place,
+    keep=keep,
     fetch=fetch,
     fwht=fwht,
     pairs=pairs,

@@ -120,9 +120,12 @@ class RBF(RadialKernel):
         return backend_of(r).xp.exp(-0.5 * r * r)
 
     def _block(self, X: Array, Y: Array) -> Array:
-        if not isinstance(X, np.ndarray):
+        if scipy.sparse.issparse(X):
             return super()._block(X, Y)
         r2 = squared_distances(self._scaled(X), self._scaled(Y))
+        if not isinstance(X, np.ndarray):
+            r2 *= -0.5
+            return backend_of(r2).xp.exp(r2, out=r2)
 
         def apply(rows: slice) -> None:  # in place, in pieces that stay in the cache
             r2[rows] *= -0.5
