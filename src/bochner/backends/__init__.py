@@ -124,6 +124,10 @@ class Memo:
             found[key] = make()
         return found[key]
 
+    def made(self, owner: Any, key: Hashable) -> Any:
+        """What is remembered for this owner and key, or None."""
+        return self._made.get(id(owner), {}).get(key)
+
 
 def _host_backend() -> Backend:
     try:

@@ -46,6 +46,10 @@ def place(array: Any, X: Tensor) -> Tensor:
     dtype = {"f": X.dtype, "c": _COMPLEX[X.dtype]}.get(array.dtype.kind)
 
     def copy() -> Tensor:
+        own = None if array.dtype.kind != "f" else getattr(torch, array.dtype.name, None)
+        held = None if own is None else _placed.made(array, (str(X.device), own))
+        if held is not None:  # in its own dtype it is there already
+            return held.to(dtype)
         # a fresh copy: torch refuses negative strides and warns of read-only memory
         return torch.from_numpy(np.array(array)).to(device=X.device, dtype=dtype)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,17 @@ import scipy.sparse
 
 from bochner.backends import Array, backend_of
 from bochner.features import FeatureMap, features_of
+from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.keys import Key
+from bochner.operators import Centred, PSDOperator
+from bochner.solvers import Cholesky, SampledPreconditioner
 from bochner.statistics import RidgeStatistics
 from bochner.streaming.folds import Fold, ProductFold, StatisticsFold
-from bochner.streaming.sources import Block, Source
+from bochner.streaming.sources import ArraySource, Block, Source
 
 _MOST_ROWS = 65_536  # in a block
 _PRODUCT_ROWS = 8192  # of features widened to float64 at a time
+_SAMPLED_ROWS = 4  # of a preconditioner's sample, a feature
 _SECONDS = 20.0  # between two copies of the sums to host memory, where a checkpoint finds them
 
 
@@ -57,6 +62,8 @@ class DeviceSource(Source):
     device : str
         "cuda", "cuda:1", …, or "cpu" for torch on the host.
     """
+
+    takes_roots = True
 
     def __init__(self, source: Source, device: str) -> None:
         self.source, self.device = source, device
@@ -128,12 +135,16 @@ class DeviceSource(Source):
         """Totals in host memory, and how many rows they are of: the last, and some on the way."""
         sums: Any = None
         clock = time.monotonic()
+        nystrom = None
+        if isinstance(feature_map, Nystrom) and (isinstance(fold, ProductFold) or not getattr(fold, "with_gram", True)):
+            # what is linear in the features meets the root once, not with every row
+            nystrom, feature_map = feature_map, KernelColumns(feature_map)
         for Z, block in self._features(feature_map, rows, row):
             if isinstance(fold, StatisticsFold):
-                sums = DeviceStatistics(fold, Z, self.torch) if sums is None else sums
+                sums = DeviceStatistics(fold, Z, self.torch, nystrom) if sums is None else sums
                 sums.update(Z, fold.targets(block.y) if fold.n_targets else np.empty((len(Z), 0)), block.weight)
             elif isinstance(fold, ProductFold):
-                sums = DeviceProduct(fold, Z) if sums is None else sums
+                sums = DeviceProduct(fold, Z, nystrom) if sums is None else sums
                 sums.update(Z, block.weight)
             else:
                 total = fold.add(total, backend_of(Z).fetch(Z), block, row)
@@ -150,10 +161,10 @@ class DeviceSource(Source):
 class DeviceStatistics:
     """The sums of `RidgeStatistics`, on the device of some features."""
 
-    def __init__(self, fold: StatisticsFold, Z: Any, torch: Any) -> None:
-        self.torch, xp = torch, backend_of(Z).xp
+    def __init__(self, fold: StatisticsFold, Z: Any, torch: Any, nystrom: Nystrom | None = None) -> None:
+        self.torch, xp, self.nystrom = torch, backend_of(Z).xp, nystrom
         options = {"dtype": xp.float64, "device": Z.device}
-        m, k = fold.n_components, fold.n_targets
+        self.n_components, m, k = fold.n_components, Z.shape[1], fold.n_targets
         self.gram = xp.zeros((m, m), **options) if fold.with_gram else None
         self.products = xp.zeros((m, k + 1), **options)  # with the targets, and with ones
         self.targets = RidgeStatistics(0, k, with_gram=False)
@@ -183,7 +194,7 @@ class DeviceStatistics:
     def added_to(self, statistics: RidgeStatistics) -> RidgeStatistics:
         """Add these sums to others in host memory; the Gram matrix stays at hand for a solver on the device."""
         alone = statistics.n_samples == 0
-        products = backend_of(self.products).fetch(self.products)
+        products = _rooted(self.products, self.nystrom, self.n_components)
         made = RidgeStatistics(len(products), self.targets.n_targets, with_gram=False)
         made.moment, made.feature_sum = products[:, :-1], products[:, -1]
         for name in ("target_squares", "target_sum", "offset", "weight", "n_samples"):
@@ -202,18 +213,91 @@ class DeviceStatistics:
 class DeviceProduct:
     """Σ w z zᵀV on a device; sums are float64 over blocks."""
 
-    def __init__(self, fold: ProductFold, Z: Any) -> None:
+    def __init__(self, fold: ProductFold, Z: Any, nystrom: Nystrom | None = None) -> None:
         backend = backend_of(Z)
-        self.columns = backend.place(fold.columns, Z)
-        self.total = backend.xp.zeros(fold.columns.shape, dtype=backend.xp.float64, device=Z.device)
+        self.nystrom, self.n_components = nystrom, len(fold.columns)
+        self.total = backend.xp.zeros((Z.shape[1], fold.columns.shape[1]), dtype=backend.xp.float64, device=Z.device)
+        columns = fold.columns
+        if nystrom is not None:
+            columns = np.ascontiguousarray(columns[: nystrom.rank])
+        self.columns = backend.place(columns, self.total)
+        if nystrom is not None:
+            self.columns = backend.place(nystrom.root, self.total) @ self.columns
 
     def update(self, Z: Any, weight: Array | None = None) -> None:
-        """Add rows."""
-        product = Z @ self.columns
-        if weight is not None:
-            product *= backend_of(Z).place(weight, Z)[:, None]
-        self.total += Z.T @ product
+        """Add rows. In float64: what rounding does to a product is no symmetric matrix, and a root may enlarge it."""
+        weights = None if weight is None else backend_of(Z).place(weight, self.total)
+        for start in range(0, len(Z), _PRODUCT_ROWS):
+            rows = slice(start, start + _PRODUCT_ROWS)
+            wide = Z[rows].double()
+            product = wide @ self.columns
+            if weights is not None:
+                product *= weights[rows, None]
+            self.total.addmm_(wide.T, product)
 
     def added_to(self, total: Array) -> Array:
         """Add to a total in host memory."""
-        return total + backend_of(self.total).fetch(self.total)
+        return total + _rooted(self.total, self.nystrom, self.n_components)
+
+
+def _rooted(sums: Any, nystrom: Nystrom | None, n_components: int) -> Array:
+    """Sums over kernel columns as sums over Nyström features, with zeros for those that are none."""
+    backend = backend_of(sums)
+    if nystrom is None:
+        return backend.fetch(sums)
+    out = np.zeros((n_components, sums.shape[1]))
+    out[: nystrom.rank] = backend.fetch(backend.place(nystrom.root, sums).T @ sums)
+    return out
+
+
+@dataclass(frozen=True)
+class DeviceGram(PSDOperator):
+    """A Gram matrix on a device; only its lower triangle is read."""
+
+    matrix: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (len(self.matrix), len(self.matrix))
+
+    def __matmul__(self, V: Array) -> Array:
+        return np.asarray(self.to_dense() @ V)
+
+    def to_dense(self) -> Array:
+        lower = np.tril(backend_of(self.matrix).fetch(self.matrix))
+        return np.asarray(lower + np.tril(lower, -1).T)
+
+    def on_device(self) -> Any:
+        return self.matrix.clone()
+
+
+def sampled_preconditioner(
+    source: Source, feature_map: FeatureMap, alpha: float, weight: float, key: Key, *, centred: bool
+) -> SampledPreconditioner | None:
+    """Falkon's preconditioner (Rudi et al. 2017) on the device of a source: G + alpha I of a sample, scaled up.
+
+    None where the sums do not fit into the device's memory.
+    """
+    if not isinstance(source, DeviceSource):
+        return None
+    m = feature_map.n_components
+    rows = source.sample(_SAMPLED_ROWS * m, key)
+    fold = StatisticsFold(m, 0, np.asarray)
+    sample = DeviceSource(ArraySource(rows.X, np.empty((len(rows), 0)), rows.weight), source.device)
+    sums: DeviceStatistics | None = None
+    try:
+        # the sums, a copy to be factored and the factor
+        if 3 * 8 * m**2 > 0.9 * source.torch.free_memory(source.device):
+            return None
+        for Z, block in sample._features(feature_map, sample._rows(feature_map, with_gram=True), 0):
+            sums = DeviceStatistics(fold, Z, source.torch) if sums is None else sums
+            sums.update(Z, np.empty((len(Z), 0)), block.weight)
+    except (MemoryError, source.torch.OutOfMemory):
+        return None
+    if sums is None or sums.targets.weight <= 0.0:
+        return None
+    share = weight / sums.targets.weight
+    gram: PSDOperator = DeviceGram(sums.gram.mul_(share))
+    if centred:
+        gram = Centred(gram, share * backend_of(sums.products).fetch(sums.products)[:, -1], weight)
+    return SampledPreconditioner(Cholesky().factor(gram, alpha))

@@ -50,6 +50,7 @@ class Source(ABC):
     n_features: int
     feature_names: list[str] | None = None
     dtype: Any
+    takes_roots = False  # whether sums over Nyström features are made of kernel columns where they are summed
 
     @abstractmethod
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
