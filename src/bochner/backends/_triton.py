@@ -434,14 +434,14 @@ def dense_pairs(X: Any, W: HalfMatrix, high: Any, scales: Any, scale: float, tai
 
 
 @triton.jit
-def _distances(X, Y, out, n, m, d, x_stride, y_stride, out_stride, SQUARED: tl.constexpr, ROWS: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Sums of squared or absolute differences, a tile a program."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    col = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    total = tl.zeros((ROWS, ROWS), X.dtype.element_ty)
+def _distances(X, Y, out, n, m, d, x_stride, y_stride, out_stride, SQUARED: tl.constexpr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Sums of squared or absolute differences, a tile a program; X (d, n) and Y (d, m) are transposed."""
+    row = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
+    col = tl.program_id(1).to(tl.int64) * SIZE + tl.arange(0, SIZE)
+    total = tl.zeros((SIZE, SIZE), X.dtype.element_ty)
     for k in range(d):
-        x = tl.load(X + row * x_stride + k, mask=row < n, other=0.0)
-        y = tl.load(Y + col * y_stride + k, mask=col < m, other=0.0)
+        x = tl.load(X + k * x_stride + row, mask=row < n, other=0.0)
+        y = tl.load(Y + k * y_stride + col, mask=col < m, other=0.0)
         difference = x[:, None] - y[None, :]
         total += difference * difference if SQUARED else tl.abs(difference)
     at = out + row[:, None] * out_stride + col[None, :]
@@ -450,6 +450,8 @@ def _distances(X, Y, out, n, m, d, x_stride, y_stride, out_stride, SQUARED: tl.c
 
 def distances(X: Any, Y: Any, out: Any, *, squared: bool) -> None:
     """Squared Euclidean or city-block distances, from the differences."""
-    grid = (-(-len(X) // 64), -(-len(Y) // 64))
-    strides = (X.stride(0), Y.stride(0), out.stride(0))
-    _distances[grid](X, Y, out, len(X), len(Y), X.shape[1], *strides, squared, 64, num_warps=4)
+    (n, d), m = X.shape, len(Y)
+    X, Y = X.T.contiguous(), Y.T.contiguous()
+    size, warps = (128, 8) if X.element_size() == 4 else (64, 4)
+    grid = (-(-n // size), -(-m // size))
+    _distances[grid](X, Y, out, n, m, d, n, m, out.stride(0), squared, size, num_warps=warps)

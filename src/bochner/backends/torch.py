@@ -427,7 +427,6 @@ def _distances_cuda(X: Tensor, Y: Any, out: Tensor, *, squared: bool) -> None:
     Y = place(Y, X)
     kernels = _kernels(X.device.index or 0)
     if kernels is not None and len(X) and len(Y) and Y.dtype == X.dtype:
-        X, Y = (A if A.stride(1) == 1 else A.contiguous() for A in (X, Y))
         kernels.distances(X, Y, out, squared=squared)
     else:
         (squared_distances if squared else absolute_distances)(X, Y, out)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from bochner.backends import Array, backend_of
-from bochner.landmarks.grams import Gram, check_residual, check_symmetric
+from bochner.landmarks.grams import Gram, check_residual, check_symmetric, dense
 
 
 class PartialCholesky:
@@ -133,9 +133,9 @@ class DeviceCholesky(PartialCholesky):
         fetch = backend_of(self.F).fetch
         K = self.gram.on_device(rows, self.gram.points_there(rows))
         F = self.F[rows, : self.rank]
-        left = fetch(K - F @ F.T)
-        check_symmetric(fetch(K), self.gram.floor)
-        return fetch(K), left
+        here = dense(fetch(K))
+        check_symmetric(here, self.gram.floor)
+        return here, fetch(K - F @ F.T)
 
     def append(self, rows: Array, L: Array, known: Array, K: Array) -> None:
         backend, j, a = backend_of(self.F), self.rank, len(rows)

@@ -96,7 +96,7 @@ class DeviceSource(Source):
     ) -> Any:
         if feature_map is None:
             return self.source.fold(fold, None, total, rows=rows, start=start, after=after)
-        if rows is None or isinstance(fold, (StatisticsFold, ProductFold)):
+        if rows is None or fold.any_array or isinstance(fold, (StatisticsFold, ProductFold)):
             rows = self._rows(feature_map, isinstance(fold, StatisticsFold) and fold.with_gram)
         state = (fold.zero() if total is None else total, start)
         while True:
@@ -147,7 +147,7 @@ class DeviceSource(Source):
                 sums = DeviceProduct(fold, Z, nystrom) if sums is None else sums
                 sums.update(Z, block.weight)
             else:
-                total = fold.add(total, backend_of(Z).fetch(Z), block, row)
+                total = fold.add(total, Z if fold.any_array else backend_of(Z).fetch(Z), block, row)
             del Z
             row += len(block)
             if sums is None or time.monotonic() - clock > _SECONDS:
