@@ -3,7 +3,8 @@
     python benchmarks/bench_gpu.py [pairs] [fwht] [ridge] [falkon] [landmarks] [classes] [--quick] [--write]
 
 All parts take two minutes on an H200, some of it compiling kernels; --quick takes an eighth of the rows. MNIST is
-real where BOCHNER_DATA names a folder that has it, else noise of its shape. --write puts the table into benchmarks/results.
+real where BOCHNER_DATA names a folder that has it, else noise of its shape.
+--write puts the table into benchmarks/results.
 """
 
 from __future__ import annotations

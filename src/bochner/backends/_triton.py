@@ -38,6 +38,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from bochner.backends import Array
 
 _TURN = 2.0 * np.pi
+_ANY_COUNT = ("n", "per_program")  # arguments for whose values no kernel is compiled anew
 MOST_BITS = 15  # of a transform
 FEWEST_BITS = 6
 # by q, measured on an H200: registers a thread, so that enough warps are there to hide each other's waiting
@@ -210,7 +211,7 @@ def _read(X, row0, rows, d, x_stride, shape: gl.constexpr, C: gl.constexpr):  # 
     return gl.load(X + row0 * x_stride + (row * x_stride + col), mask=(col < d) & (row < rows), other=0.0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=_ANY_COUNT)
 def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n_blocks, per_program, scale, tail,  # type: ignore[no-untyped-def]
                 shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
                 PAIRS: gl.constexpr, ODD: gl.constexpr):  # fmt: skip
@@ -257,7 +258,7 @@ def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n
         _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, PAIRS, ODD)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=_ANY_COUNT[:1])
 def _transform(X, n, x_stride, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr):  # type: ignore[no-untyped-def]
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     row0 = gl.program_id(0).to(gl.int64) * shape[0]
@@ -304,7 +305,7 @@ def fwht(X: Any) -> None:
 _ROWS = 64  # of X, and of W, in a program
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_ANY_COUNT[:1])
 def _split_rows(X, out, scales, n, d, x_stride, factor, ROWS: tl.constexpr, K: tl.constexpr, KP: tl.constexpr,  # type: ignore[no-untyped-def]
                 LOW: tl.constexpr):  # fmt: skip
     """Rows times a power of two, so that the largest number is about 2^14, as one or two half-precision numbers."""
@@ -333,7 +334,7 @@ def _dense_layouts(BM: int, BN: int, n_warps: int) -> tuple[Any, Any]:
     return gl.NVMMADistributedLayout([3, 0], [n_warps, 1], [16, BN, 16]), pairs
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=_ANY_COUNT)
 def _dense(X, W, scales, out, n, T, out_stride, n_columns, per_program, scale, tail, BM: gl.constexpr,  # type: ignore[no-untyped-def]
            BN: gl.constexpr, NK: gl.constexpr, X_LOW: gl.constexpr, W_LOW: gl.constexpr, WARPS: gl.constexpr,
            L: gl.constexpr, D: gl.constexpr, ODD: gl.constexpr):  # fmt: skip
@@ -433,7 +434,7 @@ def dense_pairs(X: Any, W: HalfMatrix, high: Any, scales: Any, scale: float, tai
 # ----------------------------------------------------------------------------------------------------------- distances
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_ANY_COUNT[:1])
 def _distances(X, Y, out, n, m, d, x_stride, y_stride, out_stride, SQUARED: tl.constexpr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
     """Sums of squared or absolute differences, a tile a program; X (d, n) and Y (d, m) are transposed."""
     row = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
