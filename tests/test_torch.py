@@ -50,7 +50,7 @@ def tensor(array: np.ndarray, device: str) -> Any:
 
 def on(device: str, entry: str, call: Call, dtype: type) -> np.ndarray:
     """Return what the entry writes into an `out` whose rows lie apart; X and Y are data, the rest is host arrays."""
-    data = 2 if entry.endswith("distances") else 1
+    data = 2 if entry.endswith("distances") or entry == "gaussians" else 1
     arguments = [tensor(a, device) for a in call.arguments[:data]] + list(call.arguments[data:])
     backend = backend_of(arguments[0])
     if call.n_columns == 0:
@@ -105,6 +105,22 @@ def test_gram_and_nonzeros(dtype: type, device: str) -> None:
     backend.nonzeros(tensor(A, device), expected.indptr, columns, values)
     np.testing.assert_array_equal(columns.cpu(), expected.indices)
     np.testing.assert_array_equal(values.cpu(), expected.data)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize("shape", [(1, 100), (701, 64), (5003, 331)])
+def test_products_with_a_gram_matrix(shape: tuple[int, int], k: int, dtype: type, device: str) -> None:
+    rng = np.random.default_rng(1)
+    Z, V, w = rng.standard_normal(shape).astype(dtype), rng.standard_normal((shape[1], k)), rng.random(shape[0])
+    for weights in (None, w):
+        expected = np.ones((shape[1], k))
+        reference.gram_product(Z, V, weights, expected)
+        out = tensor(np.ones((shape[1], k)), device)
+        there = None if weights is None else tensor(weights, device)
+        backend_of(out).gram_product(tensor(Z, device), tensor(V, device), there, out)
+        np.testing.assert_allclose(out.cpu().numpy(), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("device", DEVICES)

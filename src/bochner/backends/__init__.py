@@ -70,6 +70,8 @@ class Backend:
     squared_distances: Callable[[Array, Array, Array], None]
     # (X (n, d), Y (m, d), out (n, m)): sums of absolute differences.
     absolute_distances: Callable[[Array, Array, Array], None]
+    # (X (n, d), Y (m, d), out (n, m)): exp(-s / 2) of the sums s of squared differences.
+    gaussians: Callable[[Array, Array, Array], None]
     # (X (n, d), dense or CSR, indptr (d + 1,), indices and signs (nnz,), lengths (T,), out (n, T)):
     # lengths * X Sᵀ, column j of S having the int8 signs ±1 at the rows indices[indptr[j]:indptr[j + 1]].
     sparse_rows: Callable[[Any, Array, Array, Array, Array, Array], None]
@@ -82,6 +84,8 @@ class Backend:
     # (Z (n, m), out (m, m) float64): adds ZᵀZ to the lower triangle of out, to the precision of Z or better; what is
     # above the diagonal afterwards is not defined.
     gram: Callable[[Array, Array], None]
+    # (Z (n, m), V (m, k) float64, weights (n,) float64 or None, out (m, k) float64): adds Zᵀ diag(weights) Z V, in float64.
+    gram_product: Callable[[Array, Array, Array | None, Array], None]
 
 
 def backend_of(X: Any) -> Backend:

@@ -128,6 +128,11 @@ def absolute_distances(X: Array, Y: Array, out: Array) -> None:
     out[...] = cdist(X, Y, "cityblock")
 
 
+def gaussians(X: Array, Y: Array, out: Array) -> None:
+    """Gaussian kernel of unit length scale."""
+    out[...] = np.exp(-0.5 * cdist(X, Y, "sqeuclidean"))
+
+
 _PANEL = 128  # rows turned at a time, so that a panel of the result stays in the cache
 
 
@@ -165,6 +170,13 @@ def gram(Z: Array, out: Array) -> None:
     out += Z.T @ Z
 
 
+def gram_product(Z: Array, V: Array, weights: Array | None, out: Array) -> None:
+    """Products with the Gram matrix of some rows."""
+    wide = Z.astype(np.float64, copy=False)
+    product = wide @ V
+    out += wide.T @ (product if weights is None else product * weights[:, None])
+
+
 reference = Backend(
     name="reference",
     xp=np,
@@ -183,8 +195,10 @@ reference = Backend(
     fastfood_pairs=fastfood_pairs,
     squared_distances=squared_distances,
     absolute_distances=absolute_distances,
+    gaussians=gaussians,
     sparse_rows=sparse_rows,
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,
     gram=gram,
+    gram_product=gram_product,
 )

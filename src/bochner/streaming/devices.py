@@ -15,7 +15,7 @@ from bochner.features import FeatureMap, features_of
 from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.keys import Key
 from bochner.operators import Centred, PSDOperator
-from bochner.solvers import Cholesky, SampledPreconditioner
+from bochner.solvers import Cholesky, DeviceCholeskyFactor
 from bochner.statistics import RidgeStatistics
 from bochner.streaming.folds import Fold, ProductFold, StatisticsFold
 from bochner.streaming.sources import ArraySource, Block, Source
@@ -222,22 +222,21 @@ class DeviceProduct:
             columns = np.ascontiguousarray(columns[: nystrom.rank])
         self.columns = backend.place(columns, self.total)
         if nystrom is not None:
-            self.columns = backend.place(nystrom.root, self.total) @ self.columns
+            self.columns = _times(backend.place(nystrom.root, self.total), self.columns)
 
     def update(self, Z: Any, weight: Array | None = None) -> None:
         """Add rows. In float64: what rounding does to a product is no symmetric matrix, and a root may enlarge it."""
         weights = None if weight is None else backend_of(Z).place(weight, self.total)
-        for start in range(0, len(Z), _PRODUCT_ROWS):
-            rows = slice(start, start + _PRODUCT_ROWS)
-            wide = Z[rows].double()
-            product = wide @ self.columns
-            if weights is not None:
-                product *= weights[rows, None]
-            self.total.addmm_(wide.T, product)
+        backend_of(Z).gram_product(Z, self.columns, weights, self.total)
 
     def added_to(self, total: Array) -> Array:
         """Add to a total in host memory."""
         return total + _rooted(self.total, self.nystrom, self.n_components)
+
+
+def _times(A: Any, V: Any) -> Any:
+    """A V; for one column as a product with a vector, which is faster."""
+    return (A @ V[:, 0])[:, None] if V.shape[1] == 1 else A @ V
 
 
 def _rooted(sums: Any, nystrom: Nystrom | None, n_components: int) -> Array:
@@ -246,7 +245,7 @@ def _rooted(sums: Any, nystrom: Nystrom | None, n_components: int) -> Array:
     if nystrom is None:
         return backend.fetch(sums)
     out = np.zeros((n_components, sums.shape[1]))
-    out[: nystrom.rank] = backend.fetch(backend.place(nystrom.root, sums).T @ sums)
+    out[: nystrom.rank] = backend.fetch(_times(backend.place(nystrom.root, sums).T, sums))
     return out
 
 
@@ -271,9 +270,21 @@ class DeviceGram(PSDOperator):
         return self.matrix.clone()
 
 
+@dataclass(frozen=True)
+class DevicePreconditioner:
+    """P⁻¹ = L⁻ᵀL⁻¹ from the inverse of a Cholesky factor on a device: two products, where two solves are slow."""
+
+    inverse: Any
+
+    def __call__(self, V: Array) -> Array:
+        backend = backend_of(self.inverse)
+        columns = backend.place(np.asarray(V, dtype=np.float64).reshape(len(V), -1), self.inverse)
+        return backend.fetch(_times(self.inverse.T, _times(self.inverse, columns))).reshape(V.shape)
+
+
 def sampled_preconditioner(
     source: Source, feature_map: FeatureMap, alpha: float, weight: float, key: Key, *, centred: bool
-) -> SampledPreconditioner | None:
+) -> DevicePreconditioner | None:
     """Falkon's preconditioner (Rudi et al. 2017) on the device of a source: G + alpha I of a sample, scaled up.
 
     None where the sums do not fit into the device's memory.
@@ -300,4 +311,9 @@ def sampled_preconditioner(
     gram: PSDOperator = DeviceGram(sums.gram.mul_(share))
     if centred:
         gram = Centred(gram, share * backend_of(sums.products).fetch(sums.products)[:, -1], weight)
-    return SampledPreconditioner(Cholesky().factor(gram, alpha))
+    factor = Cholesky().factor(gram, alpha)
+    assert isinstance(factor, DeviceCholeskyFactor)
+    del gram, sums
+    xp = backend_of(factor.L).xp
+    unit = xp.eye(m, dtype=factor.L.dtype, device=factor.L.device)
+    return DevicePreconditioner(xp.linalg.solve_triangular(factor.L, unit, upper=False))
