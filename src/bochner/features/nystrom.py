@@ -83,6 +83,8 @@ class Nystrom(FeatureMap):
     def truncated(self, n_components: int) -> Nystrom:
         """The map with only the first columns, and the landmarks they need."""
         rank = min(n_components, self.rank)
+        if rank == self.rank:  # the same root, and the copies of it on devices
+            return replace(self, n_components=n_components)
         n_landmarks = rank if self.triangular else len(self.root)
         return replace(
             self,
