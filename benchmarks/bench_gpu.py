@@ -44,6 +44,14 @@ def say(what: str, measured: str, beside: str = "", wanted: str = "") -> None:
     print(f"{what:58} {measured:28} {beside:44} {wanted}", flush=True)
 
 
+def holds(condition: bool) -> str:
+    return "holds" if condition else "does not hold"
+
+
+def verdict(seconds_taken: float, limit: float) -> str:
+    return f"≤ {limit:g} s: {holds(seconds_taken <= limit)}"
+
+
 def seconds(function: Any, rep: int = 100) -> float:
     """The median time of a call on the device, after warming up."""
     function()
@@ -87,11 +95,12 @@ def bench_pairs(limits: dict[str, float]) -> None:
         out = torch.empty(n, columns, device="cuda")
         t = seconds(lambda m=model, X=X, out=out: m.feature_map_.into(X, out))
         exact = model.feature_map_(X[:200].double())
+        share = 100 * 4 * out.numel() / t / limits["fill"]
         say(
             f"structured pairs {n:,} × {d:,} → {columns:,}",
-            f"{100 * 4 * out.numel() / t / limits['fill']:.0f} % of fill",
+            f"{share:.0f} % of fill",
             f"error {error(out[:200], exact):.1e} (phases of sd 10)",
-            "≥ 50 %, aim 75 %",
+            f"≥ 50 %: {holds(share >= 50)}; aim 75 %",
         )
     d = 90
     model = FourierFeatures(RBF(np.sqrt(d) / 10), columns, rows="iid", random_state=0).fit(np.zeros((2, d)))
@@ -107,14 +116,16 @@ def bench_pairs(limits: dict[str, float]) -> None:
     compiled = torch.compile(plain)
     peer = seconds(lambda: compiled(X, W))
     exact = model.feature_map_(X[:200].double())
-    for precision, wanted in (("float32", "≥ 35 %, aim 55 %; ≥ 1.8 ×"), ("tf32", "≥ 55 %")):
+    for precision, least, times, aim in (("float32", 35, 1.8, "; aim 55 %"), ("tf32", 55, 0.0, "")):
         with bochner.backends.use_precision(precision):
             t = seconds(lambda: model.feature_map_.into(X, out))
+        share = 100 * 4 * out.numel() / t / limits["fill"]
+        wanted = f"≥ {least} %" + (f" and ≥ {times} × torch.compile" if times else "")
         say(
             f"dense pairs {n:,} × {d} → {columns:,}, {precision}",
-            f"{100 * 4 * out.numel() / t / limits['fill']:.0f} % of fill",
+            f"{share:.0f} % of fill",
             f"error {error(out[:200], exact):.1e}; {peer / t:.1f} × torch.compile",
-            wanted,
+            f"{wanted}: {holds(share >= least and peer / t >= times)}{aim}",
         )
 
 
@@ -125,7 +136,12 @@ def bench_fwht() -> None:
         Y = torch.empty_like(X)
         copy = seconds(lambda X=X, Y=Y: Y.copy_(X))
         ratios.append(seconds(lambda X=X: cuda.fwht(X)) / copy)
-    say("fwht, widths 2^7 … 2^15, time / copy", ", ".join(f"{r:.2f}" for r in ratios), "", "≤ 1.5, aim 1.15")
+    say(
+        "fwht, widths 2^7 … 2^15, time / copy",
+        ", ".join(f"{r:.2f}" for r in ratios),
+        "",
+        f"≤ 1.5: {holds(max(ratios) <= 1.5)}; aim 1.15",
+    )
 
 
 def bench_ridge(limits: dict[str, float]) -> None:
@@ -156,11 +172,12 @@ def bench_ridge(limits: dict[str, float]) -> None:
     host = KernelRidge(RBF(9.0), 2048, alpha=1.0, random_state=0).fit(X[few], y[few]).predict(X[20_000:25_000])
     there = KernelRidge(RBF(9.0), 2048, **options).fit(X[few], y[few]).predict(X[20_000:25_000])
     difference = np.linalg.norm(there - host) / np.linalg.norm(host)
-    say("KernelRidge, predictions against the host's", f"{difference:.1e}", "20,000 rows, 2,048 features", "≤ 1e-4")
-
-
-def verdict(seconds_taken: float, limit: float) -> str:
-    return f"≤ {limit:g} s: {'holds' if seconds_taken <= limit else 'does not hold'}"
+    say(
+        "KernelRidge, predictions against the host's",
+        f"{difference:.1e}",
+        "20,000 rows, 2,048 features",
+        f"≤ 1e-4: {holds(difference <= 1e-4)}",
+    )
 
 
 def higgs_like(n: int) -> tuple[Any, Any]:
@@ -280,18 +297,24 @@ def bench_landmarks() -> None:
     left = factor.residual.sum() / factor.trace
     del factor
     torch.cuda.empty_cache()
-    plain = plain_pivots(X, k, 5.0)
+    fewer = 2 * k // 5
+    plain = plain_pivots(X, fewer, 5.0)
     torch.cuda.empty_cache()
     say(
         f"RPCholesky {n:,} × 28, {k:,} landmarks",
         f"{t:.1f} s, trace error {left:.3f}",
-        f"plain torch, one pivot at a time in float32: {plain:.1f} s",
+        f"plain torch, float32, one at a time: {plain:.1f} s for {fewer:,}",
         verdict(t, 5.0),
     )
     few = Gram(gram.X[:20_000], RBF(5.0), X[:20_000])
     host = RPCholesky().factor(replace(few, there=None), 400, Key(0)).pivots
     same = np.array_equal(host, RPCholesky().factor(few, 400, Key(0)).pivots)
-    say("RPCholesky, pivots those of the host", "yes" if same else "no", "20,000 rows, 400 landmarks", "yes")
+    say(
+        "RPCholesky, pivots those of the host",
+        "the same" if same else "others",
+        "20,000 rows, 400 landmarks",
+        f"the same: {holds(same)}",
+    )
 
 
 def mnist() -> tuple[Any, Any, int, str]:
@@ -315,7 +338,7 @@ def bench_classes() -> None:
         for m, rule in (
             (16_384, {"loss": "squared", "alpha": 0.1}),
             (16_384, {"loss": "squared", "alpha": 0.1, "features": "nystrom"}),
-            (4096, {"loss": "log_loss", "alpha": 0.1, "solver_tol": 1e-3}),
+            (2048, {"loss": "log_loss", "alpha": 0.1, "solver_tol": 1e-2}),
         )
     ]
     n = 1_000_000 // (8 if QUICK else 1)

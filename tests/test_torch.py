@@ -16,6 +16,8 @@ from bochner import (
     RBF,
     FourierFeatures,
     KernelClassifier,
+    KernelKMeans,
+    KernelPCA,
     KernelRidge,
     Laplacian,
     Matern,
@@ -393,3 +395,25 @@ def test_classifiers_on_a_device(loss: str, n_classes: int, features: str, devic
     again = pickle.loads(pickle.dumps(there)).set_params(device=None)
     np.testing.assert_array_equal(again.classes_, host.classes_)
     assert np.mean(again.predict(X) == host.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_components_and_clusters_on_a_device(weighted: bool, device: str) -> None:
+    rng = np.random.default_rng(13)
+    X = (rng.standard_normal((900, 3)) + 4.0 * rng.integers(0, 3, (900, 1))).astype(np.float32)
+    w = rng.integers(0, 3, 900).astype(float) if weighted else None
+    components, clusters = (
+        KernelPCA(3, kernel=RBF(3.0), random_state=0),
+        KernelKMeans(3, kernel=RBF(3.0), random_state=0),
+    )
+    host, there = (clone(components).set_params(device=d).fit(X, sample_weight=w) for d in (None, device))
+    np.testing.assert_allclose(there.eigenvalues_, host.eigenvalues_, rtol=1e-4)
+    np.testing.assert_allclose(there.transform(X), host.transform(X), atol=1e-3)
+    np.testing.assert_allclose(
+        pickle.loads(pickle.dumps(there)).set_params(device=None).transform(X[:9]), host.transform(X[:9]), atol=1e-3
+    )
+    host, there = (clone(clusters).set_params(device=d).fit(X, sample_weight=w) for d in (None, device))
+    np.testing.assert_array_equal(there.labels_, host.labels_)
+    np.testing.assert_allclose(there.inertia_, host.inertia_, rtol=1e-4)
+    np.testing.assert_array_equal(there.predict(X), there.labels_)

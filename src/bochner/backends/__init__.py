@@ -84,7 +84,7 @@ class Backend:
     # (Z (n, m), out (m, m) float64): adds ZᵀZ to the lower triangle of out, to the precision of Z or better; what is
     # above the diagonal afterwards is not defined.
     gram: Callable[[Array, Array], None]
-    # (Z (n, m), V (m, k) float64, weights (n,) float64 or None, out (m, k) float64): adds Zᵀ diag(weights) Z V, summed in
+    # (Z (n, m), V (m, k), weights (n,) or None, out (m, k)), all but Z in float64: adds Zᵀ diag(weights) Z V, summed in
     # float64.
     gram_product: Callable[[Array, Array, Array | None, Array], None]
 

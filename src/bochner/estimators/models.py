@@ -48,7 +48,7 @@ CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearl
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
-def _is_there(device: str | None) -> bool:
+def is_there(device: str | None) -> bool:
     """Whether a model fitted on a device finds it on this machine; elsewhere it predicts on the host."""
     try:
         return device is not None and open_device(device) is not None
@@ -244,7 +244,7 @@ class KernelModel(BaseEstimator):
         if is_tensor(X):
             scores = partial(self._device_scores, coefficients=coefficients, intercept=intercept)
             return backend_of(X).xp.vstack([scores(X[rows]) for rows in row_blocks(X, 2 * m)])
-        if _is_there(getattr(self, "device", None)):
+        if is_there(getattr(self, "device", None)):
             parts = [
                 self._device_scores(block, coefficients, intercept) for block in rows_on(str(self.device), X, 2 * m)
             ]

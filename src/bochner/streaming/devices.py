@@ -124,8 +124,9 @@ class DeviceSource(Source):
         each = (2 * m + 3 * self.n_features) * np.dtype(self.dtype).itemsize
         return int(np.clip(int(0.66 * (free - fixed)) // each // 256 * 256, 256, _MOST_ROWS))
 
-    def _features(self, feature_map: FeatureMap, rows: int, start: int) -> Iterator[tuple[Any, Block]]:
+    def features(self, feature_map: FeatureMap, rows: int | None = None, start: int = 0) -> Iterator[tuple[Any, Block]]:
         """Features on the device. The next block is on its way there while the last is worked on."""
+        rows = rows or self._rows(feature_map, with_gram=False)
         link = self.torch.Link(self.device)
         for block in self.source.blocks(rows, start):
             X = link(block.X.toarray() if scipy.sparse.issparse(block.X) else block.X)
@@ -139,7 +140,7 @@ class DeviceSource(Source):
         if isinstance(feature_map, Nystrom) and (isinstance(fold, ProductFold) or not getattr(fold, "with_gram", True)):
             # what is linear in the features meets the root once, not with every row
             nystrom, feature_map = feature_map, KernelColumns(feature_map)
-        for Z, block in self._features(feature_map, rows, row):
+        for Z, block in self.features(feature_map, rows, row):
             if isinstance(fold, StatisticsFold):
                 sums = DeviceStatistics(fold, Z, self.torch, nystrom) if sums is None else sums
                 sums.update(Z, fold.targets(block.y) if fold.n_targets else np.empty((len(Z), 0)), block.weight)
@@ -300,7 +301,7 @@ def sampled_preconditioner(
         # the sums, a copy to be factored and the factor
         if 3 * 8 * m**2 > 0.9 * source.torch.free_memory(source.device):
             return None
-        for Z, block in sample._features(feature_map, sample._rows(feature_map, with_gram=True), 0):
+        for Z, block in sample.features(feature_map, sample._rows(feature_map, with_gram=True), 0):
             sums = DeviceStatistics(fold, Z, source.torch) if sums is None else sums
             sums.update(Z, np.empty((len(Z), 0)), block.weight)
     except (MemoryError, source.torch.OutOfMemory):
