@@ -71,8 +71,10 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         the others; after `partial_fit` and `merge` there are no rows to leave out, and evidence takes the place of
         leave-one-out.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
-        "cg" never forms the m × m sums: it reads the data once an iteration. "auto" takes it only when the sums would
-        not fit into half of the free memory, and says so in `report_`.
+        "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
+        a device and by a sketch on the host; so does a `ConjugateGradient` with a tolerance and a number of iterations
+        of your own. "auto" takes it only when the sums would not fit into half of the free memory, and says so in
+        `report_`.
     fit_intercept : bool, default=True
     length_scales : {"shared", "per_feature"}, default="shared"
         One tuned length scale for all features, or one for each.

@@ -137,8 +137,8 @@ class CurvatureFold(ScoreFold):
             drawn = self.key.uniforms(row, len(h)) < chance
             h = np.where(drawn, h / np.maximum(chance, np.finfo(float).tiny), 0.0)
         if not is_host(Z):  # few rows are drawn
-            drawn = np.flatnonzero(h > 0.0)
-            Z, h = backend_of(Z).fetch(Z[drawn]), h[drawn]
+            rows = np.flatnonzero(h > 0.0)
+            Z, h = backend_of(Z).fetch(Z[rows]), h[rows]
         return total.update(Z, np.empty((len(Z), 0)), h, overwrite=True) if len(Z) else total
 
     def merge(self, total: RidgeStatistics, other: RidgeStatistics) -> RidgeStatistics:

@@ -306,7 +306,7 @@ def sampled_preconditioner(
             sums.update(Z, np.empty((len(Z), 0)), block.weight)
     except (MemoryError, source.torch.OutOfMemory):
         return None
-    if sums is None or sums.targets.weight <= 0.0:
+    if sums is None or sums.gram is None or sums.targets.weight <= 0.0:
         return None
     share = weight / sums.targets.weight
     gram: PSDOperator = DeviceGram(sums.gram.mul_(share))
