@@ -12,7 +12,7 @@ import scipy.sparse
 from bochner.backends import Backend
 
 # not walked: what describes a backend, what moves arrays, and two entries with tests of their own
-OTHERS = ("name", "xp", "block_bytes", "empty", "place", "fetch", "nonzeros", "gram")
+OTHERS = ("name", "xp", "block_bytes", "empty", "place", "keep", "fetch", "nonzeros", "gram", "gram_product")
 ENTRIES = [field.name for field in fields(Backend) if field.name not in OTHERS]
 N_FEATURES = [1, 3, 11, 100, 128]
 SCALE, TAIL = 0.125, 0.7
@@ -77,6 +77,9 @@ def calls(entry: str, dtype: type, n: int, d: int, seed: int = 0) -> Iterator[Ca
                 power = 2 if entry.startswith("squared") else 1
                 distances = (abs(X[:, None].astype(np.float64) - Y[None]) ** power).sum(axis=2)
                 yield Call((X, Y), T, (d + 3) * distances)
+            case "gaussians":
+                distances = (abs(X[:, None].astype(np.float64) - Y[None]) ** 2).sum(axis=2)
+                yield Call((X, Y), T, ((d + 5) * distances + 8) * np.exp(-0.5 * distances) + 1e-30)
             case "sparse_rows":
                 counts = rng.integers(0, min(T, 4) + 1, d)
                 places = [rng.permutation(T)[:count] for count in counts]

@@ -12,10 +12,26 @@ from sklearn.base import clone
 
 import laws
 from backend_calls import ENTRIES, N_FEATURES, Call, calls
-from bochner import RBF, FourierFeatures, KernelRidge, Laplacian, Matern, NystromFeatures, Polynomial, RationalQuadratic
+from bochner import (
+    RBF,
+    FourierFeatures,
+    KernelClassifier,
+    KernelKMeans,
+    KernelPCA,
+    KernelRidge,
+    Laplacian,
+    Matern,
+    NystromFeatures,
+    Polynomial,
+    RationalQuadratic,
+)
 from bochner.backends import FLOATS, backend_of
 from bochner.backends.reference import reference
+from bochner.estimators import nystrom
+from bochner.keys import Key
+from bochner.landmarks import Gram, RPCholesky
 from bochner.rows import ROW_LAWS
+from bochner.solvers import ConjugateGradient
 from bochner.streaming import ArraySource, StreamedGram, devices
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
@@ -36,7 +52,7 @@ def tensor(array: np.ndarray, device: str) -> Any:
 
 def on(device: str, entry: str, call: Call, dtype: type) -> np.ndarray:
     """Return what the entry writes into an `out` whose rows lie apart; X and Y are data, the rest is host arrays."""
-    data = 2 if entry.endswith("distances") else 1
+    data = 2 if entry.endswith("distances") or entry == "gaussians" else 1
     arguments = [tensor(a, device) for a in call.arguments[:data]] + list(call.arguments[data:])
     backend = backend_of(arguments[0])
     if call.n_columns == 0:
@@ -91,6 +107,22 @@ def test_gram_and_nonzeros(dtype: type, device: str) -> None:
     backend.nonzeros(tensor(A, device), expected.indptr, columns, values)
     np.testing.assert_array_equal(columns.cpu(), expected.indices)
     np.testing.assert_array_equal(values.cpu(), expected.data)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize("shape", [(1, 100), (701, 64), (5003, 331)])
+def test_products_with_a_gram_matrix(shape: tuple[int, int], k: int, dtype: type, device: str) -> None:
+    rng = np.random.default_rng(1)
+    Z, V, w = rng.standard_normal(shape).astype(dtype), rng.standard_normal((shape[1], k)), rng.random(shape[0])
+    for weights in (None, w):
+        expected = np.ones((shape[1], k))
+        reference.gram_product(Z, V, weights, expected)
+        out = tensor(np.ones((shape[1], k)), device)
+        there = None if weights is None else tensor(weights, device)
+        backend_of(out).gram_product(tensor(Z, device), tensor(V, device), there, out)
+        np.testing.assert_allclose(out.cpu().numpy(), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -278,3 +310,110 @@ def test_streamed_products_of_nystrom_features(n_components: int, device: str | 
     expected = Z.T @ (w[:, None] * (Z @ V))
     np.testing.assert_allclose(StreamedGram(source, feature_map) @ V, expected, rtol=0, atol=1e-8 * abs(expected).max())
     np.testing.assert_allclose(StreamedGram(source, feature_map) @ V[:, 0], expected[:, 0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("method", ["accelerated", "greedy"])
+@pytest.mark.parametrize("kernel", [RBF(1.0), Matern(2.0, nu=1.5), RBF(6.0)], ids=repr)
+def test_pivots_on_a_device_are_those_of_the_host(kernel: Any, method: str, device: str) -> None:
+    X = np.random.default_rng(9).standard_normal((1500, 4))
+    for tol in (0.0, 0.05):
+        host = RPCholesky(method).factor(Gram(X, kernel), 200, Key(1), tol)
+        there = RPCholesky(method).factor(Gram(X, kernel, tensor(X, device)), 200, Key(1), tol)
+        np.testing.assert_array_equal(there.pivots, host.pivots)
+        # below the floor of 1e-11 a residual is nothing
+        np.testing.assert_allclose(there.residual, host.residual, rtol=0, atol=1e-10)
+        F = host.F[:, : host.rank]
+        np.testing.assert_allclose(there.F[:, : there.rank].cpu().numpy(), F, rtol=0, atol=1e-5)
+    with pytest.raises(ValueError, match="not finite"):
+        RPCholesky(method).factor(Gram(X, kernel, tensor(X * np.nan, device)), 20, Key(1))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("landmarks", ["uniform", "rpcholesky", "kmeans"])
+@pytest.mark.parametrize("length_scale", [1.0, 6.0])
+def test_landmarks_factored_on_a_device(
+    length_scale: float, landmarks: str, dtype: type, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = np.random.default_rng(10).standard_normal((700, 4)).astype(dtype)
+    model = NystromFeatures(RBF(length_scale), 150, landmarks=landmarks, random_state=0)
+    host = clone(model).fit(X)
+    monkeypatch.setattr(nystrom, "_DEVICE_ENTRIES", 0)
+    there = clone(model).fit(tensor(X, device))
+    pickle.dumps(there)
+    wide = X.astype(np.float64)
+    K = RBF(length_scale)(wide)
+    Z, expected = there.transform(wide), host.transform(wide)
+    error, own = (np.trace(K - F @ F.T) / len(K) for F in (Z, expected))
+    rounding = 1e-4 if dtype is np.float32 else 1e-8
+    assert abs(error - own) <= rounding
+    assert abs(there.trace_error_ - error) <= rounding
+    assert np.abs(K - Z @ Z.T).max() <= np.abs(K - expected @ expected.T).max() + rounding
+    if landmarks != "kmeans" and host.effective_rank_ == 150:
+        np.testing.assert_array_equal(np.sort(there.landmark_indices_), np.sort(host.landmark_indices_))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_falkon_on_a_device(dtype: type, weighted: bool, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nystrom, "_DEVICE_ENTRIES", 0)
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((4000, 4)).astype(dtype)
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(4000)
+    w = rng.random(4000) * (rng.random(4000) < 0.9) if weighted else None
+    options: dict[str, Any] = {"features": "nystrom", "alpha": 1.0, "random_state": 0}
+    expected = KernelRidge(RBF(2.0), 120, **options).fit(X, y, sample_weight=w).predict(X)
+    for solver in ("cg", ConjugateGradient(tol=1e-6, max_iter=20)):
+        model = KernelRidge(RBF(2.0), 120, solver=solver, device=device, **options).fit(X, y, sample_weight=w)
+        assert model.report_.converged
+        assert model.report_.iterations <= (60 if solver == "cg" else 20)
+        assert np.linalg.norm(model.predict(X) - expected) <= (1e-3 if dtype is np.float32 else 1e-5) * np.linalg.norm(
+            y
+        )
+    again = pickle.loads(pickle.dumps(model)).set_params(device=None)
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=0, atol=2e-3 if dtype is np.float32 else 1e-8)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("features", ["fourier", "nystrom"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("loss", ["squared", "log_loss", "squared_hinge"])
+def test_classifiers_on_a_device(loss: str, n_classes: int, features: str, device: str) -> None:
+    rng = np.random.default_rng(12)
+    X = rng.standard_normal((1500, 3)).astype(np.float32)
+    level = np.sin(2 * X[:, 0]) + X[:, 1] + 0.4 * rng.standard_normal(1500)
+    y = np.array(list("abcd"))[np.digitize(level, np.quantile(level, np.linspace(0, 1, n_classes + 1)[1:-1]))]
+    w = rng.integers(0, 3, 1500).astype(float)
+    model = KernelClassifier(RBF(1.5), 100, loss=loss, features=features, alpha=1.0, solver_tol=1e-8, random_state=0)
+    host = clone(model).fit(X, y, w)
+    there = clone(model).set_params(device=device).fit(X, y, w)
+    scores = host.decision_function(X)
+    assert np.linalg.norm(there.decision_function(X) - scores) <= 2e-3 * np.linalg.norm(scores)
+    assert np.mean(there.predict(X) == host.predict(X)) > 0.99
+    again = pickle.loads(pickle.dumps(there)).set_params(device=None)
+    np.testing.assert_array_equal(again.classes_, host.classes_)
+    assert np.mean(again.predict(X) == host.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_components_and_clusters_on_a_device(weighted: bool, device: str) -> None:
+    rng = np.random.default_rng(13)
+    X = (rng.standard_normal((900, 3)) + 4.0 * rng.integers(0, 3, (900, 1))).astype(np.float32)
+    w = rng.integers(0, 3, 900).astype(float) if weighted else None
+    components, clusters = (
+        KernelPCA(3, kernel=RBF(3.0), random_state=0),
+        KernelKMeans(3, kernel=RBF(3.0), random_state=0),
+    )
+    host, there = (clone(components).set_params(device=d).fit(X, sample_weight=w) for d in (None, device))
+    np.testing.assert_allclose(there.eigenvalues_, host.eigenvalues_, rtol=1e-4)
+    np.testing.assert_allclose(there.transform(X), host.transform(X), atol=1e-3)
+    np.testing.assert_allclose(
+        pickle.loads(pickle.dumps(there)).set_params(device=None).transform(X[:9]), host.transform(X[:9]), atol=1e-3
+    )
+    host, there = (clone(clusters).set_params(device=d).fit(X, sample_weight=w) for d in (None, device))
+    np.testing.assert_array_equal(there.labels_, host.labels_)
+    np.testing.assert_allclose(there.inertia_, host.inertia_, rtol=1e-4)
+    np.testing.assert_array_equal(there.predict(X), there.labels_)

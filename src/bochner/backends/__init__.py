@@ -45,6 +45,8 @@ class Backend:
     empty: Callable[[tuple[int, ...], Any], Any]
     # (array, X): a NumPy array (or CSR matrix) as arrays like X are, and where they are; floats in the dtype of X.
     place: Callable[[Array, Any], Any]
+    # (array, X): X is what `place` of this NumPy array returns from now on, for arrays like X.
+    keep: Callable[[Array, Any], None]
     # (X): X as a NumPy array.
     fetch: Callable[[Any], Array]
     # (X (n, p)): unnormalised Walsh-Hadamard transform of every row, in place, Sylvester order.
@@ -68,6 +70,8 @@ class Backend:
     squared_distances: Callable[[Array, Array, Array], None]
     # (X (n, d), Y (m, d), out (n, m)): sums of absolute differences.
     absolute_distances: Callable[[Array, Array, Array], None]
+    # (X (n, d), Y (m, d), out (n, m)): exp(-s / 2) of the sums s of squared differences.
+    gaussians: Callable[[Array, Array, Array], None]
     # (X (n, d), dense or CSR, indptr (d + 1,), indices and signs (nnz,), lengths (T,), out (n, T)):
     # lengths * X Sᵀ, column j of S having the int8 signs ±1 at the rows indices[indptr[j]:indptr[j + 1]].
     sparse_rows: Callable[[Any, Array, Array, Array, Array, Array], None]
@@ -80,6 +84,9 @@ class Backend:
     # (Z (n, m), out (m, m) float64): adds ZᵀZ to the lower triangle of out, to the precision of Z or better; what is
     # above the diagonal afterwards is not defined.
     gram: Callable[[Array, Array], None]
+    # (Z (n, m), V (m, k), weights (n,) or None, out (m, k)), all but Z in float64: adds Zᵀ diag(weights) Z V, summed in
+    # float64.
+    gram_product: Callable[[Array, Array, Array | None, Array], None]
 
 
 def backend_of(X: Any) -> Backend:
@@ -121,6 +128,10 @@ class Memo:
         if key not in found:
             found[key] = make()
         return found[key]
+
+    def made(self, owner: Any, key: Hashable) -> Any:
+        """What is remembered for this owner and key, or None."""
+        return self._made.get(id(owner), {}).get(key)
 
 
 def _host_backend() -> Backend:

@@ -126,6 +126,18 @@ def absolute_distances(X: Array, Y: Array, out: Array) -> None:
     _by_rows(lambda rows: _native.absolute_distances(X[rows], Y, out[rows]), len(X), X.shape[1] * len(Y))
 
 
+def gaussians(X: Array, Y: Array, out: Array) -> None:
+    """Gaussian kernel of unit length scale: distances, then exponentials in place in pieces that stay in the cache."""
+    squared_distances(X, Y, out)
+
+    def apply(rows: slice) -> None:
+        out[rows] *= -0.5
+        np.exp(out[rows], out=out[rows])
+
+    step = max(1, (1 << 17) // max(1, out.shape[1]))
+    each(apply, [slice(i, i + step) for i in range(0, len(out), step)], n_threads())
+
+
 def sparse_rows(X: Any, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Array) -> None:
     """Sums of signed columns."""
     if indptr.dtype != np.int32:  # more than 2^31 signs
@@ -179,6 +191,7 @@ native = replace(
     fastfood_pairs=fastfood_pairs,
     squared_distances=squared_distances,
     absolute_distances=absolute_distances,
+    gaussians=gaussians,
     sparse_rows=sparse_rows,
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,

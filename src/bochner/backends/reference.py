@@ -23,6 +23,10 @@ def place(array: Array, X: Any) -> Array:
     return array.astype(X.dtype, copy=False) if array.dtype.kind == "f" else array
 
 
+def keep(array: Array, X: Any) -> None:
+    """Nothing to keep: arrays are their own copies."""
+
+
 def fetch(X: Any) -> Array:
     """X itself."""
     return np.asarray(X)
@@ -124,6 +128,11 @@ def absolute_distances(X: Array, Y: Array, out: Array) -> None:
     out[...] = cdist(X, Y, "cityblock")
 
 
+def gaussians(X: Array, Y: Array, out: Array) -> None:
+    """Gaussian kernel of unit length scale."""
+    out[...] = np.exp(-0.5 * cdist(X, Y, "sqeuclidean"))
+
+
 _PANEL = 128  # rows turned at a time, so that a panel of the result stays in the cache
 
 
@@ -161,12 +170,20 @@ def gram(Z: Array, out: Array) -> None:
     out += Z.T @ Z
 
 
+def gram_product(Z: Array, V: Array, weights: Array | None, out: Array) -> None:
+    """Products with the Gram matrix of some rows."""
+    wide = Z.astype(np.float64, copy=False)
+    product = wide @ V
+    out += wide.T @ (product if weights is None else product * weights[:, None])
+
+
 reference = Backend(
     name="reference",
     xp=np,
     block_bytes=1 << 22,
     empty=empty,
     place=place,
+    keep=keep,
     fetch=fetch,
     fwht=fwht,
     pairs=pairs,
@@ -178,8 +195,10 @@ reference = Backend(
     fastfood_pairs=fastfood_pairs,
     squared_distances=squared_distances,
     absolute_distances=absolute_distances,
+    gaussians=gaussians,
     sparse_rows=sparse_rows,
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,
     gram=gram,
+    gram_product=gram_product,
 )

@@ -46,10 +46,19 @@ def place(array: Any, X: Tensor) -> Tensor:
     dtype = {"f": X.dtype, "c": _COMPLEX[X.dtype]}.get(array.dtype.kind)
 
     def copy() -> Tensor:
+        own = None if array.dtype.kind != "f" else getattr(torch, array.dtype.name, None)
+        held = None if own is None else _placed.made(array, (str(X.device), own))
+        if held is not None:  # in its own dtype it is there already
+            return held.to(dtype)
         # a fresh copy: torch refuses negative strides and warns of read-only memory
         return torch.from_numpy(np.array(array)).to(device=X.device, dtype=dtype)
 
     return _placed.get(array, (str(X.device), dtype), copy)
+
+
+def keep(array: Array, X: Tensor) -> None:
+    """Take X for the copy of an array on its device."""
+    _placed.get(array, (str(X.device), X.dtype), lambda: X)
 
 
 def from_dlpack(X: Any) -> Tensor:
@@ -160,6 +169,13 @@ def absolute_distances(X: Tensor, Y: Tensor, out: Tensor) -> None:
         out.copy_(torch.cdist(X, place(Y, X), p=1.0))
 
 
+def gaussians(X: Tensor, Y: Tensor, out: Tensor) -> None:
+    """Gaussian kernel of unit length scale."""
+    squared_distances(X, Y, out)
+    out *= -0.5
+    torch.exp(out, out=out)
+
+
 def sparse_rows(X: Tensor, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Tensor) -> None:
     """Sums of signed columns: the terms of every result one after the other, in the order of the columns."""
     columns, flips = _placed.get(indices, "terms", lambda: _terms(indptr, indices, signs, len(lengths)))
@@ -205,12 +221,27 @@ def gram(Z: Tensor, out: Tensor) -> None:
     out.addmm_(Z.T, Z)
 
 
+_PRODUCT_ROWS = 8192  # of features widened to float64 at a time
+
+
+def gram_product(Z: Tensor, V: Tensor, weights: Tensor | None, out: Tensor) -> None:
+    """Products with the Gram matrix of some rows, widened a few at a time."""
+    for start in range(0, len(Z), _PRODUCT_ROWS):
+        rows = slice(start, start + _PRODUCT_ROWS)
+        wide = Z[rows].double()
+        product = wide @ V
+        if weights is not None:
+            product *= weights[rows, None]
+        out += wide.T @ product
+
+
 plain = Backend(
     name="torch",
     xp=torch,
     block_bytes=1 << 22,
     empty=empty,
     place=place,
+    keep=keep,
     fetch=fetch,
     fwht=fwht,
     pairs=pairs,
@@ -222,10 +253,12 @@ plain = Backend(
     fastfood_pairs=fastfood_pairs,
     squared_distances=squared_distances,
     absolute_distances=absolute_distances,
+    gaussians=gaussians,
     sparse_rows=sparse_rows,
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,
     gram=gram,
+    gram_product=gram_product,
 )
 
 
@@ -413,14 +446,28 @@ def _structured_pairs_cuda(X: Tensor, signs: Array, lengths: Array, scale: float
         structured_pairs(X, signs, lengths, scale, tail, out)
 
 
-def _distances_cuda(X: Tensor, Y: Any, out: Tensor, *, squared: bool) -> None:
+def _distances_cuda(X: Tensor, Y: Any, out: Tensor, *, form: str) -> None:
     Y = place(Y, X)
     kernels = _kernels(X.device.index or 0)
     if kernels is not None and len(X) and len(Y) and Y.dtype == X.dtype:
-        X, Y = (A if A.stride(1) == 1 else A.contiguous() for A in (X, Y))
-        kernels.distances(X, Y, out, squared=squared)
+        kernels.distances(X, Y, out, form)
     else:
-        (squared_distances if squared else absolute_distances)(X, Y, out)
+        {"squared": squared_distances, "absolute": absolute_distances, "gaussian": gaussians}[form](X, Y, out)
+
+
+_FEW_COLUMNS = 2  # up to which features are read once a column; more are a matter for matrix products
+
+
+def _gram_product_cuda(Z: Tensor, V: Tensor, weights: Tensor | None, out: Tensor) -> None:
+    kernels = _fast(Z)
+    if kernels is None or V.shape[1] > _FEW_COLUMNS or Z.shape[1] < 64:
+        gram_product(Z, V, weights, out)
+        return
+    for j in range(V.shape[1]):
+        product = kernels.rows_product(Z, V[:, j].contiguous())
+        if weights is not None:
+            product *= weights
+        out[:, j] += kernels.columns_product(Z, product)
 
 
 _GRAM_ROWS = 4096  # multiplied on the tensor cores before the product is added up in float64
@@ -487,9 +534,11 @@ cuda = replace(
     dense_pairs=_dense_pairs_cuda,
     structured_phases=_structured_phases_cuda,
     structured_pairs=_structured_pairs_cuda,
-    squared_distances=partial(_distances_cuda, squared=True),
-    absolute_distances=partial(_distances_cuda, squared=False),
+    squared_distances=partial(_distances_cuda, form="squared"),
+    absolute_distances=partial(_distances_cuda, form="absolute"),
+    gaussians=partial(_distances_cuda, form="gaussian"),
     gram=_gram_cuda,
+    gram_product=_gram_product_cuda,
 )
 
 

@@ -23,7 +23,7 @@ from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.losses import SCORE_LOSSES, LogLoss, ScoreLoss
 from bochner.solvers import Report
-from bochner.streaming import ArraySource, Block, Fold, MappedSource, Problem, Source, newton
+from bochner.streaming import ArraySource, Block, Fold, MappedSource, Problem, Source, newton, on_device
 
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
@@ -156,6 +156,9 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
         For ``n_components="auto"``, as in `KernelRidge`, whose squared loss on at most 20,000 rows decides.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
+    device : str or None, default=None
+        "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`. Losses other than the squared one
+        are evaluated on the host, from scores that were made on the device.
     checkpoint : path or None
         For the squared loss; see `KernelRidge`.
     n_jobs : int or None
@@ -212,6 +215,7 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
         max_seconds: float | None = None,
         max_bytes: float | None = None,
         block_size: int | None = None,
+        device: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -233,6 +237,7 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
         self.max_seconds = max_seconds
         self.max_bytes = max_bytes
         self.block_size = block_size
+        self.device = device
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -336,6 +341,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 "max_seconds",
                 "max_bytes",
                 "block_size",
+                "device",
                 "checkpoint",
                 "n_jobs",
                 "verbose",
@@ -398,7 +404,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         loss = SCORE_LOSSES[self.loss]
         alpha, path, choice = self._choose_alpha(signs, feature_map, loss, key.child("alpha"))
-        problem = self._problem(*_kept(signs, feature_map), loss, alpha)
+        kept = _kept(signs, feature_map) if self.device is None else (on_device(signs, self.device), feature_map)
+        problem = self._problem(*kept, loss, alpha)
         P, report, self.n_iter_ = newton(problem, key.child("newton"), tol=self.solver_tol, max_iter=self.max_iter)
         self._coefficients, self._intercept = P[:-1], P[-1]
         self._alpha, self._path, self._report = alpha, path, report.noting(*choice, *notes)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.backends import Array, backend_of, is_tensor
+from bochner.backends import Array, backend_of, is_host, is_tensor
 from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
-from bochner.estimators.models import KernelModel, rows_source
+from bochner.estimators.models import KernelModel, is_there, rows_source
 from bochner.kernels import as_kernel
 from bochner.keys import Key
-from bochner.streaming import Block, Fold, Source, feature_blocks
+from bochner.streaming import Block, DeviceSource, Fold, Source, feature_blocks, on_device
 
 _START_ROWS = 10_000  # rows whose features are held to find where to start
 
@@ -44,6 +45,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
         at most `tol`.
     block_size : int or None
+    device : str or None, default=None
+        "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`.
     n_jobs : int or None
     verbose : int, default=0
     random_state : int, RandomState, Generator or None
@@ -89,6 +92,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         max_seconds: float | None = None,
         max_bytes: float | None = None,
         block_size: int | None = None,
+        device: str | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -105,6 +109,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         self.max_seconds = max_seconds
         self.max_bytes = max_bytes
         self.block_size = block_size
+        self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -151,16 +156,24 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
 
     def _step(self, source: Source, centres: Array) -> tuple[Array, float]:
         """Means of the rows nearest to each centre, and the mean squared distance to the centres."""
-        sums, totals, inertia = source.fold(NearestFold(centres), self.feature_map_, rows=self.block_size)
+        there = on_device(source, self.device)
+        sums, totals, inertia = there.fold(NearestFold(centres), self.feature_map_, rows=self.block_size)
         if not totals.sum() > 0:
             raise ValueError("every row has weight zero.")
         # a centre without rows stays where it is
         means = np.where(totals[:, None] > 0, sums / np.where(totals > 0, totals, 1.0)[:, None], centres)
         return means, inertia / totals.sum()
 
+    def _blocks(self, source: Source) -> Iterator[tuple[Any, Block]]:
+        """Features of every block, on the device if it is there."""
+        there = on_device(source, self.device if is_there(self.device) else None)
+        if isinstance(there, DeviceSource):
+            return there.features(self.feature_map_)
+        return feature_blocks(source, self.feature_map_, self.block_size)
+
     def _assign(self, source: Source) -> None:
         labels, self.inertia_ = [], 0.0
-        for Z, block in feature_blocks(source, self.feature_map_, self.block_size):
+        for Z, block in self._blocks(source):
             squares = squared_distances_to(Z, self.cluster_centers_)
             labels.append(squares.argmin(axis=1).astype(np.int32))
             weight = np.ones(len(Z)) if block.weight is None else block.weight
@@ -181,10 +194,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
             return backend.place(self.transform(backend.fetch(X)), X)
         with self._threads():
             source = rows_source(self, X, None, reset=False)
-            parts = [
-                np.sqrt(squared_distances_to(Z, self.cluster_centers_))
-                for Z, _ in feature_blocks(source, self.feature_map_, self.block_size)
-            ]
+            parts = [np.sqrt(squared_distances_to(Z, self.cluster_centers_)) for Z, _ in self._blocks(source)]
         return np.concatenate(parts).astype(X.dtype, copy=False)
 
     @rowwise
@@ -213,23 +223,30 @@ class NearestFold(Fold):
     """Of the rows nearest to each centre the weighted sums of features and the weights; the squared distances."""
 
     centres: Array
+    any_array: ClassVar[bool] = True
 
     def zero(self) -> list[Any]:
         return [np.zeros(self.centres.shape), np.zeros(len(self.centres)), 0.0]
 
-    def add(self, total: list[Any], Z: Array, block: Block, row: int) -> list[Any]:
+    def add(self, total: list[Any], Z: Any, block: Block, row: int) -> list[Any]:
         weight = np.ones(len(Z)) if block.weight is None else block.weight
         squares = squared_distances_to(Z, self.centres)
         nearest = squares.argmin(axis=1)
         members = (nearest[:, None] == np.arange(len(self.centres))) * weight[:, None]
         sums, totals, inertia = total
-        sums += members.T @ Z
+        sums += members.T @ Z if is_host(Z) else backend_of(Z).fetch(backend_of(Z).place(members, Z).T @ Z)
         totals += members.sum(axis=0)
         return [sums, totals, inertia + float(weight @ squares[np.arange(len(Z)), nearest])]
 
 
-def squared_distances_to(Z: Array, centres: Array) -> Array:
-    """Squared distances of a block of features to a few centres, in float64."""
-    Z = Z.astype(np.float64)
-    squares = np.einsum("ij,ij->i", Z, Z)[:, None] - 2.0 * Z @ centres.T + np.einsum("ij,ij->i", centres, centres)
-    return np.maximum(squares, 0.0)
+def squared_distances_to(Z: Any, centres: Array) -> Array:
+    """Squared distances of a block of features, on any device, to a few centres: a host array, in float64."""
+    own = np.einsum("ij,ij->i", centres, centres)
+    if is_host(Z):
+        Z = Z.astype(np.float64)
+        squares = np.einsum("ij,ij->i", Z, Z)[:, None] - 2.0 * Z @ centres.T + own
+    else:
+        backend, Z = backend_of(Z), Z.double()
+        products = Z @ backend.place(centres, Z).T
+        squares = backend.fetch((Z * Z).sum(1)[:, None] - 2.0 * products) + own
+    return np.asarray(np.maximum(squares, 0.0))

@@ -17,7 +17,7 @@ from bochner.estimators.ridge import KernelRidge
 from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.statistics import RidgeStatistics
-from bochner.streaming import Source, accumulate
+from bochner.streaming import Source, accumulate, on_device
 
 
 @lazily
@@ -47,6 +47,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
         at most `tol`.
     block_size : int or None
+    device : str or None, default=None
+        "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`.
     n_jobs : int or None
     verbose : int, default=0
     random_state : int, RandomState, Generator or None
@@ -94,6 +96,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         max_seconds: float | None = None,
         max_bytes: float | None = None,
         block_size: int | None = None,
+        device: str | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -109,6 +112,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         self.max_seconds = max_seconds
         self.max_bytes = max_bytes
         self.block_size = block_size
+        self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -129,7 +133,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         if self.fit_inverse_transform:
             T = self.transform(X)
             dense = X if is_distributed(X) else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-            options = {"block_size": self.block_size, "n_jobs": self.n_jobs, "random_state": self.random_state}
+            options = {name: getattr(self, name) for name in ("block_size", "device", "n_jobs", "random_state")}
             kernel = self.kernel if isinstance(self.kernel, str) else as_kernel(self.kernel)
             ridge = KernelRidge(kernel, self.n_columns, features="nystrom", alpha=self.alpha, **options)
             self.inverse_ = ridge.fit(T, dense, sample_weight)
@@ -171,7 +175,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
 
     def _accumulate(self, source: Source, statistics: RidgeStatistics) -> RidgeStatistics:
         options: dict[str, Any] = {"rows": self.block_size, "verbose": self.verbose}
-        accumulate(source, self.feature_map_, statistics, np.asarray, **options)
+        accumulate(on_device(source, self.device), self.feature_map_, statistics, np.asarray, **options)
+        statistics.twin = None
         if not statistics.n_samples:
             raise ValueError("every row has weight zero.")
         return statistics

@@ -20,7 +20,7 @@ from bochner.estimators._validation import as_host, check_choice, is_distributed
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
-from bochner.features.nystrom import Nystrom
+from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.kernels.stationary import RadialKernel
 from bochner.keys import Key
@@ -48,7 +48,7 @@ CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearl
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
-def _is_there(device: str | None) -> bool:
+def is_there(device: str | None) -> bool:
     """Whether a model fitted on a device finds it on this machine; elsewhere it predicts on the host."""
     try:
         return device is not None and open_device(device) is not None
@@ -244,7 +244,7 @@ class KernelModel(BaseEstimator):
         if is_tensor(X):
             scores = partial(self._device_scores, coefficients=coefficients, intercept=intercept)
             return backend_of(X).xp.vstack([scores(X[rows]) for rows in row_blocks(X, 2 * m)])
-        if _is_there(getattr(self, "device", None)):
+        if is_there(getattr(self, "device", None)):
             parts = [
                 self._device_scores(block, coefficients, intercept) for block in rows_on(str(self.device), X, 2 * m)
             ]
@@ -262,8 +262,13 @@ class KernelModel(BaseEstimator):
         return out
 
     def _device_scores(self, X: Any, coefficients: Array, intercept: Array) -> Any:
-        backend = backend_of(X)
-        return features_of(self.feature_map_, X) @ backend.place(coefficients, X) + backend.place(intercept, X)
+        backend, feature_map = backend_of(X), self.feature_map_
+        if isinstance(feature_map, Nystrom):  # the root meets the few columns, not the many rows
+            wide = X.new_empty(0, dtype=backend.xp.float64)
+            weights = np.ascontiguousarray(coefficients[: feature_map.rank])
+            weights = backend.place(feature_map.root, wide) @ backend.place(weights, wide)
+            return features_of(KernelColumns(feature_map), X) @ weights.to(X.dtype) + backend.place(intercept, X)
+        return features_of(feature_map, X) @ backend.place(coefficients, X) + backend.place(intercept, X)
 
     def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
         """The kernel with numbers in it: tuned by evidence when it came as a name or with length_scale="auto"."""
@@ -329,7 +334,7 @@ class KernelModel(BaseEstimator):
                 f"transform; got {self.features!r}."
             )
         if isinstance(transformer, NystromFeatures) and isinstance(self.features, str):
-            transformer._fit(rows, transform=False, measured=False)
+            transformer._fit(rows, transform=False, measured=False, device=getattr(self, "device", None))
         else:
             transformer.fit(rows)
         return transformer, as_feature_map(transformer, rows)

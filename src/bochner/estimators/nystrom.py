@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.backends import Array, limit_threads
+from bochner.backends import Array, is_tensor, limit_threads
 from bochner.certificates import Certificate, Effort
 from bochner.estimators._validation import check_count, lazily, validate_rows
 from bochner.estimators.growths import GrowingTransformer, budget_of, check_budget, is_auto
@@ -20,9 +21,11 @@ from bochner.kernels import Custom, Kernel, as_kernel
 from bochner.keys import Key
 from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, Landmarks, as_landmark_law, name_of
 from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
+from bochner.streaming import open_device
 
 _TOL = 0.05  # of n_components="auto"
 _FIRST = 256  # landmarks to begin with
+_DEVICE_ENTRIES = 1 << 24  # of rows by landmarks, from which on a device is faster than the host
 
 
 @lazily
@@ -153,7 +156,8 @@ class NystromFeatures(GrowingTransformer):
         """
         return self._fit(X, transform=True)
 
-    def _fit(self, X: Any, transform: bool, measured: bool = True) -> Any:
+    def _fit(self, X: Any, transform: bool, measured: bool = True, device: str | None = None) -> Any:
+        """Fit, and return the features if asked; what is large is computed on the device, or where X is a tensor."""
         growing = is_auto(self.n_components)
         tol = _check_tol(self.tol)
         if growing:
@@ -163,7 +167,7 @@ class NystromFeatures(GrowingTransformer):
             n_components = check_count("n_components", self.n_components)
         form = as_nystrom_form(self.form)
         key = Key.from_random_state(self.random_state)
-        X = validate_rows(self, X, reset=True)
+        given, X = X, validate_rows(self, X, reset=True)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             _check_kernel_matrix(X)
             self.kernel_: Kernel | None = None
@@ -190,6 +194,7 @@ class NystromFeatures(GrowingTransformer):
             elif form is not None:
                 Z = self._fit_form(gram, form, law, n_components, key, transform)
             else:
+                gram = _on_device(gram, n_components, given, device)
                 Z = self._fit_map(gram, law, n_components, tol, key, transform, measured)
                 if tol is not None and self.trace_error_ > tol:
                     warnings.warn(
@@ -276,6 +281,22 @@ class NystromFeatures(GrowingTransformer):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         return tags
+
+
+def _on_device(gram: Gram, n_landmarks: int, given: Any, device: str | None) -> Gram:
+    """The Gram matrix with its rows on a device: that of a tensor, or a named one, where this is worth the copies.
+
+    The landmarks are the same; their factor is, to rounding.
+    """
+    large = len(gram) * n_landmarks >= _DEVICE_ENTRIES
+    tensors = gram.kernel is not None and gram.kernel.any_array and not scipy.sparse.issparse(gram.X)
+    device = str(given.device) if is_tensor(given) else device
+    if not (large and tensors) or device is None:
+        return gram
+    backend = open_device(device)
+    if 8 * (len(gram) + 4 * n_landmarks) * n_landmarks > 0.8 * backend.free_memory(device):
+        return gram
+    return replace(gram, there=backend.Link(device)(gram.X))
 
 
 def choose_landmarks(gram: Gram, tol: float | None) -> LandmarkLaw:

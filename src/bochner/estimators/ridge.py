@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,7 @@ from bochner.streaming import (
     fingerprint,
     leave_one_out,
     on_device,
+    sampled_preconditioner,
     saved_about,
 )
 
@@ -69,8 +71,10 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         the others; after `partial_fit` and `merge` there are no rows to leave out, and evidence takes the place of
         leave-one-out.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
-        "cg" never forms the m × m sums: it reads the data once an iteration. "auto" takes it only when the sums would
-        not fit into half of the free memory, and says so in `report_`.
+        "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
+        a device and by a sketch on the host; so does a `ConjugateGradient` with a tolerance and a number of iterations
+        of your own. "auto" takes it only when the sums would not fit into half of the free memory, and says so in
+        `report_`.
     fit_intercept : bool, default=True
     length_scales : {"shared", "per_feature"}, default="shared"
         One tuned length scale for all features, or one for each.
@@ -329,7 +333,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _learn_with(self, source: Source, transformer: Any, feature_map: FeatureMap, key: Key) -> None:
         n_targets = int(np.prod(self._target_shape, dtype=int))
         solver, _ = choose_solver(self.solver, self.alpha, feature_map.n_components)
-        statistics = RidgeStatistics(feature_map.n_components, n_targets, with_gram=solver != "cg")
+        iterative = solver == "cg" or isinstance(solver, ConjugateGradient)
+        statistics = RidgeStatistics(feature_map.n_components, n_targets, with_gram=not iterative)
         self.features_, self.feature_map_ = transformer, feature_map
         self.n_components_ = feature_map.n_components
         checkpoint, start = None, 0
@@ -348,7 +353,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self.statistics_, self._solution = statistics, None
         if not statistics.n_samples:
             raise ValueError("every row has weight zero.")
-        if solver == "cg":
+        if iterative:
             self._solution = self._iterate(source, feature_map, statistics, key)
         elif isinstance(self.alpha, str) and self.alpha == "loo":
             self._solution = self._solve(statistics, source.sample(_LEFT_OUT_ROWS, key.child("left out")))
@@ -408,12 +413,20 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> Solution:
         """Conjugate gradients on a Gram matrix that is never formed."""
-        gram: PSDOperator = StreamedGram(on_device(source, self.device), feature_map, self.block_size, self.verbose)
+        there = on_device(source, self.device)
+        gram: PSDOperator = StreamedGram(there, feature_map, self.block_size, self.verbose)
         if self.fit_intercept:
             gram = Centred(gram, statistics.feature_sum, statistics.weight)
         alpha, path, notes = self._alpha_for_iteration(source, key)
-        tol = 1e-6 if source.dtype == np.float32 else 1e-9
-        factor = ConjugateGradient(tol=tol, key=key.child("preconditioner")).factor(gram, alpha)
+        rule = self.solver
+        if not isinstance(rule, ConjugateGradient):
+            rule = ConjugateGradient(tol=1e-6 if source.dtype == np.float32 else 1e-9, key=key.child("preconditioner"))
+        if rule.preconditioner is None and rule.rank is None and alpha > 0:
+            preconditioner = sampled_preconditioner(
+                there, feature_map, alpha, statistics.weight, key.child("sample"), centred=self.fit_intercept
+            )
+            rule = replace(rule, preconditioner=preconditioner)
+        factor = rule.factor(gram, alpha)
         weights = factor.solve(statistics.right_side(self.fit_intercept))
         chosen = choose_solver(self.solver, self.alpha, feature_map.n_components)[1]
         intercept = statistics.intercept(weights, self.fit_intercept)

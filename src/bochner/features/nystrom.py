@@ -14,6 +14,7 @@ from bochner.backends import Array, backend_of, is_host
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import Kernel
 from bochner.landmarks import Gram, Landmarks
+from bochner.landmarks.factors import DeviceCholesky
 from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
 
 
@@ -82,6 +83,8 @@ class Nystrom(FeatureMap):
     def truncated(self, n_components: int) -> Nystrom:
         """The map with only the first columns, and the landmarks they need."""
         rank = min(n_components, self.rank)
+        if rank == self.rank:  # the same root, and the copies of it on devices
+            return replace(self, n_components=n_components)
         n_landmarks = rank if self.triangular else len(self.root)
         return replace(
             self,
@@ -115,13 +118,39 @@ def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystro
     Landmarks that the others span, up to rounding, are left out. The root is the inverse of a Cholesky factor and not
     of a symmetric root: columns are nested, and twice as fast to multiply by.
     """
-    if drawn.factor is not None and drawn.indices is not None:  # the law's own order
-        L = drawn.factor[drawn.indices]
+    if gram.there is not None:
+        return _device_map(gram, drawn, n_components)
+    if drawn.triangle is not None:  # the law's own order
+        L = drawn.triangle
         order = np.arange(len(L))
     else:
         L, order = pivoted_cholesky(gram.among(drawn.points), gram.floor)
     root = solve_triangular(L, np.eye(len(L)), lower=True).T if len(L) else np.zeros((0, 0))
     root = np.ascontiguousarray(root, dtype=gram.X.dtype)
+    return Nystrom(gram.kernel, drawn.points[order], root, n_components, triangular=True), order
+
+
+_PANEL = 512  # landmarks factored at a time
+
+
+def _device_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystrom, Array]:
+    """As `nystrom_map`, factored on the device in the order of the draw; the root is a host array with a copy there."""
+    backend = backend_of(gram.there)
+    if drawn.triangle is not None:
+        L, order = backend.place(drawn.triangle, gram.there.new_empty(0, dtype=backend.xp.float64)), None
+    else:
+        points = backend.place(drawn.points, gram.there)
+        factor = DeviceCholesky(Gram(drawn.points, gram.kernel, points), len(points))
+        for start in range(0, len(points), _PANEL):
+            factor.extend(np.arange(start, min(start + _PANEL, len(points))))
+        order = factor.pivots.copy()
+        L = factor.F[order, : len(order)]
+        del factor
+    order = np.arange(len(L)) if order is None else order
+    unit = backend.xp.eye(len(L), dtype=L.dtype, device=L.device)
+    there = backend.xp.linalg.solve_triangular(L, unit, upper=False).T.to(gram.there.dtype).contiguous()
+    root = backend.fetch(there)
+    backend.keep(root, there)
     return Nystrom(gram.kernel, drawn.points[order], root, n_components, triangular=True), order
 
 
@@ -147,6 +176,14 @@ def measure(gram: Gram, feature_map: FeatureMap, Z: Array | None) -> tuple[Array
     """Write the training rows' features into Z, and return diag(ZZᵀ) and the squared norms of the columns."""
     n, width = len(gram), feature_map.n_components
     of_rows, of_columns = np.empty(n), np.zeros(width)
+    if gram.there is not None and Z is None:
+        backend = backend_of(gram.there)
+        norm = backend.xp.linalg.vector_norm
+        for rows in row_blocks(gram.there, width):
+            block = feature_map(gram.there[rows])
+            of_rows[rows] = np.square(backend.fetch(norm(block, dim=1, dtype=backend.xp.float64)))
+            of_columns += np.square(backend.fetch(norm(block, dim=0, dtype=backend.xp.float64)))
+        return of_rows, of_columns
     for rows in row_slices(n, width):
         block = np.empty((rows.stop - rows.start, width), gram.X.dtype) if Z is None else Z[rows]
         if isinstance(feature_map, Nystrom):

@@ -12,8 +12,7 @@ from scipy.special import gammaln, kve
 from sklearn.base import clone
 
 from bochner import spectra
-from bochner.backends import Array, backend_of, n_threads
-from bochner.backends.threads import each
+from bochner.backends import Array, backend_of
 from bochner.kernels.algebra import Kernel, dense, is_positive
 
 
@@ -120,17 +119,13 @@ class RBF(RadialKernel):
         return backend_of(r).xp.exp(-0.5 * r * r)
 
     def _block(self, X: Array, Y: Array) -> Array:
-        if not isinstance(X, np.ndarray):
+        if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y):
             return super()._block(X, Y)
-        r2 = squared_distances(self._scaled(X), self._scaled(Y))
-
-        def apply(rows: slice) -> None:  # in place, in pieces that stay in the cache
-            r2[rows] *= -0.5
-            np.exp(r2[rows], out=r2[rows])
-
-        step = max(1, (1 << 17) // max(1, r2.shape[1]))
-        each(apply, [slice(i, i + step) for i in range(0, len(r2), step)], n_threads())
-        return r2
+        X, Y = dense(self._scaled(X)), dense(self._scaled(Y))
+        backend = backend_of(X)
+        out = backend.empty((len(X), len(Y)), X)
+        backend.gaussians(X, Y, out)
+        return out
 
     def mixing(self, u: Array) -> Array:
         return np.ones_like(u)

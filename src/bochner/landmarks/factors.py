@@ -1,12 +1,14 @@
-"""A partial Cholesky factor of the kernel matrix that grows by chosen columns."""
+"""A partial Cholesky factor of the kernel matrix that grows by chosen columns, in host memory or on a device."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from bochner.backends import Array
-from bochner.landmarks.grams import Gram, check_residual, check_symmetric
+from bochner.backends import Array, backend_of
+from bochner.landmarks.grams import Gram, check_residual, check_symmetric, dense
 
 
 class PartialCholesky:
@@ -28,13 +30,26 @@ class PartialCholesky:
         self.scale = float(self.residual.max())
         self.floor = gram.floor * self.scale
         self.residual[self.residual <= self.floor] = 0.0
-        self.F = np.empty((len(gram), n_columns))
+        self.F = self._empty(len(gram), n_columns)
         self._pivots = np.empty(n_columns, dtype=np.intp)
         self.rank = 0
+
+    def _empty(self, n_rows: int, n_columns: int) -> Any:
+        return np.empty((n_rows, n_columns))
 
     @property
     def pivots(self) -> Array:
         return self._pivots[: self.rank]
+
+    @property
+    def triangle(self) -> Array:
+        """The pivots' rows of F, (rank, rank), lower triangular."""
+        return np.asarray(self.F[self.pivots, : self.rank])
+
+    def squares(self, first: int) -> Array:
+        """Squared norms of the columns from `first` on."""
+        new = self.F[:, first : self.rank]
+        return np.asarray(np.einsum("ij,ij->j", new, new))
 
     def schur(self, rows: Array) -> tuple[Array, Array]:
         """K[rows, rows], and what is left of it."""
@@ -65,10 +80,15 @@ class PartialCholesky:
             columns = solve_triangular(L, columns.T, lower=True, overwrite_b=True, check_finite=False).T
             self.residual[block] -= np.einsum("ij,ij->i", columns, columns)
             self.F[block, new] = columns
+        self._settle(rows, L)
+
+    def _settle(self, rows: Array, L: Any) -> None:
+        """Write what is known of the pivots exactly, and count them."""
+        new = slice(self.rank, self.rank + len(rows))
         self.F[self.pivots, new] = 0.0
         self.F[rows, new] = L
         self._pivots[new] = rows
-        self.rank += a
+        self.rank = new.stop
         self.residual[self.pivots] = 0.0
         check_residual(self.residual, self.scale, self.gram.floor)
         self.residual[self.residual <= self.floor] = 0.0
@@ -86,6 +106,73 @@ class PartialCholesky:
         forgotten = self.F[:, rank : self.rank]
         self.residual += np.einsum("ij,ij->i", forgotten, forgotten)
         self.rank = rank
+
+
+_DEVICE_BYTES = 1 << 30  # of new columns at a time
+
+
+class DeviceCholesky(PartialCholesky):
+    """The same of a Gram matrix whose rows are on a device (`gram.there`): F is a float64 tensor there.
+
+    What is left of the diagonal is in host memory, where pivots are drawn from it: they are those of the host.
+    """
+
+    def _empty(self, n_rows: int, n_columns: int) -> Any:
+        there = self.gram.there
+        return backend_of(there).xp.empty((n_rows, n_columns), dtype=backend_of(there).xp.float64, device=there.device)
+
+    @property
+    def triangle(self) -> Array:
+        return backend_of(self.F).fetch(self.F[self.pivots, : self.rank])
+
+    def squares(self, first: int) -> Array:
+        norms = backend_of(self.F).xp.linalg.vector_norm(self.F[:, first : self.rank], dim=0)
+        return np.square(backend_of(self.F).fetch(norms))
+
+    def schur(self, rows: Array) -> tuple[Array, Array]:
+        fetch = backend_of(self.F).fetch
+        K = self.gram.on_device(rows, self.gram.points_there(rows))
+        F = self.F[rows, : self.rank]
+        here = dense(fetch(K))
+        check_symmetric(here, self.gram.floor)
+        return here, fetch(K - F @ F.T)
+
+    def append(self, rows: Array, L: Array, known: Array, K: Array) -> None:
+        backend, j, a = backend_of(self.F), self.rank, len(rows)
+        factor, points = backend.place(L, self.F), self.gram.points_there(rows)
+        F_rows = self.F[rows, :j]
+        step = max(1, _DEVICE_BYTES // (8 * a))
+        for start in range(0, len(self.residual), step):
+            block = slice(start, start + step)
+            columns = self.gram.on_device(block, points)
+            columns.addmm_(self.F[block, :j], F_rows.T, alpha=-1.0)
+            columns = backend.xp.linalg.solve_triangular(factor.T, columns, upper=True, left=False)
+            self.residual[block] -= backend.fetch(backend.xp.linalg.vector_norm(columns, dim=1).square())
+            self.F[block, j : j + a] = columns
+        self._settle(rows, factor)
+
+    def extend(self, rows: Array) -> None:
+        rows = rows[self.residual[rows] > 0.0]
+        if not len(rows):
+            return
+        K, H = self.schur(rows)
+        try:  # nearly always all of them can stay
+            keep, L = np.arange(len(rows)), np.linalg.cholesky(H)
+        except np.linalg.LinAlgError:
+            keep, L = walk(H, self.floor)
+        if (L.diagonal() ** 2 <= self.floor).any():
+            keep, L = walk(H, self.floor)
+        self.append(rows[keep], L, rows, K[:, keep])
+
+    def truncate(self, rank: int) -> None:
+        norms = backend_of(self.F).xp.linalg.vector_norm(self.F[:, rank : self.rank], dim=1)
+        self.residual += np.square(backend_of(self.F).fetch(norms))
+        self.rank = rank
+
+
+def partial_cholesky(gram: Gram, n_columns: int) -> PartialCholesky:
+    """An empty factor, on the device of the rows if they are on one."""
+    return (PartialCholesky if gram.there is None else DeviceCholesky)(gram, n_columns)
 
 
 def walk(H: Array, floor: float, thresholds: Array | None = None, limit: int | None = None) -> tuple[Array, Array]:

@@ -24,10 +24,13 @@ class Gram:
     ----------
     X : ndarray or CSR matrix
     kernel : Kernel or None
+    there : tensor or None
+        The rows of X on a device, where partial factors are then computed; for kernels that take tensors.
     """
 
     X: Any
     kernel: Kernel | None
+    there: Any = None
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -61,6 +64,15 @@ class Gram:
             return self.block(rows, points)
         X, Y = self.X[rows], points
         return dense(self.kernel(X.astype(np.float64, copy=False), Y.astype(np.float64, copy=False)))
+
+    def points_there(self, rows: Array) -> Any:
+        """Some rows on the device, in float64."""
+        return self.there[rows].double()
+
+    def on_device(self, rows: Any, points: Any) -> Any:
+        """k(X[rows], points) as a float64 tensor on the device, for float64 points there."""
+        assert self.kernel is not None
+        return self.kernel(self.there[rows].double(), points)
 
     def among(self, points: Any) -> Array:
         """k(points, points) in float64."""

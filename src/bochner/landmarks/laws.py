@@ -26,11 +26,14 @@ class Landmarks:
         Which rows of the data they are; None if they are not rows.
     factor : ndarray of shape (n_samples, n_landmarks) or None
         F with FFᵀ the Nyström approximation, column j using the first j + 1 landmarks, where the law has computed it.
+    triangle : ndarray of shape (n_landmarks, n_landmarks) or None
+        The landmarks' rows of F.
     """
 
     points: Any
     indices: Array | None
     factor: Array | None = None
+    triangle: Array | None = None
 
 
 class LandmarkLaw(ABC):

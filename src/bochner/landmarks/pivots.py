@@ -8,7 +8,7 @@ import numpy as np
 
 from bochner.backends import Array
 from bochner.keys import Key
-from bochner.landmarks.factors import PartialCholesky, walk
+from bochner.landmarks.factors import PartialCholesky, partial_cholesky, walk
 from bochner.landmarks.grams import Gram
 from bochner.landmarks.laws import LandmarkLaw, Landmarks
 
@@ -34,13 +34,14 @@ class RPCholesky(LandmarkLaw):
 
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
         factor = self.factor(gram, min(n_landmarks, len(gram)), key, tol)
-        return Landmarks(gram.points(factor.pivots), factor.pivots.copy(), factor.F[:, : factor.rank])
+        columns = factor.F[:, : factor.rank] if gram.there is None else None
+        return Landmarks(gram.points(factor.pivots), factor.pivots.copy(), columns, factor.triangle)
 
     def factor(self, gram: Gram, n_pivots: int, key: Key, tol: float = 0.0) -> PartialCholesky:
         """The partial Cholesky factor with these pivots, stopped once the relative trace error is at most tol."""
         if self.method not in ("accelerated", "simple", "greedy"):
             raise ValueError(f"method must be 'accelerated', 'simple' or 'greedy'; got {self.method!r}.")
-        factor = PartialCholesky(gram, n_pivots)
+        factor = partial_cholesky(gram, n_pivots)
         (self._accelerated if self.method == "accelerated" else self._simple)(factor, n_pivots, key, tol)
         return factor
 
@@ -72,8 +73,7 @@ class RPCholesky(LandmarkLaw):
             a = len(keep)
             saved += a * (j + len(rows)) - len(rows) ** 2
             largest = max(1, largest // 2) if 4 * a < b else min(_MAX_BLOCK, 2 * largest)
-            new = factor.F[:, j : factor.rank]
-            left = before - np.cumsum(np.einsum("ij,ij->j", new, new))
+            left = before - np.cumsum(factor.squares(j))
             enough = np.flatnonzero(left <= tol * factor.trace)
             if len(enough):
                 factor.truncate(j + int(enough[0]) + 1)

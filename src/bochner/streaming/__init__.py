@@ -3,7 +3,7 @@
 from bochner.streaming.arrow import ArrowSource
 from bochner.streaming.checkpoints import Checkpoint, fingerprint, read_arrays, saved_about, write_arrays
 from bochner.streaming.descents import Problem, newton
-from bochner.streaming.devices import DeviceSource, on_device, open_device, rows_on
+from bochner.streaming.devices import DeviceSource, on_device, open_device, rows_on, sampled_preconditioner
 from bochner.streaming.folds import (
     Fold,
     StatisticsFold,
@@ -45,6 +45,7 @@ __all__ = [
     "open_device",
     "read_arrays",
     "rows_on",
+    "sampled_preconditioner",
     "saved_about",
     "write_arrays",
 ]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of, is_host
 from bochner.features import FeatureMap
 from bochner.keys import Key
 from bochner.linalg.iterations import IndefiniteError
@@ -94,10 +94,12 @@ class ScoreFold(Fold):
     loss: ScoreLoss
     P: Array
 
-    def scores(self, Z: Array, block: Block) -> tuple[Array, Array, Array]:
+    any_array: ClassVar[bool] = True
+
+    def scores(self, Z: Any, block: Block) -> tuple[Array, Array, Array]:
         """Scores in float64, signs and weights."""
         weight = np.ones(len(Z)) if block.weight is None else block.weight
-        return (Z @ self.P[:-1].astype(Z.dtype)).astype(np.float64) + self.P[-1], block.y, weight
+        return times(Z, self.P), block.y, weight
 
 
 class SlopeFold(ScoreFold):
@@ -106,7 +108,7 @@ class SlopeFold(ScoreFold):
     def zero(self) -> list[Any]:
         return [0.0, 0.0, 0, np.zeros(self.P.shape)]
 
-    def add(self, total: list[Any], Z: Array, block: Block, row: int) -> list[Any]:
+    def add(self, total: list[Any], Z: Any, block: Block, row: int) -> list[Any]:
         F, Y, weight = self.scores(Z, block)
         value, curvature, n, gradient = total
         value += float(weight @ self.loss.value(F, Y))
@@ -127,14 +129,17 @@ class CurvatureFold(ScoreFold):
     def zero(self) -> RidgeStatistics:
         return RidgeStatistics(len(self.P) - 1, 0)
 
-    def add(self, total: RidgeStatistics, Z: Array, block: Block, row: int) -> RidgeStatistics:
+    def add(self, total: RidgeStatistics, Z: Any, block: Block, row: int) -> RidgeStatistics:
         F, Y, weight = self.scores(Z, block)
         h = weight * self.loss.curvature(self.loss.slope(F, Y)[1])
         if np.isfinite(self.share):
             chance = np.minimum(1.0, self.share * h)
             drawn = self.key.uniforms(row, len(h)) < chance
             h = np.where(drawn, h / np.maximum(chance, np.finfo(float).tiny), 0.0)
-        return total.update(Z, np.empty((len(Z), 0)), h, overwrite=True)
+        if not is_host(Z):  # few rows are drawn
+            rows = np.flatnonzero(h > 0.0)
+            Z, h = backend_of(Z).fetch(Z[rows]), h[rows]
+        return total.update(Z, np.empty((len(Z), 0)), h, overwrite=True) if len(Z) else total
 
     def merge(self, total: RidgeStatistics, other: RidgeStatistics) -> RidgeStatistics:
         return total.merge(other)
@@ -149,18 +154,25 @@ class BendFold(ScoreFold):
     def zero(self) -> list[Array]:
         return [np.zeros(self.P.shape)]
 
-    def add(self, total: list[Array], Z: Array, block: Block, row: int) -> list[Array]:
+    def add(self, total: list[Array], Z: Any, block: Block, row: int) -> list[Array]:
         F, Y, weight = self.scores(Z, block)
-        change = (Z @ self.D[:-1].astype(Z.dtype)).astype(np.float64) + self.D[-1]
+        change = times(Z, self.D)
         bent = self.loss.curve(self.loss.slope(F, Y)[1], change)
         add_moment(total[0], Z, bent * weight[:, None])
         return total
 
 
-def add_moment(total: Array, Z: Array, slope: Array) -> None:
+def times(Z: Any, P: Array) -> Array:
+    """Z P[:-1] + P[-1] in float64, for features Z on any device."""
+    backend = backend_of(Z)
+    return backend.fetch(Z @ backend.place(np.ascontiguousarray(P[:-1]), Z)).astype(np.float64) + P[-1]
+
+
+def add_moment(total: Array, Z: Any, slope: Array) -> None:
     """Add [Zᵀ slope; Σ slope], in units in which float32 keeps its digits whatever the weights are."""
     unit = np.exp2(np.frexp(np.abs(slope).max(initial=0.0))[1])
-    total[:-1] += (Z.T @ (slope / unit).astype(Z.dtype)) * unit
+    backend = backend_of(Z)
+    total[:-1] += backend.fetch(Z.T @ backend.place(slope / unit, Z)) * unit
     total[-1] += slope.sum(axis=0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,17 @@ import scipy.sparse
 
 from bochner.backends import Array, backend_of
 from bochner.features import FeatureMap, features_of
+from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.keys import Key
+from bochner.operators import Centred, PSDOperator
+from bochner.solvers import Cholesky, DeviceCholeskyFactor
 from bochner.statistics import RidgeStatistics
 from bochner.streaming.folds import Fold, ProductFold, StatisticsFold
-from bochner.streaming.sources import Block, Source
+from bochner.streaming.sources import ArraySource, Block, Source
 
 _MOST_ROWS = 65_536  # in a block
 _PRODUCT_ROWS = 8192  # of features widened to float64 at a time
+_SAMPLED_ROWS = 4  # of a preconditioner's sample, a feature
 _SECONDS = 20.0  # between two copies of the sums to host memory, where a checkpoint finds them
 
 
@@ -66,6 +71,8 @@ class DeviceSource(Source):
         "cuda", "cuda:1", …, or "cpu" for torch on the host.
     """
 
+    takes_roots = True
+
     def __init__(self, source: Source, device: str) -> None:
         self.source, self.device = source, device
         self.torch = open_device(device)
@@ -97,7 +104,7 @@ class DeviceSource(Source):
     ) -> Any:
         if feature_map is None:
             return self.source.fold(fold, None, total, rows=rows, start=start, after=after)
-        if rows is None or isinstance(fold, (StatisticsFold, ProductFold)):
+        if rows is None or fold.any_array or isinstance(fold, (StatisticsFold, ProductFold)):
             rows = self._rows(feature_map, isinstance(fold, StatisticsFold) and fold.with_gram)
         state = (fold.zero() if total is None else total, start)
         while True:
@@ -125,8 +132,9 @@ class DeviceSource(Source):
         each = (2 * m + 3 * self.n_features) * np.dtype(self.dtype).itemsize
         return int(np.clip(int(0.66 * (free - fixed)) // each // 256 * 256, 256, _MOST_ROWS))
 
-    def _features(self, feature_map: FeatureMap, rows: int, start: int) -> Iterator[tuple[Any, Block]]:
+    def features(self, feature_map: FeatureMap, rows: int | None = None, start: int = 0) -> Iterator[tuple[Any, Block]]:
         """Features on the device. The next block is on its way there while the last is worked on."""
+        rows = rows or self._rows(feature_map, with_gram=False)
         link = self.torch.Link(self.device)
         for block in self.source.blocks(rows, start):
             X = link(block.X.toarray() if scipy.sparse.issparse(block.X) else block.X)
@@ -136,15 +144,19 @@ class DeviceSource(Source):
         """Totals in host memory, and how many rows they are of: the last, and some on the way."""
         sums: Any = None
         clock = time.monotonic()
-        for Z, block in self._features(feature_map, rows, row):
+        nystrom = None
+        if isinstance(feature_map, Nystrom) and (isinstance(fold, ProductFold) or not getattr(fold, "with_gram", True)):
+            # what is linear in the features meets the root once, not with every row
+            nystrom, feature_map = feature_map, KernelColumns(feature_map)
+        for Z, block in self.features(feature_map, rows, row):
             if isinstance(fold, StatisticsFold):
-                sums = DeviceStatistics(fold, Z, self.torch) if sums is None else sums
+                sums = DeviceStatistics(fold, Z, self.torch, nystrom) if sums is None else sums
                 sums.update(Z, fold.targets(block.y) if fold.n_targets else np.empty((len(Z), 0)), block.weight)
             elif isinstance(fold, ProductFold):
-                sums = DeviceProduct(fold, Z) if sums is None else sums
+                sums = DeviceProduct(fold, Z, nystrom) if sums is None else sums
                 sums.update(Z, block.weight)
             else:
-                total = fold.add(total, backend_of(Z).fetch(Z), block, row)
+                total = fold.add(total, Z if fold.any_array else backend_of(Z).fetch(Z), block, row)
             del Z
             row += len(block)
             if sums is None or time.monotonic() - clock > _SECONDS:
@@ -158,10 +170,10 @@ class DeviceSource(Source):
 class DeviceStatistics:
     """The sums of `RidgeStatistics`, on the device of some features."""
 
-    def __init__(self, fold: StatisticsFold, Z: Any, torch: Any) -> None:
-        self.torch, xp = torch, backend_of(Z).xp
+    def __init__(self, fold: StatisticsFold, Z: Any, torch: Any, nystrom: Nystrom | None = None) -> None:
+        self.torch, xp, self.nystrom = torch, backend_of(Z).xp, nystrom
         options = {"dtype": xp.float64, "device": Z.device}
-        m, k = fold.n_components, fold.n_targets
+        self.n_components, m, k = fold.n_components, Z.shape[1], fold.n_targets
         self.gram = xp.zeros((m, m), **options) if fold.with_gram else None
         self.products = xp.zeros((m, k + 1), **options)  # with the targets, and with ones
         self.targets = RidgeStatistics(0, k, with_gram=False)
@@ -191,7 +203,7 @@ class DeviceStatistics:
     def added_to(self, statistics: RidgeStatistics) -> RidgeStatistics:
         """Add these sums to others in host memory; the Gram matrix stays at hand for a solver on the device."""
         alone = statistics.n_samples == 0
-        products = backend_of(self.products).fetch(self.products)
+        products = _rooted(self.products, self.nystrom, self.n_components)
         made = RidgeStatistics(len(products), self.targets.n_targets, with_gram=False)
         made.moment, made.feature_sum = products[:, :-1], products[:, -1]
         for name in ("target_squares", "target_sum", "offset", "weight", "n_samples"):
@@ -210,18 +222,107 @@ class DeviceStatistics:
 class DeviceProduct:
     """Σ w z zᵀV on a device; sums are float64 over blocks."""
 
-    def __init__(self, fold: ProductFold, Z: Any) -> None:
+    def __init__(self, fold: ProductFold, Z: Any, nystrom: Nystrom | None = None) -> None:
         backend = backend_of(Z)
-        self.columns = backend.place(fold.columns, Z)
-        self.total = backend.xp.zeros(fold.columns.shape, dtype=backend.xp.float64, device=Z.device)
+        self.nystrom, self.n_components = nystrom, len(fold.columns)
+        self.total = backend.xp.zeros((Z.shape[1], fold.columns.shape[1]), dtype=backend.xp.float64, device=Z.device)
+        columns = fold.columns
+        if nystrom is not None:
+            columns = np.ascontiguousarray(columns[: nystrom.rank])
+        self.columns = backend.place(columns, self.total)
+        if nystrom is not None:
+            self.columns = _times(backend.place(nystrom.root, self.total), self.columns)
 
     def update(self, Z: Any, weight: Array | None = None) -> None:
-        """Add rows."""
-        product = Z @ self.columns
-        if weight is not None:
-            product *= backend_of(Z).place(weight, Z)[:, None]
-        self.total += Z.T @ product
+        """Add rows. In float64: what rounding does to a product is no symmetric matrix, and a root may enlarge it."""
+        weights = None if weight is None else backend_of(Z).place(weight, self.total)
+        backend_of(Z).gram_product(Z, self.columns, weights, self.total)
 
     def added_to(self, total: Array) -> Array:
         """Add to a total in host memory."""
-        return total + backend_of(self.total).fetch(self.total)
+        return total + _rooted(self.total, self.nystrom, self.n_components)
+
+
+def _times(A: Any, V: Any) -> Any:
+    """A V; for one column as a product with a vector, which is faster."""
+    return (A @ V[:, 0])[:, None] if V.shape[1] == 1 else A @ V
+
+
+def _rooted(sums: Any, nystrom: Nystrom | None, n_components: int) -> Array:
+    """Sums over kernel columns as sums over Nyström features, with zeros for those that are none."""
+    backend = backend_of(sums)
+    if nystrom is None:
+        return backend.fetch(sums)
+    out = np.zeros((n_components, sums.shape[1]))
+    out[: nystrom.rank] = backend.fetch(_times(backend.place(nystrom.root, sums).T, sums))
+    return out
+
+
+@dataclass(frozen=True)
+class DeviceGram(PSDOperator):
+    """A Gram matrix on a device; only its lower triangle is read."""
+
+    matrix: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (len(self.matrix), len(self.matrix))
+
+    def __matmul__(self, V: Array) -> Array:
+        return np.asarray(self.to_dense() @ V)
+
+    def to_dense(self) -> Array:
+        lower = np.tril(backend_of(self.matrix).fetch(self.matrix))
+        return np.asarray(lower + np.tril(lower, -1).T)
+
+    def on_device(self) -> Any:
+        return self.matrix.clone()
+
+
+@dataclass(frozen=True)
+class DevicePreconditioner:
+    """P⁻¹ = L⁻ᵀL⁻¹ from the inverse of a Cholesky factor on a device: two products, where two solves are slow."""
+
+    inverse: Any
+
+    def __call__(self, V: Array) -> Array:
+        backend = backend_of(self.inverse)
+        columns = backend.place(np.asarray(V, dtype=np.float64).reshape(len(V), -1), self.inverse)
+        return backend.fetch(_times(self.inverse.T, _times(self.inverse, columns))).reshape(V.shape)
+
+
+def sampled_preconditioner(
+    source: Source, feature_map: FeatureMap, alpha: float, weight: float, key: Key, *, centred: bool
+) -> DevicePreconditioner | None:
+    """Falkon's preconditioner (Rudi et al. 2017) on the device of a source: G + alpha I of a sample, scaled up.
+
+    None where the sums do not fit into the device's memory.
+    """
+    if not isinstance(source, DeviceSource):
+        return None
+    m = feature_map.n_components
+    rows = source.sample(_SAMPLED_ROWS * m, key)
+    fold = StatisticsFold(m, 0, np.asarray)
+    sample = DeviceSource(ArraySource(rows.X, np.empty((len(rows), 0)), rows.weight), source.device)
+    sums: DeviceStatistics | None = None
+    try:
+        # the sums, a copy to be factored and the factor
+        if 3 * 8 * m**2 > 0.9 * source.torch.free_memory(source.device):
+            return None
+        for Z, block in sample.features(feature_map, sample._rows(feature_map, with_gram=True), 0):
+            sums = DeviceStatistics(fold, Z, source.torch) if sums is None else sums
+            sums.update(Z, np.empty((len(Z), 0)), block.weight)
+    except (MemoryError, source.torch.OutOfMemory):
+        return None
+    if sums is None or sums.gram is None or sums.targets.weight <= 0.0:
+        return None
+    share = weight / sums.targets.weight
+    gram: PSDOperator = DeviceGram(sums.gram.mul_(share))
+    if centred:
+        gram = Centred(gram, share * backend_of(sums.products).fetch(sums.products)[:, -1], weight)
+    factor = Cholesky().factor(gram, alpha)
+    assert isinstance(factor, DeviceCholeskyFactor)
+    del gram, sums
+    xp = backend_of(factor.L).xp
+    unit = xp.eye(m, dtype=factor.L.dtype, device=factor.L.device)
+    return DevicePreconditioner(xp.linalg.solve_triangular(factor.L, unit, upper=False))

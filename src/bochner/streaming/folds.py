@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,8 @@ def feature_blocks(
 
 class Fold(ABC):
     """What a pass adds up over blocks of rows: a monoid, so that some rows can be added up here and others there."""
+
+    any_array: ClassVar[bool] = False  # whether `add` takes features on any device
 
     @abstractmethod
     def zero(self) -> Any:
@@ -182,17 +184,20 @@ class StreamedGram(PSDOperator):
 
     def __matmul__(self, V: Array) -> Array:
         columns, feature_map = np.asarray(V, dtype=np.float64).reshape(len(V), -1), self.feature_map
-        if isinstance(feature_map, Nystrom):  # rootᵀ CᵀC root V: the root meets the few columns, not the many rows
+        rooted = isinstance(feature_map, Nystrom) and not self.source.takes_roots
+        if rooted and isinstance(
+            feature_map, Nystrom
+        ):  # rootᵀ CᵀC root V: the root meets the few columns, not the many rows
             columns, feature_map = feature_map.root @ columns[: feature_map.rank], KernelColumns(feature_map)
         progress = Progress(self.source.n_samples, "product", self.verbose > 0)
         total = self.source.fold(
-            ProductFold(columns.astype(self.source.dtype)),
+            ProductFold(columns if self.source.takes_roots else columns.astype(self.source.dtype)),
             feature_map,
             rows=self.rows,
             after=lambda _, row: progress.reach(row),
         )
         progress.close()
-        if isinstance(self.feature_map, Nystrom):
+        if rooted and isinstance(self.feature_map, Nystrom):
             zeros = np.zeros((self.shape[0] - self.feature_map.rank, columns.shape[1]))
             total = np.vstack([self.feature_map.root.T.astype(np.float64) @ total, zeros])
         return np.asarray(total.reshape(V.shape))

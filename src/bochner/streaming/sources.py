@@ -53,6 +53,7 @@ class Source(ABC):
     feature_names: list[str] | None = None
     dtype: Any
     remote: ClassVar[bool] = False
+    takes_roots = False  # whether sums over Nyström features are made of kernel columns where they are summed
 
     @abstractmethod
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
