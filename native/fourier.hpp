@@ -100,6 +100,8 @@ BOCHNER_INLINE std::size_t blockwise(Rows<const T> X, std::size_t p, const float
     constexpr std::size_t panel = panel_phases<T, E>;
     constexpr std::size_t together = E == 1 ? 1 : 4;  // groups that share a panel's signs and lengths
     const std::size_t width = std::max(p, panel), n_groups = X.n_rows / abreast, size = abreast * p;
+    // Rows lie between each other: beyond the first cache, all read what is near before they go on.
+    const std::size_t step = abreast > 1 && abreast * width * sizeof(T) > 2 * bytes_abreast ? panel : width;
     if (n_groups == 0) return 0;
     Scratch<T> padded(std::min(together, n_groups) * size), phases(abreast * width);
     for (std::size_t group = 0; group < n_groups; group += together) {
@@ -117,9 +119,13 @@ BOCHNER_INLINE std::size_t blockwise(Rows<const T> X, std::size_t p, const float
             for (std::size_t g = group; g < stop; ++g) {
                 for (std::size_t j = 0; j < n_blocks; ++j)
                     block(padded.data() + (g - group) * size, j, phases.data() + j * size);
-                for (std::size_t r = 0; r < abreast; ++r)
-                    sink(Turned<T, abreast>{phases.data() + r * lanes<T>, lengths + first}, first, count,
-                         out[g * abreast + r]);
+                for (std::size_t done = 0; done < count; done += step) {
+                    const std::size_t n = std::min(step, count - done), start = first + done;
+                    const T* turned = phases.data() + done * abreast;
+                    for (std::size_t r = 0; r < abreast; ++r)
+                        sink(Turned<T, abreast>{turned + r * lanes<T>, lengths + start}, start, n,
+                             out[g * abreast + r]);
+                }
             }
         }
     }

@@ -74,12 +74,21 @@ struct Pairs {
         }
     }
 
+    // Phases a little beyond the limit are not: whether they are rewritten must not depend on those they came with.
+    bool noted(T phase) const {
+        FarPhases<T> far;
+        Vec<T> c[1], s[1];
+        waves({Vec<T>{} + phase}, far, c, s);
+        return far.any();
+    }
+
     template <class Source>
     __attribute__((noinline, cold)) void rewrite_far(Source source, std::size_t count, std::size_t n_pairs,
                                                      T* columns) const {
         for (std::size_t i = 0; i < count; ++i) {
-            const double a = Unit<T>::in_radians(i < n_pairs ? source.at(i) : source.at(i) + tail);
-            if (std::fabs(a) <= reduction_limit) continue;
+            const T phase = i < n_pairs ? source.at(i) : source.at(i) + tail;
+            const double a = Unit<T>::in_radians(phase);
+            if (std::fabs(a) <= reduction_limit || !noted(phase)) continue;
             columns[2 * i] = waves.scale * static_cast<T>(std::cos(a));
             if (i < n_pairs) columns[2 * i + 1] = waves.scale * static_cast<T>(std::sin(a));
         }

@@ -77,7 +77,7 @@ def test_the_map_itself_needs_no_validation():
 def test_rows_auto_says_what_it_chose():
     for d, n_components, expected in (
         (2, 256, "quasi"),
-        (22, 256, "orthogonal"),
+        (20, 256, "orthogonal"),
         (40, 256, "structured"),
         (500, 256, "structured"),
     ):

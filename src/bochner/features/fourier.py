@@ -113,9 +113,9 @@ def choose_rows(kernel: Kernel, n_features: int, n_components: int) -> RowLaw:
         return ROW_LAWS["quasi"]
     if not _radial(kernel):
         return ROW_LAWS["quasi" if n_features <= 20 else "iid"]
-    # A dense frequency costs d, a structured one about 24 whatever d is, and blocks are drawn whole.
+    # A dense frequency costs d, a structured one about 20 whatever d is, and blocks are drawn whole.
     p, T = next_power_of_two(n_features), n_frequencies(n_components, "pairs")
-    faster = 24 * p * -(-T // p) < T * n_features
+    faster = 20 * p * -(-T // p) < T * n_features
     return ROW_LAWS["structured" if faster else "orthogonal"]
 
 
