@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,7 @@ class Memo:
         return self._made.get(id(owner), {}).get(key)
 
 
+@cache
 def _host_backend() -> Backend:
     try:
         from bochner.backends.native import native

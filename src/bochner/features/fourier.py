@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, backend_of, is_host
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import (
     Kernel,
@@ -67,7 +67,7 @@ class Fourier(FeatureMap):
 
     def _write(self, X: Array, out: Array) -> None:
         scale = float(self.amplitude * np.sqrt(2.0 / out.shape[1]))
-        frequencies = self.frequencies.on(out)
+        frequencies = self.frequencies if is_host(out) else self.frequencies.on(out)
         for rows in row_blocks(X):
             block: Any = X[rows]
             if scipy.sparse.issparse(block) and not self.frequencies.accepts_sparse:
