@@ -22,6 +22,7 @@ STYLE: dict[str, Any] = {
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
     "axes.titlecolor": INK,
+    "axes.axisbelow": True,
     "axes.grid": True,
     "font.size": 9,
     "grid.color": "#e6eaee",
@@ -55,12 +56,16 @@ def _figure(findings: Findings, *paths: Path) -> None:
         import matplotlib
         from cycler import cycler
         from matplotlib.figure import Figure
+        from matplotlib.ticker import NullFormatter
     except ImportError:
         raise ImportError("figures need matplotlib: pip install 'bochner[plot]'.") from None
     style: Any = {**STYLE, "axes.prop_cycle": cycler(color=COLOURS)}
     with matplotlib.rc_context(style):
         figure = Figure(figsize=findings.size, layout="constrained")
         findings.draw(figure)
+        for axis in figure.findobj(matplotlib.axes.Axes):
+            if axis.get_xscale() == "log":  # "2 × 10³" beside "3 × 10³" would overlap
+                axis.xaxis.set_minor_formatter(NullFormatter())
         for path in paths:
             metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
             figure.savefig(path, dpi=130, metadata=metadata)
