@@ -391,15 +391,22 @@ def test_workers_use_the_device_that_was_asked_for(monkeypatch, solver):
     from bochner.streaming import devices
 
     opened = []
-    source = devices.DeviceSource
-    monkeypatch.setattr(devices, "DeviceSource", lambda leaf, device: opened.append(device) or source(leaf, device))
+
+    class Recorded(devices.DeviceSource):
+        def __init__(self, leaf, device):
+            opened.append(device)
+            super().__init__(leaf, device)
+
+    monkeypatch.setattr(devices, "DeviceSource", Recorded)
     X, y, _ = table()
     data = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
     with dask.config.set(scheduler="threads"):
         host = ridge(n_components=30, alpha=0.1, solver=solver).fit(*data)
         assert not opened
         there = ridge(n_components=30, alpha=0.1, solver=solver, device="cpu").fit(*data)
-    assert set(opened) == {"cpu"}
+        assert set(opened) == {"cpu"}
+        with pytest.raises(ValueError, match="device must be None"):
+            ridge(n_components=30, alpha=0.1, solver=solver, device="gpu7").fit(*data)
     np.testing.assert_allclose(there.predict(X), host.predict(X), rtol=1e-6, atol=1e-6)
 
 

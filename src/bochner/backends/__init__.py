@@ -90,6 +90,10 @@ class Backend:
     gram_product: Callable[[Array, Array, Array | None, Array], None]
 
 
+class NoDeviceError(ValueError):
+    """A device that exists, but not on this machine."""
+
+
 def backend_of(X: Any) -> Backend:
     """Return the backend for arrays of the type of X."""
     if isinstance(X, np.ndarray) or scipy.sparse.issparse(X):

@@ -18,7 +18,7 @@ import scipy.sparse
 import torch
 import torch.utils.dlpack
 
-from bochner.backends import Array, Backend, Memo, matmul_precision, n_threads
+from bochner.backends import Array, Backend, Memo, NoDeviceError, matmul_precision, n_threads
 from bochner.backends.threads import each
 
 Tensor = Any  # torch ships types, but its operators are Any to mypy
@@ -274,7 +274,7 @@ def check_device(device: str) -> None:
     except (RuntimeError, TypeError):
         raise ValueError(f"device must be None, 'cuda', 'cuda:0', … or 'cpu'; got {device!r}.") from None
     if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r} needs a GPU that torch can use, and there is none; use device=None.")
+        raise NoDeviceError(f"device={device!r} needs a GPU that torch can use, and there is none; use device=None.")
 
 
 def free_memory(device: str) -> int:

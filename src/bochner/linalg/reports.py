@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -83,14 +84,14 @@ class Solution(Result):
     unpacked: ClassVar[tuple[str, ...]] = ("x", "report")
 
 
-class LowRank(Result):
+class LowRank(Result, ABC):
     """An approximation left · right of a matrix."""
 
     report: Report
 
+    @abstractmethod
     def factors(self) -> tuple[Array, Array]:
         """(left, right): arrays whose product is the approximation."""
-        raise NotImplementedError
 
     @property
     def rank(self) -> int:

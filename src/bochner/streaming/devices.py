@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, NoDeviceError, backend_of
 from bochner.features import FeatureMap, features_of
 from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.keys import Key
@@ -35,7 +35,7 @@ def on_device_if_there(source: Source, device: str | None) -> Source:
     """`on_device`, or the source itself where this machine has no such device."""
     try:
         return on_device(source, device)
-    except ValueError:
+    except NoDeviceError:
         return source
 
 
@@ -44,7 +44,9 @@ def open_device(device: str) -> Any:
     try:
         from bochner.backends import torch as backend
     except ImportError:
-        raise ValueError(f"device={device!r} needs torch: pip install 'bochner[torch]', or use device=None.") from None
+        raise NoDeviceError(
+            f"device={device!r} needs torch: pip install 'bochner[torch]', or use device=None."
+        ) from None
     backend.check_device(device)
     return backend
 
