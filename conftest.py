@@ -7,7 +7,7 @@ collect_ignore = [
     for package, path in (
         ("dask", "distributed.py"),
         ("torch", "backends/torch.py"),
-        ("triton", "backends/_triton.py"),
+        ("triton", "backends/_triton"),
     )
     if find_spec(package) is None
 ]

@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 FLOATS = (np.float64, np.float32)
+# A kernel of two rows for `Backend.tiles`: "gaussian", "matern12", "matern32", "matern52", "laplacian", all of unit
+# length scale, or "polynomial", (x·y)^degree.
+Form = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Backend:
     pairs: Callable[[Array, float, float, Array], None]
     # (A (n, T), offsets (T,), scale, out (n, T)): scale * cos(A + offsets).
     cosines: Callable[[Array, Array, float, Array], None]
-    # (X, W (T, d), scale, tail, out): pairs of the phases X Wᵀ.
+    # (X, W (T, d), scale, tail, out): pairs of the phases X Wᵀ; X may be float64 where out is float32.
     dense_pairs: Callable[[Array, Array, float, float, Array], None]
     # (X, signs, lengths (T,), out (n, T)): phases lengths * p^(-3/2) * H D0 H D1 H D2 x, block by block.
     structured_phases: Callable[[Array, Array, Array, Array], None]
@@ -88,6 +91,9 @@ class Backend:
     # (Z (n, m), V (m, k), weights (n,) or None, out (m, k)), all but Z in float64: adds Zᵀ diag(weights) Z V, summed in
     # float64.
     gram_product: Callable[[Array, Array, Array | None, Array], None]
+    # (X (n, d), Y (m, d), form, V (m, k) or None, out): k(X, Y) into out (n, m), or k(X, Y) V into out (n, k), of which
+    # k(X, Y) is never stored. None: formulas of distances do it.
+    tiles: Callable[[Any, Any, Form, Any, Any], None] | None = None
 
 
 class NoDeviceError(ValueError):

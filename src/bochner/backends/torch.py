@@ -18,7 +18,7 @@ import scipy.sparse
 import torch
 import torch.utils.dlpack
 
-from bochner.backends import Array, Backend, Memo, NoDeviceError, matmul_precision, n_threads
+from bochner.backends import Array, Backend, Form, Memo, NoDeviceError, matmul_precision, n_threads
 from bochner.backends.threads import each
 
 Tensor = Any  # torch ships types, but its operators are Any to mypy
@@ -101,6 +101,7 @@ def cosines(A: Tensor, offsets: Array, scale: float, out: Tensor) -> None:
 
 def dense_pairs(X: Tensor, W: Array, scale: float, tail: float, out: Tensor) -> None:
     """Pairs of X Wᵀ."""
+    X = X.to(out.dtype)
     pairs(X @ place(W, X).T, scale, tail, out)
 
 
@@ -285,6 +286,11 @@ def free_memory(device: str) -> int:
     return int(torch.cuda.mem_get_info(device)[0] + cached)
 
 
+def one_row(n_features: int, dtype: Any, device: str) -> Tensor:
+    """A row of zeros on a device, to ask what is known of such."""
+    return torch.zeros((1, n_features), dtype=getattr(torch, np.dtype(dtype).name), device=device)
+
+
 def forget_memory() -> None:
     """Give cached memory back."""
     if torch.cuda.is_available():
@@ -372,55 +378,111 @@ def _fast(X: Tensor, *others: Tensor) -> Any:
 def _fwht_cuda(X: Tensor) -> None:
     q = X.shape[1].bit_length() - 1
     kernels = _fast(X)
-    if kernels is None or not kernels.FEWEST_BITS <= q <= kernels.MOST_BITS:
+    if kernels is None or not kernels.transforms.FEWEST_BITS <= q <= kernels.transforms.MOST_BITS:
         fwht(X)
     else:
-        kernels.fwht(X)
+        kernels.transforms.fwht(X)
 
 
 def _dense_pairs_cuda(X: Tensor, W: Array, scale: float, tail: float, out: Tensor) -> None:
     X = X if X.stride(1) == 1 else X.contiguous()
-    kernels = _fast(X, out)
-    half = None if kernels is None else _placed.get(W, (str(X.device), "half"), lambda: _half_matrix(kernels, W, X))
-    if half is None:
+    kernels = _fast(out)
+    if kernels is None:
         dense_pairs(X, W, scale, tail, out)
         return
-    parts = 1 if matmul_precision() == "tf32" else 2
-    high = torch.empty((len(X), 32 * half.n_chunks * parts), dtype=torch.float16, device=X.device)
+    precise = matmul_precision() != "tf32"
+    half = _placed.get(W, (str(X.device), "half", precise), lambda: _half_matrix(kernels, W, X, precise))
+    if half is None:  # too wide: phases in float64, whose products are as fast on these devices as those of float32
+        turns = X.double() @ place(W, X.new_empty(0, dtype=torch.float64)).T
+        turns *= 0.5 / np.pi
+        turns -= turns.round()
+        pairs(turns.to(out.dtype) * (2.0 * np.pi), scale, tail, out)
+        return
+    halves = torch.empty((len(X), 32 * half.n_chunks * (3 if precise else 1)), dtype=torch.float16, device=X.device)
     scales = torch.empty(len(X), dtype=torch.float32, device=X.device)
-    kernels.dense_pairs(X, half, high, scales, scale, tail, out)
+    kernels.dense.dense_pairs(X, half, halves, scales, scale, tail, out)
 
 
-def _half_matrix(kernels: Any, W: Array, X: Tensor) -> Any:
-    half = kernels.half_matrix(W)
-    return None if half is None else replace(half, matrix=torch.from_numpy(half.matrix).to(X.device))
+def _half_matrix(kernels: Any, W: Array, X: Tensor, precise: bool) -> Any:
+    half = kernels.dense.half_matrix(W, precise=precise)
+    if half is None:
+        return None
+    return replace(half, matrix=_as_tensor(half.matrix, X), scales=_as_tensor(half.scales, X))
 
 
 def _structured_cuda(
     X: Tensor, signs: Array, lengths: Array, scale: float, tail: float, out: Tensor, *, as_pairs: bool
-) -> bool:
-    """Whether a kernel wrote the result."""
-    blocks, _, p = signs.shape
-    q = p.bit_length() - 1
+) -> None:
+    p = signs.shape[2]
+    X = X if X.stride(1) == 1 else X.contiguous()
+    kernels = _transforms_for(X, out, p, 0)
+    if kernels is not None:
+        words = _placed.get(signs, (str(X.device), "words"), lambda: _as_tensor(kernels.pack_signs(signs), X))
+        factors = _factors(lengths, X, len(signs) * p, p**-1.5, as_pairs)
+        kernels.structured(X, words, factors, scale, tail, out, pairs=as_pairs)
+    elif as_pairs and p < _DENSE_WIDTH and _fast(X, out) is not None:  # the faster way for so few columns
+        W = _placed.get(lengths, ("dense", id(signs)), lambda: _dense_structured(signs, lengths))
+        _dense_pairs_cuda(X, _narrow(W, X), scale, tail, out)
+    elif as_pairs:
+        structured_pairs(X, signs, lengths, scale, tail, out)
+    else:
+        structured_phases(X, signs, lengths, out)
+
+
+def _fastfood_cuda(
+    X: Tensor,
+    signs: Array,
+    permutations: Array,
+    gains: Array,
+    lengths: Array,
+    scale: float,
+    tail: float,
+    out: Tensor,
+    *,
+    as_pairs: bool,
+) -> None:
+    p = signs.shape[1]
+    X = X if X.stride(1) == 1 else X.contiguous()
+    kernels = _transforms_for(X, out, p, 1)
+    if kernels is not None:
+        packed = _placed.get(
+            signs,
+            (str(X.device), "fastfood", id(permutations), id(gains)),
+            lambda: [_as_tensor(part, X) for part in kernels.pack_fastfood(signs, permutations, gains)],
+        )
+        factors = _factors(lengths, X, signs.size, 1.0, as_pairs)
+        kernels.fastfood(X, packed, factors, scale, tail, out, pairs=as_pairs)
+    elif as_pairs and p <= _DENSE_WIDTH and _fast(X, out) is not None:
+        key = ("dense", id(signs), id(permutations), id(gains))
+        W = _placed.get(lengths, key, lambda: _dense_fastfood(signs, permutations, gains, lengths))
+        _dense_pairs_cuda(X, _narrow(W, X), scale, tail, out)
+    elif as_pairs:
+        fastfood_pairs(X, signs, permutations, gains, lengths, scale, tail, out)
+    else:
+        fastfood_phases(X, signs, permutations, gains, lengths, out)
+
+
+_DENSE_WIDTH = 64  # up to which blocks of transforms are multiplied out
+
+
+def _transforms_for(X: Tensor, out: Tensor, p: int, more: int) -> Any:
+    """The kernels of transforms, if they take these tensors and this width."""
     kernels = _fast(X, out)
-    if kernels is None or q > kernels.MOST_BITS:
-        return False
-    if q < kernels.FEWEST_BITS:
-        if as_pairs:  # a dense matrix is the faster way for so few columns
-            W = _placed.get(signs, ("dense", id(lengths)), lambda: _dense_structured(signs, lengths))
-            _dense_pairs_cuda(X, W[:, : X.shape[1]] if W.shape[1] != X.shape[1] else W, scale, tail, out)
-        return as_pairs
-    words = _placed.get(signs, (str(X.device), "words"), lambda: _as_tensor(kernels.pack_signs(signs, q), X))
-    unit = p**-1.5 / (2.0 * np.pi) if as_pairs else p**-1.5
+    if kernels is None:
+        return None
+    fewest = kernels.transforms.FEWEST_BITS + more
+    return kernels.transforms if fewest <= p.bit_length() - 1 <= kernels.transforms.MOST_BITS else None
+
+
+def _factors(lengths: Array, X: Tensor, size: int, unit: float, as_pairs: bool) -> Tensor:
+    """Lengths of whole blocks, in turns for pairs."""
 
     def padded() -> Tensor:
-        factors = np.zeros(blocks * p, np.float32)
-        factors[: len(lengths)] = lengths * unit
+        factors = np.zeros(size, np.float32)
+        factors[: len(lengths)] = lengths * (unit / (2.0 * np.pi) if as_pairs else unit)
         return _as_tensor(factors, X)
 
-    factors = _placed.get(lengths, (str(X.device), p, as_pairs), padded)
-    kernels.structured(X, words, factors, scale, tail, out, pairs=as_pairs)
-    return True
+    return _placed.get(lengths, (str(X.device), size, unit, as_pairs), padded)
 
 
 def _dense_structured(signs: Array, lengths: Array) -> Array:
@@ -430,29 +492,62 @@ def _dense_structured(signs: Array, lengths: Array) -> Array:
     return np.asarray(np.vstack(blocks)[: len(lengths)] * (lengths[:, None] * p**-1.5))
 
 
+def _dense_fastfood(signs: Array, permutations: Array, gains: Array, lengths: Array) -> Array:
+    H = scipy.linalg.hadamard(signs.shape[1]).astype(float)
+    blocks = [H * g @ (H[order] * s) for s, order, g in zip(signs, permutations, gains, strict=True)]
+    return np.asarray(np.vstack(blocks)[: len(lengths)] * lengths[:, None])
+
+
+def _narrow(W: Array, X: Tensor) -> Array:
+    """The columns of W that X has; the same array every time."""
+    d = X.shape[1]
+    return W if d == W.shape[1] else _placed.get(W, ("narrow", d), lambda: np.ascontiguousarray(W[:, :d]))
+
+
 def _as_tensor(array: Array, X: Tensor) -> Tensor:
     return torch.from_numpy(array).to(X.device)
 
 
 def _structured_phases_cuda(X: Tensor, signs: Array, lengths: Array, out: Tensor) -> None:
-    X = X if X.stride(1) == 1 else X.contiguous()
-    if not _structured_cuda(X, signs, lengths, 1.0, 0.0, out, as_pairs=False):
-        structured_phases(X, signs, lengths, out)
+    _structured_cuda(X, signs, lengths, 1.0, 0.0, out, as_pairs=False)
 
 
-def _structured_pairs_cuda(X: Tensor, signs: Array, lengths: Array, scale: float, tail: float, out: Tensor) -> None:
-    X = X if X.stride(1) == 1 else X.contiguous()
-    if not _structured_cuda(X, signs, lengths, scale, tail, out, as_pairs=True):
-        structured_pairs(X, signs, lengths, scale, tail, out)
+def _fastfood_phases_cuda(
+    X: Tensor, signs: Array, permutations: Array, gains: Array, lengths: Array, out: Tensor
+) -> None:
+    _fastfood_cuda(X, signs, permutations, gains, lengths, 1.0, 0.0, out, as_pairs=False)
 
 
 def _distances_cuda(X: Tensor, Y: Any, out: Tensor, *, form: str) -> None:
     Y = place(Y, X)
     kernels = _kernels(X.device.index or 0)
     if kernels is not None and len(X) and len(Y) and Y.dtype == X.dtype:
-        kernels.distances(X, Y, out, form)
+        kernels.tiles.stored(X, Y, form, 1, out)
     else:
         {"squared": squared_distances, "absolute": absolute_distances, "gaussian": gaussians}[form](X, Y, out)
+
+
+def _tiles_cuda(X: Tensor, Y: Any, form: Form, V: Tensor | None, out: Tensor) -> None:
+    Y, kernels = place(Y, X), _kernels(X.device.index or 0)
+    if not (len(X) and len(Y)):
+        out.zero_()
+    elif V is None:
+        kernels.tiles.stored(X, Y.to(X.dtype), *form, out)
+    else:
+        out.copy_(kernels.tiles.multiplied(X, Y.to(X.dtype), *form, V))
+
+
+def _sparse_rows_cuda(X: Tensor, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Tensor) -> None:
+    kernels = _kernels(X.device.index or 0)
+    if kernels is None or not len(X) or not len(indices) or (out.shape[1] > 1 and out.stride(1) != 1):
+        sparse_rows(X, indptr, indices, signs, lengths, out)
+        return
+    terms, starts = _placed.get(
+        indices,
+        (str(X.device), "tiles"),
+        lambda: [_as_tensor(a, X) for a in kernels.sketches.pack_terms(indptr, indices, signs, len(lengths))],
+    )
+    kernels.sketches.sparse_rows(X, terms, starts, place(lengths, X), out)
 
 
 _FEW_COLUMNS = 2  # up to which features are read once a column; more are a matter for matrix products
@@ -464,10 +559,10 @@ def _gram_product_cuda(Z: Tensor, V: Tensor, weights: Tensor | None, out: Tensor
         gram_product(Z, V, weights, out)
         return
     for j in range(V.shape[1]):
-        product = kernels.rows_product(Z, V[:, j].contiguous())
+        product = kernels.tiles.rows_product(Z, V[:, j].contiguous())
         if weights is not None:
             product *= weights
-        out[:, j] += kernels.columns_product(Z, product)
+        out[:, j] += kernels.tiles.columns_product(Z, product)
 
 
 _GRAM_ROWS = 4096  # multiplied on the tensor cores before the product is added up in float64
@@ -526,22 +621,27 @@ def _squares(Z: Tensor) -> Tensor:
     return total
 
 
+# for devices that run no kernels of ours
+_slow_cuda = replace(plain, name="cuda", block_bytes=1 << 31, gram=_gram_cuda)
 cuda = replace(
-    plain,
-    name="cuda",
-    block_bytes=1 << 31,
+    _slow_cuda,
     fwht=_fwht_cuda,
     dense_pairs=_dense_pairs_cuda,
     structured_phases=_structured_phases_cuda,
-    structured_pairs=_structured_pairs_cuda,
+    structured_pairs=partial(_structured_cuda, as_pairs=True),
+    fastfood_phases=_fastfood_phases_cuda,
+    fastfood_pairs=partial(_fastfood_cuda, as_pairs=True),
     squared_distances=partial(_distances_cuda, form="squared"),
     absolute_distances=partial(_distances_cuda, form="absolute"),
     gaussians=partial(_distances_cuda, form="gaussian"),
-    gram=_gram_cuda,
+    tiles=_tiles_cuda,
+    sparse_rows=_sparse_rows_cuda,
     gram_product=_gram_product_cuda,
 )
 
 
 def backend_for(X: Tensor) -> Backend:
     """The backend for tensors on the device of X."""
-    return cuda if X.is_cuda else plain
+    if not X.is_cuda:
+        return plain
+    return _slow_cuda if _kernels(X.device.index or 0) is None else cuda

@@ -267,7 +267,11 @@ class KernelModel(BaseEstimator):
             wide = X.new_empty(0, dtype=backend.xp.float64)
             weights = np.ascontiguousarray(coefficients[: feature_map.rank])
             weights = backend.place(feature_map.root, wide) @ backend.place(weights, wide)
-            return features_of(KernelColumns(feature_map), X) @ weights.to(X.dtype) + backend.place(intercept, X)
+            if feature_map.kernel is not None and feature_map.any_array:
+                scores = feature_map.kernel.product(X, backend.place(feature_map.landmarks, X), weights).to(X.dtype)
+            else:
+                scores = features_of(KernelColumns(feature_map), X) @ weights.to(X.dtype)
+            return scores + backend.place(intercept, X)
         return features_of(feature_map, X) @ backend.place(coefficients, X) + backend.place(intercept, X)
 
     def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:

@@ -11,9 +11,10 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, clone
 
-from bochner.backends import Array, backend_of, is_tensor
+from bochner.backends import Array, Form, backend_of, is_tensor
 from bochner.keys import Key
 
+_FEW_COLUMNS = 16  # up to which a product is made with the tiles of a kernel
 _SCALE_SAMPLE = 1000  # rows from which "median" and "mean" are taken
 
 
@@ -89,6 +90,49 @@ class Kernel(BaseEstimator, ABC):
         """Return this kernel of some columns of the data only."""
         return Restricted(self, columns)
 
+    def product(self, X: Any, Y: Any, V: Any) -> Any:
+        """k(X, Y) V without k(X, Y): V is (n_samples_Y, k), an array like X and Y or wider.
+
+        On a GPU that has a program for this kernel the kernel's values never leave its registers, and sums are made in
+        float64; elsewhere they are multiplied a block of rows at a time.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import RBF
+        >>> X = np.arange(6.0).reshape(3, 2)
+        >>> np.allclose(RBF(2.0).product(X, X, X), RBF(2.0)(X) @ X)
+        True
+        """
+        X, Y = as_points(X), as_points(Y)
+        backend = backend_of(X)
+        tile = self._tile(X, Y) if backend.tiles is not None and V.shape[1] <= _FEW_COLUMNS else None
+        out = backend.empty((X.shape[0], V.shape[1]), V)
+        if tile is not None:
+            rows, others, form = tile
+            backend.tiles(rows, others, form, V, out)  # type: ignore[misc]
+            return out
+        step = max(1, backend.block_bytes // max(1, 4 * X.dtype.itemsize * Y.shape[0]))
+        for start in range(0, X.shape[0], step):
+            K: Any = self(X[start : start + step], Y)
+            out[start : start + step] = (K.to(V.dtype) if is_tensor(K) else K) @ V
+        return out
+
+    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
+        """Rows to compare, and the form of this kernel of them, where `Backend.tiles` knows one."""
+        return None
+
+    def _tiled(self, X: Any, Y: Any) -> Any:
+        """The block by `Backend.tiles`, or None."""
+        tiles = backend_of(X).tiles
+        tile = None if tiles is None else self._tile(X, Y)
+        if tile is None or tiles is None:
+            return None
+        out = backend_of(X).empty((X.shape[0], Y.shape[0]), X)
+        rows, others, form = tile
+        tiles(rows, others, form, None, out)
+        return out
+
     @abstractmethod
     def _block(self, X: Array, Y: Array) -> Array: ...
 
@@ -153,6 +197,9 @@ class Sum(Kernel):
     def _block(self, X: Array, Y: Array) -> Array:
         return self.left._block(X, Y) + self.right._block(X, Y)
 
+    def product(self, X: Any, Y: Any, V: Any) -> Any:
+        return self.left.product(X, Y, V) + self.right.product(X, Y, V)
+
     def _diagonal(self, X: Array) -> Array:
         return self.left._diagonal(X) + self.right._diagonal(X)
 
@@ -207,6 +254,9 @@ class Multiple(Kernel):
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self._factor() * self.kernel._block(X, Y)
+
+    def product(self, X: Any, Y: Any, V: Any) -> Any:
+        return self._factor() * self.kernel.product(X, Y, V)
 
     def _diagonal(self, X: Array) -> Array:
         return self._factor() * self.kernel._diagonal(X)

@@ -12,7 +12,7 @@ import scipy.sparse
 from scipy.special import gammaln
 
 from bochner import spectra
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, Form, backend_of
 from bochner.kernels.algebra import Kernel, dense, is_positive
 from bochner.kernels.stationary import squared_distances
 
@@ -127,6 +127,13 @@ class Polynomial(DotProductKernel):
     def profile(self, t: Array, n_features: int) -> Array:
         self._check()
         return (_gamma(self.gamma, n_features) * t + self.coef0) ** int(self.degree)
+
+    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
+        self._check()
+        xp = backend_of(X).xp
+        one = xp.ones_like(Y[:, :1])  # gamma x·y + coef0 is the product of rows with one more feature
+        X = xp.hstack([_gamma(self.gamma, X.shape[1]) * X, xp.full_like(X[:, :1], float(self.coef0))])
+        return X, xp.hstack([Y, one]), ("polynomial", int(self.degree))
 
     def coefficients(self, n_terms: int, n_features: int) -> Array:
         self._check()

@@ -12,7 +12,7 @@ from scipy.special import gammaln, kve
 from sklearn.base import clone
 
 from bochner import spectra
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, Form, backend_of
 from bochner.kernels.algebra import Kernel, dense, is_positive
 
 
@@ -89,7 +89,8 @@ class RadialKernel(StationaryKernel):
         return backend_of(d2).xp.sqrt(d2)
 
     def _block(self, X: Array, Y: Array) -> Array:
-        return self.profile(self.distances(self._scaled(X), self._scaled(Y)))
+        K = self._tiled(X, Y)
+        return self.profile(self.distances(self._scaled(X), self._scaled(Y))) if K is None else K
 
 
 class RBF(RadialKernel):
@@ -126,6 +127,9 @@ class RBF(RadialKernel):
         out = backend.empty((len(X), len(Y)), X)
         backend.gaussians(X, Y, out)
         return out
+
+    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
+        return self._scaled(X), self._scaled(Y), ("gaussian", 1)
 
     def mixing(self, u: Array) -> Array:
         return np.ones_like(u)
@@ -176,6 +180,10 @@ class Matern(RadialKernel):
         log_k = (1.0 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(a) + _log_bessel_k(nu, a)
         return np.where(small, 1.0, np.exp(log_k)).astype(r.dtype)
 
+    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
+        name = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}.get(self._nu())
+        return None if name is None else (self._scaled(X), self._scaled(Y), (name, 1))
+
     def mixing(self, u: Array) -> Array:
         return spectra.matern_mixing(u, self._nu())
 
@@ -213,6 +221,9 @@ class Exponential(RadialKernel):
 
     def profile(self, r: Array) -> Array:
         return backend_of(r).xp.exp(-r)
+
+    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
+        return self._scaled(X), self._scaled(Y), ("matern12", 1)
 
     def mixing(self, u: Array) -> Array:
         return spectra.matern_mixing(u, 0.5)
@@ -307,7 +318,13 @@ class Laplacian(SeparableKernel):
     def any_array(self) -> bool:
         return True
 
+    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
+        return self._scaled(X), self._scaled(Y), ("laplacian", 1)
+
     def _block(self, X: Array, Y: Array) -> Array:
+        K = self._tiled(X, Y)
+        if K is not None:
+            return K
         r = self.distances(self._scaled(X), self._scaled(Y))
         return backend_of(r).xp.exp(-r)
 

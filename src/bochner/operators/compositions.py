@@ -10,7 +10,7 @@ import scipy.sparse
 
 from bochner.backends import Array, Memo, backend_of, is_host
 from bochner.operators.hadamard import FastfoodBlocks, HadamardBlocks
-from bochner.operators.maps import LinearMap
+from bochner.operators.maps import Dense, LinearMap
 
 _rescaled = Memo()
 
@@ -30,7 +30,7 @@ class Scaled(LinearMap):
     def accepts_sparse(self) -> bool:  # type: ignore[override]
         return self.inner.accepts_sparse
 
-    def _scale(self, X: Any) -> Array:
+    def _scale(self, X: Any) -> Any:
         columns = backend_of(X).place(self.columns, X)
         return X.multiply(columns).tocsr() if scipy.sparse.issparse(X) else X * columns
 
@@ -55,6 +55,8 @@ class Scaled(LinearMap):
             # a copy of many columns would cost as much as the features: the lengths of the rows take the factor
             inner = _rescaled.get(self.inner, factor, lambda: self.inner.scale_rows(np.full(1, factor)))
             inner.pairs_into(X, scale, tail, out)
+        elif not is_host(X) and isinstance(self.inner, Dense):  # rounded to float32, rows would lose large phases
+            self.inner.pairs_into(self._scale(X.double()), scale, tail, out)  # type: ignore[attr-defined]
         else:
             self.inner.pairs_into(self._scale(X), scale, tail, out)
 

@@ -23,6 +23,7 @@ from bochner.streaming.sources import ArraySource, Block, Source
 _MOST_ROWS = 65_536  # in a block
 _PRODUCT_ROWS = 8192  # of features widened to float64 at a time
 _SAMPLED_ROWS = 4  # of a preconditioner's sample, a feature
+_MOST_COLUMNS = 4  # up to which kernel values are computed twice rather than stored
 _SECONDS = 20.0  # between two copies of the sums to host memory, where a checkpoint finds them
 
 
@@ -136,11 +137,14 @@ class DeviceSource(Source):
 
     def features(self, feature_map: FeatureMap, rows: int | None = None, start: int = 0) -> Iterator[tuple[Any, Block]]:
         """Features on the device. The next block is on its way there while the last is worked on."""
-        rows = rows or self._rows(feature_map, with_gram=False)
+        for X, block in self._there(rows or self._rows(feature_map, with_gram=False), start):
+            yield features_of(feature_map, X), block
+
+    def _there(self, rows: int, start: int) -> Iterator[tuple[Any, Block]]:
+        """Rows on the device."""
         link = self.torch.Link(self.device)
         for block in self.source.blocks(rows, start):
-            X = link(block.X.toarray() if scipy.sparse.issparse(block.X) else block.X)
-            yield features_of(feature_map, X), block
+            yield link(block.X.toarray() if scipy.sparse.issparse(block.X) else block.X), block
 
     def _pass(self, fold: Fold, feature_map: FeatureMap, total: Any, row: int, rows: int) -> Iterator[tuple[Any, int]]:
         """Totals in host memory, and how many rows they are of: the last, and some on the way."""
@@ -150,12 +154,14 @@ class DeviceSource(Source):
         if isinstance(feature_map, Nystrom) and (isinstance(fold, ProductFold) or not getattr(fold, "with_gram", True)):
             # what is linear in the features meets the root once, not with every row
             nystrom, feature_map = feature_map, KernelColumns(feature_map)
-        for Z, block in self.features(feature_map, rows, row):
+        tiles = nystrom is not None and isinstance(fold, ProductFold) and self._in_tiles(nystrom, fold)
+        for Z, block in self._there(rows, row) if tiles else self.features(feature_map, rows, row):
             if isinstance(fold, StatisticsFold):
                 sums = DeviceStatistics(fold, Z, self.torch, nystrom) if sums is None else sums
                 sums.update(Z, fold.targets(block.y) if fold.n_targets else np.empty((len(Z), 0)), block.weight)
             elif isinstance(fold, ProductFold):
-                sums = DeviceProduct(fold, Z, nystrom) if sums is None else sums
+                product = TileProduct if tiles else DeviceProduct
+                sums = product(fold, Z, nystrom) if sums is None else sums
                 sums.update(Z, block.weight)
             else:
                 total = fold.add(total, Z if fold.any_array else backend_of(Z).fetch(Z), block, row)
@@ -167,6 +173,14 @@ class DeviceSource(Source):
                 yield total, row
         if sums is not None:
             yield sums.added_to(total), row
+
+    def _in_tiles(self, nystrom: Nystrom, fold: ProductFold) -> bool:
+        """Whether kernel values need not be stored: the device has a program for them, and few columns to multiply."""
+        kernel = nystrom.kernel
+        if kernel is None or scipy.sparse.issparse(nystrom.landmarks) or fold.columns.shape[1] > _MOST_COLUMNS:
+            return False
+        X = self.torch.one_row(self.n_features, self.dtype, self.device)
+        return backend_of(X).tiles is not None and kernel._tile(X, X) is not None
 
 
 class DeviceStatistics:
@@ -243,6 +257,24 @@ class DeviceProduct:
     def added_to(self, total: Array) -> Array:
         """Add to a total in host memory."""
         return total + _rooted(self.total, self.nystrom, self.n_components)
+
+
+class TileProduct(DeviceProduct):
+    """The same of kernel values that are never stored: Z is rows here."""
+
+    def __init__(self, fold: ProductFold, Z: Any, nystrom: Nystrom | None = None) -> None:
+        assert nystrom is not None
+        self.landmarks = backend_of(Z).place(nystrom.landmarks, Z)
+        super().__init__(fold, Z.new_empty((0, len(self.landmarks))), nystrom)
+
+    def update(self, Z: Any, weight: Array | None = None) -> None:
+        """Add rows."""
+        assert self.nystrom is not None
+        assert self.nystrom.kernel is not None
+        product = self.nystrom.kernel.product(Z, self.landmarks, self.columns)
+        if weight is not None:
+            product *= backend_of(Z).place(weight, product)[:, None]
+        self.total += self.nystrom.kernel.product(self.landmarks, Z, product)
 
 
 def _times(A: Any, V: Any) -> Any:

@@ -1,30 +1,67 @@
-# -------------------------------------------------------------------------------------------------------- dense phases
+"""Features of dense phases X Wᵀ, by products of half-precision numbers on the tensor cores.
 
+Phases are turns: X / 2π is split, row by row, into three half-precision numbers of 11 bits, H + M + L, after a scaling
+by a power of two; a row of W likewise into h + l (+ ll), of 8, 11 and 11 bits. H and h lie on fixed grids. So H h has
+19 bits, float32 holds its sums exactly as long as a phase is below 32 times the product of the largest numbers of its
+two rows, and turns that are whole are taken away from it without an error. What the other products add is 2^-8 of a
+phase and is rounded by 2^-24 of that. Products below 2^-27 are left out. A phase of 100 so errs by less than the sine
+and cosine of the hardware, 2^-20.5, whatever the number of features.
+
+With one part of each (`precise` False) phases are those of 11 bits of X and W.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import triton
+import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, warpgroup_mma, warpgroup_mma_wait
+
+from bochner.backends import Array
+from bochner.backends._triton.transforms import waves
+
+_TURN = 2.0 * np.pi
 _ROWS = 64  # of X, and of W, in a program
+_SHARED = 200_000  # bytes of shared memory, which hold the rows of a program
 
 
-@triton.jit(do_not_specialize=_ANY_COUNT[:1])
-def _split_rows(X, out, scales, n, d, x_stride, factor, ROWS: tl.constexpr, K: tl.constexpr, KP: tl.constexpr,  # type: ignore[no-untyped-def]
-                LOW: tl.constexpr):  # fmt: skip
-    """Rows times a power of two, so that the largest number is about 2^14, as one or two half-precision numbers."""
+@triton.jit(do_not_specialize=("n",))
+def _split_rows(X, out, scales, n, d, x_stride, ROWS: tl.constexpr, K: tl.constexpr, KP: tl.constexpr,  # type: ignore[no-untyped-def]
+                PARTS: tl.constexpr):  # fmt: skip
+    """Rows in turns, times a power of two: the largest number is about 2^14. One or three parts."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     col = tl.arange(0, KP)
     there = (row[:, None] < n) & (col[None, :] < d)
-    x = tl.load(X + row[:, None] * x_stride + col[None, :], mask=there, other=0.0)
-    exponent = (tl.max(tl.abs(x), 1).to(tl.int32, bitcast=True) >> 23) & 255
-    exponent = tl.minimum(tl.maximum(exponent, 15), 254)
-    x = x * ((268 - exponent) << 23).to(tl.float32, bitcast=True)[:, None]
-    high = x.to(tl.float16)
-    at = out + row[:, None] * (K * (1 + LOW)) + col[None, :]
+    x = tl.load(X + row[:, None] * x_stride + col[None, :], mask=there, other=0.0).to(tl.float64)
+    x = x * 0.15915494309189535
+    exponent = (tl.max(tl.abs(x), 1).to(tl.int64, bitcast=True) >> 52) & 2047  # of the largest: 2^(exponent - 1023)
+    exponent = tl.minimum(tl.maximum(exponent, 1023 - 112), 1023 + 140)
+    x = x * ((2046 + 13 - exponent) << 52).to(tl.float64, bitcast=True)[:, None]
+    at = out + row[:, None] * (K * PARTS) + col[None, :]
     mask = (row[:, None] < n) & (col[None, :] < K)
-    tl.store(at, high, mask=mask)
-    if LOW:
-        tl.store(at + K, (x - high.to(tl.float32)).to(tl.float16), mask=mask)
-    tl.store(scales + row, ((exponent - 14) << 23).to(tl.float32, bitcast=True) * factor, mask=row < n)
+    if PARTS == 1:
+        tl.store(at, x.to(tl.float32).to(tl.float16), mask=mask)
+    else:
+        # a multiple of 8, at most 2^14: adding 1.5 · 2^52 · 8 rounds to one
+        high = (x + 54043195528445952.0) - 54043195528445952.0
+        rest = (x - high).to(tl.float32)
+        middle = rest.to(tl.float16)
+        tl.store(at, high.to(tl.float32).to(tl.float16), mask=mask)
+        tl.store(at + K, middle, mask=mask)
+        tl.store(at + 2 * K, (rest - middle.to(tl.float32)).to(tl.float16), mask=mask)
+    tl.store(
+        scales + row, ((exponent - (13 + 1023 - 127)) << 23).to(tl.int32).to(tl.float32, bitcast=True), mask=row < n
+    )
 
 
 @lru_cache
-def _dense_layouts(BM: int, BN: int, n_warps: int) -> tuple[Any, Any]:
+def _layouts(BM: int, BN: int, n_warps: int) -> tuple[Any, Any]:
     """The layout of a product, and the same with two numbers for one: a thread stores 16 bytes in a row."""
     registers = [[0, 1], [0, 2], [8, 0]] + [[0, 16 << i] for i in range((BN // 8).bit_length() - 1)]
     warps = [[16 << i, 0] for i in range(n_warps.bit_length() - 1)]
@@ -32,12 +69,20 @@ def _dense_layouts(BM: int, BN: int, n_warps: int) -> tuple[Any, Any]:
     return gl.NVMMADistributedLayout([3, 0], [n_warps, 1], [16, BN, 16]), pairs
 
 
-@gluon.jit(do_not_specialize=_ANY_COUNT)
-def _dense(X, W, scales, out, n, T, out_stride, n_columns, per_program, scale, tail, BM: gl.constexpr,  # type: ignore[no-untyped-def]
-           BN: gl.constexpr, NK: gl.constexpr, X_LOW: gl.constexpr, W_LOW: gl.constexpr, WARPS: gl.constexpr,
+@gluon.jit
+def _product(x, w, i: gl.constexpr, j: gl.constexpr, NK: gl.constexpr, total):  # type: ignore[no-untyped-def]
+    """Add the product of part i of the rows of X and part j of those of W."""
+    for k in gl.static_range(NK):
+        total = warpgroup_mma(x.index(i * NK + k), w.index(j * NK + k).permute((1, 0)), total, is_async=True)
+    return total
+
+
+@gluon.jit(do_not_specialize=("n", "per_program"))
+def _dense(X, W, x_scales, w_scales, out, n, T, out_stride, n_columns, per_program, scale, tail, BM: gl.constexpr,  # type: ignore[no-untyped-def]
+           BN: gl.constexpr, NK: gl.constexpr, X_PARTS: gl.constexpr, W_PARTS: gl.constexpr, WARPS: gl.constexpr,
            L: gl.constexpr, D: gl.constexpr, ODD: gl.constexpr):  # fmt: skip
-    NX: gl.constexpr = NK * (1 + X_LOW)
-    NW: gl.constexpr = NK * (1 + W_LOW)
+    NX: gl.constexpr = NK * X_PARTS
+    NW: gl.constexpr = NK * W_PARTS
     G: gl.constexpr = gl.BlockedLayout([1, 8], [8, 4], [WARPS, 1], [1, 0])
     shared: gl.constexpr = gl.NVMMASharedLayout(64, 16, rank=2)
     x = gl.allocate_shared_memory(gl.float16, [NX, BM, 32], shared)
@@ -51,7 +96,8 @@ def _dense(X, W, scales, out, n, T, out_stride, n_columns, per_program, scale, t
         at = X + row0 * (NX * 32) + (x_row * (NX * 32) + i * 32 + k)
         x.index(i).store(gl.load(at, mask=x_row < rows, other=0.0))
     row = gl.arange(0, BM, layout=gl.SliceLayout(1, L))
-    turns = gl.load(scales + row0 + row, mask=row < rows, other=0.0)[:, None]
+    col = gl.arange(0, BN, layout=gl.SliceLayout(0, L))
+    x_scale = gl.load(x_scales + row0 + row, mask=row < rows, other=0.0)[:, None]
     o_row = gl.arange(0, BM, layout=gl.SliceLayout(1, D))[:, None]
     o_col = gl.arange(0, 2 * BN, layout=gl.SliceLayout(0, D))[None, :]
     o_at = o_row * out_stride + o_col
@@ -63,23 +109,27 @@ def _dense(X, W, scales, out, n, T, out_stride, n_columns, per_program, scale, t
         for i in gl.static_range(NW):
             at = W + start * (NW * 32) + (w_row * (NW * 32) + i * 32 + k)
             w.index(i).store(gl.load(at, mask=w_row < T - start, other=0.0))
+        turn = x_scale * gl.load(w_scales + start + col, mask=col < T - start, other=0.0)[None, :]  # powers of two
         fence_async_shared()
-        # small products first: every sum is cut off at the last place of what is there already
-        phases = gl.zeros([BM, BN], gl.float32, layout=L)
-        if X_LOW:
-            for i in gl.static_range(NK):
-                phases = warpgroup_mma(x.index(NK + i), w.index(i).permute((1, 0)), phases, is_async=True)
-        if W_LOW:
-            for i in gl.static_range(NK):
-                phases = warpgroup_mma(x.index(i), w.index(NK + i).permute((1, 0)), phases, is_async=True)
-        for i in gl.static_range(NK):
-            phases = warpgroup_mma(x.index(i), w.index(i).permute((1, 0)), phases, is_async=True)
-        phases = warpgroup_mma_wait(num_outstanding=0, deps=(phases,))
-        t = phases * turns
+        phases = _product(x, w, 0, 0, NK, gl.zeros([BM, BN], gl.float32, layout=L))
+        if X_PARTS == 1:
+            phases = warpgroup_mma_wait(num_outstanding=0, deps=(phases,))
+            t = phases * turn
+        else:  # small products first: every sum is cut off at the last place of what is there already
+            rest = _product(x, w, 2, 0, NK, gl.zeros([BM, BN], gl.float32, layout=L))
+            if W_PARTS > 2:
+                rest = _product(x, w, 0, 2, NK, rest)
+            if W_PARTS > 1:
+                rest = _product(x, w, 1, 1, NK, rest)
+            rest = _product(x, w, 1, 0, NK, rest)
+            if W_PARTS > 1:
+                rest = _product(x, w, 0, 1, NK, rest)
+            phases, rest = warpgroup_mma_wait(num_outstanding=0, deps=(phases, rest))
+            t = phases * turn
+            t = (t - ((t + 12582912.0) - 12582912.0)) + rest * turn  # whole turns are nothing
         if ODD:
-            col = start + gl.arange(0, BN, layout=gl.SliceLayout(0, L))[None, :]
-            t += gl.where(2 * col == n_columns - 1, tail, 0.0)
-        c, s = _waves(t)
+            t += gl.where(2 * (start + col[None, :]) == n_columns - 1, tail, 0.0)
+        c, s = waves(t)
         z = gl.convert_layout(gl.reshape(gl.join(c * scale, s * scale), [BM, 2 * BN]), D, assert_trivial=True)
         mask = (o_row < rows) & (o_col < n_columns - 2 * start)
         gl.store(base + 2 * start + o_at, z, mask=mask, cache_modifier=".cs")
@@ -87,45 +137,47 @@ def _dense(X, W, scales, out, n, T, out_stride, n_columns, per_program, scale, t
 
 @dataclass(frozen=True)
 class HalfMatrix:
-    """W / scale as half-precision numbers (T, 32 n_chunks), exact, or with what they leave beside them (`low`)."""
+    """Rows of W over powers of two (`scales`), as one to three half-precision numbers: (T, parts · 32 n_chunks)."""
 
     matrix: Any
+    scales: Any
     n_chunks: int
-    low: bool
-    scale: float
+    n_parts: int
 
 
-def half_matrix(W: Array) -> HalfMatrix | None:
-    """W for the tensor cores; None if it is too wide for shared memory."""
+def half_matrix(W: Array, *, precise: bool) -> HalfMatrix | None:
+    """W for the tensor cores, as host arrays; None if it is too wide for shared memory."""
     T, d = W.shape
     n_chunks = -(-d // 32)
-    top = float(np.abs(W).max(initial=0.0))
-    exponent = int(np.frexp(top)[1]) - 15 if top > 0.0 else 0
+    exponents = np.frexp(np.abs(W).max(axis=1, initial=0.0).astype(np.float64))[1] - 15
+    exponents = np.clip(exponents, -100, 100)
     scaled = np.zeros((T, 32 * n_chunks))
-    scaled[:, :d] = np.ldexp(W.astype(np.float64), -exponent)
-    high = scaled.astype(np.float16)
-    rest = scaled - high
-    low = bool((np.abs(rest) > 2.0**-24 * np.maximum(np.abs(scaled), 1.0)).any())
-    if (3 + low) * n_chunks * _ROWS * 64 > 200_000:
+    scaled[:, :d] = np.ldexp(W.astype(np.float64), -exponents[:, None])
+    if not np.isfinite(scaled).all() or np.abs(scaled).max(initial=0.0) > 2.0**15:
         return None
-    parts = [high, rest.astype(np.float16)] if low else [high]
-    return HalfMatrix(np.hstack(parts), n_chunks, low, float(np.ldexp(1.0, exponent)))
+    parts = [scaled.astype(np.float16)]
+    if precise:
+        parts = [(128.0 * np.rint(scaled / 128.0)).astype(np.float16)]
+        rest = scaled - parts[0]
+        while len(parts) < 3 and (np.abs(rest) > 2.0**-14).any():  # 2^-29 of the largest
+            parts.append(rest.astype(np.float16))
+            rest = rest - parts[-1]
+    if ((3 if precise else 1) + len(parts)) * n_chunks * _ROWS * 64 > _SHARED:
+        return None
+    scales = np.ldexp(1.0, exponents).astype(np.float32)
+    return HalfMatrix(np.ascontiguousarray(np.hstack(parts)), scales, n_chunks, len(parts))
 
 
-def dense_pairs(X: Any, W: HalfMatrix, high: Any, scales: Any, scale: float, tail: float, out: Any) -> None:
-    """Pairs of X Wᵀ; `high` and `scales` are room for the rows of X as one (less precise) or two halves."""
+def dense_pairs(X: Any, W: HalfMatrix, halves: Any, scales: Any, scale: float, tail: float, out: Any) -> None:
+    """Pairs of X Wᵀ, X float32 or float64; `halves` and `scales` are room for its rows as one or three halves."""
     n, K = len(X), 32 * W.n_chunks
-    x_low = high.shape[1] > K
-    _split_rows[(-(-n // 32),)](
-        X, high, scales, n, X.shape[1], X.stride(0), W.scale / _TURN, 32, K, triton.next_power_of_2(K), x_low
-    )
+    parts = halves.shape[1] // K
+    _split_rows[(-(-n // 16),)](X, halves, scales, n, X.shape[1], X.stride(0), 16, K, triton.next_power_of_2(K), parts)
     T, warps = W.matrix.shape[0], 4
     n_tiles, n_rows = -(-T // _ROWS), -(-n // _ROWS)
     per_program = -(-n_tiles // min(n_tiles, max(1, 2048 // n_rows)))
-    L, pairs = _dense_layouts(_ROWS, _ROWS, warps)
+    L, pairs = _layouts(_ROWS, _ROWS, warps)
     _dense[(n_rows, -(-n_tiles // per_program))](
-        high, W.matrix, scales, out, n, T, out.stride(0), out.shape[1], per_program, scale, tail / _TURN, _ROWS, _ROWS,
-        W.n_chunks, x_low, W.low, warps, L, pairs, out.shape[1] % 2 == 1, num_warps=warps,
+        halves, W.matrix, scales, W.scales, out, n, T, out.stride(0), out.shape[1], per_program, scale, tail / _TURN,
+        _ROWS, _ROWS, W.n_chunks, parts, W.n_parts, warps, L, pairs, out.shape[1] % 2 == 1, num_warps=warps,
     )  # fmt: skip
-
-

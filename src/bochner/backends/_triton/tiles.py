@@ -1,33 +1,119 @@
-# ----------------------------------------------------------------------------------------------------------- distances
+"""Kernel values of two sets of rows, a tile a program; and sums in float64 over numbers in float32.
+
+A tile is made of differences (or products) of the rows, a feature at a time, so that close rows do not cancel. It is
+stored, or multiplied by a few columns at once: then no kernel value ever leaves the registers. Sums are made in the
+same order every time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton
+import triton.language as tl
+
+FORMS = ("absolute", "squared", "gaussian", "matern12", "matern32", "matern52", "laplacian", "polynomial")
+_ANY_COUNT = ("n", "per_program")  # arguments for whose values no kernel is compiled anew
+_PROGRAMS = 2048  # that keep a device busy
+
+
+@triton.jit
+def _values(X, Y, row, col, n, m, d, FORM: tl.constexpr, DEGREE: tl.constexpr, A: tl.constexpr, B: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The tile (A, B) of rows of X (d, n) and Y (d, m), which are transposed; FORM is a place in FORMS."""
+    total = tl.zeros((A, B), X.dtype.element_ty)
+    x_at, y_at = X + row, Y + col
+    for _ in range(d):
+        x = tl.load(x_at, mask=row < n, other=0.0)
+        y = tl.load(y_at, mask=col < m, other=0.0)
+        x_at += n
+        y_at += m
+        if FORM == 7:
+            total += x[:, None] * y[None, :]
+        else:
+            difference = x[:, None] - y[None, :]
+            if FORM == 0 or FORM == 6:
+                total += tl.abs(difference)
+            else:
+                total += difference * difference
+    if FORM == 2:
+        total = tl.exp(-0.5 * total)
+    if FORM == 6:
+        total = tl.exp(-total)
+    if FORM >= 3 and FORM <= 5:
+        a = tl.minimum(tl.sqrt(total * (2 * FORM - 5)), 1e8)  # farther out a · exp(-a) would be ∞ · 0
+        total = tl.exp(-a)
+        if FORM == 4:
+            total = (1.0 + a) * total
+        if FORM == 5:
+            total = (1.0 + a + a * a * (1.0 / 3.0)) * total
+    if FORM == 7:
+        base = total
+        for _ in tl.static_range(DEGREE - 1):
+            total = total * base
+    return total
 
 
 @triton.jit(do_not_specialize=_ANY_COUNT[:1])
-def _distances(X, Y, out, n, m, d, x_stride, y_stride, out_stride, FORM: tl.constexpr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Sums of squared or absolute differences, a tile a program; X (d, n) and Y (d, m) are transposed."""
+def _stored(X, Y, out, n, m, d, out_stride, FORM: tl.constexpr, DEGREE: tl.constexpr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
     row = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
     col = tl.program_id(1).to(tl.int64) * SIZE + tl.arange(0, SIZE)
-    total = tl.zeros((SIZE, SIZE), X.dtype.element_ty)
-    for k in range(d):
-        x = tl.load(X + k * x_stride + row, mask=row < n, other=0.0)
-        y = tl.load(Y + k * y_stride + col, mask=col < m, other=0.0)
-        difference = x[:, None] - y[None, :]
-        if FORM == 0:
-            total += tl.abs(difference)
-        else:
-            total += difference * difference
-    if FORM == 2:
-        total = tl.exp(-0.5 * total)
+    total = _values(X, Y, row, col, n, m, d, FORM, DEGREE, SIZE, SIZE)
     at = out + row[:, None] * out_stride + col[None, :]
     tl.store(at, total, mask=(row[:, None] < n) & (col[None, :] < m))
 
 
-def distances(X: Any, Y: Any, out: Any, form: str) -> None:
-    """Squared Euclidean or city-block distances, from the differences, or the Gaussian kernel of the former."""
-    (n, d), m = X.shape, len(Y)
+@triton.jit(do_not_specialize=_ANY_COUNT)
+def _multiplied(X, Y, V, out, n, m, d, per_program, FORM: tl.constexpr, DEGREE: tl.constexpr,  # type: ignore[no-untyped-def]
+                COLUMNS: tl.constexpr, SIZE: tl.constexpr, OTHERS: tl.constexpr):  # fmt: skip
+    """Some rows of k(X, Y) V, over a share of the rows of Y. Tiles are (Y, X): sums over Y stay within threads."""
+    row = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
+    first = tl.program_id(1).to(tl.int64) * per_program
+    column = tl.arange(0, COLUMNS)
+    total = tl.zeros((COLUMNS, SIZE), tl.float64)
+    for start in range(0, per_program, OTHERS):
+        other = first + start + tl.arange(0, OTHERS)
+        values = _values(Y, X, other, row, m, n, d, FORM, DEGREE, OTHERS, SIZE).to(tl.float64)
+        for j in range(COLUMNS):
+            v = tl.load(V + other * COLUMNS + j, mask=other < m, other=0.0)
+            total += tl.where(column[:, None] == j, tl.sum(values * v[:, None], 0)[None, :], 0.0)
+    at = out + (tl.program_id(1).to(tl.int64) * n + row[None, :]) * COLUMNS + column[:, None]
+    tl.store(at, total, mask=row[None, :] < n)
+
+
+def _size(X: Any) -> int:
+    return 128 if X.element_size() == 4 else 64
+
+
+def stored(X: Any, Y: Any, form: str, degree: int, out: Any) -> None:
+    """The tiles of all rows of X and Y; distances, or values of a kernel of unit length scale."""
+    (n, d), m, size = X.shape, len(Y), _size(X)
     X, Y = X.T.contiguous(), Y.T.contiguous()
-    size, warps = (128 if X.element_size() == 4 else 64), 4  # eight warps take five times as long
-    grid, code = (-(-n // size), -(-m // size)), ("absolute", "squared", "gaussian").index(form)
-    _distances[grid](X, Y, out, n, m, d, n, m, out.stride(0), code, size, num_warps=warps)
+    grid, code = (-(-n // size), -(-m // size)), FORMS.index(form)
+    # eight warps take five times as long
+    _stored[grid](X, Y, out, n, m, d, out.stride(0), code, degree, size, num_warps=4)
+
+
+def multiplied(X: Any, Y: Any, form: str, degree: int, V: Any) -> Any:
+    """The kernel values of X and Y times V (m, k), float64."""
+    (n, d), m, k, size = X.shape, len(Y), V.shape[1], _size(X)
+    columns, n_tiles = triton.next_power_of_2(k), -(-n // size)
+    others = size if columns == 1 or size < 128 else size // 2  # values wait in float64 registers for every column
+    parts = min(-(-m // others), max(1, _PROGRAMS // n_tiles))
+    per_program = others * -(-m // (parts * others))
+    parts = -(-m // per_program)
+    wide = V.new_zeros((m, columns), dtype=_double(V))
+    wide[:, :k] = V
+    X, Y = X.T.contiguous(), Y.T.contiguous()
+    out = wide.new_empty((parts, n, columns))
+    _multiplied[(n_tiles, parts)](
+        X, Y, wide, out, n, m, d, per_program, FORMS.index(form), degree, columns, size, others,
+        num_warps=4,
+    )  # fmt: skip
+    return out.sum(0)[:, :k]
+
+
+def _double(V: Any) -> Any:
+    return V.double().dtype
 
 
 # ---------------------------------------------------------------------------------- products of float32 in float64

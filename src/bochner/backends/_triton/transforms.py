@@ -30,13 +30,12 @@ from bochner.backends import Array
 _TURN = 2.0 * np.pi
 _ANY_COUNT = ("n",)  # arguments for whose values no kernel is compiled anew
 MOST_BITS = 15  # of a transform
-FEWEST_BITS = 6
-FEWEST_FASTFOOD_BITS = 7
+FEWEST_BITS = 6  # and one more for Fastfood
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a transform is spread: bits counting the numbers of a thread and the warps, and registers a thread at most."""
+    """How a transform is spread: bits that count a thread's numbers and the warps, and its registers at most."""
 
     registers: int = 5
     warps: int | None = None  # None: as many as the row needs
@@ -143,8 +142,9 @@ def _packed(signs: Array, t: Tile, layout: str) -> Array:
     return words.swapaxes(1, 2).reshape(blocks, -1)
 
 
-def pack_signs(signs: Array, q: int) -> Array:
+def pack_signs(signs: Array) -> Array:
     """Signs (blocks, 3, p) of structured features as words (blocks, n), in the layouts where they are applied."""
+    q = signs.shape[2].bit_length() - 1
     t = _tile_of(q, PLANS.get(q, Plan()))
     layouts = "ACA" if t.B is None else "ABC"
     parts = [_packed(signs[:, stage], t, layouts[stage]) for stage in (2, 1, 0)]
@@ -334,10 +334,7 @@ def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n
             w += NC + NB
         else:  # A C, C A, A C; rows of few columns stay in registers
             w = words + block * (2 * NA + NC)
-            if KEPT:
-                v = x
-            else:
-                v = gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C), A)
+            v = x if KEPT else gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C), A)
             v = _in_a(_flip(v, gl.load(w + a_word), a_place), shape, A, B)
             v = _in_c(gl.convert_layout(v, C), shape, C)
             v = _in_c(_flip_c(v, w + NA, shape, C), shape, C)
@@ -384,9 +381,7 @@ def _fastfood(X, words, order, gains, factors, out, n, d, x_stride, out_stride, 
         else:  # C A B, permuted, B A C
             v = _in_b(gl.convert_layout(v, B), shape, B)
             place = _index(B, 1, shape[1]) * M + _index(B, 3, M)
-            v = _gathered(
-                v, order + block * P, gains + block * P, _b_word(shape, B), place, shape[2] * 64, shape, B
-            )
+            v = _gathered(v, order + block * P, gains + block * P, _b_word(shape, B), place, shape[2] * 64, shape, B)
             v = gl.convert_layout(_in_b(v, shape, B), A)
         v = _in_c(gl.convert_layout(_in_a(v, shape, A, B), C), shape, C)
         _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, PAIRS, ODD)
