@@ -15,6 +15,7 @@ from backend_calls import ENTRIES, N_FEATURES, Call, calls
 from bochner import (
     RBF,
     FourierFeatures,
+    GaussianProcessRegressor,
     KernelClassifier,
     KernelKMeans,
     KernelPCA,
@@ -31,6 +32,7 @@ from bochner.estimators import nystrom
 from bochner.keys import Key
 from bochner.landmarks import Gram, RPCholesky
 from bochner.rows import ROW_LAWS
+from bochner.sketches import as_sketch_law
 from bochner.solvers import ConjugateGradient
 from bochner.streaming import ArraySource, StreamedGram, devices
 
@@ -279,13 +281,24 @@ def test_devices_that_are_not_there() -> None:
             KernelRidge(device="cuda").fit(X, y)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("rows", ["iid", "structured"])
+ON_GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
+
+
+def marked(function: Any) -> Any:
+    """Return a test that needs a GPU."""
+    for mark in ON_GPU:
+        function = mark(function)
+    return function
+
+
+def relative_error(Z: Any, exact: np.ndarray) -> float:
+    return float(np.linalg.norm(Z.cpu().numpy() - exact) / np.linalg.norm(exact))
+
+
+@marked
+@pytest.mark.parametrize("rows", ["structured", "fastfood"])
 @pytest.mark.parametrize("d", [20, 64, 90, 200, 513, 1025, 2049, 4097, 8193, 16385])
-def test_kernels_keep_the_precision_of_float32(d: int, rows: str) -> None:
-    if rows == "iid" and d > 513:
-        pytest.skip("dense phases of so many features are torch's own")
+def test_transforms_keep_the_precision_of_float32(d: int, rows: str) -> None:
     rng = np.random.default_rng(d)
     X = (rng.standard_normal((203, d)) / np.sqrt(d)).astype(np.float32)
     for n_components in (1001, 2 * d + 40):
@@ -293,9 +306,118 @@ def test_kernels_keep_the_precision_of_float32(d: int, rows: str) -> None:
         exact = model.transform(X.astype(np.float64))
         Z = model.transform(tensor(X, "cuda"))
         assert torch.equal(Z, model.transform(tensor(X, "cuda")))  # run to run
-        error = np.linalg.norm(Z.cpu().numpy() - exact) / np.linalg.norm(exact)
         own = np.linalg.norm(model.transform(X) - exact) / np.linalg.norm(exact)
-        assert error <= max(2e-6, 2.0 * own)
+        assert relative_error(Z, exact) <= max(2e-6, 2.0 * own)
+
+
+@marked
+@pytest.mark.parametrize("rows", ["iid", "quasi", "orthogonal"])
+@pytest.mark.parametrize("length_scale", [1.0, 0.3, "per feature"])
+@pytest.mark.parametrize("d", [1, 3, 11, 28, 90, 288, 400])
+def test_dense_features_of_phases_up_to_a_hundred(d: int, length_scale: Any, rows: str) -> None:
+    rng = np.random.default_rng(d)
+    scales = rng.uniform(0.2, 3.0, d) if isinstance(length_scale, str) else np.full(d, length_scale)
+    model = FourierFeatures(RBF(scales if d > 1 else scales[0]), 1001, rows=rows, random_state=0).fit(np.zeros((2, d)))
+    frequencies = model.frequencies()
+    for size in (0.1, 10.0, 30.0, 100.0):
+        X = rng.standard_normal((301, d)) * scales
+        X = (X * (size / np.abs(X @ frequencies.T).max())).astype(np.float32)  # the largest phase
+        wide = X.astype(np.float64)
+        Z, exact = model.transform(tensor(X, "cuda")), model.transform(wide)
+        assert relative_error(Z, exact) <= 1e-6
+        # the hardware's sine errs by 2^-20.5, an angle below half a turn by 2^-23
+        assert np.abs(Z.cpu().numpy() - exact).max() <= 2e-6 * np.abs(exact).max()
+        assert torch.equal(Z, model.transform(tensor(X, "cuda")))
+
+
+@marked
+@pytest.mark.parametrize("heavy", [False, True])
+def test_dense_features_of_other_matrices(heavy: bool) -> None:
+    from bochner.operators import Dense
+
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((333, 70))  # 53 bits, not 11
+    W *= np.exp(2.0 * rng.standard_normal((333, 1))) if heavy else 1.0
+    X = rng.standard_normal((200, 70))
+    X = (X * (50.0 / np.abs(X @ W.T).max())).astype(np.float32)
+    out, exact = torch.empty((200, 666), device="cuda"), np.empty((200, 666))
+    Dense(W).pairs_into(tensor(X, "cuda"), 1.0, 0.0, out)
+    Dense(W).pairs_into(X.astype(np.float64), 1.0, 0.0, exact)
+    assert np.abs(out.cpu().numpy() - exact).max() <= 3e-6
+
+
+TILED = [RBF(1.5), Matern(1.5, nu=0.5), Matern(1.5, nu=1.5), Matern(1.5, nu=2.5), Laplacian(4.0), Polynomial(3, 0.2)]
+TILED += [2.0 * RBF(1.0) + Laplacian(3.0), RationalQuadratic(2.0), Polynomial(2, None, 0.0)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kernel", TILED, ids=repr)
+def test_products_with_kernel_matrices(kernel: Any, dtype: type, device: str) -> None:
+    rng = np.random.default_rng(14)
+    tolerance = 2e-5 if dtype is np.float32 else 1e-12
+    for n, m, d, k in ((1, 1, 1, 1), (300, 517, 5, 1), (517, 300, 11, 3), (129, 1000, 28, 16), (65, 140, 3, 20)):
+        X, Y, V = rng.standard_normal((n, d)).astype(dtype), rng.standard_normal((m, d)), rng.standard_normal((m, k))
+        Y = Y.astype(dtype)
+        X[0] = Y[0]  # a distance of zero
+        wide = kernel(X.astype(np.float64), Y.astype(np.float64))
+        K = kernel(tensor(X, device), tensor(Y, device))
+        np.testing.assert_allclose(K.cpu(), wide, rtol=tolerance, atol=tolerance * abs(wide).max())
+        product = kernel.product(tensor(X, device), tensor(Y, device), tensor(V, device))
+        assert product.dtype == torch.float64
+        bound = tolerance * (np.abs(wide) @ np.abs(V))
+        assert (np.abs(product.cpu().numpy() - wide @ V) <= bound).all()
+        assert torch.equal(product, kernel.product(tensor(X, device), tensor(Y, device), tensor(V, device)))
+        np.testing.assert_allclose(kernel.product(X, Y, V), wide @ V, rtol=0, atol=bound.max())
+
+
+@marked
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("law", ["sparse_sign", "count_sketch", "very_sparse", "achlioptas"])
+def test_sparse_rows_of_many_columns(law: str, dtype: type) -> None:
+    rng = np.random.default_rng(15)
+    for n, d, T in ((1, 5000, 100), (333, 1000, 3000), (4097, 90, 64), (100, 3, 1000)):
+        X = rng.standard_normal((n, d)).astype(dtype)
+        S = as_sketch_law(law).sample(d, T, Key(3))
+        out = S(tensor(X, "cuda"))
+        assert torch.equal(out, S(tensor(X, "cuda")))
+        expected = S(X.astype(np.float64))
+        bound = 4 * np.finfo(dtype).eps * (np.abs(X).astype(np.float64) @ np.abs(S.to_dense()).T) * np.sqrt(d)
+        assert (np.abs(out.cpu().numpy() - expected) <= bound + 1e-300).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("features", ["nystrom", "fourier"])
+def test_gaussian_processes_on_a_device(features: str, dtype: type, weighted: bool, device: str) -> None:
+    rng = np.random.default_rng(16)
+    X = rng.standard_normal((1500, 3)).astype(dtype)
+    Y = np.column_stack([np.sin(2 * X[:, 0]) + X[:, 1], X[:, 2]]) + 0.3 * rng.standard_normal((1500, 2))
+    w = rng.integers(0, 3, 1500).astype(float) if weighted else None
+    new = np.vstack([X[:200], 10.0 * X[:20]])
+    for y in (Y, Y[:, 0]):
+        options: dict[str, Any] = {"features": features, "noise_variance": 0.09, "amplitude": 1.0, "random_state": 0}
+        model = GaussianProcessRegressor(RBF(1.5), 120, **options)
+        host, there = (clone(model).set_params(device=d).fit(X, y, w) for d in (None, device))
+        assert pickle.dumps(there.feature_map_) == pickle.dumps(host.feature_map_)
+        assert there.n_samples_seen_ == host.n_samples_seen_
+        assert there.statistics_.twin is None
+        (mean, std), (expected, own) = (m.predict(new, return_std=True) for m in (there, host))
+        tolerance = 1e-3 if dtype is np.float32 else 1e-7
+        assert np.linalg.norm(mean - expected) <= tolerance * np.linalg.norm(expected)
+        assert np.linalg.norm(std - own) <= tolerance * np.linalg.norm(own)
+        likelihood = host.log_marginal_likelihood()
+        assert abs(there.log_marginal_likelihood() - likelihood) <= tolerance * abs(likelihood)
+        again = pickle.loads(pickle.dumps(there)).set_params(device=None)
+        assert np.linalg.norm(again.predict(new) - expected) <= tolerance * np.linalg.norm(expected)
+        again.partial_fit(X, y, w)
+        there.partial_fit(X, y, w)
+        assert there.n_samples_seen_ == 2 * host.n_samples_seen_
+        assert np.linalg.norm(there.predict(new) - again.predict(new)) <= tolerance * np.linalg.norm(expected)
+        assert np.isfinite(there.sample_y(new, 2, random_state=0)).all()
+    fitted = clone(model).set_params(noise_variance="auto", amplitude="auto", device=device).fit(X, Y[:, 0], w)
+    assert 0.05 < fitted.noise_variance_ < 0.15
 
 
 @pytest.mark.parametrize("device", [None, *DEVICES])

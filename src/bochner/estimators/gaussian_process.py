@@ -15,16 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array
 from bochner.estimators._validation import check_choice, check_count, rowwise, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
-from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
+from bochner.estimators.models import DistributedScore, KernelModel, as_source, is_there, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.posteriors import FunctionSamples, Posterior, ShareFold, draw_functions, left_out, noise_shares
-from bochner.features import Nystrom
+from bochner.features import Nystrom, features_of
 from bochner.kernels import Kernel, as_kernel
 from bochner.kernels.algebra import is_positive
 from bochner.keys import Key
 from bochner.solvers import Cholesky, Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
-from bochner.streaming import Block, Progress, Source, default_rows
+from bochner.streaming import Block, Progress, Source, default_rows, on_device, rows_on
 
 _ALPHA_ROWS = 4_000  # rows on which noise and amplitude are weighed against each other
 
@@ -61,6 +61,10 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
         trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
         at most `tol`.
     block_size : int or None
+    device : str or None, default=None
+        "cuda" (or "cuda:1", …) makes features and sums on a GPU and solves there, from data in host memory, with torch;
+        means and error bars are computed there too. What is learned is host data: it pickles, and predicts on machines
+        without a GPU. Functions are drawn on the host.
     n_jobs : int or None
     verbose : int, default=0
     random_state : int, RandomState, Generator or None
@@ -113,6 +117,7 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
         max_seconds: float | None = None,
         max_bytes: float | None = None,
         block_size: int | None = None,
+        device: str | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -130,6 +135,7 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
         self.max_seconds = max_seconds
         self.max_bytes = max_bytes
         self.block_size = block_size
+        self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -213,17 +219,19 @@ re-iterable of (X, y) or (X, y, weight) blocks
             raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
         progress = Progress(source.n_samples, "fit", self.verbose > 0)
         fold = ShareFold(self.n_components_, self.statistics_.n_targets, self._rest_kernel, self._alpha)
-        more, of_rows, of_logs = source.fold(
+        more, of_rows, of_logs = on_device(source, self.device).fold(
             fold, self.feature_map_, rows=self.block_size, after=lambda _, row: progress.reach(row)
         )
         progress.close()
-        self.statistics_.merge(more)
+        # the first sums as they are: those of a device are at hand there for the solver
+        self.statistics_ = self.statistics_.merge(more) if self.statistics_.n_samples else more
         if not self.statistics_.n_samples:
             raise ValueError("every row has weight zero.")
         self._counts = (weight + of_rows, log_weight + of_logs)
         self.n_samples_seen_ = self.statistics_.n_samples
         self._posterior = None
         self._current()
+        self.statistics_.twin = None  # the device's memory is free again
 
     def _choose_alpha(self, block: Block) -> float:
         """Noise over amplitude: given, or of most evidence on a sample of rows."""
@@ -411,12 +419,19 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _variances(self, X: Array, posterior: Posterior) -> Array:
         """Of the function, (n, k)."""
         out = np.empty((X.shape[0], len(posterior.level)))
-        for rows, block, Z in self._blocks(X):
-            half = posterior.half(Z)
-            share = np.einsum("ij,ij->i", half, half) + posterior.level_share
+        for rows, block, Z in self._device_blocks(X) if is_there(self.device) else self._blocks(X):
+            share = posterior.shares(Z) + posterior.level_share
             rest = left_out(self._rest_kernel, block, Z)
             out[rows] = share[:, None] * posterior.noise + rest[:, None] * posterior.amplitude
         return out
+
+    def _device_blocks(self, X: Array) -> Iterator[tuple[slice, Array, Any]]:
+        """`_blocks` with the features on the device."""
+        start = 0
+        for there in rows_on(str(self.device), X, 4 * self.feature_map_.n_components):
+            rows = slice(start, start + len(there))
+            yield rows, X[rows], features_of(self.feature_map_, there).double()
+            start += len(there)
 
     def _covariances(self, X: Array, posterior: Posterior) -> Array:
         """Of the function, (n, n, k)."""

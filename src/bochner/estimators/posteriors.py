@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of, is_host
 from bochner.estimators._validation import validate_rows
 from bochner.estimators.models import numeric_targets
 from bochner.features import FeatureMap, choose_rows, fourier_map
@@ -15,7 +15,7 @@ from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.solvers import Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
-from bochner.streaming import Block, Fold
+from bochner.streaming import Block, DeviceStatistics, Fold, StatisticsFold
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,30 @@ class Posterior:
         factor = self.spectrum.factor.at(self.alpha)
         return ((Z - self.centre) @ factor.vectors) * np.sqrt(factor._inverse)
 
+    def shares(self, Z: Any) -> Array:
+        """Posterior variances of (z - centre)ᵀw over the noise, (n,), of features that may be on a device."""
+        if is_host(Z):
+            half = self.half(Z)
+            return np.asarray(np.einsum("ij,ij->i", half, half))
+        factor, backend = self.spectrum.factor.at(self.alpha), backend_of(Z)
+        half = (Z - backend.place(self.centre, Z)) @ backend.place(factor.vectors, Z)
+        half *= backend.place(np.sqrt(factor._inverse), Z)
+        return backend.fetch(half.square().sum(1))
 
-def left_out(kernel: Kernel | None, X: Array, Z: Array) -> Array:
-    """k(x, x) - zᵀz, (n,), at least 0; 0 without a kernel."""
+
+def left_out(kernel: Kernel | None, X: Array, Z: Any) -> Array:
+    """k(x, x) - zᵀz, (n,), at least 0; 0 without a kernel. Z may be on a device."""
     if kernel is None:
         return np.zeros(len(Z))
-    return np.maximum(kernel.diagonal(X) - np.einsum("ij,ij->i", Z, Z), 0.0)
+    if is_host(Z):
+        squares = np.einsum("ij,ij->i", Z, Z)
+    else:
+        xp = backend_of(Z).xp
+        squares = np.square(backend_of(Z).fetch(xp.linalg.vector_norm(Z, dim=1, dtype=xp.float64)))
+    return np.maximum(kernel.diagonal(X) - squares, 0.0)
 
 
-def noise_shares(kernel: Kernel | None, X: Array, Z: Array, alpha: float) -> Array:
+def noise_shares(kernel: Kernel | None, X: Array, Z: Any, alpha: float) -> Array:
     """Noise over what a row sees as noise, (n,): 1 where the features hold all of the kernel."""
     return 1.0 / (1.0 + left_out(kernel, X, Z) / alpha) if alpha > 0 else np.ones(len(Z))
 
@@ -63,6 +78,7 @@ class ShareFold(Fold):
     n_targets: int
     kernel: Kernel | None
     alpha: float
+    with_gram: ClassVar[bool] = True
 
     def zero(self) -> list[Any]:
         return [RidgeStatistics(self.n_components, self.n_targets), 0.0, 0.0]
@@ -76,6 +92,29 @@ class ShareFold(Fold):
 
     def merge(self, total: list[Any], other: list[Any]) -> list[Any]:
         return [total[0].merge(other[0]), total[1] + other[1], total[2] + other[2]]
+
+    def sums_on(self, Z: Any) -> DeviceShares:
+        return DeviceShares(self, Z)
+
+
+class DeviceShares:
+    """The sums of `ShareFold`, on the device of some features."""
+
+    def __init__(self, fold: ShareFold, Z: Any) -> None:
+        self.fold = fold
+        self.statistics = DeviceStatistics(StatisticsFold(fold.n_components, fold.n_targets, numeric_targets), Z)
+        self.weight, self.log_weight = 0.0, 0.0
+
+    def update(self, Z: Any, block: Block) -> None:
+        """Add rows; Z may be overwritten."""
+        w = np.ones(len(Z)) if block.weight is None else block.weight
+        share = noise_shares(self.fold.kernel, block.X, Z, self.fold.alpha)
+        self.statistics.add(Z, numeric_targets(block.y), w * share)
+        self.weight, self.log_weight = self.weight + float(w.sum()), self.log_weight + float(w @ np.log(share))
+
+    def added_to(self, total: list[Any]) -> list[Any]:
+        """Add to a total in host memory."""
+        return [self.statistics.added_to(total[0]), total[1] + self.weight, total[2] + self.log_weight]
 
 
 @dataclass(frozen=True)

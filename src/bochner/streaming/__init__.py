@@ -3,7 +3,14 @@
 from bochner.streaming.arrow import ArrowSource
 from bochner.streaming.checkpoints import Checkpoint, fingerprint, read_arrays, saved_about, write_arrays
 from bochner.streaming.descents import Problem, newton
-from bochner.streaming.devices import DeviceSource, on_device, open_device, rows_on, sampled_preconditioner
+from bochner.streaming.devices import (
+    DeviceSource,
+    DeviceStatistics,
+    on_device,
+    open_device,
+    rows_on,
+    sampled_preconditioner,
+)
 from bochner.streaming.folds import (
     Fold,
     StatisticsFold,
@@ -25,6 +32,7 @@ __all__ = [
     "BlockSource",
     "Checkpoint",
     "DeviceSource",
+    "DeviceStatistics",
     "Fold",
     "MappedSource",
     "Problem",

@@ -107,8 +107,9 @@ class DeviceSource(Source):
     ) -> Any:
         if feature_map is None:
             return self.source.fold(fold, None, total, rows=rows, start=start, after=after)
-        if rows is None or fold.any_array or isinstance(fold, (StatisticsFold, ProductFold)):
-            rows = self._rows(feature_map, isinstance(fold, StatisticsFold) and fold.with_gram)
+        summed = isinstance(fold, (StatisticsFold, ProductFold)) or type(fold).sums_on is not Fold.sums_on
+        if rows is None or fold.any_array or summed:
+            rows = self._rows(feature_map, getattr(fold, "with_gram", False))
         state = (fold.zero() if total is None else total, start)
         while True:
             try:
@@ -156,13 +157,15 @@ class DeviceSource(Source):
             nystrom, feature_map = feature_map, KernelColumns(feature_map)
         tiles = nystrom is not None and isinstance(fold, ProductFold) and self._in_tiles(nystrom, fold)
         for Z, block in self._there(rows, row) if tiles else self.features(feature_map, rows, row):
-            if isinstance(fold, StatisticsFold):
-                sums = DeviceStatistics(fold, Z, self.torch, nystrom) if sums is None else sums
-                sums.update(Z, fold.targets(block.y) if fold.n_targets else np.empty((len(Z), 0)), block.weight)
-            elif isinstance(fold, ProductFold):
-                product = TileProduct if tiles else DeviceProduct
-                sums = product(fold, Z, nystrom) if sums is None else sums
-                sums.update(Z, block.weight)
+            if sums is None:
+                if isinstance(fold, StatisticsFold):
+                    sums = DeviceStatistics(fold, Z, nystrom)
+                elif isinstance(fold, ProductFold):
+                    sums = (TileProduct if tiles else DeviceProduct)(fold, Z, nystrom)
+                else:
+                    sums = fold.sums_on(Z)
+            if sums is not None:
+                sums.update(Z, block)
             else:
                 total = fold.add(total, Z if fold.any_array else backend_of(Z).fetch(Z), block, row)
             del Z
@@ -186,8 +189,8 @@ class DeviceSource(Source):
 class DeviceStatistics:
     """The sums of `RidgeStatistics`, on the device of some features."""
 
-    def __init__(self, fold: StatisticsFold, Z: Any, torch: Any, nystrom: Nystrom | None = None) -> None:
-        self.torch, xp, self.nystrom = torch, backend_of(Z).xp, nystrom
+    def __init__(self, fold: StatisticsFold, Z: Any, nystrom: Nystrom | None = None) -> None:
+        self.fold, xp, self.nystrom = fold, backend_of(Z).xp, nystrom
         options = {"dtype": xp.float64, "device": Z.device}
         self.n_components, m, k = fold.n_components, Z.shape[1], fold.n_targets
         self.gram = xp.zeros((m, m), **options) if fold.with_gram else None
@@ -195,8 +198,12 @@ class DeviceStatistics:
         self.targets = RidgeStatistics(0, k, with_gram=False)
         self.single_precision = Z.dtype != xp.float64
 
-    def update(self, Z: Any, Y: Array, weight: Array | None = None) -> None:
+    def update(self, Z: Any, block: Block) -> None:
         """Add rows; Z may be overwritten."""
+        self.add(Z, self.fold.targets(block.y) if self.fold.n_targets else np.empty((len(Z), 0)), block.weight)
+
+    def add(self, Z: Any, Y: Array, weight: Array | None = None) -> None:
+        """Add rows of features, targets and weights; Z may be overwritten."""
         backend = backend_of(Z)
         Y = np.asarray(Y, dtype=np.float64).reshape(len(Z), -1)
         if weight is not None and not (weight > 0).all():
@@ -228,7 +235,7 @@ class DeviceStatistics:
         gram, statistics.gram = statistics.gram, None  # a matrix of gigabytes is added up only where it must be
         if gram is not None:
             there = gram if alone else np.zeros_like(gram)
-            self.torch.fetch_lower(self.gram, there)
+            open_device("cpu").fetch_lower(self.gram, there)
             gram = gram if alone else np.add(gram, there, out=gram)
         statistics.merge(made)
         statistics.gram, statistics.twin = gram, self.gram if alone else None
@@ -249,9 +256,9 @@ class DeviceProduct:
         if nystrom is not None:
             self.columns = _times(backend.place(nystrom.root, self.total), self.columns)
 
-    def update(self, Z: Any, weight: Array | None = None) -> None:
+    def update(self, Z: Any, block: Block) -> None:
         """Add rows. In float64: what rounding does to a product is no symmetric matrix, and a root may enlarge it."""
-        weights = None if weight is None else backend_of(Z).place(weight, self.total)
+        weights = None if block.weight is None else backend_of(Z).place(block.weight, self.total)
         backend_of(Z).gram_product(Z, self.columns, weights, self.total)
 
     def added_to(self, total: Array) -> Array:
@@ -267,13 +274,13 @@ class TileProduct(DeviceProduct):
         self.landmarks = backend_of(Z).place(nystrom.landmarks, Z)
         super().__init__(fold, Z.new_empty((0, len(self.landmarks))), nystrom)
 
-    def update(self, Z: Any, weight: Array | None = None) -> None:
+    def update(self, Z: Any, block: Block) -> None:
         """Add rows."""
         assert self.nystrom is not None
         assert self.nystrom.kernel is not None
         product = self.nystrom.kernel.product(Z, self.landmarks, self.columns)
-        if weight is not None:
-            product *= backend_of(Z).place(weight, product)[:, None]
+        if block.weight is not None:
+            product *= backend_of(Z).place(block.weight, product)[:, None]
         self.total += self.nystrom.kernel.product(self.landmarks, Z, product)
 
 
@@ -344,8 +351,8 @@ def sampled_preconditioner(
         if 3 * 8 * m**2 > 0.9 * source.torch.free_memory(source.device):
             return None
         for Z, block in sample.features(feature_map, sample._rows(feature_map, with_gram=True), 0):
-            sums = DeviceStatistics(fold, Z, source.torch) if sums is None else sums
-            sums.update(Z, np.empty((len(Z), 0)), block.weight)
+            sums = DeviceStatistics(fold, Z) if sums is None else sums
+            sums.update(Z, block)
     except (MemoryError, source.torch.OutOfMemory):
         return None
     if sums is None or sums.gram is None or sums.targets.weight <= 0.0:

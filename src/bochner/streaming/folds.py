@@ -59,6 +59,13 @@ class Fold(ABC):
         """Return the total with another one added; `total` may be overwritten."""
         return [a + b for a, b in zip(total, other, strict=True)]
 
+    def sums_on(self, Z: Any) -> Any:
+        """Sums on the device of features: `update(Z, block)` adds a block, `added_to(total)` brings them to the host.
+
+        None where the fold has no such sums.
+        """
+        return None
+
 
 def fold_blocks(
     source: Source,
