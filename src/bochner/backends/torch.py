@@ -332,9 +332,13 @@ def _pinned(X: Array) -> Tensor:
     return torch.empty(X.size, dtype=kind, pin_memory=True)
 
 
+_PINNED_BYTES = 1 << 23  # of a thread that fetches: to pin half a gigabyte takes longer than to copy it
+
+
 def fetch_lower(G: Tensor, out: Array) -> None:
     """Copy the lower triangle of G into an array in Fortran order, on several threads."""
-    m, width = len(G), 256
+    m = len(G)
+    width = max(16, _PINNED_BYTES // (8 * max(1, m)))
     if not G.is_cuda:
         out.T[...] = G.T.numpy()
         return

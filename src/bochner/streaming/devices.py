@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from bochner.streaming.sources import ArraySource, Block, Source
 _MOST_ROWS = 65_536  # in a block
 _PRODUCT_ROWS = 8192  # of features widened to float64 at a time
 _SAMPLED_ROWS = 4  # of a preconditioner's sample, a feature
+_LARGE_BYTES = 1 << 28  # of sums, from which on memory for them is found ahead
 _MOST_COLUMNS = 4  # up to which kernel values are computed twice rather than stored
 _SECONDS = 20.0  # between two copies of the sums to host memory, where a checkpoint finds them
 
@@ -150,6 +152,7 @@ class DeviceSource(Source):
     def _pass(self, fold: Fold, feature_map: FeatureMap, total: Any, row: int, rows: int) -> Iterator[tuple[Any, int]]:
         """Totals in host memory, and how many rows they are of: the last, and some on the way."""
         sums: Any = None
+        touching = _touch(total.gram if isinstance(total, RidgeStatistics) else None)
         clock = time.monotonic()
         nystrom = None
         if isinstance(feature_map, Nystrom) and (isinstance(fold, ProductFold) or not getattr(fold, "with_gram", True)):
@@ -171,9 +174,11 @@ class DeviceSource(Source):
             del Z
             row += len(block)
             if sums is None or time.monotonic() - clock > _SECONDS:
+                touching.join()
                 total, sums = (total, None) if sums is None else (sums.added_to(total), None)
                 clock = time.monotonic()
                 yield total, row
+        touching.join()
         if sums is not None:
             yield sums.added_to(total), row
 
@@ -184,6 +189,18 @@ class DeviceSource(Source):
             return False
         X = self.torch.one_row(self.n_features, self.dtype, self.device)
         return backend_of(X).tiles is not None and kernel._tile(X, X) is not None
+
+
+def _touch(gram: Array | None) -> Thread:
+    """A thread that writes to every page of an empty matrix: the system finds memory for it while the device works."""
+
+    def touch() -> None:
+        if gram is not None and gram.nbytes >= _LARGE_BYTES and gram.flags.f_contiguous:
+            gram.T.reshape(-1)[:: 4096 // gram.itemsize] += 0.0  # whatever is there stays
+
+    thread = Thread(target=touch, daemon=True)
+    thread.start()
+    return thread
 
 
 class DeviceStatistics:

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 FORMS = ("absolute", "squared", "gaussian", "matern12", "matern32", "matern52", "laplacian", "polynomial")
-_ANY_COUNT = ("n", "per_program")  # arguments for whose values no kernel is compiled anew
+_ANY_COUNT = ("n", "m", "d", "per_program")  # arguments for whose values no kernel is compiled anew
 _PROGRAMS = 2048  # that keep a device busy
 
 
@@ -53,7 +53,7 @@ def _values(X, Y, row, col, n, m, d, FORM: tl.constexpr, DEGREE: tl.constexpr, A
     return total
 
 
-@triton.jit(do_not_specialize=_ANY_COUNT[:1])
+@triton.jit(do_not_specialize=("n", "d"))  # a width that is a multiple of 16 is stored by vectors
 def _stored(X, Y, out, n, m, d, out_stride, FORM: tl.constexpr, DEGREE: tl.constexpr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
     row = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
     col = tl.program_id(1).to(tl.int64) * SIZE + tl.arange(0, SIZE)
@@ -119,7 +119,7 @@ def _double(V: Any) -> Any:
 # ---------------------------------------------------------------------------------- products of float32 in float64
 
 
-@triton.jit(do_not_specialize=_ANY_COUNT[:1])
+@triton.jit(do_not_specialize=("n",))
 def _rows_product(Z, v, out, n, m, z_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
     """Some rows of Z times v: Z is read once."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -134,7 +134,7 @@ def _rows_product(Z, v, out, n, m, z_stride, ROWS: tl.constexpr, COLUMNS: tl.con
     tl.store(out + row, tl.sum(total, 1), mask=row < n)
 
 
-@triton.jit(do_not_specialize=_ANY_COUNT)
+@triton.jit(do_not_specialize=("n", "per_program"))
 def _columns_product(Z, u, out, n, m, z_stride, per_program, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
     """Some columns of Z times u, over a share of the rows."""
     col = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
