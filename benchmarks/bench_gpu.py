@@ -28,6 +28,7 @@ try:
     import torch
     import triton
 
+    from bochner.backends._triton import dense, sketches
     from bochner.backends._triton.transforms import FASTFOOD_PLANS, PLANS, Plan
     from bochner.backends.torch import cuda
 except ImportError:
@@ -179,6 +180,19 @@ def bench_plans(limits: dict[str, float]) -> None:
             found.append(f"{plan.registers}/{plan.warps}/{plan.limit}: {share:.0f}" + (" WRONG" * (wrong > 5e-6)))
         plans[q] = was
         say(f"{rows} 2^{q}, registers/warps/limit: % of fill", ", ".join(found))
+    for d in (28, 90, 180):
+        found = []
+        for dense.TALL in (False, True):
+            share, wrong = transformed("iid", d, n, limits)
+            found.append(f"{'128' if dense.TALL else '64'} rows: {share:.0f}" + " WRONG" * (wrong > 2e-6))
+        dense.TALL = False
+        say(f"dense, {d} features: % of fill", ", ".join(found))
+    X, S = torch.randn(n, 1024, device="cuda"), SparseSign().sample(1024, 256, Key(0))
+    was, found = sketches.CACHED, []
+    for sketches.CACHED in (1 << 16, 1 << 17, 1 << 18, 1 << 19):
+        found.append(f"{sketches.CACHED >> 10} KiB: {1e3 * seconds(lambda: S(X)):.2f}")
+    sketches.CACHED = was
+    say("sparse signs 1,024 → 256, bytes cached: ms", ", ".join(found))
 
 
 def bench_tiles(limits: dict[str, float]) -> None:
@@ -233,11 +247,11 @@ def bench_sketches(limits: dict[str, float]) -> None:
         X, S = torch.randn(n, d, device="cuda"), law.sample(d, T, Key(0))
         W = torch.from_numpy(S.to_dense().astype(np.float32)).cuda()
         t, ideal = seconds(lambda X=X, S=S: S(X)), 4.0 * n * (d + T) / limits["copy"]
-        dense, wrong = seconds(lambda X=X, W=W: X @ W.T), error(S(X[:100]), X[:100].double() @ W.double().T)
+        product, wrong = seconds(lambda X=X, W=W: X @ W.T), error(S(X[:100]), X[:100].double() @ W.double().T)
         say(
             f"{law!r} of {n:,} × {d:,} → {T:,}",
             f"{1e3 * t:.2f} ms, {t / ideal:.1f} × a copy of as many bytes",
-            f"dense float32 product {1e3 * dense:.2f} ms; error {wrong:.0e}",
+            f"dense float32 product {1e3 * product:.2f} ms; error {wrong:.0e}",
         )
 
 

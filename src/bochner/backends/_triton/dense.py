@@ -27,7 +27,8 @@ from bochner.backends import Array
 from bochner.backends._triton.transforms import waves
 
 _TURN = 2.0 * np.pi
-_ROWS = 64  # of X, and of W, in a program
+_ROWS = 64  # of W in a tile, and of X in a program or (where they fit) twice as many
+TALL = False
 _SHARED = 200_000  # bytes of shared memory, which hold the rows of a program
 
 
@@ -107,8 +108,8 @@ def _dense(X, W, x_scales, w_scales, out, n, T, out_stride, n_columns, per_progr
     for tile in range(first, last):
         start = tile * BN
         for i in gl.static_range(NW):
-            at = W + start * (NW * 32) + (w_row * (NW * 32) + i * 32 + k)
-            w.index(i).store(gl.load(at, mask=w_row < T - start, other=0.0))
+            w_at = W + start * (NW * 32) + (w_row * (NW * 32) + i * 32 + k)
+            w.index(i).store(gl.load(w_at, mask=w_row < T - start, other=0.0))
         turn = x_scale * gl.load(w_scales + start + col, mask=col < T - start, other=0.0)[None, :]  # powers of two
         fence_async_shared()
         phases = _product(x, w, 0, 0, NK, gl.zeros([BM, BN], gl.float32, layout=L))
@@ -173,11 +174,12 @@ def dense_pairs(X: Any, W: HalfMatrix, halves: Any, scales: Any, scale: float, t
     n, K = len(X), 32 * W.n_chunks
     parts = halves.shape[1] // K
     _split_rows[(-(-n // 16),)](X, halves, scales, n, X.shape[1], X.stride(0), 16, K, triton.next_power_of_2(K), parts)
-    T, warps = W.matrix.shape[0], 4
-    n_tiles, n_rows = -(-T // _ROWS), -(-n // _ROWS)
+    T, fits = W.matrix.shape[0], (2 * parts + W.n_parts) * W.n_chunks * _ROWS * 64 <= _SHARED // 2
+    rows, warps = (2 * _ROWS, 8) if TALL and fits else (_ROWS, 4)
+    n_tiles, n_rows = -(-T // _ROWS), -(-n // rows)
     per_program = -(-n_tiles // min(n_tiles, max(1, 2048 // n_rows)))
-    L, pairs = _layouts(_ROWS, _ROWS, warps)
+    L, pairs = _layouts(rows, _ROWS, warps)
     _dense[(n_rows, -(-n_tiles // per_program))](
         halves, W.matrix, scales, W.scales, out, n, T, out.stride(0), out.shape[1], per_program, scale, tail / _TURN,
-        _ROWS, _ROWS, W.n_chunks, parts, W.n_parts, warps, L, pairs, out.shape[1] % 2 == 1, num_warps=warps,
+        rows, _ROWS, W.n_chunks, parts, W.n_parts, warps, L, pairs, out.shape[1] % 2 == 1, num_warps=warps,
     )  # fmt: skip

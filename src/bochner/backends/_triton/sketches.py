@@ -11,6 +11,7 @@ import triton.language as tl
 from bochner.backends import Array
 
 _OUTPUTS = 64  # columns of the result in a tile
+CACHED = 1 << 17  # bytes of a program's rows
 _PROGRAMS = 2048  # that keep a device busy
 
 
@@ -57,7 +58,8 @@ def pack_terms(indptr: Array, indices: Array, signs: Array, n_rows: int) -> tupl
 def sparse_rows(X: Any, terms: Any, starts: Any, lengths: Any, out: Any) -> None:
     """Sums of signed columns of X times lengths, in the order of the columns."""
     (n, d), T = X.shape, len(lengths)
-    rows = 64 if d * X.element_size() <= 2048 else 32  # so that the columns of a program's rows fit the cache
+    rows = CACHED // max(1, d * X.element_size())  # so that the columns of a program's rows fit the cache
+    rows = 128 if rows >= 128 else 64 if rows >= 64 else 32
     n_rows, n_tiles = -(-n // rows), -(-T // _OUTPUTS)
     per_program = -(-n_tiles // min(n_tiles, max(1, _PROGRAMS // n_rows)))
     turned = X.T.contiguous()
