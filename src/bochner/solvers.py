@@ -153,7 +153,7 @@ def _factor_in_place(G: Array) -> bool:
     if m <= _PANEL:
         with one_thread():
             L, failed = dpotrf(G, lower=1, clean=1, overwrite_a=1)
-        if not np.shares_memory(L, G):  # a part of a larger matrix is copied on the way
+        if not np.may_share_memory(L, G):  # a part of a larger matrix is copied on the way
             G[:] = L
         return not failed
     half = m // 2 // 64 * 64

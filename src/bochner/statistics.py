@@ -160,7 +160,8 @@ class RidgeStatistics:
             elif self.gram is not None:
                 self.gram.T[rows, columns] += A @ Z[:, columns]
 
-        parts = [slice(start, start + _TILE) for start in range(0, self.n_components, _TILE)]
+        step = _TILE if fixed is None else _TILE // 2
+        parts = [slice(start, start + step) for start in range(0, self.n_components, step)]
         tiles: list[tuple[slice, slice | None]] = []
         if self.gram is not None:
             tiles += [(parts[i], parts[j]) for j in range(len(parts)) for i in range(j)]
