@@ -98,8 +98,14 @@ class PartialCholesky:
         rows = rows[self.residual[rows] > 0.0]
         if len(rows):
             K, H = self.schur(rows)
-            keep, L = walk(H, self.floor)
-            self.append(rows[keep], L, rows, K[:, keep])
+            keep, L = self._kept(H)
+            if len(keep):
+                self.append(rows[keep], L, rows, K[:, keep])
+            self.residual[rows] = 0.0  # what is left of those not kept was rounding only
+
+    def _kept(self, H: Array) -> tuple[Array, Array]:
+        """Which rows of a residual block can be pivots one after the other, and the lower factor of theirs."""
+        return walk(H, self.floor)
 
     def truncate(self, rank: int) -> None:
         """Forget the columns after the first `rank`."""
@@ -151,18 +157,12 @@ class DeviceCholesky(PartialCholesky):
             self.F[block, j : j + a] = columns
         self._settle(rows, factor)
 
-    def extend(self, rows: Array) -> None:
-        rows = rows[self.residual[rows] > 0.0]
-        if not len(rows):
-            return
-        K, H = self.schur(rows)
-        try:  # nearly always all of them can stay
-            keep, L = np.arange(len(rows)), np.linalg.cholesky(H)
+    def _kept(self, H: Array) -> tuple[Array, Array]:
+        try:  # nearly always all of them
+            L = np.linalg.cholesky(H)
         except np.linalg.LinAlgError:
-            keep, L = walk(H, self.floor)
-        if (L.diagonal() ** 2 <= self.floor).any():
-            keep, L = walk(H, self.floor)
-        self.append(rows[keep], L, rows, K[:, keep])
+            return walk(H, self.floor)
+        return walk(H, self.floor) if (L.diagonal() ** 2 <= self.floor).any() else (np.arange(len(H)), L)
 
     def truncate(self, rank: int) -> None:
         norms = backend_of(self.F).xp.linalg.vector_norm(self.F[:, rank : self.rank], dim=1)

@@ -40,7 +40,8 @@ def _values(X, Y, row, col, n, m, d, FORM: tl.constexpr, DEGREE: tl.constexpr, A
     if FORM == 6:
         total = tl.exp(-total)
     if FORM >= 3 and FORM <= 5:
-        a = tl.minimum(tl.sqrt(total * (2 * FORM - 5)), 1e8)  # farther out a · exp(-a) would be ∞ · 0
+        a = tl.sqrt(total * (2 * FORM - 5))
+        a = tl.where(a > 1e8, 1e8, a)  # farther out a · exp(-a) would be ∞ · 0; NaN stays, as it does not in a minimum
         total = tl.exp(-a)
         if FORM == 4:
             total = (1.0 + a) * total
