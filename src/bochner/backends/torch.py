@@ -547,6 +547,14 @@ def _sparse_rows_cuda(X: Tensor, indptr: Array, indices: Array, signs: Array, le
     if kernels is None or not len(X) or not len(indices) or (out.shape[1] > 1 and out.stride(1) != 1):
         sparse_rows(X, indptr, indices, signs, lengths, out)
         return
+    if X.dtype == torch.float32 and kernels.sketches.dense_pays(X.shape[1], len(lengths), len(indices)):
+        W = _placed.get(
+            indices,
+            (str(X.device), "signs"),
+            lambda: _as_tensor(kernels.sketches.dense_signs(indptr, indices, signs, len(lengths)), X).bfloat16(),
+        )
+        kernels.sketches.dense_rows(X if X.stride(1) == 1 else X.contiguous(), W, place(lengths, X), out)
+        return
     terms, starts = _placed.get(
         indices,
         (str(X.device), "tiles"),

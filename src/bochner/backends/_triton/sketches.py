@@ -1,4 +1,9 @@
-"""Sums of signed columns: rows of sparse-sign and CountSketch matrices."""
+"""Sums of signed columns: rows of sparse-sign and CountSketch matrices.
+
+On tensor cores zeros are cheap: unless there are very many, a product with the whole matrix is faster than sums of what
+is not zero (`dense_pays`). It is exact but for the rounding of sums: signs are bfloat16 numbers, and a float32 number is
+the sum of three.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +40,72 @@ def _sums(X, terms, starts, lengths, out, n, T, x_stride, out_stride, per_progra
         j = tile * OUTPUTS + place
         total *= tl.load(lengths + j, mask=j < T, other=0.0)[:, None]
         tl.store(out + row[None, :] * out_stride + j[:, None], total, mask=(row < n)[None, :] & (j < T)[:, None])
+
+
+@triton.jit
+def _cut(x):  # type: ignore[no-untyped-def]
+    """The first eight bits of a float32 number as a bfloat16, and the others."""
+    bits = x.to(tl.int32, bitcast=True)
+    return (bits >> 16).to(tl.int16).to(tl.bfloat16, bitcast=True), x - (bits & -65536).to(tl.float32, bitcast=True)
+
+
+@triton.jit(do_not_specialize=("n",))
+def _products(X, W, lengths, out, n, d, T, x_stride, w_stride, out_stride, ROWS: tl.constexpr, OUTPUTS: tl.constexpr,  # type: ignore[no-untyped-def]
+              K: tl.constexpr):  # fmt: skip
+    """A tile of X W times lengths; W is padded with zeros to whole tiles. Tiles of the same rows come together."""
+    n_tiles = tl.cdiv(T, OUTPUTS)
+    row = (tl.program_id(0) // n_tiles).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    j = tl.program_id(0) % n_tiles * OUTPUTS + tl.arange(0, OUTPUTS)
+    place = tl.arange(0, K)
+    x_at = X + row[:, None] * x_stride + place[None, :]
+    w_at = W + place[:, None] * w_stride + j[None, :]
+    high = tl.zeros((ROWS, OUTPUTS), tl.float32)
+    rest = tl.zeros((ROWS, OUTPUTS), tl.float32)  # apart, so that the few bits of either are summed without an error
+    for start in range(0, d, K):
+        x = tl.load(x_at, mask=(row < n)[:, None] & (start + place < d)[None, :], other=0.0)
+        w = tl.load(w_at)
+        first, x = _cut(x)
+        second, x = _cut(x)
+        third, x = _cut(x)
+        high = tl.dot(first, w, high)
+        rest = tl.dot(second, w, rest)
+        rest = tl.dot(third, w, rest)
+        x_at += K
+        w_at += K * w_stride
+    total = (high + rest) * tl.load(lengths + j, mask=j < T, other=0.0)[None, :]
+    tl.store(out + row[:, None] * out_stride + j[None, :], total, mask=(row < n)[:, None] & (j < T)[None, :])
+
+
+_DENSE_TILE = 128  # rows and columns of the padded matrix are multiples of it
+_DENSE_SIZE = 1 << 26  # entries of the matrix at most
+
+
+def dense_pays(n_columns: int, n_rows: int, n_nonzeros: int) -> bool:
+    """Whether the product with the whole matrix is the faster way for float32 rows.
+
+    Sums were measured, on an H200, to take some 7.5 ps for every column of X and of the result and 0.9 ps for every
+    term; products take about 0.015 ps for every entry of the matrix.
+    """
+    entries = n_columns * n_rows
+    return entries <= min(_DENSE_SIZE, 500 * (n_columns + n_rows) + 60 * n_nonzeros)
+
+
+def dense_signs(indptr: Array, indices: Array, signs: Array, n_rows: int) -> Array:
+    """The transpose of a matrix given by its columns, padded with zeros, as small integers."""
+    d = len(indptr) - 1
+    W = np.zeros([_DENSE_TILE * -(-size // _DENSE_TILE) for size in (d, n_rows)], np.int8)
+    W[np.repeat(np.arange(d), np.diff(indptr)), indices] = signs
+    return W
+
+
+def dense_rows(X: Any, W: Any, lengths: Any, out: Any) -> None:
+    """X W times lengths of a float32 X, whose columns are adjacent, and signs W in bfloat16."""
+    (n, d), T = X.shape, len(lengths)
+    rows, outputs = _DENSE_TILE, 64 if T <= 64 else _DENSE_TILE
+    _products[(-(-n // rows) * -(-T // outputs),)](
+        X, W, lengths, out, n, d, T, X.stride(0), W.stride(0), out.stride(0), rows, outputs, 32, num_warps=8,
+        num_stages=4,
+    )  # fmt: skip
 
 
 def pack_terms(indptr: Array, indices: Array, signs: Array, n_rows: int) -> tuple[Array, Array]:

@@ -48,8 +48,8 @@ PLANS = {
     7: Plan(limit=128),
     8: Plan(limit=128),
     10: Plan(limit=96),
-    11: Plan(limit=128),
-    12: Plan(limit=128),
+    11: Plan(limit=96),
+    12: Plan(limit=96),
     13: Plan(limit=80),
     14: Plan(limit=64),
 }
@@ -57,10 +57,10 @@ PLANS = {
 # one it shuffles every register past every other): two at least. 2^15 columns need all 32 warps, and 64 registers a
 # thread, all there are, hold neither data nor indices in full: some are spilled.
 FASTFOOD_PLANS = {
-    7: Plan(6, 1, 168),
-    8: Plan(6, 1, 168),
-    9: Plan(5, 1, 128),
-    10: Plan(5, 1, 128),
+    7: Plan(5, 1, 128),
+    8: Plan(5, 1, 128),
+    9: Plan(5, 1, 96),
+    10: Plan(5, 1, 96),
     11: Plan(5, 1, 128),
     12: Plan(limit=128),
     13: Plan(limit=80),
@@ -151,14 +151,14 @@ def pack_signs(signs: Array) -> Array:
     return np.ascontiguousarray(np.hstack(parts))
 
 
-_VECTOR = 16  # bytes that a thread reads at a time
+_VECTOR = 16  # bytes that a thread reads at a time, if it has as many
 
 
 def _vectors(values: Array, t: Tile, layout: str) -> Array:
     """Numbers (blocks, p) so that a thread reads 16 bytes and a warp what lies side by side."""
     ordered = _in_order(values, t, layout)
     blocks, n, places = ordered.shape
-    width = _VECTOR // values.itemsize
+    width = min(places, _VECTOR // values.itemsize)
     return np.ascontiguousarray(ordered.reshape(blocks, n, places // width, width).swapaxes(1, 2)).reshape(blocks, -1)
 
 
@@ -197,9 +197,20 @@ def _index(layout: gl.constexpr, axis: gl.constexpr, size: gl.constexpr):  # typ
 @gluon.jit
 def _column(layout: gl.constexpr, shape: gl.constexpr, last: gl.constexpr):  # type: ignore[no-untyped-def]
     """The column of every element, or of every number of a pair (last = 4)."""
+    return _threads_part(layout, shape, last) + _registers_part(layout, shape, last)
+
+
+# In layouts C and D one part is the same for all of a thread's registers, and the other is known to the compiler, which
+# needs no address but that of the first where they are added to a pointer one after the other.
+@gluon.jit
+def _threads_part(layout: gl.constexpr, shape: gl.constexpr, last: gl.constexpr):  # type: ignore[no-untyped-def]
+    return (_index(layout, 3, shape[3]) * 32 + _index(layout, 4, 32)) * last
+
+
+@gluon.jit
+def _registers_part(layout: gl.constexpr, shape: gl.constexpr, last: gl.constexpr):  # type: ignore[no-untyped-def]
     top = _index(layout, 1, shape[1]) * shape[2] + _index(layout, 2, shape[2])
-    top = top * shape[3] + _index(layout, 3, shape[3])
-    return (top * 32 + _index(layout, 4, 32)) * last + _index(layout, 5, last)
+    return top * (shape[3] * 32 * last) + _index(layout, 5, last)
 
 
 @gluon.jit
@@ -249,11 +260,11 @@ def waves(turns):  # type: ignore[no-untyped-def]
 
 @gluon.jit
 def _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape: gl.constexpr,  # type: ignore[no-untyped-def]
-           C: gl.constexpr, D: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr):  # fmt: skip
+           C: gl.constexpr, D: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
     """Pairs of v times factors, in turns, or these products themselves."""
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     col = _column(C, shape, 2)
-    t = v * gl.load(factors + block * P + col)
+    t = v * gl.load(factors + block * P + _threads_part(C, shape, 2) + _registers_part(C, shape, 2))
     base = out + row0 * out_stride
     if PAIRS:
         if ODD:
@@ -264,18 +275,26 @@ def _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tai
         row = _index(D, 0, shape[0])
         col = _column(D, shape, 4)
         start = block * (2 * P)
-        at = base + start + (row * out_stride + col)
-        gl.store(at, z, mask=(row < rows) & (col < n_columns - start), cache_modifier=".cs")
+        at = base + start + row * out_stride + _threads_part(D, shape, 4) + _registers_part(D, shape, 4)
+        if WHOLE:
+            gl.store(at, z, cache_modifier=".cs")
+        else:
+            gl.store(at, z, mask=(row < rows) & (col < n_columns - start), cache_modifier=".cs")
     else:
         row = _index(C, 0, shape[0])
-        at = base + block * P + (row * out_stride + col)
+        at = base + block * P + row * out_stride + _threads_part(C, shape, 2) + _registers_part(C, shape, 2)
         gl.store(at, t, mask=(row < rows) & (col < n_columns - block * P))
 
 
 @gluon.jit
-def _read(X, row0, rows, d, x_stride, shape: gl.constexpr, C: gl.constexpr):  # type: ignore[no-untyped-def]
+def _read(X, row0, rows, d, x_stride, shape: gl.constexpr, C: gl.constexpr, WHOLE: gl.constexpr):  # type: ignore[no-untyped-def]
     row, col = _index(C, 0, shape[0]), _column(C, shape, 2)
-    return gl.load(X + row0 * x_stride + (row * x_stride + col), mask=(col < d) & (row < rows), other=0.0)
+    at = X + row0 * x_stride + row * x_stride + _threads_part(C, shape, 2) + _registers_part(C, shape, 2)
+    if WHOLE:
+        x = gl.load(at)
+    else:
+        x = gl.load(at, mask=(col < d) & (row < rows), other=0.0)
+    return x
 
 
 @gluon.jit
@@ -305,7 +324,7 @@ def _b_word(shape: gl.constexpr, B: gl.constexpr):  # type: ignore[no-untyped-de
 @gluon.jit(do_not_specialize=_ANY_COUNT)  # a loop over one block is no loop, if the compiler knows
 def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n_blocks, per_program, scale, tail,  # type: ignore[no-untyped-def]
                 shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
-                KEPT: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr):  # fmt: skip
+                KEPT: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
     H: gl.constexpr = shape[1]
     S: gl.constexpr = shape[2]
     M: gl.constexpr = shape[3]
@@ -322,47 +341,50 @@ def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n
     first = gl.program_id(1) * per_program
     last = gl.minimum(first + per_program, n_blocks)
     if KEPT:
-        x = gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C), A)
+        x = gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C, WHOLE), A)
     for block in range(first, last):
         if B is not None:  # C A B, B C A, A B C; rows are read again for every block
             w = words + block * (NC + NB + NA)
-            v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C), w, shape, C)
+            b_signs, a_signs = gl.load(w + NC + b_word), gl.load(w + NC + NB + a_word)  # early: they take a while
+            v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C, WHOLE), w, shape, C)
             v = _in_a(gl.convert_layout(_in_c(v, shape, C), A), shape, A, B)
             v = _in_b(gl.convert_layout(v, B), shape, B)
-            v = _in_b(_flip(v, gl.load(w + NC + b_word), b_place), shape, B)
+            v = _in_b(_flip(v, b_signs, b_place), shape, B)
             v = _in_c(gl.convert_layout(v, C), shape, C)
-            w += NC + NB
         else:  # A C, C A, A C; rows of few columns stay in registers
             w = words + block * (2 * NA + NC)
-            v = x if KEPT else gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C), A)
+            v = x if KEPT else gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C, WHOLE), A)
             v = _in_a(_flip(v, gl.load(w + a_word), a_place), shape, A, B)
             v = _in_c(gl.convert_layout(v, C), shape, C)
             v = _in_c(_flip_c(v, w + NA, shape, C), shape, C)
-            w += NA + NC
+            a_signs = gl.load(w + NA + NC + a_word)
         v = _in_a(gl.convert_layout(v, A), shape, A, B)
-        v = _in_a(_flip(v, gl.load(w + a_word), a_place), shape, A, B)
+        v = _in_a(_flip(v, a_signs, a_place), shape, A, B)
         if B is not None:
             v = _in_b(gl.convert_layout(v, B), shape, B)
         v = _in_c(gl.convert_layout(v, C), shape, C)
-        _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, PAIRS, ODD)
+        _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, PAIRS, ODD,
+               WHOLE)  # fmt: skip
 
 
 @gluon.jit
 def _gathered(v, order, gains, word, place, N: gl.constexpr, shape: gl.constexpr, L: gl.constexpr):  # type: ignore[no-untyped-def]
     """Columns of v in another order, in layout L, times gains."""
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
+    I: gl.constexpr = min(8, P // N)  # places and gains that are read at a time
+    G: gl.constexpr = min(4, P // N)
     source = gl.reshape(gl.permute(v, [0, 1, 2, 3, 5, 4]), [shape[0], P])
-    index = gl.load(order + ((place // 8) * (8 * N) + word * 8 + place % 8)).to(gl.int32)
+    index = gl.load(order + ((place // I) * (I * N) + word * I + place % I)).to(gl.int32)
     index = index + _index(L, 0, shape[0]) * 0  # the same for every row
     v = gl.gather(source, gl.reshape(index, [shape[0], P]), 1)
     v = gl.convert_layout(gl.reshape(v, [shape[0], shape[1], shape[2], shape[3], 32, 2]), L, assert_trivial=True)
-    return v * gl.load(gains + ((place // 4) * (4 * N) + word * 4 + place % 4))
+    return v * gl.load(gains + ((place // G) * (G * N) + word * G + place % G))
 
 
 @gluon.jit(do_not_specialize=_ANY_COUNT)
 def _fastfood(X, words, order, gains, factors, out, n, d, x_stride, out_stride, n_columns, n_blocks, per_program,  # type: ignore[no-untyped-def]
               scale, tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
-              PAIRS: gl.constexpr, ODD: gl.constexpr):  # fmt: skip
+              PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
     M: gl.constexpr = shape[3]
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     NC: gl.constexpr = M * 32 * ((shape[1] * shape[2] * 2 + 31) // 32)
@@ -371,7 +393,7 @@ def _fastfood(X, words, order, gains, factors, out, n, d, x_stride, out_stride, 
     first = gl.program_id(1) * per_program
     last = gl.minimum(first + per_program, n_blocks)
     for block in range(first, last):
-        v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C), words + block * NC, shape, C)
+        v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C, WHOLE), words + block * NC, shape, C)
         v = _in_a(gl.convert_layout(_in_c(v, shape, C), A), shape, A, B)
         if B is None:  # C A, permuted from C to A, A C
             v = gl.convert_layout(v, C)
@@ -384,7 +406,8 @@ def _fastfood(X, words, order, gains, factors, out, n, d, x_stride, out_stride, 
             v = _gathered(v, order + block * P, gains + block * P, _b_word(shape, B), place, shape[2] * 64, shape, B)
             v = gl.convert_layout(_in_b(v, shape, B), A)
         v = _in_c(gl.convert_layout(_in_a(v, shape, A, B), C), shape, C)
-        _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, PAIRS, ODD)
+        _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, PAIRS, ODD,
+               WHOLE)  # fmt: skip
 
 
 @gluon.jit(do_not_specialize=_ANY_COUNT)
@@ -392,7 +415,7 @@ def _transform(X, n, x_stride, shape: gl.constexpr, A: gl.constexpr, B: gl.const
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     row0 = gl.program_id(0).to(gl.int64) * shape[0]
     rows = (n - row0).to(gl.int32)
-    v = _in_c(_read(X, row0, rows, P, x_stride, shape, C), shape, C)
+    v = _in_c(_read(X, row0, rows, P, x_stride, shape, C, False), shape, C)
     if B is not None:
         v = _in_b(gl.convert_layout(v, B), shape, B)
     v = gl.convert_layout(_in_a(gl.convert_layout(v, A), shape, A, B), C)
@@ -406,6 +429,12 @@ def _programs(n: int, t: Tile, n_blocks: int) -> tuple[tuple[int, int], int]:
     parts = min(n_blocks, max(1, 4096 // n_tiles))
     per_program = -(-n_blocks // parts)
     return (n_tiles, -(-n_blocks // per_program)), per_program
+
+
+def _whole(X: Any, t: Tile, n_blocks: int, out: Any, pairs: bool) -> bool:
+    """Whether tiles are full of rows and columns, which then need no masks."""
+    p = t.shape[1] * t.shape[2] * t.shape[3] * 64
+    return pairs and len(X) % t.n_rows == 0 and X.shape[1] == p and out.shape[1] == 2 * p * n_blocks
 
 
 def _options(t: Tile, plan: Plan) -> dict[str, Any]:
@@ -422,7 +451,7 @@ def structured(X: Any, words: Any, factors: Any, scale: float, tail: float, out:
     _structured[grid](
         X, words, factors, out, len(X), X.shape[1], X.stride(0), out.stride(0), out.shape[1], words.shape[0],
         per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, kept, pairs, pairs and out.shape[1] % 2 == 1,
-        **_options(t, plan),
+        _whole(X, t, words.shape[0], out, pairs), **_options(t, plan),
     )  # fmt: skip
 
 
@@ -436,7 +465,7 @@ def fastfood(X: Any, packed: Any, factors: Any, scale: float, tail: float, out: 
     _fastfood[grid](
         X, words, order, gains, factors, out, len(X), X.shape[1], X.stride(0), out.stride(0), out.shape[1], len(words),
         per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, pairs, pairs and out.shape[1] % 2 == 1,
-        **_options(t, plan),
+        _whole(X, t, len(words), out, pairs), **_options(t, plan),
     )  # fmt: skip
 
 
