@@ -371,6 +371,21 @@ def test_products_with_kernel_matrices(kernel: Any, dtype: type, device: str) ->
         np.testing.assert_allclose(kernel.product(X, Y, V), wide @ V, rtol=0, atol=bound.max())
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kernel", TILED, ids=repr)
+def test_kernels_of_rows_that_are_not_finite(kernel: Any, dtype: type, device: str) -> None:
+    X = np.random.default_rng(17).standard_normal((150, 5)).astype(dtype)
+    Y = X[:70].copy()
+    X[3, 1] = np.nan
+    finite = np.arange(150) != 3
+    K = kernel(tensor(X, device), tensor(Y, device)).cpu().numpy()
+    product = kernel.product(tensor(X, device), tensor(Y, device), tensor(np.ones((70, 2)), device)).cpu().numpy()
+    for found in (K, product):
+        assert np.isnan(found[3]).all()
+        assert np.isfinite(found[finite]).all()
+
+
 @marked
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("law", ["sparse_sign", "count_sketch", "very_sparse", "achlioptas"])

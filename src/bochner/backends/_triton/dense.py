@@ -27,8 +27,7 @@ from bochner.backends import Array
 from bochner.backends._triton.transforms import waves
 
 _TURN = 2.0 * np.pi
-_ROWS = 64  # of W in a tile, and of X in a program or (where they fit) twice as many
-TALL = False
+_ROWS = 64  # of W in a tile, and of X in a program
 _SHARED = 200_000  # bytes of shared memory, which hold the rows of a program
 
 
@@ -174,12 +173,11 @@ def dense_pairs(X: Any, W: HalfMatrix, halves: Any, scales: Any, scale: float, t
     n, K = len(X), 32 * W.n_chunks
     parts = halves.shape[1] // K
     _split_rows[(-(-n // 16),)](X, halves, scales, n, X.shape[1], X.stride(0), 16, K, triton.next_power_of_2(K), parts)
-    T, fits = W.matrix.shape[0], (2 * parts + W.n_parts) * W.n_chunks * _ROWS * 64 <= _SHARED // 2
-    rows, warps = (2 * _ROWS, 8) if TALL and fits else (_ROWS, 4)
-    n_tiles, n_rows = -(-T // _ROWS), -(-n // rows)
+    T = W.matrix.shape[0]
+    n_tiles, n_rows = -(-T // _ROWS), -(-n // _ROWS)
     per_program = -(-n_tiles // min(n_tiles, max(1, 2048 // n_rows)))
-    L, pairs = _layouts(rows, _ROWS, warps)
+    L, pairs = _layouts(_ROWS, _ROWS, 4)
     _dense[(n_rows, -(-n_tiles // per_program))](
         halves, W.matrix, scales, W.scales, out, n, T, out.stride(0), out.shape[1], per_program, scale, tail / _TURN,
-        rows, _ROWS, W.n_chunks, parts, W.n_parts, warps, L, pairs, out.shape[1] % 2 == 1, num_warps=warps,
+        _ROWS, _ROWS, W.n_chunks, parts, W.n_parts, 4, L, pairs, out.shape[1] % 2 == 1, num_warps=4,
     )  # fmt: skip

@@ -1,8 +1,8 @@
 """Sums of signed columns: rows of sparse-sign and CountSketch matrices.
 
 On tensor cores zeros are cheap: unless there are very many, a product with the whole matrix is faster than sums of what
-is not zero (`dense_pays`). It is exact but for the rounding of sums: signs are bfloat16 numbers, and a float32 number is
-the sum of three.
+is not zero (`dense_pays`). It is exact but for the rounding of sums: signs are bfloat16 numbers, and a float32 number
+is the sum of three.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import triton.language as tl
 from bochner.backends import Array
 
 _OUTPUTS = 64  # columns of the result in a tile
-CACHED = 1 << 17  # bytes of a program's rows
+_CACHED = 1 << 18  # bytes of a program's rows
 _PROGRAMS = 2048  # that keep a device busy
 
 
@@ -129,7 +129,7 @@ def pack_terms(indptr: Array, indices: Array, signs: Array, n_rows: int) -> tupl
 def sparse_rows(X: Any, terms: Any, starts: Any, lengths: Any, out: Any) -> None:
     """Sums of signed columns of X times lengths, in the order of the columns."""
     (n, d), T = X.shape, len(lengths)
-    rows = CACHED // max(1, d * X.element_size())  # so that the columns of a program's rows fit the cache
+    rows = _CACHED // max(1, d * X.element_size())  # so that the columns of a program's rows fit the cache
     rows = 128 if rows >= 128 else 64 if rows >= 64 else 32
     n_rows, n_tiles = -(-n // rows), -(-T // _OUTPUTS)
     per_program = -(-n_tiles // min(n_tiles, max(1, _PROGRAMS // n_rows)))

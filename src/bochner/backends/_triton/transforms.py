@@ -290,11 +290,7 @@ def _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tai
 def _read(X, row0, rows, d, x_stride, shape: gl.constexpr, C: gl.constexpr, WHOLE: gl.constexpr):  # type: ignore[no-untyped-def]
     row, col = _index(C, 0, shape[0]), _column(C, shape, 2)
     at = X + row0 * x_stride + row * x_stride + _threads_part(C, shape, 2) + _registers_part(C, shape, 2)
-    if WHOLE:
-        x = gl.load(at)
-    else:
-        x = gl.load(at, mask=(col < d) & (row < rows), other=0.0)
-    return x
+    return gl.load(at) if WHOLE else gl.load(at, mask=(col < d) & (row < rows), other=0.0)
 
 
 @gluon.jit
@@ -371,14 +367,14 @@ def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n
 def _gathered(v, order, gains, word, place, N: gl.constexpr, shape: gl.constexpr, L: gl.constexpr):  # type: ignore[no-untyped-def]
     """Columns of v in another order, in layout L, times gains."""
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
-    I: gl.constexpr = min(8, P // N)  # places and gains that are read at a time
-    G: gl.constexpr = min(4, P // N)
+    NI: gl.constexpr = min(8, P // N)  # indices and gains that are read at a time
+    NG: gl.constexpr = min(4, P // N)
     source = gl.reshape(gl.permute(v, [0, 1, 2, 3, 5, 4]), [shape[0], P])
-    index = gl.load(order + ((place // I) * (I * N) + word * I + place % I)).to(gl.int32)
+    index = gl.load(order + ((place // NI) * (NI * N) + word * NI + place % NI)).to(gl.int32)
     index = index + _index(L, 0, shape[0]) * 0  # the same for every row
     v = gl.gather(source, gl.reshape(index, [shape[0], P]), 1)
     v = gl.convert_layout(gl.reshape(v, [shape[0], shape[1], shape[2], shape[3], 32, 2]), L, assert_trivial=True)
-    return v * gl.load(gains + ((place // G) * (G * N) + word * G + place % G))
+    return v * gl.load(gains + ((place // NG) * (NG * N) + word * NG + place % NG))
 
 
 @gluon.jit(do_not_specialize=_ANY_COUNT)
