@@ -4,7 +4,7 @@
                                    [--quick] [--write]
     python benchmarks/bench_gpu.py plans
 
-All parts take three to four minutes on an H200, some of it compiling kernels; --quick takes an eighth of the rows. MNIST is
+All parts take four minutes on an H200, some of it compiling kernels; --quick takes an eighth of the rows. MNIST is
 real where BOCHNER_DATA names a folder that has it, else noise of its shape. `plans` times the ways in which transforms
 may be spread over threads, from which those in the kernels were chosen. A part that fails does not stop the others.
 --write puts the table into benchmarks/results.

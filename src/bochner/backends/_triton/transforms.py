@@ -407,16 +407,21 @@ def _fastfood(X, words, order, gains, factors, out, n, d, x_stride, out_stride, 
 
 
 @gluon.jit(do_not_specialize=_ANY_COUNT)
-def _transform(X, n, x_stride, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr):  # type: ignore[no-untyped-def]
+def _transform(X, n, x_stride, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr,  # type: ignore[no-untyped-def]
+               WHOLE: gl.constexpr):  # fmt: skip
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     row0 = gl.program_id(0).to(gl.int64) * shape[0]
     rows = (n - row0).to(gl.int32)
-    v = _in_c(_read(X, row0, rows, P, x_stride, shape, C, False), shape, C)
+    v = _in_c(_read(X, row0, rows, P, x_stride, shape, C, WHOLE), shape, C)
     if B is not None:
         v = _in_b(gl.convert_layout(v, B), shape, B)
     v = gl.convert_layout(_in_a(gl.convert_layout(v, A), shape, A, B), C)
     row, col = _index(C, 0, shape[0]), _column(C, shape, 2)
-    gl.store(X + row0 * x_stride + (row * x_stride + col), v, mask=(row < rows) & (col < P))
+    at = X + row0 * x_stride + row * x_stride + _threads_part(C, shape, 2) + _registers_part(C, shape, 2)
+    if WHOLE:
+        gl.store(at, v)
+    else:
+        gl.store(at, v, mask=(row < rows) & (col < P))
 
 
 def _programs(n: int, t: Tile, n_blocks: int) -> tuple[tuple[int, int], int]:
@@ -469,4 +474,5 @@ def fwht(X: Any) -> None:
     """Walsh-Hadamard transform of every row of a float32 tensor, in place."""
     q = X.shape[1].bit_length() - 1
     t = tile(q, 6 if q >= 14 else 5)
-    _transform[(-(-len(X) // t.n_rows),)](X, len(X), X.stride(0), t.shape, t.A, t.B, t.C, num_warps=t.n_warps)
+    n, whole = len(X), len(X) % t.n_rows == 0
+    _transform[(-(-n // t.n_rows),)](X, n, X.stride(0), t.shape, t.A, t.B, t.C, whole, num_warps=t.n_warps)
