@@ -48,8 +48,8 @@ PLANS = {
     7: Plan(limit=128),
     8: Plan(limit=128),
     10: Plan(limit=96),
-    11: Plan(limit=96),
-    12: Plan(limit=96),
+    11: Plan(limit=128),
+    12: Plan(limit=128),
     13: Plan(limit=80),
     14: Plan(limit=64),
 }
@@ -59,8 +59,8 @@ PLANS = {
 FASTFOOD_PLANS = {
     7: Plan(5, 1, 128),
     8: Plan(5, 1, 128),
-    9: Plan(5, 1, 96),
-    10: Plan(5, 1, 96),
+    9: Plan(5, 1, 128),
+    10: Plan(5, 1, 128),
     11: Plan(5, 1, 128),
     12: Plan(limit=128),
     13: Plan(limit=80),
@@ -272,14 +272,15 @@ def _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tai
         c, s = waves(t)
         z = gl.reshape(gl.join(c * scale, s * scale), [shape[0], shape[1], shape[2], shape[3], 32, 4])
         z = gl.convert_layout(z, D, assert_trivial=True)
-        row = _index(D, 0, shape[0])
-        col = _column(D, shape, 4)
+        row, threads, registers = _index(D, 0, shape[0]), _threads_part(D, shape, 4), _registers_part(D, shape, 4)
         start = block * (2 * P)
-        at = base + start + row * out_stride + _threads_part(D, shape, 4) + _registers_part(D, shape, 4)
+        at = base + start + row * out_stride + threads + registers
         if WHOLE:
             gl.store(at, z, cache_modifier=".cs")
+        elif shape[0] == 1:
+            gl.store(at, z, mask=registers < n_columns - start - threads, cache_modifier=".cs")
         else:
-            gl.store(at, z, mask=(row < rows) & (col < n_columns - start), cache_modifier=".cs")
+            gl.store(at, z, mask=(registers < n_columns - start - threads) & (row < rows), cache_modifier=".cs")
     else:
         row = _index(C, 0, shape[0])
         at = base + block * P + row * out_stride + _threads_part(C, shape, 2) + _registers_part(C, shape, 2)
@@ -288,9 +289,15 @@ def _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tai
 
 @gluon.jit
 def _read(X, row0, rows, d, x_stride, shape: gl.constexpr, C: gl.constexpr, WHOLE: gl.constexpr):  # type: ignore[no-untyped-def]
-    row, col = _index(C, 0, shape[0]), _column(C, shape, 2)
-    at = X + row0 * x_stride + row * x_stride + _threads_part(C, shape, 2) + _registers_part(C, shape, 2)
-    return gl.load(at) if WHOLE else gl.load(at, mask=(col < d) & (row < rows), other=0.0)
+    row, threads, registers = _index(C, 0, shape[0]), _threads_part(C, shape, 2), _registers_part(C, shape, 2)
+    at = X + row0 * x_stride + row * x_stride + threads + registers
+    if WHOLE:
+        x = gl.load(at)
+    elif shape[0] == 1:
+        x = gl.load(at, mask=registers < d - threads, other=0.0)
+    else:
+        x = gl.load(at, mask=(registers < d - threads) & (row < rows), other=0.0)
+    return x
 
 
 @gluon.jit
@@ -320,7 +327,8 @@ def _b_word(shape: gl.constexpr, B: gl.constexpr):  # type: ignore[no-untyped-de
 @gluon.jit(do_not_specialize=_ANY_COUNT)  # a loop over one block is no loop, if the compiler knows
 def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n_blocks, per_program, scale, tail,  # type: ignore[no-untyped-def]
                 shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
-                KEPT: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
+                KEPT: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr,
+                WHOLE: gl.constexpr):  # fmt: skip
     H: gl.constexpr = shape[1]
     S: gl.constexpr = shape[2]
     M: gl.constexpr = shape[3]
@@ -337,19 +345,19 @@ def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n
     first = gl.program_id(1) * per_program
     last = gl.minimum(first + per_program, n_blocks)
     if KEPT:
-        x = gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C, WHOLE), A)
+        x = gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C, WHOLE_X), A)
     for block in range(first, last):
         if B is not None:  # C A B, B C A, A B C; rows are read again for every block
             w = words + block * (NC + NB + NA)
             b_signs, a_signs = gl.load(w + NC + b_word), gl.load(w + NC + NB + a_word)  # early: they take a while
-            v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C, WHOLE), w, shape, C)
+            v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C, WHOLE_X), w, shape, C)
             v = _in_a(gl.convert_layout(_in_c(v, shape, C), A), shape, A, B)
             v = _in_b(gl.convert_layout(v, B), shape, B)
             v = _in_b(_flip(v, b_signs, b_place), shape, B)
             v = _in_c(gl.convert_layout(v, C), shape, C)
         else:  # A C, C A, A C; rows of few columns stay in registers
             w = words + block * (2 * NA + NC)
-            v = x if KEPT else gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C, WHOLE), A)
+            v = x if KEPT else gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C, WHOLE_X), A)
             v = _in_a(_flip(v, gl.load(w + a_word), a_place), shape, A, B)
             v = _in_c(gl.convert_layout(v, C), shape, C)
             v = _in_c(_flip_c(v, w + NA, shape, C), shape, C)
@@ -380,7 +388,7 @@ def _gathered(v, order, gains, word, place, N: gl.constexpr, shape: gl.constexpr
 @gluon.jit(do_not_specialize=_ANY_COUNT)
 def _fastfood(X, words, order, gains, factors, out, n, d, x_stride, out_stride, n_columns, n_blocks, per_program,  # type: ignore[no-untyped-def]
               scale, tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
-              PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
+              PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
     M: gl.constexpr = shape[3]
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     NC: gl.constexpr = M * 32 * ((shape[1] * shape[2] * 2 + 31) // 32)
@@ -389,7 +397,7 @@ def _fastfood(X, words, order, gains, factors, out, n, d, x_stride, out_stride, 
     first = gl.program_id(1) * per_program
     last = gl.minimum(first + per_program, n_blocks)
     for block in range(first, last):
-        v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C, WHOLE), words + block * NC, shape, C)
+        v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C, WHOLE_X), words + block * NC, shape, C)
         v = _in_a(gl.convert_layout(_in_c(v, shape, C), A), shape, A, B)
         if B is None:  # C A, permuted from C to A, A C
             v = gl.convert_layout(v, C)
@@ -432,10 +440,10 @@ def _programs(n: int, t: Tile, n_blocks: int) -> tuple[tuple[int, int], int]:
     return (n_tiles, -(-n_blocks // per_program)), per_program
 
 
-def _whole(X: Any, t: Tile, n_blocks: int, out: Any, pairs: bool) -> bool:
-    """Whether tiles are full of rows and columns, which then need no masks."""
-    p = t.shape[1] * t.shape[2] * t.shape[3] * 64
-    return pairs and len(X) % t.n_rows == 0 and X.shape[1] == p and out.shape[1] == 2 * p * n_blocks
+def _whole(X: Any, t: Tile, n_blocks: int, out: Any) -> tuple[bool, bool]:
+    """Whether tiles of X, and of pairs, are full of rows and columns: they need no masks then."""
+    p, rows = t.shape[1] * t.shape[2] * t.shape[3] * 64, len(X) % t.n_rows == 0
+    return rows and X.shape[1] == p, rows and out.shape[1] == 2 * p * n_blocks
 
 
 def _options(t: Tile, plan: Plan) -> dict[str, Any]:
@@ -452,7 +460,7 @@ def structured(X: Any, words: Any, factors: Any, scale: float, tail: float, out:
     _structured[grid](
         X, words, factors, out, len(X), X.shape[1], X.stride(0), out.stride(0), out.shape[1], words.shape[0],
         per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, kept, pairs, pairs and out.shape[1] % 2 == 1,
-        _whole(X, t, words.shape[0], out, pairs), **_options(t, plan),
+        *_whole(X, t, words.shape[0], out), **_options(t, plan),
     )  # fmt: skip
 
 
@@ -466,7 +474,7 @@ def fastfood(X: Any, packed: Any, factors: Any, scale: float, tail: float, out: 
     _fastfood[grid](
         X, words, order, gains, factors, out, len(X), X.shape[1], X.stride(0), out.stride(0), out.shape[1], len(words),
         per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, pairs, pairs and out.shape[1] % 2 == 1,
-        _whole(X, t, len(words), out, pairs), **_options(t, plan),
+        *_whole(X, t, len(words), out), **_options(t, plan),
     )  # fmt: skip
 
 
