@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtri
 
-from bochner.backends import Array, backend_of, is_host
+from bochner.backends import Array, backend_of, is_host, n_threads
+from bochner.backends.threads import each, one_thread
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import Kernel
 from bochner.landmarks import Gram, Landmarks
 from bochner.landmarks.factors import DeviceCholesky
 from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
+from bochner.solvers import factor_in_place
+
+_PIECE_ROWS = 512  # multiplied by the root at a time, on one thread
 
 
 @dataclass(frozen=True)
@@ -60,16 +64,27 @@ class Nystrom(FeatureMap):
     def into(self, X: Any, out: Array) -> None:
         """Write the features of a few rows."""
         C = self.columns(X)
-        if not is_host(C):
-            C = C @ backend_of(C).place(self.root, C)
-        elif self.triangular and C.size:
-            # in place: the rows of C are the columns of a Fortran array
-            multiply = scipy.linalg.get_blas_funcs("trmm", dtype=C.dtype)
-            C = multiply(1.0, self.root.astype(C.dtype, copy=False).T, C.T, lower=1, overwrite_b=1).T
+        if is_host(C):
+            self._multiply(C, self.root.astype(C.dtype, copy=False), out)
         else:
-            C = C @ self.root.astype(C.dtype, copy=False)
-        out[:, : self.rank] = C
+            out[:, : self.rank] = C @ backend_of(C).place(self.root, C)
         out[:, self.rank :] = 0.0
+
+    def _multiply(self, C: Array, root: Array, out: Array) -> None:
+        """C root: some rows a thread, and no more of a triangular root than steps of 128 columns leave of it."""
+        step = 128 if self.triangular else max(1, self.rank)
+
+        def multiply(rows: slice) -> None:
+            for start in range(0, self.rank, step):
+                columns = slice(start, min(start + step, self.rank))
+                used = columns.stop if self.triangular else len(root)
+                np.matmul(C[rows, :used], root[:used, columns], out=out[rows, columns])
+
+        if len(C) < 2 * _PIECE_ROWS:
+            multiply(slice(0, len(C)))
+            return
+        with one_thread():
+            each(multiply, [slice(start, start + _PIECE_ROWS) for start in range(0, len(C), _PIECE_ROWS)], n_threads())
 
     def columns(self, X: Any) -> Array:
         """k(X, landmarks), C-contiguous."""
@@ -125,7 +140,7 @@ def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystro
         order = np.arange(len(L))
     else:
         L, order = pivoted_cholesky(gram.among(drawn.points), gram.floor)
-    root = solve_triangular(L, np.eye(len(L)), lower=True).T if len(L) else np.zeros((0, 0))
+    root = dtrtri(L, lower=1)[0].T if len(L) else np.zeros((0, 0))
     root = np.ascontiguousarray(root, dtype=gram.X.dtype)
     return Nystrom(gram.kernel, drawn.points[order], root, n_components, triangular=True), order
 
@@ -162,6 +177,10 @@ def pivoted_cholesky(K: Array, floor: float) -> tuple[Array, Array]:
         check_residual(np.array([-np.abs(K).max()]), 0.0, floor)
     if scale <= 0.0:
         return np.zeros((0, 0)), np.arange(0)
+    # in the order they came, ten times as fast as with pivots, if all landmarks are far from the span of those before
+    L = np.array(K, dtype=np.float64, order="F")
+    if factor_in_place(L) and L.diagonal().min() ** 2 > floor * scale:
+        return L, np.arange(len(K))
     # LAPACK stops when no pivot exceeds the tolerance; a full-rank factor may hide nothing
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(K, tol=floor * scale, lower=1)
     order = order.astype(np.intp) - 1

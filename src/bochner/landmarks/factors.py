@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtri
 
 from bochner.backends import Array, backend_of
 from bochner.landmarks.grams import Gram, check_residual, check_symmetric, dense
@@ -69,6 +69,7 @@ class PartialCholesky:
         unknown = np.ones(n, dtype=bool)
         unknown[self.pivots] = unknown[known] = False
         F_rows = self.F[rows, :j].copy()
+        inverse, _ = dtrtri(L, lower=1)  # few columns: multiplying by it is six times as fast as solving
         for block in self.gram.row_blocks(a):
             columns = np.zeros((block.stop - block.start, a))
             ask = np.flatnonzero(unknown[block])
@@ -77,7 +78,7 @@ class PartialCholesky:
             here = (known >= block.start) & (known < block.stop)
             columns[known[here] - block.start] = K[here]
             columns -= self.F[block, :j] @ F_rows.T
-            columns = solve_triangular(L, columns.T, lower=True, overwrite_b=True, check_finite=False).T
+            columns = columns @ inverse.T
             self.residual[block] -= np.einsum("ij,ij->i", columns, columns)
             self.F[block, new] = columns
         self._settle(rows, L)
