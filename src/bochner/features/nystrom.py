@@ -10,7 +10,7 @@ import scipy.linalg
 import scipy.sparse
 from scipy.linalg.lapack import dtrtri
 
-from bochner.backends import Array, backend_of, is_host, n_threads
+from bochner.backends import Array, backend_of, is_host, limit_threads, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import Kernel
@@ -19,7 +19,7 @@ from bochner.landmarks.factors import DeviceCholesky
 from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
 from bochner.solvers import factor_in_place
 
-_PIECE_ROWS = 512  # multiplied by the root at a time, on one thread
+_PIECE_ROWS = 512  # that one thread works on at a time
 
 
 @dataclass(frozen=True)
@@ -62,29 +62,30 @@ class Nystrom(FeatureMap):
         return Z
 
     def into(self, X: Any, out: Array) -> None:
-        """Write the features of a few rows."""
-        C = self.columns(X)
-        if is_host(C):
-            self._multiply(C, self.root.astype(C.dtype, copy=False), out)
-        else:
-            out[:, : self.rank] = C @ backend_of(C).place(self.root, C)
+        """Write the features of a few rows; of our own kernels, a piece a thread that stays in its cache."""
         out[:, self.rank :] = 0.0
+        if not is_host(X):
+            C = self.columns(X)
+            out[:, : self.rank] = C @ backend_of(C).place(self.root, C)
+        elif not self.any_array or X.shape[0] < 2 * _PIECE_ROWS:
+            self._multiply(self.columns(X), out)
+        else:
 
-    def _multiply(self, C: Array, root: Array, out: Array) -> None:
-        """C root: some rows a thread, and no more of a triangular root than steps of 128 columns leave of it."""
+            def write(rows: slice) -> None:
+                with limit_threads(1):
+                    self._multiply(self.columns(X[rows]), out[rows])
+
+            with one_thread():
+                each(write, [slice(i, i + _PIECE_ROWS) for i in range(0, X.shape[0], _PIECE_ROWS)], n_threads())
+
+    def _multiply(self, C: Array, out: Array) -> None:
+        """C root; no more of a triangular root than steps of 128 columns leave of it."""
+        root = self.root.astype(C.dtype, copy=False)
         step = 128 if self.triangular else max(1, self.rank)
-
-        def multiply(rows: slice) -> None:
-            for start in range(0, self.rank, step):
-                columns = slice(start, min(start + step, self.rank))
-                used = columns.stop if self.triangular else len(root)
-                np.matmul(C[rows, :used], root[:used, columns], out=out[rows, columns])
-
-        if len(C) < 2 * _PIECE_ROWS:
-            multiply(slice(0, len(C)))
-            return
-        with one_thread():
-            each(multiply, [slice(start, start + _PIECE_ROWS) for start in range(0, len(C), _PIECE_ROWS)], n_threads())
+        for start in range(0, self.rank, step):
+            columns = slice(start, min(start + step, self.rank))
+            used = columns.stop if self.triangular else len(root)
+            np.matmul(C[:, :used], root[:used, columns], out=out[:, columns])
 
     def columns(self, X: Any) -> Array:
         """k(X, landmarks), C-contiguous."""
