@@ -114,8 +114,12 @@ def frobenius_norm(A: Any, products: Array) -> float:
     """‖A‖_F: exact where the entries are known, otherwise from `products` of A with standard normal columns."""
     if isinstance(A, Operator):
         return float(np.linalg.norm(products) / np.sqrt(products.shape[1]))
-    values = A.data if scipy.sparse.issparse(A) else A
-    return float(scipy.linalg.norm(values.ravel(order="K"), check_finite=False))
+    values = (A.data if scipy.sparse.issparse(A) else A).ravel(order="K")
+    if A.dtype == np.float64:
+        square = float(values @ values)  # twice as fast as the careful norm, which is for what over- or underflows
+        if 1e-200 < square < 1e300:
+            return square**0.5
+    return float(scipy.linalg.norm(values, check_finite=False))
 
 
 def diagonal(A: Any) -> Array | None:
@@ -194,22 +198,45 @@ def dense(A: Any) -> Array:
     return A.toarray() if scipy.sparse.issparse(A) else A
 
 
-def orthonormal(Y: Array) -> Array:
-    """An orthonormal basis of a space that contains the columns of Y, (n, min(n, k)).
+def left_product(W: Array, A: Any) -> Array:
+    """W A for few rows W: what BLAS does faster than AᵀWᵀ, which sparse matrices and operators get."""
+    if isinstance(A, np.ndarray):
+        return W @ A
+    return np.asarray(A.T @ np.ascontiguousarray(W.T)).T
 
-    Cholesky factors of Gram matrices, twice: matrix products, where Householder's QR is several times slower on tall
-    matrices. The second Gram matrix says whether the first factor was good enough; if not, Householder.
+
+def orthonormal(Y: Array) -> Array:
+    """An orthonormal basis of a space that contains the columns of Y, (n, min(n, k))."""
+    return orthonormal_rows(Y.T).T
+
+
+def orthonormal_rows(Y: Array, Q: Array | None = None) -> Array:
+    """Orthonormal rows, orthogonal to the orthonormal rows of Q, that span with them a space that contains Y.
+
+    Cholesky factors of Gram matrices, twice: matrix products, where Householder's QR is several times slower on long
+    rows. What was nearly inside Q is noise after the first round, and orthogonal to Q only after the second. The
+    second Gram matrix says whether the first factor was good enough; if not, Householder.
     """
-    Q = Y / (np.abs(Y).max(initial=0.0) or 1.0)
+    V = Y / (np.abs(Y).max(initial=0.0) or 1.0)
     for tolerance in (np.inf, 0.1):
-        G = Q.T @ Q
+        V = _without(Q, V)
+        G = V @ V.T
         if not np.abs(G - np.eye(len(G), dtype=G.dtype)).max(initial=0.0) <= tolerance:
             break
-        L, failed = scipy.linalg.get_lapack_funcs("potrf", (G,))(G, lower=True, clean=True)
+        potrf, trtri = scipy.linalg.get_lapack_funcs(("potrf", "trtri"), (G,))
+        L, failed = potrf(G, lower=True, clean=True)
         if failed:
             break
-        Q = scipy.linalg.solve_triangular(L, Q.T, lower=True, check_finite=False).T
+        V = trtri(L, lower=True, overwrite_c=True)[0] @ V
     else:
-        return np.ascontiguousarray(Q)
-    basis: Array = scipy.linalg.qr(Y, mode="economic", check_finite=False)[0]
-    return basis
+        return V
+    for _ in range(5):  # rows made up where Y adds nothing may be nearly inside Q again
+        Y = scipy.linalg.qr(_without(Q, Y).T, mode="economic", check_finite=False)[0].T
+        if Q is None or np.abs(Y @ Q.T).max(initial=0.0) <= 100.0 * np.finfo(Y.dtype).eps:
+            break
+    return Y
+
+
+def _without(Q: Array | None, Y: Array) -> Array:
+    """Y (I - QᵀQ)."""
+    return Y if Q is None or not len(Q) else Y - (Y @ Q.T) @ Q

@@ -125,6 +125,16 @@ def error_estimates(difference: Array, norm: float, name: str = "error") -> dict
     return {name: absolute, f"relative_{name}": relative}
 
 
+def exact_error(lost: float, norm: float, rounding: float, name: str = "error") -> dict[str, Estimate]:
+    """The same of an error whose square is the fraction `lost` of norm², known but for rounding."""
+    relative = [max(0.0, lost + change) ** 0.5 for change in (0.0, -rounding, rounding)]
+    sizes = {name: norm, f"relative_{name}": 1.0}
+    return {
+        key: Estimate(size * relative[0], 0.0, size * relative[1], size * relative[2], 0, 1.0)
+        for key, size in sizes.items()
+    }
+
+
 def mean_estimate(samples: Array, n_probes: int | None = None, *, caution: float = 1.0) -> Estimate:
     """The mean of samples with its error bar, widened by `caution` where the samples are not quite independent."""
     value = float(samples.mean())
