@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ import scipy.linalg
 from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.factorizations import N_PROBES, gaussian, randomized_svd
-from bochner.linalg.matrices import Operator, as_matrix, columns, frobenius_norm, left_product, orthonormal
+from bochner.linalg.matrices import Operator, as_matrix, columns, frobenius_norm, left_product, orthonormal, unit_of
 from bochner.linalg.reports import LowRank, Report, error_estimates
 from bochner.theory import _arguments as check
 
@@ -27,6 +28,7 @@ class CX(LowRank):
     indices: Array
     report: Report
     unpacked: ClassVar[tuple[str, ...]] = ("C", "X")
+    powers: ClassVar[Mapping[str, int]] = {"C": 1}
 
     def factors(self) -> tuple[Array, Array]:
         return self.C, self.X
@@ -43,6 +45,7 @@ class CUR(LowRank):
     row_indices: Array
     report: Report
     unpacked: ClassVar[tuple[str, ...]] = ("C", "U", "R")
+    powers: ClassVar[Mapping[str, int]] = {"C": 1, "U": -1, "R": 1}
 
     def factors(self) -> tuple[Array, Array]:
         return self.C, self.U @ self.R
@@ -76,6 +79,9 @@ def cx(A: Any, rank: int, *, selection: Any = "pivoted", random_state: Any = Non
     True
     """
     A = as_matrix(A)
+    if (unit := unit_of(A)) != 1.0:
+        again: dict[str, Any] = {"selection": selection, "random_state": random_state}
+        return cx(A / A.dtype.type(unit), rank, **again).times(unit)
     key = Key.from_random_state(random_state)
     indices, method = _selected(A, rank, selection, key)
     C = columns(A, indices)
@@ -124,6 +130,14 @@ def cur(
     ((6, 2), (2, 2), (2, 5), True)
     """
     A = as_matrix(A)
+    if (unit := unit_of(A)) != 1.0:
+        again: dict[str, Any] = {
+            "n_rows": n_rows,
+            "selection": selection,
+            "row_selection": row_selection,
+            "random_state": random_state,
+        }
+        return cur(A / A.dtype.type(unit), rank, **again).times(unit)
     key = Key.from_random_state(random_state)
     indices, method = _selected(A, rank, selection, key)
     C = columns(A, indices)

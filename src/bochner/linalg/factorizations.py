@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from bochner.linalg.matrices import (
     frobenius_norm,
     left_product,
     orthonormal_rows,
+    unit_of,
 )
 from bochner.linalg.reports import Estimate, LowRank, Report, Result, error_estimates, exact_error
 from bochner.theory import _arguments as check
@@ -44,6 +46,7 @@ class SVD(LowRank):
     Vt: Array
     report: Report
     unpacked: ClassVar[tuple[str, ...]] = ("U", "s", "Vt")
+    powers: ClassVar[Mapping[str, int]] = {"s": 1}
 
     def factors(self) -> tuple[Array, Array]:
         return self.U * self.s, self.Vt
@@ -57,6 +60,7 @@ class Eigh(LowRank):
     vectors: Array
     report: Report
     unpacked: ClassVar[tuple[str, ...]] = ("values", "vectors")
+    powers: ClassVar[Mapping[str, int]] = {"values": 1}
 
     def factors(self) -> tuple[Array, Array]:
         return self.vectors * self.values, self.vectors.T
@@ -98,6 +102,8 @@ def _grow(A: Any, Q: Array, B: Array, Y: Array, n_iter: int, iteration: str, *, 
         if last or room == 0:
             break
         block = orthonormal_rows(left_product(orthonormal_rows(C)[:room], A.T), Q)
+        if not len(block):  # Q holds the range of A
+            break
     return Q, B
 
 
@@ -151,8 +157,11 @@ def _project(
         if done or len(Q) == limit:
             return p
         # the new rows are independent of Q, so the estimate is unbiased, and it costs nothing until it succeeds
+        before = len(Q)
         Q, B = _grow(A, Q, B, products, n_iter, iteration, project=project)
         passes, round_ = passes + 2 * n_iter + project, round_ + 1
+        if len(Q) == before:  # what is left is rounding
+            return replace(p, passes=passes)
 
 
 def range_finder(
@@ -194,6 +203,15 @@ def range_finder(
     (True, True)
     """
     A = as_matrix(A)
+    if (unit := unit_of(A)) != 1.0:
+        again: dict[str, Any] = {
+            "tol": tol,
+            "oversampling": oversampling,
+            "n_iter": n_iter,
+            "iteration": iteration,
+            "random_state": random_state,
+        }
+        return range_finder(A / A.dtype.type(unit), rank, **again).times(unit)
     k, tol = check_rank(rank, tol, min(A.shape))
     options = _options(oversampling, n_iter, iteration)
     p = _project(A, k, tol, *options, Key.from_random_state(random_state), project=False)
@@ -245,6 +263,15 @@ def randomized_svd(
     7
     """
     A = as_matrix(A)
+    if (unit := unit_of(A)) != 1.0:
+        again: dict[str, Any] = {
+            "tol": tol,
+            "oversampling": oversampling,
+            "n_iter": n_iter,
+            "iteration": iteration,
+            "random_state": random_state,
+        }
+        return randomized_svd(A / A.dtype.type(unit), rank, **again).times(unit)
     k, tol = check_rank(rank, tol, min(A.shape))
     # nine tenths of the tolerance for the range, what is left (in squares) for the singular values cut off
     target = None if tol is None else 0.9 * tol
@@ -314,6 +341,15 @@ def randomized_eigh(
     [-3.0, 2.0]
     """
     A = as_square(A)
+    if (unit := unit_of(A)) != 1.0:
+        again: dict[str, Any] = {
+            "tol": tol,
+            "oversampling": oversampling,
+            "n_iter": n_iter,
+            "iteration": iteration,
+            "random_state": random_state,
+        }
+        return randomized_eigh(A / A.dtype.type(unit), rank, **again).times(unit)
     k, tol = check_rank(rank, tol, A.shape[0])
     target = None if tol is None else 0.5 * tol  # what is outside Q enters twice, from the left and from the right
     p = _project(A, k, target, *_options(oversampling, n_iter, iteration), Key.from_random_state(random_state))

@@ -78,10 +78,14 @@ def unit_of(A: Any) -> float:
     """A power of two by which A is divided where squares of its entries would overflow or vanish; else 1."""
     if isinstance(A, Operator):
         return 1.0
-    values = A.data if scipy.sparse.issparse(A) else A
-    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    values = (A.data if scipy.sparse.issparse(A) else A).ravel(order="K")
     bound = float(np.finfo(A.dtype).max) ** 0.25
-    return 1.0 if largest == 0.0 or 1.0 / bound < largest < bound else 2.0 ** float(np.frexp(largest)[1])
+    with np.errstate(over="ignore", under="ignore"):
+        square = float(values @ values)
+    if bound**-2.0 < square < bound**2.0:
+        return 1.0
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    return 1.0 if largest == 0.0 or 1.0 / bound < largest < bound else 2.0 ** float(np.frexp(largest)[1] - 1)
 
 
 def as_square(A: Any, name: str = "A") -> Any:
@@ -116,7 +120,8 @@ def frobenius_norm(A: Any, products: Array) -> float:
         return float(np.linalg.norm(products) / np.sqrt(products.shape[1]))
     values = (A.data if scipy.sparse.issparse(A) else A).ravel(order="K")
     if A.dtype == np.float64:
-        square = float(values @ values)  # twice as fast as the careful norm, which is for what over- or underflows
+        with np.errstate(over="ignore", under="ignore"):
+            square = float(values @ values)  # twice as fast as the careful norm, for what over- or underflows
         if 1e-200 < square < 1e300:
             return square**0.5
     return float(scipy.linalg.norm(values, check_finite=False))
@@ -211,12 +216,15 @@ def orthonormal(Y: Array) -> Array:
 
 
 def orthonormal_rows(Y: Array, Q: Array | None = None) -> Array:
-    """Orthonormal rows, orthogonal to the orthonormal rows of Q, that span with them a space that contains Y.
+    """Orthonormal rows that span a space that contains Y, (min(k, n), n); with Q, what Y adds to its orthonormal rows.
 
     Cholesky factors of Gram matrices, twice: matrix products, where Householder's QR is several times slower on long
     rows. What was nearly inside Q is noise after the first round, and orthogonal to Q only after the second. The
-    second Gram matrix says whether the first factor was good enough; if not, Householder.
+    second Gram matrix says whether the first factor was good enough; if not, Householder, and what Y has outside Q
+    only by rounding is dropped: rows made up in its place might be inside Q.
     """
+    if not len(Y):
+        return Y
     V = Y / (np.abs(Y).max(initial=0.0) or 1.0)
     for tolerance in (np.inf, 0.1):
         V = _without(Q, V)
@@ -230,11 +238,13 @@ def orthonormal_rows(Y: Array, Q: Array | None = None) -> Array:
         V = trtri(L, lower=True, overwrite_c=True)[0] @ V
     else:
         return V
-    for _ in range(5):  # rows made up where Y adds nothing may be nearly inside Q again
-        Y = scipy.linalg.qr(_without(Q, Y).T, mode="economic", check_finite=False)[0].T
-        if Q is None or np.abs(Y @ Q.T).max(initial=0.0) <= 100.0 * np.finfo(Y.dtype).eps:
-            break
-    return Y
+    if Q is None or not len(Q):
+        return np.asarray(scipy.linalg.qr(Y.T, mode="economic", check_finite=False)[0].T)
+    V = _without(Q, _without(Q, Y))
+    basis, R, _ = scipy.linalg.qr(V.T, mode="economic", pivoting=True, check_finite=False)
+    rounding = np.finfo(Y.dtype).eps * max(Y.shape) * np.linalg.norm(Y, axis=1).max()
+    V = _without(Q, basis.T[np.abs(R.diagonal()) > rounding])
+    return np.asarray(scipy.linalg.qr(V.T, mode="economic", check_finite=False)[0].T)
 
 
 def _without(Q: Array | None, Y: Array) -> Array:

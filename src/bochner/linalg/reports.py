@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -38,6 +38,11 @@ class Estimate:
     def __float__(self) -> float:
         return self.value
 
+    def times(self, unit: float) -> Estimate:
+        """The same in other units."""
+        parts = {name: unit * getattr(self, name) for name in ("value", "standard_error", "lower", "upper")}
+        return replace(self, **parts)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -69,10 +74,18 @@ class Report:
 class Result:
     """A frozen record that unpacks like the tuple NumPy would have returned."""
 
+    report: Report
     unpacked: ClassVar[tuple[str, ...]]
+    powers: ClassVar[Mapping[str, int]] = {}  # of A, by which its parts grow
 
     def __iter__(self) -> Iterator[Any]:
         return iter([getattr(self, name) for name in self.unpacked])
+
+    def times(self, unit: float) -> Self:
+        """The result for unit · A, from that for A; no error but the relative one stays."""
+        estimates = {k: e if k.startswith("relative") else e.times(unit) for k, e in self.report.estimates.items()}
+        parts = {name: getattr(self, name) * unit**power for name, power in self.powers.items()}
+        return replace(self, report=replace(self.report, estimates=estimates), **parts)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)
@@ -86,8 +99,6 @@ class Solution(Result):
 
 class LowRank(Result, ABC):
     """An approximation left · right of a matrix."""
-
-    report: Report
 
     @abstractmethod
     def factors(self) -> tuple[Array, Array]:
