@@ -102,6 +102,9 @@ def test_float32_of_any_scale(method):
         scaled = function(scale * A, 5, random_state=0)
         assert all(part.dtype == np.float32 for part in scaled.factors())
         np.testing.assert_allclose(scaled.to_dense() / scale, result.to_dense(), atol=1e-4)
+    if function in (linalg.randomized_svd, linalg.randomized_eigh, linalg.nystrom):
+        with pytest.raises(ValueError, match="beyond the range of float64"):
+            function(np.full((6, 6), 1e308), 1, random_state=0)
     assert np.isfinite(function(np.full((6, 6), 5e37, np.float32), 1, random_state=0).report.residual)
 
 

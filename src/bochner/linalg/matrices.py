@@ -85,7 +85,11 @@ def unit_of(A: Any) -> float:
     if bound**-2.0 < square < bound**2.0:
         return 1.0
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-    return 1.0 if largest == 0.0 or 1.0 / bound < largest < bound else 2.0 ** float(np.frexp(largest)[1] - 1)
+    return (
+        1.0
+        if largest == 0.0 or 1.0 / bound < largest < bound
+        else 2.0 ** float(np.clip(np.frexp(largest)[1], -1000, 1000))
+    )
 
 
 def as_square(A: Any, name: str = "A") -> Any:

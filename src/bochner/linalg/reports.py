@@ -84,8 +84,17 @@ class Result:
     def times(self, unit: float) -> Self:
         """The result for unit · A, from that for A; no error but the relative one stays."""
         estimates = {k: e if k.startswith("relative") else e.times(unit) for k, e in self.report.estimates.items()}
-        parts = {name: getattr(self, name) * unit**power for name, power in self.powers.items()}
+        with np.errstate(over="ignore", under="ignore"):
+            parts = {name: getattr(self, name) * unit**power for name, power in self.powers.items()}
+        check_range(*parts.values())
         return replace(self, report=replace(self.report, estimates=estimates), **parts)  # type: ignore[type-var]
+
+
+def check_range(*parts: Array) -> None:
+    """What was computed in other units must be a number in the user's."""
+    for part in parts:
+        if not np.isfinite(part).all():
+            raise ValueError(f"the result is beyond the range of {part.dtype}: divide the matrix by its scale first.")
 
 
 @dataclass(frozen=True)
