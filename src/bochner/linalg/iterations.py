@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
+from bochner.keys import Key
+from bochner.linalg.factorizations import gaussian
 from bochner.linalg.matrices import as_square, as_targets, check_symmetric
 from bochner.linalg.reports import Report, Solution
 from bochner.theory import _arguments as check
@@ -83,7 +85,7 @@ def _as_product(A: Any, n: int, name: str) -> Product:
     matrix = as_square(A, name)
     if matrix.shape[0] != n:
         raise ValueError(f"{name} has {matrix.shape[0]} rows, b has {n}.")
-    probes = np.random.default_rng(0).standard_normal((n, 2)).astype(matrix.dtype)
+    probes = gaussian((n, 2), matrix, Key(0))
     check_symmetric(probes.T @ (matrix @ probes), name, "Conjugate gradients need a symmetric matrix: use lstsq.")
     return lambda V: matrix @ V
 
