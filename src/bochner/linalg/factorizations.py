@@ -17,6 +17,7 @@ from bochner.linalg.matrices import (
     as_square,
     check_symmetric,
     frobenius_norm,
+    known_norm,
     left_product,
     orthonormal_rows,
     unit_of,
@@ -133,6 +134,7 @@ def _project(
     iteration: str,
     key: Key,
     *,
+    norm: float | None = None,
     probing: bool = True,
     project: bool = True,
 ) -> _Projection:
@@ -145,13 +147,14 @@ def _project(
         products = left_product(np.vstack([omega, probes]) if probing else omega, A.T)  # one pass for both
         Q, B = _grow(A, Q, B, products[:k], n_iter, iteration, project=project)
         products = products[k:]
-        return _Projection(Q, B, probes, products, frobenius_norm(A, products.T), 2 * n_iter + 1 + project, True)
-    passes, round_, norm = 0, 0, 0.0
+        norm = frobenius_norm(A, products.T) if norm is None else norm
+        return _Projection(Q, B, probes, products, norm, 2 * n_iter + 1 + project, True)
+    passes, round_ = 0, 0
     while True:
         size = max(N_PROBES, len(Q) // 2)
         omega = gaussian_rows((size, n), A, key.child("sketch").child(round_))
         products = left_product(omega, A.T)
-        passes, norm = passes + 1, norm or frobenius_norm(A, products.T)
+        passes, norm = passes + 1, frobenius_norm(A, products.T) if norm is None else norm
         p = _Projection(Q, B, omega, products, norm, passes, True)
         done = np.linalg.norm(p.left()) / np.sqrt(size) <= max(tol, 4.0 * np.finfo(A.dtype).eps) * norm
         if done or len(Q) == limit:
@@ -263,7 +266,8 @@ def randomized_svd(
     7
     """
     A = as_matrix(A)
-    if (unit := unit_of(A)) != 1.0:
+    norm = None if isinstance(A, Operator) else known_norm(A)
+    if (unit := unit_of(A, norm)) != 1.0:
         again: dict[str, Any] = {
             "tol": tol,
             "oversampling": oversampling,
@@ -276,7 +280,7 @@ def randomized_svd(
     # nine tenths of the tolerance for the range, what is left (in squares) for the singular values cut off
     target = None if tol is None else 0.9 * tol
     options, key = _options(oversampling, n_iter, iteration), Key.from_random_state(random_state)
-    p = _project(A, k, target, *options, key, probing=isinstance(A, Operator))
+    p = _project(A, k, target, *options, key, norm=norm, probing=norm is None)
     R, W = _thin_lq(p.B)
     U, s, Vt = scipy.linalg.svd(R, full_matrices=False, check_finite=False)
     if tol is not None:

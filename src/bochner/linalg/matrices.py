@@ -74,22 +74,20 @@ def as_matrix(A: Any, name: str = "A") -> Any:
     return Operator(shape, lambda B: A @ B, backward)
 
 
-def unit_of(A: Any) -> float:
-    """A power of two by which A is divided where squares of its entries would overflow or vanish; else 1."""
+def unit_of(A: Any, norm: float | None = None) -> float:
+    """A power of two by which A is divided where squares of its entries would overflow or vanish; else 1.
+
+    `norm` is ‖A‖_F where it is known already.
+    """
     if isinstance(A, Operator):
         return 1.0
-    values = (A.data if scipy.sparse.issparse(A) else A).ravel(order="K")
     bound = float(np.finfo(A.dtype).max) ** 0.25
-    with np.errstate(over="ignore", under="ignore"):
-        square = float(values @ values)
-    if bound**-2.0 < square < bound**2.0:
+    norm = known_norm(A) if norm is None else norm
+    if norm == 0.0 or 1.0 / bound < norm < bound:
         return 1.0
+    values = A.data if scipy.sparse.issparse(A) else A
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-    return (
-        1.0
-        if largest == 0.0 or 1.0 / bound < largest < bound
-        else 2.0 ** float(np.clip(np.frexp(largest)[1], -1000, 1000))
-    )
+    return 1.0 if 1.0 / bound < largest < bound else 2.0 ** float(np.clip(np.frexp(largest)[1], -1000, 1000))
 
 
 def as_square(A: Any, name: str = "A") -> Any:
@@ -122,13 +120,19 @@ def frobenius_norm(A: Any, products: Array) -> float:
     """‖A‖_F: exact where the entries are known, otherwise from `products` of A with standard normal columns."""
     if isinstance(A, Operator):
         return float(np.linalg.norm(products) / np.sqrt(products.shape[1]))
+    return known_norm(A)
+
+
+def known_norm(A: Any) -> float:
+    """‖A‖_F of an array or a sparse matrix."""
     values = (A.data if scipy.sparse.issparse(A) else A).ravel(order="K")
     if A.dtype == np.float64:
         with np.errstate(over="ignore", under="ignore"):
             square = float(values @ values)  # twice as fast as the careful norm, for what over- or underflows
         if 1e-200 < square < 1e300:
             return square**0.5
-    return float(scipy.linalg.norm(values, check_finite=False))
+    with np.errstate(over="ignore"):
+        return float(scipy.linalg.norm(values, check_finite=False))
 
 
 def diagonal(A: Any) -> Array | None:
