@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from bochner.operators import LinearMap
 
 _BLOCK = 1 << 26  # bytes of the columns of an operator that are held at a time
 _CACHE = 1 << 20  # bytes of a block of rows that is read once for two products
+_SHARES = 16  # of the rows, among threads
 
 
 @dataclass(frozen=True)
@@ -177,13 +179,16 @@ def _row_ordered(A: Any) -> bool:
 
 
 def _sum_over_rows(A: Array, V: Array, part: Callable[[slice], Array]) -> Array:
-    """Sum of part(rows) over blocks of rows of A that stay in the cache, an equal share to every thread.
+    """Sum of part(rows) over blocks of rows of A that stay in the cache, shared among the threads.
 
-    BLAS shares no product of a block this small with few columns among its threads; with many columns it does.
+    BLAS shares no product of a block this small with few columns among its threads; with many columns it does. There
+    are more shares than threads, so that one whose core is busy does not hold up the rest, and always as many, so
+    that the sum does not depend on the number of threads.
     """
     step = max(1, _CACHE // (A.itemsize * A.shape[1]))
-    n = min(n_threads(), -(-len(A) // step)) if V.size <= 4 * len(V) else 1
-    bounds = np.linspace(0, len(A), n + 1).astype(int).tolist()
+    few = V.size <= 4 * len(V)
+    n_shares = min(_SHARES, -(-len(A) // step)) if few else 1
+    bounds = np.linspace(0, len(A), n_shares + 1).astype(int).tolist()
 
     def share(start: int, stop: int) -> Array:
         total = np.zeros((A.shape[1], *V.shape[1:]), np.result_type(A, V))
@@ -191,8 +196,9 @@ def _sum_over_rows(A: Array, V: Array, part: Callable[[slice], Array]) -> Array:
             total += part(slice(first, min(first + step, stop)))
         return total
 
+    n = min(n_threads(), n_shares)
     if n == 1:
-        return share(0, len(A))
+        return np.sum([share(*pair) for pair in pairwise(bounds)], axis=0)
     with ThreadPoolExecutor(n) as pool:
         return np.sum(list(pool.map(share, bounds[:-1], bounds[1:])), axis=0)
 
