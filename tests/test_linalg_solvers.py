@@ -532,3 +532,14 @@ def test_a_large_sparse_sketch_is_shared_among_threads(n_jobs):
     S = as_sketch_law("sparse_sign").sample(len(A), 200, Key(0))
     with limit_threads(n_jobs):
         assert np.allclose(S @ A, S.to_sparse() @ A, rtol=0, atol=1e-11)
+
+
+def test_sums_by_blocks_of_rows_do_not_depend_on_the_threads():
+    rng = np.random.default_rng(0)
+    A, v = rng.normal(size=(20_001, 60)), rng.normal(size=60)
+    sums = []
+    for n_jobs in (1, 2, 5):
+        with limit_threads(n_jobs):
+            sums.append(gram_product(A, v))
+    np.testing.assert_array_equal(sums[1], sums[0])
+    np.testing.assert_array_equal(sums[2], sums[0])
