@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
 from bochner.solvers import factor_in_place
 
 _PIECE_ROWS = 512  # that one thread works on at a time
+_ONE_THREAD = 2048  # landmarks up to which LAPACK's threads cost more, spinning afterwards, than they bring
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,8 @@ def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystro
         order = np.arange(len(L))
     else:
         L, order = pivoted_cholesky(gram.among(drawn.points), gram.floor)
-    root = dtrtri(L, lower=1)[0].T if len(L) else np.zeros((0, 0))
+    with one_thread() if len(L) <= _ONE_THREAD else nullcontext():
+        root = dtrtri(L, lower=1)[0].T if len(L) else np.zeros((0, 0))
     root = np.ascontiguousarray(root, dtype=gram.X.dtype)
     return Nystrom(gram.kernel, drawn.points[order], root, n_components, triangular=True), order
 

@@ -11,7 +11,6 @@ from bochner.backends import Array, backend_of, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.landmarks.grams import Gram, check_residual, check_symmetric, dense
 
-
 _PIECE_ROWS = 1024  # that one thread works on at a time
 
 
