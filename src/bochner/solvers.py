@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from bochner.operators import PSDOperator
 
 _PANEL = 2048  # columns that LAPACK factors at a time
 _TILE = 512  # rows and columns of a product on one thread
-_UNTHREADED = 2048  # up to this size an eigendecomposition gains nothing from threads
+_UNTHREADED = 2048  # up to this size factorisations gain nothing from threads
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,11 @@ class RidgeSolver(ABC):
         """Do the expensive part, once."""
 
 
+def _few_threads(m: int) -> AbstractContextManager[None]:
+    """One thread of BLAS for small systems."""
+    return one_thread() if m <= _UNTHREADED else nullcontext()
+
+
 def _rounding(gram: PSDOperator, trace: float) -> float:
     """Below this an eigenvalue is rounding: of the sums, or of the factorisation."""
     return max(gram.rounding, float(np.finfo(float).eps) * max(0.0, trace))
@@ -99,6 +104,10 @@ class Cholesky(RidgeSolver):
         there = gram.on_device()
         if there is not None:
             return _device_cholesky(gram, there, alpha)
+        with _few_threads(gram.shape[0]):
+            return self._factor_here(gram, alpha)
+
+    def _factor_here(self, gram: PSDOperator, alpha: float) -> CholeskyFactor:
         G = gram.lower()
         diagonal = np.diagonal(G).copy()
         norm = float(diagonal.sum())  # of the largest eigenvalue, from above
@@ -157,7 +166,8 @@ class CholeskyFactor(Factor):
     report: Report
 
     def solve(self, B: Array) -> Array:
-        return np.asarray(cho_solve((self.L, True), B, check_finite=False))
+        with _few_threads(len(self.L)):
+            return np.asarray(cho_solve((self.L, True), B, check_finite=False))
 
     def quadratic_form(self, Z: Array) -> Array:
         half = solve_triangular(self.L, np.asarray(Z, dtype=np.float64).T, lower=True, check_finite=False)
@@ -181,7 +191,7 @@ class Eigen(RidgeSolver):
             raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
         rounding = _rounding(gram, norm)
         try:
-            with one_thread() if len(G) <= _UNTHREADED else nullcontext():
+            with _few_threads(len(G)):
                 eigenvalues, vectors = eigh(G, driver="evd", lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:  # divide and conquer gave up: the slower driver does not
             eigenvalues, vectors = eigh(gram.lower(), driver="evr", lower=True, check_finite=False)
