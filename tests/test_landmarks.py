@@ -113,7 +113,7 @@ def test_sparse_rows_are_the_same_rows(law):
         np.testing.assert_allclose(sparse, dense, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", sorted({*ROW_LAWS, "refined"} - {"uniform", "recursive_leverage"}))
+@pytest.mark.parametrize("name", sorted({*ROW_LAWS, "refined"} - {"uniform"}))
 def test_nothing_is_drawn_from_a_zero_kernel(name):
     law = LANDMARK_LAWS[name]
     assert law.sample(Gram(np.zeros((6, 2)), Linear()), 3, Key(0)).points.shape[0] <= 1
@@ -162,16 +162,62 @@ def test_pivots_have_the_law_of_the_definition(method, monkeypatch):
     assert statistic < chi2.isf(1e-6, len(expected) - 1)
 
 
+def test_every_fourth_pivot_of_a_pool_has_the_law_of_the_definition(monkeypatch):
+    X = np.array([[0.0], [0.3], [0.5], [0.9], [2.0], [2.2], [4.0]])
+    K = np.outer([1.0, 2.0, 1.0, 1.0, 1.0, 1.5, 0.5], [1.0, 2.0, 1.0, 1.0, 1.0, 1.5, 0.5]) * RBF(1.0)(X)
+    monkeypatch.setattr(pivots, "_CREDIT", 400)  # blocks of 20 candidates, 6 of them pivots
+    draws, gram = 3000, Gram(K, None)
+    sequences = np.array([RPCholesky("pooled").sample(gram, 5, Key(seed)).indices for seed in range(draws)])
+    firsts = np.bincount(sequences[:, 0], minlength=7)
+    expected = draws * K.diagonal() / np.trace(K)
+    statistic, freedom = np.sum((firsts - expected) ** 2 / expected), 6
+    pasts, place = np.unique(np.sort(sequences[:, :4], axis=1), axis=0, return_inverse=True)
+    for number, past in enumerate(pasts):  # what is left after four pivots does not depend on their order
+        left = np.maximum(
+            K.diagonal() - np.einsum("ij,ij->i", K[:, past] @ np.linalg.inv(K[past][:, past]), K[:, past]), 0
+        )
+        left[past] = 0.0
+        nexts = sequences[place.ravel() == number, 4]
+        expected = len(nexts) * left / left.sum()
+        if np.sort(expected)[-2] >= 20:
+            pair = np.argsort(expected)[-2:]
+            fifths = np.bincount(nexts, minlength=7)[pair]
+            shares = fifths.sum() * expected[pair] / expected[pair].sum()
+            statistic, freedom = statistic + np.sum((fifths - shares) ** 2 / shares), freedom + 1
+    assert freedom >= 9
+    assert statistic < chi2.isf(1e-6, freedom)
+
+
+def test_pools_lower_the_trace_further():
+    gram, errors = Gram(RBF(0.5)(rows(500, 2)), None), {}
+    for method in ("pooled", "accelerated"):
+        draws = [RPCholesky(method).factor(gram, 100, Key(seed)).residual.mean() for seed in range(60)]
+        errors[method] = np.mean(draws), np.var(draws, ddof=1) / len(draws)
+    (pooled, a), (accelerated, b) = errors["pooled"], errors["accelerated"]
+    assert (accelerated - pooled) / np.sqrt(a + b) > 4.0
+
+
+def test_a_pool_prefers_the_middle_of_a_crowd_and_counts_what_was_drawn_twice():
+    # candidates 0 (the queue) and 4 … 8 alone; 1, 2, 3 near each other, 2 between the two others
+    X = np.array([[-50.0], [0.0], [1.0], [2.0], [10.0], [20.0], [30.0], [40.0], [50.0]])
+    keep, L = pivots.pooled(RBF(1.0)(X), 1e-12, np.zeros(9), 2)
+    assert keep.tolist() == [0, 2]
+    np.testing.assert_allclose(L @ L.T, RBF(1.0)(X[keep]), atol=1e-12)
+    X[5:9] = 20.0  # drawn four times: an outlier that holds that much of the trace
+    keep, _ = pivots.pooled(RBF(1.0)(X), 1e-12, np.zeros(9), 3)
+    assert keep.tolist() == [0, 5, 2]
+
+
 @pytest.mark.parametrize("n_pivots", [1, 2, 5, 30, 120])
 @pytest.mark.parametrize("length_scale", [0.3, 1.0, 5.0])
-@pytest.mark.parametrize("method", ["accelerated", "simple", "greedy"])
+@pytest.mark.parametrize("method", pivots.METHODS)
 def test_pivots_cost_at_most_one_more_column(n_pivots, length_scale, method):
     kernel = Counting(RBF(length_scale))
     RPCholesky(method).sample(Gram(rows(150), kernel), n_pivots, Key(0))
     assert kernel.count <= (n_pivots + 1) * 150
 
 
-@pytest.mark.parametrize("method", ["accelerated", "simple", "greedy"])
+@pytest.mark.parametrize("method", pivots.METHODS)
 def test_the_factor_is_the_cholesky_factor(method):
     X = rows(80)
     factor = RPCholesky(method).factor(Gram(X, Matern(1.0)), 30, Key(1))
@@ -183,7 +229,7 @@ def test_the_factor_is_the_cholesky_factor(method):
     assert np.allclose(factor.F[S], np.tril(factor.F[S]), atol=0)
 
 
-@pytest.mark.parametrize("method", ["accelerated", "simple", "greedy"])
+@pytest.mark.parametrize("method", pivots.METHODS)
 def test_pivots_stop_at_the_tolerance(method):
     gram = Gram(rows(200), RBF(2.0))
     longest = RPCholesky(method).factor(gram, 200, Key(0))
@@ -195,9 +241,10 @@ def test_pivots_stop_at_the_tolerance(method):
     np.testing.assert_allclose(stopped.residual.sum() / 200.0, left[-1], rtol=1e-9)
 
 
-def test_more_pivots_extend_the_same_draw():
+@pytest.mark.parametrize("method", pivots.METHODS)
+def test_more_pivots_extend_the_same_draw(method):
     gram = Gram(rows(100), RBF(1.0))
-    few, many = (RPCholesky().sample(gram, k, Key(9)).indices for k in (17, 60))
+    few, many = (RPCholesky(method).sample(gram, k, Key(9)).indices for k in (17, 60))
     np.testing.assert_array_equal(many[:17], few)
 
 

@@ -81,12 +81,73 @@ def test_one_row_and_one_column(method):
         np.testing.assert_allclose(function(A, 1, random_state=0).to_dense(), A)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e150])
+@pytest.mark.parametrize("scale", [1e-250, 1e-150, 1e150, 1e250])
 def test_scales_do_not_matter(method, scale):
     function, symmetric = method
     A = example(symmetric, 0.5 ** np.arange(20.0))
-    small = function(A, 5, random_state=0).to_dense()
-    np.testing.assert_allclose(function(scale * A, 5, random_state=0).to_dense() / scale, small, atol=1e-9)
+    result = function(A, 5, random_state=0)
+    for form in (np.asarray, scipy.sparse.csr_array):
+        scaled = function(form(scale * A), 5, random_state=0)
+        np.testing.assert_allclose(scaled.to_dense() / scale, result.to_dense(), atol=1e-9)
+        for name, estimate in result.report.estimates.items():
+            unit = 1.0 if name.startswith("relative") else scale
+            np.testing.assert_allclose(scaled.report.estimates[name].upper / unit, estimate.upper, rtol=1e-4)
+
+
+def test_float32_of_any_scale(method):
+    function, symmetric = method
+    A = example(symmetric, 0.5 ** np.arange(20.0)).astype(np.float32)
+    result = function(A, 5, random_state=0)
+    for scale in (np.float32(2.0) ** 120, np.float32(2.0) ** -110):
+        scaled = function(scale * A, 5, random_state=0)
+        assert all(part.dtype == np.float32 for part in scaled.factors())
+        np.testing.assert_allclose(scaled.to_dense() / scale, result.to_dense(), atol=1e-4)
+    if function in (linalg.randomized_svd, linalg.randomized_eigh, linalg.nystrom):
+        with pytest.raises(ValueError, match="beyond the range of float64"):
+            function(np.full((6, 6), 1e308), 1, random_state=0)
+    assert np.isfinite(function(np.full((6, 6), 5e37, np.float32), 1, random_state=0).report.residual)
+
+
+@pytest.mark.parametrize("n", [3, 15, 40])
+@pytest.mark.parametrize("form", FORMS)
+def test_constant_matrices_and_repeated_rows_are_found_exactly(method, form, n):
+    # nothing is left after the first direction: what an iteration makes up from rounding must not do harm
+    function, _ = method
+    for A in (np.ones((n, n)), np.kron(np.eye(3), np.ones((n // 3, n // 3)))):
+        for seed in range(5):
+            result = function(FORMS[form](A), 3, random_state=seed)
+            np.testing.assert_allclose(result.to_dense(), A, atol=1e-10)
+            assert result.report.residual < 1e-10
+
+
+@pytest.mark.parametrize("iteration", ["krylov", "subspace"])
+def test_bases_of_matrices_of_rank_one_are_orthonormal(iteration):
+    A = np.outer(np.arange(1.0, 31.0), np.ones(25))
+    for seed in range(10):
+        for options in ({"rank": 4, "n_iter": 5}, {"tol": 1e-12, "n_iter": 2}):
+            Q, report = linalg.range_finder(A, iteration=iteration, random_state=seed, **options)
+            np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=1e-12)
+            assert report.residual < 1e-12
+            U, s, Vt = linalg.randomized_svd(A, iteration=iteration, random_state=seed, **options)
+            np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-12)
+            np.testing.assert_allclose(Vt @ Vt.T, np.eye(len(s)), atol=1e-12)
+            np.testing.assert_allclose(s[0], np.linalg.norm(A))
+
+
+def test_the_error_of_a_known_matrix_is_exact():
+    A = with_singular_values(60, 45, 1.0 / np.arange(1.0, 46.0))
+    for form in (np.asarray, np.asfortranarray, scipy.sparse.csr_array):
+        for dtype, tolerance in ((np.float64, 1e-9), (np.float32, 2e-3)):
+            result = linalg.randomized_svd(form(A.astype(dtype)), 8, random_state=0)
+            error, estimate = np.linalg.norm(A - result.to_dense()), result.report.estimates["error"]
+            np.testing.assert_allclose(estimate.value, error, rtol=tolerance)
+            assert estimate.lower <= error <= estimate.upper
+            assert (estimate.n_probes, estimate.confidence) == (0, 1.0)
+    # an operator's norm is not known, and a difference of squares says nothing of an error near rounding
+    assert linalg.randomized_svd(aslinearoperator(A), 8, random_state=0).report.estimates["error"].n_probes == 10
+    result = linalg.randomized_svd(with_singular_values(60, 45, 0.1 ** np.arange(45.0)), 8, random_state=0)
+    assert result.report.estimates["error"].n_probes == 10
+    assert 1e-9 < result.report.residual < 1e-7
 
 
 def test_bad_matrices_are_refused(method):

@@ -66,6 +66,13 @@ def test_conjugate_gradients_at_the_edges():
     assert report.iterations == 3
     with pytest.raises(ValueError, match="not positive definite"):
         linalg.conjugate_gradient(-np.eye(3), np.ones(3))
+    for form in (np.asarray, scipy.sparse.csr_array, aslinearoperator):
+        with pytest.raises(ValueError, match="not symmetric"):
+            linalg.conjugate_gradient(form(np.eye(9) + np.triu(np.ones((9, 9)))), np.ones(9))
+    # singular, positive semi-definite and inconsistent: nothing indefinite about it
+    report = linalg.conjugate_gradient(np.ones((15, 15)), np.arange(15.0)).report
+    assert not report.converged
+    assert "singular" in report.notes[0]
     with pytest.raises(ValueError, match="same shape"):
         linalg.conjugate_gradient(lambda V: V[:2], np.ones(3))
     with pytest.raises(ValueError, match="NaN"):
@@ -299,6 +306,23 @@ def test_the_excess_of_a_partial_sketch_is_the_effective_dimension_over_the_rows
     assert max(constants) < 1.5
 
 
+@pytest.mark.parametrize("method", ["precondition", "partial_sketch", "full_sketch"])
+def test_ridge_in_float32_and_of_any_scale(method):
+    A, b = tall(300, 5, 10.0, 1.0)
+    options = {"method": method, "random_state": 0}
+    x, report = linalg.ridge(A.astype(np.float32), b.astype(np.float32), 0.1, **options)
+    expected = linalg.ridge(A, b, 0.1, **options).x
+    assert x.dtype == np.float32
+    assert report.converged
+    np.testing.assert_allclose(x, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+    for scale in (2.0**400, 2.0**-400):
+        scaled = linalg.ridge(scale * A, b, 0.1 * scale**2, **options).x
+        np.testing.assert_allclose(scaled * scale, expected, rtol=1e-6)
+    strong = linalg.ridge(2.0**700 * A, b, 0.1, **options).x  # the penalty is beyond rounding: least squares
+    kind = "iterative" if method == "precondition" else "sketch"
+    np.testing.assert_allclose(strong * 2.0**700, linalg.lstsq(A, b, method=kind, random_state=0).x, rtol=1e-6)
+
+
 def test_ridge_at_the_edges():
     A, b = tall(200, 5, 10.0, 1.0)
     np.testing.assert_allclose(linalg.ridge(A, b, 0.0, random_state=0).x, np.linalg.lstsq(A, b, rcond=None)[0])
@@ -508,3 +532,14 @@ def test_a_large_sparse_sketch_is_shared_among_threads(n_jobs):
     S = as_sketch_law("sparse_sign").sample(len(A), 200, Key(0))
     with limit_threads(n_jobs):
         assert np.allclose(S @ A, S.to_sparse() @ A, rtol=0, atol=1e-11)
+
+
+def test_sums_by_blocks_of_rows_do_not_depend_on_the_threads():
+    rng = np.random.default_rng(0)
+    A, v = rng.normal(size=(20_001, 60)), rng.normal(size=60)
+    sums = []
+    for n_jobs in (1, 2, 5):
+        with limit_threads(n_jobs):
+            sums.append(gram_product(A, v))
+    np.testing.assert_array_equal(sums[1], sums[0])
+    np.testing.assert_array_equal(sums[2], sums[0])

@@ -10,8 +10,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from bochner import RBF, FourierFeatures
 from bochner.backends import limit_threads
+from bochner.backends.threads import one_thread
 from bochner.operators import Centred, DenseGram
-from bochner.solvers import Cholesky, ConjugateGradient, Eigen, SampledPreconditioner, one_thread
+from bochner.solvers import Cholesky, ConjugateGradient, Eigen, SampledPreconditioner
 from bochner.statistics import RidgeStatistics
 
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cache
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,38 +18,16 @@ from scipy.linalg import LinAlgError, cho_solve, eigh, solve_triangular
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpocon, dpotrf
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
 from bochner.backends import Array, backend_of, n_threads
-from bochner.backends.threads import each
+from bochner.backends.threads import each, one_thread
 from bochner.keys import Key
 from bochner.linalg import conjugate_gradient, nystrom_preconditioner
 from bochner.operators import PSDOperator
 
 _PANEL = 2048  # columns that LAPACK factors at a time
 _TILE = 512  # rows and columns of a product on one thread
-_UNTHREADED = 2048  # up to this size an eigendecomposition gains nothing from threads
-_controller = cache(ThreadpoolController)
-_alone: list[Any] = []  # the limits in force, of as many threads as are inside `one_thread`
-_alone_lock = Lock()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """BLAS on one thread, for LAPACK's many small steps and for jobs that have a thread each.
-
-    After each small step threads wait for one another, and on a machine with other work to do a wait costs a time
-    slice: a factorisation of 80 ms then takes 3 s. The limit is the whole process's, until the last one inside leaves.
-    """
-    with _alone_lock:
-        _alone.append(_alone[0] if _alone else _controller().limit(limits=1, user_api="blas"))
-    try:
-        yield
-    finally:
-        with _alone_lock:
-            limits = _alone.pop()
-            if not _alone:
-                limits.restore_original_limits()
+_UNTHREADED = 2048  # up to this size factorisations gain nothing from threads
 
 
 @dataclass(frozen=True)
@@ -110,6 +86,11 @@ class RidgeSolver(ABC):
         """Do the expensive part, once."""
 
 
+def _few_threads(m: int) -> AbstractContextManager[None]:
+    """One thread of BLAS for small systems."""
+    return one_thread() if m <= _UNTHREADED else nullcontext()
+
+
 def _rounding(gram: PSDOperator, trace: float) -> float:
     """Below this an eigenvalue is rounding: of the sums, or of the factorisation."""
     return max(gram.rounding, float(np.finfo(float).eps) * max(0.0, trace))
@@ -123,6 +104,10 @@ class Cholesky(RidgeSolver):
         there = gram.on_device()
         if there is not None:
             return _device_cholesky(gram, there, alpha)
+        with _few_threads(gram.shape[0]):
+            return self._factor_here(gram, alpha)
+
+    def _factor_here(self, gram: PSDOperator, alpha: float) -> CholeskyFactor:
         G = gram.lower()
         diagonal = np.diagonal(G).copy()
         norm = float(diagonal.sum())  # of the largest eigenvalue, from above
@@ -132,7 +117,7 @@ class Cholesky(RidgeSolver):
         jitter = max(0.0, rounding - alpha)
         while True:
             np.einsum("ii->i", G)[:] = diagonal + (alpha + jitter)
-            if _factor_in_place(G):
+            if factor_in_place(G):
                 break
             jitter = max(10.0 * jitter, rounding, np.finfo(float).tiny / np.finfo(float).eps)
             if jitter > max(1.0, norm):
@@ -144,7 +129,7 @@ class Cholesky(RidgeSolver):
         return CholeskyFactor(G, Report("cholesky", condition, jitter))
 
 
-def _factor_in_place(G: Array) -> bool:
+def factor_in_place(G: Array) -> bool:
     """Turn the lower triangle of G (m, m) into its Cholesky factor and clear the rest; tell whether there is one.
 
     Halves, until LAPACK takes over; the product that links them is tiles, each on one thread.
@@ -158,7 +143,7 @@ def _factor_in_place(G: Array) -> bool:
         return not failed
     half = m // 2 // 64 * 64
     below, corner = G[half:, :half], G[half:, half:]
-    if not _factor_in_place(G[:half, :half]):
+    if not factor_in_place(G[:half, :half]):
         return False
     below[:] = dtrsm(1.0, G[:half, :half], below, side=1, lower=1, trans_a=1)
 
@@ -170,7 +155,7 @@ def _factor_in_place(G: Array) -> bool:
     with one_thread():
         each(subtract, [(a, b) for i, a in enumerate(parts) for b in parts[: i + 1]], n_threads())
     G[:half, half:] = 0.0
-    return _factor_in_place(corner)
+    return factor_in_place(corner)
 
 
 @dataclass(frozen=True)
@@ -181,7 +166,8 @@ class CholeskyFactor(Factor):
     report: Report
 
     def solve(self, B: Array) -> Array:
-        return np.asarray(cho_solve((self.L, True), B, check_finite=False))
+        with _few_threads(len(self.L)):
+            return np.asarray(cho_solve((self.L, True), B, check_finite=False))
 
     def quadratic_form(self, Z: Array) -> Array:
         half = solve_triangular(self.L, np.asarray(Z, dtype=np.float64).T, lower=True, check_finite=False)
@@ -205,7 +191,7 @@ class Eigen(RidgeSolver):
             raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
         rounding = _rounding(gram, norm)
         try:
-            with one_thread() if len(G) <= _UNTHREADED else nullcontext():
+            with _few_threads(len(G)):
                 eigenvalues, vectors = eigh(G, driver="evd", lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:  # divide and conquer gave up: the slower driver does not
             eigenvalues, vectors = eigh(gram.lower(), driver="evr", lower=True, check_finite=False)

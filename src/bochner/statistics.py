@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array, backend_of, n_threads
-from bochner.backends.threads import each
+from bochner.backends.threads import each, one_thread
 from bochner.operators import Centred, DenseGram, PSDOperator
-from bochner.solvers import Eigen, EigenFactor, one_thread
+from bochner.solvers import Eigen, EigenFactor
 
 # Rows multiplied in float32 before the product is added up in float64. An entry of the product then has a rounding
 # error below 1e-6 sqrt(G_ii G_jj) (tests/test_statistics.py), a tenth of that as a rule. Where the processor multiplies
@@ -23,6 +23,7 @@ from bochner.solvers import Eigen, EigenFactor, one_thread
 # rounding adds to the features works like a further penalty of n/m · 4e-8, far below any that data with noise wants.
 _FLUSH_ROWS = 8192
 _FEW_ROWS = 256  # below this, float64 all the way costs less than the addition
+_PIECE_ROWS = 2048  # that one thread multiplies at a time where columns are few
 _TILE = 512  # rows and columns of the Gram matrix that one thread works on at a time
 
 
@@ -126,7 +127,8 @@ class RidgeStatistics:
         for start in range(0, len(Z), _FLUSH_ROWS):
             rows = slice(start, start + _FLUSH_ROWS)
             part = np.ascontiguousarray(Z[rows])
-            self._add_products(part if overwrite or part.base is None else part.copy(), right[rows])
+            given = not overwrite and part.base is not None and Z.dtype == np.float32
+            self._add_products(part.copy() if given else part, right[rows])
         return self
 
     def _add_products(self, Z: Array, right: Array) -> None:
@@ -163,12 +165,27 @@ class RidgeStatistics:
         step = _TILE if fixed is None else _TILE // 2
         parts = [slice(start, start + step) for start in range(0, self.n_components, step)]
         tiles: list[tuple[slice, slice | None]] = []
-        if self.gram is not None:
+        if self.gram is not None and fixed is None and self.n_components < 2 * _TILE:
+            self._add_narrow(Z)
+        elif self.gram is not None:
             tiles += [(parts[i], parts[j]) for j in range(len(parts)) for i in range(j)]
             tiles += [(part, part) for part in parts]  # half the work: last, to even out the threads
         tiles += [(part, None) for part in parts]
         with one_thread():
             each(add, tiles, n_threads())
+
+    def _add_narrow(self, Z: Array) -> None:
+        """Add ZᵀZ of few columns, which make too few tiles: a thread multiplies some rows."""
+        pieces = [Z[start : start + _PIECE_ROWS] for start in range(0, len(Z), _PIECE_ROWS)]
+        products: list[Any] = [None] * len(pieces)
+
+        def multiply(i: int) -> None:
+            products[i] = pieces[i].T @ pieces[i]
+
+        with one_thread():
+            each(multiply, range(len(pieces)), n_threads())
+        for product in products:  # in this order, whichever came first
+            self.gram += product.T
 
     def merge(self, other: RidgeStatistics) -> RidgeStatistics:
         """Add the rows another set of statistics has seen. Returns self."""

@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import FLOATS, Array, backend_of, is_tensor, limit_threads, n_threads
+from bochner.backends.threads import each, one_thread
 from bochner.estimators._validation import as_host, check_choice, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
@@ -40,6 +41,7 @@ from bochner.streaming import (
 )
 from bochner.tuning import tune_length_scale
 
+_PIECE_ROWS = 1024  # whose scores one thread computes at a time
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
@@ -249,7 +251,7 @@ class KernelModel(BaseEstimator):
                 self._device_scores(block, coefficients, intercept) for block in rows_on(str(self.device), X, 2 * m)
             ]
             return np.concatenate([backend_of(part).fetch(part) for part in parts])
-        weights = coefficients.astype(X.dtype)
+        weights, level = coefficients.astype(X.dtype), intercept.astype(X.dtype)
         out = np.empty((X.shape[0], weights.shape[1]), X.dtype)
         rows = min(X.shape[0], self.block_size or default_rows(m, X.dtype))
         buffer = np.empty((rows, m), X.dtype)
@@ -258,7 +260,15 @@ class KernelModel(BaseEstimator):
                 block = X[start : start + rows]
                 Z = buffer[: block.shape[0]]
                 self.feature_map_.into(block, Z)
-                out[start : start + rows] = Z @ weights + intercept.astype(X.dtype)
+
+                def score(part: slice, Z: Array = Z, scores: Array = out[start : start + rows]) -> None:
+                    scores[part] = Z[part] @ weights + level
+
+                if len(Z) <= _PIECE_ROWS:
+                    score(slice(None))
+                    continue
+                with one_thread():
+                    each(score, [slice(i, i + _PIECE_ROWS) for i in range(0, len(Z), _PIECE_ROWS)], n_threads())
         return out
 
     def _device_scores(self, X: Any, coefficients: Array, intercept: Array) -> Any:

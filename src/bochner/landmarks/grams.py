@@ -1,9 +1,10 @@
-"""The kernel matrix of the training rows, read by blocks in float64; nothing of it is kept."""
+"""The kernel matrix of the training rows, read by blocks in float64; nothing but its diagonal is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,10 @@ class Gram:
 
     def diagonal(self) -> Array:
         """K[i, i] for every row, (n,), checked: a kernel is nowhere negative on its diagonal."""
+        return self._diagonal.copy()
+
+    @cached_property
+    def _diagonal(self) -> Array:
         if self.kernel is None:
             diagonal = np.array(self.X.diagonal(), dtype=np.float64)
         else:

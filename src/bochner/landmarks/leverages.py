@@ -101,6 +101,8 @@ class RecursiveLeverage(RowChoice):
         _check_alpha(self.alpha)
         n = len(gram)
         order = key.child("order").generator().permutation(n)
+        if not gram.diagonal().any():
+            return order[:0]
         oversampling = max(1.0, np.log(n_landmarks))
         sizes = [n]
         while sizes[-1] > max(n_landmarks, 2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +12,15 @@ import scipy.linalg
 from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.factorizations import N_PROBES, Eigh, check_rank, gaussian, smallest_rank
-from bochner.linalg.matrices import as_matrix, as_square, check_symmetric, diagonal, frobenius_norm, orthonormal
+from bochner.linalg.matrices import (
+    as_matrix,
+    as_square,
+    check_symmetric,
+    diagonal,
+    frobenius_norm,
+    orthonormal,
+    unit_of,
+)
 from bochner.linalg.reports import Estimate, LowRank, Report, error_estimates
 from bochner.sketches import as_sketch_law
 from bochner.theory import _arguments as check
@@ -25,6 +34,7 @@ class Factors(LowRank):
     right: Array
     report: Report
     unpacked: ClassVar[tuple[str, ...]] = ("left", "right")
+    powers: ClassVar[Mapping[str, int]] = {"left": 1}
 
     def factors(self) -> tuple[Array, Array]:
         return self.left, self.right
@@ -97,6 +107,14 @@ def nystrom(
     True
     """
     A = as_square(A)
+    if (unit := unit_of(A)) != 1.0:
+        again: dict[str, Any] = {
+            "tol": tol,
+            "oversampling": oversampling,
+            "n_iter": n_iter,
+            "random_state": random_state,
+        }
+        return nystrom(A / A.dtype.type(unit), rank, **again).times(unit)
     n = A.shape[0]
     k, tol = check_rank(rank, tol, n)
     extra = check.count("oversampling", oversampling, minimum=0, advice="0 adds no columns.")
@@ -166,6 +184,9 @@ def generalized_nystrom(
     True
     """
     A = as_matrix(A)
+    if (unit := unit_of(A)) != 1.0:
+        again: dict[str, Any] = {"oversampling": oversampling, "law": law, "random_state": random_state}
+        return generalized_nystrom(A / A.dtype.type(unit), rank, **again).times(unit)
     m, n = A.shape
     k = min(check.count("rank", rank), m, n)
     factor = check.positive("oversampling", oversampling)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ import scipy.linalg
 from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.factorizations import N_PROBES, gaussian, randomized_svd
-from bochner.linalg.matrices import Operator, as_matrix, columns, frobenius_norm, orthonormal
+from bochner.linalg.matrices import Operator, as_matrix, columns, frobenius_norm, left_product, orthonormal, unit_of
 from bochner.linalg.reports import LowRank, Report, error_estimates
 from bochner.theory import _arguments as check
 
@@ -27,6 +28,7 @@ class CX(LowRank):
     indices: Array
     report: Report
     unpacked: ClassVar[tuple[str, ...]] = ("C", "X")
+    powers: ClassVar[Mapping[str, int]] = {"C": 1}
 
     def factors(self) -> tuple[Array, Array]:
         return self.C, self.X
@@ -43,6 +45,7 @@ class CUR(LowRank):
     row_indices: Array
     report: Report
     unpacked: ClassVar[tuple[str, ...]] = ("C", "U", "R")
+    powers: ClassVar[Mapping[str, int]] = {"C": 1, "U": -1, "R": 1}
 
     def factors(self) -> tuple[Array, Array]:
         return self.C, self.U @ self.R
@@ -76,11 +79,14 @@ def cx(A: Any, rank: int, *, selection: Any = "pivoted", random_state: Any = Non
     True
     """
     A = as_matrix(A)
+    if (unit := unit_of(A)) != 1.0:
+        again: dict[str, Any] = {"selection": selection, "random_state": random_state}
+        return cx(A / A.dtype.type(unit), rank, **again).times(unit)
     key = Key.from_random_state(random_state)
     indices, method = _selected(A, rank, selection, key)
     C = columns(A, indices)
     basis, solve = _pseudo_inverse(C)
-    X = solve(_left_product(basis, A))
+    X = solve(left_product(basis.T, A))
     probes, products, norm = _probed(A, key)
     estimates = error_estimates(products - C @ (X @ probes), norm)
     report = Report(f"CX, {method} columns", 2, True, estimates["relative_error"].value, estimates)
@@ -124,6 +130,14 @@ def cur(
     ((6, 2), (2, 2), (2, 5), True)
     """
     A = as_matrix(A)
+    if (unit := unit_of(A)) != 1.0:
+        again: dict[str, Any] = {
+            "n_rows": n_rows,
+            "selection": selection,
+            "row_selection": row_selection,
+            "random_state": random_state,
+        }
+        return cur(A / A.dtype.type(unit), rank, **again).times(unit)
     key = Key.from_random_state(random_state)
     indices, method = _selected(A, rank, selection, key)
     C = columns(A, indices)
@@ -135,7 +149,7 @@ def cur(
     R = columns(A.T, rows).T
     basis, solve = _pseudo_inverse(C)
     row_basis, row_solve = _pseudo_inverse(R.T)
-    U = row_solve(solve(_left_product(basis, A) @ row_basis).T).T
+    U = row_solve(solve(left_product(basis.T, A) @ row_basis).T).T
     probes, products, norm = _probed(A, key)
     estimates = error_estimates(products - C @ (U @ (R @ probes)), norm)
     report = Report(f"CUR, {method} columns", 3, True, estimates["relative_error"].value, estimates)
@@ -146,11 +160,6 @@ def _probed(A: Any, key: Key) -> tuple[Array, Array, float]:
     probes = gaussian((A.shape[1], N_PROBES), A, key.child("probes"))
     products = A @ probes
     return probes, products, frobenius_norm(A, products)
-
-
-def _left_product(Q: Array, A: Any) -> Array:
-    """QᵀA."""
-    return np.asarray((A.T @ Q).T)
 
 
 def _pseudo_inverse(C: Array) -> tuple[Array, Any]:
@@ -174,7 +183,7 @@ def _selected(A: Any, rank: Any, selection: Any, key: Key) -> tuple[Array, str]:
     method = check.choice("selection", selection, SELECTIONS)
     if method == "pivoted":
         omega = gaussian((A.shape[0], min(k + N_PROBES, A.shape[0])), A, key.child("sketch"))
-        sketch = _left_product(omega, A)
+        sketch = left_product(omega.T, A)
         pivots = scipy.linalg.qr(sketch, mode="r", pivoting=True, check_finite=False)[1]
         return np.sort(pivots[:k]), method
     if method == "adaptive":
@@ -208,7 +217,7 @@ def _without_repetition(weights: Array, k: int, key: Key) -> Array:
 
 def _adaptive(A: Any, k: int, key: Key) -> Array:
     """Rounds of sampling by the column norms of what the columns taken so far leave (Deshpande et al. 2006)."""
-    sketch = _left_product(gaussian((A.shape[0], min(A.shape[0], 4 * N_PROBES)), A, key.child("sketch")), A)
+    sketch = left_product(gaussian((A.shape[0], min(A.shape[0], 4 * N_PROBES)), A, key.child("sketch")).T, A)
     exact = isinstance(A, np.ndarray)
     taken: Array = np.zeros(0, np.intp)
     for round_ in range(8):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,8 +11,18 @@ import scipy.linalg
 
 from bochner.backends import Array
 from bochner.keys import Key
-from bochner.linalg.matrices import as_matrix, as_square, check_symmetric, frobenius_norm, orthonormal
-from bochner.linalg.reports import Estimate, LowRank, Report, Result, error_estimates
+from bochner.linalg.matrices import (
+    Operator,
+    as_matrix,
+    as_square,
+    check_symmetric,
+    frobenius_norm,
+    known_norm,
+    left_product,
+    orthonormal_rows,
+    unit_of,
+)
+from bochner.linalg.reports import Estimate, LowRank, Report, Result, error_estimates, exact_error
 from bochner.theory import _arguments as check
 
 N_PROBES = 10
@@ -36,6 +47,7 @@ class SVD(LowRank):
     Vt: Array
     report: Report
     unpacked: ClassVar[tuple[str, ...]] = ("U", "s", "Vt")
+    powers: ClassVar[Mapping[str, int]] = {"s": 1}
 
     def factors(self) -> tuple[Array, Array]:
         return self.U * self.s, self.Vt
@@ -49,6 +61,7 @@ class Eigh(LowRank):
     vectors: Array
     report: Report
     unpacked: ClassVar[tuple[str, ...]] = ("values", "vectors")
+    powers: ClassVar[Mapping[str, int]] = {"values": 1}
 
     def factors(self) -> tuple[Array, Array]:
         return self.vectors * self.values, self.vectors.T
@@ -63,50 +76,41 @@ def check_rank(rank: Any, tol: Any, limit: int) -> tuple[int, float | None]:
     return min(check.count("rank", rank), limit), None
 
 
+def gaussian_rows(shape: tuple[int, int], A: Any, key: Key) -> Array:
+    """Standard normal rows in the dtype of A; row j does not depend on how many there are."""
+    return key.generator().standard_normal(shape, dtype=A.dtype.type)
+
+
 def gaussian(shape: tuple[int, int], A: Any, key: Key) -> Array:
-    """Standard normal columns in the dtype of A; column j does not depend on how many there are."""
-    return np.ascontiguousarray(key.generator().standard_normal(shape[::-1], dtype=A.dtype.type).T)
+    """The same as columns."""
+    return np.ascontiguousarray(gaussian_rows(shape[::-1], A, key).T)
 
 
-def _without(Q: Array, Y: Array) -> Array:
-    """(I - QQᵀ)Y, twice: once leaves what rounding put back."""
-    for _ in range(2):
-        Y = Y - Q @ (Q.T @ Y)
-    return Y
-
-
-def _new_directions(Q: Array, Y: Array) -> Array:
-    """Orthonormal columns, orthogonal to Q, that span what Y adds to it."""
-    if not Q.shape[1]:
-        return orthonormal(Y)
-    # what was nearly inside Q is noise after the first round, and orthogonal to Q only after the second
-    for _ in range(2):
-        Y = orthonormal(Y - Q @ (Q.T @ Y))
-    return Y
-
-
-def _grow(A: Any, Q: Array, B: Array, Y: Array, n_iter: int, iteration: str) -> tuple[Array, Array]:
-    """Extend the basis Q by directions found from Y = AΩ, and the projection B = (AᵀQ)ᵀ with it.
+def _grow(A: Any, Q: Array, B: Array, Y: Array, n_iter: int, iteration: str, *, project: bool) -> tuple[Array, Array]:
+    """Extend the orthonormal rows Q by directions found from Y = (AΩ)ᵀ, and with `project` B = QA with them.
 
     "subspace" keeps the last block only; "krylov" keeps every block it has paid for (Musco & Musco 2015), and
-    AᵀQ_j, which it needs for the next block anyway, is a block of B.
+    Q_j A, which it needs for the next block anyway, is a block of B.
     """
-    room = min(A.shape) - Q.shape[1]
-    block = _new_directions(Q, Y[:, :room])
+    room = min(A.shape) - len(Q)
+    block = orthonormal_rows(Y[:room], Q)
     for step in range(n_iter + 1):
-        C = A.T @ block
-        if step == n_iter or iteration == "krylov":
-            Q, B = np.hstack([Q, block]), np.vstack([B, C.T])
-        room = min(A.shape) - Q.shape[1]
-        if step == n_iter or room == 0:
+        last = step == n_iter
+        C = left_product(block, A) if project or not last else np.zeros((0, A.shape[1]), A.dtype)
+        if last or iteration == "krylov":
+            Q, B = np.vstack([Q, block]), np.vstack([B, C])
+        room = min(A.shape) - len(Q)
+        if last or room == 0:
             break
-        block = _new_directions(Q, A @ orthonormal(C)[:, :room])
+        block = orthonormal_rows(left_product(orthonormal_rows(C)[:room], A.T), Q)
+        if not len(block):  # Q holds the range of A
+            break
     return Q, B
 
 
 @dataclass(frozen=True)
 class _Projection:
-    """Q, B = QᵀA, fresh standard normal probes Ω with their products AΩ, and ‖A‖_F."""
+    """Orthonormal rows Q, B = QA (or nothing), fresh standard normal rows with their products ΩAᵀ, and ‖A‖_F."""
 
     Q: Array
     B: Array
@@ -116,33 +120,51 @@ class _Projection:
     passes: int
     converged: bool
 
+    def left(self) -> Array:
+        """What is outside of Q of the products."""
+        return self.products - (self.products @ self.Q.T) @ self.Q
+
 
 def _project(
-    A: Any, rank: int, tol: float | None, oversampling: int, n_iter: int, iteration: str, key: Key
+    A: Any,
+    rank: int,
+    tol: float | None,
+    oversampling: int,
+    n_iter: int,
+    iteration: str,
+    key: Key,
+    *,
+    norm: float | None = None,
+    probing: bool = True,
+    project: bool = True,
 ) -> _Projection:
     n, limit = A.shape[1], min(A.shape)
-    Q, B = np.zeros((A.shape[0], 0), A.dtype), np.zeros((0, n), A.dtype)
+    Q, B = np.zeros((0, A.shape[0]), A.dtype), np.zeros((0, n), A.dtype)
     if tol is None:
         k = min(rank + oversampling, limit)
-        omega = gaussian((n, k), A, key.child("sketch"))
-        probes = gaussian((n, N_PROBES), A, key.child("probes"))
-        products = A @ np.hstack([omega, probes])  # one pass for both
-        Q, B = _grow(A, Q, B, products[:, :k], n_iter, iteration)
-        products = products[:, k:]
-        return _Projection(Q, B, probes, products, frobenius_norm(A, products), 2 * n_iter + 2, True)
-    passes, round_, norm = 0, 0, 0.0
+        omega = gaussian_rows((k, n), A, key.child("sketch"))
+        probes = gaussian_rows((N_PROBES if probing else 0, n), A, key.child("probes"))
+        products = left_product(np.vstack([omega, probes]) if probing else omega, A.T)  # one pass for both
+        Q, B = _grow(A, Q, B, products[:k], n_iter, iteration, project=project)
+        products = products[k:]
+        norm = frobenius_norm(A, products.T) if norm is None else norm
+        return _Projection(Q, B, probes, products, norm, 2 * n_iter + 1 + project, True)
+    passes, round_ = 0, 0
     while True:
-        size = max(N_PROBES, Q.shape[1] // 2)
-        omega = gaussian((n, size), A, key.child("sketch").child(round_))
-        products = A @ omega
-        passes, norm = passes + 1, norm or frobenius_norm(A, products)
-        left = np.linalg.norm(_without(Q, products)) / np.sqrt(size)
-        done = left <= max(tol, 4.0 * np.finfo(A.dtype).eps) * norm
-        if done or Q.shape[1] == limit:
-            return _Projection(Q, B, omega, products, norm, passes, True)
-        # the new columns are independent of Q, so `left` is unbiased: the estimate costs nothing until it succeeds
-        Q, B = _grow(A, Q, B, products, n_iter, iteration)
-        passes, round_ = passes + 2 * n_iter + 1, round_ + 1
+        size = max(N_PROBES, len(Q) // 2)
+        omega = gaussian_rows((size, n), A, key.child("sketch").child(round_))
+        products = left_product(omega, A.T)
+        passes, norm = passes + 1, frobenius_norm(A, products.T) if norm is None else norm
+        p = _Projection(Q, B, omega, products, norm, passes, True)
+        done = np.linalg.norm(p.left()) / np.sqrt(size) <= max(tol, 4.0 * np.finfo(A.dtype).eps) * norm
+        if done or len(Q) == limit:
+            return p
+        # the new rows are independent of Q, so the estimate is unbiased, and it costs nothing until it succeeds
+        before = len(Q)
+        Q, B = _grow(A, Q, B, products, n_iter, iteration, project=project)
+        passes, round_ = passes + 2 * n_iter + project, round_ + 1
+        if len(Q) == before:  # what is left is rounding
+            return replace(p, passes=passes)
 
 
 def range_finder(
@@ -184,10 +206,20 @@ def range_finder(
     (True, True)
     """
     A = as_matrix(A)
+    if (unit := unit_of(A)) != 1.0:
+        again: dict[str, Any] = {
+            "tol": tol,
+            "oversampling": oversampling,
+            "n_iter": n_iter,
+            "iteration": iteration,
+            "random_state": random_state,
+        }
+        return range_finder(A / A.dtype.type(unit), rank, **again).times(unit)
     k, tol = check_rank(rank, tol, min(A.shape))
-    p = _project(A, k, tol, *_options(oversampling, n_iter, iteration), Key.from_random_state(random_state))
-    estimates = error_estimates(_without(p.Q, p.products), p.norm)
-    return Range(p.Q, _report(f"range finder, {iteration}", p, estimates))
+    options = _options(oversampling, n_iter, iteration)
+    p = _project(A, k, tol, *options, Key.from_random_state(random_state), project=False)
+    estimates = error_estimates(p.left().T, p.norm)
+    return Range(p.Q.T, _report(f"range finder, {iteration}", p, estimates))
 
 
 def randomized_svd(
@@ -218,8 +250,9 @@ def randomized_svd(
     Returns
     -------
     SVD
-        ``U, s, Vt = randomized_svd(A, 10)``; ``report.estimates["relative_error"]`` estimates
-        ‖A - U diag(s) Vt‖_F / ‖A‖_F from products that the factors have not seen.
+        ``U, s, Vt = randomized_svd(A, 10)``; ``report.estimates["relative_error"]`` is ‖A - U diag(s) Vt‖_F / ‖A‖_F:
+        exact for arrays and sparse matrices, otherwise, and where rounding hides it, estimated from products that the
+        factors have not seen.
 
     Examples
     --------
@@ -233,28 +266,54 @@ def randomized_svd(
     7
     """
     A = as_matrix(A)
+    norm = None if isinstance(A, Operator) else known_norm(A)
+    if (unit := unit_of(A, norm)) != 1.0:
+        again: dict[str, Any] = {
+            "tol": tol,
+            "oversampling": oversampling,
+            "n_iter": n_iter,
+            "iteration": iteration,
+            "random_state": random_state,
+        }
+        return randomized_svd(A / A.dtype.type(unit), rank, **again).times(unit)
     k, tol = check_rank(rank, tol, min(A.shape))
     # nine tenths of the tolerance for the range, what is left (in squares) for the singular values cut off
     target = None if tol is None else 0.9 * tol
-    p = _project(A, k, target, *_options(oversampling, n_iter, iteration), Key.from_random_state(random_state))
+    options, key = _options(oversampling, n_iter, iteration), Key.from_random_state(random_state)
+    p = _project(A, k, target, *options, key, norm=norm, probing=norm is None)
     R, W = _thin_lq(p.B)
     U, s, Vt = scipy.linalg.svd(R, full_matrices=False, check_finite=False)
     if tol is not None:
-        left = np.linalg.norm(_without(p.Q, p.products)) ** 2 / p.products.shape[1]
+        left = np.linalg.norm(p.left()) ** 2 / len(p.products)
         tails = np.append(np.cumsum(s[::-1] ** 2)[::-1], 0.0)
         k = max(1, int(np.argmax(tails + left <= max(tol * p.norm, np.sqrt(left)) ** 2 * (1 + 1e-12))))
     k = min(k, len(s))
-    U, s, Vt = p.Q @ U[:, :k], s[:k], Vt[:k] @ W
-    difference = p.products - U @ (s[:, None] * (Vt @ p.probes))
-    return SVD(U, s, Vt, _report(f"randomized SVD, {iteration}", p, error_estimates(difference, p.norm)))
+    U, s, Vt = (U[:, :k].T @ p.Q).T, s[:k], Vt[:k] @ W
+    p, estimates = _svd_error(A, p, U, s, Vt, key)
+    return SVD(U, s, Vt, _report(f"randomized SVD, {iteration}", p, estimates))
+
+
+def _svd_error(
+    A: Any, p: _Projection, U: Array, s: Array, Vt: Array, key: Key
+) -> tuple[_Projection, dict[str, Estimate]]:
+    """‖A - U diag(s) Vt‖_F, which by Pythagoras is ‖A‖² - ‖s‖² where ‖A‖ is known; from probes where that cancels."""
+    eps = float(np.finfo(A.dtype).eps)
+    if not len(p.probes):
+        lost = 1.0 - float(np.square(s.astype(np.float64) / (p.norm or 1.0)).sum())
+        if lost > 1e4 * eps and p.norm > 0.0:
+            return p, exact_error(lost, p.norm, 100.0 * eps)
+        probes = gaussian_rows((N_PROBES, A.shape[1]), A, key.child("probes"))
+        p = replace(p, probes=probes, products=left_product(probes, A.T), passes=p.passes + 1)
+    difference = p.products.T - U @ (s[:, None] * (Vt @ p.probes.T))
+    return p, error_estimates(difference, p.norm)
 
 
 def _thin_lq(B: Array) -> tuple[Array, Array]:
     """B = L W, W with orthonormal rows, L no larger than it must be: the SVD of a wide matrix is that of L."""
     if B.shape[0] >= B.shape[1]:
         return B, np.eye(B.shape[1], dtype=B.dtype)
-    W = orthonormal(B.T)
-    return B @ W, W.T
+    W = orthonormal_rows(B)
+    return B @ W.T, W
 
 
 def randomized_eigh(
@@ -286,18 +345,28 @@ def randomized_eigh(
     [-3.0, 2.0]
     """
     A = as_square(A)
+    if (unit := unit_of(A)) != 1.0:
+        again: dict[str, Any] = {
+            "tol": tol,
+            "oversampling": oversampling,
+            "n_iter": n_iter,
+            "iteration": iteration,
+            "random_state": random_state,
+        }
+        return randomized_eigh(A / A.dtype.type(unit), rank, **again).times(unit)
     k, tol = check_rank(rank, tol, A.shape[0])
     target = None if tol is None else 0.5 * tol  # what is outside Q enters twice, from the left and from the right
     p = _project(A, k, target, *_options(oversampling, n_iter, iteration), Key.from_random_state(random_state))
-    check_symmetric(p.probes.T @ p.products, "A", "Use randomized_svd, or pass (A + A.T) / 2.")
-    H = p.B @ p.Q
+    check_symmetric(p.probes @ p.products.T, "A", "Use randomized_svd, or pass (A + A.T) / 2.")
+    H = p.B @ p.Q.T
     values, V = scipy.linalg.eigh((H + H.T) / 2.0, check_finite=False)
     order = np.argsort(-np.abs(values), kind="stable")
     if tol is not None:
-        k = smallest_rank(p.products, p.probes, values[order], p.Q @ V[:, order], tol * p.norm)
+        vectors = (V[:, order].T @ p.Q).T
+        k = smallest_rank(p.products.T, p.probes.T, values[order], vectors, tol * p.norm)
     order = order[:k]
-    values, vectors = values[order], p.Q @ V[:, order]
-    difference = p.products - vectors @ (values[:, None] * (vectors.T @ p.probes))
+    values, vectors = values[order], (V[:, order].T @ p.Q).T
+    difference = p.products.T - vectors @ (values[:, None] * (vectors.T @ p.probes.T))
     return Eigh(values, vectors, _report(f"randomized eigh, {iteration}", p, error_estimates(difference, p.norm)))
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
-from bochner.linalg.matrices import as_square, as_targets
+from bochner.keys import Key
+from bochner.linalg.factorizations import gaussian
+from bochner.linalg.matrices import as_square, as_targets, check_symmetric
 from bochner.linalg.reports import Report, Solution
 from bochner.theory import _arguments as check
 
@@ -83,6 +85,8 @@ def _as_product(A: Any, n: int, name: str) -> Product:
     matrix = as_square(A, name)
     if matrix.shape[0] != n:
         raise ValueError(f"{name} has {matrix.shape[0]} rows, b has {n}.")
+    probes = gaussian((n, 2), matrix, Key(0))
+    check_symmetric(probes.T @ (matrix @ probes), name, "Conjugate gradients need a symmetric matrix: use lstsq.")
     return lambda V: matrix @ V
 
 
@@ -107,14 +111,16 @@ def _conjugate_gradient(
     R = B - product(X) if X.any() else B.copy()
     Z = R if precondition is None else precondition(R)
     P, rho = Z.copy(), _dots(R, Z)
-    X, steps = X.copy(), 0
+    X, steps, largest = X.copy(), 0, 0.0
     notes: tuple[str, ...] = ()
     going = np.linalg.norm(R, axis=0) > goal
     while going.any() and steps < limit:
         steps += 1
         AP = product(P[:, going])
-        curvature = _dots(P[:, going], AP)
-        if (curvature < -1e3 * np.finfo(B.dtype).eps * _sizes(P[:, going], AP)).any():
+        curvature, squares = _dots(P[:, going], AP), _dots(P[:, going], P[:, going])
+        largest = max(largest, float(np.sqrt(_dots(AP, AP) / np.where(squares > 0, squares, 1.0)).max()))
+        # where A vanishes pᵀAp has the sign of rounding, which grows with the largest eigenvalue met
+        if (curvature < -1e3 * np.finfo(B.dtype).eps * largest * squares).any():
             raise IndefiniteError(
                 "the matrix is not positive definite: a direction p has pᵀAp < 0. "
                 "Add a positive multiple of the identity (alpha), or symmetrise it if it was meant to be positive."
@@ -139,10 +145,6 @@ def _conjugate_gradient(
 
 def _dots(A: Array, B: Array) -> Array:
     return np.einsum("ij,ij->j", A, B)
-
-
-def _sizes(A: Array, B: Array) -> Array:
-    return np.linalg.norm(A, axis=0) * np.linalg.norm(B, axis=0)
 
 
 def lsqr(forward: Product, backward: Product, B: Array, tol: Array, limit: int) -> tuple[Array, int]:

@@ -24,7 +24,7 @@ from bochner.linalg.matrices import (
     residual_product,
     unit_of,
 )
-from bochner.linalg.reports import CONFIDENCE, Estimate, Report, Solution
+from bochner.linalg.reports import CONFIDENCE, Estimate, Report, Solution, check_range
 from bochner.sketches import SparseSign, as_sketch_law
 from bochner.theory import _arguments as check
 from bochner.theory import gaussian_sketch_risk
@@ -130,7 +130,10 @@ def lstsq(
     if (unit := unit_of(A)) != 1.0:
         options: dict[str, Any] = {"law": law, "sketch_size": sketch_size, "tol": tol, "max_iter": max_iter}
         x, report = lstsq(A / A.dtype.type(unit), b, method=method, random_state=random_state, **options)
-        return Solution(x / x.dtype.type(unit), report)
+        with np.errstate(over="ignore", under="ignore"):
+            x = x / x.dtype.type(unit)
+        check_range(x)
+        return Solution(x, report)
     key = Key.from_random_state(random_state)
     B = b.reshape(len(b), -1).astype(A.dtype, copy=False)
     if A.shape[0] < A.shape[1]:

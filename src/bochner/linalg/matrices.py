@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from bochner.operators import LinearMap
 
 _BLOCK = 1 << 26  # bytes of the columns of an operator that are held at a time
 _CACHE = 1 << 20  # bytes of a block of rows that is read once for two products
+_SHARES = 16  # of the rows, among threads
 
 
 @dataclass(frozen=True)
@@ -74,14 +76,20 @@ def as_matrix(A: Any, name: str = "A") -> Any:
     return Operator(shape, lambda B: A @ B, backward)
 
 
-def unit_of(A: Any) -> float:
-    """A power of two by which A is divided where squares of its entries would overflow or vanish; else 1."""
+def unit_of(A: Any, norm: float | None = None) -> float:
+    """A power of two by which A is divided where squares of its entries would overflow or vanish; else 1.
+
+    `norm` is ‖A‖_F where it is known already.
+    """
     if isinstance(A, Operator):
+        return 1.0
+    bound = float(np.finfo(A.dtype).max) ** 0.25
+    norm = known_norm(A) if norm is None else norm
+    if norm == 0.0 or 1.0 / bound < norm < bound:
         return 1.0
     values = A.data if scipy.sparse.issparse(A) else A
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-    bound = float(np.finfo(A.dtype).max) ** 0.25
-    return 1.0 if largest == 0.0 or 1.0 / bound < largest < bound else 2.0 ** float(np.frexp(largest)[1])
+    return 1.0 if 1.0 / bound < largest < bound else 2.0 ** float(np.clip(np.frexp(largest)[1], -1000, 1000))
 
 
 def as_square(A: Any, name: str = "A") -> Any:
@@ -114,8 +122,19 @@ def frobenius_norm(A: Any, products: Array) -> float:
     """‖A‖_F: exact where the entries are known, otherwise from `products` of A with standard normal columns."""
     if isinstance(A, Operator):
         return float(np.linalg.norm(products) / np.sqrt(products.shape[1]))
-    values = A.data if scipy.sparse.issparse(A) else A
-    return float(scipy.linalg.norm(values.ravel(order="K"), check_finite=False))
+    return known_norm(A)
+
+
+def known_norm(A: Any) -> float:
+    """‖A‖_F of an array or a sparse matrix."""
+    values = (A.data if scipy.sparse.issparse(A) else A).ravel(order="K")
+    if A.dtype == np.float64:
+        with np.errstate(over="ignore", under="ignore"):
+            square = float(values @ values)  # twice as fast as the careful norm, for what over- or underflows
+        if 1e-200 < square < 1e300:
+            return square**0.5
+    with np.errstate(over="ignore"):
+        return float(scipy.linalg.norm(values, check_finite=False))
 
 
 def diagonal(A: Any) -> Array | None:
@@ -160,13 +179,16 @@ def _row_ordered(A: Any) -> bool:
 
 
 def _sum_over_rows(A: Array, V: Array, part: Callable[[slice], Array]) -> Array:
-    """Sum of part(rows) over blocks of rows of A that stay in the cache, an equal share to every thread.
+    """Sum of part(rows) over blocks of rows of A that stay in the cache, shared among the threads.
 
-    BLAS shares no product of a block this small with few columns among its threads; with many columns it does.
+    BLAS shares no product of a block this small with few columns among its threads; with many columns it does. There
+    are more shares than threads, so that one whose core is busy does not hold up the rest, and always as many, so
+    that the sum does not depend on the number of threads.
     """
     step = max(1, _CACHE // (A.itemsize * A.shape[1]))
-    n = min(n_threads(), -(-len(A) // step)) if V.size <= 4 * len(V) else 1
-    bounds = np.linspace(0, len(A), n + 1).astype(int).tolist()
+    few = V.size <= 4 * len(V)
+    n_shares = min(_SHARES, -(-len(A) // step)) if few else 1
+    bounds = np.linspace(0, len(A), n_shares + 1).astype(int).tolist()
 
     def share(start: int, stop: int) -> Array:
         total = np.zeros((A.shape[1], *V.shape[1:]), np.result_type(A, V))
@@ -174,8 +196,9 @@ def _sum_over_rows(A: Array, V: Array, part: Callable[[slice], Array]) -> Array:
             total += part(slice(first, min(first + step, stop)))
         return total
 
+    n = min(n_threads(), n_shares)
     if n == 1:
-        return share(0, len(A))
+        return np.sum([share(*pair) for pair in pairwise(bounds)], axis=0)
     with ThreadPoolExecutor(n) as pool:
         return np.sum(list(pool.map(share, bounds[:-1], bounds[1:])), axis=0)
 
@@ -194,22 +217,50 @@ def dense(A: Any) -> Array:
     return A.toarray() if scipy.sparse.issparse(A) else A
 
 
-def orthonormal(Y: Array) -> Array:
-    """An orthonormal basis of a space that contains the columns of Y, (n, min(n, k)).
+def left_product(W: Array, A: Any) -> Array:
+    """W A for few rows W: what BLAS does faster than AᵀWᵀ, which sparse matrices and operators get."""
+    if isinstance(A, np.ndarray):
+        return W @ A
+    return np.asarray(A.T @ np.ascontiguousarray(W.T)).T
 
-    Cholesky factors of Gram matrices, twice: matrix products, where Householder's QR is several times slower on tall
-    matrices. The second Gram matrix says whether the first factor was good enough; if not, Householder.
+
+def orthonormal(Y: Array) -> Array:
+    """An orthonormal basis of a space that contains the columns of Y, (n, min(n, k))."""
+    return orthonormal_rows(Y.T).T
+
+
+def orthonormal_rows(Y: Array, Q: Array | None = None) -> Array:
+    """Orthonormal rows that span a space that contains Y, (min(k, n), n); with Q, what Y adds to its orthonormal rows.
+
+    Cholesky factors of Gram matrices, twice: matrix products, where Householder's QR is several times slower on long
+    rows. What was nearly inside Q is noise after the first round, and orthogonal to Q only after the second. The
+    second Gram matrix says whether the first factor was good enough; if not, Householder, and what Y has outside Q
+    only by rounding is dropped: rows made up in its place might be inside Q.
     """
-    Q = Y / (np.abs(Y).max(initial=0.0) or 1.0)
+    if not len(Y):
+        return Y
+    V = Y / (np.abs(Y).max(initial=0.0) or 1.0)
     for tolerance in (np.inf, 0.1):
-        G = Q.T @ Q
+        V = _without(Q, V)
+        G = V @ V.T
         if not np.abs(G - np.eye(len(G), dtype=G.dtype)).max(initial=0.0) <= tolerance:
             break
-        L, failed = scipy.linalg.get_lapack_funcs("potrf", (G,))(G, lower=True, clean=True)
+        potrf, trtri = scipy.linalg.get_lapack_funcs(("potrf", "trtri"), (G,))
+        L, failed = potrf(G, lower=True, clean=True)
         if failed:
             break
-        Q = scipy.linalg.solve_triangular(L, Q.T, lower=True, check_finite=False).T
+        V = trtri(L, lower=True, overwrite_c=True)[0] @ V
     else:
-        return np.ascontiguousarray(Q)
-    basis: Array = scipy.linalg.qr(Y, mode="economic", check_finite=False)[0]
-    return basis
+        return V
+    if Q is None or not len(Q):
+        return np.asarray(scipy.linalg.qr(Y.T, mode="economic", check_finite=False)[0].T)
+    V = _without(Q, _without(Q, Y))
+    basis, R, _ = scipy.linalg.qr(V.T, mode="economic", pivoting=True, check_finite=False)
+    rounding = np.finfo(Y.dtype).eps * max(Y.shape) * np.linalg.norm(Y, axis=1).max()
+    V = _without(Q, basis.T[np.abs(R.diagonal()) > rounding])
+    return np.asarray(scipy.linalg.qr(V.T, mode="economic", check_finite=False)[0].T)
+
+
+def _without(Q: Array | None, Y: Array) -> Array:
+    """Y (I - QᵀQ)."""
+    return Y if Q is None or not len(Q) else Y - (Y @ Q.T) @ Q

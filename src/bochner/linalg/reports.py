@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -38,6 +38,11 @@ class Estimate:
     def __float__(self) -> float:
         return self.value
 
+    def times(self, unit: float) -> Estimate:
+        """The same in other units."""
+        parts = {name: unit * getattr(self, name) for name in ("value", "standard_error", "lower", "upper")}
+        return replace(self, **parts)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -69,10 +74,27 @@ class Report:
 class Result:
     """A frozen record that unpacks like the tuple NumPy would have returned."""
 
+    report: Report
     unpacked: ClassVar[tuple[str, ...]]
+    powers: ClassVar[Mapping[str, int]] = {}  # of A, by which its parts grow
 
     def __iter__(self) -> Iterator[Any]:
         return iter([getattr(self, name) for name in self.unpacked])
+
+    def times(self, unit: float) -> Self:
+        """The result for unit · A, from that for A; no error but the relative one stays."""
+        estimates = {k: e if k.startswith("relative") else e.times(unit) for k, e in self.report.estimates.items()}
+        with np.errstate(over="ignore", under="ignore"):
+            parts = {name: getattr(self, name) * unit**power for name, power in self.powers.items()}
+        check_range(*parts.values())
+        return replace(self, report=replace(self.report, estimates=estimates), **parts)  # type: ignore[type-var]
+
+
+def check_range(*parts: Array) -> None:
+    """What was computed in other units must be a number in the user's."""
+    for part in parts:
+        if not np.isfinite(part).all():
+            raise ValueError(f"the result is beyond the range of {part.dtype}: divide the matrix by its scale first.")
 
 
 @dataclass(frozen=True)
@@ -86,8 +108,6 @@ class Solution(Result):
 
 class LowRank(Result, ABC):
     """An approximation left · right of a matrix."""
-
-    report: Report
 
     @abstractmethod
     def factors(self) -> tuple[Array, Array]:
@@ -123,6 +143,16 @@ def error_estimates(difference: Array, norm: float, name: str = "error") -> dict
         absolute.value / scale, error / scale, absolute.lower / scale, absolute.upper / scale, absolute.n_probes
     )
     return {name: absolute, f"relative_{name}": relative}
+
+
+def exact_error(lost: float, norm: float, rounding: float, name: str = "error") -> dict[str, Estimate]:
+    """The same of an error whose square is the fraction `lost` of norm², known but for rounding."""
+    relative = [max(0.0, lost + change) ** 0.5 for change in (0.0, -rounding, rounding)]
+    sizes = {name: norm, f"relative_{name}": 1.0}
+    return {
+        key: Estimate(size * relative[0], 0.0, size * relative[1], size * relative[2], 0, 1.0)
+        for key, size in sizes.items()
+    }
 
 
 def mean_estimate(samples: Array, n_probes: int | None = None, *, caution: float = 1.0) -> Estimate:

@@ -11,7 +11,7 @@ from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.iterations import conjugate_gradient
 from bochner.linalg.least_squares import lstsq, sketch_rows
-from bochner.linalg.matrices import Operator, as_matrix, as_square, as_targets, gram_product
+from bochner.linalg.matrices import Operator, as_matrix, as_square, as_targets, gram_product, unit_of
 from bochner.linalg.preconditioners import nystrom_preconditioner
 from bochner.linalg.reports import Estimate, Report, Solution
 from bochner.sketches import as_sketch_law
@@ -76,12 +76,19 @@ def ridge(
     alpha = check.positive("alpha", alpha, zero=True)
     check.choice("method", method, METHODS)
     key = Key.from_random_state(random_state)
+    tol = max(check.positive("tol", tol), 4.0 * float(np.finfo(A.dtype).eps))  # nothing is known beyond rounding
+    unit = unit_of(A)
+    if unit != 1.0 and np.isfinite(alpha / unit / unit):  # a penalty beyond that leaves nothing to be rounded
+        options: dict[str, Any] = {"method": method, "law": law, "sketch_size": sketch_size, "rank": rank}
+        options |= {"tol": tol, "max_iter": max_iter, "random_state": key}
+        x, report = ridge(A / A.dtype.type(unit), b, alpha / unit / unit, **options)
+        return Solution(x / x.dtype.type(unit), report)
     if alpha == 0.0:
         exact = {"partial_sketch": "sketch", "full_sketch": "sketch"}.get(method, "iterative")
         return lstsq(A, b, method=exact, law=law, sketch_size=sketch_size, random_state=key)
     B = b.reshape(len(b), -1).astype(A.dtype, copy=False)
     if method == "precondition":
-        X, report = _preconditioned(A, B, alpha, rank, check.positive("tol", tol), max_iter, key)
+        X, report = _preconditioned(A, B, alpha, rank, tol, max_iter, key)
     else:
         size = _size(A.shape, sketch_size, method)
         solve = _partial if method == "partial_sketch" else _full
@@ -149,7 +156,7 @@ def _full(A: Any, B: Array, alpha: float, law: Any, size: int, key: Key) -> tupl
     S = sketch_rows(A, size, law, key.child("data"))
     identity = np.eye(d, dtype=A.dtype)
     S2 = sketch_rows(identity, size, law, key.child("penalty"))
-    M = S(A) + np.sqrt(alpha) * S2(identity)
+    M = S(A) + alpha**0.5 * S2(identity)
     X, _, _, z = scipy.linalg.lstsq(M, S(B), check_finite=False)
     return X, _sketch_report("full sketch", A, B, X, alpha, np.sqrt(np.maximum(z**2 - alpha, 0.0)), size)
 
