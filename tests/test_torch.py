@@ -450,7 +450,7 @@ def test_streamed_products_of_nystrom_features(n_components: int, device: str | 
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("method", ["accelerated", "greedy"])
+@pytest.mark.parametrize("method", ["pooled", "accelerated", "greedy"])
 @pytest.mark.parametrize("kernel", [RBF(1.0), Matern(2.0, nu=1.5), RBF(6.0)], ids=repr)
 def test_pivots_on_a_device_are_those_of_the_host(kernel: Any, method: str, device: str) -> None:
     X = np.random.default_rng(9).standard_normal((1500, 4))
