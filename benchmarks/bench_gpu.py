@@ -590,6 +590,25 @@ PARTS: dict[str, Any] = {
 }
 
 
+def write() -> None:
+    """The table so far, under benchmarks/results."""
+    today = datetime.now(UTC).date().isoformat()
+    lines = [
+        f"# GPU backend, {today}",
+        "",
+        f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}; "
+        "`python benchmarks/bench_gpu.py --write`.",
+        "",
+        "| what | measured | beside it | wanted |",
+        "|---|---|---|---|",
+        *("| " + " | ".join(row) + " |" for row in TABLE),
+        "",
+    ]
+    path = Path(__file__).parent / "results" / f"gpu-{today}.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(lines))
+
+
 def main() -> None:
     parts = [a for a in sys.argv[1:] if not a.startswith("-")] or [part for part in PARTS if part != "plans"]
     if not torch.cuda.is_available():
@@ -605,22 +624,8 @@ def main() -> None:
             say(part, "failed")
         torch.cuda.empty_cache()
         print(f"[{part}: {time.perf_counter() - t:.0f} s]", flush=True)
-    if "--write" in sys.argv:
-        today = datetime.now(UTC).date().isoformat()
-        path = Path(__file__).parent / "results" / f"gpu-{today}.md"
-        path.parent.mkdir(exist_ok=True)
-        lines = [
-            f"# GPU backend, {today}",
-            "",
-            f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}; "
-            "`python benchmarks/bench_gpu.py --write`.",
-            "",
-            "| what | measured | beside it | wanted |",
-            "|---|---|---|---|",
-            *("| " + " | ".join(row) + " |" for row in TABLE),
-            "",
-        ]
-        path.write_text("\n".join(lines))
+        if "--write" in sys.argv:
+            write()
 
 
 if __name__ == "__main__":
