@@ -14,10 +14,10 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from sklearn.preprocessing import FunctionTransformer
 
 from bochner.backends import Array
+from bochner.backends.threads import one_thread
 from bochner.estimators import KernelRidge
 from bochner.kernels import Kernel, as_points
 from bochner.keys import Key
-from bochner.solvers import one_thread
 
 _FEW_LABELS = 50  # integers with more distinct values than this are numbers, not labels
 _ALPHA_ROWS = 2000  # rows on which the exact model chooses its penalty

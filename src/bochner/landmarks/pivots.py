@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bochner.backends import Array
+from bochner.backends.threads import one_thread
 from bochner.keys import Key
 from bochner.landmarks.factors import PartialCholesky, partial_cholesky, walk
 from bochner.landmarks.grams import Gram
@@ -48,7 +49,8 @@ class RPCholesky(LandmarkLaw):
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; got {self.method!r}.")
         factor = partial_cholesky(gram, n_pivots)
-        (self._blocked if self.method in ("pooled", "accelerated") else self._simple)(factor, n_pivots, key, tol)
+        with one_thread():  # of BLAS, for many small products; the large ones are shared out
+            (self._blocked if self.method in ("pooled", "accelerated") else self._simple)(factor, n_pivots, key, tol)
         return factor
 
     def _simple(self, factor: PartialCholesky, n_pivots: int, key: Key, tol: float) -> None:

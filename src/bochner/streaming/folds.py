@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bochner.backends import Array
+from bochner.backends.threads import one_thread
 from bochner.features import FeatureMap
 from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.operators import PSDOperator
@@ -102,7 +103,8 @@ class StatisticsFold(Fold):
 
     def add(self, total: RidgeStatistics, Z: Array, block: Block, row: int) -> RidgeStatistics:
         Y = self.targets(block.y) if self.n_targets else np.empty((len(Z), 0))
-        return total.update(Z, Y, block.weight, overwrite=True)
+        with one_thread():  # every product of size is shared out to our own threads, which BLAS's would hinder
+            return total.update(Z, Y, block.weight, overwrite=True)
 
     def merge(self, total: RidgeStatistics, other: RidgeStatistics) -> RidgeStatistics:
         return total.merge(other)
