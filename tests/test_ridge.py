@@ -441,3 +441,22 @@ def test_landmarks_that_say_nothing_are_dropped():
     assert model.coef_.shape == (model.n_components_,)
     truth = exact_kernel_ridge(RBF(5.0), X, y, X, 0.1)
     np.testing.assert_allclose(model.predict(X), truth, atol=1e-4 * np.abs(truth).max())
+
+
+def test_rounding_to_fixed_point_is_told_and_works_like_a_penalty(monkeypatch):
+    """The report says how much larger alpha seems; fits with and without agree as far as that goes."""
+    backend = pytest.importorskip("bochner.backends.native")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 5)).astype(np.float32)
+    y = np.sin(X.sum(axis=1)) + 0.3 * rng.normal(size=len(X))
+    fits = []
+    for integers in (True, False):
+        monkeypatch.setattr(backend, "integers_pay", lambda integers=integers: integers)
+        fits.append(KernelRidge(RBF(1.5), 256, features="fourier", alpha=0.1, random_state=0).fit(X, y))
+    rounded, plain = fits
+    assert any("12 bits" in note for note in rounded.report_.notes)
+    assert not any("12 bits" in note for note in plain.report_.notes)
+    assert 0.0 < rounded.statistics_.noise < 1e-4 * rounded.alpha
+    gap = rounded.predict(X) - plain.predict(X)
+    noise = np.sqrt(rounded.statistics_.noise / len(X)) * np.linalg.norm(plain.coef_)  # of a prediction of one row
+    assert np.sqrt(np.mean(gap**2)) <= noise
