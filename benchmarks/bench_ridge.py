@@ -181,7 +181,7 @@ def pipelines(names=NAMES, m=2048, alpha=0.1, seeds=5):
             )
 
 
-SIZES = (128, 192, 256, 320, 384, 448, 512, 576, 640, 704, 768, 832, 896, 960, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2048)
+SIZES = (*range(128, 1024, 64), *range(1024, 2049, 128))
 
 
 def time_to_error(names=NAMES, m=2048, alpha=0.1, seeds=3):

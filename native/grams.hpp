@@ -1,7 +1,7 @@
-// ZᵀZ in fixed point: features as 12-bit integers, two products and a sum in one instruction.
+// ZᵀZ in fixed point: features as 13-bit integers, two products and a sum in one instruction.
 //
-// A `slab` is 512 rows. Its features are multiples of one unit, at most 2047 of them, so that a sum of 512 products
-// stays below 2^31: the integers are exact, whatever the order, and float64 adds up the slabs. Layout of a packed
+// A `slab` is 512 rows. Its features are multiples of one unit, at most 4095 of them, so that a sum of 128 products
+// stays below 2^31: the integers are exact, whatever the order, and float64 adds them up. Layout of a packed
 // slab: panels of 16 columns; in a panel, for every two rows, the two integers of each column side by side.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace bochner::BOCHNER_LEVEL {
 
-constexpr std::size_t slab_rows = 512, panel_columns = 16, most_units = 2047;
+constexpr std::size_t slab_rows = 512, panel_columns = 16, most_units = 4095, sum_pairs = 64;
 constexpr std::size_t panel_size = slab_rows * panel_columns;
 typedef std::int32_t Sums __attribute__((vector_size(64)));  // of the columns of a panel
 
@@ -40,7 +40,7 @@ inline void extent(Rows<const float> Z, float* largest, double* squares) {
 }
 
 // Round the rows of a slab to multiples of the unit, in place, and pack the multiples; zeros where there is no row or
-// column. Every |z| must be at most 2047 units.
+// column. Every |z| must be at most 4095 units.
 inline void pack_slab(Rows<float> Z, float unit, std::int16_t* packed) {
     const float inverse = 1.0f / unit;
     const std::size_t n_pairs = (Z.n_rows + 1) / 2;
@@ -87,10 +87,23 @@ BOCHNER_INLINE void multiply_pairs(Sums& sums, const Sums& pair, const Sums& col
         sums[j] += std::int32_t{a[2 * j]} * b[2 * j] + std::int32_t{a[2 * j + 1]} * b[2 * j + 1];
 }
 
-// Sums of 8 columns (half a panel, from `left` on) with those of `panels` panels, over the pairs of rows.
+// GCC 12 converts integers one by one where it has no intrinsic.
+BOCHNER_INLINE void add_to(double* out, const Sums& sums) {
+#if defined(__AVX512BW__)
+    const __m512d low = _mm512_maskz_cvtepi32_pd(-1, _mm512_castsi512_si256((__m512i)sums));
+    const __m512d high = _mm512_maskz_cvtepi32_pd(-1, _mm512_maskz_extracti64x4_epi64(-1, (__m512i)sums, 1));
+    store(out, load(out) + (Vec<double>)low);
+    store(out + 8, load(out + 8) + (Vec<double>)high);
+#else
+    for (std::size_t c = 0; c < panel_columns; ++c) out[c] += sums[c];
+#endif
+}
+
+// Adds the sums of 8 columns (half a panel, from `left` on) with those of `panels` panels, over at most 64 pairs of
+// rows.
 template <bool vnni, std::size_t panels>
 BOCHNER_INLINE void multiply(const std::int16_t* left, const std::int16_t* right, std::size_t n_pairs,
-                             std::int32_t (*out)[8][panel_columns]) {
+                             double (*out)[8][panel_columns]) {
     Sums sums[8][panels] = {};
     for (std::size_t k = 0; k < n_pairs; ++k) {
         Sums columns[panels];
@@ -109,7 +122,7 @@ BOCHNER_INLINE void multiply(const std::int16_t* left, const std::int16_t* right
     BOCHNER_UNROLL
     for (std::size_t p = 0; p < panels; ++p) {
         BOCHNER_UNROLL
-        for (std::size_t i = 0; i < 8; ++i) std::memcpy(out[p][i], &sums[i][p], sizeof(Sums));
+        for (std::size_t i = 0; i < 8; ++i) add_to(out[p][i], sums[i][p]);
     }
 }
 
@@ -120,7 +133,6 @@ void add_gram(const std::int16_t* packed, std::size_t n_rows, double unit, std::
               Rows<double> out) {
     constexpr std::size_t most = 3;  // panels: 24 registers of sums
     const std::size_t n_pairs = (n_rows + 1) / 2;
-    std::int32_t sums[most][8][panel_columns];
     const auto panel = [&](std::size_t column) { return packed + column / panel_columns * panel_size; };
     for (std::size_t j = 0; j < out.n_columns; j += most * panel_columns) {
         const std::size_t wide = std::min(most * panel_columns, out.n_columns - j);
@@ -128,12 +140,17 @@ void add_gram(const std::int16_t* packed, std::size_t n_rows, double unit, std::
         const std::size_t height = rows == columns ? std::min(out.n_rows, j + wide) : out.n_rows;
         for (std::size_t i = 0; i < height; i += 8) {
             const std::int16_t *left = panel(rows + i) + 2 * (i % panel_columns), *right = panel(columns + j);
-            if (panels == 3)
-                multiply<vnni, 3>(left, right, n_pairs, sums);
-            else if (panels == 2)
-                multiply<vnni, 2>(left, right, n_pairs, sums);
-            else
-                multiply<vnni, 1>(left, right, n_pairs, sums);
+            double sums[most][8][panel_columns] = {};
+            for (std::size_t k = 0; k < n_pairs; k += sum_pairs) {
+                const std::int16_t *a = left + k * 2 * panel_columns, *b = right + k * 2 * panel_columns;
+                const std::size_t count = std::min(sum_pairs, n_pairs - k);
+                if (panels == 3)
+                    multiply<vnni, 3>(a, b, count, sums);
+                else if (panels == 2)
+                    multiply<vnni, 2>(a, b, count, sums);
+                else
+                    multiply<vnni, 1>(a, b, count, sums);
+            }
             const std::size_t high = std::min(std::size_t{8}, out.n_rows - i);
             for (std::size_t r = 0; r < high; ++r)
                 for (std::size_t p = 0; p < panels; ++p) {

@@ -278,8 +278,8 @@ def test_fixed_point_products_are_exact(n: int, m: int) -> None:
     fixed = native.fixed_point(Z)
     assert fixed is not None
     unit = np.sqrt(12.0 * fixed.noise / n)
-    assert unit == pytest.approx(1.0 / 2047.0)
-    assert np.abs(Z - given).max() <= 0.5001 * unit
+    assert unit == pytest.approx(1.0 / 4095.0)
+    assert np.abs(Z - given).max() <= 0.501 * unit
     exact = np.rint(Z / np.float32(unit)).astype(np.int64)
     expected = (exact.T @ exact) * unit**2
     for step in (16, 48, 512):

@@ -454,8 +454,8 @@ def test_rounding_to_fixed_point_is_told_and_works_like_a_penalty(monkeypatch):
         monkeypatch.setattr(backend, "integers_pay", lambda integers=integers: integers)
         fits.append(KernelRidge(RBF(1.5), 256, features="fourier", alpha=0.1, random_state=0).fit(X, y))
     rounded, plain = fits
-    assert any("12 bits" in note for note in rounded.report_.notes)
-    assert not any("12 bits" in note for note in plain.report_.notes)
+    assert any("13 bits" in note for note in rounded.report_.notes)
+    assert not any("13 bits" in note for note in plain.report_.notes)
     assert 0.0 < rounded.statistics_.noise < 1e-4 * rounded.alpha
     gap = rounded.predict(X) - plain.predict(X)
     noise = np.sqrt(rounded.statistics_.noise / len(X)) * np.linalg.norm(plain.coef_)  # of a prediction of one row

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, eigh, solve_triangular
-from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpocon, dpotrf
+from scipy.linalg.lapack import dpocon, dpotrf, dtrtri
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, backend_of, n_threads
@@ -25,8 +24,9 @@ from bochner.keys import Key
 from bochner.linalg import conjugate_gradient, nystrom_preconditioner
 from bochner.operators import PSDOperator
 
-_PANEL = 2048  # columns that LAPACK factors at a time
+_PANEL = 1024  # columns that LAPACK factors at a time
 _TILE = 512  # rows and columns of a product on one thread
+_STEP = 256  # columns solved for at a time, by the inverse of their triangle
 _UNTHREADED = 2048  # up to this size factorisations gain nothing from threads
 
 
@@ -132,7 +132,7 @@ class Cholesky(RidgeSolver):
 def factor_in_place(G: Array) -> bool:
     """Turn the lower triangle of G (m, m) into its Cholesky factor and clear the rest; tell whether there is one.
 
-    Halves, until LAPACK takes over; the product that links them is tiles, each on one thread.
+    Halves, until LAPACK takes over; what links them is pieces and tiles, each on one thread.
     """
     m = len(G)
     if m <= _PANEL:
@@ -141,11 +141,18 @@ def factor_in_place(G: Array) -> bool:
         if not np.may_share_memory(L, G):  # a part of a larger matrix is copied on the way
             G[:] = L
         return not failed
-    half = m // 2 // 64 * 64
-    below, corner = G[half:, :half], G[half:, half:]
-    if not factor_in_place(G[:half, :half]):
+    half = m // 2 // _STEP * _STEP
+    L, below, corner = G[:half, :half], G[half:, :half], G[half:, half:]
+    if not factor_in_place(L):
         return False
-    below[:] = dtrsm(1.0, G[:half, :half], below, side=1, lower=1, trans_a=1)
+    steps = [slice(start, start + _STEP) for start in range(0, half, _STEP)]
+    with one_thread():
+        inverses = [dtrtri(L[step, step], lower=1)[0] for step in steps]
+
+    def solve(rows: slice) -> None:
+        B = below[rows]
+        for step, inverse in zip(steps, inverses, strict=True):
+            B[:, step] = (B[:, step] - B[:, : step.start] @ L[step, : step.start].T) @ inverse.T
 
     def subtract(tile: tuple[slice, slice]) -> None:
         rows, columns = tile
@@ -153,6 +160,7 @@ def factor_in_place(G: Array) -> bool:
 
     parts = [slice(start, start + _TILE) for start in range(0, m - half, _TILE)]
     with one_thread():
+        each(solve, parts, n_threads())
         each(subtract, [(a, b) for i, a in enumerate(parts) for b in parts[: i + 1]], n_threads())
     G[:half, half:] = 0.0
     return factor_in_place(corner)

@@ -180,10 +180,10 @@ def subsampled_hadamard(X: Array, signs: Array, picks: Array, lengths: Array, ou
 
 
 integers_pay = _native.has_vnni  # does this processor multiply small integers faster than floats?
-_SLAB_ROWS, _PANEL_COLUMNS, _MOST_UNITS = 512, 16, 2047  # as in native/grams.hpp
+_SLAB_ROWS, _PANEL_COLUMNS, _MOST_UNITS = 512, 16, 4095  # as in native/grams.hpp
 # Rounding may add this share to the squares of the features, no more. Fourier features, whose entries are all of one
-# size, get 4e-8; features of which most are small would lose those.
-_ROUNDING_SHARE = 1e-7
+# size, get 1e-8; features of which most are small would lose those.
+_ROUNDING_SHARE = 2.5e-8
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class Slabs:
 
 
 def fixed_point(Z: Array) -> Slabs | None:
-    """Features as multiples of a unit, at most 2047 of them, for processors with instructions for such products.
+    """Features as multiples of a unit, at most 4095 of them, for processors with instructions for such products.
 
     The units are of a coarse grid, so that rows are rounded alike whichever rows they came with.
     """
