@@ -295,6 +295,11 @@ class KernelModel(BaseEstimator):
             exact_rows=_EXACT_ROWS if isinstance(self.n_components, str) and isinstance(kernel, RadialKernel) else 0,
         )
 
+    def _features_name(self, kernel: Kernel) -> str:
+        """What `features`, a word, means for a kernel."""
+        name: str = check_choice("features", self.features, ("auto", *FEATURES))
+        return name if name != "auto" else self._auto_features or ("fourier" if kernel.stationary else "nystrom")
+
     def _fit_features(
         self, source: Source, kernel: Kernel, n_components: Any, key: Key, *, growing: bool = False
     ) -> tuple[Any, FeatureMap]:
@@ -304,9 +309,7 @@ class KernelModel(BaseEstimator):
         the law of the frequencies does not depend on their number: more extend the same draw.
         """
         if isinstance(self.features, str):
-            name = check_choice("features", self.features, ("auto", *FEATURES))
-            if name == "auto":
-                name = self._auto_features or ("fourier" if kernel.stationary else "nystrom")
+            name = self._features_name(kernel)
             transformer = FEATURES[name](
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )

@@ -21,7 +21,7 @@ from bochner.estimators._validation import check_count, rowwise, validate_rows
 from bochner.estimators.growths import budget_of, check_budget, is_auto
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
 from bochner.estimators.penalties import Solution, check_penalty, choose_solver, effective_dimension, solve_sums
-from bochner.estimators.truncations import Truncations
+from bochner.estimators.truncations import Truncations, exact_excess, held_back
 from bochner.features import FeatureMap, Fourier
 from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key
@@ -45,6 +45,7 @@ _FIRST_COMPONENTS = 256  # of the first sums that n_components="auto" looks at
 _PENALTY_COMPONENTS = 512  # up to which it chooses the penalty anew
 _FEW_COMPONENTS = 2048  # which n_components="auto" may reach whatever the number of rows
 _LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo"
+_LEFT_OUT_SHARE = 1 / 3  # of few rows, that n_components="auto" chooses no landmarks among
 _ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
 
 
@@ -288,22 +289,25 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _grow(self, source: Source, kernel: Kernel, key: Key) -> int:
         """As few columns as `tol` needs: sums of twice as many hold those of every smaller number."""
-        ceiling = None
-        if source.n_samples is not None:  # the m³ of the eigendecomposition shall not exceed the n m² of the pass
-            ceiling = min(2 * source.n_samples, max(_FEW_COMPONENTS, source.n_samples // 16))
-        why = f"with {source.n_samples} rows more are not tried; give n_components as a number to have more"
+        name = self._features_name(kernel)
+        rows, others = held_back(source, key.child("left out"), 1.0 if name == "fourier" else _LEFT_OUT_SHARE)
+        ceiling, n_samples = None, source.n_samples
+        if n_samples is not None:  # the m³ of the eigendecomposition shall not exceed the n m² of the pass
+            ceiling = max(_FEW_COMPONENTS, n_samples // 16)
+            ceiling = min(ceiling, 2 * n_samples if name == "fourier" else n_samples)
+        why = f"with {n_samples} rows more are not tried; give n_components as a number to have more"
         budget = budget_of(self, math.sqrt(8.0 * (self.max_bytes or 1.0)), ceiling, because=why)  # sums: 8 m² bytes
-        rows = source.sample(_LEFT_OUT_ROWS, key.child("left out"))
-        if rows.weight is not None:
-            rows = rows[rows.weight > 0]
+        most = budget.most if name == "fourier" else min(budget.most, int(others.n_samples or 1))
         largest: list[Truncations] = []
 
         def certify(n_components: int, sample: str) -> Certificate:
+            if name == "nystrom" and n_components == n_samples:
+                return exact_excess(n_components)
             while not largest or largest[0].n_components < 2 * n_components:
-                size = min(budget.most, max(_FIRST_COMPONENTS, 1 << (2 * n_components - 1).bit_length()))
+                size = min(most, max(_FIRST_COMPONENTS, 1 << (2 * n_components - 1).bit_length()))
                 if largest and size <= largest[0].asked:
                     break
-                _, feature_map = self._fit_features(source, kernel, size, key, growing=True)
+                _, feature_map = self._fit_features(others, kernel, size, key, growing=True)
                 statistics = RidgeStatistics(feature_map.n_components, int(np.prod(self._target_shape, dtype=int)))
                 self._accumulate(source, feature_map, statistics)
                 if not statistics.n_samples:
