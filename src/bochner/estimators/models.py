@@ -306,7 +306,8 @@ class KernelModel(BaseEstimator):
         """A fitted transformer and its map: what `features` names, or a clone of what it is.
 
         With n_components="auto" the features find their number, within the model's tol and limits. With `growing`,
-        the law of the frequencies does not depend on their number: more extend the same draw.
+        the law of the frequencies does not depend on their number: more extend the same draw; and of many landmarks the
+        first ones are as good as so few.
         """
         if isinstance(self.features, str):
             name = self._features_name(kernel)
@@ -321,7 +322,8 @@ class KernelModel(BaseEstimator):
                 transformer.set_params(**{limit: getattr(self, limit) for limit in limits})
                 n_rows = _FEATURE_ROWS
             elif name == "nystrom" and n_components > CHOSEN_LANDMARKS:
-                transformer.set_params(landmarks="uniform")
+                # pivots come in an order of which every beginning is good, for half a tenth of the fit
+                transformer.set_params(landmarks="rpcholesky" if growing else "uniform")
                 n_rows = 2 * n_components
             else:
                 n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))

@@ -21,7 +21,7 @@ from bochner.estimators._validation import check_count, rowwise, validate_rows
 from bochner.estimators.growths import budget_of, check_budget, is_auto
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
 from bochner.estimators.penalties import Solution, check_penalty, choose_solver, effective_dimension, solve_sums
-from bochner.estimators.truncations import Truncations, exact_excess, held_back
+from bochner.estimators.truncations import Division, Truncations, exact_excess
 from bochner.features import FeatureMap, Fourier
 from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key
@@ -45,7 +45,6 @@ _FIRST_COMPONENTS = 256  # of the first sums that n_components="auto" looks at
 _PENALTY_COMPONENTS = 512  # up to which it chooses the penalty anew
 _FEW_COMPONENTS = 2048  # which n_components="auto" may reach whatever the number of rows
 _LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo"
-_LEFT_OUT_SHARE = 1 / 3  # of few rows, that n_components="auto" chooses no landmarks among
 _ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
 
 
@@ -290,14 +289,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _grow(self, source: Source, kernel: Kernel, key: Key) -> int:
         """As few columns as `tol` needs: sums of twice as many hold those of every smaller number."""
         name = self._features_name(kernel)
-        rows, others = held_back(source, key.child("left out"), 1.0 if name == "fourier" else _LEFT_OUT_SHARE)
+        division = Division.of(source, key.child("left out"))
         ceiling, n_samples = None, source.n_samples
         if n_samples is not None:  # the m³ of the eigendecomposition shall not exceed the n m² of the pass
             ceiling = max(_FEW_COMPONENTS, n_samples // 16)
             ceiling = min(ceiling, 2 * n_samples if name == "fourier" else n_samples)
         why = f"with {n_samples} rows more are not tried; give n_components as a number to have more"
         budget = budget_of(self, math.sqrt(8.0 * (self.max_bytes or 1.0)), ceiling, because=why)  # sums: 8 m² bytes
-        most = budget.most if name == "fourier" else min(budget.most, int(others.n_samples or 1))
+        most = budget.most if name == "fourier" else min(budget.most, division.most)
         largest: list[Truncations] = []
 
         def certify(n_components: int, sample: str) -> Certificate:
@@ -307,6 +306,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 size = min(most, max(_FIRST_COMPONENTS, 1 << (2 * n_components - 1).bit_length()))
                 if largest and size <= largest[0].asked:
                     break
+                rows, others = division.for_waves() if name == "fourier" else division.for_landmarks(size)
                 _, feature_map = self._fit_features(others, kernel, size, key, growing=True)
                 statistics = RidgeStatistics(feature_map.n_components, int(np.prod(self._target_shape, dtype=int)))
                 self._accumulate(source, feature_map, statistics)

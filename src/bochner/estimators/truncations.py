@@ -18,7 +18,8 @@ from bochner.statistics import RidgeStatistics
 from bochner.streaming import ArraySource, Block, Source
 
 _ROWS = 1024  # looked at together
-_LEFT_OUT_ROWS = 4096  # on which errors are measured
+_LEFT_OUT_ROWS = 4096  # at most, on which errors are measured
+_SHARE = 1 / 3  # at least, of few rows
 _FEATURE_ROWS = 20_000  # among which landmarks are chosen
 _SMALL_ERROR = 1e-3  # of the variance of a target: an error below it is as good as none
 _FAR = 0.75  # share of all columns beyond which what is left to gain is not measured but taken on from half of them
@@ -126,17 +127,43 @@ class Truncations:
         return Certificate("excess mean squared", value, (value - reach, value + reach), confidence, how, cost)
 
 
-def held_back(source: Source, key: Key, share: float) -> tuple[Block, Source]:
-    """Rows to measure errors on, at most a share of those seen, and the others, for features that depend on rows."""
-    pool = source.sample(_LEFT_OUT_ROWS + _FEATURE_ROWS, key)
-    if pool.weight is not None:
-        pool = pool[pool.weight > 0]
-    if not len(pool):
-        raise ValueError("every row has weight zero.")
-    cut = min(_LEFT_OUT_ROWS, math.ceil(share * len(pool)))
-    order = key.child("order").generator().permutation(len(pool))
-    others = pool[np.sort(order[cut:])] if cut < len(pool) else pool
-    return pool[np.sort(order[:cut])], ArraySource(others.X, others.y, others.weight)
+@dataclass(frozen=True)
+class Division:
+    """A sample of the rows in random order: the first to measure errors on, the others for features to look at."""
+
+    pool: Block
+
+    @classmethod
+    def of(cls, source: Source, key: Key) -> Division:
+        """Of rows that count."""
+        pool = source.sample(_LEFT_OUT_ROWS + _FEATURE_ROWS, key)
+        if pool.weight is not None:
+            pool = pool[pool.weight > 0]
+        if not len(pool):
+            raise ValueError("every row has weight zero.")
+        return cls(pool[key.child("order").generator().permutation(len(pool))])
+
+    def at(self, cut: int) -> tuple[Block, ArraySource]:
+        """The first rows, and the others or, where there are none, all."""
+        others = self.pool[cut:] if cut < len(self.pool) else self.pool
+        return self.pool[:cut], ArraySource(others.X, others.y, others.weight)
+
+    @property
+    def most(self) -> int:
+        """Landmarks that can be chosen."""
+        return max(1, len(self.pool) - self._least)
+
+    @property
+    def _least(self) -> int:
+        return min(_LEFT_OUT_ROWS, math.ceil(_SHARE * len(self.pool)))
+
+    def for_landmarks(self, n_landmarks: int) -> tuple[Block, ArraySource]:
+        """Twice as many rows to choose from as landmarks, where enough remain to measure errors on."""
+        return self.at(min(_LEFT_OUT_ROWS, max(self._least, len(self.pool) - 2 * n_landmarks)))
+
+    def for_waves(self) -> tuple[Block, ArraySource]:
+        """Waves are the same for all rows."""
+        return self.at(min(_LEFT_OUT_ROWS, len(self.pool)))
 
 
 def exact_excess(n_components: int) -> Certificate:
