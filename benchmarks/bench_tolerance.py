@@ -121,9 +121,9 @@ def main(arguments):
     results = []
     with ProcessPoolExecutor(jobs, initializer=threadpool_limits, initargs=(1,)) as pool:
         tasks = [(n, seed, tol, options.get("features", "auto")) for n in names for seed in range(first, first + seeds)]
-        found = list(pool.map(trial, tasks))
-    for name in names:
-        results.append(report(name, [f for f in found if f[0] == name], tol))
+        found = pool.map(trial, tasks)
+        for name in names:  # in the order of the tasks
+            results.append(report(name, [next(found) for _ in range(seeds)], tol))
     met, both, ratio = (np.array(part) for part in zip(*results, strict=True))
 
     def verdict(what, measured, limit, holds):

@@ -81,11 +81,12 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
     tol : float, default=0.05
         For ``n_components="auto"``: on unseen rows like those given to `fit`, the mean squared error shall exceed that
         of exact kernel ridge regression, with the same kernel and penalty, by a share of at most `tol` (of a
-        thousandth of the variance of the targets, where the error is less than that). It is estimated from how far
-        the predictions of rows left out move with more columns; see `certificate_`.
+        thousandth of the variance of the targets, where the error is less than that). It is measured on training rows
+        left out one at a time, which are no landmarks, and the upper end of its 95 % interval must be below `tol`; see
+        `certificate_`.
     max_components, max_seconds, max_bytes : int, float and float or None, default=4096, None and None
         For ``n_components="auto"``: at most so many columns, about so much time for finding how many, so many bytes of
-        sums. Never more than twice the rows, nor than the larger of 2,048 and a sixteenth of the rows. A
+        sums. Never more than the rows (twice, of waves), nor than the larger of 2,048 and a sixteenth of the rows. A
         ConvergenceWarning says what was reached where they do not suffice.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
