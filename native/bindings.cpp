@@ -1,6 +1,7 @@
 // The Python face of the headers: types, shapes, strides and the GIL, nothing else.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "kernels.hpp"
@@ -307,11 +309,70 @@ void define(nb::module_& m) {
         array("X"), array("signs"), array("picks"), array("lengths"), array("out"));
 }
 
+constexpr std::size_t slab_rows = 512, panel_columns = 16;  // as in grams.hpp
+using Packed = nb::ndarray<std::int16_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+bool has_vnni() {
+#ifdef BOCHNER_X86_LEVELS
+    return current == &v4::level && __builtin_cpu_supports("avx512vnni");
+#else
+    return false;
+#endif
+}
+
+void expect_slab(std::size_t n_rows, std::size_t n_columns, const Packed& packed) {
+    expect(n_rows <= slab_rows && packed.shape(1) == slab_rows * panel_columns &&
+               packed.shape(0) * panel_columns >= n_columns,
+           "expected at most 512 rows and a panel per 16 columns");
+}
+
+void define_fixed_point(nb::module_& m) {
+    using Release = nb::gil_scoped_release;
+    const auto array = [](const char* name) { return nb::arg(name).noconvert(); };
+    m.def(
+        "extent",
+        [](Matrix<const float> Z) {
+            const auto z = rows(Z);
+            float largest;
+            double squares;
+            {
+                Release release;
+                current->fixed.extent(z, &largest, &squares);
+            }
+            return std::make_pair(static_cast<double>(largest), squares);
+        },
+        array("Z"));
+    m.def(
+        "pack_slab",
+        [](Matrix<float> Z, float unit, Packed packed) {
+            expect_slab(Z.shape(0), Z.shape(1), packed);
+            const auto z = rows(Z);
+            Release release;
+            current->fixed.pack_slab(z, unit, packed.data());
+        },
+        array("Z"), nb::arg("unit"), array("packed"));
+    m.def(
+        "add_gram",
+        [](Packed packed, std::size_t n_rows, double unit, std::size_t first_row, std::size_t first_column,
+           Matrix<double> out) {
+            expect(first_row % panel_columns == 0 && first_column % panel_columns == 0, "expected whole panels");
+            expect_slab(n_rows, std::max(first_row + out.shape(0), first_column + out.shape(1)), packed);
+            const auto o = rows(out);
+            Release release;
+            (has_vnni() ? current->fixed.add_gram_vnni : current->fixed.add_gram)(packed.data(), n_rows, unit,
+                                                                                  first_row, first_column, o);
+        },
+        array("packed"), nb::arg("n_rows"), nb::arg("unit"), nb::arg("first_row"), nb::arg("first_column"),
+        array("out"));
+    m.def("has_vnni", has_vnni);
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
     define<float>(m);
     define<double>(m);
+    define_fixed_point(m);
     m.def("levels", [] {
         std::vector<std::string> names;
         for (const Level* level : runnable()) names.emplace_back(level->name);

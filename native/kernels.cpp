@@ -3,6 +3,7 @@
 
 #include "distances.hpp"
 #include "fourier.hpp"
+#include "grams.hpp"
 #include "hadamard.hpp"
 #include "sketch.hpp"
 
@@ -28,6 +29,9 @@ constexpr Kernels<T> kernels = {fwht<T>,
                                 subsampled_hadamard<T>};
 
 extern const Level level;  // visible to bindings.cpp
-const Level level = {BOCHNER_NAME(BOCHNER_LEVEL), kernels<float>, kernels<double>};
+const Level level = {BOCHNER_NAME(BOCHNER_LEVEL),
+                     kernels<float>,
+                     kernels<double>,
+                     {extent, pack_slab, add_gram<false>, add_gram<has_avx512>}};
 
 }  // namespace bochner::BOCHNER_LEVEL

@@ -56,10 +56,21 @@ struct Kernels {
                                 const T* lengths, Rows<T> out);
 };
 
+// Products in fixed point (grams.hpp), of float features. `vnni` is for processors with those instructions.
+struct FixedPoint {
+    void (*extent)(Rows<const float> Z, float* largest, double* squares);
+    void (*pack_slab)(Rows<float> Z, float unit, std::int16_t* packed);
+    void (*add_gram)(const std::int16_t* packed, std::size_t n_rows, double unit, std::size_t rows, std::size_t columns,
+                     Rows<double> out);
+    void (*add_gram_vnni)(const std::int16_t* packed, std::size_t n_rows, double unit, std::size_t rows,
+                          std::size_t columns, Rows<double> out);
+};
+
 struct Level {
     const char* name;
     Kernels<float> floats;
     Kernels<double> doubles;
+    FixedPoint fixed;
 };
 
 // kernels.cpp, compiled with the vectors and instructions of each level.

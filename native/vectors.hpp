@@ -50,6 +50,12 @@ using Integer = typename VectorTypes<T>::Integer;
 template <class T>
 constexpr std::size_t lanes = vector_bytes / sizeof(T);
 
+#ifdef __AVX512BW__
+constexpr bool has_avx512 = true;
+#else
+constexpr bool has_avx512 = false;
+#endif
+
 #ifdef __FP_FAST_FMAF
 constexpr bool has_fma = true;
 #else

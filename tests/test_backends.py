@@ -11,6 +11,7 @@ import scipy.sparse
 
 import bochner.backends.native as native_module
 from backend_calls import ENTRIES, N_FEATURES, SCALE, TAIL, Call, calls, strided
+from bochner import RBF, FourierFeatures
 from bochner.backends import FLOATS, empty_columns, limit_threads, n_threads
 from bochner.backends.native import native
 from bochner.backends.reference import reference
@@ -260,3 +261,72 @@ def test_limit_threads() -> None:
         assert n_threads() == 3
     with pytest.raises(ValueError, match="n_jobs"), limit_threads(0):
         pass
+
+
+@pytest.fixture
+def integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bochner.backends.native.integers_pay", lambda: True)
+
+
+@pytest.mark.usefixtures("level", "integers")
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 16), (511, 50), (513, 64), (1300, 133)])
+def test_fixed_point_products_are_exact(n: int, m: int) -> None:
+    """The rows move by half a unit at most; the products of the rounded rows are exact but for the last bit."""
+    given = np.cos(9.0 * np.random.default_rng(0).standard_normal((n, m))).astype(np.float32)
+    given[0, 0] = 1.0
+    Z = given.copy()
+    fixed = native.fixed_point(Z)
+    assert fixed is not None
+    unit = np.sqrt(12.0 * fixed.noise / n)
+    assert unit == pytest.approx(1.0 / 2047.0)
+    assert np.abs(Z - given).max() <= 0.5001 * unit
+    exact = np.rint(Z / np.float32(unit)).astype(np.int64)
+    expected = (exact.T @ exact) * unit**2
+    for step in (16, 48, 512):
+        parts = [slice(start, min(start + step, m)) for start in range(0, m, step)]
+        out = np.ones((m, m))
+        for j, columns in enumerate(parts):
+            for rows in parts[: j + 1]:
+                fixed.add(rows, columns, out[rows, columns])
+        upper = np.triu_indices(m)
+        np.testing.assert_allclose(out[upper], 1.0 + expected[upper], rtol=1e-12, atol=1e-12 * n)
+
+
+@pytest.mark.usefixtures("integers")
+def test_fixed_point_rounds_rows_alike_in_any_company() -> None:
+    """However rows are cut into blocks, and whatever the number of columns makes of the scale."""
+    for m in (64, 90, 100, 777):
+        X = np.random.default_rng(m).standard_normal((1100, 3)).astype(np.float32)
+        Z = FourierFeatures(RBF(0.3), m, random_state=0).fit_transform(X)
+        whole, parts = Z.copy(), [Z[:300].copy(), Z[300:1000].copy(), Z[1000:].copy()]
+        assert native.fixed_point(whole) is not None
+        assert all(native.fixed_point(part) is not None for part in parts)
+        np.testing.assert_array_equal(np.vstack(parts), whole)
+
+
+@pytest.mark.usefixtures("integers")
+def test_fixed_point_is_for_features_of_one_size() -> None:
+    """Where rounding would lose something, and where there is nothing to gain, rows stay what they are."""
+    rng = np.random.default_rng(0)
+    flat = np.cos(9.0 * rng.standard_normal((600, 40))).astype(np.float32)
+    uneven = (flat * np.geomspace(1.0, 1e-3, 40)).astype(np.float32)
+    missing, infinite = flat.copy(), flat.copy()
+    missing[599, 3], infinite[0, 0] = np.nan, np.inf
+    huge, tiny, nothing = flat * np.float32(1e20), flat * np.float32(1e-20), np.zeros_like(flat)
+    for Z in (uneven, missing, infinite, huge, tiny, nothing, flat.astype(np.float64), flat[:0], flat[:, :0]):
+        before = Z.copy()
+        assert native.fixed_point(Z) is None
+        np.testing.assert_array_equal(Z, before)
+
+
+@pytest.mark.usefixtures("integers")
+def test_fixed_point_noise_is_a_twelfth_of_the_unit_squared() -> None:
+    """Rounding errors are uniform: their variance within 5 standard errors, their mean too."""
+    given = np.random.default_rng(1).uniform(-1.0, 1.0, (5000, 200)).astype(np.float32)
+    Z = given.copy()
+    fixed = native.fixed_point(Z)
+    assert fixed is not None
+    changes = (Z.astype(np.float64) - given).ravel()
+    v = fixed.noise / len(Z)
+    assert abs(changes.mean()) <= 5.0 * np.sqrt(v / changes.size)
+    assert abs(changes.var() / v - 1.0) <= 5.0 * np.sqrt(0.8 / changes.size)

@@ -22,12 +22,14 @@ from scipy.linalg.lapack import dpocon, dpotrf
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, backend_of, n_threads
+from bochner.backends.threads import each
 from bochner.keys import Key
 from bochner.linalg import conjugate_gradient, nystrom_preconditioner
 from bochner.operators import PSDOperator
 
-_PANEL = 512  # columns factored at a time
+_PANEL = 2048  # columns that LAPACK factors at a time
+_TILE = 512  # rows and columns of a product on one thread
 _UNTHREADED = 2048  # up to this size an eigendecomposition gains nothing from threads
 _controller = cache(ThreadpoolController)
 _alone: list[Any] = []  # the limits in force, of as many threads as are inside `one_thread`
@@ -129,7 +131,7 @@ class Cholesky(RidgeSolver):
         rounding = _rounding(gram, norm)
         jitter = max(0.0, rounding - alpha)
         while True:
-            np.fill_diagonal(G, diagonal + (alpha + jitter))
+            np.einsum("ii->i", G)[:] = diagonal + (alpha + jitter)
             if _factor_in_place(G):
                 break
             jitter = max(10.0 * jitter, rounding, np.finfo(float).tiny / np.finfo(float).eps)
@@ -143,21 +145,32 @@ class Cholesky(RidgeSolver):
 
 
 def _factor_in_place(G: Array) -> bool:
-    """Turn the lower triangle of G (m, m) into its Cholesky factor; is there one? Panel by panel, products threaded."""
+    """Turn the lower triangle of G (m, m) into its Cholesky factor and clear the rest; tell whether there is one.
+
+    Halves, until LAPACK takes over; the product that links them is tiles, each on one thread.
+    """
     m = len(G)
-    for start in range(0, m, _PANEL):
-        panel, rest = slice(start, start + _PANEL), slice(start + _PANEL, m)
+    if m <= _PANEL:
         with one_thread():
-            L, failed = dpotrf(G[panel, panel], lower=1, clean=1)
-        if failed:
-            return False
-        G[panel, panel] = L
-        G[panel, rest] = 0.0
-        below = G[rest, panel] = dtrsm(1.0, L, G[rest, panel], side=1, lower=1, trans_a=1)
-        for first in range(rest.start, m, _PANEL):
-            rows, columns = slice(first - rest.start, None), slice(first - rest.start, first - rest.start + _PANEL)
-            G[first:, first : first + _PANEL] -= below[rows] @ below[columns].T
-    return True
+            L, failed = dpotrf(G, lower=1, clean=1, overwrite_a=1)
+        if not np.may_share_memory(L, G):  # a part of a larger matrix is copied on the way
+            G[:] = L
+        return not failed
+    half = m // 2 // 64 * 64
+    below, corner = G[half:, :half], G[half:, half:]
+    if not _factor_in_place(G[:half, :half]):
+        return False
+    below[:] = dtrsm(1.0, G[:half, :half], below, side=1, lower=1, trans_a=1)
+
+    def subtract(tile: tuple[slice, slice]) -> None:
+        rows, columns = tile
+        corner[rows, columns] -= below[rows] @ below[columns].T
+
+    parts = [slice(start, start + _TILE) for start in range(0, m - half, _TILE)]
+    with one_thread():
+        each(subtract, [(a, b) for i, a in enumerate(parts) for b in parts[: i + 1]], n_threads())
+    G[:half, half:] = 0.0
+    return _factor_in_place(corner)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -21,6 +21,17 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 FLOATS = (np.float64, np.float32)
+
+
+class FixedPoint(Protocol):
+    """Rows of features that are multiples of a unit."""
+
+    @property
+    def noise(self) -> float:
+        """Rows times the variance of what rounding changed in an entry."""
+
+    def add(self, rows: slice, columns: slice, out: Array) -> None:
+        """Add (ZᵀZ)[rows, columns] to `out`, float64; of a block on the diagonal, the upper triangle at least."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,9 @@ class Backend:
     # (Z (n, m), out (m, m) float64): adds ZᵀZ to the lower triangle of out, to the precision of Z or better; what is
     # above the diagonal afterwards is not defined.
     gram: Callable[[Array, Array], None]
+    # (Z (n, m)): the rows as integers that multiply faster than floats, with Z rounded to them in place; or None, where
+    # they would not, and Z as it was.
+    fixed_point: Callable[[Array], FixedPoint | None]
     # (Z (n, m), V (m, k), weights (n,) or None, out (m, k)), all but Z in float64: adds Zᵀ diag(weights) Z V, summed in
     # float64.
     gram_product: Callable[[Array, Array, Array | None, Array], None]

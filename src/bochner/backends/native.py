@@ -6,8 +6,9 @@ number of threads nor on how the rows are batched.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -178,6 +179,60 @@ def subsampled_hadamard(X: Array, signs: Array, picks: Array, lengths: Array, ou
     _by_rows(lambda rows: _native.subsampled_hadamard(X[rows], signs, picks, scales, out[rows]), len(X), cost)
 
 
+integers_pay = _native.has_vnni  # does this processor multiply small integers faster than floats?
+_SLAB_ROWS, _PANEL_COLUMNS, _MOST_UNITS = 512, 16, 2047  # as in native/grams.hpp
+# Rounding may add this share to the squares of the features, no more. Fourier features, whose entries are all of one
+# size, get 4e-8; features of which most are small would lose those.
+_ROUNDING_SHARE = 1e-7
+
+
+@dataclass(frozen=True)
+class Slabs:
+    """Rows in fixed point: slabs of 512, each with a unit of its own."""
+
+    packed: Array  # (slabs, panels, 512 · 16) int16
+    units: list[float]
+    sizes: list[int]
+
+    @property
+    def noise(self) -> float:
+        """Rounding to multiples of a unit has a twelfth of its square as variance."""
+        return sum(n * unit * unit for n, unit in zip(self.sizes, self.units, strict=True)) / 12.0
+
+    def add(self, rows: slice, columns: slice, out: Array) -> None:
+        """Add (ZᵀZ)[rows, columns], on this thread."""
+        for slab, n, unit in zip(self.packed, self.sizes, self.units, strict=True):
+            _native.add_gram(slab, n, unit, rows.start, columns.start, out)
+
+
+def fixed_point(Z: Array) -> Slabs | None:
+    """Features as multiples of a unit, at most 2047 of them, for processors with instructions for such products.
+
+    The units are of a coarse grid, so that rows are rounded alike whichever rows they came with.
+    """
+    if not (integers_pay() and Z.dtype == np.float32):
+        return None
+    n, m = Z.shape
+    slabs = [Z[start : start + _SLAB_ROWS] for start in range(0, n, _SLAB_ROWS)]
+    units = [0.0] * len(slabs)
+
+    def choose(i: int) -> None:
+        largest, squares = _native.extent(slabs[i])
+        if not 1e-15 < largest < 1e15:  # also NaN and infinity, which make no product faster
+            return
+        mantissa, exponent = math.frexp(largest)
+        unit = math.ldexp(math.ceil(mantissa * 32.0) / 32.0, exponent) / _MOST_UNITS
+        if len(slabs[i]) * m * unit * unit / 12.0 <= _ROUNDING_SHARE * squares < math.inf:
+            units[i] = unit
+
+    each(choose, range(len(slabs)), n_threads())
+    if not units or not all(units):
+        return None
+    packed = np.empty((len(slabs), -(-m // _PANEL_COLUMNS), _SLAB_ROWS * _PANEL_COLUMNS), np.int16)
+    each(lambda i: _native.pack_slab(slabs[i], units[i], packed[i]), range(len(slabs)), n_threads())
+    return Slabs(packed, units, [len(slab) for slab in slabs])
+
+
 native = replace(
     reference,
     name="native",
@@ -195,4 +250,5 @@ native = replace(
     sparse_rows=sparse_rows,
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,
+    fixed_point=fixed_point,
 )

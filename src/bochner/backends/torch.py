@@ -258,6 +258,7 @@ plain = Backend(
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,
     gram=gram,
+    fixed_point=lambda Z: None,
     gram_product=gram_product,
 )
 

@@ -217,6 +217,7 @@ def _statistics(state: dict[str, Any]) -> RidgeStatistics:
         "feature_sum": (m,),
         "offset": (k,),
         "totals": (3,),
+        "noise": (1,),
         "gram": (m * (m + 1) // 2,),
     }
     for name, array in state.items():
