@@ -326,7 +326,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                         rows.weight,
                         alpha,
                         self.fit_intercept,
-                        averaged=isinstance(feature_map, Fourier),
+                        diagonal=None if isinstance(feature_map, Fourier) else kernel.diagonal(rows.X),
                         asked=size,
                     )
                 ]

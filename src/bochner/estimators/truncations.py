@@ -24,10 +24,12 @@ _FEATURE_ROWS = 20_000  # among which landmarks are chosen
 _SMALL_ERROR = 1e-3  # of the variance of a target: an error below it is as good as none
 _MOVING = 0.5  # of the squared distance of predictions, which is the least that the upper end is
 _FAR = 0.75  # share of all columns beyond which what is left to gain is not measured but taken on from half of them
-# The excess falls like a power of the columns. For means over waves that is 1. For landmarks, twice as many leave 0.31
-# of it in the median, and 0.54 at the 90 % point, of 57 cases of 2,000 rows of ten datasets (none of them of the table
-# of benchmarks/bench_tolerance.py): a power of 1.5 leaves 0.35.
-_RATES = {True: 1.0, False: 1.5}
+_LEAST_ERROR = 0.1  # of the error of all columns: less is not believed of infinitely many
+# The excess falls like these powers of the stiffening, of waves and of landmarks: estimates are then 1.1 and 1.0 times
+# the excess over exact kernel ridge regression, in the median of 81 cases of eleven datasets of 2,000 rows (none of
+# them of the table of benchmarks/bench_tolerance.py), and half of them within 0.6 and 1.5 times. A first power would be
+# noise of the features alone, a second a smoother kernel where the penalty is the best one.
+_POWERS = {True: 0.75, False: 1.5}
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,9 @@ class Truncations:
     weight : ndarray of shape (n_rows,) or None
     alpha : float
     fit_intercept : bool
-    averaged : bool
-        Is ZZᵀ a mean over columns, so that m of them are to be scaled by M / m? Otherwise it is a sum.
+    diagonal : ndarray of shape (n_rows,) or None
+        The kernel of every row with itself, where ZZᵀ is a sum over columns and grows towards it. None where it is a
+        mean over columns, so that m of them are to be scaled by M / m.
     asked : int
         Columns asked for: where there are fewer, there are no others, and M of them are exact.
     """
@@ -58,7 +61,7 @@ class Truncations:
     weight: Array | None
     alpha: float
     fit_intercept: bool
-    averaged: bool
+    diagonal: Array | None
     asked: int
 
     @property
@@ -67,65 +70,96 @@ class Truncations:
         return self.statistics.n_components
 
     @cached_property
-    def _everything(self) -> Array:
-        return self.left_out(self.n_components)
+    def _everything(self) -> tuple[Array, float]:
+        return self._left_out(self.n_components)
 
     def left_out(self, n_components: int) -> Array:
         """The prediction of every row by the model of the first columns without that row, (n_rows, k).
 
         That is y - (y - ŷ) / (1 - h) with the leverage h = zᵀ(G + alpha I)⁻¹z: one Cholesky factor, no refitting.
         """
+        return self._left_out(n_components)[0]
+
+    def stiffening(self, n_components: int) -> float:
+        """The log of how many times larger a penalty the first columns amount to: 0 for infinitely many.
+
+        On average, m random columns are the kernel itself with a larger penalty. Of means over waves it is the a with
+        a (1 - d / m) = alpha, d the effective dimension (Jacot et al. 2020, "Implicit regularization of random feature
+        models"). Landmarks leave out what the kernel has less of than the c with tr K(K + c I)⁻¹ = m, of which the
+        trace c m remains (Dereziński et al. 2020, "Precise expressions for random projections"): a = alpha + c.
+        """
+        return self._left_out(n_components)[1]
+
+    def _left_out(self, n_components: int) -> tuple[Array, float]:
         m, s = n_components, self.statistics
-        scale = self.n_components / m if self.averaged else 1.0
+        scale = self.n_components / m if self.diagonal is None else 1.0
         G = s.operator(self.fit_intercept).to_dense()[:m, :m] * scale
         # eigenvalues below the rounding of the sums may be negative
-        G[np.diag_indices_from(G)] += max(self.alpha, 4.0 * s.rounding * scale, np.finfo(float).tiny)
+        alpha = max(self.alpha, 4.0 * s.rounding * scale, np.finfo(float).tiny)
+        G[np.diag_indices_from(G)] += alpha
         L = scipy.linalg.cholesky(G, lower=True, overwrite_a=True, check_finite=False)
         root, centre = math.sqrt(scale), s.feature_mean[:m] if self.fit_intercept else np.zeros(m)
         right = scipy.linalg.solve_triangular(
             L, root * s.right_side(self.fit_intercept)[:m], lower=True, check_finite=False
         )
         level = s.target_mean if self.fit_intercept else np.zeros(s.n_targets)
-        out = np.empty_like(self.Y)
+        out, lengths = np.empty_like(self.Y), np.empty(len(self.Y))
         for start in range(0, len(out), _ROWS):
             rows = slice(start, start + _ROWS)
-            centred = root * (self.Z[rows, :m].astype(np.float64) - centre)
+            Z = self.Z[rows, :m].astype(np.float64)
+            lengths[rows] = np.einsum("ij,ij->i", Z, Z)
+            centred = root * (Z - centre)
             V = scipy.linalg.solve_triangular(L, centred.T, lower=True, overwrite_b=True, check_finite=False)
             leverage = np.einsum("ij,ij->j", V, V) + (1.0 / s.weight if self.fit_intercept else 0.0)
             residual = self.Y[rows] - level - V.T @ right
             out[rows] = self.Y[rows] - residual / np.maximum(1.0 - leverage, 1e-3)[:, None]
-        return out
+        if self.diagonal is None:
+            inverse, _ = scipy.linalg.lapack.dtrtri(L, lower=1, overwrite_c=1)
+            return out, -math.log(min(1.0, alpha * float(np.linalg.norm(inverse)) ** 2 / m))  # 1 - d / m
+        rest = s.weight * max(0.0, float(np.average(self.diagonal - lengths, weights=self.weight)))
+        return out, math.log1p(rest / (m * alpha))
 
     def excess(self, n_components: int, confidence: float = 0.95) -> Certificate:
         """By what share the mean squared error of unseen rows exceeds that of infinitely many columns.
 
         Measured is the difference of the squared errors of both models, row by row, and not the distance of their
         predictions: fewer columns smooth, and where the limit smooths too much already the error grows by several
-        times that distance. What M columns are short of the limit themselves follows from the law by which it falls.
+        times that distance. What M columns are short of the limit themselves is taken to fall like a power of their
+        `stiffening`.
         """
         started = time.perf_counter()
-        M, rate = self.n_components, _RATES[self.averaged]
+        M = self.n_components
         m = min(n_components, M) if self.asked > M else n_components
-        fewer = m
-        if self.asked == M and m > _FAR * M:
-            fewer = max(1, M // 2)
+        fewer = max(1, M // 2) if self.asked == M and m > _FAR * M else m
         variance = self.Y.var(axis=0) + (1e-12 * np.abs(self.Y).max(axis=0)) ** 2 + np.finfo(float).tiny
         w = np.ones(len(self.Y)) if self.weight is None else self.weight
-        few, all_of_them = self.left_out(fewer), self._everything
+        (few, stiff), (all_of_them, least) = self._left_out(fewer), self._everything
         more, errors, squares = (
             ((a - b) ** 2 / variance).mean(axis=1)
             for a, b in ((few, self.Y), (all_of_them, self.Y), (few, all_of_them))
         )
-        unit = max(float(np.average(errors, weights=w)), _SMALL_ERROR)
-        if self.asked == M:  # there is more beyond M
-            unit *= (1.0 - (fewer / M) ** rate) * (m / fewer) ** rate
-        differences = (more - errors) / unit
-        value = float(np.average(differences, weights=w))
+        beyond, share = 0.0, 1.0  # of the difference of both models: from M on, and from m on
+        if self.asked == M and stiff > 0.0:  # there is more beyond M
+            power = _POWERS[self.diagonal is None]
+            stiff, least = stiff**power, least**power
+            beyond = least / max(stiff - least, 1e-3 * stiff)
+            share = beyond + (1.0 if fewer == m else 0.0)
+        differences = share * (more - errors)
+        if np.average(differences, weights=w) > 0.0:
+            errors = errors - beyond * (more - errors)
+        unit = max(
+            float(np.average(errors, weights=w)),
+            _LEAST_ERROR * float(np.average(((all_of_them - self.Y) ** 2 / variance).mean(axis=1), weights=w)),
+            _SMALL_ERROR,
+        )
+        value = float(np.average(differences, weights=w)) / unit
         count = w.sum() ** 2 / (w @ w)
-        spread = math.sqrt(float(np.average((differences - value) ** 2, weights=w)) / max(count - 1.0, 0.5))
+        deviations = (differences - value * errors) / unit  # of a ratio of means
+        deviations -= np.average(deviations, weights=w)
+        spread = math.sqrt(float(np.average(deviations**2, weights=w)) / max(count - 1.0, 0.5))
         reach = float(stats.t.ppf((1.0 + confidence) / 2.0, max(count - 1.0, 1.0))) * spread
         # fewer columns may happen to be better; but while predictions still move, the limit is not near
-        high = max(value + reach, _MOVING * float(np.average(squares, weights=w)) / unit)
+        high = max(value + reach, _MOVING * share * float(np.average(squares, weights=w)) / unit)
         how = (
             f"{len(w)} rows left out, one at a time, by the models of {fewer} and of {M} columns of one draw that does "
             "not know them; the mean difference of their squared errors, taken on to infinitely many columns"
