@@ -273,9 +273,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if isinstance(self.features, str):
             kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
         growing = is_auto(self.n_components) and isinstance(self.features, str)  # a transformer knows its own number
-        size = self._grow(source, kernel, key) if growing else self.n_components
-        transformer, feature_map = self._fit_features(source, kernel, size, key, growing=growing)
-        self._learn_with(source, transformer, feature_map, key)
+        known = None
+        if growing:
+            transformer, feature_map, known = self._grow(source, kernel, key)
+        else:
+            transformer, feature_map = self._fit_features(source, kernel, self.n_components, key)
+        self._learn_with(source, transformer, feature_map, key, known)
         self._current()
         self.statistics_.twin = None  # the device's memory is free again
 
@@ -287,8 +290,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 return Key(int(seed))
         return Key.from_random_state(self.random_state)
 
-    def _grow(self, source: Source, kernel: Kernel, key: Key) -> int:
-        """As few columns as `tol` needs: sums of twice as many hold those of every smaller number."""
+    def _grow(self, source: Source, kernel: Kernel, key: Key) -> tuple[Any, FeatureMap, RidgeStatistics | None]:
+        """Features with as few columns as `tol` needs, and their sums: those of M hold those of every smaller number.
+
+        The features that are returned were measured themselves: m landmarks need not be as good as the first m of M.
+        """
         name = self._features_name(kernel)
         division = Division.of(source, key.child("left out"))
         ceiling, n_samples = None, source.n_samples
@@ -298,44 +304,61 @@ re-iterable of (X, y) or (X, y, weight) blocks
         why = f"with {n_samples} rows more are not tried; give n_components as a number to have more"
         budget = budget_of(self, math.sqrt(8.0 * (self.max_bytes or 1.0)), ceiling, because=why)  # sums: 8 m² bytes
         most = budget.most if name == "fourier" else min(budget.most, division.most)
-        largest: list[Truncations] = []
+        largest: list[tuple[Division, Truncations]] = []
+        made: dict[int, tuple[Any, FeatureMap, RidgeStatistics]] = {}  # the last features, by their number
+
+        def draw(size: int, divided: Division, alpha: float | None) -> Truncations:
+            made.clear()
+            transformer, feature_map = self._fit_features(divided.others, kernel, size, key, growing=True)
+            statistics = RidgeStatistics(feature_map.n_components, int(np.prod(self._target_shape, dtype=int)))
+            self._accumulate(source, feature_map, statistics)
+            if not statistics.n_samples:
+                raise ValueError("every row has weight zero.")
+            rows = divided.rows
+            if alpha is None:
+                left_out = rows if isinstance(self.alpha, str) and self.alpha == "loo" else None
+                alpha = self._solve(statistics, left_out, feature_map).alpha
+            made[size] = transformer, feature_map, statistics
+            return Truncations(
+                statistics,
+                np.asarray(feature_map(rows.X)),
+                numeric_targets(rows.y),
+                rows.weight,
+                alpha,
+                self.fit_intercept,
+                diagonal=None if isinstance(feature_map, Fourier) else kernel.diagonal(rows.X),
+                asked=size,
+            )
 
         def certify(n_components: int, sample: str) -> Certificate:
             if name == "nystrom" and n_components == n_samples:
                 return exact_excess(n_components)
-            while not largest or largest[0].n_components < 2 * n_components:
+            while not largest or largest[0][1].n_components < 2 * n_components:
                 size = min(most, max(_FIRST_COMPONENTS, 1 << (2 * n_components - 1).bit_length()))
-                if largest and size <= largest[0].asked:
+                if largest and size <= largest[0][1].asked:
                     break
-                rows, others = division.for_waves() if name == "fourier" else division.for_landmarks(size)
-                _, feature_map = self._fit_features(others, kernel, size, key, growing=True)
-                statistics = RidgeStatistics(feature_map.n_components, int(np.prod(self._target_shape, dtype=int)))
-                self._accumulate(source, feature_map, statistics)
-                if not statistics.n_samples:
-                    raise ValueError("every row has weight zero.")
                 # a penalty means the same for any number of columns; it is chosen while they are few
-                alpha = largest[0].alpha if largest and size > _PENALTY_COMPONENTS else None
-                if alpha is None:
-                    left_out = rows if isinstance(self.alpha, str) and self.alpha == "loo" else None
-                    alpha = self._solve(statistics, left_out, feature_map).alpha
-                largest[:] = [
-                    Truncations(
-                        statistics,
-                        np.asarray(feature_map(rows.X)),
-                        numeric_targets(rows.y),
-                        rows.weight,
-                        alpha,
-                        self.fit_intercept,
-                        diagonal=None if isinstance(feature_map, Fourier) else kernel.diagonal(rows.X),
-                        asked=size,
-                    )
-                ]
-            return largest[0].excess(n_components)
+                alpha = largest[0][1].alpha if largest and size > _PENALTY_COMPONENTS else None
+                divided = division.for_waves() if name == "fourier" else division.for_landmarks(size)
+                largest[:] = [(divided, draw(size, divided, alpha))]
+            divided, found = largest[0]
+            if sample == "final" and name == "nystrom" and n_components < found.asked:
+                return found.excess(n_components, draw(n_components, divided, found.alpha))
+            return found.excess(n_components)
 
         size, self.certificate_ = grow(certify, tol=self.tol, budget=budget, rate=1.0)
-        return size
+        if size in made:
+            return made[size]
+        return *self._fit_features(source, kernel, size, key, growing=True), None
 
-    def _learn_with(self, source: Source, transformer: Any, feature_map: FeatureMap, key: Key) -> None:
+    def _learn_with(
+        self,
+        source: Source,
+        transformer: Any,
+        feature_map: FeatureMap,
+        key: Key,
+        known: RidgeStatistics | None = None,
+    ) -> None:
         n_targets = int(np.prod(self._target_shape, dtype=int))
         solver, _ = choose_solver(self.solver, self.alpha, feature_map.n_components)
         iterative = solver == "cg" or isinstance(solver, ConjugateGradient)
@@ -350,8 +373,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
             found = checkpoint.load()
             if found is not None:
                 statistics, start = found
+        if known is not None and checkpoint is None and not iterative:
+            statistics = known
         try:
-            self._accumulate(source, feature_map, statistics, checkpoint, start)
+            if statistics is not known:
+                self._accumulate(source, feature_map, statistics, checkpoint, start)
         finally:
             # whatever ended the pass, what was learned until then is kept and can be used
             if statistics.n_samples:

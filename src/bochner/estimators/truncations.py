@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -119,8 +119,10 @@ class Truncations:
         rest = s.weight * max(0.0, float(np.average(self.diagonal - lengths, weights=self.weight)))
         return out, math.log1p(rest / (m * alpha))
 
-    def excess(self, n_components: int, confidence: float = 0.95) -> Certificate:
+    def excess(self, n_components: int, other: Truncations | None = None, *, confidence: float = 0.95) -> Certificate:
         """By what share the mean squared error of unseen rows exceeds that of infinitely many columns.
+
+        Of the first columns, or of all those of another draw for the same rows, which are as many.
 
         Measured is the difference of the squared errors of both models, row by row, and not the distance of their
         predictions: fewer columns smooth, and where the limit smooths too much already the error grows by several
@@ -133,7 +135,8 @@ class Truncations:
         fewer = max(1, M // 2) if self.asked == M and m > _FAR * M else m
         variance = self.Y.var(axis=0) + (1e-12 * np.abs(self.Y).max(axis=0)) ** 2 + np.finfo(float).tiny
         w = np.ones(len(self.Y)) if self.weight is None else self.weight
-        (few, stiff), (all_of_them, least) = self._left_out(fewer), self._everything
+        all_of_them, least = self._everything
+        few, stiff = self._left_out(fewer) if other is None or fewer != m else other._everything
         more, errors, squares = (
             ((a - b) ** 2 / variance).mean(axis=1)
             for a, b in ((few, self.Y), (all_of_them, self.Y), (few, all_of_them))
@@ -161,8 +164,8 @@ class Truncations:
         # fewer columns may happen to be better; but while predictions still move, the limit is not near
         high = max(value + reach, _MOVING * share * float(np.average(squares, weights=w)) / unit)
         how = (
-            f"{len(w)} rows left out, one at a time, by the models of {fewer} and of {M} columns of one draw that does "
-            "not know them; the mean difference of their squared errors, taken on to infinitely many columns"
+            f"{len(w)} rows left out, one at a time, by the models of {fewer} and of {M} columns, which do not know "
+            "them; the mean difference of their squared errors, taken on to infinitely many columns"
         )
         cost = Effort(0, len(w), time.perf_counter() - started)
         return Certificate("excess mean squared", value, (value - reach, high), confidence, how, cost)
@@ -173,6 +176,7 @@ class Division:
     """A sample of the rows in random order: the first to measure errors on, the others for features to look at."""
 
     pool: Block
+    cut: int = 0
 
     @classmethod
     def of(cls, source: Source, key: Key) -> Division:
@@ -184,10 +188,16 @@ class Division:
             raise ValueError("every row has weight zero.")
         return cls(pool[key.child("order").generator().permutation(len(pool))])
 
-    def at(self, cut: int) -> tuple[Block, ArraySource]:
-        """The first rows, and the others or, where there are none, all."""
-        others = self.pool[cut:] if cut < len(self.pool) else self.pool
-        return self.pool[:cut], ArraySource(others.X, others.y, others.weight)
+    @property
+    def rows(self) -> Block:
+        """To measure errors on."""
+        return self.pool[: self.cut]
+
+    @property
+    def others(self) -> ArraySource:
+        """For features to look at; all where there are no others."""
+        others = self.pool[self.cut :] if self.cut < len(self.pool) else self.pool
+        return ArraySource(others.X, others.y, others.weight)
 
     @property
     def most(self) -> int:
@@ -198,13 +208,13 @@ class Division:
     def _least(self) -> int:
         return min(_LEFT_OUT_ROWS, math.ceil(_SHARE * len(self.pool)))
 
-    def for_landmarks(self, n_landmarks: int) -> tuple[Block, ArraySource]:
+    def for_landmarks(self, n_landmarks: int) -> Division:
         """Twice as many rows to choose from as landmarks, where enough remain to measure errors on."""
-        return self.at(min(_LEFT_OUT_ROWS, max(self._least, len(self.pool) - 2 * n_landmarks)))
+        return replace(self, cut=min(_LEFT_OUT_ROWS, max(self._least, len(self.pool) - 2 * n_landmarks)))
 
-    def for_waves(self) -> tuple[Block, ArraySource]:
+    def for_waves(self) -> Division:
         """Waves are the same for all rows."""
-        return self.at(min(_LEFT_OUT_ROWS, len(self.pool)))
+        return replace(self, cut=min(_LEFT_OUT_ROWS, len(self.pool)))
 
 
 def exact_excess(n_components: int) -> Certificate:
