@@ -179,3 +179,17 @@ def test_a_kernel_too_short_for_the_columns_is_noticed():
     X, y = curve(2000, 6)
     with pytest.warns(UserWarning, match="tol=0.05 is not reached"):
         KernelRidge(RBF(0.25), alpha=0.1, tol=0.05, max_components=128, random_state=0).fit(X, y)
+
+
+def test_the_excess_falls_beyond_the_columns_at_hand():
+    """Without a jump where measuring ends and taking on begins."""
+    X, y = curve(400, 7)
+    for feature_map in maps(RBF(1.0), 64):
+        found = truncations_of(feature_map, X, y, slice(None))
+        half, whole, more = (found.excess(m).value for m in (32, 64, 100))
+        assert half > whole > more > 0.0
+        # a part of the difference of 32 and 64 columns, the same for all
+        stiff, least = (found.stiffening(m) for m in (32, 64))
+        ratio = max(least / stiff, 0.5) ** (0.75 if isinstance(feature_map, Fourier) else 1.5)
+        np.testing.assert_allclose(whole / half, ratio, rtol=1e-9)
+        np.testing.assert_allclose(np.log(more / whole) / np.log(100 / 64), np.log(ratio) / np.log(2.0), rtol=1e-9)

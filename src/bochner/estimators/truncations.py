@@ -23,12 +23,13 @@ _SHARE = 1 / 3  # at least, of few rows
 _FEATURE_ROWS = 20_000  # among which landmarks are chosen
 _SMALL_ERROR = 1e-3  # of the variance of a target: an error below it is as good as none
 _MOVING = 0.5  # of the squared distance of predictions, which is the least that the upper end is
+_TINY = np.finfo(float).tiny
 _FAR = 0.75  # share of all columns beyond which what is left to gain is not measured but taken on from half of them
 _LEAST_ERROR = 0.1  # of the error of all columns: less is not believed of infinitely many
-# The excess falls like these powers of the stiffening, of waves and of landmarks: estimates are then 1.1 and 1.0 times
-# the excess over exact kernel ridge regression, in the median of 81 cases of eleven datasets of 2,000 rows (none of
-# them of the table of benchmarks/bench_tolerance.py), and half of them within 0.6 and 1.5 times. A first power would be
-# noise of the features alone, a second a smoother kernel where the penalty is the best one.
+# The excess falls like these powers of the stiffening, of waves and of landmarks, or of the number of columns, where
+# that is slower. By the stiffening alone, estimates are 1.1 and 1.0 times the excess over exact kernel ridge
+# regression, in the median of 81 cases of eleven datasets of 2,000 rows (none of them of the table of
+# benchmarks/bench_tolerance.py), and half of them within 0.6 and 1.5 times.
 _POWERS = {True: 0.75, False: 1.5}
 
 
@@ -95,7 +96,7 @@ class Truncations:
         scale = self.n_components / m if self.diagonal is None else 1.0
         G = s.operator(self.fit_intercept).to_dense()[:m, :m] * scale
         # eigenvalues below the rounding of the sums may be negative
-        alpha = max(self.alpha, 4.0 * s.rounding * scale, np.finfo(float).tiny)
+        alpha = max(self.alpha, 4.0 * s.rounding * scale, _TINY)
         G[np.diag_indices_from(G)] += alpha
         L = scipy.linalg.cholesky(G, lower=True, overwrite_a=True, check_finite=False)
         root, centre = math.sqrt(scale), s.feature_mean[:m] if self.fit_intercept else np.zeros(m)
@@ -133,7 +134,7 @@ class Truncations:
         M = self.n_components
         m = min(n_components, M) if self.asked > M else n_components
         fewer = max(1, M // 2) if self.asked == M and m > _FAR * M else m
-        variance = self.Y.var(axis=0) + (1e-12 * np.abs(self.Y).max(axis=0)) ** 2 + np.finfo(float).tiny
+        variance = self.Y.var(axis=0) + (1e-12 * np.abs(self.Y).max(axis=0)) ** 2 + _TINY
         w = np.ones(len(self.Y)) if self.weight is None else self.weight
         all_of_them, least = self._everything
         few, stiff = self._left_out(fewer) if other is None or fewer != m else other._everything
@@ -144,9 +145,11 @@ class Truncations:
         beyond, share = 0.0, 1.0  # of the difference of both models: from M on, and from m on
         if self.asked == M and stiff > 0.0:  # there is more beyond M
             power = _POWERS[self.diagonal is None]
-            stiff, least = stiff**power, least**power
-            beyond = least / max(stiff - least, 1e-3 * stiff)
-            share = beyond + (1.0 if fewer == m else 0.0)
+            left = max((least / stiff) ** power, (fewer / M) ** power)
+            beyond = left / max(1.0 - left, 1e-3)
+            share = 1.0 + beyond
+            if fewer != m:  # like the power of m that goes through both
+                share *= (m / fewer) ** (math.log(left) / math.log(M / fewer)) if M > 1 else 1.0
         differences = share * (more - errors)
         if np.average(differences, weights=w) > 0.0:
             errors = errors - beyond * (more - errors)
