@@ -26,11 +26,10 @@ _MOVING = 0.5  # of the squared distance of predictions, which is the least that
 _TINY = np.finfo(float).tiny
 _FAR = 0.75  # share of all columns beyond which what is left to gain is not measured but taken on from half of them
 _LEAST_ERROR = 0.1  # of the error of all columns: less is not believed of infinitely many
-# The excess falls like these powers of the stiffening, of waves and of landmarks, or of the number of columns, where
-# that is slower. By the stiffening alone, estimates are 1.1 and 1.0 times the excess over exact kernel ridge
-# regression, in the median of 81 cases of eleven datasets of 2,000 rows (none of them of the table of
-# benchmarks/bench_tolerance.py), and half of them within 0.6 and 1.5 times.
-_POWERS = {True: 0.75, False: 1.5}
+# The excess falls like the first power of the stiffening, of waves and of landmarks, or like the second of the number
+# of columns, where that is slower: the medians of 70 doublings of columns of nine datasets of 2,000 rows (none of them
+# of the table of benchmarks/bench_tolerance.py), and one for landmarks that leaves more than the median of 57 others.
+_POWERS = {True: (0.75, 0.75), False: (2.0, 1.5)}
 
 
 @dataclass(frozen=True)
@@ -144,8 +143,8 @@ class Truncations:
         )
         beyond, share = 0.0, 1.0  # of the difference of both models: from M on, and from m on
         if self.asked == M and stiff > 0.0:  # there is more beyond M
-            power = _POWERS[self.diagonal is None]
-            left = max((least / stiff) ** power, (fewer / M) ** power)
+            of_stiffening, of_columns = _POWERS[self.diagonal is None]
+            left = max((least / stiff) ** of_stiffening, (fewer / M) ** of_columns)
             beyond = left / max(1.0 - left, 1e-3)
             share = 1.0 + beyond
             if fewer != m:  # like the power of m that goes through both
