@@ -26,10 +26,10 @@ _MOVING = 0.5  # of the squared distance of predictions, which is the least that
 _TINY = np.finfo(float).tiny
 _FAR = 0.75  # share of all columns beyond which what is left to gain is not measured but taken on from half of them
 _LEAST_ERROR = 0.1  # of the error of all columns: less is not believed of infinitely many
-# The excess falls like the first power of the stiffening, of waves and of landmarks, or like the second of the number
-# of columns, where that is slower: the medians of 70 doublings of columns of nine datasets of 2,000 rows (none of them
-# of the table of benchmarks/bench_tolerance.py), and one for landmarks that leaves more than the median of 57 others.
-_POWERS = {True: (0.75, 0.75), False: (2.0, 1.5)}
+# The excess falls like this power of the number of columns, of waves and of landmarks, unless `shortage` says that they
+# are far too few. Of 70 doublings of columns of nine datasets of 2,000 rows (none of them of the table of
+# benchmarks/bench_tolerance.py) waves leave 0.61 of it in the median, landmarks 0.28, and 0.54 at the 90 % point.
+_POWERS = {True: 0.75, False: 1.5}
 
 
 @dataclass(frozen=True)
@@ -70,54 +70,53 @@ class Truncations:
         return self.statistics.n_components
 
     @cached_property
-    def _everything(self) -> tuple[Array, float]:
-        return self._left_out(self.n_components)
+    def _everything(self) -> Array:
+        return self.left_out(self.n_components)
+
+    @cached_property
+    def shortage(self) -> float:
+        """How far M columns are from being enough, from 0 to 1: then twice as many leave nearly all of the excess.
+
+        Of waves that is the share of the columns in use, d / M with the effective dimension d: M random columns are, on
+        average, the kernel itself with the penalty alpha / (1 - d / M) (Jacot et al. 2020, "Implicit regularization of
+        random feature models"). Of landmarks it is the share of the kernel's trace that they do not explain.
+        """
+        if self.diagonal is not None:
+            lengths = np.einsum("ij,ij->i", self.Z, self.Z, dtype=np.float64)
+            rest = float(np.average(self.diagonal - lengths, weights=self.weight))
+            return min(1.0, max(0.0, rest / max(float(np.average(self.diagonal, weights=self.weight)), _TINY)))
+        values = scipy.linalg.eigvalsh(self.statistics.operator(self.fit_intercept).to_dense(), check_finite=False)
+        values = np.maximum(values, 0.0)
+        return float(np.mean(values / (values + self._penalty(1.0))))
+
+    def _penalty(self, scale: float) -> float:
+        """Eigenvalues below the rounding of the sums may be negative."""
+        return max(self.alpha, 4.0 * self.statistics.rounding * scale, _TINY)
 
     def left_out(self, n_components: int) -> Array:
         """The prediction of every row by the model of the first columns without that row, (n_rows, k).
 
         That is y - (y - ŷ) / (1 - h) with the leverage h = zᵀ(G + alpha I)⁻¹z: one Cholesky factor, no refitting.
         """
-        return self._left_out(n_components)[0]
-
-    def stiffening(self, n_components: int) -> float:
-        """The log of how many times larger a penalty the first columns amount to: 0 for infinitely many.
-
-        On average, m random columns are the kernel itself with a larger penalty. Of means over waves it is the a with
-        a (1 - d / m) = alpha, d the effective dimension (Jacot et al. 2020, "Implicit regularization of random feature
-        models"). Landmarks leave out what the kernel has less of than the c with tr K(K + c I)⁻¹ = m, of which the
-        trace c m remains (Dereziński et al. 2020, "Precise expressions for random projections"): a = alpha + c.
-        """
-        return self._left_out(n_components)[1]
-
-    def _left_out(self, n_components: int) -> tuple[Array, float]:
         m, s = n_components, self.statistics
         scale = self.n_components / m if self.diagonal is None else 1.0
         G = s.operator(self.fit_intercept).to_dense()[:m, :m] * scale
-        # eigenvalues below the rounding of the sums may be negative
-        alpha = max(self.alpha, 4.0 * s.rounding * scale, _TINY)
-        G[np.diag_indices_from(G)] += alpha
+        G[np.diag_indices_from(G)] += self._penalty(scale)
         L = scipy.linalg.cholesky(G, lower=True, overwrite_a=True, check_finite=False)
         root, centre = math.sqrt(scale), s.feature_mean[:m] if self.fit_intercept else np.zeros(m)
         right = scipy.linalg.solve_triangular(
             L, root * s.right_side(self.fit_intercept)[:m], lower=True, check_finite=False
         )
         level = s.target_mean if self.fit_intercept else np.zeros(s.n_targets)
-        out, lengths = np.empty_like(self.Y), np.empty(len(self.Y))
+        out = np.empty_like(self.Y)
         for start in range(0, len(out), _ROWS):
             rows = slice(start, start + _ROWS)
-            Z = self.Z[rows, :m].astype(np.float64)
-            lengths[rows] = np.einsum("ij,ij->i", Z, Z)
-            centred = root * (Z - centre)
+            centred = root * (self.Z[rows, :m].astype(np.float64) - centre)
             V = scipy.linalg.solve_triangular(L, centred.T, lower=True, overwrite_b=True, check_finite=False)
             leverage = np.einsum("ij,ij->j", V, V) + (1.0 / s.weight if self.fit_intercept else 0.0)
             residual = self.Y[rows] - level - V.T @ right
             out[rows] = self.Y[rows] - residual / np.maximum(1.0 - leverage, 1e-3)[:, None]
-        if self.diagonal is None:
-            inverse, _ = scipy.linalg.lapack.dtrtri(L, lower=1, overwrite_c=1)
-            return out, -math.log(min(1.0, alpha * float(np.linalg.norm(inverse)) ** 2 / m))  # 1 - d / m
-        rest = s.weight * max(0.0, float(np.average(self.diagonal - lengths, weights=self.weight)))
-        return out, math.log1p(rest / (m * alpha))
+        return out
 
     def excess(self, n_components: int, other: Truncations | None = None, *, confidence: float = 0.95) -> Certificate:
         """By what share the mean squared error of unseen rows exceeds that of infinitely many columns.
@@ -126,8 +125,8 @@ class Truncations:
 
         Measured is the difference of the squared errors of both models, row by row, and not the distance of their
         predictions: fewer columns smooth, and where the limit smooths too much already the error grows by several
-        times that distance. What M columns are short of the limit themselves is taken to fall like a power of their
-        `stiffening`.
+        times that distance. What M columns are short of the limit themselves is taken to follow a power of their
+        number, and is no part of the error of the limit.
         """
         started = time.perf_counter()
         M = self.n_components
@@ -135,16 +134,15 @@ class Truncations:
         fewer = max(1, M // 2) if self.asked == M and m > _FAR * M else m
         variance = self.Y.var(axis=0) + (1e-12 * np.abs(self.Y).max(axis=0)) ** 2 + _TINY
         w = np.ones(len(self.Y)) if self.weight is None else self.weight
-        all_of_them, least = self._everything
-        few, stiff = self._left_out(fewer) if other is None or fewer != m else other._everything
+        all_of_them = self._everything
+        few = self.left_out(fewer) if other is None or fewer != m else other._everything
         more, errors, squares = (
             ((a - b) ** 2 / variance).mean(axis=1)
             for a, b in ((few, self.Y), (all_of_them, self.Y), (few, all_of_them))
         )
         beyond, share = 0.0, 1.0  # of the difference of both models: from M on, and from m on
-        if self.asked == M and stiff > 0.0:  # there is more beyond M
-            of_stiffening, of_columns = _POWERS[self.diagonal is None]
-            left = max((least / stiff) ** of_stiffening, (fewer / M) ** of_columns)
+        if self.asked == M:  # there is more beyond M
+            left = max(self.shortage, (fewer / M) ** _POWERS[self.diagonal is None])
             beyond = left / max(1.0 - left, 1e-3)
             share = 1.0 + beyond
             if fewer != m:  # like the power of m that goes through both
@@ -159,9 +157,8 @@ class Truncations:
         )
         value = float(np.average(differences, weights=w)) / unit
         count = w.sum() ** 2 / (w @ w)
-        deviations = (differences - value * errors) / unit  # of a ratio of means
-        deviations -= np.average(deviations, weights=w)
-        spread = math.sqrt(float(np.average(deviations**2, weights=w)) / max(count - 1.0, 0.5))
+        variances = float(np.average((differences / unit - value) ** 2, weights=w))
+        spread = math.sqrt(variances / max(count - 1.0, 0.5))
         reach = float(stats.t.ppf((1.0 + confidence) / 2.0, max(count - 1.0, 1.0))) * spread
         # fewer columns may happen to be better; but while predictions still move, the limit is not near
         high = max(value + reach, _MOVING * share * float(np.average(squares, weights=w)) / unit)
