@@ -157,8 +157,9 @@ class Truncations:
         )
         value = float(np.average(differences, weights=w)) / unit
         count = w.sum() ** 2 / (w @ w)
-        variances = float(np.average((differences / unit - value) ** 2, weights=w))
-        spread = math.sqrt(variances / max(count - 1.0, 0.5))
+        deviations = (differences - value * errors) / unit  # of a ratio of means
+        deviations -= np.average(deviations, weights=w)
+        spread = math.sqrt(float(np.average(deviations**2, weights=w)) / max(count - 1.0, 0.5))
         reach = float(stats.t.ppf((1.0 + confidence) / 2.0, max(count - 1.0, 1.0))) * spread
         # fewer columns may happen to be better; but while predictions still move, the limit is not near
         high = max(value + reach, _MOVING * share * float(np.average(squares, weights=w)) / unit)
