@@ -7,7 +7,8 @@ rows; RBF and Matérn 3/2; 2,000, 10,000 and 50,000 rows of 4, 30 and 200 featur
 a path of penalties): real rows where BOCHNER_DATA names a folder of them, else mixtures; other kernels, both dtypes,
 other numbers, a single penalty too.
 
-Run ``OMP_NUM_THREADS=1 python benchmarks/bench_recommend.py [quick]``. Five minutes on a quiet core, quick one.
+Run ``OMP_NUM_THREADS=1 python benchmarks/bench_recommend.py [quick] [data=A,B,…] [sizes=…] [columns=…] [part=1/2]`` for
+this grid or for another one, or for a part of it. Five minutes on a quiet core, quick one.
 """
 
 import itertools
@@ -44,17 +45,17 @@ def rows_of(name, n):
         X = np.asarray(data.X[chosen], dtype=np.float64)
         y = np.unique(data.y[chosen], return_inverse=True)[1] if data.y.dtype.kind not in "f" else data.y[chosen]
     else:
-        centres = 3.0 * rng.normal(size=(10, REAL[name]))
-        X = centres[rng.integers(0, 10, n)] + rng.normal(size=(n, REAL[name]))
+        centres = 3.0 * rng.normal(size=(10, REAL.get(name, 12)))
+        X = centres[rng.integers(0, 10, n)] + rng.normal(size=(n, centres.shape[1]))
         y = X[:, 0]
     spread = X.std(axis=0)
     X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     return X.astype(np.float32 if len(name) % 2 else np.float64), np.asarray(y, dtype=np.float64)
 
 
-def cases(quick):
+def cases(quick, names, sizes, columns):
     """A part of the product that has every pair of values in it."""
-    product = itertools.product(REAL, SIZES, COLUMNS, ("fourier", "nystrom"), WORK)
+    product = itertools.product(names, sizes, columns, ("fourier", "nystrom"), WORK)
     step = 19 if quick else 5
     return [case for i, case in enumerate(product) if i % step == 0 and case[2] <= case[1] / 4]
 
@@ -71,10 +72,12 @@ def actual(name, kernel, X, y, m, work):
     return time.process_time() - start
 
 
-def main(quick=False):
+def main(quick=False, names=tuple(REAL), sizes=SIZES, columns=COLUMNS, part=(1, 1)):
     ratios = []
     print("data           n    d     m  kernel             map      work            predicted    actual   ratio")
-    for i, (data, size, m, name, work) in enumerate(cases(quick)):
+    for i, (data, size, m, name, work) in enumerate(cases(quick, names, sizes, columns)):
+        if i % part[1] != part[0] - 1:
+            continue
         X, y = rows_of(data, size)
         kernel = KERNELS[i % len(KERNELS)].resolve(X)
         stopwatch = Stopwatch(X, kernel, 1, work != "fit_transform", Key(0))
@@ -110,4 +113,8 @@ def _timed(advice, X, y):
 
 
 if __name__ == "__main__":
-    main(quick="quick" in sys.argv[1:])
+    given = dict(a.split("=") for a in sys.argv[1:] if "=" in a)
+    grid = {k: tuple(int(v) for v in given[k].replace("/", ",").split(",")) for k in given if k != "data"}
+    if "data" in given:
+        grid["names"] = tuple(given["data"].split(","))
+    main(quick="quick" in sys.argv[1:], **grid)

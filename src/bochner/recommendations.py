@@ -144,9 +144,9 @@ class Recommendation:
 
 
 def _seconds(s: float) -> str:
-    if s < 1.0:
-        return f"{1000 * s:.2g} ms"
-    return f"{s:.2g} s" if s < 120 else f"{s / 60:.3g} min"
+    if s < 0.9995:
+        return f"{1000 * s:.3g} ms"
+    return f"{s:.3g} s" if s < 120 else f"{s / 60:.0f} min"
 
 
 def _bytes(b: float) -> str:
@@ -296,7 +296,8 @@ def _penalty(X: Any, Y: Array | None, kernel: Kernel, spectrum: GramSpectrum, ke
 
 def _dimension_reason(low: float, high: float, n: int) -> str:
     share = "few" if high < 0.05 * n else "many"
-    return f"a fit with this penalty has {low:.3g} to {high:.3g} effective parameters for {n} rows: {share}"
+    ends = sorted({f"{low:.3g}", f"{high:.3g}"}, key=float)
+    return f"a fit with this penalty has {' to '.join(ends)} effective parameters for {n} rows: {share}"
 
 
 def _comparison(found: list[Candidate], best: Candidate, criterion: str) -> list[str]:

@@ -21,7 +21,7 @@ from bochner.estimators._validation import check_count, rowwise, validate_rows
 from bochner.estimators.growths import budget_of, check_budget, is_auto
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
 from bochner.estimators.penalties import Solution, check_penalty, choose_solver, effective_dimension, solve_sums
-from bochner.estimators.truncations import Truncations
+from bochner.estimators.truncations import Division, Truncations, exact_excess
 from bochner.features import FeatureMap, Fourier
 from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key
@@ -81,11 +81,12 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
     tol : float, default=0.05
         For ``n_components="auto"``: on unseen rows like those given to `fit`, the mean squared error shall exceed that
         of exact kernel ridge regression, with the same kernel and penalty, by a share of at most `tol` (of a
-        thousandth of the variance of the targets, where the error is less than that). It is estimated from how far
-        the predictions of rows left out move with more columns; see `certificate_`.
+        thousandth of the variance of the targets, where the error is less than that). It is measured on training rows
+        left out one at a time, which are no landmarks, and the upper end of its 95 % interval must be below `tol`; see
+        `certificate_`.
     max_components, max_seconds, max_bytes : int, float and float or None, default=4096, None and None
         For ``n_components="auto"``: at most so many columns, about so much time for finding how many, so many bytes of
-        sums. Never more than twice the rows, nor than the larger of 2,048 and a sixteenth of the rows. A
+        sums. Never more than the rows (twice, of waves), nor than the larger of 2,048 and a sixteenth of the rows. A
         ConvergenceWarning says what was reached where they do not suffice.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
@@ -272,9 +273,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if isinstance(self.features, str):
             kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
         growing = is_auto(self.n_components) and isinstance(self.features, str)  # a transformer knows its own number
-        size = self._grow(source, kernel, key) if growing else self.n_components
-        transformer, feature_map = self._fit_features(source, kernel, size, key, growing=growing)
-        self._learn_with(source, transformer, feature_map, key)
+        known = None
+        if growing:
+            transformer, feature_map, known = self._grow(source, kernel, key)
+        else:
+            transformer, feature_map = self._fit_features(source, kernel, self.n_components, key)
+        self._learn_with(source, transformer, feature_map, key, known)
         self._current()
         self.statistics_.twin = None  # the device's memory is free again
 
@@ -286,51 +290,75 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 return Key(int(seed))
         return Key.from_random_state(self.random_state)
 
-    def _grow(self, source: Source, kernel: Kernel, key: Key) -> int:
-        """As few columns as `tol` needs: sums of twice as many hold those of every smaller number."""
-        ceiling = None
-        if source.n_samples is not None:  # the m³ of the eigendecomposition shall not exceed the n m² of the pass
-            ceiling = min(2 * source.n_samples, max(_FEW_COMPONENTS, source.n_samples // 16))
-        why = f"with {source.n_samples} rows more are not tried; give n_components as a number to have more"
+    def _grow(self, source: Source, kernel: Kernel, key: Key) -> tuple[Any, FeatureMap, RidgeStatistics | None]:
+        """Features with as few columns as `tol` needs, and their sums: those of M hold those of every smaller number.
+
+        The features that are returned were measured themselves: m landmarks need not be as good as the first m of M.
+        """
+        name = self._features_name(kernel)
+        division = Division.of(source, key.child("left out"))
+        ceiling, n_samples = None, source.n_samples
+        if n_samples is not None:  # the m³ of the eigendecomposition shall not exceed the n m² of the pass
+            ceiling = max(_FEW_COMPONENTS, n_samples // 16)
+            ceiling = min(ceiling, 2 * n_samples if name == "fourier" else n_samples)
+        why = f"with {n_samples} rows more are not tried; give n_components as a number to have more"
         budget = budget_of(self, math.sqrt(8.0 * (self.max_bytes or 1.0)), ceiling, because=why)  # sums: 8 m² bytes
-        rows = source.sample(_LEFT_OUT_ROWS, key.child("left out"))
-        if rows.weight is not None:
-            rows = rows[rows.weight > 0]
-        largest: list[Truncations] = []
+        most = budget.most if name == "fourier" else min(budget.most, division.most)
+        largest: list[tuple[Division, Truncations]] = []
+        made: dict[int, tuple[Any, FeatureMap, RidgeStatistics]] = {}  # the last features, by their number
+
+        def draw(size: int, divided: Division, alpha: float | None) -> Truncations:
+            made.clear()
+            transformer, feature_map = self._fit_features(divided.others, kernel, size, key, growing=True)
+            statistics = RidgeStatistics(feature_map.n_components, int(np.prod(self._target_shape, dtype=int)))
+            self._accumulate(source, feature_map, statistics)
+            if not statistics.n_samples:
+                raise ValueError("every row has weight zero.")
+            rows = divided.rows
+            if alpha is None:
+                left_out = rows if isinstance(self.alpha, str) and self.alpha == "loo" else None
+                alpha = self._solve(statistics, left_out, feature_map).alpha
+            made[size] = transformer, feature_map, statistics
+            return Truncations(
+                statistics,
+                np.asarray(feature_map(rows.X)),
+                numeric_targets(rows.y),
+                rows.weight,
+                alpha,
+                self.fit_intercept,
+                diagonal=None if isinstance(feature_map, Fourier) else kernel.diagonal(rows.X),
+                asked=size,
+            )
 
         def certify(n_components: int, sample: str) -> Certificate:
-            while not largest or largest[0].n_components < 2 * n_components:
-                size = min(budget.most, max(_FIRST_COMPONENTS, 1 << (2 * n_components - 1).bit_length()))
-                if largest and size <= largest[0].asked:
+            if name == "nystrom" and n_components == n_samples:
+                return exact_excess(n_components)
+            while not largest or largest[0][1].n_components < 2 * n_components:
+                size = min(most, max(_FIRST_COMPONENTS, 1 << (2 * n_components - 1).bit_length()))
+                if largest and size <= largest[0][1].asked:
                     break
-                _, feature_map = self._fit_features(source, kernel, size, key, growing=True)
-                statistics = RidgeStatistics(feature_map.n_components, int(np.prod(self._target_shape, dtype=int)))
-                self._accumulate(source, feature_map, statistics)
-                if not statistics.n_samples:
-                    raise ValueError("every row has weight zero.")
                 # a penalty means the same for any number of columns; it is chosen while they are few
-                alpha = largest[0].alpha if largest and size > _PENALTY_COMPONENTS else None
-                if alpha is None:
-                    left_out = rows if isinstance(self.alpha, str) and self.alpha == "loo" else None
-                    alpha = self._solve(statistics, left_out, feature_map).alpha
-                largest[:] = [
-                    Truncations(
-                        statistics,
-                        np.asarray(feature_map(rows.X)),
-                        numeric_targets(rows.y),
-                        rows.weight,
-                        alpha,
-                        self.fit_intercept,
-                        averaged=isinstance(feature_map, Fourier),
-                        asked=size,
-                    )
-                ]
-            return largest[0].excess(n_components)
+                alpha = largest[0][1].alpha if largest and size > _PENALTY_COMPONENTS else None
+                divided = division.for_waves() if name == "fourier" else division.for_landmarks(size)
+                largest[:] = [(divided, draw(size, divided, alpha))]
+            divided, found = largest[0]
+            if sample == "final" and name == "nystrom" and n_components < found.asked:
+                return found.excess(n_components, draw(n_components, divided, found.alpha))
+            return found.excess(n_components)
 
         size, self.certificate_ = grow(certify, tol=self.tol, budget=budget, rate=1.0)
-        return size
+        if size in made:
+            return made[size]
+        return *self._fit_features(source, kernel, size, key, growing=True), None
 
-    def _learn_with(self, source: Source, transformer: Any, feature_map: FeatureMap, key: Key) -> None:
+    def _learn_with(
+        self,
+        source: Source,
+        transformer: Any,
+        feature_map: FeatureMap,
+        key: Key,
+        known: RidgeStatistics | None = None,
+    ) -> None:
         n_targets = int(np.prod(self._target_shape, dtype=int))
         solver, _ = choose_solver(self.solver, self.alpha, feature_map.n_components)
         iterative = solver == "cg" or isinstance(solver, ConjugateGradient)
@@ -345,8 +373,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
             found = checkpoint.load()
             if found is not None:
                 statistics, start = found
+        if known is not None and checkpoint is None and not iterative:
+            statistics = known
         try:
-            self._accumulate(source, feature_map, statistics, checkpoint, start)
+            if statistics is not known:
+                self._accumulate(source, feature_map, statistics, checkpoint, start)
         finally:
             # whatever ended the pass, what was learned until then is kept and can be used
             if statistics.n_samples:

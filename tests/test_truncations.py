@@ -1,0 +1,191 @@
+"""n_components="auto" of ridge regression: what is measured, on which rows, and whether it is true."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bochner import RBF, KernelRidge, Polynomial, exact_kernel_ridge
+from bochner.estimators.truncations import Division, Truncations
+from bochner.features import Fourier
+from bochner.features.maps import FeatureMap
+from bochner.keys import Key
+from bochner.statistics import RidgeStatistics
+from bochner.streaming import ArraySource
+
+RARE = 1e-6  # chance of a false alarm
+NOISE = 0.5
+
+
+def curve(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, size=(n, 3))
+    return X, np.sin(2.0 * X[:, 0]) * X[:, 1] + NOISE * rng.normal(size=n)
+
+
+def truncations_of(feature_map: FeatureMap, X, y, rows, *, alpha=0.3, weight=None, fit_intercept=True, asked=None):
+    """Sums over all rows, and errors of some of them."""
+    statistics = RidgeStatistics(feature_map.n_components, 1).update(feature_map(X), y, weight)
+    diagonal = None if isinstance(feature_map, Fourier) else RBF(1.0).diagonal(X[rows])
+    chosen = None if weight is None else weight[rows]
+    Z, Y = feature_map(X[rows]), y[rows, None]
+    asked = asked or feature_map.n_components
+    return Truncations(statistics, Z, Y, chosen, alpha, fit_intercept, diagonal, asked)
+
+
+def all_rows(source):
+    return np.concatenate([block.X for block in source.blocks(1000)])
+
+
+def maps(kernel, size):
+    """Features of either kind with columns of which every beginning is a draw."""
+    X, y = curve(200, 99)
+    for name in ("fourier", "nystrom"):
+        yield KernelRidge(kernel, size, features=name, random_state=0).fit(X, y).feature_map_
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 100, 3000])
+@pytest.mark.parametrize("n_landmarks", [1, 2, 50, 2000])
+def test_features_never_see_the_rows_that_errors_are_measured_on(n, n_landmarks):
+    X = np.arange(float(n))[:, None]
+    division = Division.of(ArraySource(X, X[:, 0]), Key(0)).for_landmarks(n_landmarks)
+    measured, seen = (set(part.ravel()) for part in (division.rows.X, all_rows(division.others)))
+    assert measured
+    assert seen
+    if n > 1:
+        assert not measured & seen
+        assert measured | seen == set(X.ravel())
+    assert len(seen) >= min(n_landmarks, division.most)
+
+
+def test_rows_of_weight_zero_are_neither_measured_nor_seen():
+    X, weight = np.arange(100.0)[:, None], np.repeat([0.0, 1.0], 50)
+    division = Division.of(ArraySource(X, X[:, 0], weight), Key(0)).for_landmarks(10)
+    assert min(division.rows.X.min(), all_rows(division.others).min()) >= 50.0
+
+
+@pytest.mark.parametrize("tol", [0.5, 0.05])
+def test_landmarks_of_the_model_are_none_of_the_rows_measured(tol):
+    X, y = curve(600, 0)
+    model = KernelRidge(Polynomial(5), tol=tol, random_state=0).fit(X, y)  # its landmarks are rows
+    rows = Division.of(ArraySource(X, y), model._key().child("left out")).for_landmarks(600).rows.X
+    landmarks = {row.tobytes() for row in model.features_.landmarks_}
+    assert landmarks <= {row.tobytes() for row in X}
+    assert not landmarks & {row.tobytes() for row in rows}
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("n_components", [5, 24, 40])
+def test_left_out_is_refitting_without_the_row(n_components, fit_intercept):
+    X, y = curve(80, 1)
+    for feature_map in maps(RBF(1.0), 40):
+        found = truncations_of(feature_map, X, y, slice(None, 20), fit_intercept=fit_intercept)
+        Z = feature_map(X)[:, :n_components]
+        if isinstance(feature_map, Fourier):
+            Z = Z * np.sqrt(feature_map.n_components / n_components)
+        for row in (0, 7, 19):
+            others = np.arange(80) != row
+            rest = RidgeStatistics(n_components, 1).update(Z[others], y[others])
+            w = rest.spectrum(fit_intercept).coefficients(0.3)
+            expected = Z[row] @ w + rest.intercept(w, fit_intercept)
+            np.testing.assert_allclose(found.left_out(n_components)[row], expected, rtol=1e-8, atol=1e-10)
+
+
+def test_shortage_is_the_formula():
+    """Waves: the effective dimension over their number; landmarks: the part of the trace they do not explain."""
+    X, y = curve(300, 2)
+    K = RBF(1.0)(X)
+    waves, landmarks = (truncations_of(f, X, y, slice(None)) for f in maps(RBF(1.0), 64))
+    centred = waves.Z - waves.Z.mean(axis=0)
+    dimension = np.trace(centred @ np.linalg.solve(centred.T @ centred + 0.3 * np.eye(64), centred.T))
+    np.testing.assert_allclose(waves.shortage, dimension / 64, rtol=1e-9)
+    np.testing.assert_allclose(landmarks.shortage, np.trace(K - landmarks.Z @ landmarks.Z.T) / 300, rtol=1e-9)
+
+
+def test_more_columns_are_less_short():
+    X, y = curve(300, 3)
+    sizes = (16, 32, 64, 128)
+    for kind in zip(*(maps(RBF(1.0), m) for m in sizes), strict=True):
+        shortages = [truncations_of(f, X, y, slice(None)).shortage for f in kind]
+        assert all(np.diff(shortages) < 0.0)
+        assert 0.0 <= shortages[-1] <= shortages[0] <= 1.0
+
+
+def test_equal_models_have_no_excess():
+    X, y = curve(300, 4)
+    for feature_map in maps(RBF(1.0), 64):
+        found = truncations_of(feature_map, X, y, slice(None), asked=65)  # there are no more than 64
+        assert found.excess(64).value == 0.0
+        assert found.excess(64).high == 0.0
+        assert found.excess(64, found).high == 0.0
+
+
+def test_a_weight_counts_as_the_mean_of_so_many_rows():
+    X, y = curve(300, 5)
+    feature_map = next(maps(RBF(1.0), 64))
+    weight = np.repeat([1.0, 0.5], 150)
+    once = truncations_of(feature_map, X, y, slice(None), weight=weight)
+    scaled = Truncations(once.statistics, once.Z, once.Y, 3.0 * weight, 0.3, True, None, 64)
+    np.testing.assert_allclose(scaled.excess(16).interval, once.excess(16).interval, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_the_interval_covers_the_excess_of_unseen_rows():
+    """At its level, on new training rows every time, for features and a number of columns that do not change."""
+    trials = 200
+    X_new, y_new = curve(20_000, 10**6)
+    for feature_map in maps(RBF(1.0), 96):
+        scale = 96 / 24 if isinstance(feature_map, Fourier) else 1.0
+        Z_new = feature_map(X_new)
+        covered = below = 0
+        for seed in range(trials):
+            X, y = curve(500, seed)
+            found = truncations_of(feature_map, X, y, slice(None), asked=97)
+            errors = []
+            for m in (24, 96):
+                root = np.sqrt(scale) if m == 24 else 1.0
+                sums = RidgeStatistics(m, 1).update(root * feature_map(X)[:, :m], y)
+                w = sums.spectrum().coefficients(0.3)
+                errors.append(np.mean((root * Z_new[:, :m] @ w + sums.intercept(w) - y_new[:, None]) ** 2))
+            excess, certificate = errors[0] / errors[1] - 1.0, found.excess(24)
+            covered += certificate.low <= excess <= certificate.high
+            below += excess <= certificate.high
+        assert covered >= stats.binom.ppf(RARE, trials, 0.95)
+        assert below >= stats.binom.ppf(RARE, trials, 0.975)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", ["loo", "evidence", 0.5])
+@pytest.mark.parametrize("features", ["nystrom", "fourier"])
+def test_the_tolerance_is_met_on_unseen_rows(features, alpha):
+    """In 95 of 100 seeds, and not by taking all the columns there are."""
+    trials, tol, met, columns = 40, 0.1, 0, []
+    for seed in range(trials):
+        X, y = curve(5000, 1000 + seed)
+        model = KernelRidge(RBF(0.8), features=features, tol=tol, alpha=alpha, random_state=seed).fit(
+            X[:1000], y[:1000]
+        )
+        exact = exact_kernel_ridge(RBF(0.8), X[:1000], y[:1000], X[1000:], model.alpha_)
+        errors = [np.mean((p - y[1000:]) ** 2) for p in (model.predict(X[1000:]), exact)]
+        met += errors[0] <= (1.0 + tol) * errors[1]
+        columns.append(model.n_components_)
+    assert met >= stats.binom.ppf(RARE, trials, 0.95)
+    assert np.median(columns) <= 256
+
+
+def test_a_kernel_too_short_for_the_columns_is_noticed():
+    """Columns that explain next to nothing do not change predictions, and are not near the limit for that."""
+    X, y = curve(2000, 6)
+    with pytest.warns(UserWarning, match="tol=0.05 is not reached"):
+        KernelRidge(RBF(0.25), alpha=0.1, tol=0.05, max_components=128, random_state=0).fit(X, y)
+
+
+def test_the_excess_falls_beyond_the_columns_at_hand():
+    """Without a jump where measuring ends and taking on begins."""
+    X, y = curve(400, 7)
+    for feature_map in maps(RBF(1.0), 64):
+        found = truncations_of(feature_map, X, y, slice(None))
+        half, whole, more = (found.excess(m).value for m in (32, 64, 100))
+        assert half > whole > more > 0.0
+        ratio = whole / half
+        assert ratio >= 0.5 ** (0.75 if isinstance(feature_map, Fourier) else 1.5) - 1e-12
+        np.testing.assert_allclose(np.log(more / whole) / np.log(100 / 64), np.log(ratio) / np.log(2.0), rtol=1e-9)
