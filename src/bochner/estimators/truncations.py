@@ -14,6 +14,7 @@ from scipy import stats
 from bochner.backends import Array
 from bochner.certificates import Certificate, Effort
 from bochner.keys import Key
+from bochner.solvers import factor_in_place
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import ArraySource, Block, Source
 
@@ -99,24 +100,37 @@ class Truncations:
         That is y - (y - ŷ) / (1 - h) with the leverage h = zᵀ(G + alpha I)⁻¹z: one Cholesky factor, no refitting.
         """
         m, s = n_components, self.statistics
-        scale = self.n_components / m if self.diagonal is None else 1.0
+        if self.diagonal is None:
+            V, right = self._solved(m, self.n_components / m)
+        else:  # the factor of the first columns is a part of that of all, and so is what is solved with it
+            V, right = (of_all[:m] for of_all in self._solved_all)
+        leverage = np.einsum("ij,ij->j", V, V) + (1.0 / s.weight if self.fit_intercept else 0.0)
+        level = s.target_mean if self.fit_intercept else np.zeros(s.n_targets)
+        residual = self.Y - level - V.T @ right
+        return self.Y - residual / np.maximum(1.0 - leverage, 1e-3)[:, None]
+
+    @cached_property
+    def _solved_all(self) -> tuple[Array, Array]:
+        return self._solved(self.n_components, 1.0)
+
+    def _solved(self, m: int, scale: float) -> tuple[Array, Array]:
+        """L⁻¹Zᵀ (m, n_rows) and L⁻¹c (m, k), with LLᵀ = G + alpha I of the first columns and c the right side."""
+        s = self.statistics
         G = s.operator(self.fit_intercept).to_dense()[:m, :m] * scale
         G[np.diag_indices_from(G)] += self._penalty(scale)
-        L = scipy.linalg.cholesky(G, lower=True, overwrite_a=True, check_finite=False)
+        L = np.asfortranarray(G)
+        if not factor_in_place(L):
+            raise ValueError("the Gram matrix of the features is far from positive definite.")
         root, centre = math.sqrt(scale), s.feature_mean[:m] if self.fit_intercept else np.zeros(m)
         right = scipy.linalg.solve_triangular(
             L, root * s.right_side(self.fit_intercept)[:m], lower=True, check_finite=False
         )
-        level = s.target_mean if self.fit_intercept else np.zeros(s.n_targets)
-        out = np.empty_like(self.Y)
-        for start in range(0, len(out), _ROWS):
+        V = np.empty((m, len(self.Y)))
+        for start in range(0, len(self.Y), _ROWS):
             rows = slice(start, start + _ROWS)
             centred = root * (self.Z[rows, :m].astype(np.float64) - centre)
-            V = scipy.linalg.solve_triangular(L, centred.T, lower=True, overwrite_b=True, check_finite=False)
-            leverage = np.einsum("ij,ij->j", V, V) + (1.0 / s.weight if self.fit_intercept else 0.0)
-            residual = self.Y[rows] - level - V.T @ right
-            out[rows] = self.Y[rows] - residual / np.maximum(1.0 - leverage, 1e-3)[:, None]
-        return out
+            V[:, rows] = scipy.linalg.solve_triangular(L, centred.T, lower=True, overwrite_b=True, check_finite=False)
+        return V, right
 
     def excess(self, n_components: int, other: Truncations | None = None, *, confidence: float = 0.95) -> Certificate:
         """By what share the mean squared error of unseen rows exceeds that of infinitely many columns.

@@ -106,7 +106,8 @@ class KMeans(LandmarkLaw):
         gram = _subsample(gram, n_rows, key)
         n_landmarks = min(n_landmarks, len(gram))
         if self.init == "rpcholesky":
-            indices = RPCholesky().factor(gram, n_landmarks, key).pivots
+            # the law itself: Lloyd's steps undo most of what pools would gain
+            indices = RPCholesky("accelerated").factor(gram, n_landmarks, key).pivots
         elif self.init == "k-means++":
             seed = int(key.generator().integers(2**31))
             indices = kmeans_plusplus(scaled(gram.X, scales), n_landmarks, random_state=seed)[1]
