@@ -59,7 +59,7 @@ class Nystrom(FeatureMap):
     def __call__(self, X: Any) -> Array:
         Z = backend_of(X).empty((X.shape[0], self.n_components), X)
         width = max(self.root.shape)
-        for rows in row_slices(X.shape[0], width) if is_host(X) else row_blocks(X, width):
+        for rows in row_slices(X.shape[0], width // 8) if is_host(X) else row_blocks(X, width):
             self.into(X[rows], Z[rows])
         return Z
 
@@ -207,7 +207,7 @@ def measure(gram: Gram, feature_map: FeatureMap, Z: Array | None) -> tuple[Array
             of_rows[rows] = np.square(backend.fetch(norm(block, dim=1, dtype=backend.xp.float64)))
             of_columns += np.square(backend.fetch(norm(block, dim=0, dtype=backend.xp.float64)))
         return of_rows, of_columns
-    for rows in row_slices(n, width):
+    for rows in row_slices(n, width // 8):  # `into` shares them out in small pieces
         block = np.empty((rows.stop - rows.start, width), gram.X.dtype) if Z is None else Z[rows]
         if isinstance(feature_map, Nystrom):
             feature_map.into(gram.X[rows], block)
