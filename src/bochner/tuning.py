@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 from sklearn.base import clone
@@ -83,7 +82,7 @@ class _Problem:
         n, k, m = self.freedom, w.shape[1], len(w)
         Q = np.maximum((r * r).sum(axis=0) + alpha * (w * w).sum(axis=0), np.finfo(float).tiny)
         value = 0.5 * (n * np.log(Q).sum() + k * (factor.logdet() - m * np.log(alpha)))
-        slope = k * dsymm(1.0, inverse, Z, side=1, lower=1) - (r * (n / Q)) @ w.T
+        slope = k * (Z @ (np.tril(inverse) + np.tril(inverse, -1).T)) - (r * (n / Q)) @ w.T
         at_alpha = 0.5 * (n * ((w * w).sum(axis=0) / Q).sum() + k * (np.trace(inverse) - m / alpha))
         return float(value), slope, at_alpha
 
