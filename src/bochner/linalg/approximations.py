@@ -18,8 +18,8 @@ from bochner.linalg.matrices import (
     check_symmetric,
     diagonal,
     frobenius_norm,
+    in_units,
     orthonormal,
-    unit_of,
 )
 from bochner.linalg.reports import Estimate, LowRank, Report, error_estimates
 from bochner.sketches import as_sketch_law
@@ -106,15 +106,7 @@ def nystrom(
     >>> bool(np.linalg.norm(K - result.to_dense()) <= 2e-3 * np.linalg.norm(K))
     True
     """
-    A = as_square(A)
-    if (unit := unit_of(A)) != 1.0:
-        again: dict[str, Any] = {
-            "tol": tol,
-            "oversampling": oversampling,
-            "n_iter": n_iter,
-            "random_state": random_state,
-        }
-        return nystrom(A / A.dtype.type(unit), rank, **again).times(unit)
+    A, unit = in_units(as_square(A))
     n = A.shape[0]
     k, tol = check_rank(rank, tol, n)
     extra = check.count("oversampling", oversampling, minimum=0, advice="0 adds no columns.")
@@ -145,7 +137,8 @@ def nystrom(
         lost = max(0.0, float(d.sum() - values.sum()))
         estimates["trace_error"] = Estimate(lost, 0.0, lost, lost, 0, 1.0)
     residual = estimates["relative_error"].value
-    return Eigh(values, vectors, Report("Nyström", passes, tol is None or residual <= 1.5 * tol, residual, estimates))
+    report = Report("Nyström", passes, tol is None or residual <= 1.5 * tol, residual, estimates)
+    return Eigh(values, vectors, report).times(unit)
 
 
 def generalized_nystrom(
@@ -183,10 +176,7 @@ def generalized_nystrom(
     >>> bool(np.linalg.norm(A - left @ right) < 1e-4 * np.linalg.norm(A))
     True
     """
-    A = as_matrix(A)
-    if (unit := unit_of(A)) != 1.0:
-        again: dict[str, Any] = {"oversampling": oversampling, "law": law, "random_state": random_state}
-        return generalized_nystrom(A / A.dtype.type(unit), rank, **again).times(unit)
+    A, unit = in_units(as_matrix(A))
     m, n = A.shape
     k = min(check.count("rank", rank), m, n)
     factor = check.positive("oversampling", oversampling)
@@ -208,7 +198,7 @@ def generalized_nystrom(
     cut = k - int(kept.sum())
     notes = (f"{cut} of {k} directions were below rounding and were dropped",) if cut else ()
     report = Report("generalized Nyström", 1, True, estimates["relative_error"].value, estimates, notes)
-    return Factors(left, right, report)
+    return Factors(left, right, report).times(unit)
 
 
 def _drawn(law: Any, A: Any, size: int, key: Key) -> Array:

@@ -12,7 +12,7 @@ import scipy.linalg
 from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.factorizations import N_PROBES, gaussian, randomized_svd
-from bochner.linalg.matrices import Operator, as_matrix, columns, frobenius_norm, left_product, orthonormal, unit_of
+from bochner.linalg.matrices import Operator, as_matrix, columns, frobenius_norm, in_units, left_product, orthonormal
 from bochner.linalg.reports import LowRank, Report, error_estimates
 from bochner.theory import _arguments as check
 
@@ -78,10 +78,7 @@ def cx(A: Any, rank: int, *, selection: Any = "pivoted", random_state: Any = Non
     >>> bool(np.allclose(C @ X, A))
     True
     """
-    A = as_matrix(A)
-    if (unit := unit_of(A)) != 1.0:
-        again: dict[str, Any] = {"selection": selection, "random_state": random_state}
-        return cx(A / A.dtype.type(unit), rank, **again).times(unit)
+    A, unit = in_units(as_matrix(A))
     key = Key.from_random_state(random_state)
     indices, method = _selected(A, rank, selection, key)
     C = columns(A, indices)
@@ -90,7 +87,7 @@ def cx(A: Any, rank: int, *, selection: Any = "pivoted", random_state: Any = Non
     probes, products, norm = _probed(A, key)
     estimates = error_estimates(products - C @ (X @ probes), norm)
     report = Report(f"CX, {method} columns", 2, True, estimates["relative_error"].value, estimates)
-    return CX(C, X, indices, report)
+    return CX(C, X, indices, report).times(unit)
 
 
 def cur(
@@ -129,15 +126,7 @@ def cur(
     >>> C.shape, U.shape, R.shape, bool(np.allclose(C @ U @ R, A))
     ((6, 2), (2, 2), (2, 5), True)
     """
-    A = as_matrix(A)
-    if (unit := unit_of(A)) != 1.0:
-        again: dict[str, Any] = {
-            "n_rows": n_rows,
-            "selection": selection,
-            "row_selection": row_selection,
-            "random_state": random_state,
-        }
-        return cur(A / A.dtype.type(unit), rank, **again).times(unit)
+    A, unit = in_units(as_matrix(A))
     key = Key.from_random_state(random_state)
     indices, method = _selected(A, rank, selection, key)
     C = columns(A, indices)
@@ -153,7 +142,7 @@ def cur(
     probes, products, norm = _probed(A, key)
     estimates = error_estimates(products - C @ (U @ (R @ probes)), norm)
     report = Report(f"CUR, {method} columns", 3, True, estimates["relative_error"].value, estimates)
-    return CUR(C, U, R, indices, rows, report)
+    return CUR(C, U, R, indices, rows, report).times(unit)
 
 
 def _probed(A: Any, key: Key) -> tuple[Array, Array, float]:

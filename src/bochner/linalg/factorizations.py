@@ -17,10 +17,10 @@ from bochner.linalg.matrices import (
     as_square,
     check_symmetric,
     frobenius_norm,
+    in_units,
     known_norm,
     left_product,
     orthonormal_rows,
-    unit_of,
 )
 from bochner.linalg.reports import Estimate, LowRank, Report, Result, error_estimates, exact_error
 from bochner.theory import _arguments as check
@@ -205,21 +205,12 @@ def range_finder(
     >>> bool(np.allclose(Q @ (Q.T @ A), A)), report.converged
     (True, True)
     """
-    A = as_matrix(A)
-    if (unit := unit_of(A)) != 1.0:
-        again: dict[str, Any] = {
-            "tol": tol,
-            "oversampling": oversampling,
-            "n_iter": n_iter,
-            "iteration": iteration,
-            "random_state": random_state,
-        }
-        return range_finder(A / A.dtype.type(unit), rank, **again).times(unit)
+    A, unit = in_units(as_matrix(A))
     k, tol = check_rank(rank, tol, min(A.shape))
     options = _options(oversampling, n_iter, iteration)
     p = _project(A, k, tol, *options, Key.from_random_state(random_state), project=False)
     estimates = error_estimates(p.left().T, p.norm)
-    return Range(p.Q.T, _report(f"range finder, {iteration}", p, estimates))
+    return Range(p.Q.T, _report(f"range finder, {iteration}", p, estimates)).times(unit)
 
 
 def randomized_svd(
@@ -267,15 +258,9 @@ def randomized_svd(
     """
     A = as_matrix(A)
     norm = None if isinstance(A, Operator) else known_norm(A)
-    if (unit := unit_of(A, norm)) != 1.0:
-        again: dict[str, Any] = {
-            "tol": tol,
-            "oversampling": oversampling,
-            "n_iter": n_iter,
-            "iteration": iteration,
-            "random_state": random_state,
-        }
-        return randomized_svd(A / A.dtype.type(unit), rank, **again).times(unit)
+    A, unit = in_units(A, norm)
+    if unit != 1.0:
+        norm = known_norm(A)
     k, tol = check_rank(rank, tol, min(A.shape))
     # nine tenths of the tolerance for the range, what is left (in squares) for the singular values cut off
     target = None if tol is None else 0.9 * tol
@@ -290,7 +275,7 @@ def randomized_svd(
     k = min(k, len(s))
     U, s, Vt = (U[:, :k].T @ p.Q).T, s[:k], Vt[:k] @ W
     p, estimates = _svd_error(A, p, U, s, Vt, key)
-    return SVD(U, s, Vt, _report(f"randomized SVD, {iteration}", p, estimates))
+    return SVD(U, s, Vt, _report(f"randomized SVD, {iteration}", p, estimates)).times(unit)
 
 
 def _svd_error(
@@ -344,16 +329,7 @@ def randomized_eigh(
     >>> values.round(6).tolist()
     [-3.0, 2.0]
     """
-    A = as_square(A)
-    if (unit := unit_of(A)) != 1.0:
-        again: dict[str, Any] = {
-            "tol": tol,
-            "oversampling": oversampling,
-            "n_iter": n_iter,
-            "iteration": iteration,
-            "random_state": random_state,
-        }
-        return randomized_eigh(A / A.dtype.type(unit), rank, **again).times(unit)
+    A, unit = in_units(as_square(A))
     k, tol = check_rank(rank, tol, A.shape[0])
     target = None if tol is None else 0.5 * tol  # what is outside Q enters twice, from the left and from the right
     p = _project(A, k, target, *_options(oversampling, n_iter, iteration), Key.from_random_state(random_state))
@@ -367,7 +343,8 @@ def randomized_eigh(
     order = order[:k]
     values, vectors = values[order], (V[:, order].T @ p.Q).T
     difference = p.products.T - vectors @ (values[:, None] * (vectors.T @ p.probes.T))
-    return Eigh(values, vectors, _report(f"randomized eigh, {iteration}", p, error_estimates(difference, p.norm)))
+    report = _report(f"randomized eigh, {iteration}", p, error_estimates(difference, p.norm))
+    return Eigh(values, vectors, report).times(unit)
 
 
 def smallest_rank(products: Array, probes: Array, values: Array, vectors: Array, goal: float) -> int:

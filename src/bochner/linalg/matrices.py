@@ -76,6 +76,12 @@ def as_matrix(A: Any, name: str = "A") -> Any:
     return Operator(shape, lambda B: A @ B, backward)
 
 
+def in_units(A: Any, norm: float | None = None) -> tuple[Any, float]:
+    """A / unit and the unit (see `unit_of`), as the results' `times` wants it back."""
+    unit = unit_of(A, norm)
+    return (A if unit == 1.0 else A / A.dtype.type(unit)), unit
+
+
 def unit_of(A: Any, norm: float | None = None) -> float:
     """A power of two by which A is divided where squares of its entries would overflow or vanish; else 1.
 

@@ -83,6 +83,8 @@ class Result:
 
     def times(self, unit: float) -> Self:
         """The result for unit · A, from that for A; no error but the relative one stays."""
+        if unit == 1.0:
+            return self
         estimates = {k: e if k.startswith("relative") else e.times(unit) for k, e in self.report.estimates.items()}
         with np.errstate(over="ignore", under="ignore"):
             parts = {name: getattr(self, name) * unit**power for name, power in self.powers.items()}
