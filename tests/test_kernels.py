@@ -328,3 +328,15 @@ def test_errors_say_what_to_do(call, message):
 def test_adding_a_number_is_a_type_error():
     with pytest.raises(TypeError):
         RBF() + 1.0
+
+
+def test_products_want_matching_rows_and_take_integers():
+    X, Y = np.arange(8.0).reshape(4, 2), np.arange(6.0).reshape(3, 2)
+    kernel = RBF(2.0)
+    V = np.array([[1], [2], [3]])
+    np.testing.assert_allclose(kernel.product(X, Y, V), kernel(X, Y) @ V)
+    for wrong in (V[:, 0], V[:2]):
+        with pytest.raises(ValueError, match="row for each of the 3 rows of Y"):
+            kernel.product(X, Y, wrong)
+    with pytest.raises(ValueError, match="rows of equal length"):
+        kernel.product(X, Y[:, :1], V)

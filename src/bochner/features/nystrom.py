@@ -181,7 +181,7 @@ def pivoted_cholesky(K: Array, floor: float) -> tuple[Array, Array]:
         check_residual(np.array([-np.abs(K).max()]), 0.0, floor)
     if scale <= 0.0:
         return np.zeros((0, 0)), np.arange(0)
-    # in the order they came, ten times as fast as with pivots, if all landmarks are far from the span of those before
+    # in the order they came, which is faster than with pivots, if all landmarks are far from the span of those before
     L = np.array(K, dtype=np.float64, order="F")
     if factor_in_place(L) and L.diagonal().min() ** 2 > floor * scale:
         return L, np.arange(len(K))

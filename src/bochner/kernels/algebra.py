@@ -105,6 +105,14 @@ class Kernel(BaseEstimator, ABC):
         True
         """
         X, Y = as_points(X), as_points(Y)
+        V = V if is_tensor(V) else np.asarray(V, dtype=np.result_type(X.dtype, np.asarray(V).dtype))
+        if V.ndim != 2 or V.shape[0] != Y.shape[0]:
+            raise ValueError(
+                f"V must have two dimensions and a row for each of the {Y.shape[0]} rows of Y; its shape is "
+                f"{tuple(V.shape)}. Write v[:, None] for a single vector."
+            )
+        if X.shape[1] != Y.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} features and Y {Y.shape[1]}; a kernel compares rows of equal length.")
         backend = backend_of(X)
         tile = self._tile(X, Y) if backend.tiles is not None and V.shape[1] <= _FEW_COLUMNS else None
         out = backend.empty((X.shape[0], V.shape[1]), V)
