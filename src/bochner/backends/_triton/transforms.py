@@ -1,179 +1,27 @@
 """Walsh-Hadamard transforms, and the features made of them: a row is read once and its features are written once.
 
-A row of p = 2^q numbers is spread over the registers of one to 32 warps. A transform is one butterfly a bit of the
-column's index, in any order, and a butterfly is two additions where its bit counts registers of one thread. So a
-transform is: the bits that are in registers, an exchange through shared memory that brings other bits there, and those
-bits. Columns are numbered (H, S, M, 32, 2); a thread holds 2^registers numbers:
-
-    layout C   registers (H, S, 2), lanes (32), warps (M)     a warp stores 512 bytes in a row
-    layout A   registers (32),      lanes (H, S, 2)           and registers (M) where there are enough of them
-    layout B   registers (H, M),    lanes (32)                where there are not
-
-Few columns leave room for several rows in a program, which are then an axis R before the others.
-Signs are bits, a word for every 32 registers. Sines and cosines are the hardware's own (error 2^-20.5) after an exact
-reduction to half a turn. Phases are float32: what additions round makes them err by some 1e-7 (64 columns) to 2e-7
-(8,192 columns) of their size.
+`layouts` says how a row is spread over threads. Sines and cosines are the hardware's own (error 2^-20.5) after an exact
+reduction to half a turn. Phases are float32 at first: what additions round makes them err by some 1.1e-7 (64 columns)
+to 1.8e-7 (8,192 columns) of their usual size. Every thread looks for phases beyond 10 among its own and marks the tile
+of rows and block of columns where it finds one; a second launch makes those again in float64, whose phases err by
+nothing that sine and cosine would show, and leaves at once where nothing is marked.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from bochner.backends import Array
+from bochner.backends._triton.layouts import FASTFOOD_PLANS, PLANS, Plan, Tile, tile, tile_of
 
 _TURN = 2.0 * np.pi
+_LARGE = gl.constexpr(10.0 / _TURN)  # turns, from which on phases are made in float64
+_MARKS = gl.constexpr(128)  # tiles that a program of the second launch has at most
 _ANY_COUNT = ("n",)  # arguments for whose values no kernel is compiled anew
-MOST_BITS = 15  # of a transform
-FEWEST_BITS = 6  # and one more for Fastfood
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a transform is spread: bits that count a thread's numbers and the warps, and its registers at most."""
-
-    registers: int = 5
-    warps: int | None = None  # None: as many as the row needs
-    limit: int | None = None
-
-
-# by q, measured on an H200: fewer registers a thread leave room for more warps, which hide each other's waiting
-PLANS = {
-    6: Plan(limit=96),
-    7: Plan(limit=128),
-    8: Plan(limit=128),
-    10: Plan(limit=96),
-    11: Plan(limit=128),
-    12: Plan(limit=128),
-    13: Plan(limit=80),
-    14: Plan(limit=64),
-}
-# Fastfood's permutation goes through shared memory, which Triton's gather does where a row has several warps (within
-# one it shuffles every register past every other): two at least. 2^15 columns need all 32 warps, and 64 registers a
-# thread, all there are, hold neither data nor indices in full: some are spilled.
-FASTFOOD_PLANS = {
-    7: Plan(5, 1, 128),
-    8: Plan(5, 1, 128),
-    9: Plan(5, 1, 128),
-    10: Plan(5, 1, 128),
-    11: Plan(5, 1, 128),
-    12: Plan(limit=128),
-    13: Plan(limit=80),
-    14: Plan(limit=64),
-    15: Plan(),
-}
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Rows that one program holds, of shape (R, H, S, M, 32, 2): R rows of H · S · M · 64 columns."""
-
-    shape: tuple[int, ...]
-    n_warps: int
-    A: Any
-    B: Any  # the third layout, or None
-    C: Any
-    D: Any  # C with four numbers for two: pairs
-
-    @property
-    def n_rows(self) -> int:
-        return self.shape[0]
-
-
-def _bits(shape: tuple[int, ...]) -> list[list[list[int]]]:
-    """The bits of every axis, as the basis vectors of a linear layout."""
-    return [
-        [[1 << bit if other == axis else 0 for other in range(len(shape))] for bit in range(size.bit_length() - 1)]
-        for axis, size in enumerate(shape)
-    ]
-
-
-@lru_cache
-def tile(q: int, registers: int = 5, warps: int | None = None) -> Tile:
-    """The tile for rows of 2^q columns, with 2^registers numbers a thread and 2^warps warps."""
-    m = max(0, q - 5 - registers) if warps is None else warps
-    three = registers < 5 + m
-    s = m - 1 if three else 0
-    shape = (1 << (registers + 5 + m - q), 1 << (q - 6 - m - s), 1 << s, 1 << m, 32, 2)
-    layout = gl.DistributedLinearLayout
-    r, h, s_bits, m_bits, lane, o = _bits(shape)
-    if three:
-        kept = len(h) - (registers - 5)
-        A = layout(lane + h[kept:], o + s_bits + h[:kept] + r, m_bits, [], list(shape))
-        B = layout(m_bits + h + r, lane, o + s_bits, [], list(shape))
-    else:
-        others = o + h + r
-        A = layout(lane + m_bits + others[5 + m :], others[:5], others[5 : 5 + m], [], list(shape))
-        B = None
-    C = layout(o + s_bits + h + r, lane, m_bits, [], list(shape))
-    pairs = (*shape[:-1], 4)
-    r, h, s_bits, m_bits, lane, o = _bits(pairs)
-    return Tile(shape, 1 << m, A, B, C, layout(o + s_bits + h + r, lane, m_bits, [], list(pairs)))
-
-
-def _tile_of(q: int, plan: Plan) -> Tile:
-    return tile(q, plan.registers, plan.warps)
-
-
-# Host arrays (blocks, p) in the order in which a layout's threads read them: (blocks, words, places), a place being a
-# register and a word the rest of a column's index.
-def _in_order(values: Array, t: Tile, layout: str) -> Array:
-    blocks, (_, H, S, M, _, _) = len(values), t.shape
-    values = values.reshape(blocks, H, S, M, 32, 2)
-    if layout == "A":
-        return values.swapaxes(-1, -2).reshape(blocks, -1, 32)
-    if layout == "B":
-        return values.transpose(0, 2, 4, 5, 1, 3).reshape(blocks, -1, H * M)
-    return values.transpose(0, 3, 4, 1, 2, 5).reshape(blocks, -1, 2 * H * S)
-
-
-def _packed(signs: Array, t: Tile, layout: str) -> Array:
-    """Signs (blocks, p) as 32-bit words (blocks, n): all words of the first 32 places, then of the next."""
-    bits = _in_order(signs < 0, t, layout)
-    blocks, n, places = bits.shape
-    full = np.zeros((blocks, n, 32 * -(-places // 32)), np.uint8)
-    full[..., :places] = bits
-    words = np.packbits(full, axis=-1, bitorder="little").view(np.int32)
-    return words.swapaxes(1, 2).reshape(blocks, -1)
-
-
-def pack_signs(signs: Array) -> Array:
-    """Signs (blocks, 3, p) of structured features as words (blocks, n), in the layouts where they are applied."""
-    q = signs.shape[2].bit_length() - 1
-    t = _tile_of(q, PLANS.get(q, Plan()))
-    layouts = "ACA" if t.B is None else "ABC"
-    parts = [_packed(signs[:, stage], t, layouts[stage]) for stage in (2, 1, 0)]
-    return np.ascontiguousarray(np.hstack(parts))
-
-
-_VECTOR = 16  # bytes that a thread reads at a time, if it has as many
-
-
-def _vectors(values: Array, t: Tile, layout: str) -> Array:
-    """Numbers (blocks, p) so that a thread reads 16 bytes and a warp what lies side by side."""
-    ordered = _in_order(values, t, layout)
-    blocks, n, places = ordered.shape
-    width = min(places, _VECTOR // values.itemsize)
-    return np.ascontiguousarray(ordered.reshape(blocks, n, places // width, width).swapaxes(1, 2)).reshape(blocks, -1)
-
-
-def pack_fastfood(signs: Array, permutations: Array, gains: Array) -> tuple[Array, Array, Array]:
-    """Sign words, 16-bit places to gather from, and gains of Fastfood blocks (blocks, p), as the kernel reads them."""
-    q = signs.shape[1].bit_length() - 1
-    t = _tile_of(q, FASTFOOD_PLANS[q])
-    layout = "A" if t.B is None else "B"
-    # rows lie in shared memory with the lanes' axis last, so that a warp writes to 32 banks
-    places = ((permutations >> 6) * 2 + (permutations & 1)) * 32 + ((permutations >> 1) & 31)
-    return (
-        _packed(signs, t, "C"),
-        _vectors(places.astype(np.int16), t, layout),
-        _vectors(gains.astype(np.float32), t, layout),
-    )
+_ANY_COUNTS = ("n", "n_marks", "per_program")
 
 
 @gluon.constexpr_function
@@ -245,23 +93,63 @@ def _in_b(x, shape: gl.constexpr, B: gl.constexpr):  # type: ignore[no-untyped-d
 
 
 @gluon.jit
+def _exchange(x, layout: gl.constexpr):  # type: ignore[no-untyped-def]
+    """X in another layout, through shared memory; what does not fit there goes in two halves."""
+    if x.dtype == gl.float64 and x.numel >= 32768:
+        bits = x.to(gl.int64, bitcast=True)
+        low = gl.convert_layout(bits.to(gl.int32), layout)
+        high = gl.convert_layout((bits >> 32).to(gl.int32), layout)
+        x = _joined(low, high)
+    else:
+        x = gl.convert_layout(x, layout)
+    return x
+
+
+@gluon.jit
+def _joined(low, high):  # type: ignore[no-untyped-def]
+    return ((high.to(gl.int64) << 32) | (low.to(gl.int64) & 4294967295)).to(gl.float64, bitcast=True)
+
+
+@gluon.jit
 def _flip(x, words, places):  # type: ignore[no-untyped-def]
-    return (x.to(gl.int32, bitcast=True) ^ ((words << (31 - places)) & -2147483648)).to(gl.float32, bitcast=True)
+    sign = (words << (31 - places)) & -2147483648
+    if x.dtype == gl.float64:
+        x = (x.to(gl.int64, bitcast=True) ^ (sign.to(gl.int64) << 32)).to(gl.float64, bitcast=True)
+    else:
+        x = (x.to(gl.int32, bitcast=True) ^ sign).to(gl.float32, bitcast=True)
+    return x
+
+
+@gluon.jit
+def whole(turns):  # type: ignore[no-untyped-def]
+    """Turns rounded to integers, exactly: by adding 1.5 · 2^23, or 1.5 · 2^52."""
+    if turns.dtype == gl.float64:
+        number = (turns + 6755399441055744.0) - 6755399441055744.0
+    else:
+        number = (turns + 12582912.0) - 12582912.0
+    return number
 
 
 @gluon.jit
 def waves(turns):  # type: ignore[no-untyped-def]
-    # adding 1.5 · 2^23 rounds to an integer; the difference is exact
-    angle = (turns - ((turns + 12582912.0) - 12582912.0)) * 6.283185307179586
+    """Cosine and sine of at most half a turn."""
+    angle = turns * 6.283185307179586
     c = gl.inline_asm_elementwise("cos.approx.f32 $0, $1;", "=f,f", [angle], dtype=gl.float32, is_pure=True, pack=1)
     s = gl.inline_asm_elementwise("sin.approx.f32 $0, $1;", "=f,f", [angle], dtype=gl.float32, is_pure=True, pack=1)
     return c, s
 
 
 @gluon.jit
-def _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape: gl.constexpr,  # type: ignore[no-untyped-def]
+def _mark(turns, mark):  # type: ignore[no-untyped-def]
+    """Store a one if a thread finds a large phase among its own: layout C has all but axes 3 and 4 in registers."""
+    largest = gl.max(gl.max(gl.max(gl.max(gl.abs(turns), 5), 2), 1), 0)
+    gl.store(mark + gl.zeros_like(largest).to(gl.int32), gl.full_like(largest, 1).to(gl.int32), mask=largest > _LARGE)
+
+
+@gluon.jit
+def _write(v, out, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape: gl.constexpr,  # type: ignore[no-untyped-def]
            C: gl.constexpr, D: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
-    """Pairs of v times factors, in turns, or these products themselves."""
+    """Pairs of v times factors, in turns, or these products themselves. Pairs of float32 phases are looked at."""
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     col = _column(C, shape, 2)
     t = v * gl.load(factors + block * P + _threads_part(C, shape, 2) + _registers_part(C, shape, 2))
@@ -269,7 +157,9 @@ def _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tai
     if PAIRS:
         if ODD:
             t += gl.where(2 * (block * P + col) == n_columns - 1, tail, 0.0)
-        c, s = waves(t)
+        if t.dtype == gl.float32:
+            _mark(t, marks)
+        c, s = waves((t - whole(t)).to(gl.float32))
         z = gl.reshape(gl.join(c * scale, s * scale), [shape[0], shape[1], shape[2], shape[3], 32, 4])
         z = gl.convert_layout(z, D, assert_trivial=True)
         row, threads, registers = _index(D, 0, shape[0]), _threads_part(D, shape, 4), _registers_part(D, shape, 4)
@@ -288,7 +178,7 @@ def _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tai
 
 
 @gluon.jit
-def _read(X, row0, rows, d, x_stride, shape: gl.constexpr, C: gl.constexpr, WHOLE: gl.constexpr):  # type: ignore[no-untyped-def]
+def _read(X, row0, rows, d, x_stride, shape: gl.constexpr, C: gl.constexpr, WHOLE: gl.constexpr, kind: gl.constexpr):  # type: ignore[no-untyped-def]
     row, threads, registers = _index(C, 0, shape[0]), _threads_part(C, shape, 2), _registers_part(C, shape, 2)
     at = X + row0 * x_stride + row * x_stride + threads + registers
     if WHOLE:
@@ -297,7 +187,7 @@ def _read(X, row0, rows, d, x_stride, shape: gl.constexpr, C: gl.constexpr, WHOL
         x = gl.load(at, mask=registers < d - threads, other=0.0)
     else:
         x = gl.load(at, mask=(registers < d - threads) & (row < rows), other=0.0)
-    return x
+    return x.to(kind)
 
 
 @gluon.jit
@@ -324,51 +214,84 @@ def _b_word(shape: gl.constexpr, B: gl.constexpr):  # type: ignore[no-untyped-de
     return (_index(B, 2, shape[2]) * 32 + _index(B, 4, 32)) * 2 + _index(B, 5, 2)
 
 
-@gluon.jit(do_not_specialize=_ANY_COUNT)  # a loop over one block is no loop, if the compiler knows
-def _structured(X, words, factors, out, n, d, x_stride, out_stride, n_columns, n_blocks, per_program, scale, tail,  # type: ignore[no-untyped-def]
-                shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
-                KEPT: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr,
-                WHOLE: gl.constexpr):  # fmt: skip
+@gluon.jit
+def _next(marks, first, start, last, n_warps: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The first place that is marked, of those from `start` to `last`; `last` if there is none."""
+    i = first + gl.arange(0, _MARKS, layout=gl.BlockedLayout([1], [32], [n_warps], [0]))
+    mark = gl.load(marks + i, mask=(i >= start) & (i < last), other=0)
+    return gl.min(gl.where(mark != 0, i, last), 0)
+
+
+@gluon.jit
+def _rotate(x, X, words, block, row0, rows, d, x_stride, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr,  # type: ignore[no-untyped-def]
+            C: gl.constexpr, WHOLE: gl.constexpr, kind: gl.constexpr):  # fmt: skip
+    """H D₀ H D₁ H D₂ x of one block, in layout C; x is the rows in layout A, or None and read from X."""
     H: gl.constexpr = shape[1]
     S: gl.constexpr = shape[2]
     M: gl.constexpr = shape[3]
-    row0 = gl.program_id(0).to(gl.int64) * shape[0]
-    rows = (n - row0).to(gl.int32)
     NA: gl.constexpr = H * S * M * 2
+    NC: gl.constexpr = M * 32 * ((H * S * 2 + 31) // 32)
     a_word = _a_word(shape, A)
     a_place = _index(A, 4, 32)
-    NC: gl.constexpr = M * 32 * ((H * S * 2 + 31) // 32)
-    if B is not None:
+    if B is not None:  # C A B, B C A, A B C; rows are read again for every block
         NB: gl.constexpr = S * 64
-        b_word = _b_word(shape, B)
         b_place = _index(B, 1, H) * M + _index(B, 3, M)
+        w = words + block * (NC + NB + NA)
+        b_signs, a_signs = gl.load(w + NC + _b_word(shape, B)), gl.load(w + NC + NB + a_word)  # early: they take a while
+        v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C, WHOLE, kind), w, shape, C)
+        v = _in_a(_exchange(_in_c(v, shape, C), A), shape, A, B)
+        v = _in_b(_exchange(v, B), shape, B)
+        v = _in_b(_flip(v, b_signs, b_place), shape, B)
+        v = _in_c(_exchange(v, C), shape, C)
+    else:  # A C, C A, A C; rows of few columns stay in registers
+        w = words + block * (2 * NA + NC)
+        v = _exchange(_read(X, row0, rows, d, x_stride, shape, C, WHOLE, kind), A) if x is None else x
+        v = _in_a(_flip(v, gl.load(w + a_word), a_place), shape, A, B)
+        v = _in_c(_exchange(v, C), shape, C)
+        v = _in_c(_flip_c(v, w + NA, shape, C), shape, C)
+        a_signs = gl.load(w + NA + NC + a_word)
+    v = _in_a(_exchange(v, A), shape, A, B)
+    v = _in_a(_flip(v, a_signs, a_place), shape, A, B)
+    if B is not None:
+        v = _in_b(_exchange(v, B), shape, B)
+    return _in_c(_exchange(v, C), shape, C)
+
+
+@gluon.jit(do_not_specialize=_ANY_COUNT)  # a loop over one block is no loop, if the compiler knows
+def _structured(X, words, factors, out, marks, n, d, x_stride, out_stride, n_columns, n_blocks, per_program, scale,  # type: ignore[no-untyped-def]
+                tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
+                KEPT: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr,
+                WHOLE: gl.constexpr):  # fmt: skip
+    row0 = gl.program_id(0).to(gl.int64) * shape[0]
+    rows = (n - row0).to(gl.int32)
     first = gl.program_id(1) * per_program
     last = gl.minimum(first + per_program, n_blocks)
+    x = None
     if KEPT:
-        x = gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C, WHOLE_X), A)
+        x = _exchange(_read(X, row0, rows, d, x_stride, shape, C, WHOLE_X, gl.float32), A)
     for block in range(first, last):
-        if B is not None:  # C A B, B C A, A B C; rows are read again for every block
-            w = words + block * (NC + NB + NA)
-            b_signs, a_signs = gl.load(w + NC + b_word), gl.load(w + NC + NB + a_word)  # early: they take a while
-            v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C, WHOLE_X), w, shape, C)
-            v = _in_a(gl.convert_layout(_in_c(v, shape, C), A), shape, A, B)
-            v = _in_b(gl.convert_layout(v, B), shape, B)
-            v = _in_b(_flip(v, b_signs, b_place), shape, B)
-            v = _in_c(gl.convert_layout(v, C), shape, C)
-        else:  # A C, C A, A C; rows of few columns stay in registers
-            w = words + block * (2 * NA + NC)
-            v = x if KEPT else gl.convert_layout(_read(X, row0, rows, d, x_stride, shape, C, WHOLE_X), A)
-            v = _in_a(_flip(v, gl.load(w + a_word), a_place), shape, A, B)
-            v = _in_c(gl.convert_layout(v, C), shape, C)
-            v = _in_c(_flip_c(v, w + NA, shape, C), shape, C)
-            a_signs = gl.load(w + NA + NC + a_word)
-        v = _in_a(gl.convert_layout(v, A), shape, A, B)
-        v = _in_a(_flip(v, a_signs, a_place), shape, A, B)
-        if B is not None:
-            v = _in_b(gl.convert_layout(v, B), shape, B)
-        v = _in_c(gl.convert_layout(v, C), shape, C)
-        _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, PAIRS, ODD,
+        v = _rotate(x, X, words, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float32)
+        _write(v, out, marks + gl.program_id(0) * n_blocks + block, row0, rows, block, out_stride, n_columns, factors,
+               scale, tail, shape, C, D, PAIRS, ODD, WHOLE)  # fmt: skip
+
+
+@gluon.jit(do_not_specialize=_ANY_COUNTS)
+def _structured_again(X, words, factors, out, marks, n, d, x_stride, out_stride, n_columns, n_blocks, n_marks,  # type: ignore[no-untyped-def]
+                      per_program, scale, tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr,
+                      C: gl.constexpr, D: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr,
+                      WHOLE: gl.constexpr):  # fmt: skip
+    """Marked tiles in float64."""
+    first = gl.program_id(0) * per_program
+    last = gl.minimum(first + per_program, n_marks)
+    i = _next(marks, first, first, last, shape[3])
+    while i < last:
+        block = i % n_blocks
+        row0 = (i // n_blocks).to(gl.int64) * shape[0]
+        rows = (n - row0).to(gl.int32)
+        v = _rotate(None, X, words, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float64)
+        _write(v, out, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, True, ODD,
                WHOLE)  # fmt: skip
+        i = _next(marks, first, i + 1, last, shape[3])
 
 
 @gluon.jit
@@ -380,38 +303,70 @@ def _gathered(v, order, gains, word, place, N: gl.constexpr, shape: gl.constexpr
     source = gl.reshape(gl.permute(v, [0, 1, 2, 3, 5, 4]), [shape[0], P])
     index = gl.load(order + ((place // NI) * (NI * N) + word * NI + place % NI)).to(gl.int32)
     index = index + _index(L, 0, shape[0]) * 0  # the same for every row
-    v = gl.gather(source, gl.reshape(index, [shape[0], P]), 1)
+    index = gl.reshape(index, [shape[0], P])
+    if v.dtype == gl.float64 and P >= 32768:
+        bits = source.to(gl.int64, bitcast=True)
+        v = _joined(gl.gather(bits.to(gl.int32), index, 1), gl.gather((bits >> 32).to(gl.int32), index, 1))
+    else:
+        v = gl.gather(source, index, 1)
     v = gl.convert_layout(gl.reshape(v, [shape[0], shape[1], shape[2], shape[3], 32, 2]), L, assert_trivial=True)
-    return v * gl.load(gains + ((place // NG) * (NG * N) + word * NG + place % NG))
+    return v * gl.load(gains + ((place // NG) * (NG * N) + word * NG + place % NG)).to(v.dtype)
 
 
-@gluon.jit(do_not_specialize=_ANY_COUNT)
-def _fastfood(X, words, order, gains, factors, out, n, d, x_stride, out_stride, n_columns, n_blocks, per_program,  # type: ignore[no-untyped-def]
-              scale, tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
-              PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
+@gluon.jit
+def _mix(X, words, order, gains, block, row0, rows, d, x_stride, shape: gl.constexpr, A: gl.constexpr,  # type: ignore[no-untyped-def]
+         B: gl.constexpr, C: gl.constexpr, WHOLE: gl.constexpr, kind: gl.constexpr):  # fmt: skip
+    """H G Π H D x of one block, in layout C."""
     M: gl.constexpr = shape[3]
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     NC: gl.constexpr = M * 32 * ((shape[1] * shape[2] * 2 + 31) // 32)
+    v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C, WHOLE, kind), words + block * NC, shape, C)
+    v = _in_a(_exchange(_in_c(v, shape, C), A), shape, A, B)
+    order += block * P
+    gains += block * P
+    if B is None:  # C A, permuted from C to A, A C
+        v = _exchange(v, C)
+        v = _gathered(v, order, gains, _a_word(shape, A), _index(A, 4, 32), P // 32, shape, A)
+    else:  # C A B, permuted, B A C
+        v = _in_b(_exchange(v, B), shape, B)
+        place = _index(B, 1, shape[1]) * M + _index(B, 3, M)
+        v = _gathered(v, order, gains, _b_word(shape, B), place, shape[2] * 64, shape, B)
+        v = _exchange(_in_b(v, shape, B), A)
+    return _in_c(_exchange(_in_a(v, shape, A, B), C), shape, C)
+
+
+@gluon.jit(do_not_specialize=_ANY_COUNT)
+def _fastfood(X, words, order, gains, factors, out, marks, n, d, x_stride, out_stride, n_columns, n_blocks,  # type: ignore[no-untyped-def]
+              per_program, scale, tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr,
+              D: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr,
+              WHOLE: gl.constexpr):  # fmt: skip
     row0 = gl.program_id(0).to(gl.int64) * shape[0]
     rows = (n - row0).to(gl.int32)
     first = gl.program_id(1) * per_program
     last = gl.minimum(first + per_program, n_blocks)
     for block in range(first, last):
-        v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C, WHOLE_X), words + block * NC, shape, C)
-        v = _in_a(gl.convert_layout(_in_c(v, shape, C), A), shape, A, B)
-        if B is None:  # C A, permuted from C to A, A C
-            v = gl.convert_layout(v, C)
-            v = _gathered(
-                v, order + block * P, gains + block * P, _a_word(shape, A), _index(A, 4, 32), P // 32, shape, A
-            )
-        else:  # C A B, permuted, B A C
-            v = _in_b(gl.convert_layout(v, B), shape, B)
-            place = _index(B, 1, shape[1]) * M + _index(B, 3, M)
-            v = _gathered(v, order + block * P, gains + block * P, _b_word(shape, B), place, shape[2] * 64, shape, B)
-            v = gl.convert_layout(_in_b(v, shape, B), A)
-        v = _in_c(gl.convert_layout(_in_a(v, shape, A, B), C), shape, C)
-        _write(v, out, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, PAIRS, ODD,
+        v = _mix(X, words, order, gains, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float32)
+        _write(v, out, marks + gl.program_id(0) * n_blocks + block, row0, rows, block, out_stride, n_columns, factors,
+               scale, tail, shape, C, D, PAIRS, ODD, WHOLE)  # fmt: skip
+
+
+@gluon.jit(do_not_specialize=_ANY_COUNTS)
+def _fastfood_again(X, words, order, gains, factors, out, marks, n, d, x_stride, out_stride, n_columns, n_blocks,  # type: ignore[no-untyped-def]
+                    n_marks, per_program, scale, tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr,
+                    C: gl.constexpr, D: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr,
+                    WHOLE: gl.constexpr):  # fmt: skip
+    """Marked tiles in float64."""
+    first = gl.program_id(0) * per_program
+    last = gl.minimum(first + per_program, n_marks)
+    i = _next(marks, first, first, last, shape[3])
+    while i < last:
+        block = i % n_blocks
+        row0 = (i // n_blocks).to(gl.int64) * shape[0]
+        rows = (n - row0).to(gl.int32)
+        v = _mix(X, words, order, gains, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float64)
+        _write(v, out, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, True, ODD,
                WHOLE)  # fmt: skip
+        i = _next(marks, first, i + 1, last, shape[3])
 
 
 @gluon.jit(do_not_specialize=_ANY_COUNT)
@@ -420,10 +375,10 @@ def _transform(X, n, x_stride, shape: gl.constexpr, A: gl.constexpr, B: gl.const
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     row0 = gl.program_id(0).to(gl.int64) * shape[0]
     rows = (n - row0).to(gl.int32)
-    v = _in_c(_read(X, row0, rows, P, x_stride, shape, C, WHOLE), shape, C)
+    v = _in_c(_read(X, row0, rows, P, x_stride, shape, C, WHOLE, gl.float32), shape, C)
     if B is not None:
-        v = _in_b(gl.convert_layout(v, B), shape, B)
-    v = gl.convert_layout(_in_a(gl.convert_layout(v, A), shape, A, B), C)
+        v = _in_b(_exchange(v, B), shape, B)
+    v = gl.convert_layout(_in_a(_exchange(v, A), shape, A, B), C)
     row, col = _index(C, 0, shape[0]), _column(C, shape, 2)
     at = X + row0 * x_stride + row * x_stride + _threads_part(C, shape, 2) + _registers_part(C, shape, 2)
     if WHOLE:
@@ -446,36 +401,64 @@ def _whole(X: Any, t: Tile, n_blocks: int, out: Any) -> tuple[bool, bool]:
     return rows and X.shape[1] == p, rows and out.shape[1] == 2 * p * n_blocks
 
 
-def _options(t: Tile, plan: Plan) -> dict[str, Any]:
-    return {"num_warps": t.n_warps} | ({} if plan.limit is None else {"maxnreg": plan.limit})
+def _options(t: Tile, limit: int | None) -> dict[str, Any]:
+    return {"num_warps": t.n_warps} | ({} if limit is None else {"maxnreg": limit})
 
 
-def structured(X: Any, words: Any, factors: Any, scale: float, tail: float, out: Any, *, pairs: bool) -> None:
-    """Pairs (or phases) of factors · H D₀ H D₁ H D₂ x; factors are in turns for pairs, and padded to whole blocks."""
-    q = (factors.shape[0] // words.shape[0]).bit_length() - 1
+def _marks(n: int, t: Tile, n_blocks: int, words: Any) -> tuple[Any, int]:
+    """A mark for every tile and block, all zero, and how many of them a program looks at."""
+    n_marks = -(-n // t.n_rows) * n_blocks
+    return words.new_zeros(n_marks), min(_MARKS.value, -(-n_marks // 2048))
+
+
+def structured(
+    X: Any, words: Any, factors: Any, wide_factors: Any, scale: float, tail: float, out: Any, *, pairs: bool
+) -> None:
+    """Pairs (or phases) of factors · H D₀ H D₁ H D₂ x; factors are in turns for pairs, and padded to whole blocks.
+
+    X may be float64; `factors` are float32, `wide_factors` the same in float64.
+    """
+    n, n_blocks = len(X), len(words)
+    q = (factors.shape[0] // n_blocks).bit_length() - 1
     plan = PLANS.get(q, Plan())
-    t = _tile_of(q, plan)
-    grid, per_program = _programs(len(X), t, words.shape[0])
+    t = tile_of(q, plan)
+    grid, per_program = _programs(n, t, n_blocks)
+    marks, per_check = _marks(n, t, n_blocks, words)
     kept = t.n_warps == 1 and plan.registers == 5
+    sizes = (n, X.shape[1], X.stride(0), out.stride(0), out.shape[1], n_blocks)
+    odd, whole = pairs and out.shape[1] % 2 == 1, _whole(X, t, n_blocks, out)
     _structured[grid](
-        X, words, factors, out, len(X), X.shape[1], X.stride(0), out.stride(0), out.shape[1], words.shape[0],
-        per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, kept, pairs, pairs and out.shape[1] % 2 == 1,
-        *_whole(X, t, words.shape[0], out), **_options(t, plan),
+        X, words, factors, out, marks, *sizes, per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, kept,
+        pairs, odd, *whole, **_options(t, plan.limit),
     )  # fmt: skip
+    if pairs:
+        _structured_again[(-(-len(marks) // per_check),)](
+            X, words, wide_factors, out, marks, *sizes, len(marks), per_check, scale, tail / _TURN, t.shape, t.A, t.B,
+            t.C, t.D, odd, *whole, **_options(t, plan.wide_limit),
+        )  # fmt: skip
 
 
-def fastfood(X: Any, packed: Any, factors: Any, scale: float, tail: float, out: Any, *, pairs: bool) -> None:
+def fastfood(
+    X: Any, packed: Any, factors: Any, wide_factors: Any, scale: float, tail: float, out: Any, *, pairs: bool
+) -> None:
     """Pairs (or phases) of factors · H G Π H B x; `packed` is what `pack_fastfood` made, on the device."""
-    words, order, gains = packed
-    q = order.shape[1].bit_length() - 1
+    n, n_blocks = len(X), len(packed[0])
+    q = packed[1].shape[1].bit_length() - 1
     plan = FASTFOOD_PLANS[q]
-    t = _tile_of(q, plan)
-    grid, per_program = _programs(len(X), t, len(words))
+    t = tile_of(q, plan)
+    grid, per_program = _programs(n, t, n_blocks)
+    marks, per_check = _marks(n, t, n_blocks, packed[0])
+    sizes = (n, X.shape[1], X.stride(0), out.stride(0), out.shape[1], n_blocks)
+    odd, whole = pairs and out.shape[1] % 2 == 1, _whole(X, t, n_blocks, out)
     _fastfood[grid](
-        X, words, order, gains, factors, out, len(X), X.shape[1], X.stride(0), out.stride(0), out.shape[1], len(words),
-        per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, pairs, pairs and out.shape[1] % 2 == 1,
-        *_whole(X, t, len(words), out), **_options(t, plan),
+        X, *packed, factors, out, marks, *sizes, per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, pairs,
+        odd, *whole, **_options(t, plan.limit),
     )  # fmt: skip
+    if pairs:
+        _fastfood_again[(-(-len(marks) // per_check),)](
+            X, *packed, wide_factors, out, marks, *sizes, len(marks), per_check, scale, tail / _TURN, t.shape, t.A, t.B,
+            t.C, t.D, odd, *whole, **_options(t, plan.wide_limit),
+        )  # fmt: skip
 
 
 def fwht(X: Any) -> None:
