@@ -29,7 +29,7 @@ try:
     import triton
 
     from bochner.backends._triton import sketches
-    from bochner.backends._triton.transforms import FASTFOOD_PLANS, PLANS, Plan
+    from bochner.backends._triton.layouts import FASTFOOD_PLANS, PLANS, Plan
     from bochner.backends.torch import cuda
 except ImportError:
     print("bench_gpu.py needs torch and triton; nothing was measured.")

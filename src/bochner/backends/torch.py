@@ -124,6 +124,7 @@ def structured_phases(X: Tensor, signs: Array, lengths: Array, out: Tensor) -> N
 
 def structured_pairs(X: Tensor, signs: Array, lengths: Array, scale: float, tail: float, out: Tensor) -> None:
     """Pairs of the structured phases."""
+    X = X.to(out.dtype)
     A = empty((X.shape[0], len(lengths)), X)
     structured_phases(X, signs, lengths, A)
     pairs(A, scale, tail, out)
@@ -153,6 +154,7 @@ def fastfood_pairs(
     out: Tensor,
 ) -> None:
     """Pairs of the Fastfood phases."""
+    X = X.to(out.dtype)
     A = empty((X.shape[0], len(lengths)), X)
     fastfood_phases(X, signs, permutations, gains, lengths, A)
     pairs(A, scale, tail, out)
@@ -383,10 +385,13 @@ def _fast(X: Tensor, *others: Tensor) -> Any:
 def _fwht_cuda(X: Tensor) -> None:
     q = X.shape[1].bit_length() - 1
     kernels = _fast(X)
-    if kernels is None or not kernels.transforms.FEWEST_BITS <= q <= kernels.transforms.MOST_BITS:
+    if kernels is None or not kernels.layouts.FEWEST_BITS <= q <= kernels.layouts.MOST_BITS:
         fwht(X)
     else:
         kernels.transforms.fwht(X)
+
+
+_WIDE_BYTES = 1 << 30  # of float64 phases at a time
 
 
 def _dense_pairs_cuda(X: Tensor, W: Array, scale: float, tail: float, out: Tensor) -> None:
@@ -398,10 +403,12 @@ def _dense_pairs_cuda(X: Tensor, W: Array, scale: float, tail: float, out: Tenso
     precise = matmul_precision() != "tf32"
     half = _placed.get(W, (str(X.device), "half", precise), lambda: _half_matrix(kernels, W, X, precise))
     if half is None:  # too wide: phases in float64, whose products are as fast on these devices as those of float32
-        turns = X.double() @ place(W, X.new_empty(0, dtype=torch.float64)).T
-        turns *= 0.5 / np.pi
-        turns -= turns.round()
-        pairs(turns.to(out.dtype) * (2.0 * np.pi), scale, tail, out)
+        for start in range(0, len(X), step := max(1, _WIDE_BYTES // (8 * len(W)))):
+            rows = slice(start, start + step)
+            turns = X[rows].double() @ place(W, X.new_empty(0, dtype=torch.float64)).T
+            turns *= 0.5 / np.pi
+            turns -= turns.round()
+            pairs(turns.to(out.dtype) * (2.0 * np.pi), scale, tail, out[rows])
         return
     halves = torch.empty((len(X), 32 * half.n_chunks * (3 if precise else 1)), dtype=torch.float16, device=X.device)
     scales = torch.empty(len(X), dtype=torch.float32, device=X.device)
@@ -420,12 +427,12 @@ def _structured_cuda(
 ) -> None:
     p = signs.shape[2]
     X = X if X.stride(1) == 1 else X.contiguous()
-    kernels = _transforms_for(X, out, p, 0)
+    kernels = _transforms_for(out, p, 0)
     if kernels is not None:
-        words = _placed.get(signs, (str(X.device), "words"), lambda: _as_tensor(kernels.pack_signs(signs), X))
+        words = _placed.get(signs, (str(X.device), "words"), lambda: _as_tensor(kernels.layouts.pack_signs(signs), X))
         factors = _factors(lengths, X, len(signs) * p, p**-1.5, as_pairs)
-        kernels.structured(X, words, factors, scale, tail, out, pairs=as_pairs)
-    elif as_pairs and p < _DENSE_WIDTH and _fast(X, out) is not None:  # the faster way for so few columns
+        kernels.transforms.structured(X, words, *factors, scale, tail, out, pairs=as_pairs)
+    elif as_pairs and p < _DENSE_WIDTH and _fast(out) is not None:  # the faster way for so few columns
         W = _placed.get(lengths, ("dense", id(signs)), lambda: _dense_structured(signs, lengths))
         _dense_pairs_cuda(X, _narrow(W, X), scale, tail, out)
     elif as_pairs:
@@ -448,16 +455,16 @@ def _fastfood_cuda(
 ) -> None:
     p = signs.shape[1]
     X = X if X.stride(1) == 1 else X.contiguous()
-    kernels = _transforms_for(X, out, p, 1)
+    kernels = _transforms_for(out, p, 1)
     if kernels is not None:
         packed = _placed.get(
             signs,
             (str(X.device), "fastfood", id(permutations), id(gains)),
-            lambda: [_as_tensor(part, X) for part in kernels.pack_fastfood(signs, permutations, gains)],
+            lambda: [_as_tensor(part, X) for part in kernels.layouts.pack_fastfood(signs, permutations, gains)],
         )
         factors = _factors(lengths, X, signs.size, 1.0, as_pairs)
-        kernels.fastfood(X, packed, factors, scale, tail, out, pairs=as_pairs)
-    elif as_pairs and p <= _DENSE_WIDTH and _fast(X, out) is not None:
+        kernels.transforms.fastfood(X, packed, *factors, scale, tail, out, pairs=as_pairs)
+    elif as_pairs and p <= _DENSE_WIDTH and _fast(out) is not None:
         key = ("dense", id(signs), id(permutations), id(gains))
         W = _placed.get(lengths, key, lambda: _dense_fastfood(signs, permutations, gains, lengths))
         _dense_pairs_cuda(X, _narrow(W, X), scale, tail, out)
@@ -470,22 +477,22 @@ def _fastfood_cuda(
 _DENSE_WIDTH = 64  # up to which blocks of transforms are multiplied out
 
 
-def _transforms_for(X: Tensor, out: Tensor, p: int, more: int) -> Any:
-    """The kernels of transforms, if they take these tensors and this width."""
-    kernels = _fast(X, out)
+def _transforms_for(out: Tensor, p: int, more: int) -> Any:
+    """The kernels, if they take these tensors and transforms of this width."""
+    kernels = _fast(out)
     if kernels is None:
         return None
-    fewest = kernels.transforms.FEWEST_BITS + more
-    return kernels.transforms if fewest <= p.bit_length() - 1 <= kernels.transforms.MOST_BITS else None
+    fewest = kernels.layouts.FEWEST_BITS + more
+    return kernels if fewest <= p.bit_length() - 1 <= kernels.layouts.MOST_BITS else None
 
 
-def _factors(lengths: Array, X: Tensor, size: int, unit: float, as_pairs: bool) -> Tensor:
-    """Lengths of whole blocks, in turns for pairs."""
+def _factors(lengths: Array, X: Tensor, size: int, unit: float, as_pairs: bool) -> list[Tensor]:
+    """Lengths of whole blocks, in turns for pairs, as float32 and as float64."""
 
-    def padded() -> Tensor:
-        factors = np.zeros(size, np.float32)
-        factors[: len(lengths)] = lengths * (unit / (2.0 * np.pi) if as_pairs else unit)
-        return _as_tensor(factors, X)
+    def padded() -> list[Tensor]:
+        factors = np.zeros(size)
+        factors[: len(lengths)] = lengths.astype(float) * (unit / (2.0 * np.pi) if as_pairs else unit)
+        return [_as_tensor(factors.astype(kind), X) for kind in (np.float32, np.float64)]
 
     return _placed.get(lengths, (str(X.device), size, unit, as_pairs), padded)
 
@@ -494,7 +501,7 @@ def _dense_structured(signs: Array, lengths: Array) -> Array:
     p = signs.shape[2]
     H = scipy.linalg.hadamard(p).astype(float)
     blocks = [H * a @ (H * b) @ (H * c) for a, b, c in signs]
-    return np.asarray(np.vstack(blocks)[: len(lengths)] * (lengths[:, None] * p**-1.5))
+    return np.asarray(np.vstack(blocks)[: len(lengths)] * (lengths[:, None].astype(float) * p**-1.5))
 
 
 def _dense_fastfood(signs: Array, permutations: Array, gains: Array, lengths: Array) -> Array:

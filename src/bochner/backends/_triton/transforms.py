@@ -237,7 +237,7 @@ def _rotate(x, X, words, block, row0, rows, d, x_stride, shape: gl.constexpr, A:
         NB: gl.constexpr = S * 64
         b_place = _index(B, 1, H) * M + _index(B, 3, M)
         w = words + block * (NC + NB + NA)
-        b_signs, a_signs = gl.load(w + NC + _b_word(shape, B)), gl.load(w + NC + NB + a_word)  # early: they take a while
+        b_signs, a_signs = gl.load(w + NC + _b_word(shape, B)), gl.load(w + NC + NB + a_word)  # early: it takes a while
         v = _flip_c(_read(X, row0, rows, d, x_stride, shape, C, WHOLE, kind), w, shape, C)
         v = _in_a(_exchange(_in_c(v, shape, C), A), shape, A, B)
         v = _in_b(_exchange(v, B), shape, B)
