@@ -68,7 +68,14 @@ def from_dlpack(X: Any) -> Tensor:
 
 def fetch(X: Tensor) -> Array:
     """A copy in host memory."""
-    return np.asarray(X.detach().cpu().numpy())
+    X = X.detach()
+    if not X.is_cuda or X.nbytes < 8 * _PINNED_BYTES:
+        return np.asarray(X.cpu().numpy())
+    there = X.reshape(-1)
+    out = np.empty(len(there), torch.empty(0, dtype=X.dtype).numpy().dtype)
+    step = _PINNED_BYTES // X.itemsize
+    _fetch_parts([(there[i : i + step], out[i : i + step]) for i in range(0, len(there), step)])
+    return out.reshape(X.shape)
 
 
 def fwht(X: Tensor) -> None:
@@ -341,25 +348,30 @@ _PINNED_BYTES = 1 << 23  # of a thread that fetches: to pin half a gigabyte take
 def fetch_lower(G: Tensor, out: Array) -> None:
     """Copy the lower triangle of G into an array in Fortran order, on several threads."""
     m = len(G)
-    width = max(16, _PINNED_BYTES // (8 * max(1, m)))
     if not G.is_cuda:
         out.T[...] = G.T.numpy()
         return
-    local = threading.local()
-    torch.cuda.current_stream(G.device).synchronize()
+    width = max(16, _PINNED_BYTES // (8 * max(1, m)))
+    _fetch_parts([(G[j:, j : j + width].T, out.T[j : j + width, j:]) for j in range(0, m, width)])
 
-    def part(j: int) -> None:
+
+def _fetch_parts(parts: list[tuple[Tensor, Array]]) -> None:
+    """Copy tensors on one device into arrays of their dtypes through pinned memory, on several threads."""
+    local, device = threading.local(), parts[0][0].device
+    largest = max(part.numel() for part, _ in parts)
+    torch.cuda.current_stream(device).synchronize()
+
+    def copy(part: Tensor, out: Array) -> None:
         if not hasattr(local, "stream"):
-            local.stream = torch.cuda.Stream(G.device)  # type: ignore[no-untyped-call]
-            local.pinned = torch.empty(width * m, dtype=torch.float64, pin_memory=True)
+            local.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            local.pinned = torch.empty(largest, dtype=part.dtype, pin_memory=True)
         with torch.cuda.stream(local.stream):
-            columns = G[j:, j : j + width].T.contiguous()
-            pinned = local.pinned[: columns.numel()].view(columns.shape)
-            pinned.copy_(columns, non_blocking=True)
+            pinned = local.pinned[: part.numel()].view(part.shape)
+            pinned.copy_(part.contiguous(), non_blocking=True)
             local.stream.synchronize()
-        np.copyto(out.T[j : j + width, j:], pinned.numpy())
+        np.copyto(out, pinned.numpy())
 
-    each(part, range(0, m, width), min(8, n_threads()))
+    each(lambda pair: copy(*pair), parts, min(8, n_threads()))
 
 
 # ------------------------------------------------------------------------------------------------------------- on CUDA
