@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from bochner import RBF, FourierFeatures, Laplacian, Matern
+from bochner.backends import backend_of
+from bochner.backends.reference import reference
 from bochner.operators import Dense
 from bochner.rows import ROW_LAWS
 
@@ -24,15 +26,18 @@ def tensor(array: np.ndarray) -> Any:
     return torch.from_numpy(np.array(array)).cuda()
 
 
+def relative_error(Z: Any, exact: np.ndarray) -> float:
+    return float(np.linalg.norm(Z.cpu().numpy() - exact) / np.linalg.norm(exact))
+
+
 def check(model: FourierFeatures, X: np.ndarray, largest: float) -> None:
     """Compare features of X, scaled to a largest phase, with those of float64, and two runs with each other."""
     X = (X * (largest / np.abs(model.feature_map_.frequencies(X)).max())).astype(np.float32)
     Z, exact = model.transform(tensor(X)), model.transform(X.astype(np.float64))
     assert torch.equal(Z, model.transform(tensor(X)))
-    found = Z.cpu().numpy()
-    assert np.linalg.norm(found - exact) <= 1e-6 * np.linalg.norm(exact)
+    assert relative_error(Z, exact) <= 1e-6
     # the hardware's sine errs by 2^-20.5; float32 phases below 10 of 2^15 columns by 5e-7, with outliers
-    assert np.abs(found - exact).max() <= 4e-6 * np.abs(exact).max()
+    assert np.abs(Z.cpu().numpy() - exact).max() <= 4e-6 * np.abs(exact).max()
 
 
 @pytest.mark.parametrize("length_scale", [1.0, 0.3, "per feature"])
@@ -80,6 +85,21 @@ def test_kernels_of_kernels_at_phases_up_to_a_hundred(kernel: Any, d: int, rows:
 def test_separable_kernels_at_phases_up_to_a_hundred(d: int) -> None:
     model = FourierFeatures(Laplacian(3.0), 501, rows="iid", random_state=0).fit(np.zeros((2, d)))
     check(model, np.random.default_rng(d).standard_normal((301, d)), 100.0)
+
+
+@pytest.mark.parametrize("q", range(5, 17))
+def test_transforms_alone(q: int) -> None:
+    rng = np.random.default_rng(q)
+    for n, apart in ((1, 0), (3, 7), (300, 4)):
+        X = rng.standard_normal((n, 1 << q)).astype(np.float32)
+        around = torch.full((n, (1 << q) + apart), torch.nan, device="cuda")
+        out = around[:, : 1 << q]
+        out.copy_(tensor(X))
+        backend_of(out).fwht(out)
+        expected = X.astype(np.float64)
+        reference.fwht(expected)
+        assert relative_error(out, expected) <= 3e-7
+        assert torch.isnan(around[:, 1 << q :]).all()
 
 
 @pytest.mark.parametrize("heavy", [False, True])

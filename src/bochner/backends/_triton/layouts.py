@@ -76,6 +76,7 @@ class Tile:
     B: Any  # the third layout, or None
     C: Any
     D: Any  # C with four numbers for two: pairs
+    flat: Any  # C of columns that are not numbered by axes
 
     @property
     def n_rows(self) -> int:
@@ -108,9 +109,12 @@ def tile(q: int, registers: int = 5, warps: int | None = None) -> Tile:
         A = layout(lane + m_bits + others[5 + m :], others[:5], others[5 : 5 + m], [], list(shape))
         B = None
     C = layout(o + s_bits + h + r, lane, m_bits, [], list(shape))
+    weights = np.cumprod((1, *shape[:0:-1]))[::-1]  # of a column's numbers in its index
+    bases = [[[int(np.dot(bit, weights))] for bit in bits] for bits in (o + s_bits + h + r, lane, m_bits)]
+    flat = layout(*bases, [], [int(np.prod(shape))])
     pairs = (*shape[:-1], 4)
     r, h, s_bits, m_bits, lane, o = _bits(pairs)
-    return Tile(shape, 1 << m, A, B, C, layout(o + s_bits + h + r, lane, m_bits, [], list(pairs)))
+    return Tile(shape, 1 << m, A, B, C, layout(o + s_bits + h + r, lane, m_bits, [], list(pairs)), flat)
 
 
 def tile_of(q: int, plan: Plan) -> Tile:

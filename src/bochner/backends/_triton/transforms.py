@@ -9,13 +9,16 @@ nothing that sine and cosine would show, and leaves at once where nothing is mar
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
-from bochner.backends._triton.layouts import FASTFOOD_PLANS, PLANS, Plan, Tile, tile, tile_of
+from bochner.backends._triton.layouts import FASTFOOD_PLANS, MOST_BITS, PLANS, Plan, Tile, tile, tile_of
 
 _TURN = 2.0 * np.pi
 _LARGE = gl.constexpr(10.0 / _TURN)  # turns, from which on phases are made in float64
@@ -369,22 +372,59 @@ def _fastfood_again(X, words, order, gains, factors, out, marks, n, d, x_stride,
         i = _next(marks, first, i + 1, last, shape[3])
 
 
+@gluon.jit
+def _hadamard(v, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr):  # type: ignore[no-untyped-def]
+    """H v, from layout C to layout C."""
+    v = _in_c(v, shape, C)
+    if B is not None:
+        v = _in_b(_exchange(v, B), shape, B)
+    return _exchange(_in_a(_exchange(v, A), shape, A, B), C)
+
+
 @gluon.jit(do_not_specialize=_ANY_COUNT)
 def _transform(X, n, x_stride, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr,  # type: ignore[no-untyped-def]
                WHOLE: gl.constexpr):  # fmt: skip
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     row0 = gl.program_id(0).to(gl.int64) * shape[0]
     rows = (n - row0).to(gl.int32)
-    v = _in_c(_read(X, row0, rows, P, x_stride, shape, C, WHOLE, gl.float32), shape, C)
-    if B is not None:
-        v = _in_b(_exchange(v, B), shape, B)
-    v = gl.convert_layout(_in_a(_exchange(v, A), shape, A, B), C)
+    v = _hadamard(_read(X, row0, rows, P, x_stride, shape, C, WHOLE, gl.float32), shape, A, B, C)
     row, col = _index(C, 0, shape[0]), _column(C, shape, 2)
     at = X + row0 * x_stride + row * x_stride + _threads_part(C, shape, 2) + _registers_part(C, shape, 2)
     if WHOLE:
         gl.store(at, v)
     else:
         gl.store(at, v, mask=(row < rows) & (col < P))
+
+
+@gluon.jit
+def _fetch(X, halves, P: gl.constexpr, n_warps: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Begin to copy a row of two halves to shared memory."""
+    col = gl.arange(0, P, layout=gl.BlockedLayout([4], [32], [n_warps], [0]))
+    async_copy.async_copy_global_to_shared(halves.index(0), X + col)
+    async_copy.async_copy_global_to_shared(halves.index(1), X + P + col)
+    async_copy.commit_group()
+
+
+@gluon.jit(do_not_specialize=_ANY_COUNT)
+def _transform_halves(X, n, x_stride, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr,  # type: ignore[no-untyped-def]
+                      F: gl.constexpr):  # fmt: skip
+    """Rows of twice as many columns: H of each half, and one more butterfly. The next row is on its way meanwhile."""
+    P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
+    halves = gl.allocate_shared_memory(gl.float32, [2, P], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    row = gl.program_id(0).to(gl.int64)
+    _fetch(X + row * x_stride, halves, P, shape[3])
+    while row < n:
+        async_copy.wait_group(0)
+        a = gl.convert_layout(gl.reshape(halves.index(0).load(F), shape), C, assert_trivial=True)
+        b = gl.convert_layout(gl.reshape(halves.index(1).load(F), shape), C, assert_trivial=True)
+        at = X + row * x_stride + _threads_part(C, shape, 2) + _registers_part(C, shape, 2)
+        row += gl.num_programs(0)
+        if row < n:
+            _fetch(X + row * x_stride, halves, P, shape[3])
+        a = _hadamard(a, shape, A, B, C)
+        b = _hadamard(b, shape, A, B, C)
+        gl.store(at, a + b)
+        gl.store(at + P, a - b)
 
 
 def _programs(n: int, t: Tile, n_blocks: int) -> tuple[tuple[int, int], int]:
@@ -461,9 +501,19 @@ def fastfood(
         )  # fmt: skip
 
 
+@lru_cache
+def _processors(device: int) -> int:
+    return int(triton.runtime.driver.active.utils.get_device_properties(device)["multiprocessor_count"])
+
+
 def fwht(X: Any) -> None:
     """Walsh-Hadamard transform of every row of a float32 tensor, in place."""
-    q = X.shape[1].bit_length() - 1
-    t = tile(q, 6 if q >= 14 else 5)
-    n, whole = len(X), len(X) % t.n_rows == 0
-    _transform[(-(-n // t.n_rows),)](X, n, X.stride(0), t.shape, t.A, t.B, t.C, whole, num_warps=t.n_warps)
+    n, q = len(X), X.shape[1].bit_length() - 1
+    if q == MOST_BITS:  # a program a processor: more do not fit
+        t = tile(q - 1)
+        grid = (min(n, _processors(X.device.index or 0)),)
+        _transform_halves[grid](X, n, X.stride(0), t.shape, t.A, t.B, t.C, t.flat, num_warps=t.n_warps)
+    else:
+        t = tile(q, 6 if q == 14 else 5)
+        whole = n % t.n_rows == 0
+        _transform[(-(-n // t.n_rows),)](X, n, X.stride(0), t.shape, t.A, t.B, t.C, whole, num_warps=t.n_warps)
