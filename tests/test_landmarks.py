@@ -29,7 +29,7 @@ from bochner.landmarks.laws import RowChoice, weighted_choice
 from bochner.landmarks.leverages import penalty_for
 from bochner.landmarks.means import lloyd
 
-MEANS = {"kmeans", "minibatch_kmeans", "refined"}
+MEANS = {"kmeans", "minibatch_kmeans", "mixed", "refined"}
 ROW_LAWS = sorted(set(LANDMARK_LAWS) - MEANS)
 
 

@@ -21,7 +21,7 @@ from bochner.keys import Key
 from bochner.landmarks import LANDMARK_LAWS, Gram, RPCholesky, grams
 from laws import KERNELS
 
-MEANS = {"kmeans", "minibatch_kmeans", "refined"}
+MEANS = {"kmeans", "minibatch_kmeans", "mixed", "refined"}
 ROW_LAWS = sorted(set(LANDMARK_LAWS) - MEANS)
 
 

@@ -443,10 +443,10 @@ class RidgeSpectrum:
         i = len(values) - 1 - int(np.argmin(values[::-1]))  # the smoothest of equals
         if alphas is not None or not np.isfinite(values[i]):
             return float(grid[i]), grid, values
-        return float(grid[i] * (grid[1] / grid[0]) ** _vertex(values[max(i - 1, 0) : i + 2])), grid, values
+        return float(grid[i] * (grid[1] / grid[0]) ** vertex(values[max(i - 1, 0) : i + 2])), grid, values
 
 
-def _vertex(values: Array) -> float:
+def vertex(values: Any) -> float:
     """Where the parabola through three equally spaced values is least, in steps from the middle one."""
     if len(values) < 3:
         return 0.0

@@ -1,12 +1,14 @@
 """Length scales chosen by GCV or evidence, on a sample of rows, with exact gradients through Fourier features.
 
 The phases of a Fourier map are X (W / length_scale)ᵀ with W drawn once, so the criterion is a smooth function of the
-scales and of alpha, and its gradient costs about as much as its value: one n × m × m product.
+scales and of alpha, and its gradient costs about as much as its value: one n × m × m product. A common scale is one
+number, and one eigendecomposition gives the criterion at its best alpha: no gradient is needed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,16 +18,17 @@ from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 from sklearn.base import clone
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of
 from bochner.features import choose_rows, draw_frequencies
 from bochner.kernels import StationaryKernel
 from bochner.keys import Key
 from bochner.operators import DenseGram
 from bochner.solvers import Cholesky, Eigen
-from bochner.statistics import RidgeStatistics
+from bochner.statistics import RidgeStatistics, vertex
 
 _MEDIAN_ROWS = 1000
 _RANGE = np.log(1e3)  # how far a scale may move from where it starts, either way
+_HALF_STEP = np.log(2.0) / 2.0  # between scales that are tried
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,11 @@ class _Problem:
         return np.exp(self.start + move)
 
     def features(self, move: Array) -> Array:
-        """Centred, weighted cosines (left half of the columns) and sines (right half)."""
-        phases = np.asarray(self.X @ (self.W / self.scales(move)).T)
-        Z = np.hstack([np.cos(phases), np.sin(phases)]) / np.sqrt(len(self.W))
-        Z *= self.root[:, None]
-        return Z
+        """Weighted pairs of cosines and sines."""
+        phases = np.ascontiguousarray(self.X @ (self.W / self.scales(move)).T)
+        Z = np.empty((len(phases), 2 * len(self.W)))
+        backend_of(Z).pairs(phases, 1.0 / np.sqrt(len(self.W)), 0.0, Z)
+        return Z if (self.root == 1.0).all() else Z * self.root[:, None]
 
     def centred(self, Z: Array) -> Array:
         return Z - np.outer(self.root, self.root @ Z / (self.root @ self.root)) if self.fit_intercept else Z
@@ -72,8 +75,7 @@ class _Problem:
         criterion = self._gcv if self.criterion == "gcv" else self._evidence
         value, slope, at_alpha = criterion(Z, alpha, factor, inverse, coefficients, residual)
         # through cos and sin to the phases, and through the phases to the scales
-        T = len(self.W)
-        at_phases = slope[:, T:] * raw[:, :T] - slope[:, :T] * raw[:, T:]
+        at_phases = slope[:, 1::2] * raw[:, ::2] - slope[:, ::2] * raw[:, 1::2]
         at_scales = -np.einsum("td,td->d", np.asarray(self.X.T @ at_phases).T, self.W) / self.scales(move)
         return value, np.append(at_scales.sum() if self.shared else at_scales, alpha * at_alpha)
 
@@ -171,35 +173,37 @@ def tune_length_scale(
         return clone(kernel).set_params(length_scale=median)
     Y = Y[:, varying] / np.sqrt((Y[:, varying] ** 2).sum(axis=0) / problem.freedom)
     problem = _Problem(X, Y, root, W, start, not per_feature, fit_intercept, criterion)
-    move, alpha = _coarse(problem)
-    moves = np.full(d if per_feature else 1, move)
-    draw = key.child("restarts").generator()
-    starts = [moves, *(moves + np.log(3.0) * draw.standard_normal((n_restarts, len(moves))))]
-    found = min(
-        (
-            minimize(
-                problem.value_and_gradient,
-                np.append(np.clip(start, -_RANGE, _RANGE), np.log(alpha)),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[*[(-_RANGE, _RANGE)] * len(moves), (np.log(1e-10), np.log(10.0 * problem.freedom))],
-                options={"maxiter": max_iter, "ftol": 1e-5},
-            )
-            for start in starts
-        ),
-        key=lambda result: result.fun,
-    )
-    # three digits are more than the data can tell, and hide where exactly the search happened to stop
-    scales = problem.scales(found.x[:-1])
+    move, alpha = _common(problem)
+    scales = problem.scales(np.array([move]))
+    if per_feature or n_restarts:
+        moves = np.full(d if per_feature else 1, move)
+        draw = key.child("restarts").generator()
+        starts = [moves, *(moves + np.log(3.0) * draw.standard_normal((n_restarts, len(moves))))]
+        found = min(
+            (
+                minimize(
+                    problem.value_and_gradient,
+                    np.append(np.clip(start, -_RANGE, _RANGE), np.log(alpha)),
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=[*[(-_RANGE, _RANGE)] * len(moves), (np.log(1e-10), np.log(10.0 * problem.freedom))],
+                    options={"maxiter": max_iter, "ftol": 1e-5},
+                )
+                for start in starts
+            ),
+            key=lambda result: result.fun,
+        )
+        scales, alpha = problem.scales(found.x[:-1]), float(np.exp(found.x[-1]))
     if exact_rows and not per_feature:
         rows = slice(0, None, -(-len(root) // exact_rows))
-        other = _refined(unit, X[rows], Y[rows], root[rows], fit_intercept, scales[0], found.x[-1])
+        other = _refined(unit, X[rows], Y[rows], root[rows], fit_intercept, scales[0], np.log(alpha))
         # few columns err towards long scales, few rows either way: rows left out decide, where they are sure
         landmarks = np.sort(key.child("landmarks").generator().permutation(len(root))[:n_components])
         first, second = (_left_out(unit, X / s, Y, root, fit_intercept, landmarks) for s in (scales[0], other))
         gain = first - second
         if gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
             scales = np.array([other])
+    # three digits are more than the data can tell, and hide where exactly the search happened to stop
     scales = np.array([float(f"{scale:.3g}") for scale in scales])
     return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
 
@@ -235,14 +239,12 @@ def _left_out(kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, l
     Z -= np.outer(mean, mean @ Z)
     spectrum = Eigen().factor(DenseGram(Z.T @ Z), 0.0)
     Z = Z @ spectrum.vectors
-    moment = Z.T @ Y
-    errors = []
-    for alpha in np.geomspace(1e-6, 1e2, 17):
-        inverse = 1.0 / (spectrum.eigenvalues + alpha)
-        slack = 1.0 - (Z * Z) @ inverse - mean * mean
-        residual = (Y - Z @ (inverse[:, None] * moment)) / np.maximum(slack, 1e-12)[:, None]
-        errors.append((residual * residual).sum(axis=1))
-    return min(errors, key=np.sum)
+    inverses = 1.0 / (spectrum.eigenvalues[:, None] + np.geomspace(1e-6, 1e2, 17))  # (m, penalties)
+    slack = np.maximum(1.0 - (Z * Z) @ inverses - (mean * mean)[:, None], 1e-12)
+    fits = Z @ ((Z.T @ Y)[:, :, None] * inverses[:, None]).reshape(len(inverses), -1)
+    residuals = (Y[:, :, None] - fits.reshape(*Y.shape, -1)) / slack[:, None]
+    errors = (residuals * residuals).sum(axis=1)
+    return np.asarray(errors[:, np.argmin(errors.sum(axis=0))])
 
 
 def _median_distance(kernel: StationaryKernel, X: Any, root: Array, key: Key) -> float:
@@ -271,14 +273,22 @@ def _log_spread(X: Any, weight: Array) -> Array:
     return np.log(np.where(varying, variance, typical) / typical) / 2.0 if typical > 0 else np.zeros(len(mean))
 
 
-def _coarse(problem: _Problem) -> tuple[float, float]:
-    """The best of a few common scales around the start, each with its own best alpha."""
-    best = (np.inf, 0.0, 1.0)
+def _common(problem: _Problem) -> tuple[float, float]:
+    """The best common scale around the start, as a move, and its best alpha: of half powers of two, then a parabola.
+
+    No finer: the criterion of one draw of frequencies has spikes where one of them happens to be that of the targets.
+    """
     root = problem.root[:, None]
-    for move in np.log(2.0) * np.arange(-4.0, 4.0):
-        Z = problem.features(np.array([move])) / root
+
+    @cache
+    def tried(half_steps: int) -> tuple[float, float]:
+        Z = problem.features(np.array([half_steps * _HALF_STEP])) / root
         statistics = RidgeStatistics(Z.shape[1], problem.Y.shape[1]).update(Z, problem.Y / root, problem.root**2)
         spectrum = statistics.spectrum(problem.fit_intercept)
-        alpha, _, values = spectrum.best(problem.criterion)
-        best = min(best, (float(values.min()), float(move), alpha))
-    return best[1], best[2]
+        alpha, *_ = spectrum.best(problem.criterion)
+        return float(spectrum.criterion(problem.criterion)(np.array([alpha]))[0]), alpha
+
+    best = min(range(-8, 8, 2), key=tried)
+    best = min((best, best - 1, best + 1), key=tried)
+    offset = vertex([tried(best + step)[0] for step in (-1, 0, 1)])
+    return _HALF_STEP * (best + offset), tried(best)[1]

@@ -243,6 +243,8 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
         self.verbose = verbose
         self.random_state = random_state
 
+    _landmarks = KernelRidge._landmarks
+
     # -- learning ------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelClassifier:

@@ -219,6 +219,7 @@ class KernelModel(BaseEstimator):
     """Parameters and steps common to the models: which features, of which kernel, over which blocks."""
 
     _auto_features: str | None = None  # what features="auto" means; None: waves where there are any
+    _landmarks = "auto"  # the law of landmarks that have means
 
     kernel: Any
     n_components: Any
@@ -341,6 +342,8 @@ class KernelModel(BaseEstimator):
                 n_rows = 2 * n_components
             else:
                 n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
+                if name == "nystrom" and kernel.stationary and not scipy.sparse.issparse(next(source.blocks(1)).X):
+                    transformer.set_params(landmarks=self._landmarks)
             rows = source.sample(n_rows, key.child("features")).X
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
             transformer = clone(self.features)

@@ -47,7 +47,8 @@ class NystromFeatures(GrowingTransformer):
         "auto" doubles the landmarks, with the same key, until `tol` is met, and keeps as many as that takes.
     landmarks : str, LandmarkLaw or array, default="auto"
         Row indices or points of your own (at most n_components), or a law: "uniform" (scikit-learn's), "kmeans",
-        "minibatch_kmeans", "refined" (pivots moved by a few steps of k-means), "column_norms", "ridge_leverage",
+        "minibatch_kmeans", "refined" (pivots moved by a few steps of k-means), "mixed" (random rows and pivots, moved
+        alike: what `KernelRidge` and `KernelClassifier` use), "column_norms", "ridge_leverage",
         "recursive_leverage", "bless", "adaptive", "rpcholesky", "greedy", "farthest_point". "auto" is "refined" for
         stationary kernels of dense rows and "rpcholesky" for everything else, and whenever `tol` is given.
     tol : float or None, default=None

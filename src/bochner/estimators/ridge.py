@@ -177,6 +177,8 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         self.verbose = verbose
         self.random_state = random_state
 
+    _landmarks = "mixed"  # predictions err where there are rows, not where there is room
+
     statistics_: RidgeStatistics
     _solution: Solution | None
 

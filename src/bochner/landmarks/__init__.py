@@ -19,6 +19,7 @@ LANDMARK_LAWS: dict[str, LandmarkLaw] = {
     "kmeans": KMeans(),
     "minibatch_kmeans": MiniBatchKMeans(),
     "refined": KMeans(init="rpcholesky", max_iter=2, n_rows=20_000),
+    "mixed": KMeans(init="mixed", max_iter=2, n_rows=20_000),
     "column_norms": ColumnNorms(),
     "ridge_leverage": RidgeLeverage(),
     "recursive_leverage": RecursiveLeverage(),

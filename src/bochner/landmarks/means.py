@@ -88,8 +88,9 @@ class KMeans(LandmarkLaw):
 
     Parameters
     ----------
-    init : {"k-means++", "rpcholesky"}
-        Where Lloyd's steps start: k-means++ seeds, or the pivots of randomly pivoted Cholesky.
+    init : {"k-means++", "rpcholesky", "mixed"}
+        Where Lloyd's steps start: k-means++ seeds, the pivots of randomly pivoted Cholesky, or such pivots and random
+        rows in turns. Pivots are where rows are far from each other, random rows where there are many.
     max_iter : int
         Lloyd's steps at most.
     n_rows : int or None
@@ -105,17 +106,27 @@ class KMeans(LandmarkLaw):
         n_rows = None if self.n_rows is None else max(self.n_rows, 20 * n_landmarks)
         gram = _subsample(gram, n_rows, key)
         n_landmarks = min(n_landmarks, len(gram))
-        if self.init == "rpcholesky":
+        if self.init in ("rpcholesky", "mixed"):
             # the law itself: Lloyd's steps undo most of what pools would gain
-            indices = RPCholesky("accelerated").factor(gram, n_landmarks, key).pivots
+            n_pivots = n_landmarks if self.init == "rpcholesky" else -(-n_landmarks // 2)
+            indices = RPCholesky("accelerated").factor(gram, n_pivots, key).pivots
+            if self.init == "mixed":
+                indices = _in_turns(indices, key.child("others").generator().permutation(len(gram)), n_landmarks)
         elif self.init == "k-means++":
             seed = int(key.generator().integers(2**31))
             indices = kmeans_plusplus(scaled(gram.X, scales), n_landmarks, random_state=seed)[1]
         else:
-            raise ValueError(f"init must be 'k-means++' or 'rpcholesky', got {self.init!r}.")
+            raise ValueError(f"init must be 'k-means++', 'rpcholesky' or 'mixed', got {self.init!r}.")
         X = scaled(gram.X, scales)
         start = X[indices].toarray() if scipy.sparse.issparse(X) else X[indices]
         return Landmarks(lloyd(X, start, self.max_iter) * scales.astype(X.dtype), None)
+
+
+def _in_turns(first: Array, order: Array, n: int) -> Array:
+    """One of the first, one of the others in their order, and so on; n in all, so that every beginning has of both."""
+    others = order[~np.isin(order, first)][: n - len(first)]
+    places = np.concatenate([2.0 * np.arange(len(first)), 2.0 * np.arange(len(others)) + 1.0])
+    return np.concatenate([first, others])[np.argsort(places, kind="stable")]
 
 
 @dataclass(frozen=True)
