@@ -443,7 +443,7 @@ def _structured_cuda(
     if kernels is not None:
         words = _placed.get(signs, (str(X.device), "words"), lambda: _as_tensor(kernels.layouts.pack_signs(signs), X))
         factors = _factors(lengths, X, len(signs) * p, p**-1.5, as_pairs)
-        kernels.transforms.structured(X, words, *factors, scale, tail, out, pairs=as_pairs)
+        kernels.blocks.structured(X, words, *factors, scale, tail, out, pairs=as_pairs)
     elif as_pairs and p < _DENSE_WIDTH and _fast(out) is not None:  # the faster way for so few columns
         W = _placed.get(lengths, ("dense", id(signs)), lambda: _dense_structured(signs, lengths))
         _dense_pairs_cuda(X, _narrow(W, X), scale, tail, out)
@@ -475,7 +475,7 @@ def _fastfood_cuda(
             lambda: [_as_tensor(part, X) for part in kernels.layouts.pack_fastfood(signs, permutations, gains)],
         )
         factors = _factors(lengths, X, signs.size, 1.0, as_pairs)
-        kernels.transforms.fastfood(X, packed, *factors, scale, tail, out, pairs=as_pairs)
+        kernels.blocks.fastfood(X, packed, *factors, scale, tail, out, pairs=as_pairs)
     elif as_pairs and p <= _DENSE_WIDTH and _fast(out) is not None:
         key = ("dense", id(signs), id(permutations), id(gains))
         W = _placed.get(lengths, key, lambda: _dense_fastfood(signs, permutations, gains, lengths))

@@ -24,7 +24,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, warpgroup_mma, warpgroup_mma_wait
 
 from bochner.backends import Array
-from bochner.backends._triton.transforms import waves, whole
+from bochner.backends._triton.blocks import waves, whole
 
 _TURN = 2.0 * np.pi
 _ROWS = 64  # of W in a tile, and of X in a program
