@@ -102,6 +102,12 @@ def test_transforms_alone(q: int) -> None:
         assert torch.isnan(around[:, 1 << q :]).all()
 
 
+def test_large_tensors_come_back_as_they_are() -> None:
+    Z = torch.randn(3001, 6007, device="cuda")
+    for X in (Z, Z.T, Z[::2].double(), Z.view(torch.int32)):
+        np.testing.assert_array_equal(backend_of(Z).fetch(X), X.cpu().numpy())
+
+
 @pytest.mark.parametrize("heavy", [False, True])
 def test_dense_features_of_other_matrices(heavy: bool) -> None:
     rng = np.random.default_rng(0)
