@@ -442,7 +442,7 @@ def _structured_cuda(
     kernels = _transforms_for(out, p, 0)
     if kernels is not None:
         words = _placed.get(signs, (str(X.device), "words"), lambda: _as_tensor(kernels.layouts.pack_signs(signs), X))
-        factors = _factors(lengths, X, len(signs) * p, p**-1.5, as_pairs)
+        factors = _factors(kernels, lengths, X, signs[:, 0].shape, p**-1.5, as_pairs)
         kernels.blocks.structured(X, words, *factors, scale, tail, out, pairs=as_pairs)
     elif as_pairs and p < _DENSE_WIDTH and _fast(out) is not None:  # the faster way for so few columns
         W = _placed.get(lengths, ("dense", id(signs)), lambda: _dense_structured(signs, lengths))
@@ -474,7 +474,7 @@ def _fastfood_cuda(
             (str(X.device), "fastfood", id(permutations), id(gains)),
             lambda: [_as_tensor(part, X) for part in kernels.layouts.pack_fastfood(signs, permutations, gains)],
         )
-        factors = _factors(lengths, X, signs.size, 1.0, as_pairs)
+        factors = _factors(kernels, lengths, X, signs.shape, 1.0, as_pairs)
         kernels.blocks.fastfood(X, packed, *factors, scale, tail, out, pairs=as_pairs)
     elif as_pairs and p <= _DENSE_WIDTH and _fast(out) is not None:
         key = ("dense", id(signs), id(permutations), id(gains))
@@ -498,15 +498,18 @@ def _transforms_for(out: Tensor, p: int, more: int) -> Any:
     return kernels if fewest <= p.bit_length() - 1 <= kernels.layouts.MOST_BITS else None
 
 
-def _factors(lengths: Array, X: Tensor, size: int, unit: float, as_pairs: bool) -> list[Tensor]:
-    """Lengths of whole blocks, in turns for pairs, as float32 and as float64."""
+def _factors(
+    kernels: Any, lengths: Array, X: Tensor, shape: tuple[int, int], unit: float, as_pairs: bool
+) -> list[Tensor]:
+    """Lengths of whole blocks (blocks, p), in turns for pairs, as float32 and as float64, and when they are large."""
 
     def padded() -> list[Tensor]:
-        factors = np.zeros(size)
-        factors[: len(lengths)] = lengths.astype(float) * (unit / (2.0 * np.pi) if as_pairs else unit)
-        return [_as_tensor(factors.astype(kind), X) for kind in (np.float32, np.float64)]
+        factors = np.zeros(shape)
+        factors.reshape(-1)[: len(lengths)] = lengths.astype(float) * (unit / (2.0 * np.pi) if as_pairs else unit)
+        parts = (factors.astype(np.float32).reshape(-1), factors.reshape(-1), kernels.blocks.limits_of(factors))
+        return [_as_tensor(part, X) for part in parts]
 
-    return _placed.get(lengths, (str(X.device), size, unit, as_pairs), padded)
+    return _placed.get(lengths, (str(X.device), shape, unit, as_pairs), padded)
 
 
 def _dense_structured(signs: Array, lengths: Array) -> Array:

@@ -2,8 +2,9 @@
 
 Sines and cosines are the hardware's own (error 2^-20.5) after an exact reduction to half a turn. Phases are float32 at
 first: what additions round makes them err by some 1.3e-7 (128 columns) to 1.8e-7 (8,192 columns) of their usual size.
-Every thread looks for phases beyond 10 among its own and marks the tile of rows and block of columns where it finds
-one; a second launch makes those again in float64, and ends at once where nothing is marked.
+Every thread looks among its own numbers for one that the largest factor of the block would make a phase beyond 11, and
+marks the tile of rows and block of columns where it finds one; a second launch makes those again in float64, and ends
+at once where nothing is marked.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
+from bochner.backends import Array
 from bochner.backends._triton.layouts import FASTFOOD_PLANS, PLANS, Plan, Tile, tile_of
 from bochner.backends._triton.transforms import (
     column,
@@ -30,7 +32,7 @@ from bochner.backends._triton.transforms import (
 )
 
 _TURN = 2.0 * np.pi
-_LARGE = gl.constexpr(10.0 / _TURN)  # turns, from which on phases are made in float64
+_LARGE = 11.0 / _TURN  # turns, from which on phases are made in float64
 _MARKS = gl.constexpr(128)  # that a program of the second launch looks at, at most
 _ANY_COUNT = ("n", "per_program", "n_marks")  # arguments for whose values no kernel is compiled anew
 
@@ -55,16 +57,16 @@ def waves(turns):  # type: ignore[no-untyped-def]
 
 
 @gluon.jit
-def _mark(turns, mark):  # type: ignore[no-untyped-def]
-    """Store a one if a thread finds a large phase among its own: layout C has all but axes 3 and 4 in registers."""
-    largest = gl.max(gl.max(gl.max(gl.max(gl.abs(turns), 5), 2), 1), 0)
-    gl.store(mark + gl.zeros_like(largest).to(gl.int32), gl.full_like(largest, 1).to(gl.int32), mask=largest > _LARGE)
+def _mark(v, mark, limit):  # type: ignore[no-untyped-def]
+    """Store a one if a thread finds a large number among its own: layout C has all but axes 3 and 4 in registers."""
+    largest = gl.max(gl.max(gl.max(gl.max(gl.abs(v), 5), 2), 1), 0)
+    gl.store(mark + gl.zeros_like(largest).to(gl.int32), gl.full_like(largest, 1).to(gl.int32), mask=largest > limit)
 
 
 @gluon.jit
-def _write(v, out, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape: gl.constexpr,  # type: ignore[no-untyped-def]
+def _write(v, out, marks, limits, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape: gl.constexpr,  # type: ignore[no-untyped-def]
            C: gl.constexpr, D: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
-    """Pairs of v times factors, in turns, or these products themselves. Pairs of float32 phases are looked at."""
+    """Pairs of v times factors, in turns, or these products themselves. Float32 numbers of pairs are looked at."""
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     col = column(C, shape, 2)
     t = v * gl.load(factors + block * P + threads_part(C, shape, 2) + registers_part(C, shape, 2))
@@ -72,8 +74,8 @@ def _write(v, out, marks, row0, rows, block, out_stride, n_columns, factors, sca
     if PAIRS:
         if ODD:
             t += gl.where(2 * (block * P + col) == n_columns - 1, tail, 0.0)
-        if t.dtype == gl.float32:
-            _mark(t, marks)
+        if v.dtype == gl.float32:
+            _mark(v, marks, gl.load(limits + block))
         c, s = waves((t - whole(t)).to(gl.float32))
         z = gl.reshape(gl.join(c * scale, s * scale), [shape[0], shape[1], shape[2], shape[3], 32, 4])
         z = gl.convert_layout(z, D, assert_trivial=True)
@@ -169,7 +171,7 @@ def _rotate(x, X, words, block, row0, rows, d, x_stride, shape: gl.constexpr, A:
 
 
 @gluon.jit(do_not_specialize=_ANY_COUNT)
-def _structured(X, words, factors, out, marks, n, d, x_stride, out_stride, n_columns, n_blocks, per_program, scale,  # type: ignore[no-untyped-def]
+def _structured(X, words, factors, out, marks, limits, n, d, x_stride, out_stride, n_columns, n_blocks, per_program, scale,  # type: ignore[no-untyped-def]
                 tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
                 KEPT: gl.constexpr, ALONE: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr,
                 WHOLE_X: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
@@ -181,7 +183,7 @@ def _structured(X, words, factors, out, marks, n, d, x_stride, out_stride, n_col
         x = exchange(read(X, row0, rows, d, x_stride, shape, C, WHOLE_X, gl.float32), A)
     for block in range(first, last):
         v = _rotate(x, X, words, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float32)
-        _write(v, out, marks + gl.program_id(0) * n_blocks + block, row0, rows, block, out_stride, n_columns, factors,
+        _write(v, out, marks + gl.program_id(0) * n_blocks + block, limits, row0, rows, block, out_stride, n_columns, factors,
                scale, tail, shape, C, D, PAIRS, ODD, WHOLE)  # fmt: skip
 
 
@@ -198,7 +200,7 @@ def _structured_again(X, words, factors, out, marks, n, d, x_stride, out_stride,
         block = i % n_blocks
         row0, rows = _rows(i // n_blocks, n, shape)
         v = _rotate(None, X, words, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float64)
-        _write(v, out, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, True, ODD,
+        _write(v, out, marks, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, True, ODD,
                WHOLE)  # fmt: skip
         i = _next(marks, first, i + 1, last, shape[3])
 
@@ -245,7 +247,7 @@ def _mix(X, words, order, gains, block, row0, rows, d, x_stride, shape: gl.const
 
 
 @gluon.jit(do_not_specialize=_ANY_COUNT)
-def _fastfood(X, words, order, gains, factors, out, marks, n, d, x_stride, out_stride, n_columns, n_blocks,  # type: ignore[no-untyped-def]
+def _fastfood(X, words, order, gains, factors, out, marks, limits, n, d, x_stride, out_stride, n_columns, n_blocks,  # type: ignore[no-untyped-def]
               per_program, scale, tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr,
               D: gl.constexpr, ALONE: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr,
               WHOLE: gl.constexpr):  # fmt: skip
@@ -254,7 +256,7 @@ def _fastfood(X, words, order, gains, factors, out, marks, n, d, x_stride, out_s
     last = first + 1 if ALONE else gl.minimum(first + per_program, n_blocks)
     for block in range(first, last):
         v = _mix(X, words, order, gains, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float32)
-        _write(v, out, marks + gl.program_id(0) * n_blocks + block, row0, rows, block, out_stride, n_columns, factors,
+        _write(v, out, marks + gl.program_id(0) * n_blocks + block, limits, row0, rows, block, out_stride, n_columns, factors,
                scale, tail, shape, C, D, PAIRS, ODD, WHOLE)  # fmt: skip
 
 
@@ -271,7 +273,7 @@ def _fastfood_again(X, words, order, gains, factors, out, marks, n, d, x_stride,
         block = i % n_blocks
         row0, rows = _rows(i // n_blocks, n, shape)
         v = _mix(X, words, order, gains, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float64)
-        _write(v, out, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, True, ODD,
+        _write(v, out, marks, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, True, ODD,
                WHOLE)  # fmt: skip
         i = _next(marks, first, i + 1, last, shape[3])
 
@@ -294,6 +296,11 @@ def _options(t: Tile, limit: int | None) -> dict[str, Any]:
     return {"num_warps": t.n_warps} | ({} if limit is None else {"maxnreg": limit})
 
 
+def limits_of(factors: Array) -> Array:
+    """Sizes of transformed numbers, for factors (blocks, p) in turns, that may be large phases; one a block."""
+    return (_LARGE / np.abs(factors).max(axis=1).clip(1e-30)).astype(np.float32)
+
+
 def _marks(n: int, t: Tile, n_blocks: int, words: Any) -> tuple[Any, int]:
     """A mark for every tile and block, all zero, and how many of them a program looks at."""
     n_marks = -(-n // t.n_rows) * n_blocks
@@ -301,11 +308,20 @@ def _marks(n: int, t: Tile, n_blocks: int, words: Any) -> tuple[Any, int]:
 
 
 def structured(
-    X: Any, words: Any, factors: Any, wide_factors: Any, scale: float, tail: float, out: Any, *, pairs: bool
+    X: Any,
+    words: Any,
+    factors: Any,
+    wide_factors: Any,
+    limits: Any,
+    scale: float,
+    tail: float,
+    out: Any,
+    *,
+    pairs: bool,
 ) -> None:
     """Pairs (or phases) of factors · H D₀ H D₁ H D₂ x; factors are in turns for pairs, and padded to whole blocks.
 
-    X may be float64; `factors` are float32, `wide_factors` the same in float64.
+    X may be float64; `factors` are float32, `wide_factors` the same in float64, `limits` what `limits_of` made of them.
     """
     n, n_blocks = len(X), len(words)
     q = (factors.shape[0] // n_blocks).bit_length() - 1
@@ -317,7 +333,7 @@ def structured(
     sizes = (n, X.shape[1], X.stride(0), out.stride(0), out.shape[1], n_blocks)
     odd, whole = pairs and out.shape[1] % 2 == 1, _whole(X, t, n_blocks, out)
     _structured[grid](
-        X, words, factors, out, marks, *sizes, per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, kept,
+        X, words, factors, out, marks, limits, *sizes, per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, kept,
         per_program == 1, pairs, odd, *whole, **_options(t, plan.limit),
     )  # fmt: skip
     if pairs:
@@ -328,7 +344,16 @@ def structured(
 
 
 def fastfood(
-    X: Any, packed: Any, factors: Any, wide_factors: Any, scale: float, tail: float, out: Any, *, pairs: bool
+    X: Any,
+    packed: Any,
+    factors: Any,
+    wide_factors: Any,
+    limits: Any,
+    scale: float,
+    tail: float,
+    out: Any,
+    *,
+    pairs: bool,
 ) -> None:
     """Pairs (or phases) of factors · H G Π H B x; `packed` is what `pack_fastfood` made, on the device."""
     n, n_blocks = len(X), len(packed[0])
@@ -340,7 +365,7 @@ def fastfood(
     sizes = (n, X.shape[1], X.stride(0), out.stride(0), out.shape[1], n_blocks)
     odd, whole = pairs and out.shape[1] % 2 == 1, _whole(X, t, n_blocks, out)
     _fastfood[grid](
-        X, *packed, factors, out, marks, *sizes, per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D,
+        X, *packed, factors, out, marks, limits, *sizes, per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D,
         per_program == 1, pairs, odd, *whole, **_options(t, plan.limit),
     )  # fmt: skip
     if pairs:
