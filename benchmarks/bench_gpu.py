@@ -306,7 +306,7 @@ def bench_ridge(limits: dict[str, float]) -> None:
         say(
             f"KernelRidge.fit {n:,} × {d}, {m:,} Fourier features",
             f"{times[1]:.2f} s; the first {times[0]:.2f} s",
-            f"n m² at {100 * share:.0f} % of the float16 rate; before the first, a fit of 20,000 rows compiled kernels; "
+            f"n m² at {100 * share:.0f} % of the float16 rate; a fit of 20,000 rows before compiled kernels; "
             f"predictions finite: {bool(np.isfinite(last).all())}",
             verdict(max(times), wanted),
         )

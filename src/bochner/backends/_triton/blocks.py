@@ -171,8 +171,8 @@ def _rotate(x, X, words, block, row0, rows, d, x_stride, shape: gl.constexpr, A:
 
 
 @gluon.jit(do_not_specialize=_ANY_COUNT)
-def _structured(X, words, factors, out, marks, limits, n, d, x_stride, out_stride, n_columns, n_blocks, per_program, scale,  # type: ignore[no-untyped-def]
-                tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
+def _structured(X, words, factors, out, marks, limits, n, d, x_stride, out_stride, n_columns, n_blocks, per_program,  # type: ignore[no-untyped-def]
+                scale, tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr, D: gl.constexpr,
                 KEPT: gl.constexpr, ALONE: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr,
                 WHOLE_X: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
     row0, rows = _rows(gl.program_id(0), n, shape)
@@ -183,8 +183,8 @@ def _structured(X, words, factors, out, marks, limits, n, d, x_stride, out_strid
         x = exchange(read(X, row0, rows, d, x_stride, shape, C, WHOLE_X, gl.float32), A)
     for block in range(first, last):
         v = _rotate(x, X, words, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float32)
-        _write(v, out, marks + gl.program_id(0) * n_blocks + block, limits, row0, rows, block, out_stride, n_columns, factors,
-               scale, tail, shape, C, D, PAIRS, ODD, WHOLE)  # fmt: skip
+        _write(v, out, marks + gl.program_id(0) * n_blocks + block, limits, row0, rows, block, out_stride, n_columns,
+               factors, scale, tail, shape, C, D, PAIRS, ODD, WHOLE)  # fmt: skip
 
 
 @gluon.jit(do_not_specialize=_ANY_COUNT)
@@ -200,8 +200,8 @@ def _structured_again(X, words, factors, out, marks, n, d, x_stride, out_stride,
         block = i % n_blocks
         row0, rows = _rows(i // n_blocks, n, shape)
         v = _rotate(None, X, words, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float64)
-        _write(v, out, marks, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, True, ODD,
-               WHOLE)  # fmt: skip
+        _write(v, out, marks, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, True,
+               ODD, WHOLE)  # fmt: skip
         i = _next(marks, first, i + 1, last, shape[3])
 
 
@@ -256,8 +256,8 @@ def _fastfood(X, words, order, gains, factors, out, marks, limits, n, d, x_strid
     last = first + 1 if ALONE else gl.minimum(first + per_program, n_blocks)
     for block in range(first, last):
         v = _mix(X, words, order, gains, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float32)
-        _write(v, out, marks + gl.program_id(0) * n_blocks + block, limits, row0, rows, block, out_stride, n_columns, factors,
-               scale, tail, shape, C, D, PAIRS, ODD, WHOLE)  # fmt: skip
+        _write(v, out, marks + gl.program_id(0) * n_blocks + block, limits, row0, rows, block, out_stride, n_columns,
+               factors, scale, tail, shape, C, D, PAIRS, ODD, WHOLE)  # fmt: skip
 
 
 @gluon.jit(do_not_specialize=_ANY_COUNT)
@@ -273,8 +273,8 @@ def _fastfood_again(X, words, order, gains, factors, out, marks, n, d, x_stride,
         block = i % n_blocks
         row0, rows = _rows(i // n_blocks, n, shape)
         v = _mix(X, words, order, gains, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float64)
-        _write(v, out, marks, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, True, ODD,
-               WHOLE)  # fmt: skip
+        _write(v, out, marks, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, True,
+               ODD, WHOLE)  # fmt: skip
         i = _next(marks, first, i + 1, last, shape[3])
 
 
@@ -333,8 +333,8 @@ def structured(
     sizes = (n, X.shape[1], X.stride(0), out.stride(0), out.shape[1], n_blocks)
     odd, whole = pairs and out.shape[1] % 2 == 1, _whole(X, t, n_blocks, out)
     _structured[grid](
-        X, words, factors, out, marks, limits, *sizes, per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D, kept,
-        per_program == 1, pairs, odd, *whole, **_options(t, plan.limit),
+        X, words, factors, out, marks, limits, *sizes, per_program, scale, tail / _TURN, t.shape, t.A, t.B, t.C, t.D,
+        kept, per_program == 1, pairs, odd, *whole, **_options(t, plan.limit),
     )  # fmt: skip
     if pairs:
         _structured_again[(-(-len(marks) // per_check),)](
