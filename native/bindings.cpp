@@ -311,6 +311,7 @@ void define(nb::module_& m) {
 
 constexpr std::size_t slab_rows = 512, panel_columns = 16;  // as in grams.hpp
 using Packed = nb::ndarray<std::int16_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Units = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 bool has_vnni() {
 #ifdef BOCHNER_X86_LEVELS
@@ -330,39 +331,40 @@ void define_fixed_point(nb::module_& m) {
     using Release = nb::gil_scoped_release;
     const auto array = [](const char* name) { return nb::arg(name).noconvert(); };
     m.def(
-        "extent",
-        [](Matrix<const float> Z) {
+        "extents",
+        [](Matrix<const float> Z, Units out) {
+            const std::size_t m = Z.shape(1);
+            expect(out.shape(0) == 4 && out.shape(1) == m, "expected four numbers a column");
             const auto z = rows(Z);
-            float largest;
-            double squares;
-            {
-                Release release;
-                current->fixed.extent(z, &largest, &squares);
-            }
-            return std::make_pair(static_cast<double>(largest), squares);
+            Release release;
+            float* to = out.data();
+            current->fixed.extents(z, to, to + m, to + 2 * m, to + 3 * m);
         },
-        array("Z"));
+        array("Z"), array("out"));
     m.def(
         "pack_slab",
-        [](Matrix<float> Z, float unit, Packed packed) {
+        [](Matrix<float> Z, Vector<const float> units, Packed packed) {
             expect_slab(Z.shape(0), Z.shape(1), packed);
+            expect(units.shape(0) == Z.shape(1), "expected a unit a column");
             const auto z = rows(Z);
             Release release;
-            current->fixed.pack_slab(z, unit, packed.data());
+            current->fixed.pack_slab(z, units.data(), packed.data());
         },
-        array("Z"), nb::arg("unit"), array("packed"));
+        array("Z"), array("units"), array("packed"));
     m.def(
         "add_gram",
-        [](Packed packed, std::size_t n_rows, double unit, std::size_t first_row, std::size_t first_column,
-           Matrix<double> out) {
+        [](Packed packed, std::size_t n_rows, Vector<const float> units, std::size_t first_row,
+           std::size_t first_column, Matrix<double> out) {
+            const std::size_t n_columns = std::max(first_row + out.shape(0), first_column + out.shape(1));
             expect(first_row % panel_columns == 0 && first_column % panel_columns == 0, "expected whole panels");
-            expect_slab(n_rows, std::max(first_row + out.shape(0), first_column + out.shape(1)), packed);
+            expect(units.shape(0) >= n_columns, "expected a unit a column");
+            expect_slab(n_rows, n_columns, packed);
             const auto o = rows(out);
             Release release;
-            (has_vnni() ? current->fixed.add_gram_vnni : current->fixed.add_gram)(packed.data(), n_rows, unit,
+            (has_vnni() ? current->fixed.add_gram_vnni : current->fixed.add_gram)(packed.data(), n_rows, units.data(),
                                                                                   first_row, first_column, o);
         },
-        array("packed"), nb::arg("n_rows"), nb::arg("unit"), nb::arg("first_row"), nb::arg("first_column"),
+        array("packed"), nb::arg("n_rows"), array("units"), nb::arg("first_row"), nb::arg("first_column"),
         array("out"));
     m.def("has_vnni", has_vnni);
 }

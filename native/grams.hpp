@@ -1,8 +1,9 @@
-// ZᵀZ in fixed point: features as 13-bit integers, two products and a sum in one instruction.
+// ZᵀZ in fixed point: features as 16-bit integers, two products and a sum in one instruction.
 //
-// A `slab` is 512 rows. Its features are multiples of one unit, at most 4095 of them, so that a sum of 128 products
-// stays below 2^31: the integers are exact, whatever the order, and float64 adds them up. Layout of a packed
-// slab: panels of 16 columns; in a panel, for every two rows, the two integers of each column side by side.
+// A `slab` is 512 rows. The features of a column are multiples of its unit, at most 32766 of them, and so that the
+// squares of 128 rows sum up to less than 2^31: then so does any sum of products (Cauchy & Schwarz), the integers are
+// exact, whatever the order, and float64 adds them up. Layout of a packed slab: panels of 16 columns; in a panel, for
+// every two rows, the two integers of each column side by side.
 #pragma once
 
 #include <algorithm>
@@ -12,41 +13,45 @@
 
 namespace bochner::BOCHNER_LEVEL {
 
-constexpr std::size_t slab_rows = 512, panel_columns = 16, most_units = 4095, sum_pairs = 64;
+constexpr std::size_t slab_rows = 512, panel_columns = 16, sum_pairs = 64;
 constexpr std::size_t panel_size = slab_rows * panel_columns;
 typedef std::int32_t Sums __attribute__((vector_size(64)));  // of the columns of a panel
 
-// Largest absolute value and sum of squares; NaN and infinity make the sum NaN or infinite.
-inline void extent(Rows<const float> Z, float* largest, double* squares) {
-    *largest = 0.0f, *squares = 0.0;
-    for (std::size_t i = 0; i < Z.n_rows; ++i) {
-        const float* row = Z[i];
-        Vec<float> top{}, sum{};
-        std::size_t j = 0;
-        for (; j + lanes<float> <= Z.n_columns; j += lanes<float>) {
-            const Vec<float> z = load(row + j), size = z < 0.0f ? -z : z;
-            top = size > top ? size : top;
-            sum += z * z;
+// Of every column: the largest absolute value, the sum of squares, and the largest such sum of 128 rows; NaN and
+// infinity make the sums NaN or infinite. `part` is room for a number a column.
+inline void extents(Rows<const float> Z, float* largest, float* squares, float* most, float* part) {
+    std::fill(largest, largest + Z.n_columns, 0.0f);
+    std::fill(squares, squares + Z.n_columns, 0.0f);
+    std::fill(most, most + Z.n_columns, 0.0f);
+    for (std::size_t first = 0; first < Z.n_rows; first += 2 * sum_pairs) {
+        std::fill(part, part + Z.n_columns, 0.0f);
+        for (std::size_t i = first; i < std::min(first + 2 * sum_pairs, Z.n_rows); ++i) {
+            const float* row = Z[i];
+            std::size_t j = 0;
+            for (; j + lanes<float> <= Z.n_columns; j += lanes<float>) {
+                const Vec<float> z = load(row + j), size = z < 0.0f ? -z : z, top = load(largest + j);
+                store(largest + j, size > top ? size : top);
+                store(part + j, load(part + j) + z * z);
+            }
+            for (; j < Z.n_columns; ++j) {
+                largest[j] = std::max(largest[j], std::abs(row[j]));
+                part[j] += row[j] * row[j];
+            }
         }
-        for (std::size_t lane = 0; lane < lanes<float>; ++lane) {
-            *largest = std::max(*largest, top[lane]);
-            *squares += sum[lane];
-        }
-        for (; j < Z.n_columns; ++j) {
-            *largest = std::max(*largest, std::abs(row[j]));
-            *squares += row[j] * row[j];
+        for (std::size_t j = 0; j < Z.n_columns; ++j) {
+            squares[j] += part[j];
+            most[j] = part[j] > most[j] ? part[j] : most[j];
         }
     }
 }
 
-// Round the rows of a slab to multiples of the unit, in place, and pack the multiples; zeros where there is no row or
-// column. Every |z| must be at most 4095 units.
-inline void pack_slab(Rows<float> Z, float unit, std::int16_t* packed) {
-    const float inverse = 1.0f / unit;
+// Round the rows of a slab to multiples of the columns' units, in place, and pack the multiples; zeros where there is
+// no row or column. Every |z| must be at most 32766 units.
+inline void pack_slab(Rows<float> Z, const float* units, std::int16_t* packed) {
     const std::size_t n_pairs = (Z.n_rows + 1) / 2;
-    const auto round = [&](float& z) BOCHNER_INLINE_LAMBDA {
+    const auto round = [&](float& z, float unit) BOCHNER_INLINE_LAMBDA {
         // adding and taking away 3 · 2^22 leaves the nearest integer
-        const float count = (z * inverse + 12582912.0f) - 12582912.0f;
+        const float count = (z / unit + 12582912.0f) - 12582912.0f;
         z = count * unit;
         return static_cast<std::int16_t>(static_cast<std::int32_t>(count));
     };
@@ -58,15 +63,16 @@ inline void pack_slab(Rows<float> Z, float unit, std::int16_t* packed) {
             const std::size_t count = std::min(panel_columns, Z.n_columns - first);
             if (count == panel_columns && two) {
                 for (std::size_t j = 0; j < panel_columns; ++j) {
-                    const std::int16_t low = round(even[first + j]), high = round(odd[first + j]);
+                    const float unit = units[first + j];
+                    const std::int16_t low = round(even[first + j], unit), high = round(odd[first + j], unit);
                     out[2 * j] = low, out[2 * j + 1] = high;
                 }
                 continue;
             }
             std::fill(out, out + 2 * panel_columns, std::int16_t{0});
             for (std::size_t j = 0; j < count; ++j) {
-                out[2 * j] = round(even[first + j]);
-                if (two) out[2 * j + 1] = round(odd[first + j]);
+                out[2 * j] = round(even[first + j], units[first + j]);
+                if (two) out[2 * j + 1] = round(odd[first + j], units[first + j]);
             }
         }
     }
@@ -126,10 +132,11 @@ BOCHNER_INLINE void multiply(const std::int16_t* left, const std::int16_t* right
     }
 }
 
-// out[i, j] += unit² Σ_k q[k, rows + i] q[k, columns + j], q the integers of a slab; rows and columns begin with a
-// panel. With rows == columns, only what lies on and above the diagonal (and some below) is added.
+// out[i, j] += u[rows + i] u[columns + j] Σ_k q[k, rows + i] q[k, columns + j], q the integers of a slab and u its
+// units; rows and columns begin with a panel. With rows == columns, only what lies on and above the diagonal (and some
+// below) is added.
 template <bool vnni>
-void add_gram(const std::int16_t* packed, std::size_t n_rows, double unit, std::size_t rows, std::size_t columns,
+void add_gram(const std::int16_t* packed, std::size_t n_rows, const float* units, std::size_t rows, std::size_t columns,
               Rows<double> out) {
     constexpr std::size_t most = 3;  // panels: 24 registers of sums
     const std::size_t n_pairs = (n_rows + 1) / 2;
@@ -154,9 +161,11 @@ void add_gram(const std::int16_t* packed, std::size_t n_rows, double unit, std::
             const std::size_t high = std::min(std::size_t{8}, out.n_rows - i);
             for (std::size_t r = 0; r < high; ++r)
                 for (std::size_t p = 0; p < panels; ++p) {
+                    const double unit = units[rows + i + r];
+                    const float* others = units + columns + j + p * panel_columns;
                     double* to = out[i + r] + j + p * panel_columns;
                     const std::size_t count = std::min(panel_columns, wide - p * panel_columns);
-                    for (std::size_t c = 0; c < count; ++c) to[c] += unit * unit * sums[p][r][c];
+                    for (std::size_t c = 0; c < count; ++c) to[c] += unit * others[c] * sums[p][r][c];
                 }
         }
     }

@@ -32,6 +32,6 @@ extern const Level level;  // visible to bindings.cpp
 const Level level = {BOCHNER_NAME(BOCHNER_LEVEL),
                      kernels<float>,
                      kernels<double>,
-                     {extent, pack_slab, add_gram<false>, add_gram<has_avx512>}};
+                     {extents, pack_slab, add_gram<false>, add_gram<has_avx512>}};
 
 }  // namespace bochner::BOCHNER_LEVEL

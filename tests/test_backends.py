@@ -319,6 +319,32 @@ def test_fixed_point_is_for_features_of_one_size() -> None:
         np.testing.assert_array_equal(Z, before)
 
 
+@pytest.mark.usefixtures("level", "integers")
+@pytest.mark.parametrize("shape", [(1024, 128), (1700, 133)])
+def test_uneven_columns_have_units_of_their_own(shape: tuple[int, int]) -> None:
+    """Products are exact although integers have all 16 bits, and every column keeps its digits."""
+    rng = np.random.default_rng(0)
+    m = shape[1]
+    given = (rng.standard_normal(shape) * np.geomspace(1.0, 1e-6, m)).astype(np.float32)
+    given[:, 1] = 3.0  # as large as 128 squares allow
+    given[::400, 2] = 1e3  # few large entries
+    given[:, 3] = 0.0
+    Z = given.copy()
+    fixed = native.fixed_point(Z)
+    assert fixed is not None
+    wide = Z.astype(np.float64)
+    out = np.zeros((m, m))
+    fixed.add(slice(0, m), slice(0, m), out)
+    upper = np.triu_indices(m)
+    lengths = np.linalg.norm(wide, axis=0)
+    expected = wide.T @ wide
+    # float32 holds the multiples of a unit to its own last bit, and every slab has its units
+    assert (np.abs(out - expected)[upper] <= 2e-7 * np.outer(lengths, lengths)[upper]).all()
+    errors = ((wide - given) ** 2).sum(axis=0)
+    assert (errors <= 1.5 * 4e-8 * (given.astype(np.float64) ** 2).sum(axis=0)).all()
+    assert (Z[:, 3] == 0.0).all()
+
+
 @pytest.mark.usefixtures("integers")
 def test_fixed_point_noise_is_a_twelfth_of_the_unit_squared() -> None:
     """Rounding errors are uniform: their variance within 5 standard errors, their mean too."""

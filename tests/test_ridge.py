@@ -455,7 +455,8 @@ def test_landmarks_that_say_nothing_are_dropped():
     np.testing.assert_allclose(model.predict(X), truth, atol=1e-4 * np.abs(truth).max())
 
 
-def test_rounding_to_fixed_point_is_told_and_works_like_a_penalty(monkeypatch):
+@pytest.mark.parametrize("features", ["fourier", "nystrom"])
+def test_rounding_to_fixed_point_is_told_and_works_like_a_penalty(monkeypatch, features):
     """The report says how much larger alpha seems; fits with and without agree as far as that goes."""
     backend = pytest.importorskip("bochner.backends.native")
     rng = np.random.default_rng(0)
@@ -464,10 +465,10 @@ def test_rounding_to_fixed_point_is_told_and_works_like_a_penalty(monkeypatch):
     fits = []
     for integers in (True, False):
         monkeypatch.setattr(backend, "integers_pay", lambda integers=integers: integers)
-        fits.append(KernelRidge(RBF(1.5), 256, features="fourier", alpha=0.1, random_state=0).fit(X, y))
+        fits.append(KernelRidge(RBF(1.5), 256, features=features, alpha=0.1, random_state=0).fit(X, y))
     rounded, plain = fits
-    assert any("13 bits" in note for note in rounded.report_.notes)
-    assert not any("13 bits" in note for note in plain.report_.notes)
+    assert any("rounded to integers" in note for note in rounded.report_.notes)
+    assert not any("rounded to integers" in note for note in plain.report_.notes)
     assert 0.0 < rounded.statistics_.noise < 1e-4 * rounded.alpha
     gap = rounded.predict(X) - plain.predict(X)
     noise = np.sqrt(rounded.statistics_.noise / len(X)) * np.linalg.norm(plain.coef_)  # of a prediction of one row

@@ -19,8 +19,9 @@ from bochner.solvers import Eigen, EigenFactor
 
 # Rows multiplied in float32 before the product is added up in float64. An entry of the product then has a rounding
 # error below 1e-6 sqrt(G_ii G_jj) (tests/test_statistics.py), a tenth of that as a rule. Where the processor multiplies
-# integers faster and the features are all of one size, they are rounded to 13 bits first: sums are then exact, and what
-# rounding adds to the features works like a further penalty of n/m · 1e-8, far below any that data with noise wants.
+# integers faster, they are rounded first, to 13 bits where they are all of one size and to 16 bits of each column's
+# largest where they are not: sums are then exact, and what rounding adds to the features works like a further penalty
+# of n/m · 1e-8, far below any that data with noise wants.
 _FLUSH_ROWS = 8192
 _FEW_ROWS = 256  # below this, float64 all the way costs less than the addition
 _PIECE_ROWS = 2048  # that one thread multiplies at a time where columns are few

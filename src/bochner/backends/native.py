@@ -180,53 +180,63 @@ def subsampled_hadamard(X: Array, signs: Array, picks: Array, lengths: Array, ou
 
 
 integers_pay = _native.has_vnni  # does this processor multiply small integers faster than floats?
-_SLAB_ROWS, _PANEL_COLUMNS, _MOST_UNITS = 512, 16, 4095  # as in native/grams.hpp
-# Rounding may add this share to the squares of the features, no more. Fourier features, whose entries are all of one
-# size, get 1e-8; features of which most are small would lose those.
+_SLAB_ROWS, _PANEL_COLUMNS = 512, 16  # as in native/grams.hpp
+_EVEN_UNITS = 4095  # at most, where all columns have one unit: 128 squares are less than 2^31 whatever they are
+_MOST_UNITS, _MOST_ROOT = 32766.0, 46290.0  # at most, of an entry, and of the root of the squares of 128 rows
+# Rounding to one unit may add this share to the squares of the features, no more: those of Fourier features, all of one
+# size, get 1e-8. Units of their own add at most 4e-8 to a column, as no entry is larger than the root of its squares.
 _ROUNDING_SHARE = 2.5e-8
+_MANY_ROWS, _MANY_COLUMNS = 1024, 128  # from which on columns get units of their own
 
 
 @dataclass(frozen=True)
 class Slabs:
-    """Rows in fixed point: slabs of 512, each with a unit of its own."""
+    """Rows in fixed point: slabs of 512, each with units of its own."""
 
     packed: Array  # (slabs, panels, 512 · 16) int16
-    units: list[float]
+    units: Array  # (slabs, m) float32
     sizes: list[int]
 
     @property
     def noise(self) -> float:
-        """Rounding to multiples of a unit has a twelfth of its square as variance."""
-        return sum(n * unit * unit for n, unit in zip(self.sizes, self.units, strict=True)) / 12.0
+        """Rounding to multiples of a unit has a twelfth of its square as variance; of the largest units."""
+        return float(np.asarray(self.sizes) @ np.square(self.units.max(axis=1), dtype=np.float64)) / 12.0
 
     def add(self, rows: slice, columns: slice, out: Array) -> None:
         """Add (ZᵀZ)[rows, columns], on this thread."""
-        for slab, n, unit in zip(self.packed, self.sizes, self.units, strict=True):
-            _native.add_gram(slab, n, unit, rows.start, columns.start, out)
+        for slab, n, units in zip(self.packed, self.sizes, self.units, strict=True):
+            _native.add_gram(slab, n, units, rows.start, columns.start, out)
 
 
 def fixed_point(Z: Array) -> Slabs | None:
-    """Features as multiples of a unit, at most 4095 of them, for processors with instructions for such products.
+    """Features as multiples of units, for processors with instructions for products of small integers.
 
-    The units are of a coarse grid, so that rows are rounded alike whichever rows they came with.
+    One unit for all columns where they are of one size: it is of a coarse grid, so that rows are rounded alike
+    whichever rows they came with. Otherwise one a column, as small as sums of 128 rows allow, where there are rows
+    enough for rounding errors to average out and columns enough for integers to pay.
     """
-    if not (integers_pay() and Z.dtype == np.float32):
+    if not (integers_pay() and Z.dtype == np.float32 and Z.size):
         return None
     n, m = Z.shape
     slabs = [Z[start : start + _SLAB_ROWS] for start in range(0, n, _SLAB_ROWS)]
-    units = [0.0] * len(slabs)
+    units = np.zeros((len(slabs), m), np.float32)
 
     def choose(i: int) -> None:
-        largest, squares = _native.extent(slabs[i])
-        if not 1e-15 < largest < 1e15:  # also NaN and infinity, which make no product faster
+        found = np.empty((4, m), np.float32)
+        _native.extents(slabs[i], found)
+        largest, squares, most, _ = found
+        top = float(largest.max())
+        if not (1e-15 < top < 1e15 and np.isfinite(squares).all()):  # NaN and infinity make no product faster
             return
-        mantissa, exponent = math.frexp(largest)
-        unit = math.ldexp(math.ceil(mantissa * 32.0) / 32.0, exponent) / _MOST_UNITS
-        if len(slabs[i]) * m * unit * unit / 12.0 <= _ROUNDING_SHARE * squares < math.inf:
+        mantissa, exponent = math.frexp(top)
+        unit = math.ldexp(math.ceil(mantissa * 32.0) / 32.0, exponent) / _EVEN_UNITS
+        if slabs[i].size * unit * unit / 12.0 <= _ROUNDING_SHARE * float(squares.sum(dtype=np.float64)):
             units[i] = unit
+        elif n >= _MANY_ROWS and m >= _MANY_COLUMNS:
+            units[i] = np.maximum(np.maximum(largest / _MOST_UNITS, np.sqrt(most) / _MOST_ROOT), 1e-18 * top)
 
     each(choose, range(len(slabs)), n_threads())
-    if not units or not all(units):
+    if not units.all():
         return None
     packed = np.empty((len(slabs), -(-m // _PANEL_COLUMNS), _SLAB_ROWS * _PANEL_COLUMNS), np.int16)
     each(lambda i: _native.pack_slab(slabs[i], units[i], packed[i]), range(len(slabs)), n_threads())

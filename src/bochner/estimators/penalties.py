@@ -79,7 +79,7 @@ def solve_sums(
     solver, notes = choose_solver(solver, alpha, statistics.n_components)
     if statistics.noise:
         share = f"as if alpha were {statistics.noise:.1g} larger"
-        notes = (*notes, f"float32 features were rounded to 13 bits for their products, {share}; float64 data are not")
+        notes = (*notes, f"float32 features were rounded to integers for their products, {share}; float64 data are not")
     if isinstance(alpha, numbers.Real) and solver != "eigen":
         rule = solver if isinstance(solver, RidgeSolver) else Cholesky()
         factor: Factor = rule.factor(statistics.operator(fit_intercept), float(alpha))
