@@ -192,7 +192,8 @@ class StreamedGram(PSDOperator):
         return np.dtype(self.source.dtype)
 
     def __matmul__(self, V: Array) -> Array:
-        columns, feature_map = np.asarray(V, dtype=np.float64).reshape(len(V), -1), self.feature_map
+        # a transposed factor is multiplied in another order, and workers may or may not be given it transposed
+        columns, feature_map = np.ascontiguousarray(V, dtype=np.float64).reshape(len(V), -1), self.feature_map
         rooted = isinstance(feature_map, Nystrom) and not self.source.takes_roots
         if rooted and isinstance(
             feature_map, Nystrom
