@@ -79,7 +79,7 @@ def trial(task):
         if isinstance(model.features_, FourierFeatures):
             made = FourierFeatures(kernel, m, rows=model.features_.rows_, random_state=seed)
         else:
-            law = "auto" if m <= CHOSEN_LANDMARKS else "rpcholesky"
+            law = KernelRidge._landmarks if m <= CHOSEN_LANDMARKS else "rpcholesky"
             made = NystromFeatures(kernel, m, landmarks=law, random_state=seed)
         fixed = KernelRidge(features=made, alpha=alpha, n_jobs=1).fit(X, y)
         excess[m] = np.mean((fixed.predict(X_new) - y_new) ** 2) / exact - 1.0

@@ -87,6 +87,7 @@ def grow(
     first: int = _FIRST,
     rate: float = 0.5,
     refine: bool = True,
+    repeats: int = 0,
 ) -> tuple[int, Certificate]:
     """The fewest columns, in steps, whose error is certified to be at most tol.
 
@@ -108,6 +109,9 @@ def grow(
         The error is taken to fall like n_components^-rate; 0.5 for the mean of independent columns.
     refine : bool
         False doubles only, for maps that are costly to make.
+    repeats : int
+        Where "final" means other columns than "search" does, and not only other rows: so often the search is repeated
+        with the tolerance that it should have had for the final certificate to be at tol.
 
     Examples
     --------
@@ -122,20 +126,34 @@ def grow(
     def in_steps(n_components: float) -> int:
         return min(most, max(1, -(-int(n_components) // step)) * step)
 
-    low, high = 0, in_steps(first)
-    found = certify(high, "search")
-    while found.high > tol and high < most and not budget.late():
-        # go where the rate would have it do, four times further at most
-        factor = min(max(1.1 * (found.high / tol) ** (1.0 / rate), 1.2), 4.0) if refine else 2.0
-        low, high = high, in_steps(max(high + 1, factor * high))
+    def search(goal: float) -> tuple[int, Certificate]:
+        low, high = 0, in_steps(first)
         found = certify(high, "search")
-    while refine and found.high <= tol and high > _SLACK * max(low, step) and not budget.late():
-        middle = in_steps((low + high) / 2.0)
-        if middle >= high:
+        while found.high > goal and high < most and not budget.late():
+            # go where the rate would have it do, four times further at most
+            factor = min(max(1.1 * (found.high / goal) ** (1.0 / rate), 1.2), 4.0) if refine else 2.0
+            low, high = high, in_steps(max(high + 1, factor * high))
+            found = certify(high, "search")
+        while refine and found.high <= goal and high > _SLACK * max(low, step) and not budget.late():
+            middle = in_steps((low + high) / 2.0)
+            if middle >= high:
+                break
+            trial = certify(middle, "search")
+            low, high, found = (low, middle, trial) if trial.high <= goal else (middle, high, found)
+        return high, found
+
+    finals: dict[int, Certificate] = {}
+    goal = tol
+    for _ in range(1 + repeats):
+        high, found = search(goal)
+        if high in finals:
             break
-        trial = certify(middle, "search")
-        low, high, found = (low, middle, trial) if trial.high <= tol else (middle, high, found)
-    final = certify(high, "final")
+        final = finals[high] = certify(high, "final")
+        if not found.high > 0.0 < final.high != found.high or budget.late():
+            break
+        goal = tol * found.high / final.high
+    high = min((size for size in finals if finals[size].high <= tol), default=max(finals))
+    final = finals[high]
     while final.high > tol and high < most and not budget.late():
         high = in_steps(high * (1.1 if refine else 2.0) + 1)
         final = certify(high, "final")

@@ -307,10 +307,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         budget = budget_of(self, math.sqrt(8.0 * (self.max_bytes or 1.0)), ceiling, because=why)  # sums: 8 m² bytes
         most = budget.most if name == "fourier" else min(budget.most, division.most)
         largest: list[tuple[Division, Truncations]] = []
-        made: dict[int, tuple[Any, FeatureMap, RidgeStatistics]] = {}  # the last features, by their number
+        made: dict[int, tuple[Any, FeatureMap, RidgeStatistics]] = {}  # features for the same rows, by their number
 
         def draw(size: int, divided: Division, alpha: float | None) -> Truncations:
-            made.clear()
             transformer, feature_map = self._fit_features(divided.others, kernel, size, key, growing=True)
             statistics = RidgeStatistics(feature_map.n_components, int(np.prod(self._target_shape, dtype=int)))
             self._accumulate(source, feature_map, statistics)
@@ -318,7 +317,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 raise ValueError("every row has weight zero.")
             rows = divided.rows
             if alpha is None:
-                left_out = rows if isinstance(self.alpha, str) and self.alpha == "loo" else None
+                # as many rows as the model will choose its penalty on: few of them choose anything between a third of
+                # it and three times as much, and more columns are needed for less
+                left_out = division.pool[:_LEFT_OUT_ROWS] if isinstance(self.alpha, str) and self.alpha == "loo" else None
                 alpha = self._solve(statistics, left_out, feature_map).alpha
             made[size] = transformer, feature_map, statistics
             return Truncations(
@@ -342,13 +343,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 # a penalty means the same for any number of columns; it is chosen while they are few
                 alpha = largest[0][1].alpha if largest and size > _PENALTY_COMPONENTS else None
                 divided = division.for_waves() if name == "fourier" else division.for_landmarks(size)
+                made.clear()
                 largest[:] = [(divided, draw(size, divided, alpha))]
             divided, found = largest[0]
             if sample == "final" and name == "nystrom" and n_components < found.asked:
                 return found.excess(n_components, draw(n_components, divided, found.alpha))
             return found.excess(n_components)
 
-        size, self.certificate_ = grow(certify, tol=self.tol, budget=budget, rate=1.0)
+        size, self.certificate_ = grow(certify, tol=self.tol, budget=budget, rate=1.0, repeats=2)
         if size in made:
             return made[size]
         return *self._fit_features(source, kernel, size, key, growing=True), None
