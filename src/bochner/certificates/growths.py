@@ -13,6 +13,7 @@ from bochner.certificates.records import Certificate
 
 _FIRST = 64  # columns to begin with
 _SLACK = 1.05  # columns found over the fewest that would do
+_CLOSE = 0.75  # of tol: a final error above it is not worth another search
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def grow(
         if high in finals:
             break
         final = finals[high] = certify(high, "final")
-        if not found.high > 0.0 < final.high != found.high or budget.late():
+        if _CLOSE * tol < final.high <= tol or not found.high > 0.0 < final.high != found.high or budget.late():
             break
         goal = tol * found.high / final.high
     high = min((size for size in finals if finals[size].high <= tol), default=max(finals))

@@ -321,7 +321,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
             rows, solution = divided.rows, None
             if alpha is None:
                 # as many rows as there are: few of them choose anything between a third and three times the penalty
-                left_out = division.pool[:_LEFT_OUT_ROWS] if isinstance(self.alpha, str) and self.alpha == "loo" else None
+                left_out = (
+                    division.pool[:_LEFT_OUT_ROWS] if isinstance(self.alpha, str) and self.alpha == "loo" else None
+                )
                 solution = self._solve(statistics, left_out, feature_map)
                 alpha = solution.alpha
             made[size] = transformer, feature_map, (statistics, solution)
@@ -354,7 +356,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 return replace(found, alpha=chosen.alpha).excess(n_components, chosen)
             return found.excess(n_components)
 
-        size, self.certificate_ = grow(certify, tol=self.tol, budget=budget, rate=1.0, repeats=1)
+        size, self.certificate_ = grow(certify, tol=self.tol, budget=budget, rate=1.0, repeats=2)
         if size in made:
             return made[size]
         return *self._fit_features(source, kernel, size, key, growing=True), None
