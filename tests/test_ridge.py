@@ -26,7 +26,7 @@ from bochner.keys import Key
 from bochner.solvers import Cholesky
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import ArraySource, leave_one_out
-from bochner.tuning import _left_out, _Problem, _refined, tune_length_scale
+from bochner.tuning import _least, _left_out, _Problem, tune_length_scale
 
 
 def waves(n=600, d=3, noise=0.1, seed=0, k=None):
@@ -199,32 +199,44 @@ def test_a_named_kernel_has_its_scale_tuned(scale):
     assert asked.features_.kernel_.length_scale == tuned.features_.kernel_.length_scale
 
 
-def test_the_kernels_own_evidence_finds_the_scale_of_a_process():
+def test_rows_left_out_find_the_scale_of_a_process():
     rng = np.random.default_rng(0)
-    X = rng.uniform(-2, 2, size=(500, 2))
-    K = RBF(0.5)(X)
-    y = np.linalg.cholesky(K + 1e-4 * np.eye(500)) @ rng.normal(size=(500, 1))
-    for fit_intercept in (True, False):
-        Y = y - y.mean() if fit_intercept else y
-        for start in (0.15, 1.5):
-            found = _refined(RBF(1.0), X, Y, np.ones(500), fit_intercept, start, np.log(1e-3))
-            assert 0.4 < found < 0.6
+    X = rng.uniform(-2, 2, size=(900, 2))
+    y = np.linalg.cholesky(RBF(0.5)(X) + 1e-2 * np.eye(900)) @ rng.normal(size=(900, 1))
+    # 32 columns, of which evidence is taken, could not follow it
+    few, many = (tune_length_scale(RBF(), X, y, key=Key(0), n_components=32, n_landmarks=m) for m in (0, 400))
+    assert 0.35 < many.length_scale < 0.7
+    assert abs(np.log(many.length_scale / 0.5)) < abs(np.log(few.length_scale / 0.5))
 
 
-def test_rows_left_out_of_landmark_columns():
-    X, y = waves(40)
-    Y, landmarks = (y - y.mean())[:, None], np.arange(0, 40, 4)
-    found = _left_out(RBF(1.0), X, Y, np.ones(40), True, landmarks)
-    L = np.linalg.cholesky(RBF(1.0)(X[landmarks]))
-    Z = np.linalg.solve(L, RBF(1.0)(X, X[landmarks]).T).T
-    best = np.inf
-    for alpha in np.geomspace(1e-6, 1e2, 17):
-        errors = [
-            (Y[i] - Ridge(alpha).fit(np.delete(Z, i, 0), np.delete(Y, i, 0)).predict(Z[i : i + 1])) ** 2
-            for i in range(40)
-        ]
-        best = min(best, float(np.sum(errors)))
-    np.testing.assert_allclose(found.sum(), best, rtol=1e-5)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_rows_left_out_of_landmark_columns(fit_intercept, weighted):
+    X, y = waves(60)
+    rng = np.random.default_rng(0)
+    weight = rng.integers(1, 4, size=60).astype(float) if weighted else np.ones(60)
+    root, landmarks = np.sqrt(weight), np.arange(0, 60, 6)
+    Y = (y - np.average(y, weights=weight) * fit_intercept)[:, None]
+    found = _left_out(RBF(1.0), X, root[:, None] * Y, root, fit_intercept, landmarks)
+    Z = np.linalg.solve(np.linalg.cholesky(RBF(1.0)(X[landmarks])), RBF(1.0)(X, X[landmarks]).T).T
+    others = np.setdiff1d(np.arange(60), landmarks)
+
+    def error(alpha):
+        total = 0.0
+        for i in others:
+            left = weight - (np.arange(60) == i)  # one of as many equal rows
+            fitted = Ridge(alpha, fit_intercept=fit_intercept).fit(Z, Y, left)
+            total += weight[i] * (Y[i, 0] - fitted.predict(Z[i : i + 1]).item()) ** 2
+        return total / weight[others].sum()
+
+    best = min(error(alpha) for alpha in np.geomspace(1e-4, 1e2, 25))
+    assert 0.98 * best < found < 1.02 * best  # on another grid of penalties
+
+
+@pytest.mark.parametrize("bottom", [0.3, 4.6, -7.2])
+def test_a_walk_ends_at_the_vertex(bottom):
+    assert abs(_least(lambda step: (step - bottom) ** 2) - bottom) < 1e-9
+    assert abs(_least(lambda step: -step)) <= 18  # and somewhere, if there is none
 
 
 def test_a_scale_for_every_feature():

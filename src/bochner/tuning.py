@@ -7,24 +7,30 @@ number, and one eigendecomposition gives the criterion at its best alpha: no gra
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 from sklearn.base import clone
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, backend_of, limit_threads, n_threads
+from bochner.backends.threads import each, one_thread
 from bochner.features import choose_rows, draw_frequencies
+from bochner.features.nystrom import nystrom_map
 from bochner.kernels import StationaryKernel
 from bochner.keys import Key
+from bochner.landmarks import Gram, Landmarks
 from bochner.operators import DenseGram
-from bochner.solvers import Cholesky, Eigen
+from bochner.solvers import Cholesky
 from bochner.statistics import RidgeStatistics, vertex
+from bochner.streaming import Block
+from bochner.streaming.folds import leave_one_out
 
 _MEDIAN_ROWS = 1000
 _RANGE = np.log(1e3)  # how far a scale may move from where it starts, either way
@@ -116,7 +122,7 @@ def tune_length_scale(
     fit_intercept: bool = True,
     max_iter: int = 40,
     n_restarts: int = 0,
-    exact_rows: int = 0,
+    n_landmarks: int = 0,
 ) -> StationaryKernel:
     """Return a copy of a stationary kernel whose length scale minimises a criterion, jointly with alpha.
 
@@ -137,9 +143,10 @@ def tune_length_scale(
         Columns of the features the criterion is measured with.
     n_restarts : int
         Further searches, from scales drawn at random around the best of the coarse grid.
-    exact_rows : int
-        A common scale competes with that of most evidence for the kernel itself on at most that many rows, since a
-        few hundred columns prefer smoother functions than the kernel does. Leave-one-out errors decide.
+    n_landmarks : int
+        From the scale that the criterion prefers, a common one is moved on to the least error of rows left out, with
+        that many landmarks for columns (half the rows at most): a few hundred columns prefer smoother functions than
+        the kernel does, and so does evidence.
 
     Examples
     --------
@@ -194,57 +201,35 @@ def tune_length_scale(
             key=lambda result: result.fun,
         )
         scales, alpha = problem.scales(found.x[:-1]), float(np.exp(found.x[-1]))
-    if exact_rows and not per_feature:
-        rows = slice(0, None, -(-len(root) // exact_rows))
-        other = _refined(unit, X[rows], Y[rows], root[rows], fit_intercept, scales[0], np.log(alpha))
-        # few columns err towards long scales, few rows either way: rows left out decide, where they are sure
-        landmarks = np.sort(key.child("landmarks").generator().permutation(len(root))[:n_components])
-        first, second = (_left_out(unit, X / s, Y, root, fit_intercept, landmarks) for s in (scales[0], other))
-        gain = first - second
-        if gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)):
-            scales = np.array([other])
+    if n_landmarks and not per_feature:
+        chosen = key.child("landmarks").generator().permutation(len(root))[: min(n_landmarks, len(root) // 2)]
+        centred = X if scipy.sparse.issparse(X) else X - X.mean(axis=0)  # so that float32 does
+        scale = scales[0]
+
+        @cache
+        def error(half_steps: int) -> float:
+            rows = (centred / (scale * np.exp(half_steps * _HALF_STEP))).astype(np.float32)
+            return _left_out(unit, rows, Y, root, fit_intercept, chosen)
+
+        scales = np.array([scale * np.exp(_HALF_STEP * _least(error))])
     # three digits are more than the data can tell, and hide where exactly the search happened to stop
     scales = np.array([float(f"{scale:.3g}") for scale in scales])
     return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
 
 
-def _refined(kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, scale: float, log_alpha: float) -> float:
-    """The scale, near a first one, of most evidence for the kernel matrix of a few rows; Y centred, √w-weighted."""
-    r = kernel.distances(X / scale, X / scale)
-    mean = root / np.linalg.norm(root)
-    freedom = max(float(root @ root), float(len(root))) - float(fit_intercept)
+def _left_out(kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, landmarks: Array) -> float:
+    """Mean squared error of rows left out one at a time, with the best penalty and some rows for landmarks.
 
-    def loss(parameters: Array) -> float:
-        K = kernel.profile(r * np.exp(-parameters[0])) * np.outer(root, root)
-        if fit_intercept:
-            K -= np.outer(mean, mean @ K)
-            K -= np.outer(K @ mean, mean)
-        alpha = float(np.exp(np.clip(parameters[1], -23.0, 23.0)))
-        factor = Cholesky().factor(DenseGram(K), alpha)
-        squares = np.maximum((Y * factor.solve(Y)).sum(axis=0) * alpha, np.finfo(float).tiny)
-        return float(freedom * np.log(squares).sum() + Y.shape[1] * (factor.logdet() - len(K) * np.log(alpha)))
-
-    start = np.array([0.0, log_alpha])
-    corners = start + np.array([[0.0, 0.0], [-0.4, 0.0], [0.0, 1.0]])
-    options = {"initial_simplex": corners, "xatol": 0.03, "fatol": 1.0, "maxfev": 60}
-    found = minimize(loss, start, method="Nelder-Mead", options=options)
-    return scale * float(np.exp(np.clip(found.x[0], -_RANGE, _RANGE)))
-
-
-def _left_out(kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, landmarks: Array) -> Array:
-    """Leave-one-out errors (n,) of the best penalty, with landmarks for columns; Y centred, √w-weighted."""
-    factor = Cholesky().factor(DenseGram(kernel(X[landmarks])), 0.0)
-    Z = root[:, None] * solve_triangular(factor.L, kernel(X, X[landmarks]).T, lower=True, check_finite=False).T
-    mean = root / np.linalg.norm(root) * float(fit_intercept)
-    Z -= np.outer(mean, mean @ Z)
-    spectrum = Eigen().factor(DenseGram(Z.T @ Z), 0.0)
-    Z = Z @ spectrum.vectors
-    inverses = 1.0 / (spectrum.eigenvalues[:, None] + np.geomspace(1e-6, 1e2, 17))  # (m, penalties)
-    slack = np.maximum(1.0 - (Z * Z) @ inverses - (mean * mean)[:, None], 1e-12)
-    fits = Z @ ((Z.T @ Y)[:, :, None] * inverses[:, None]).reshape(len(inverses), -1)
-    residuals = (Y[:, :, None] - fits.reshape(*Y.shape, -1)) / slack[:, None]
-    errors = (residuals * residuals).sum(axis=1)
-    return np.asarray(errors[:, np.argmin(errors.sum(axis=0))])
+    Y is centred and √w-weighted. Errors are those of other rows: a landmark is nearer to itself than any unseen row.
+    """
+    points, weight, Y = X[landmarks], root * root, Y / root[:, None]
+    nystrom, _ = nystrom_map(Gram(points, kernel), Landmarks(points, None), len(landmarks))
+    statistics = RidgeStatistics(len(landmarks), Y.shape[1]).update(nystrom(X), Y, weight, overwrite=True)
+    spectrum = statistics.spectrum(fit_intercept)
+    others = np.delete(np.arange(len(root)), landmarks)
+    rows = Block(X[others], Y[others], weight[others])
+    errors = partial(leave_one_out, rows, nystrom, statistics, np.asarray, spectrum, fit_intercept=fit_intercept)
+    return float(spectrum.best(lambda alphas: errors(alphas).mean(axis=1))[2].min())
 
 
 def _median_distance(kernel: StationaryKernel, X: Any, root: Array, key: Key) -> float:
@@ -288,7 +273,24 @@ def _common(problem: _Problem) -> tuple[float, float]:
         alpha, *_ = spectrum.best(problem.criterion)
         return float(spectrum.criterion(problem.criterion)(np.array([alpha]))[0]), alpha
 
-    best = min(range(-8, 8, 2), key=tried)
+    def ahead(half_steps: int) -> None:
+        with limit_threads(1):
+            tried(half_steps)
+
+    coarse = range(-8, 8, 2)
+    with one_thread():  # an eigendecomposition is hardly faster with more
+        each(ahead, coarse, n_threads())
+    best = min(coarse, key=tried)
     best = min((best, best - 1, best + 1), key=tried)
     offset = vertex([tried(best + step)[0] for step in (-1, 0, 1)])
     return _HALF_STEP * (best + offset), tried(best)[1]
+
+
+def _least(error: Callable[[int], float]) -> float:
+    """Where a function of whole numbers has a minimum near 0, to the vertex of a parabola; 16 steps away at most."""
+    best = min((0, -1, 1), key=error)
+    if best:
+        step = best
+        while abs(best) < 16 and error(best + step) < error(best):
+            best += step
+    return best + vertex([error(best + step) for step in (-1, 0, 1)])

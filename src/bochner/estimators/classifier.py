@@ -351,7 +351,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
             )
         }
         options["alpha"] = "loo" if isinstance(self.alpha, str) and self.alpha == "auto" else self.alpha
-        return KernelRidge(**{**options, **changes})
+        ridge = KernelRidge(**{**options, **changes})
+        ridge._tuning_landmarks = self._tuning_landmarks  # squared errors prefer shorter scales than wrong labels do
+        return ridge
 
     def _adopt(self, ridge: KernelRidge) -> None:
         self.features_, self.feature_map_ = ridge.features_, ridge.feature_map_

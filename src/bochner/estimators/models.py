@@ -23,7 +23,6 @@ from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
 from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
-from bochner.kernels.stationary import RadialKernel
 from bochner.keys import Key
 from bochner.rows import name_of
 from bochner.streaming import (
@@ -45,7 +44,6 @@ _PIECE_ROWS = 1024  # whose scores one thread computes at a time
 _FEATURE_ROWS = 20_000  # rows that features are fitted on
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows that a length scale is tuned on
-_EXACT_ROWS = 1_500  # of them, for the kernel itself
 CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
@@ -220,6 +218,7 @@ class KernelModel(BaseEstimator):
 
     _auto_features: str | None = None  # what features="auto" means; None: waves where there are any
     _landmarks = "auto"  # the law of landmarks that have means
+    _tuning_landmarks = 0  # columns with which rows left out correct the scale that evidence has chosen
 
     kernel: Any
     n_components: Any
@@ -307,7 +306,7 @@ class KernelModel(BaseEstimator):
             n_components=columns,
             fit_intercept=fit_intercept,
             n_restarts=getattr(self, "n_restarts", 0),
-            exact_rows=_EXACT_ROWS if isinstance(self.n_components, str) and isinstance(kernel, RadialKernel) else 0,
+            n_landmarks=self._tuning_landmarks if isinstance(self.n_components, str) else 0,
         )
 
     def _features_name(self, kernel: Kernel) -> str:
@@ -336,14 +335,15 @@ class KernelModel(BaseEstimator):
                 limits = ("tol", "max_components", "max_seconds", "max_bytes")
                 transformer.set_params(**{limit: getattr(self, limit) for limit in limits})
                 n_rows = _FEATURE_ROWS
-            elif name == "nystrom" and n_components > CHOSEN_LANDMARKS:
-                # pivots come in an order of which every beginning is good, for half a tenth of the fit
-                transformer.set_params(landmarks="rpcholesky" if growing else "uniform")
-                n_rows = 2 * n_components
             else:
                 n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
-                if name == "nystrom" and kernel.stationary and not scipy.sparse.issparse(next(source.blocks(1)).X):
-                    transformer.set_params(landmarks=self._landmarks)
+            if name == "nystrom" and not isinstance(n_components, str):
+                means = kernel.stationary and not scipy.sparse.issparse(next(source.blocks(1)).X)
+                law = self._landmarks if means else "auto"
+                if n_components > CHOSEN_LANDMARKS:
+                    # every beginning of mixed landmarks is good, and so is that of pivots
+                    law, n_rows = ("uniform" if not growing else law if means else "rpcholesky"), 2 * n_components
+                transformer.set_params(landmarks=law)
             rows = source.sample(n_rows, key.child("features")).X
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
             transformer = clone(self.features)

@@ -180,6 +180,7 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         self.random_state = random_state
 
     _landmarks = "mixed"  # predictions err where there are rows, not where there is room
+    _tuning_landmarks = 1024
 
     statistics_: RidgeStatistics
     _solution: Solution | None
