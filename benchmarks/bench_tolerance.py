@@ -27,7 +27,6 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from bochner import FourierFeatures, KernelRidge, NystromFeatures, datasets, exact_kernel_ridge
-from bochner.estimators.models import CHOSEN_LANDMARKS
 
 REAL = ("california", "protein", "elevators", "bike_hour", "wine", "insurance")
 MADE = ("friedman1", "friedman2", "friedman3", "sines", "steps", "sparse")
@@ -79,8 +78,7 @@ def trial(task):
         if isinstance(model.features_, FourierFeatures):
             made = FourierFeatures(kernel, m, rows=model.features_.rows_, random_state=seed)
         else:
-            law = KernelRidge._landmarks if m <= CHOSEN_LANDMARKS else "rpcholesky"
-            made = NystromFeatures(kernel, m, landmarks=law, random_state=seed)
+            made = NystromFeatures(kernel, m, landmarks=KernelRidge._landmarks, random_state=seed)
         fixed = KernelRidge(features=made, alpha=alpha, n_jobs=1).fit(X, y)
         excess[m] = np.mean((fixed.predict(X_new) - y_new) ** 2) / exact - 1.0
     own = np.mean((model.predict(X_new) - y_new) ** 2) / exact - 1.0
