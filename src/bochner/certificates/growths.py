@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from bochner.certificates.records import Certificate
 
 _FIRST = 64  # columns to begin with
 _SLACK = 1.05  # columns found over the fewest that would do
-_CLOSE = 0.75  # of tol: a final error above it is not worth another search
+_CLOSE = 0.75  # of tol: a final error above it is not worth another try
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,8 @@ def grow(
     refine : bool
         False doubles only, for maps that are costly to make.
     repeats : int
-        Where "final" means other columns than "search" does, and not only other rows: so often the search is repeated
-        with the tolerance that it should have had for the final certificate to be at tol.
+        Where "final" means other columns than "search" does, and not only other rows: so many more numbers are tried
+        to come close to tol.
 
     Examples
     --------
@@ -127,32 +128,30 @@ def grow(
     def in_steps(n_components: float) -> int:
         return min(most, max(1, -(-int(n_components) // step)) * step)
 
-    def search(goal: float) -> tuple[int, Certificate]:
-        low, high = 0, in_steps(first)
+    low, high = 0, in_steps(first)
+    found = certify(high, "search")
+    while found.high > tol and high < most and not budget.late():
+        # go where the rate would have it do, four times further at most
+        factor = min(max(1.1 * (found.high / tol) ** (1.0 / rate), 1.2), 4.0) if refine else 2.0
+        low, high = high, in_steps(max(high + 1, factor * high))
         found = certify(high, "search")
-        while found.high > goal and high < most and not budget.late():
-            # go where the rate would have it do, four times further at most
-            factor = min(max(1.1 * (found.high / goal) ** (1.0 / rate), 1.2), 4.0) if refine else 2.0
-            low, high = high, in_steps(max(high + 1, factor * high))
-            found = certify(high, "search")
-        while refine and found.high <= goal and high > _SLACK * max(low, step) and not budget.late():
-            middle = in_steps((low + high) / 2.0)
-            if middle >= high:
-                break
-            trial = certify(middle, "search")
-            low, high, found = (low, middle, trial) if trial.high <= goal else (middle, high, found)
-        return high, found
-
-    finals: dict[int, Certificate] = {}
-    goal = tol
-    for _ in range(1 + repeats):
-        high, found = search(goal)
+    while refine and found.high <= tol and high > _SLACK * max(low, step) and not budget.late():
+        middle = in_steps((low + high) / 2.0)
+        if middle >= high:
+            break
+        trial = certify(middle, "search")
+        low, high, found = (low, middle, trial) if trial.high <= tol else (middle, high, found)
+    finals = {high: certify(high, "final")}
+    while len(finals) <= repeats and not _CLOSE * tol < finals[high].high <= tol and not budget.late():
+        enough = min((size for size in finals if finals[size].high <= tol), default=None)
+        short = max((size for size in finals if finals[size].high > tol and size < (enough or most)), default=None)
+        if enough and short:
+            high = in_steps(math.sqrt(enough * short))
+        else:
+            high = in_steps(high * min(max((finals[high].high / (_CLOSE * tol)) ** (1.0 / rate), 0.5), 2.0))
         if high in finals:
             break
-        final = finals[high] = certify(high, "final")
-        if _CLOSE * tol < final.high <= tol or not found.high > 0.0 < final.high != found.high or budget.late():
-            break
-        goal = tol * found.high / final.high
+        finals[high] = certify(high, "final")
     high = min((size for size in finals if finals[size].high <= tol), default=max(finals))
     final = finals[high]
     while final.high > tol and high < most and not budget.late():

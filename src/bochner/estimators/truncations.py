@@ -23,10 +23,6 @@ _LEFT_OUT_ROWS = 4096  # at most, on which errors are measured
 _SHARE = 1 / 3  # at least, of few rows
 _FEATURE_ROWS = 20_000  # among which landmarks are chosen
 _SMALL_ERROR = 1e-3  # of the variance of a target: an error below it is as good as none
-# How far the growth of the squared error is from the squared distance of predictions, as a share of it: zero for the
-# best penalty of every direction, and within this of zero in two of three of nine datasets, none of them of the table
-# of benchmarks/bench_tolerance.py.
-_LEANING = 0.5
 _TINY = np.finfo(float).tiny
 _FAR = 0.75  # share of all columns beyond which what is left to gain is not measured but taken on from half of them
 _LEAST_ERROR = 0.1  # of the error of all columns: less is not believed of infinitely many
@@ -168,7 +164,7 @@ class Truncations:
             share = 1.0 + beyond
             if fewer != m:  # like the power of m that goes through both
                 share *= (m / fewer) ** (math.log(left) / math.log(M / fewer)) if M > 1 else 1.0
-        leaning = _LEANING * float(np.average(squares, weights=w))
+        leaning = float(np.average(squares, weights=w))  # before looking, errors grow by this, give or take as much
         noise = float(np.average((crosses - np.average(crosses, weights=w)) ** 2, weights=w)) / max(count - 1.0, 0.5)
         trust = leaning**2 / max(leaning**2 + noise, _TINY)
         gains = squares + trust * crosses
