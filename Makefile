@@ -37,7 +37,7 @@ test-torch: $(VENV)/.built
 # On a machine with an NVIDIA GPU: the kernels, and models on the device.
 test-gpu: $(VENV)/.built
 	$(BIN)/python -m pip install -q "torch>=2.8" triton
-	$(BIN)/python -m pytest -n 4 tests/test_torch.py -m gpu
+	$(BIN)/python -m pytest -n 4 tests -m gpu
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -123,6 +123,7 @@ def tune_length_scale(
     max_iter: int = 40,
     n_restarts: int = 0,
     n_landmarks: int = 0,
+    margins: bool = False,
 ) -> StationaryKernel:
     """Return a copy of a stationary kernel whose length scale minimises a criterion, jointly with alpha.
 
@@ -147,6 +148,8 @@ def tune_length_scale(
         From the scale that the criterion prefers, a common one is moved on to the least error of rows left out, with
         that many landmarks for columns (half the rows at most): a few hundred columns prefer smoother functions than
         the kernel does, and so does evidence.
+    margins : bool
+        Y are signs of labels, and errors of rows left out are what their scores lack.
 
     Examples
     --------
@@ -173,6 +176,7 @@ def tune_length_scale(
     start = np.full(d, np.log(median))
     if per_feature:
         start = start + _log_spread(X, root * root)
+    given = Y
     problem = _Problem(X, Y, root, W, start, not per_feature, fit_intercept, criterion)
     Y = problem.centred(Y)
     varying = (Y * Y).sum(axis=0) > 1e-20 * (problem.Y**2).sum(axis=0)
@@ -209,7 +213,7 @@ def tune_length_scale(
         @cache
         def error(half_steps: int) -> float:
             rows = (centred / (scale * np.exp(half_steps * _HALF_STEP))).astype(np.float32)
-            return _left_out(unit, rows, Y, root, fit_intercept, chosen)
+            return _left_out(unit, rows, given if margins else Y, root, fit_intercept, chosen, margins)
 
         scales = np.array([scale * np.exp(_HALF_STEP * _least(error))])
     # three digits are more than the data can tell, and hide where exactly the search happened to stop
@@ -217,10 +221,12 @@ def tune_length_scale(
     return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
 
 
-def _left_out(kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, landmarks: Array) -> float:
-    """Mean squared error of rows left out one at a time, with the best penalty and some rows for landmarks.
+def _left_out(
+    kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, landmarks: Array, margins: bool = False
+) -> float:
+    """Mean error of rows left out one at a time, with the best penalty and some rows for landmarks.
 
-    Y is centred and √w-weighted. Errors are those of other rows: a landmark is nearer to itself than any unseen row.
+    Y is √w-weighted. Errors are those of other rows: a landmark is nearer to itself than any unseen row.
     """
     points, weight, Y = X[landmarks], root * root, Y / root[:, None]
     nystrom, _ = nystrom_map(Gram(points, kernel), Landmarks(points, None), len(landmarks))
@@ -228,8 +234,9 @@ def _left_out(kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, l
     spectrum = statistics.spectrum(fit_intercept)
     others = np.delete(np.arange(len(root)), landmarks)
     rows = Block(X[others], Y[others], weight[others])
-    errors = partial(leave_one_out, rows, nystrom, statistics, np.asarray, spectrum, fit_intercept=fit_intercept)
-    return float(spectrum.best(lambda alphas: errors(alphas).mean(axis=1))[2].min())
+    options = {"fit_intercept": fit_intercept, "margins": margins}
+    errors = leave_one_out(rows, nystrom, statistics, np.asarray, spectrum, spectrum.grid()[::2], **options)
+    return float(errors.mean(axis=1).min())
 
 
 def _median_distance(kernel: StationaryKernel, X: Any, root: Array, key: Key) -> float:

@@ -74,12 +74,12 @@ class Backend:
     dense_pairs: Callable[[Array, Array, float, float, Array], None]
     # (X, signs, lengths (T,), out (n, T)): phases lengths * p^(-3/2) * H D0 H D1 H D2 x, block by block.
     structured_phases: Callable[[Array, Array, Array, Array], None]
-    # (X, signs, lengths, scale, tail, out): pairs of those phases.
+    # (X, signs, lengths, scale, tail, out): pairs of those phases; X may be float64 where out is float32.
     structured_pairs: Callable[[Array, Array, Array, float, float, Array], None]
     # (X, signs, permutations (blocks, p) int32, gains (blocks, p), lengths (T,), out (n, T)):
     # phases lengths * H (gains * (H (signs * x))[permutation]), block by block; the caller folds in every scale.
     fastfood_phases: Callable[[Array, Array, Array, Array, Array, Array], None]
-    # (X, signs, permutations, gains, lengths, scale, tail, out): pairs of those phases.
+    # (X, signs, permutations, gains, lengths, scale, tail, out): pairs of those phases, X as there.
     fastfood_pairs: Callable[[Array, Array, Array, Array, Array, float, float, Array], None]
     # (X (n, d), Y (m, d), out (n, m)): sums of squared differences, computed from the differences.
     squared_distances: Callable[[Array, Array, Array], None]

@@ -68,7 +68,14 @@ def from_dlpack(X: Any) -> Tensor:
 
 def fetch(X: Tensor) -> Array:
     """A copy in host memory."""
-    return np.asarray(X.detach().cpu().numpy())
+    X = X.detach()
+    if not X.is_cuda or X.nbytes < 8 * _PINNED_BYTES:
+        return np.asarray(X.cpu().numpy())
+    there = X.reshape(-1)
+    out = np.empty(len(there), torch.empty(0, dtype=X.dtype).numpy().dtype)
+    step = _PINNED_BYTES // X.itemsize
+    _fetch_parts([(there[i : i + step], out[i : i + step]) for i in range(0, len(there), step)])
+    return out.reshape(X.shape)
 
 
 def fwht(X: Tensor) -> None:
@@ -124,6 +131,7 @@ def structured_phases(X: Tensor, signs: Array, lengths: Array, out: Tensor) -> N
 
 def structured_pairs(X: Tensor, signs: Array, lengths: Array, scale: float, tail: float, out: Tensor) -> None:
     """Pairs of the structured phases."""
+    X = X.to(out.dtype)
     A = empty((X.shape[0], len(lengths)), X)
     structured_phases(X, signs, lengths, A)
     pairs(A, scale, tail, out)
@@ -153,6 +161,7 @@ def fastfood_pairs(
     out: Tensor,
 ) -> None:
     """Pairs of the Fastfood phases."""
+    X = X.to(out.dtype)
     A = empty((X.shape[0], len(lengths)), X)
     fastfood_phases(X, signs, permutations, gains, lengths, A)
     pairs(A, scale, tail, out)
@@ -339,25 +348,30 @@ _PINNED_BYTES = 1 << 23  # of a thread that fetches: to pin half a gigabyte take
 def fetch_lower(G: Tensor, out: Array) -> None:
     """Copy the lower triangle of G into an array in Fortran order, on several threads."""
     m = len(G)
-    width = max(16, _PINNED_BYTES // (8 * max(1, m)))
     if not G.is_cuda:
         out.T[...] = G.T.numpy()
         return
-    local = threading.local()
-    torch.cuda.current_stream(G.device).synchronize()
+    width = max(16, _PINNED_BYTES // (8 * max(1, m)))
+    _fetch_parts([(G[j:, j : j + width].T, out.T[j : j + width, j:]) for j in range(0, m, width)])
 
-    def part(j: int) -> None:
+
+def _fetch_parts(parts: list[tuple[Tensor, Array]]) -> None:
+    """Copy tensors on one device into arrays of their dtypes through pinned memory, on several threads."""
+    local, device = threading.local(), parts[0][0].device
+    largest = max(part.numel() for part, _ in parts)
+    torch.cuda.current_stream(device).synchronize()
+
+    def copy(part: Tensor, out: Array) -> None:
         if not hasattr(local, "stream"):
-            local.stream = torch.cuda.Stream(G.device)  # type: ignore[no-untyped-call]
-            local.pinned = torch.empty(width * m, dtype=torch.float64, pin_memory=True)
+            local.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            local.pinned = torch.empty(largest, dtype=part.dtype, pin_memory=True)
         with torch.cuda.stream(local.stream):
-            columns = G[j:, j : j + width].T.contiguous()
-            pinned = local.pinned[: columns.numel()].view(columns.shape)
-            pinned.copy_(columns, non_blocking=True)
+            pinned = local.pinned[: part.numel()].view(part.shape)
+            pinned.copy_(part.contiguous(), non_blocking=True)
             local.stream.synchronize()
-        np.copyto(out.T[j : j + width, j:], pinned.numpy())
+        np.copyto(out, pinned.numpy())
 
-    each(part, range(0, m, width), min(8, n_threads()))
+    each(lambda pair: copy(*pair), parts, min(8, n_threads()))
 
 
 # ------------------------------------------------------------------------------------------------------------- on CUDA
@@ -383,10 +397,13 @@ def _fast(X: Tensor, *others: Tensor) -> Any:
 def _fwht_cuda(X: Tensor) -> None:
     q = X.shape[1].bit_length() - 1
     kernels = _fast(X)
-    if kernels is None or not kernels.transforms.FEWEST_BITS <= q <= kernels.transforms.MOST_BITS:
+    if kernels is None or not kernels.layouts.FEWEST_BITS <= q <= kernels.layouts.MOST_BITS:
         fwht(X)
     else:
         kernels.transforms.fwht(X)
+
+
+_WIDE_BYTES = 1 << 30  # of float64 phases at a time
 
 
 def _dense_pairs_cuda(X: Tensor, W: Array, scale: float, tail: float, out: Tensor) -> None:
@@ -398,10 +415,12 @@ def _dense_pairs_cuda(X: Tensor, W: Array, scale: float, tail: float, out: Tenso
     precise = matmul_precision() != "tf32"
     half = _placed.get(W, (str(X.device), "half", precise), lambda: _half_matrix(kernels, W, X, precise))
     if half is None:  # too wide: phases in float64, whose products are as fast on these devices as those of float32
-        turns = X.double() @ place(W, X.new_empty(0, dtype=torch.float64)).T
-        turns *= 0.5 / np.pi
-        turns -= turns.round()
-        pairs(turns.to(out.dtype) * (2.0 * np.pi), scale, tail, out)
+        for start in range(0, len(X), step := max(1, _WIDE_BYTES // (8 * len(W)))):
+            rows = slice(start, start + step)
+            turns = X[rows].double() @ place(W, X.new_empty(0, dtype=torch.float64)).T
+            turns *= 0.5 / np.pi
+            turns -= turns.round()
+            pairs(turns.to(out.dtype) * (2.0 * np.pi), scale, tail, out[rows])
         return
     halves = torch.empty((len(X), 32 * half.n_chunks * (3 if precise else 1)), dtype=torch.float16, device=X.device)
     scales = torch.empty(len(X), dtype=torch.float32, device=X.device)
@@ -420,12 +439,12 @@ def _structured_cuda(
 ) -> None:
     p = signs.shape[2]
     X = X if X.stride(1) == 1 else X.contiguous()
-    kernels = _transforms_for(X, out, p, 0)
+    kernels = _transforms_for(out, p, 0)
     if kernels is not None:
-        words = _placed.get(signs, (str(X.device), "words"), lambda: _as_tensor(kernels.pack_signs(signs), X))
-        factors = _factors(lengths, X, len(signs) * p, p**-1.5, as_pairs)
-        kernels.structured(X, words, factors, scale, tail, out, pairs=as_pairs)
-    elif as_pairs and p < _DENSE_WIDTH and _fast(X, out) is not None:  # the faster way for so few columns
+        words = _placed.get(signs, (str(X.device), "words"), lambda: _as_tensor(kernels.layouts.pack_signs(signs), X))
+        factors = _factors(kernels, lengths, X, signs[:, 0].shape, p**-1.5, as_pairs)
+        kernels.blocks.structured(X, words, *factors, scale, tail, out, pairs=as_pairs)
+    elif as_pairs and p < _DENSE_WIDTH and _fast(out) is not None:  # the faster way for so few columns
         W = _placed.get(lengths, ("dense", id(signs)), lambda: _dense_structured(signs, lengths))
         _dense_pairs_cuda(X, _narrow(W, X), scale, tail, out)
     elif as_pairs:
@@ -448,16 +467,16 @@ def _fastfood_cuda(
 ) -> None:
     p = signs.shape[1]
     X = X if X.stride(1) == 1 else X.contiguous()
-    kernels = _transforms_for(X, out, p, 1)
+    kernels = _transforms_for(out, p, 1)
     if kernels is not None:
         packed = _placed.get(
             signs,
             (str(X.device), "fastfood", id(permutations), id(gains)),
-            lambda: [_as_tensor(part, X) for part in kernels.pack_fastfood(signs, permutations, gains)],
+            lambda: [_as_tensor(part, X) for part in kernels.layouts.pack_fastfood(signs, permutations, gains)],
         )
-        factors = _factors(lengths, X, signs.size, 1.0, as_pairs)
-        kernels.fastfood(X, packed, factors, scale, tail, out, pairs=as_pairs)
-    elif as_pairs and p <= _DENSE_WIDTH and _fast(X, out) is not None:
+        factors = _factors(kernels, lengths, X, signs.shape, 1.0, as_pairs)
+        kernels.blocks.fastfood(X, packed, *factors, scale, tail, out, pairs=as_pairs)
+    elif as_pairs and p <= _DENSE_WIDTH and _fast(out) is not None:
         key = ("dense", id(signs), id(permutations), id(gains))
         W = _placed.get(lengths, key, lambda: _dense_fastfood(signs, permutations, gains, lengths))
         _dense_pairs_cuda(X, _narrow(W, X), scale, tail, out)
@@ -470,31 +489,34 @@ def _fastfood_cuda(
 _DENSE_WIDTH = 64  # up to which blocks of transforms are multiplied out
 
 
-def _transforms_for(X: Tensor, out: Tensor, p: int, more: int) -> Any:
-    """The kernels of transforms, if they take these tensors and this width."""
-    kernels = _fast(X, out)
+def _transforms_for(out: Tensor, p: int, more: int) -> Any:
+    """The kernels, if they take these tensors and transforms of this width."""
+    kernels = _fast(out)
     if kernels is None:
         return None
-    fewest = kernels.transforms.FEWEST_BITS + more
-    return kernels.transforms if fewest <= p.bit_length() - 1 <= kernels.transforms.MOST_BITS else None
+    fewest = kernels.layouts.FEWEST_BITS + more
+    return kernels if fewest <= p.bit_length() - 1 <= kernels.layouts.MOST_BITS else None
 
 
-def _factors(lengths: Array, X: Tensor, size: int, unit: float, as_pairs: bool) -> Tensor:
-    """Lengths of whole blocks, in turns for pairs."""
+def _factors(
+    kernels: Any, lengths: Array, X: Tensor, shape: tuple[int, int], unit: float, as_pairs: bool
+) -> list[Tensor]:
+    """Lengths of whole blocks (blocks, p), in turns for pairs, as float32 and as float64, and when they are large."""
 
-    def padded() -> Tensor:
-        factors = np.zeros(size, np.float32)
-        factors[: len(lengths)] = lengths * (unit / (2.0 * np.pi) if as_pairs else unit)
-        return _as_tensor(factors, X)
+    def padded() -> list[Tensor]:
+        factors = np.zeros(shape)
+        factors.reshape(-1)[: len(lengths)] = lengths.astype(float) * (unit / (2.0 * np.pi) if as_pairs else unit)
+        parts = (factors.astype(np.float32).reshape(-1), factors.reshape(-1), kernels.blocks.limits_of(factors))
+        return [_as_tensor(part, X) for part in parts]
 
-    return _placed.get(lengths, (str(X.device), size, unit, as_pairs), padded)
+    return _placed.get(lengths, (str(X.device), shape, unit, as_pairs), padded)
 
 
 def _dense_structured(signs: Array, lengths: Array) -> Array:
     p = signs.shape[2]
     H = scipy.linalg.hadamard(p).astype(float)
     blocks = [H * a @ (H * b) @ (H * c) for a, b, c in signs]
-    return np.asarray(np.vstack(blocks)[: len(lengths)] * (lengths[:, None] * p**-1.5))
+    return np.asarray(np.vstack(blocks)[: len(lengths)] * (lengths[:, None].astype(float) * p**-1.5))
 
 
 def _dense_fastfood(signs: Array, permutations: Array, gains: Array, lengths: Array) -> Array:

@@ -129,19 +129,20 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
     Parameters
     ----------
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
-        A name (or ``length_scale="auto"`` in a kernel) has its length scale tuned on a sample of the rows, by the
-        squared loss; a number in a kernel is used as it is.
+        A name (or ``length_scale="auto"`` in a kernel) has its length scale tuned on a sample of the rows, by ridge
+        regression of signs; a number in a kernel is used as it is.
     n_components : int or "auto", default="auto"
         Columns of the features. "auto" takes as few as `tol` needs.
     loss : {"log_loss", "squared_hinge", "squared"}, default="log_loss"
         Logistic or softmax regression with probabilities; a support vector machine, one class against the rest; or
         ridge regression of signs, which takes one pass and has `partial_fit`.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
-    alpha : float, array-like or {"auto", "loo", "gcv", "evidence"}, default="auto"
+    alpha : float, array-like or {"auto", "loo", "margin", "gcv", "evidence"}, default="auto"
         The penalty, never scaled by the number of rows: the prior precision of the scores (1 / C elsewhere). "auto"
-        means leave-one-out for the squared loss. For the others it is the penalty, of a grid or of the given numbers,
-        with the least loss on held-out rows of a sample; as it is a prior, it does not change with the number of rows.
-        "loo", "gcv" and "evidence" are for the squared loss.
+        means "margin" for the squared loss: leave-one-out errors that count only what a score lacks. For the others it
+        is the penalty, of a grid or of the given numbers, with the least loss on held-out rows of a sample; as it is a
+        prior, it does not change with the number of rows.
+        "loo", "margin", "gcv" and "evidence" are for the squared loss; see `KernelRidge`.
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied with the weights of the rows.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
@@ -350,10 +351,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 "random_state",
             )
         }
-        options["alpha"] = "loo" if isinstance(self.alpha, str) and self.alpha == "auto" else self.alpha
-        ridge = KernelRidge(**{**options, **changes})
-        ridge._tuning_landmarks = self._tuning_landmarks  # squared errors prefer shorter scales than wrong labels do
-        return ridge
+        options["alpha"] = "margin" if isinstance(self.alpha, str) and self.alpha == "auto" else self.alpha
+        return KernelRidge(**{**options, **changes})
 
     def _adopt(self, ridge: KernelRidge) -> None:
         self.features_, self.feature_map_ = ridge.features_, ridge.feature_map_
@@ -396,7 +395,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         notes: tuple[str, ...] = ()
         if isinstance(self.n_components, str) and isinstance(self.features, str):
             rows = signs.sample(_GROWTH_ROWS, key.child("growth"))
-            changes = {"alpha": "gcv", "random_state": key.seed, "solver": "auto"}
+            changes = {"alpha": "margin", "random_state": key.seed, "solver": "auto"}
             ridge = self._ridge(**changes).fit(ArraySource(rows.X, rows.y, rows.weight))
             transformer, feature_map, self.certificate_ = ridge.features_, ridge.feature_map_, ridge.certificate_
             notes = (f"n_components={feature_map.n_components}, grown with the squared loss on {len(rows)} rows",)

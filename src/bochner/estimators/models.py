@@ -225,6 +225,7 @@ class KernelModel(BaseEstimator):
     features: Any
     length_scales: str
     block_size: int | None
+    alpha: Any
     feature_map_: FeatureMap
     device: str | None
     n_jobs: int | None
@@ -307,6 +308,7 @@ class KernelModel(BaseEstimator):
             fit_intercept=fit_intercept,
             n_restarts=getattr(self, "n_restarts", 0),
             n_landmarks=self._tuning_landmarks if isinstance(self.n_components, str) else 0,
+            margins=isinstance(getattr(self, "alpha", None), str) and self.alpha == "margin",
         )
 
     def _features_name(self, kernel: Kernel) -> str:
@@ -329,8 +331,7 @@ class KernelModel(BaseEstimator):
                 kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
             )
             if name == "fourier" and growing:
-                law = choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS)
-                transformer.set_params(rows=name_of(law))
+                transformer.set_params(rows=name_of(choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS)))
             if isinstance(n_components, str):
                 limits = ("tol", "max_components", "max_seconds", "max_bytes")
                 transformer.set_params(**{limit: getattr(self, limit) for limit in limits})

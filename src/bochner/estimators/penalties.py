@@ -15,7 +15,8 @@ from bochner.estimators._validation import check_choice
 from bochner.solvers import Cholesky, Factor, Report, RidgeSolver, memory_available
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 
-CRITERIA = ("gcv", "loo", "evidence")
+CRITERIA = ("gcv", "loo", "margin", "evidence")
+LEFT_OUT = ("loo", "margin")  # those for which rows are left out
 SOLVERS = ("auto", "cholesky", "eigen", "cg")
 LeftOut = Callable[[RidgeSpectrum, Any], Array]  # leave-one-out mean squared errors (a, k) of penalties (a,)
 
@@ -74,7 +75,7 @@ def solve_sums(
     fit_intercept: bool = True,
     left_out: LeftOut | None = None,
 ) -> Solution:
-    """Coefficients of a given penalty, or of the best of a path; `left_out` measures the path of alpha="loo"."""
+    """Coefficients of a given penalty, or of the best of a path; `left_out` measures the path of LEFT_OUT."""
     solver, notes = choose_solver(solver, alpha, statistics.n_components)
     if statistics.noise:
         share = f"as if alpha were {statistics.noise:.1g} larger"
@@ -90,9 +91,9 @@ def solve_sums(
     if not isinstance(alpha, numbers.Real):
         grid = None if isinstance(alpha, str) else np.ravel(np.asarray(alpha, dtype=float))
         criterion: Any = alpha if isinstance(alpha, str) else "gcv"
-        if criterion == "loo" and left_out is None:
+        if criterion in LEFT_OUT and left_out is None:
+            notes = (*notes, f"alpha={criterion!r} needs rows to leave out; after partial_fit or merge evidence chose")
             criterion = "evidence"
-            notes = (*notes, "alpha='loo' needs rows to leave out; after partial_fit or merge evidence chose")
         if left_out is not None:
             errors = left_out
             criterion = lambda a: (errors(spectrum, a) / spectrum.target_variance).mean(axis=1)  # noqa: E731

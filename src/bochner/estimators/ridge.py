@@ -20,7 +20,14 @@ from bochner.certificates import Certificate, grow
 from bochner.estimators._validation import check_count, rowwise, validate_rows
 from bochner.estimators.growths import budget_of, check_budget, is_auto
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
-from bochner.estimators.penalties import Solution, check_penalty, choose_solver, effective_dimension, solve_sums
+from bochner.estimators.penalties import (
+    LEFT_OUT,
+    Solution,
+    check_penalty,
+    choose_solver,
+    effective_dimension,
+    solve_sums,
+)
 from bochner.estimators.truncations import Division, Truncations, exact_excess
 from bochner.features import FeatureMap, Fourier
 from bochner.kernels import Kernel, as_kernel
@@ -46,7 +53,7 @@ Known = tuple[RidgeStatistics, Solution | None]  # of a feature map and all rows
 _FIRST_COMPONENTS = 256  # of the first sums that n_components="auto" looks at
 _PENALTY_COMPONENTS = 512  # up to which it chooses the penalty anew
 _FEW_COMPONENTS = 2048  # which n_components="auto" may reach whatever the number of rows
-_LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo"
+_LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin"
 _ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
 
 
@@ -66,12 +73,12 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
         Which features; "auto" takes "nystrom" for kernels without waves and where `fit` finds `n_components` itself,
         else "fourier". A transformer is cloned and fitted, and `kernel` and `n_components` are then its own affair.
-    alpha : float, array-like or {"loo", "gcv", "evidence"}, default="loo"
+    alpha : float, array-like or {"loo", "margin", "gcv", "evidence"}, default="loo"
         The penalty, never scaled by the number of rows; a grid of them, of which GCV chooses; or the criterion that
         chooses: exact leave-one-out errors (of a sample of the rows), generalised cross-validation, marginal
         likelihood. GCV takes all rows for equally influential and chooses too small a penalty where some lie far from
         the others; after `partial_fit` and `merge` there are no rows to leave out, and evidence takes the place of
-        leave-one-out.
+        leave-one-out. "margin", for targets that are signs of labels, counts as errors only what a score lacks.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
         "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
         a device and by a sketch on the host; so does a `ConjugateGradient` with a tolerance and a number of iterations
@@ -322,10 +329,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
             rows, solution = divided.rows, None
             if alpha is None:
                 # as many rows as there are: few of them choose anything between a third and three times the penalty
-                left_out = (
-                    division.pool[:_LEFT_OUT_ROWS] if isinstance(self.alpha, str) and self.alpha == "loo" else None
-                )
-                solution = self._solve(statistics, left_out, feature_map)
+                by_rows = isinstance(self.alpha, str) and self.alpha in LEFT_OUT
+                solution = self._solve(statistics, division.pool[:_LEFT_OUT_ROWS] if by_rows else None, feature_map)
                 alpha = solution.alpha
             made[size] = transformer, feature_map, (statistics, solution)
             return Truncations(
@@ -401,7 +406,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self._solution = known[1]
         elif iterative:
             self._solution = self._iterate(source, feature_map, statistics, key)
-        elif isinstance(self.alpha, str) and self.alpha == "loo":
+        elif isinstance(self.alpha, str) and self.alpha in LEFT_OUT:
             self._solution = self._solve(statistics, source.sample(_LEFT_OUT_ROWS, key.child("left out")))
         if checkpoint is not None:
             self._current()
@@ -444,7 +449,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _solve(
         self, statistics: RidgeStatistics, rows: Block | None = None, feature_map: FeatureMap | None = None
     ) -> Solution:
-        """Solve from the sums; `rows` are left out one at a time when alpha="loo"."""
+        """Solve from the sums; `rows` are left out one at a time where alpha asks for it."""
         left_out = None
         if rows is not None:
             left_out = partial(
@@ -454,6 +459,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 statistics,
                 numeric_targets,
                 fit_intercept=self.fit_intercept,
+                margins=isinstance(self.alpha, str) and self.alpha == "margin",
             )
         return solve_sums(statistics, self.alpha, self.solver, fit_intercept=self.fit_intercept, left_out=left_out)
 
@@ -489,7 +495,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         _, feature_map = self._fit_features(source, kernel, fewer, key)
         statistics = RidgeStatistics(feature_map.n_components, self.statistics_.n_targets)
         self._accumulate(source, feature_map, statistics)
-        left_out = isinstance(self.alpha, str) and self.alpha == "loo"
+        left_out = isinstance(self.alpha, str) and self.alpha in LEFT_OUT
         rows = source.sample(_LEFT_OUT_ROWS, key.child("left out")) if left_out else None
         solution = self._solve(statistics, rows, feature_map)
         return solution.alpha, solution.path, (f"alpha was chosen with {fewer} components",)

@@ -21,6 +21,7 @@ from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
 from bochner.solvers import factor_in_place
 
 _PIECE_ROWS = 512  # that one thread works on at a time
+_STEP, _DEVICE_STEP = 128, 2048  # columns of a triangular root that are multiplied at a time
 _ONE_THREAD = 2048  # landmarks up to which LAPACK's threads cost more, spinning afterwards, than they bring
 
 
@@ -68,26 +69,26 @@ class Nystrom(FeatureMap):
         out[:, self.rank :] = 0.0
         if not is_host(X):
             C = self.columns(X)
-            out[:, : self.rank] = C @ backend_of(C).place(self.root, C)
+            self._multiply(C, backend_of(C).place(self.root, C), out, _DEVICE_STEP)
         elif not self.any_array or X.shape[0] < 2 * _PIECE_ROWS:
-            self._multiply(self.columns(X), out)
+            self._multiply(self.columns(X), self.root.astype(out.dtype, copy=False), out, _STEP)
         else:
+            root = self.root.astype(out.dtype, copy=False)
 
             def write(rows: slice) -> None:
                 with limit_threads(1):
-                    self._multiply(self.columns(X[rows]), out[rows])
+                    self._multiply(self.columns(X[rows]), root, out[rows], _STEP)
 
             with one_thread():
                 each(write, [slice(i, i + _PIECE_ROWS) for i in range(0, X.shape[0], _PIECE_ROWS)], n_threads())
 
-    def _multiply(self, C: Array, out: Array) -> None:
-        """C root; no more of a triangular root than steps of 128 columns leave of it."""
-        root = self.root.astype(C.dtype, copy=False)
-        step = 128 if self.triangular else max(1, self.rank)
+    def _multiply(self, C: Any, root: Any, out: Any, step: int) -> None:
+        """C root; no more of a triangular root than steps of so many columns leave of it."""
+        step = step if self.triangular else max(1, self.rank)
         for start in range(0, self.rank, step):
             columns = slice(start, min(start + step, self.rank))
             used = columns.stop if self.triangular else len(root)
-            np.matmul(C[:, :used], root[:used, columns], out=out[:, columns])
+            backend_of(C).xp.matmul(C[:, :used], root[:used, columns], out=out[:, columns])
 
     def columns(self, X: Any) -> Array:
         """k(X, landmarks), C-contiguous."""

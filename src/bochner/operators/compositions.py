@@ -12,7 +12,7 @@ from bochner.backends import Array, Memo, backend_of, is_host
 from bochner.operators.hadamard import FastfoodBlocks, HadamardBlocks
 from bochner.operators.maps import Dense, LinearMap
 
-_rescaled = Memo()
+_rescaled, _matrices = Memo(), Memo()
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,16 @@ class Scaled(LinearMap):
 
     def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
         factor = float(self.columns) if self.columns.ndim == 0 and X.dtype.itemsize == 4 else 0.0
-        if not is_host(X) and isinstance(self.inner, (HadamardBlocks, FastfoodBlocks)) and 1e-9 < factor < 1e9:
-            # a copy of many columns would cost as much as the features: the lengths of the rows take the factor
-            inner = _rescaled.get(self.inner, factor, lambda: self.inner.scale_rows(np.full(1, factor)))
-            inner.pairs_into(X, scale, tail, out)
-        elif not is_host(X) and isinstance(self.inner, Dense):  # rounded to float32, rows would lose large phases
-            self.inner.pairs_into(self._scale(X.double()), scale, tail, out)  # type: ignore[attr-defined]
+        inner = self.inner
+        if not is_host(X) and isinstance(inner, (HadamardBlocks, FastfoodBlocks)) and 1e-9 < factor < 1e9:
+            # a copy of many columns would cost as much as the features: the lengths of the rows take the factor, and
+            # are not rounded to float32 afterwards, because phases may be large
+            lengths = inner.lengths.astype(np.float64) * factor
+            _rescaled.get(inner, factor, lambda: replace(inner, lengths=lengths)).pairs_into(X, scale, tail, out)
+        elif not is_host(X):  # rounded to float32, rows would lose large phases
+            inner.pairs_into(self._scale(X.double()), scale, tail, out)  # type: ignore[attr-defined]
         else:
-            self.inner.pairs_into(self._scale(X), scale, tail, out)
+            inner.pairs_into(self._scale(X), scale, tail, out)
 
 
 @dataclass(frozen=True)
@@ -157,11 +159,25 @@ class Summed(LinearMap):
             total = total + part(X)
         return total
 
-    def on(self, X: Any) -> Summed:
-        return Summed(tuple(part.on(X) for part in self.parts))
+    def on(self, X: Any) -> LinearMap:
+        # one of the parts is dense, and of one matrix a device makes precise pairs
+        if is_host(X):
+            return self
+        found: LinearMap = _matrices.get(self, "dense", lambda: Dense(np.sum([_matrix(p) for p in self.parts], axis=0)))
+        return found
 
     def to_dense(self) -> Array:
         return np.sum([part.to_dense() for part in self.parts], axis=0)
 
     def scale_rows(self, factors: Array) -> Summed:
         return Summed(tuple(part.scale_rows(factors) for part in self.parts))
+
+
+def _matrix(part: LinearMap) -> Array:
+    """W in float64; of blocks of transforms by transforming the identity, where `to_dense` multiplies matrices."""
+    match part:
+        case Scaled():
+            return _matrix(part.inner) * part.columns
+        case HadamardBlocks() | FastfoodBlocks():
+            return part(np.eye(part.n_features)).T
+    return part.to_dense()

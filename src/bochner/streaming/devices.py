@@ -174,11 +174,11 @@ class DeviceSource(Source):
             del Z
             row += len(block)
             if sums is None or time.monotonic() - clock > _SECONDS:
-                touching.join()
+                _join(touching)
                 total, sums = (total, None) if sums is None else (sums.added_to(total), None)
                 clock = time.monotonic()
                 yield total, row
-        touching.join()
+        _join(touching)
         if sums is not None:
             yield sums.added_to(total), row
 
@@ -191,16 +191,21 @@ class DeviceSource(Source):
         return backend_of(X).tiles is not None and kernel._tile(X, X) is not None
 
 
-def _touch(gram: Array | None) -> Thread:
-    """A thread that writes to every page of an empty matrix: the system finds memory for it while the device works."""
+def _touch(gram: Array | None) -> list[Thread]:
+    """Threads that write to every page of an empty matrix: the system finds memory for it while the device works."""
+    if gram is None or gram.nbytes < _LARGE_BYTES or not gram.flags.f_contiguous:
+        return []
+    pages = gram.T.reshape(-1)[:: 4096 // gram.itemsize]
+    # whatever is there stays
+    threads = [Thread(target=np.add, args=(part, 0.0, part), daemon=True) for part in np.array_split(pages, 4)]
+    for thread in threads:
+        thread.start()
+    return threads
 
-    def touch() -> None:
-        if gram is not None and gram.nbytes >= _LARGE_BYTES and gram.flags.f_contiguous:
-            gram.T.reshape(-1)[:: 4096 // gram.itemsize] += 0.0  # whatever is there stays
 
-    thread = Thread(target=touch, daemon=True)
-    thread.start()
-    return thread
+def _join(threads: list[Thread]) -> None:
+    for thread in threads:
+        thread.join()
 
 
 class DeviceStatistics:

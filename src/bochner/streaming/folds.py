@@ -226,8 +226,12 @@ def leave_one_out(
     alphas: Array,
     *,
     fit_intercept: bool = True,
+    margins: bool = False,
 ) -> Array:
     """Exact leave-one-out mean squared errors (a, k) of rows the statistics have seen: residual / (1 - leverage).
+
+    With `margins` targets are signs and errors are squared hinges of margins, (a, 1); see `margin_errors`. Penalties
+    that the rows do not tell from the best one, by a standard error of the difference, have its value.
 
     A sample of the rows gives an unbiased estimate of the mean over all. GCV puts the mean leverage for each row's
     own, and so misses rows far from the others, which leave-one-out sees. A row of weight w counts as w rows of
@@ -239,7 +243,7 @@ def leave_one_out(
     weights = (inverse[:, :, None] * spectrum.moment[:, None, :]).reshape(len(λ), -1)  # in the eigenbasis
     centre = statistics.feature_mean if fit_intercept else np.zeros(len(λ))
     level = statistics.target_mean if fit_intercept else np.zeros(statistics.n_targets)
-    total, seen = np.zeros((len(alphas), statistics.n_targets)), 0.0
+    total, seen, lacks = np.zeros((len(alphas), 1)), 0.0, []
     rows = default_rows(len(λ), np.float64)
     for start in range(0, len(block), rows):
         part = block[start : start + rows]
@@ -251,6 +255,33 @@ def leave_one_out(
         fitted = (rotated @ weights).reshape(len(part), len(alphas), -1)
         residual = (targets(part.y) - level)[:, None, :] - fitted
         residual /= np.maximum(1.0 - leverage, 1e-12)[:, :, None]
-        total += np.einsum("i,iak->ak", w, residual * residual)
+        errors = margin_errors(targets(part.y), residual) if margins else residual * residual
+        total = total + np.einsum("i,iak->ak", w, errors)
         seen += float(w.sum())
-    return np.asarray(total / seen)
+        if margins:
+            lacks.append(w[:, None] * errors[:, :, 0])
+    mean = np.asarray(total / seen)
+    if margins:
+        each_row = np.concatenate(lacks) / seen
+        difference = each_row - each_row[:, [int(mean.argmin())]]
+        spread = np.sqrt((difference * difference).sum(axis=0))[:, None]
+        mean = np.where(mean <= mean.min() + spread, mean.min(), mean)
+    return mean
+
+
+def margin_errors(signs: Array, residual: Array) -> Array:
+    """Squared hinges of margins, (n, a, 1), from signs (n, k) and residuals (n, a, k) of scores.
+
+    The margin is that of the score with the right sign; of several classes, half of what the right one's score exceeds
+    the next by. A score beyond its sign is no error, as it is none of the label.
+    """
+    if not np.isin(signs, (-1.0, 1.0)).all():
+        raise ValueError("alpha='margin' is for targets that are signs, -1 and 1; use alpha='loo' for others.")
+    right = signs[:, None, :] > 0
+    scores = signs[:, None, :] - residual
+    if signs.shape[1] == 1:
+        margin = np.where(right, scores, -scores)
+    else:
+        best = [np.where(mask, scores, -np.inf).max(axis=-1, keepdims=True) for mask in (right, ~right)]
+        margin = 0.5 * (best[0] - best[1])
+    return np.asarray(np.maximum(1.0 - margin, 0.0) ** 2)
