@@ -306,7 +306,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """Features with as few columns as `tol` needs, and what is known of them: sums, and the solution.
 
         The sums of M columns hold those of every smaller number. But m landmarks are better than the first m of M, and
-        the penalty that they choose is another; so those that are returned were measured themselves, with theirs.
+        the penalty that few of them choose is another; so those that are returned were measured themselves, with it.
         """
         name = self._features_name(kernel)
         division = Division.of(source, key.child("left out"))
@@ -358,8 +358,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 largest[:] = [(divided, draw(size, divided, alpha))]
             divided, found = largest[0]
             if sample == "final" and name == "nystrom" and n_components < found.asked:
-                chosen = draw(n_components, divided, None)
-                return replace(found, alpha=chosen.alpha).excess(n_components, chosen)
+                chosen = draw(n_components, divided, None if n_components <= _PENALTY_COMPONENTS else found.alpha)
+                found = found if chosen.alpha == found.alpha else replace(found, alpha=chosen.alpha)
+                return found.excess(n_components, chosen)
             return found.excess(n_components)
 
         size, self.certificate_ = grow(certify, tol=self.tol, budget=budget, rate=1.0, repeats=2)

@@ -19,7 +19,7 @@ from bochner.statistics import RidgeStatistics
 from bochner.streaming import ArraySource, Block, Source
 
 _ROWS = 1024  # looked at together
-_LEFT_OUT_ROWS = 4096  # at most, on which errors are measured
+_LEFT_OUT_ROWS = 2048  # at most, on which errors are measured
 _SHARE = 1 / 3  # at least, of few rows
 _FEATURE_ROWS = 20_000  # among which landmarks are chosen
 _SMALL_ERROR = 1e-3  # of the variance of a target: an error below it is as good as none
