@@ -395,7 +395,7 @@ def test_sparse_rows():
     ("parameters", "message"),
     [
         ({"alpha": -1.0}, "alpha must be"),
-        ({"alpha": "best"}, "alpha must be one of 'gcv', 'loo', 'evidence'"),
+        ({"alpha": "best"}, "alpha must be one of 'gcv', 'loo', 'margin', 'evidence'"),
         ({"alpha": [[1.0]]}, "alpha must be"),
         ({"alpha": np.nan}, "alpha must be"),
         ({"solver": "lu"}, "solver must be one of"),

@@ -20,6 +20,8 @@ from bochner.landmarks.grams import Gram, row_slices
 from bochner.landmarks.laws import LandmarkLaw, Landmarks
 from bochner.landmarks.pivots import RPCholesky
 
+_RANDOM = 3  # random rows for every pivot, of mixed landmarks
+
 
 def metric_scales(gram: Gram) -> Any:
     """Means are taken in the kernel's own metric: features divided by their length scales."""
@@ -89,8 +91,8 @@ class KMeans(LandmarkLaw):
     Parameters
     ----------
     init : {"k-means++", "rpcholesky", "mixed"}
-        Where Lloyd's steps start: k-means++ seeds, the pivots of randomly pivoted Cholesky, or such pivots and random
-        rows in turns. Pivots are where rows are far from each other, random rows where there are many.
+        Where Lloyd's steps start: k-means++ seeds, the pivots of randomly pivoted Cholesky, or one such pivot for every
+        three random rows. Pivots are where rows are far from each other, random rows where there are many.
     max_iter : int
         Lloyd's steps at most.
     n_rows : int or None
@@ -108,7 +110,7 @@ class KMeans(LandmarkLaw):
         n_landmarks = min(n_landmarks, len(gram))
         if self.init in ("rpcholesky", "mixed"):
             # the law itself: Lloyd's steps undo most of what pools would gain
-            n_pivots = n_landmarks if self.init == "rpcholesky" else -(-n_landmarks // 2)
+            n_pivots = n_landmarks if self.init == "rpcholesky" else -(-n_landmarks // (1 + _RANDOM))
             indices = RPCholesky("accelerated").factor(gram, n_pivots, key).pivots
             if self.init == "mixed":
                 indices = _in_turns(indices, key.child("others").generator().permutation(len(gram)), n_landmarks)
@@ -123,9 +125,9 @@ class KMeans(LandmarkLaw):
 
 
 def _in_turns(first: Array, order: Array, n: int) -> Array:
-    """One of the first, one of the others in their order, and so on; n in all, so that every beginning has of both."""
+    """One of the first, _RANDOM of the others in their order, and so on; every beginning of the n has of both."""
     others = order[~np.isin(order, first)][: n - len(first)]
-    places = np.concatenate([2.0 * np.arange(len(first)), 2.0 * np.arange(len(others)) + 1.0])
+    places = np.concatenate([np.arange(len(first)) - 0.5 / _RANDOM, np.arange(len(others)) / _RANDOM])
     return np.concatenate([first, others])[np.argsort(places, kind="stable")]
 
 
