@@ -7,7 +7,7 @@ when the excess is at most tol. The smallest sufficient choice is found by searc
 100 seeds; no choice that knows less than the held-out rows could do with fewer.
 
 Nothing in the rule was chosen on the six real datasets of the table, nor on these seeds: its constants come from the
-made ones, cpu, pol, kin40k, parkinson and kegg_undirected, seeds 500 to 699.
+made ones, kegg_undirected, cpu, pol, kin40k and parkinson, the last four with noise added as well, seeds 500 to 699.
 
 Run ``python benchmarks/bench_tolerance.py [quick] [tol=0.1] [seeds=100] [first=1000] [features=auto] [jobs=2]
 [NAME …]`` with BOCHNER_DATA set to a folder of datasets; without it, six of scikit-learn's kind are made. One process a
