@@ -236,6 +236,22 @@ def test_budgets_say_which_limit_it_was():
     assert 1000 <= n_components <= 1100
 
 
+@pytest.mark.parametrize("better", [0.5, 0.7, 0.9, 1.0, 1.3, 1.6])
+def test_final_tries_find_what_the_final_certificate_needs(better):
+    """Where the final columns are better, or worse, than those searched by a factor that the search does not know."""
+    tried = []
+
+    def certify(n_components, sample):
+        value = (better if sample == "final" else 1.0) / n_components
+        tried.extend([n_components] if sample == "final" else [])
+        return Certificate("toy", value, (value, value), 0.95, "", Effort(0, 0, 0.0))
+
+    n_components, found = grow(certify, tol=1e-3, budget=Budget(10**6), rate=1.0, repeats=2)
+    assert found.high == better / n_components <= 1e-3
+    assert 1000 * better <= n_components <= 1000 * better / 0.7
+    assert len(tried) == len(set(tried)) <= 3
+
+
 # -- models ---------------------------------------------------------------------------------------------------------
 
 

@@ -54,7 +54,7 @@ def test_features_never_see_the_rows_that_errors_are_measured_on(n, n_landmarks)
     if n > 1:
         assert not measured & seen
         assert measured | seen == set(X.ravel())
-    assert len(seen) >= min(n_landmarks, division.most)
+    assert len(seen) >= min(4 * n_landmarks, division.most)
 
 
 def test_rows_of_weight_zero_are_neither_measured_nor_seen():
@@ -117,6 +117,41 @@ def test_equal_models_have_no_excess():
         assert found.excess(64).value == 0.0
         assert found.excess(64).high == 0.0
         assert found.excess(64, found).high == 0.0
+
+
+def test_the_excess_is_between_the_distance_and_the_difference_of_errors():
+    """And is the difference where it is known well: with more rows, and where columns are fewer."""
+    apart = []
+    for n in (300, 30_000):
+        X, y = curve(n, 8)
+        for feature_map in maps(RBF(1.0), 64):
+            found = truncations_of(feature_map, X, y, slice(None), asked=65)
+            few, everything = found.left_out(16), found.left_out(64)
+            errors = [np.mean((p - found.Y) ** 2) for p in (few, everything)]
+            difference, distance = errors[0] / errors[1] - 1.0, np.mean((few - everything) ** 2) / errors[1]
+            value = found.excess(16).value
+            assert min(difference, distance) <= value <= max(difference, distance)
+            assert found.excess(16).low <= difference <= found.excess(16).high
+            apart.append(abs(value - difference) / abs(distance - difference))
+    assert max(apart[2:]) < min(apart[:2])
+    assert max(apart[2:]) < 0.1
+
+
+def test_the_penalty_is_chosen_on_all_rows_and_is_that_of_the_certificate():
+    """Few rows choose too small a penalty as often as too large a one, and the columns follow."""
+    X, y = curve(900, 9)
+    seen = []
+
+    class Watched(KernelRidge):
+        def _solve(self, statistics, rows=None, feature_map=None):
+            solution = super()._solve(statistics, rows, feature_map)
+            seen.append((statistics.n_components, len(rows), solution.alpha))
+            return solution
+
+    model = Watched(RBF(1.0), tol=0.1, random_state=0).fit(X, y)
+    assert {count for _, count, _ in seen} == {900}
+    assert model.features_.landmarks_law_ == "mixed"
+    assert model.alpha_ in [alpha for size, _, alpha in seen if size == model.n_components_]
 
 
 def test_a_weight_counts_as_the_mean_of_so_many_rows():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from bochner.certificates.records import Certificate
 
 _FIRST = 64  # columns to begin with
 _SLACK = 1.05  # columns found over the fewest that would do
+_CLOSE = 0.75  # of tol: a final error above it is not worth another try
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ def grow(
     first: int = _FIRST,
     rate: float = 0.5,
     refine: bool = True,
+    repeats: int = 0,
 ) -> tuple[int, Certificate]:
     """The fewest columns, in steps, whose error is certified to be at most tol.
 
@@ -108,6 +111,9 @@ def grow(
         The error is taken to fall like n_components^-rate; 0.5 for the mean of independent columns.
     refine : bool
         False doubles only, for maps that are costly to make.
+    repeats : int
+        Where "final" means other columns than "search" does, and not only other rows: so many more numbers are tried
+        to come close to tol.
 
     Examples
     --------
@@ -135,7 +141,19 @@ def grow(
             break
         trial = certify(middle, "search")
         low, high, found = (low, middle, trial) if trial.high <= tol else (middle, high, found)
-    final = certify(high, "final")
+    finals = {high: certify(high, "final")}
+    while len(finals) <= repeats and not _CLOSE * tol < finals[high].high <= tol and not budget.late():
+        enough = min((size for size in finals if finals[size].high <= tol), default=None)
+        short = max((size for size in finals if finals[size].high > tol and size < (enough or most)), default=None)
+        if enough and short:
+            high = in_steps(math.sqrt(enough * short))
+        else:
+            high = in_steps(high * min(max((finals[high].high / (_CLOSE * tol)) ** (1.0 / rate), 0.5), 2.0))
+        if high in finals:
+            break
+        finals[high] = certify(high, "final")
+    high = min((size for size in finals if finals[size].high <= tol), default=max(finals))
+    final = finals[high]
     while final.high > tol and high < most and not budget.late():
         high = in_steps(high * (1.1 if refine else 2.0) + 1)
         final = certify(high, "final")

@@ -48,6 +48,8 @@ from bochner.streaming import (
     saved_about,
 )
 
+Known = tuple[RidgeStatistics, Solution | None]  # of a feature map and all rows
+
 _FIRST_COMPONENTS = 256  # of the first sums that n_components="auto" looks at
 _PENALTY_COMPONENTS = 512  # up to which it chooses the penalty anew
 _FEW_COMPONENTS = 2048  # which n_components="auto" may reach whatever the number of rows
@@ -283,7 +285,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if isinstance(self.features, str):
             kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
         growing = is_auto(self.n_components) and isinstance(self.features, str)  # a transformer knows its own number
-        known = None
+        known: Known | None = None
         if growing:
             transformer, feature_map, known = self._grow(source, kernel, key)
         else:
@@ -300,10 +302,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 return Key(int(seed))
         return Key.from_random_state(self.random_state)
 
-    def _grow(self, source: Source, kernel: Kernel, key: Key) -> tuple[Any, FeatureMap, RidgeStatistics | None]:
-        """Features with as few columns as `tol` needs, and their sums: those of M hold those of every smaller number.
+    def _grow(self, source: Source, kernel: Kernel, key: Key) -> tuple[Any, FeatureMap, Known | None]:
+        """Features with as few columns as `tol` needs, and what is known of them: sums, and the solution.
 
-        The features that are returned were measured themselves: m landmarks need not be as good as the first m of M.
+        The sums of M columns hold those of every smaller number. But m landmarks are better than the first m of M, and
+        the penalty that few of them choose is another; so those that are returned were measured themselves, with it.
         """
         name = self._features_name(kernel)
         division = Division.of(source, key.child("left out"))
@@ -315,20 +318,21 @@ re-iterable of (X, y) or (X, y, weight) blocks
         budget = budget_of(self, math.sqrt(8.0 * (self.max_bytes or 1.0)), ceiling, because=why)  # sums: 8 m² bytes
         most = budget.most if name == "fourier" else min(budget.most, division.most)
         largest: list[tuple[Division, Truncations]] = []
-        made: dict[int, tuple[Any, FeatureMap, RidgeStatistics]] = {}  # the last features, by their number
+        made: dict[int, tuple[Any, FeatureMap, Known]] = {}  # features for the same rows, by their number
 
         def draw(size: int, divided: Division, alpha: float | None) -> Truncations:
-            made.clear()
             transformer, feature_map = self._fit_features(divided.others, kernel, size, key, growing=True)
             statistics = RidgeStatistics(feature_map.n_components, int(np.prod(self._target_shape, dtype=int)))
             self._accumulate(source, feature_map, statistics)
             if not statistics.n_samples:
                 raise ValueError("every row has weight zero.")
-            rows = divided.rows
+            rows, solution = divided.rows, None
             if alpha is None:
-                left_out = rows if isinstance(self.alpha, str) and self.alpha in LEFT_OUT else None
-                alpha = self._solve(statistics, left_out, feature_map).alpha
-            made[size] = transformer, feature_map, statistics
+                # as many rows as there are: few of them choose anything between a third and three times the penalty
+                by_rows = isinstance(self.alpha, str) and self.alpha in LEFT_OUT
+                solution = self._solve(statistics, division.pool[:_LEFT_OUT_ROWS] if by_rows else None, feature_map)
+                alpha = solution.alpha
+            made[size] = transformer, feature_map, (statistics, solution)
             return Truncations(
                 statistics,
                 np.asarray(feature_map(rows.X)),
@@ -350,13 +354,16 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 # a penalty means the same for any number of columns; it is chosen while they are few
                 alpha = largest[0][1].alpha if largest and size > _PENALTY_COMPONENTS else None
                 divided = division.for_waves() if name == "fourier" else division.for_landmarks(size)
+                made.clear()
                 largest[:] = [(divided, draw(size, divided, alpha))]
             divided, found = largest[0]
             if sample == "final" and name == "nystrom" and n_components < found.asked:
-                return found.excess(n_components, draw(n_components, divided, found.alpha))
+                chosen = draw(n_components, divided, None if n_components <= _PENALTY_COMPONENTS else found.alpha)
+                found = found if chosen.alpha == found.alpha else replace(found, alpha=chosen.alpha)
+                return found.excess(n_components, chosen)
             return found.excess(n_components)
 
-        size, self.certificate_ = grow(certify, tol=self.tol, budget=budget, rate=1.0)
+        size, self.certificate_ = grow(certify, tol=self.tol, budget=budget, rate=1.0, repeats=2)
         if size in made:
             return made[size]
         return *self._fit_features(source, kernel, size, key, growing=True), None
@@ -367,7 +374,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         transformer: Any,
         feature_map: FeatureMap,
         key: Key,
-        known: RidgeStatistics | None = None,
+        known: Known | None = None,
     ) -> None:
         n_targets = int(np.prod(self._target_shape, dtype=int))
         solver, _ = choose_solver(self.solver, self.alpha, feature_map.n_components)
@@ -383,10 +390,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
             found = checkpoint.load()
             if found is not None:
                 statistics, start = found
-        if known is not None and checkpoint is None and not iterative:
-            statistics = known
+        if checkpoint is not None or iterative:
+            known = None
+        if known is not None:
+            statistics = known[0]
         try:
-            if statistics is not known:
+            if known is None:
                 self._accumulate(source, feature_map, statistics, checkpoint, start)
         finally:
             # whatever ended the pass, what was learned until then is kept and can be used
@@ -394,7 +403,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self.statistics_, self._solution = statistics, None
         if not statistics.n_samples:
             raise ValueError("every row has weight zero.")
-        if iterative:
+        if known is not None and known[1] is not None:
+            self._solution = known[1]
+        elif iterative:
             self._solution = self._iterate(source, feature_map, statistics, key)
         elif isinstance(self.alpha, str) and self.alpha in LEFT_OUT:
             self._solution = self._solve(statistics, source.sample(_LEFT_OUT_ROWS, key.child("left out")))

@@ -19,17 +19,16 @@ from bochner.statistics import RidgeStatistics
 from bochner.streaming import ArraySource, Block, Source
 
 _ROWS = 1024  # looked at together
-_LEFT_OUT_ROWS = 4096  # at most, on which errors are measured
+_LEFT_OUT_ROWS = 2048  # at most, on which errors are measured
 _SHARE = 1 / 3  # at least, of few rows
 _FEATURE_ROWS = 20_000  # among which landmarks are chosen
 _SMALL_ERROR = 1e-3  # of the variance of a target: an error below it is as good as none
-_MOVING = 0.5  # of the squared distance of predictions, which is the least that the upper end is
 _TINY = np.finfo(float).tiny
 _FAR = 0.75  # share of all columns beyond which what is left to gain is not measured but taken on from half of them
 _LEAST_ERROR = 0.1  # of the error of all columns: less is not believed of infinitely many
 # The excess falls like this power of the number of columns, of waves and of landmarks, unless `shortage` says that they
-# are far too few. Of 70 doublings of columns of eight datasets of 2,000 rows (none of them of the table of
-# benchmarks/bench_tolerance.py) waves leave 0.61 of it in the median, landmarks 0.28; a power of 1.5 leaves 0.35.
+# are far too few. Of 70 doublings of columns of eight datasets of 2,000 rows (none of them of the table) waves leave
+# 0.61 of it in the median, landmarks 0.28; a power of 1.5 leaves 0.35.
 _POWERS = {True: 0.75, False: 1.5}
 
 
@@ -132,28 +131,32 @@ class Truncations:
             V[:, rows] = scipy.linalg.solve_triangular(L, centred.T, lower=True, overwrite_b=True, check_finite=False)
         return V, right
 
+    def _squares(self, differences: Array) -> Array:
+        """Of every row, in units of the variance of the targets, (n_rows,)."""
+        variance = self.Y.var(axis=0) + (1e-12 * np.abs(self.Y).max(axis=0)) ** 2 + _TINY
+        return np.asarray((differences**2 / variance).mean(axis=1))
+
     def excess(self, n_components: int, other: Truncations | None = None, *, confidence: float = 0.95) -> Certificate:
         """By what share the mean squared error of unseen rows exceeds that of infinitely many columns.
 
         Of the first columns, or of all those of another draw for the same rows, which are as many.
 
-        Measured is the difference of the squared errors of both models, row by row, and not the distance of their
-        predictions: fewer columns smooth, and where the limit smooths too much already the error grows by several
-        times that distance. What M columns are short of the limit themselves is taken to follow a power of their
-        number, and is no part of the error of the limit.
+        With d the distance of the predictions of both models and r the residual of the better one, squared errors
+        differ by d² - 2dr. The mean of d² is known well from few rows, and that of dr is all noise but for what the
+        penalty shrinks too much or too little; so it counts as far as it can be told from zero. What M columns are
+        short of the limit themselves is taken to follow a power of their number, and is no part of the error of the
+        limit.
         """
         started = time.perf_counter()
         M = self.n_components
         m = min(n_components, M) if self.asked > M else n_components
         fewer = max(1, M // 2) if self.asked == M and m > _FAR * M else m
-        variance = self.Y.var(axis=0) + (1e-12 * np.abs(self.Y).max(axis=0)) ** 2 + _TINY
         w = np.ones(len(self.Y)) if self.weight is None else self.weight
+        count = w.sum() ** 2 / (w @ w)
         all_of_them = self._everything
         few = self.left_out(fewer) if other is None or fewer != m else other._everything
-        more, errors, squares = (
-            ((a - b) ** 2 / variance).mean(axis=1)
-            for a, b in ((few, self.Y), (all_of_them, self.Y), (few, all_of_them))
-        )
+        errors, squares, more = map(self._squares, (self.Y - all_of_them, few - all_of_them, self.Y - few))
+        crosses = more - errors - squares
         beyond, share = 0.0, 1.0  # of the difference of both models: from M on, and from m on
         if self.asked == M:  # there is more beyond M
             left = max(self.shortage, (fewer / M) ** _POWERS[self.diagonal is None])
@@ -161,28 +164,28 @@ class Truncations:
             share = 1.0 + beyond
             if fewer != m:  # like the power of m that goes through both
                 share *= (m / fewer) ** (math.log(left) / math.log(M / fewer)) if M > 1 else 1.0
-        differences = share * (more - errors)
-        if np.average(differences, weights=w) > 0.0:
-            errors = errors - beyond * (more - errors)
+        leaning = float(np.average(squares, weights=w))  # before looking, errors grow by this, give or take as much
+        noise = float(np.average((crosses - np.average(crosses, weights=w)) ** 2, weights=w)) / max(count - 1.0, 0.5)
+        trust = leaning**2 / max(leaning**2 + noise, _TINY)
+        gains = squares + trust * crosses
+        limit = errors - beyond * gains if np.average(gains, weights=w) > 0.0 else errors
         unit = max(
-            float(np.average(errors, weights=w)),
-            _LEAST_ERROR * float(np.average(((all_of_them - self.Y) ** 2 / variance).mean(axis=1), weights=w)),
-            _SMALL_ERROR,
+            float(np.average(limit, weights=w)), _LEAST_ERROR * float(np.average(errors, weights=w)), _SMALL_ERROR
         )
-        value = float(np.average(differences, weights=w)) / unit
-        count = w.sum() ** 2 / (w @ w)
-        deviations = (differences - value * errors) / unit  # of a ratio of means
+        value = share * float(np.average(gains, weights=w)) / unit
+        deviations = (share * gains - value * limit) / unit  # of a ratio of means
         deviations -= np.average(deviations, weights=w)
-        spread = math.sqrt(float(np.average(deviations**2, weights=w)) / max(count - 1.0, 0.5))
+        spread = math.hypot(
+            math.sqrt(float(np.average(deviations**2, weights=w)) / max(count - 1.0, 0.5)),
+            share * (1.0 - trust) * leaning / unit,
+        )
         reach = float(stats.t.ppf((1.0 + confidence) / 2.0, max(count - 1.0, 1.0))) * spread
-        # fewer columns may happen to be better; but while predictions still move, the limit is not near
-        high = max(value + reach, _MOVING * share * float(np.average(squares, weights=w)) / unit)
         how = (
             f"{len(w)} rows left out, one at a time, by the models of {fewer} and of {M} columns, which do not know "
             "them; the mean difference of their squared errors, taken on to infinitely many columns"
         )
         cost = Effort(0, len(w), time.perf_counter() - started)
-        return Certificate("excess mean squared", value, (value - reach, high), confidence, how, cost)
+        return Certificate("excess mean squared", value, (value - reach, value + reach), confidence, how, cost)
 
 
 @dataclass(frozen=True)
@@ -223,8 +226,8 @@ class Division:
         return min(_LEFT_OUT_ROWS, math.ceil(_SHARE * len(self.pool)))
 
     def for_landmarks(self, n_landmarks: int) -> Division:
-        """Twice as many rows to choose from as landmarks, where enough remain to measure errors on."""
-        return replace(self, cut=min(_LEFT_OUT_ROWS, max(self._least, len(self.pool) - 2 * n_landmarks)))
+        """Four times as many rows to choose from as landmarks, where enough remain to measure errors on."""
+        return replace(self, cut=min(_LEFT_OUT_ROWS, max(self._least, len(self.pool) - 4 * n_landmarks)))
 
     def for_waves(self) -> Division:
         """Waves are the same for all rows."""
