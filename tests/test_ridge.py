@@ -25,7 +25,7 @@ from bochner.estimators.models import as_feature_map
 from bochner.keys import Key
 from bochner.solvers import Cholesky
 from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource, leave_one_out
+from bochner.streaming import ArraySource, Block, leave_one_out
 from bochner.tuning import _least, _left_out, _Problem, tune_length_scale
 
 
@@ -473,3 +473,37 @@ def test_rounding_to_fixed_point_is_told_and_works_like_a_penalty(monkeypatch, f
     gap = rounded.predict(X) - plain.predict(X)
     noise = np.sqrt(rounded.statistics_.noise / len(X)) * np.linalg.norm(plain.coef_)  # of a prediction of one row
     assert np.sqrt(np.mean(gap**2)) <= noise
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_margins_of_left_out_rows_are_those_of_refits(fit_intercept):
+    """Squared hinges of margins from as many refits as rows; of penalties within a standard error none is better."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(40, 6))
+    labels = np.argmax(Z[:, :3] + 0.8 * rng.normal(size=(40, 3)), axis=1)
+    signs = np.where(labels[:, None] == np.arange(3), 1.0, -1.0)
+    statistics = RidgeStatistics(6, 3).update(Z, signs)
+    alphas = np.geomspace(1e-2, 1e3, 9)
+    options = {"fit_intercept": fit_intercept}
+    spectrum, rows = statistics.spectrum(fit_intercept), Block(Z, signs)
+    found = leave_one_out(rows, lambda Z: Z, statistics, np.asarray, spectrum, alphas, margins=True, **options)
+    errors = np.empty((40, 9))
+    for i in range(40):
+        others = np.arange(40) != i
+        for a, alpha in enumerate(alphas):
+            scores = Ridge(alpha, **options).fit(Z[others], signs[others]).predict(Z[i : i + 1])[0]
+            margin = (scores[labels[i]] - np.delete(scores, labels[i]).max()) / 2.0
+            errors[i, a] = max(0.0, 1.0 - margin) ** 2
+    mean = errors.mean(axis=0)
+    spread = np.linalg.norm(errors - errors[:, [mean.argmin()]], axis=0) / 40
+    expected = np.where(mean <= mean.min() + spread, mean.min(), mean)
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-8)
+
+
+def test_margins_are_for_signs():
+    X, y = waves(60)
+    with pytest.raises(ValueError, match="signs, -1 and 1"):
+        KernelRidge(RBF(1.0), 20, alpha="margin").fit(X, np.column_stack([y, -y]))
+    two = np.sign(y - np.median(y) + 1e-9)
+    one, other = (KernelRidge(RBF(1.0), 20, alpha=alpha, random_state=0).fit(X, two) for alpha in ("margin", "loo"))
+    assert one.alpha_ == other.alpha_  # of two labels, one column of signs, squared errors

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bochner import RBF, KernelRidge, Polynomial, exact_kernel_ridge
+from bochner import RBF, KernelRidge, NystromFeatures, Polynomial, exact_kernel_ridge
 from bochner.estimators.truncations import Division, Truncations
 from bochner.features import Fourier
 from bochner.features.maps import FeatureMap
@@ -22,12 +22,16 @@ def curve(n, seed):
     return X, np.sin(2.0 * X[:, 0]) * X[:, 1] + NOISE * rng.normal(size=n)
 
 
-def truncations_of(feature_map: FeatureMap, X, y, rows, *, alpha=0.3, weight=None, fit_intercept=True, asked=None):
-    """Sums over all rows, and errors of some of them."""
+def truncations_of(
+    feature_map: FeatureMap, X, y, rows, *, alpha=0.3, weight=None, fit_intercept=True, asked=None, whole=True
+):
+    """Sums over all rows, and errors of some of them; `whole`: where more were asked for, these are the kernel."""
     statistics = RidgeStatistics(feature_map.n_components, 1).update(feature_map(X), y, weight)
-    diagonal = None if isinstance(feature_map, Fourier) else RBF(1.0).diagonal(X[rows])
     chosen = None if weight is None else weight[rows]
     Z, Y = feature_map(X[rows]), y[rows, None]
+    diagonal = None if isinstance(feature_map, Fourier) else RBF(1.0).diagonal(X[rows])
+    if asked is not None and diagonal is not None and whole:
+        diagonal = (Z * Z).sum(axis=1)
     asked = asked or feature_map.n_components
     return Truncations(statistics, Z, Y, chosen, alpha, fit_intercept, diagonal, asked)
 
@@ -224,3 +228,20 @@ def test_the_excess_falls_beyond_the_columns_at_hand():
         ratio = whole / half
         assert ratio >= 0.5 ** (0.75 if isinstance(feature_map, Fourier) else 1.5) - 1e-12
         np.testing.assert_allclose(np.log(more / whole) / np.log(100 / 64), np.log(ratio) / np.log(2.0), rtol=1e-9)
+
+
+def test_doubled_rows_do_not_make_landmarks_exact():
+    """Fewer landmarks than asked for, and a third of the trace unexplained: more of them would be better."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6))
+    y = np.sin(X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=400)
+    points = np.repeat(X[:40], 2, axis=0)
+    rough, smooth = (NystromFeatures(RBF(s), 80, landmarks=points).fit(X).feature_map_ for s in (1.5, 300.0))
+    found = [
+        truncations_of(feature_map.truncated(feature_map.rank), X, y, slice(200, None), asked=80, whole=False)
+        for feature_map in (rough, smooth)
+    ]
+    assert all(t.n_components < 80 for t in found)
+    assert [t.exact for t in found] == [False, True]
+    assert found[0].excess(found[0].n_components).value > 0.01
+    assert found[1].excess(found[1].n_components).value == 0.0

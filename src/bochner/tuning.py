@@ -230,12 +230,13 @@ def _left_out(
     """
     points, weight, Y = X[landmarks], root * root, Y / root[:, None]
     nystrom, _ = nystrom_map(Gram(points, kernel), Landmarks(points, None), len(landmarks))
-    statistics = RidgeStatistics(len(landmarks), Y.shape[1]).update(nystrom(X), Y, weight, overwrite=True)
+    Z = nystrom(X)
+    statistics = RidgeStatistics(len(landmarks), Y.shape[1]).update(Z, Y, weight)
     spectrum = statistics.spectrum(fit_intercept)
     others = np.delete(np.arange(len(root)), landmarks)
-    rows = Block(X[others], Y[others], weight[others])
+    rows = Block(Z[others], Y[others], weight[others])
     options = {"fit_intercept": fit_intercept, "margins": margins}
-    errors = leave_one_out(rows, nystrom, statistics, np.asarray, spectrum, spectrum.grid()[::2], **options)
+    errors = leave_one_out(rows, lambda Z: Z, statistics, np.asarray, spectrum, spectrum.grid()[::2], **options)
     return float(errors.mean(axis=1).min())
 
 

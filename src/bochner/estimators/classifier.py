@@ -139,9 +139,8 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
     alpha : float, array-like or {"auto", "loo", "margin", "gcv", "evidence"}, default="auto"
         The penalty, never scaled by the number of rows: the prior precision of the scores (1 / C elsewhere). "auto"
-        means "margin" for the squared loss: leave-one-out errors that count only what a score lacks. For the others it
-        is the penalty, of a grid or of the given numbers, with the least loss on held-out rows of a sample; as it is a
-        prior, it does not change with the number of rows.
+        means "margin" for the squared loss. For the others it is the penalty, of a grid or of the given numbers, with
+        the least loss on held-out rows of a sample; as it is a prior, it does not change with the number of rows.
         "loo", "margin", "gcv" and "evidence" are for the squared loss; see `KernelRidge`.
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied with the weights of the rows.

@@ -78,7 +78,8 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         chooses: exact leave-one-out errors (of a sample of the rows), generalised cross-validation, marginal
         likelihood. GCV takes all rows for equally influential and chooses too small a penalty where some lie far from
         the others; after `partial_fit` and `merge` there are no rows to leave out, and evidence takes the place of
-        leave-one-out. "margin", for targets that are signs of labels, counts as errors only what a score lacks.
+        leave-one-out. "margin" is leave-one-out for targets that are signs of three labels or more, a column each:
+        errors are what the right label's score lacks to be two more than any other.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
         "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
         a device and by a sketch on the host; so does a `ConjugateGradient` with a tolerance and a number of iterations
@@ -187,7 +188,7 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         self.random_state = random_state
 
     _landmarks = "mixed"  # predictions err where there are rows, not where there is room
-    _tuning_landmarks = 1024
+    _tuning_landmarks = 768
 
     statistics_: RidgeStatistics
     _solution: Solution | None

@@ -24,6 +24,7 @@ _SHARE = 1 / 3  # at least, of few rows
 _FEATURE_ROWS = 20_000  # among which landmarks are chosen
 _SMALL_ERROR = 1e-3  # of the variance of a target: an error below it is as good as none
 _TINY = np.finfo(float).tiny
+_NOTHING = 1e-3  # of the kernel's trace: landmarks that leave no more explain it
 _FAR = 0.75  # share of all columns beyond which what is left to gain is not measured but taken on from half of them
 _LEAST_ERROR = 0.1  # of the error of all columns: less is not believed of infinitely many
 # The excess falls like this power of the number of columns, of waves and of landmarks, unless `shortage` says that they
@@ -52,7 +53,7 @@ class Truncations:
         The kernel of every row with itself, where ZZᵀ is a sum over columns and grows towards it. None where it is a
         mean over columns, so that m of them are to be scaled by M / m.
     asked : int
-        Columns asked for: where there are fewer, there are no others, and M of them are exact.
+        Columns asked for: where there are fewer, and the kernel has nothing left, M of them are exact.
     """
 
     statistics: RidgeStatistics
@@ -88,6 +89,11 @@ class Truncations:
         values = scipy.linalg.eigvalsh(self.statistics.operator(self.fit_intercept).to_dense(), check_finite=False)
         values = np.maximum(values, 0.0)
         return float(np.mean(values / (values + self._penalty(1.0))))
+
+    @property
+    def exact(self) -> bool:
+        """Whether M columns are all there are; landmarks may also be fewer than asked because rows are doubled."""
+        return self.asked > self.n_components and (self.diagonal is None or self.shortage <= _NOTHING)
 
     def _penalty(self, scale: float) -> float:
         """Eigenvalues below the rounding of the sums may be negative."""
@@ -150,7 +156,7 @@ class Truncations:
         started = time.perf_counter()
         M = self.n_components
         m = min(n_components, M) if self.asked > M else n_components
-        fewer = max(1, M // 2) if self.asked == M and m > _FAR * M else m
+        fewer = m if self.exact or m <= _FAR * M else max(1, M // 2)
         w = np.ones(len(self.Y)) if self.weight is None else self.weight
         count = w.sum() ** 2 / (w @ w)
         all_of_them = self._everything
@@ -158,7 +164,7 @@ class Truncations:
         errors, squares, more = map(self._squares, (self.Y - all_of_them, few - all_of_them, self.Y - few))
         crosses = more - errors - squares
         beyond, share = 0.0, 1.0  # of the difference of both models: from M on, and from m on
-        if self.asked == M:  # there is more beyond M
+        if not self.exact:  # there is more beyond M
             left = max(self.shortage, (fewer / M) ** _POWERS[self.diagonal is None])
             beyond = left / max(1.0 - left, 1e-3)
             share = 1.0 + beyond

@@ -220,7 +220,7 @@ class StreamedGram(PSDOperator):
 
 def leave_one_out(
     block: Block,
-    feature_map: FeatureMap,
+    feature_map: Callable[[Any], Array],
     statistics: RidgeStatistics,
     targets: Targets,
     spectrum: RidgeSpectrum,
@@ -231,8 +231,9 @@ def leave_one_out(
 ) -> Array:
     """Exact leave-one-out mean squared errors (a, k) of rows the statistics have seen: residual / (1 - leverage).
 
-    With `margins` targets are signs and errors are squared hinges of margins, (a, 1); see `margin_errors`. Penalties
-    that the rows do not tell from the best one, by a standard error of the difference, have its value.
+    With `margins` targets are signs, and where they have several columns, one for each label, errors are squared hinges
+    of margins, (a, 1); see `margin_errors`. Penalties that the rows do not tell from the best one, by a standard error
+    of the difference, have its value.
 
     A sample of the rows gives an unbiased estimate of the mean over all. GCV puts the mean leverage for each row's
     own, and so misses rows far from the others, which leave-one-out sees. A row of weight w counts as w rows of
@@ -245,6 +246,7 @@ def leave_one_out(
     centre = statistics.feature_mean if fit_intercept else np.zeros(len(λ))
     level = statistics.target_mean if fit_intercept else np.zeros(statistics.n_targets)
     total, seen, lacks = np.zeros((len(alphas), 1)), 0.0, []
+    margins = margins and statistics.n_targets > 1
     rows = default_rows(len(λ), np.float64)
     for start in range(0, len(block), rows):
         part = block[start : start + rows]
@@ -271,18 +273,13 @@ def leave_one_out(
 
 
 def margin_errors(signs: Array, residual: Array) -> Array:
-    """Squared hinges of margins, (n, a, 1), from signs (n, k) and residuals (n, a, k) of scores.
+    """Squared hinges of margins, (n, a, 1), from signs (n, k) of k labels and residuals (n, a, k) of scores.
 
-    The margin is that of the score with the right sign; of several classes, half of what the right one's score exceeds
-    the next by. A score beyond its sign is no error, as it is none of the label.
+    The margin is half of what the right label's score exceeds any other by: other scores may be as low as they like.
     """
     if not np.isin(signs, (-1.0, 1.0)).all():
         raise ValueError("alpha='margin' is for targets that are signs, -1 and 1; use alpha='loo' for others.")
     right = signs[:, None, :] > 0
     scores = signs[:, None, :] - residual
-    if signs.shape[1] == 1:
-        margin = np.where(right, scores, -scores)
-    else:
-        best = [np.where(mask, scores, -np.inf).max(axis=-1, keepdims=True) for mask in (right, ~right)]
-        margin = 0.5 * (best[0] - best[1])
-    return np.asarray(np.maximum(1.0 - margin, 0.0) ** 2)
+    own, best = (np.where(mask, scores, -np.inf).max(axis=-1, keepdims=True) for mask in (right, ~right))
+    return np.asarray(np.maximum(1.0 - 0.5 * (own - best), 0.0) ** 2)
