@@ -160,7 +160,8 @@ def tune_length_scale(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 2))
     >>> Y = np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(500, 1))
-    >>> tuned = tune_length_scale(RBF(), X, Y, key=Key(0), per_feature=True, n_components=64)
+    >>> options = {"criterion": "evidence", "per_feature": True, "n_components": 64}
+    >>> tuned = tune_length_scale(RBF(), X, Y, key=Key(0), **options)
     >>> bool(tuned.length_scale[1] > 3 * tuned.length_scale[0])
     True
     """

@@ -192,7 +192,7 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
     >>> model = KernelClassifier(random_state=0).fit(X[:500], y[:500])
     >>> bool(model.score(X[500:], y[500:]) > 0.9)
     True
-    >>> model.predict_proba([[2.0, 2.0]]).round(1)
+    >>> model.predict_proba([[1.0, 1.0]]).round(1)
     array([[0., 1.]])
     """
 
