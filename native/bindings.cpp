@@ -343,14 +343,14 @@ void define_fixed_point(nb::module_& m) {
         array("Z"), array("out"));
     m.def(
         "pack_slab",
-        [](Matrix<float> Z, Vector<const float> units, Packed packed) {
+        [](Matrix<float> Z, Vector<const float> units, Vector<const float> inverses, Packed packed) {
             expect_slab(Z.shape(0), Z.shape(1), packed);
-            expect(units.shape(0) == Z.shape(1), "expected a unit a column");
+            expect(units.shape(0) == Z.shape(1) && inverses.shape(0) == Z.shape(1), "expected a unit a column");
             const auto z = rows(Z);
             Release release;
-            current->fixed.pack_slab(z, units.data(), packed.data());
+            current->fixed.pack_slab(z, units.data(), inverses.data(), packed.data());
         },
-        array("Z"), array("units"), array("packed"));
+        array("Z"), array("units"), array("inverses"), array("packed"));
     m.def(
         "add_gram",
         [](Packed packed, std::size_t n_rows, Vector<const float> units, std::size_t first_row,

@@ -46,13 +46,13 @@ inline void extents(Rows<const float> Z, float* largest, float* squares, float* 
 }
 
 // Round the rows of a slab to multiples of the columns' units, in place, and pack the multiples; zeros where there is
-// no row or column. Every |z| must be at most 32766 units.
-inline void pack_slab(Rows<float> Z, const float* units, std::int16_t* packed) {
+// no row or column. Every |z| must be at most 32766 units; inverses are those of the units.
+inline void pack_slab(Rows<float> Z, const float* units, const float* inverses, std::int16_t* packed) {
     const std::size_t n_pairs = (Z.n_rows + 1) / 2;
-    const auto round = [&](float& z, float unit) BOCHNER_INLINE_LAMBDA {
+    const auto round = [&](float& z, std::size_t column) BOCHNER_INLINE_LAMBDA {
         // adding and taking away 3 · 2^22 leaves the nearest integer
-        const float count = (z / unit + 12582912.0f) - 12582912.0f;
-        z = count * unit;
+        const float count = (z * inverses[column] + 12582912.0f) - 12582912.0f;
+        z = count * units[column];
         return static_cast<std::int16_t>(static_cast<std::int32_t>(count));
     };
     for (std::size_t pair = 0; pair < n_pairs; ++pair) {
@@ -63,16 +63,15 @@ inline void pack_slab(Rows<float> Z, const float* units, std::int16_t* packed) {
             const std::size_t count = std::min(panel_columns, Z.n_columns - first);
             if (count == panel_columns && two) {
                 for (std::size_t j = 0; j < panel_columns; ++j) {
-                    const float unit = units[first + j];
-                    const std::int16_t low = round(even[first + j], unit), high = round(odd[first + j], unit);
+                    const std::int16_t low = round(even[first + j], first + j), high = round(odd[first + j], first + j);
                     out[2 * j] = low, out[2 * j + 1] = high;
                 }
                 continue;
             }
             std::fill(out, out + 2 * panel_columns, std::int16_t{0});
             for (std::size_t j = 0; j < count; ++j) {
-                out[2 * j] = round(even[first + j], units[first + j]);
-                if (two) out[2 * j + 1] = round(odd[first + j], units[first + j]);
+                out[2 * j] = round(even[first + j], first + j);
+                if (two) out[2 * j + 1] = round(odd[first + j], first + j);
             }
         }
     }

@@ -59,7 +59,7 @@ struct Kernels {
 // Products in fixed point (grams.hpp), of float features. `vnni` is for processors with those instructions.
 struct FixedPoint {
     void (*extents)(Rows<const float> Z, float* largest, float* squares, float* most, float* part);
-    void (*pack_slab)(Rows<float> Z, const float* units, std::int16_t* packed);
+    void (*pack_slab)(Rows<float> Z, const float* units, const float* inverses, std::int16_t* packed);
     void (*add_gram)(const std::int16_t* packed, std::size_t n_rows, const float* units, std::size_t rows,
                      std::size_t columns, Rows<double> out);
     void (*add_gram_vnni)(const std::int16_t* packed, std::size_t n_rows, const float* units, std::size_t rows,

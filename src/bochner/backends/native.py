@@ -239,7 +239,8 @@ def fixed_point(Z: Array) -> Slabs | None:
     if not units.all():
         return None
     packed = np.empty((len(slabs), -(-m // _PANEL_COLUMNS), _SLAB_ROWS * _PANEL_COLUMNS), np.int16)
-    each(lambda i: _native.pack_slab(slabs[i], units[i], packed[i]), range(len(slabs)), n_threads())
+    inverses = 1.0 / units
+    each(lambda i: _native.pack_slab(slabs[i], units[i], inverses[i], packed[i]), range(len(slabs)), n_threads())
     return Slabs(packed, units, [len(slab) for slab in slabs])
 
 
