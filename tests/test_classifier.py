@@ -298,3 +298,12 @@ def test_models_pickle_and_mapped_sources_are_what_they_map():
     assert same.n_samples == 60
     assert same.fingerprint() != source.fingerprint()
     np.testing.assert_array_equal(same.sample(5, Key(0)).X, source.sample(5, Key(0)).X)
+
+
+def test_three_weighted_labels_with_everything_chosen():
+    """Weights multiply signs on their way through the tuning, and signs they remain."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.digitize(X[:, 0] + X[:, 1], [-0.7, 0.7])
+    model = KernelClassifier(loss="squared", random_state=0).fit(X, y, rng.uniform(0.1, 3.0, 300))
+    assert model.score(X, y) > 0.9

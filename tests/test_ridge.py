@@ -504,6 +504,8 @@ def test_margins_are_for_signs():
     X, y = waves(60)
     with pytest.raises(ValueError, match="signs, -1 and 1"):
         KernelRidge(RBF(1.0), 20, alpha="margin").fit(X, np.column_stack([y, -y]))
+    with pytest.raises(ValueError, match="signs, -1 and 1"):
+        KernelRidge(RBF(1.0), 20, alpha="margin").fit(X, y)
     two = np.sign(y - np.median(y) + 1e-9)
     one, other = (KernelRidge(RBF(1.0), 20, alpha=alpha, random_state=0).fit(X, two) for alpha in ("margin", "loo"))
     assert one.alpha_ == other.alpha_  # of two labels, one column of signs, squared errors

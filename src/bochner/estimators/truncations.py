@@ -188,7 +188,8 @@ class Truncations:
         reach = float(stats.t.ppf((1.0 + confidence) / 2.0, max(count - 1.0, 1.0))) * spread
         how = (
             f"{len(w)} rows left out, one at a time, by the models of {fewer} and of {M} columns, which do not know "
-            "them; the mean difference of their squared errors, taken on to infinitely many columns"
+            "them; the mean squared distance of their predictions, corrected by the difference of their squared errors "
+            "as far as that is no noise, taken on to infinitely many columns"
         )
         cost = Effort(0, len(w), time.perf_counter() - started)
         return Certificate("excess mean squared", value, (value - reach, value + reach), confidence, how, cost)

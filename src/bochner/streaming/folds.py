@@ -246,6 +246,8 @@ def leave_one_out(
     centre = statistics.feature_mean if fit_intercept else np.zeros(len(λ))
     level = statistics.target_mean if fit_intercept else np.zeros(statistics.n_targets)
     total, seen, lacks = np.zeros((len(alphas), 1)), 0.0, []
+    if margins and (np.abs(np.abs(targets(block.y)) - 1.0) > 1e-9).any():  # weights may have cost a last digit
+        raise ValueError("alpha='margin' is for targets that are signs, -1 and 1; use alpha='loo' for others.")
     margins = margins and statistics.n_targets > 1
     rows = default_rows(len(λ), np.float64)
     for start in range(0, len(block), rows):
@@ -277,8 +279,6 @@ def margin_errors(signs: Array, residual: Array) -> Array:
 
     The margin is half of what the right label's score exceeds any other by: other scores may be as low as they like.
     """
-    if not np.isin(signs, (-1.0, 1.0)).all():
-        raise ValueError("alpha='margin' is for targets that are signs, -1 and 1; use alpha='loo' for others.")
     right = signs[:, None, :] > 0
     scores = signs[:, None, :] - residual
     own, best = (np.where(mask, scores, -np.inf).max(axis=-1, keepdims=True) for mask in (right, ~right))
