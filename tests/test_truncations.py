@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from bochner import RBF, KernelRidge, NystromFeatures, Polynomial, exact_kernel_ridge
-from bochner.estimators.truncations import Division, Truncations
+from bochner.estimators.truncations import Division, Truncations, excess
 from bochner.features import Fourier
 from bochner.features.maps import FeatureMap
 from bochner.keys import Key
@@ -118,9 +118,9 @@ def test_equal_models_have_no_excess():
     X, y = curve(300, 4)
     for feature_map in maps(RBF(1.0), 64):
         found = truncations_of(feature_map, X, y, slice(None), asked=65)  # there are no more than 64
-        assert found.excess(64).value == 0.0
-        assert found.excess(64).high == 0.0
-        assert found.excess(64, found).high == 0.0
+        assert excess([found], 64).value == 0.0
+        assert excess([found], 64).high == 0.0
+        assert excess([found], 64, [found]).high == 0.0
 
 
 def test_the_excess_is_between_the_distance_and_the_difference_of_errors():
@@ -133,9 +133,9 @@ def test_the_excess_is_between_the_distance_and_the_difference_of_errors():
             few, everything = found.left_out(16), found.left_out(64)
             errors = [np.mean((p - found.Y) ** 2) for p in (few, everything)]
             difference, distance = errors[0] / errors[1] - 1.0, np.mean((few - everything) ** 2) / errors[1]
-            value = found.excess(16).value
+            value = excess([found], 16).value
             assert min(difference, distance) <= value <= max(difference, distance)
-            assert found.excess(16).low <= difference <= found.excess(16).high
+            assert excess([found], 16).low <= difference <= excess([found], 16).high
             apart.append(abs(value - difference) / abs(distance - difference))
     assert max(apart[2:]) < min(apart[:2])
     assert max(apart[2:]) < 0.1
@@ -164,7 +164,7 @@ def test_a_weight_counts_as_the_mean_of_so_many_rows():
     weight = np.repeat([1.0, 0.5], 150)
     once = truncations_of(feature_map, X, y, slice(None), weight=weight)
     scaled = Truncations(once.statistics, once.Z, once.Y, 3.0 * weight, 0.3, True, None, 64)
-    np.testing.assert_allclose(scaled.excess(16).interval, once.excess(16).interval, rtol=1e-9)
+    np.testing.assert_allclose(excess([scaled], 16).interval, excess([once], 16).interval, rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -185,9 +185,9 @@ def test_the_interval_covers_the_excess_of_unseen_rows():
                 sums = RidgeStatistics(m, 1).update(root * feature_map(X)[:, :m], y)
                 w = sums.spectrum().coefficients(0.3)
                 errors.append(np.mean((root * Z_new[:, :m] @ w + sums.intercept(w) - y_new[:, None]) ** 2))
-            excess, certificate = errors[0] / errors[1] - 1.0, found.excess(24)
-            covered += certificate.low <= excess <= certificate.high
-            below += excess <= certificate.high
+            grown, certificate = errors[0] / errors[1] - 1.0, excess([found], 24)
+            covered += certificate.low <= grown <= certificate.high
+            below += grown <= certificate.high
         assert covered >= stats.binom.ppf(RARE, trials, 0.95)
         assert below >= stats.binom.ppf(RARE, trials, 0.975)
 
@@ -223,7 +223,7 @@ def test_the_excess_falls_beyond_the_columns_at_hand():
     X, y = curve(400, 7)
     for feature_map in maps(RBF(1.0), 64):
         found = truncations_of(feature_map, X, y, slice(None))
-        half, whole, more = (found.excess(m).value for m in (32, 64, 100))
+        half, whole, more = (excess([found], m).value for m in (32, 64, 100))
         assert half > whole > more > 0.0
         ratio = whole / half
         assert ratio >= 0.5 ** (0.75 if isinstance(feature_map, Fourier) else 1.5) - 1e-12
@@ -243,5 +243,5 @@ def test_doubled_rows_do_not_make_landmarks_exact():
     ]
     assert all(t.n_components < 80 for t in found)
     assert [t.exact for t in found] == [False, True]
-    assert found[0].excess(found[0].n_components).value > 0.01
-    assert found[1].excess(found[1].n_components).value == 0.0
+    assert excess([found[0]], found[0].n_components).value > 0.01
+    assert excess([found[1]], found[1].n_components).value == 0.0

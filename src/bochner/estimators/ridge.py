@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -28,7 +29,7 @@ from bochner.estimators.penalties import (
     effective_dimension,
     solve_sums,
 )
-from bochner.estimators.truncations import Division, Truncations, exact_excess
+from bochner.estimators.truncations import Division, Truncations, exact_excess, excess
 from bochner.features import FeatureMap, Fourier
 from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key
@@ -333,7 +334,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 by_rows = isinstance(self.alpha, str) and self.alpha in LEFT_OUT
                 solution = self._solve(statistics, division.pool[:_LEFT_OUT_ROWS] if by_rows else None, feature_map)
                 alpha = solution.alpha
-            made[size] = transformer, feature_map, (statistics, solution)
+            made.setdefault(size, (transformer, feature_map, (statistics, solution)))
             return Truncations(
                 statistics,
                 np.asarray(feature_map(rows.X)),
@@ -344,6 +345,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 diagonal=None if isinstance(feature_map, Fourier) else kernel.diagonal(rows.X),
                 asked=size,
             )
+
+        def draws(size: int, folds: Sequence[Division], alpha: float | None) -> list[Truncations]:
+            first = draw(size, folds[0], alpha)
+            return [first, *(draw(size, fold, first.alpha) for fold in folds[1:])]
 
         def certify(n_components: int, sample: str) -> Certificate:
             if name == "nystrom" and n_components == n_samples:
@@ -356,13 +361,16 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 alpha = largest[0][1].alpha if largest and size > _PENALTY_COMPONENTS else None
                 divided = division.for_waves() if name == "fourier" else division.for_landmarks(size)
                 made.clear()
-                largest[:] = [(divided, draw(size, divided, alpha))]
-            divided, found = largest[0]
-            if sample == "final" and name == "nystrom" and n_components < found.asked:
-                chosen = draw(n_components, divided, None if n_components <= _PENALTY_COMPONENTS else found.alpha)
-                found = found if chosen.alpha == found.alpha else replace(found, alpha=chosen.alpha)
-                return found.excess(n_components, chosen)
-            return found.excess(n_components)
+                folds = divided.folds()
+                largest[:] = list(zip(folds, draws(size, folds, alpha), strict=True))
+            found = [of_all for _, of_all in largest]
+            if sample == "final" and name == "nystrom" and n_components < found[0].asked:
+                alpha = None if n_components <= _PENALTY_COMPONENTS else found[0].alpha
+                chosen = draws(n_components, [fold for fold, _ in largest], alpha)
+                if chosen[0].alpha != found[0].alpha:
+                    found = [replace(f, alpha=chosen[0].alpha) for f in found]
+                return excess(found, n_components, chosen)
+            return excess(found, n_components)
 
         size, self.certificate_ = grow(certify, tol=self.tol, budget=budget, rate=1.0, repeats=2)
         if size in made:

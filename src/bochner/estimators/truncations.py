@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -142,57 +143,80 @@ class Truncations:
         variance = self.Y.var(axis=0) + (1e-12 * np.abs(self.Y).max(axis=0)) ** 2 + _TINY
         return np.asarray((differences**2 / variance).mean(axis=1))
 
-    def excess(self, n_components: int, other: Truncations | None = None, *, confidence: float = 0.95) -> Certificate:
-        """By what share the mean squared error of unseen rows exceeds that of infinitely many columns.
+    def _ahead(self, n_components: int) -> tuple[int, float, float]:
+        """Columns to compare with all M, and what their distance says: of the excess of M, and of that asked for.
 
-        Of the first columns, or of all those of another draw for the same rows, which are as many.
-
-        With d the distance of the predictions of both models and r the residual of the better one, squared errors
-        differ by d² - 2dr. The mean of d² is known well from few rows, and that of dr is all noise but for what the
-        penalty shrinks too much or too little; so it counts as far as it can be told from zero. What M columns are
-        short of the limit themselves is taken to follow a power of their number, and is no part of the error of the
-        limit.
+        Both as multiples of the difference of errors.
         """
-        started = time.perf_counter()
         M = self.n_components
+        if self.exact:
+            return min(n_components, M), 0.0, 1.0
         m = min(n_components, M) if self.asked > M else n_components
-        fewer = m if self.exact or m <= _FAR * M else max(1, M // 2)
-        w = np.ones(len(self.Y)) if self.weight is None else self.weight
-        count = w.sum() ** 2 / (w @ w)
-        all_of_them = self._everything
-        few = self.left_out(fewer) if other is None or fewer != m else other._everything
-        errors, squares, more = map(self._squares, (self.Y - all_of_them, few - all_of_them, self.Y - few))
-        crosses = more - errors - squares
-        beyond, share = 0.0, 1.0  # of the difference of both models: from M on, and from m on
-        if not self.exact:  # there is more beyond M
-            left = max(self.shortage, (fewer / M) ** _POWERS[self.diagonal is None])
-            beyond = left / max(1.0 - left, 1e-3)
-            share = 1.0 + beyond
-            if fewer != m:  # like the power of m that goes through both
-                share *= (m / fewer) ** (math.log(left) / math.log(M / fewer)) if M > 1 else 1.0
-        leaning = float(np.average(squares, weights=w))  # before looking, errors grow by this, give or take as much
-        noise = float(np.average((crosses - np.average(crosses, weights=w)) ** 2, weights=w)) / max(count - 1.0, 0.5)
-        trust = leaning**2 / max(leaning**2 + noise, _TINY)
-        gains = squares + trust * crosses
-        limit = errors - beyond * gains if np.average(gains, weights=w) > 0.0 else errors
-        unit = max(
-            float(np.average(limit, weights=w)), _LEAST_ERROR * float(np.average(errors, weights=w)), _SMALL_ERROR
+        fewer = m if m <= _FAR * M else max(1, M // 2)
+        left = max(self.shortage, (fewer / M) ** _POWERS[self.diagonal is None])
+        beyond = left / max(1.0 - left, 1e-3)
+        share = 1.0 + beyond
+        if fewer != m and M > 1:  # like the power of m that goes through both
+            share *= (m / fewer) ** (math.log(left) / math.log(M / fewer))
+        return fewer, beyond, share
+
+
+def excess(
+    draws: Sequence[Truncations],
+    n_components: int,
+    others: Sequence[Truncations] = (),
+    *,
+    confidence: float = 0.95,
+) -> Certificate:
+    """By what share the mean squared error of unseen rows exceeds that of infinitely many columns.
+
+    Of the first columns, or of all those of other draws for the same rows, which are as many. Several draws leave out
+    rows of their own, and are looked at together.
+
+    With d the distance of the predictions of both models and r the residual of the better one, squared errors differ by
+    d² - 2dr. The mean of d² is known well from few rows, and that of dr is all noise but for what the penalty shrinks
+    too much or too little; so it counts as far as it can be told from zero. What M columns are short of the limit
+    themselves is taken to follow a power of their number, and is no part of the error of the limit.
+    """
+    started = time.perf_counter()
+    parts = []
+    for i, draw in enumerate(draws):
+        fewer, *ahead = draw._ahead(n_components)
+        all_of_them = draw._everything
+        few = (
+            others[i]._everything if others and fewer == min(n_components, draw.n_components) else draw.left_out(fewer)
         )
-        value = share * float(np.average(gains, weights=w)) / unit
-        deviations = (share * gains - value * limit) / unit  # of a ratio of means
-        deviations -= np.average(deviations, weights=w)
-        spread = math.hypot(
-            math.sqrt(float(np.average(deviations**2, weights=w)) / max(count - 1.0, 0.5)),
-            share * (1.0 - trust) * leaning / unit,
-        )
-        reach = float(stats.t.ppf((1.0 + confidence) / 2.0, max(count - 1.0, 1.0))) * spread
-        how = (
-            f"{len(w)} rows left out, one at a time, by the models of {fewer} and of {M} columns, which do not know "
-            "them; the mean squared distance of their predictions, corrected by the difference of their squared errors "
-            "as far as that is no noise, taken on to infinitely many columns"
-        )
-        cost = Effort(0, len(w), time.perf_counter() - started)
-        return Certificate("excess mean squared", value, (value - reach, value + reach), confidence, how, cost)
+        rows = len(draw.Y)
+        w = np.ones(rows) if draw.weight is None else draw.weight
+        differences = (draw.Y - all_of_them, few - all_of_them, draw.Y - few)
+        parts.append((w, *map(draw._squares, differences), *(np.full(rows, value) for value in ahead)))
+    w, errors, squares, more, beyond, share = map(np.concatenate, zip(*parts, strict=True))
+    count = w.sum() ** 2 / (w @ w)
+
+    def mean(values: Array) -> float:
+        return float(np.average(values, weights=w))
+
+    crosses = more - errors - squares
+    leaning = mean(squares)  # before looking, errors grow by this, give or take as much
+    noise = mean((crosses - mean(crosses)) ** 2) / max(count - 1.0, 0.5)
+    trust = leaning**2 / max(leaning**2 + noise, _TINY)
+    gains = squares + trust * crosses
+    limit = errors - beyond * gains if mean(gains) > 0.0 else errors
+    unit = max(mean(limit), _LEAST_ERROR * mean(errors), _SMALL_ERROR)
+    value = mean(share * gains) / unit
+    deviations = (share * gains - value * limit) / unit  # of a ratio of means
+    spread = math.hypot(
+        math.sqrt(mean((deviations - mean(deviations)) ** 2) / max(count - 1.0, 0.5)),
+        mean(share * squares) * (1.0 - trust) / unit,
+    )
+    reach = float(stats.t.ppf((1.0 + confidence) / 2.0, max(count - 1.0, 1.0))) * spread
+    how = (
+        f"{len(w)} rows left out, one at a time, by the models of {fewer} and of {draws[-1].n_components} columns, "
+        "which do not know them; the mean squared distance of their predictions, corrected by the difference of their "
+        "squared errors as far as that is no noise, taken on to infinitely many columns"
+    )
+    cost = Effort(0, len(w), time.perf_counter() - started)
+    return Certificate("excess mean squared", value, (value - reach, value + reach), confidence, how, cost)
 
 
 @dataclass(frozen=True)
@@ -235,6 +259,15 @@ class Division:
     def for_landmarks(self, n_landmarks: int) -> Division:
         """Four times as many rows to choose from as landmarks, where enough remain to measure errors on."""
         return replace(self, cut=min(_LEFT_OUT_ROWS, max(self._least, len(self.pool) - 4 * n_landmarks)))
+
+    def folds(self) -> list[Division]:
+        """The same with other rows in front, where few are left out at a time: as many as cover those that are wanted.
+
+        The last may have fewer.
+        """
+        n = len(self.pool)
+        starts = range(0, n, self.cut)[: max(1, round(min(_LEFT_OUT_ROWS, n) / self.cut))]
+        return [Division(self.pool[np.roll(np.arange(n), -start)], min(self.cut, n - start)) for start in starts]
 
     def for_waves(self) -> Division:
         """Waves are the same for all rows."""

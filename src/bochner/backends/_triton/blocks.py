@@ -187,24 +187,6 @@ def _structured(X, words, factors, out, marks, limits, n, d, x_stride, out_strid
                factors, scale, tail, shape, C, D, PAIRS, ODD, WHOLE)  # fmt: skip
 
 
-@gluon.jit(do_not_specialize=_ANY_COUNT)
-def _structured_again(X, words, factors, out, marks, n, d, x_stride, out_stride, n_columns, n_blocks, n_marks,  # type: ignore[no-untyped-def]
-                      per_program, scale, tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr,
-                      C: gl.constexpr, D: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr,
-                      WHOLE: gl.constexpr):  # fmt: skip
-    """Marked tiles in float64."""
-    first = gl.program_id(0) * per_program
-    last = gl.minimum(first + per_program, n_marks)
-    i = _next(marks, first, first, last, shape[3])
-    while i < last:
-        block = i % n_blocks
-        row0, rows = _rows(i // n_blocks, n, shape)
-        v = _rotate(None, X, words, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float64)
-        _write(v, out, marks, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, True,
-               ODD, WHOLE)  # fmt: skip
-        i = _next(marks, first, i + 1, last, shape[3])
-
-
 @gluon.jit
 def _gathered(v, order, gains, word, place, N: gl.constexpr, shape: gl.constexpr, L: gl.constexpr):  # type: ignore[no-untyped-def]
     """Columns of v in another order, in layout L, times gains."""
@@ -261,18 +243,20 @@ def _fastfood(X, words, order, gains, factors, out, marks, limits, n, d, x_strid
 
 
 @gluon.jit(do_not_specialize=_ANY_COUNT)
-def _fastfood_again(X, words, order, gains, factors, out, marks, n, d, x_stride, out_stride, n_columns, n_blocks,  # type: ignore[no-untyped-def]
-                    n_marks, per_program, scale, tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr,
-                    C: gl.constexpr, D: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr,
-                    WHOLE: gl.constexpr):  # fmt: skip
-    """Marked tiles in float64."""
+def _again(X, words, order, gains, factors, out, marks, n, d, x_stride, out_stride, n_columns, n_blocks, n_marks,  # type: ignore[no-untyped-def]
+           per_program, scale, tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr,
+           D: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
+    """Marked tiles in float64; structured ones have no order and no gains."""
     first = gl.program_id(0) * per_program
     last = gl.minimum(first + per_program, n_marks)
     i = _next(marks, first, first, last, shape[3])
     while i < last:
         block = i % n_blocks
         row0, rows = _rows(i // n_blocks, n, shape)
-        v = _mix(X, words, order, gains, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float64)
+        if order is None:
+            v = _rotate(None, X, words, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float64)
+        else:
+            v = _mix(X, words, order, gains, block, row0, rows, d, x_stride, shape, A, B, C, WHOLE_X, gl.float64)
         _write(v, out, marks, marks, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape, C, D, True,
                ODD, WHOLE)  # fmt: skip
         i = _next(marks, first, i + 1, last, shape[3])
@@ -337,9 +321,9 @@ def structured(
         kept, per_program == 1, pairs, odd, *whole, **_options(t, plan.limit),
     )  # fmt: skip
     if pairs:
-        _structured_again[(-(-len(marks) // per_check),)](
-            X, words, wide_factors, out, marks, *sizes, len(marks), per_check, scale, tail / _TURN, t.shape, t.A, t.B,
-            t.C, t.D, odd, *whole, **_options(t, plan.wide_limit),
+        _again[(-(-len(marks) // per_check),)](
+            X, words, None, None, wide_factors, out, marks, *sizes, len(marks), per_check, scale, tail / _TURN, t.shape,
+            t.A, t.B, t.C, t.D, odd, *whole, **_options(t, plan.wide_limit),
         )  # fmt: skip
 
 
@@ -369,7 +353,7 @@ def fastfood(
         per_program == 1, pairs, odd, *whole, **_options(t, plan.limit),
     )  # fmt: skip
     if pairs:
-        _fastfood_again[(-(-len(marks) // per_check),)](
+        _again[(-(-len(marks) // per_check),)](
             X, *packed, wide_factors, out, marks, *sizes, len(marks), per_check, scale, tail / _TURN, t.shape, t.A, t.B,
             t.C, t.D, odd, *whole, **_options(t, plan.wide_limit),
         )  # fmt: skip
