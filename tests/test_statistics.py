@@ -122,8 +122,8 @@ def test_float32_blocks_lose_less_than_stated(scale, mean, integers, monkeypatch
     given = Z.copy()
     single, double = of(Z, Y), of(Z.astype(float), Y)
     np.testing.assert_array_equal(Z, given)
-    assert single.single_precision is not integers
-    assert not double.single_precision
+    assert (single.single > 0.0) is not integers
+    assert double.single == 0.0
     squares = np.diagonal(double.gram)
     changes = np.abs(np.tril(single.gram - double.gram))
     moments = np.abs(single.moment - double.moment)
@@ -139,6 +139,32 @@ def test_float32_blocks_lose_less_than_stated(scale, mean, integers, monkeypatch
     centred = Z - Z.mean(axis=0, dtype=float)
     # directions of small eigenvalues see most of the error, and few rows see those directions
     assert (centred @ (a - b)).std() <= (1e-4 if integers else 1e-5) * (centred @ b).std()
+
+
+@pytest.mark.parametrize("smallest", [1.0, 1e-3])
+def test_rounding_bounds_the_error_of_float32_sums(smallest, monkeypatch):
+    """Whatever the sizes of the columns; a few large ones among small ones cost less than as many large ones."""
+    backend = pytest.importorskip("bochner.backends.native")
+    monkeypatch.setattr(backend, "integers_pay", lambda: False)
+    rng = np.random.default_rng(0)
+    sizes = np.geomspace(1.0, smallest, 600)
+    Z = ((1.0 + rng.normal(size=(9000, 600))) * sizes).astype(np.float32)
+    single, double = of(Z, Z[:, :1]), of(Z.astype(float), Z[:, :1])
+    lower = np.tril(single.gram - double.gram)
+    error = np.linalg.norm(lower + np.tril(lower, -1).T, 2)
+    assert error <= single.rounding
+    assert single.rounding <= 2e-7 * np.sqrt(1.1 * (sizes**2).sum()) * np.diagonal(double.gram).max()
+
+
+def test_the_last_rows_of_many_are_rounded_like_the_others(monkeypatch):
+    """Uneven columns and a short last block: one that float32 multiplied would ask for a penalty of its own."""
+    backend = pytest.importorskip("bochner.backends.native")
+    monkeypatch.setattr(backend, "integers_pay", lambda: True)
+    rng = np.random.default_rng(0)
+    Z = (rng.normal(size=(2000, 130)) * np.geomspace(1.0, 1e-3, 130)).astype(np.float32)
+    few, many = of(Z[:700], Z[:700, :1]), of(Z[:1300], Z[:1300, :1]).update(Z[1300:], Z[1300:, :1])
+    assert few.noise == 0.0 < few.single
+    assert many.single == 0.0 < many.noise
 
 
 def test_rounding_is_not_mistaken_for_directions():

@@ -6,6 +6,7 @@ fold. `RidgeSpectrum` is its eigendecomposition: every question about every pena
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -78,7 +79,7 @@ class RidgeStatistics:
         self.offset = np.zeros(n_targets)
         self.weight = 0.0
         self.n_samples = 0
-        self.single_precision = False  # has any block been multiplied in float32?
+        self.single = 0.0  # what was multiplied in float32, see `single_size`
         self.noise = 0.0  # n times the variance that rounding to fixed point added to an entry
         self.twin: Any = None  # the Gram matrix on a device, while a fit lasts
 
@@ -138,12 +139,10 @@ class RidgeStatistics:
         The sums do not depend on the number of threads, and none of them waits before the last tile.
         """
         units = np.ones(right.shape[1])
-        fixed = None
+        fixed, before = None, None if self.gram is None else np.diagonal(self.gram).copy()
         if Z.dtype == np.float32 and len(Z) > _FEW_ROWS:
-            fixed = None if self.gram is None else backend_of(Z).fixed_point(Z)
-            if fixed is None:
-                self.single_precision = True
-            else:
+            fixed = None if self.gram is None else backend_of(Z).fixed_point(Z, self.n_samples)
+            if fixed is not None:
                 self.noise += fixed.noise
             # powers of two: float32 neither overflows nor loses digits, whatever the units of the targets
             units = np.exp2(np.frexp(np.abs(right).max(axis=0))[1])
@@ -174,6 +173,8 @@ class RidgeStatistics:
         tiles += [(part, None) for part in parts]
         with one_thread():
             each(add, tiles, n_threads())
+        if self.gram is not None and fixed is None and Z.dtype == np.float32:
+            self.single += single_size(np.diagonal(self.gram) - before)
 
     def _add_narrow(self, Z: Array) -> None:
         """Add ZᵀZ of few columns, which make too few tiles: a thread multiplies some rows."""
@@ -211,7 +212,7 @@ class RidgeStatistics:
             self.gram += other.gram
         self.weight += other.weight
         self.n_samples += other.n_samples
-        self.single_precision |= other.single_precision
+        self.single += other.single
         self.noise += other.noise
         return self
 
@@ -237,15 +238,13 @@ class RidgeStatistics:
 
     @property
     def rounding(self) -> float:
-        """Eigenvalues of the Gram matrix below this are rounding errors of its sums (2 sqrt(m) errors of an entry)."""
+        """Eigenvalues of the Gram matrix below this are rounding errors of its sums."""
         if self.gram is None:
             return 0.0
-        diagonal = np.diagonal(self.gram)
-        double = np.finfo(float).eps * diagonal.sum()  # also what centring leaves of a constant column
-        single = 2.0 * np.sqrt(self.n_components) * 1e-7 * diagonal.max(initial=0.0)
+        double = np.finfo(float).eps * np.trace(self.gram)  # also what centring leaves of a constant column
         # rounded entries are noise: eigenvalues of a random matrix (Marchenko & Pastur)
         noise = self.noise * (1.0 + np.sqrt(self.n_components / max(self.n_samples, 1))) ** 2
-        return float(max(double, noise, single if self.single_precision else 0.0))
+        return float(max(double, noise, 2e-7 * self.single))
 
     def operator(self, fit_intercept: bool = True) -> PSDOperator:
         """The Gram matrix, of centred rows when there is an intercept."""
@@ -292,8 +291,8 @@ class RidgeStatistics:
             "target_sum": self.target_sum,
             "feature_sum": self.feature_sum,
             "offset": self.offset,
-            "totals": np.array([self.weight, float(self.n_samples), float(self.single_precision)]),
-            "noise": np.array([self.noise]),
+            "totals": np.array([self.weight, float(self.n_samples)]),
+            "noise": np.array([self.noise, self.single]),
         }
         if self.gram is not None:
             found["gram"] = pack_upper(self.gram.T)
@@ -308,14 +307,21 @@ class RidgeStatistics:
             setattr(made, name, np.array(arrays[name], dtype=np.float64))
         made.weight = float(arrays["totals"][0])
         made.n_samples = int(arrays["totals"][1])
-        made.single_precision = bool(arrays["totals"][2])
-        made.noise = float(arrays.get("noise", [0.0])[0])  # files of before it was known have none
+        made.noise, made.single = map(float, arrays["noise"])
         if made.gram is not None:
             unpack_upper(arrays["gram"], made.gram.T)
         return made
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "twin": None}
+
+
+def single_size(squares: Array) -> float:
+    """How large the error of a float32 product ZᵀZ may be, in units of the error of one entry, 1e-7 sqrt(G_ii G_jj).
+
+    Such errors make a random matrix: its norm is at most twice that of a row, which is sqrt(max G_ii · trace G).
+    """
+    return math.sqrt(max(0.0, float(squares.max(initial=0.0)) * float(squares.sum())))
 
 
 def pack_upper(U: Array) -> Array:

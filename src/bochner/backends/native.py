@@ -208,12 +208,12 @@ class Slabs:
             _native.add_gram(slab, n, units, rows.start, columns.start, out)
 
 
-def fixed_point(Z: Array) -> Slabs | None:
+def fixed_point(Z: Array, seen: int = 0) -> Slabs | None:
     """Features as multiples of units, for processors with instructions for products of small integers.
 
     One unit for all columns where they are of one size: it is of a coarse grid, so that rows are rounded alike
     whichever rows they came with. Otherwise one a column, as small as sums of 128 rows allow, where there are rows
-    enough for rounding errors to average out and columns enough for integers to pay.
+    enough, with those `seen` before, for rounding errors to average out and columns enough for integers to pay.
     """
     if not (integers_pay() and Z.dtype == np.float32 and Z.size):
         return None
@@ -232,7 +232,7 @@ def fixed_point(Z: Array) -> Slabs | None:
         unit = math.ldexp(math.ceil(mantissa * 32.0) / 32.0, exponent) / _EVEN_UNITS
         if slabs[i].size * unit * unit / 12.0 <= _ROUNDING_SHARE * float(squares.sum(dtype=np.float64)):
             units[i] = unit
-        elif n >= _MANY_ROWS and m >= _MANY_COLUMNS:
+        elif max(n, seen) >= _MANY_ROWS and m >= _MANY_COLUMNS:
             units[i] = np.maximum(np.maximum(largest / _MOST_UNITS, np.sqrt(most) / _MOST_ROOT), 1e-18 * top)
 
     each(choose, range(len(slabs)), n_threads())

@@ -17,7 +17,7 @@ from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.keys import Key
 from bochner.operators import Centred, PSDOperator
 from bochner.solvers import Cholesky, DeviceCholeskyFactor
-from bochner.statistics import RidgeStatistics
+from bochner.statistics import RidgeStatistics, single_size
 from bochner.streaming.folds import Fold, ProductFold, StatisticsFold
 from bochner.streaming.sources import ArraySource, Block, Source
 
@@ -253,11 +253,11 @@ class DeviceStatistics:
         made.moment, made.feature_sum = products[:, :-1], products[:, -1]
         for name in ("target_squares", "target_sum", "offset", "weight", "n_samples"):
             setattr(made, name, getattr(self.targets, name))
-        made.single_precision = self.single_precision
         gram, statistics.gram = statistics.gram, None  # a matrix of gigabytes is added up only where it must be
         if gram is not None:
             there = gram if alone else np.zeros_like(gram)
             open_device("cpu").fetch_lower(self.gram, there)
+            made.single = single_size(np.diagonal(there)) if self.single_precision else 0.0
             gram = gram if alone else np.add(gram, there, out=gram)
         statistics.merge(made)
         statistics.gram, statistics.twin = gram, self.gram if alone else None
