@@ -2,9 +2,11 @@
 
 For every dataset and seed (another split, another draw): fit with n_components="auto", then compare the mean squared
 error of held-out rows with that of exact kernel ridge regression with the same kernel and penalty. The promise is kept
-when the excess is at most tol. The smallest sufficient choice is found by search: the smallest fixed number of columns
-(of a grid with ratio 2^(1/4), same features, kernel and penalty, same seeds) that keeps the promise in at least 95 of
-100 seeds; no choice that knows less than the held-out rows could do with fewer.
+when the excess is at most tol; "free" counts the seeds in which it is also at most tol where exact regression has the
+better of that penalty and the one of its own least leave-one-out error. The smallest sufficient choice is found by
+search: the smallest fixed number of columns (of a grid with ratio 2^(1/4), same features, kernel and penalty, same
+seeds) that keeps the promise in at least 95 of 100 seeds; no choice that knows less than the held-out rows could do
+with fewer.
 
 Nothing in the rule was chosen on the six real datasets of the table, nor on these seeds: its constants come from the
 made ones, kegg_undirected, cpu, pol, kin40k and parkinson, the last four with noise added as well, seeds 500 to 699.
@@ -62,6 +64,16 @@ def rows_of(name, seed):
     return X[train], y[train], X[train.stop :], y[train.stop :]
 
 
+def suited_penalty(kernel, X, y):
+    """The penalty with which exact kernel ridge regression has the least leave-one-out error of centred targets."""
+    values, vectors = np.linalg.eigh(kernel(X))
+    moment, squares = vectors.T @ y, vectors**2
+    alphas = np.geomspace(1e-8, 1e3, 45)
+    inverses = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
+    errors = (vectors @ (inverses * moment[:, None])) / (squares @ inverses)
+    return alphas[(errors**2).mean(axis=0).argmin()]
+
+
 def trial(task):
     name, seed, tol, features = task
     X, y, X_new, y_new = rows_of(name, seed)
@@ -71,7 +83,8 @@ def trial(task):
         model = KernelRidge(features=features, tol=tol, max_components=MOST, n_jobs=1, random_state=seed).fit(X, y)
     seconds = time.perf_counter() - start
     kernel, alpha, own_size = model.features_.kernel_, model.alpha_, model.n_components_
-    exact = np.mean((exact_kernel_ridge(kernel, X, y, X_new, alpha) - y_new) ** 2)
+    penalties = (alpha, suited_penalty(kernel, X, y))
+    exact, other = (np.mean((exact_kernel_ridge(kernel, X, y, X_new, a) - y_new) ** 2) for a in penalties)
     # a ratio of sixteen would be failure enough, and what is beyond the choice made is taken to suffice
     excess = {m: np.inf if m < own_size / 16 else 0.0 for m in GRID}
     for m in (m for m in GRID if own_size / 16 <= m <= 1.2 * own_size):
@@ -82,7 +95,8 @@ def trial(task):
         fixed = KernelRidge(features=made, alpha=alpha, n_jobs=1).fit(X, y)
         excess[m] = np.mean((fixed.predict(X_new) - y_new) ** 2) / exact - 1.0
     own = np.mean((model.predict(X_new) - y_new) ** 2) / exact - 1.0
-    return name, seed, model.n_components_, own, model.certificate_, excess, seconds, float(exact)
+    free = own if exact <= other else (own + 1.0) * exact / other - 1.0
+    return name, seed, model.n_components_, own, model.certificate_, excess, seconds, float(exact), free
 
 
 def report(name, found, tol):
@@ -98,7 +112,7 @@ def report(name, found, tol):
         f"{name:12s} {np.mean([f[7] for f in found]):8.4f} {met.sum():4d}/{len(found):<4d} "
         f"{np.median(own):8.4f} {np.quantile(own, 0.95):8.4f} {np.median([f[4].value for f in found]):9.4f} "
         f"{np.median(columns):8.0f} {columns.max():6d} {least:9d} {np.median(columns) / least:7.2f} "
-        f"{both.sum():6d} {np.median([f[6] for f in found]):8.2f}",
+        f"{both.sum():6d} {sum(f[8] <= tol for f in found):5d} {np.median([f[6] for f in found]):8.2f}",
         flush=True,
     )
     return met.mean(), both.mean(), float(np.median(columns)) / least
@@ -112,9 +126,8 @@ def main(arguments):
     jobs = int(options.get("jobs", os.cpu_count() or 1))
     names = names or (REAL if set(REAL) <= set(datasets.available()) else MADE)
     print(f"tol = {tol:g}, {seeds} seeds, {TRAIN} training rows; errors over those of exact kernel ridge regression\n")
-    print(
-        "data         exact mse      met  excess:  95 % of certified  columns:   most  smallest   ratio   both  seconds"
-    )
+    first_line = "data         exact mse      met  excess:  95 % of certified  columns:   most  smallest   ratio   both"
+    print(f"{first_line}  free  seconds")
     print("                                 median   seeds              median         sufficient       (met, ≤ 2×)")
     results = []
     with ProcessPoolExecutor(jobs, initializer=threadpool_limits, initargs=(1,)) as pool:

@@ -61,6 +61,34 @@ def test_features_never_see_the_rows_that_errors_are_measured_on(n, n_landmarks)
     assert len(seen) >= min(4 * n_landmarks, division.most)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 100, 2500, 9000])
+@pytest.mark.parametrize("n_landmarks", [1, 50, 400, 2000])
+def test_folds_measure_every_row_once_that_is_wanted(n, n_landmarks):
+    """Each on rows of its own, and with features that do not know them."""
+    X = np.arange(float(n))[:, None]
+    division = Division.of(ArraySource(X, X[:, 0]), Key(0)).for_landmarks(n_landmarks)
+    folds = division.folds()
+    measured = [set(fold.rows.X.ravel()) for fold in folds]
+    assert measured[0] == set(division.rows.X.ravel())
+    assert len(set.union(*measured)) == sum(map(len, measured))
+    assert sum(map(len, measured)) >= 0.75 * min(2048, n)
+    assert len(folds) <= 3
+    if n > 1:
+        for fold, rows in zip(folds, measured, strict=True):
+            assert rows | set(all_rows(fold.others).ravel()) == set(X.ravel())
+            assert not rows & set(all_rows(fold.others).ravel())
+
+
+def test_draws_are_looked_at_together():
+    """The excess of two halves of the rows is that of all of them, and known better than from one."""
+    X, y = curve(400, 3)
+    for feature_map in maps(RBF(0.5), 64):
+        parts = [truncations_of(feature_map, X, y, rows) for rows in (slice(None, 150), slice(150, 300))]
+        whole, both = excess([truncations_of(feature_map, X, y, slice(None, 300))], 16), excess(parts, 16)
+        np.testing.assert_allclose(both.interval, whole.interval, rtol=0.05)
+        assert both.high - both.low < max(excess([part], 16).high - excess([part], 16).low for part in parts)
+
+
 def test_rows_of_weight_zero_are_neither_measured_nor_seen():
     X, weight = np.arange(100.0)[:, None], np.repeat([0.0, 1.0], 50)
     division = Division.of(ArraySource(X, X[:, 0], weight), Key(0)).for_landmarks(10)

@@ -291,8 +291,8 @@ class RidgeStatistics:
             "target_sum": self.target_sum,
             "feature_sum": self.feature_sum,
             "offset": self.offset,
-            "totals": np.array([self.weight, float(self.n_samples)]),
-            "noise": np.array([self.noise, self.single]),
+            "totals": np.array([self.weight, float(self.n_samples), self.single]),
+            "noise": np.array([self.noise]),
         }
         if self.gram is not None:
             found["gram"] = pack_upper(self.gram.T)
@@ -307,7 +307,8 @@ class RidgeStatistics:
             setattr(made, name, np.array(arrays[name], dtype=np.float64))
         made.weight = float(arrays["totals"][0])
         made.n_samples = int(arrays["totals"][1])
-        made.noise, made.single = map(float, arrays["noise"])
+        made.single = float(arrays["totals"][2])
+        made.noise = float(arrays.get("noise", [0.0])[0])  # files of before it was known have none
         if made.gram is not None:
             unpack_upper(arrays["gram"], made.gram.T)
         return made

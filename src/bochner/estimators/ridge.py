@@ -308,7 +308,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """Features with as few columns as `tol` needs, and what is known of them: sums, and the solution.
 
         The sums of M columns hold those of every smaller number. But m landmarks are better than the first m of M, and
-        the penalty that few of them choose is another; so those that are returned were measured themselves, with it.
+        the penalty that few of them choose is another; so those that are returned were measured themselves, with it,
+        against M landmarks and theirs.
         """
         name = self._features_name(kernel)
         division = Division.of(source, key.child("left out"))
@@ -367,8 +368,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
             if sample == "final" and name == "nystrom" and n_components < found[0].asked:
                 alpha = None if n_components <= _PENALTY_COMPONENTS else found[0].alpha
                 chosen = draws(n_components, [fold for fold, _ in largest], alpha)
-                if chosen[0].alpha != found[0].alpha:
-                    found = [replace(f, alpha=chosen[0].alpha) for f in found]
                 return excess(found, n_components, chosen)
             return excess(found, n_components)
 
