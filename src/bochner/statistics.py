@@ -139,11 +139,13 @@ class RidgeStatistics:
         The sums do not depend on the number of threads, and none of them waits before the last tile.
         """
         units = np.ones(right.shape[1])
-        fixed, before = None, None if self.gram is None else np.diagonal(self.gram).copy()
+        fixed = before = None
         if Z.dtype == np.float32 and len(Z) > _FEW_ROWS:
             fixed = None if self.gram is None else backend_of(Z).fixed_point(Z, self.n_samples)
             if fixed is not None:
                 self.noise += fixed.noise
+            elif self.gram is not None:
+                before = np.diagonal(self.gram).copy()
             # powers of two: float32 neither overflows nor loses digits, whatever the units of the targets
             units = np.exp2(np.frexp(np.abs(right).max(axis=0))[1])
         else:
@@ -173,8 +175,8 @@ class RidgeStatistics:
         tiles += [(part, None) for part in parts]
         with one_thread():
             each(add, tiles, n_threads())
-        if self.gram is not None and fixed is None and Z.dtype == np.float32:
-            self.single += single_size(np.diagonal(self.gram) - before)
+        if before is not None:
+            self.single += single_size(np.diagonal(self.gram) - before)  # type: ignore[arg-type]
 
     def _add_narrow(self, Z: Array) -> None:
         """Add ZᵀZ of few columns, which make too few tiles: a thread multiplies some rows."""
