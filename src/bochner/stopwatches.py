@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 from scipy.optimize import nnls
 
 from bochner import theory
 from bochner.backends import Array
 from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures
 from bochner.estimators.models import CHOSEN_LANDMARKS
+from bochner.estimators.ridge import LEFT_OUT_ROWS
 from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.landmarks import Gram
+from bochner.operators import DenseGram
+from bochner.solvers import Cholesky, Eigen
 from bochner.statistics import RidgeStatistics
 from bochner.theory import Cost
 
@@ -84,7 +88,7 @@ class Stopwatch:
         block = self.X[:n_rows]
         map_rate = self._rate(("map", key), self._map_flops(step, n_rows, small), lambda: fitted.feature_map_(block))
         out = {
-            "features": self._overhead(name) + self._fitting(name, m),
+            "features": self._overhead(name, m, solver) + self._fitting(name, m),
             "map": map_rate * self._map_flops(step, self.n, m),
         }
         if not self.learning:
@@ -92,47 +96,55 @@ class Stopwatch:
         Z = np.ascontiguousarray(np.resize(fitted.feature_map_(block), (max(1024, n_rows), small)))
         Y = np.zeros((len(Z), self.n_targets))
         sums = RidgeStatistics(small, self.n_targets)
-        gram = theory.cost_estimate("cholesky", n_samples=len(Z), n_components=small, n_targets=self.n_targets).flops
-        rate = self._rate(("sums", key), gram - small**3 / 3, lambda: sums.update(Z, Y))
+        some = theory.cost_estimate("cholesky", n_samples=len(Z), n_components=small, n_targets=self.n_targets).flops
+        rate = self._rate(("sums", key), some - small**3 / 3, lambda: sums.update(Z, Y))
         whole = theory.cost_estimate("cholesky", n_samples=self.n, n_components=m, n_targets=self.n_targets).flops
         out["sums"] = rate * (whole - m**3 / 3)
         size = min(m, 768)
         A = self.key.generator().standard_normal((2 * size, size))  # a spectrum without clusters, which are faster
-        G = np.asfortranarray(A.T @ A)
-        factor: Callable[[], Any] = (
-            (lambda: scipy.linalg.eigh(G, driver="evd")) if solver == "eigen" else (lambda: scipy.linalg.cholesky(G))
-        )
+        gram, rule = DenseGram(np.asfortranarray(A.T @ A)), Eigen() if solver == "eigen" else Cholesky()
+        factor = partial(rule.factor, gram, 1.0)
         out["solve"] = self._rate(("solve", solver, size), float(size) ** 3, factor) * float(m) ** 3
         if solver == "eigen":
             out["penalty"] = self._leaving_out(m)
         return out
 
-    def _overhead(self, name: str) -> float:
-        """What a fit costs before it begins: that of a few rows and columns."""
-        few = self.X[:32]
-        if self.learning:
-            model = KernelRidge(self.kernel, 2, features=name, alpha=1.0, random_state=self.key.seed)
-            return self._rate(("overhead", name), 1.0, partial(model.fit, few, np.zeros(few.shape[0])))
-        made = unfitted(name, self.kernel, 2, self.key)
-        return self._rate(("overhead", name), 1.0, partial(made.fit_transform, few))
+    def _overhead(self, name: str, m: int, solver: str) -> float:
+        """What a fit costs besides its columns, and every row of it: that of a few columns, but for their map."""
+        alpha: Any = "loo" if solver == "eigen" else 1.0
+        columns = min(m, 64) if name == "fourier" else 2  # two waves would be drawn by another law than many
+
+        def fit(rows: Any) -> Any:
+            if not self.learning:
+                return unfitted(name, self.kernel, columns, self.key).fit_transform(rows)
+            model = KernelRidge(self.kernel, columns, features=name, alpha=alpha, random_state=self.key.seed)
+            return model.fit(rows, np.arange(rows.shape[0]))
+
+        sizes = (min(32, self.n), self.X.shape[0])
+        few, many = (
+            self._rate(("overhead", name, columns, alpha, size), 1.0, partial(fit, self.X[:size])) for size in sizes
+        )
+        feature_map = unfitted(name, self.kernel, columns, self.key).fit(self.X[:32]).feature_map_
+        mapping = self._rate(("overhead", name, columns), 1.0, lambda: feature_map(self.X))
+        return few + max(0.0, many - few - mapping) / max(1, sizes[1] - sizes[0]) * (self.n - sizes[0])
 
     def _leaving_out(self, m: int) -> float:
         """Choosing the penalty: rows in the eigenbasis, then their residual and leverage for every penalty."""
         size, n, k = min(m, 512), min(1000, self.n), _PENALTIES * self.n_targets
-        A, V = np.ones((n, size)), np.ones((size, size))
+        A, V = np.ones((n, size), self.X.dtype), np.ones((size, size), self.X.dtype)
         right, inverse, slack = np.ones((size, k)), np.ones((size, _PENALTIES)), np.ones((n, _PENALTIES, 1))
 
         def flops(n: float, m: float) -> float:
             return n * (m * (2.0 * m + 2.0 * k + 2.0 * _PENALTIES) + 20.0 * k)
 
         def work() -> Any:
-            rotated = A @ V
+            rotated = (A @ V).astype(np.float64)
             leverage = np.maximum(1.0 - (rotated * rotated) @ inverse, 1e-12)
             residual = 1.0 - (rotated @ right).reshape(n, _PENALTIES, -1)
             residual /= np.maximum(leverage[:, :, None], slack)
             return np.einsum("iak->ak", residual * residual)
 
-        rows = min(self.n, 8192)
+        rows = min(self.n, LEFT_OUT_ROWS)
         return self._rate(("penalty", size), flops(n, size), work) * flops(rows, m)
 
     def _fitting(self, name: str, m: int) -> float:
@@ -142,23 +154,27 @@ class Stopwatch:
             made = unfitted(name, self.kernel, small, self.key)
             return self._rate(("draw", small), float(small), lambda: made.fit(self.X[:2])) * m
         if self.learning and m > CHOSEN_LANDMARKS:  # models take any of them then: their matrix is all there is to do
-            made = unfitted(name, self.kernel, min(512, self.X.shape[0]), self.key).set_params(landmarks="uniform")
-            fit = partial(made._fit, self.X[:1024], transform=False, measured=False)
-            return self._rate(("choose", "uniform"), 512.0**3, fit) * float(m) ** 3
-        n_fit = min(self.n, int(np.clip(4 * m, 5000, 20_000))) if self.learning else self.n
+            made = unfitted(name, self.kernel, min(1024, self.X.shape[0]), self.key).set_params(landmarks="uniform")
+            fit = partial(made._fit, self.X[:2048], transform=False, measured=False)
+            return self._rate(("choose", "uniform"), 1024.0**3, fit) * float(m) ** 3
+        means = self.kernel.stationary and not scipy.sparse.issparse(self.X)
+        # a sample of the rows, as in `KernelModel._fit_features` and in LANDMARK_LAWS["refined"]
+        some = max(20_000, 20 * m) if means else self.n
+        n_fit = int(np.clip(4 * m, 5000, 20_000)) if self.learning else some
         if "choose" not in self._curves:
             rows = self.X[:2000]
+            law = {"landmarks": KernelRidge._landmarks} if self.learning and means else {}
             sizes = sorted({min(size, rows.shape[0] // 2, self.rank) for size in (64, 192, 512)} - {0})
             taken = []
             for size in sizes:
-                made = unfitted(name, self.kernel, size, self.key)
-                fit = partial(made._fit, rows, transform=False, measured=not self.learning)
+                made = unfitted(name, self.kernel, size, self.key).set_params(**law)
+                fit = partial(made._fit, rows, transform=False, measured=False)
                 taken.append(self._rate(("choose", size), 1.0, fit))
             # a row costs kernel values and distances, linear in m, and products, quadratic
             table = np.array([[size, size**2] for size in sizes], dtype=float) * rows.shape[0]
             self._curves["choose"] = nnls(table / np.reshape(taken, (-1, 1)), np.ones(len(sizes)))[0]
         linear, quadratic = self._curves["choose"]
-        return float(n_fit * m * (linear + quadratic * m))
+        return float(min(self.n, n_fit) * m * (linear + quadratic * m))
 
     @cached_property
     def rank(self) -> int:

@@ -54,7 +54,7 @@ Known = tuple[RidgeStatistics, Solution | None]  # of a feature map and all rows
 _FIRST_COMPONENTS = 256  # of the first sums that n_components="auto" looks at
 _PENALTY_COMPONENTS = 512  # up to which it chooses the penalty anew
 _FEW_COMPONENTS = 2048  # which n_components="auto" may reach whatever the number of rows
-_LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin"
+LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin"
 _ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
 
 
@@ -333,7 +333,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             if alpha is None:
                 # as many rows as there are: few of them choose anything between a third and three times the penalty
                 by_rows = isinstance(self.alpha, str) and self.alpha in LEFT_OUT
-                solution = self._solve(statistics, division.pool[:_LEFT_OUT_ROWS] if by_rows else None, feature_map)
+                solution = self._solve(statistics, division.pool[:LEFT_OUT_ROWS] if by_rows else None, feature_map)
                 alpha = solution.alpha
             made.setdefault(size, (transformer, feature_map, (statistics, solution)))
             return Truncations(
@@ -416,7 +416,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         elif iterative:
             self._solution = self._iterate(source, feature_map, statistics, key)
         elif isinstance(self.alpha, str) and self.alpha in LEFT_OUT:
-            self._solution = self._solve(statistics, source.sample(_LEFT_OUT_ROWS, key.child("left out")))
+            self._solution = self._solve(statistics, source.sample(LEFT_OUT_ROWS, key.child("left out")))
         if checkpoint is not None:
             self._current()
             checkpoint.remove()
@@ -505,7 +505,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         statistics = RidgeStatistics(feature_map.n_components, self.statistics_.n_targets)
         self._accumulate(source, feature_map, statistics)
         left_out = isinstance(self.alpha, str) and self.alpha in LEFT_OUT
-        rows = source.sample(_LEFT_OUT_ROWS, key.child("left out")) if left_out else None
+        rows = source.sample(LEFT_OUT_ROWS, key.child("left out")) if left_out else None
         solution = self._solve(statistics, rows, feature_map)
         return solution.alpha, solution.path, (f"alpha was chosen with {fewer} components",)
 

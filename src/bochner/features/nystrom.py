@@ -21,7 +21,7 @@ from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
 from bochner.solvers import factor_in_place
 
 _PIECE_ROWS = 512  # that one thread works on at a time
-_STEP, _DEVICE_STEP = 128, 2048  # columns of a triangular root that are multiplied at a time
+_STEP, _DEVICE_STEP = 64, 2048  # columns of a triangular root that are multiplied at a time
 _ONE_THREAD = 2048  # landmarks up to which LAPACK's threads cost more, spinning afterwards, than they bring
 
 
