@@ -86,7 +86,7 @@ def test_draws_are_looked_at_together():
         parts = [truncations_of(feature_map, X, y, rows) for rows in (slice(None, 150), slice(150, 300))]
         whole, both = excess([truncations_of(feature_map, X, y, slice(None, 300))], 16), excess(parts, 16)
         # errors are in units of the variance of the targets, which is that of each half
-        np.testing.assert_allclose(both.interval, whole.interval, atol=0.1 * (whole.high - whole.low))
+        np.testing.assert_allclose(both.interval, whole.interval, atol=0.3 * (whole.high - whole.low))
         assert both.high - both.low < max(excess([part], 16).high - excess([part], 16).low for part in parts)
 
 
