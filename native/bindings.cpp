@@ -309,8 +309,8 @@ void define(nb::module_& m) {
         array("X"), array("signs"), array("picks"), array("lengths"), array("out"));
 }
 
-constexpr std::size_t slab_rows = 512, panel_columns = 16;  // as in grams.hpp
-using Packed = nb::ndarray<std::int16_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+constexpr std::size_t slab_groups = 256, panel_columns = 16;  // as in grams.hpp
+using Packed = nb::ndarray<std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Units = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 bool has_vnni() {
@@ -321,10 +321,13 @@ bool has_vnni() {
 #endif
 }
 
-void expect_slab(std::size_t n_rows, std::size_t n_columns, const Packed& packed) {
-    expect(n_rows <= slab_rows && packed.shape(1) == slab_rows * panel_columns &&
+const Integers& integers(std::size_t bits) { return bits == 8 ? current->fixed.bytes : current->fixed.shorts; }
+
+void expect_slab(std::size_t bits, std::size_t n_rows, std::size_t n_columns, const Packed& packed) {
+    expect(bits == 8 || bits == 16, "expected 8 or 16 bits");
+    expect(n_rows <= slab_groups * (32 / bits) && packed.shape(1) == slab_groups * panel_columns &&
                packed.shape(0) * panel_columns >= n_columns,
-           "expected at most 512 rows and a panel per 16 columns");
+           "expected at most 256 groups of rows and a panel per 16 columns");
 }
 
 void define_fixed_point(nb::module_& m) {
@@ -343,29 +346,29 @@ void define_fixed_point(nb::module_& m) {
         array("Z"), array("out"));
     m.def(
         "pack_slab",
-        [](Matrix<float> Z, Vector<const float> units, Vector<const float> inverses, Packed packed) {
-            expect_slab(Z.shape(0), Z.shape(1), packed);
+        [](std::size_t bits, Matrix<float> Z, Vector<const float> units, Vector<const float> inverses, Packed packed) {
+            expect_slab(bits, Z.shape(0), Z.shape(1), packed);
             expect(units.shape(0) == Z.shape(1) && inverses.shape(0) == Z.shape(1), "expected a unit a column");
             const auto z = rows(Z);
             Release release;
-            current->fixed.pack_slab(z, units.data(), inverses.data(), packed.data());
+            integers(bits).pack_slab(z, units.data(), inverses.data(), packed.data());
         },
-        array("Z"), array("units"), array("inverses"), array("packed"));
+        nb::arg("bits"), array("Z"), array("units"), array("inverses"), array("packed"));
     m.def(
         "add_gram",
-        [](Packed packed, std::size_t n_rows, Vector<const float> units, std::size_t first_row,
+        [](std::size_t bits, Packed packed, std::size_t n_rows, Vector<const float> units, std::size_t first_row,
            std::size_t first_column, Matrix<double> out) {
             const std::size_t n_columns = std::max(first_row + out.shape(0), first_column + out.shape(1));
             expect(first_row % panel_columns == 0 && first_column % panel_columns == 0, "expected whole panels");
             expect(units.shape(0) >= n_columns, "expected a unit a column");
-            expect_slab(n_rows, n_columns, packed);
+            expect_slab(bits, n_rows, n_columns, packed);
             const auto o = rows(out);
             Release release;
-            (has_vnni() ? current->fixed.add_gram_vnni : current->fixed.add_gram)(packed.data(), n_rows, units.data(),
+            (has_vnni() ? integers(bits).add_gram_vnni : integers(bits).add_gram)(packed.data(), n_rows, units.data(),
                                                                                   first_row, first_column, o);
         },
-        array("packed"), nb::arg("n_rows"), array("units"), nb::arg("first_row"), nb::arg("first_column"),
-        array("out"));
+        nb::arg("bits"), array("packed"), nb::arg("n_rows"), array("units"), nb::arg("first_row"),
+        nb::arg("first_column"), array("out"));
     m.def("has_vnni", has_vnni);
 }
 

@@ -28,10 +28,13 @@ constexpr Kernels<T> kernels = {fwht<T>,
                                 nonzeros<T>,
                                 subsampled_hadamard<T>};
 
+template <class Int>
+constexpr Integers integers = {pack_slab<Int>, add_gram<Int, false>, add_gram<Int, has_avx512>};
+
 extern const Level level;  // visible to bindings.cpp
 const Level level = {BOCHNER_NAME(BOCHNER_LEVEL),
                      kernels<float>,
                      kernels<double>,
-                     {extents, pack_slab, add_gram<false>, add_gram<has_avx512>}};
+                     {extents, integers<std::int16_t>, integers<std::int8_t>}};
 
 }  // namespace bochner::BOCHNER_LEVEL

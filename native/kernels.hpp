@@ -56,14 +56,19 @@ struct Kernels {
                                 const T* lengths, Rows<T> out);
 };
 
-// Products in fixed point (grams.hpp), of float features. `vnni` is for processors with those instructions.
+// Products in fixed point (grams.hpp), of float features, in integers of a type. `vnni` is for processors with those
+// instructions.
+struct Integers {
+    void (*pack_slab)(Rows<float> Z, const float* units, const float* inverses, std::int32_t* packed);
+    void (*add_gram)(const std::int32_t* packed, std::size_t n_rows, const float* units, std::size_t rows,
+                     std::size_t columns, Rows<double> out);
+    void (*add_gram_vnni)(const std::int32_t* packed, std::size_t n_rows, const float* units, std::size_t rows,
+                          std::size_t columns, Rows<double> out);
+};
+
 struct FixedPoint {
     void (*extents)(Rows<const float> Z, float* largest, float* squares, float* most, float* part);
-    void (*pack_slab)(Rows<float> Z, const float* units, const float* inverses, std::int16_t* packed);
-    void (*add_gram)(const std::int16_t* packed, std::size_t n_rows, const float* units, std::size_t rows,
-                     std::size_t columns, Rows<double> out);
-    void (*add_gram_vnni)(const std::int16_t* packed, std::size_t n_rows, const float* units, std::size_t rows,
-                          std::size_t columns, Rows<double> out);
+    Integers shorts, bytes;
 };
 
 struct Level {

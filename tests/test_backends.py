@@ -304,6 +304,76 @@ def test_fixed_point_rounds_rows_alike_in_any_company() -> None:
         np.testing.assert_array_equal(np.vstack(parts), whole)
 
 
+@pytest.mark.usefixtures("level", "integers")
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 16), (1023, 50), (1025, 64), (2600, 133)])
+def test_products_of_eight_bits_are_exact(n: int, m: int) -> None:
+    """The rows move by less than a unit, to 127 of them at most, and their products are exact but for the last bit."""
+    given = np.cos(9.0 * np.random.default_rng(0).standard_normal((n, m))).astype(np.float32)
+    given[0, 0] = -1.0
+    Z = given.copy()
+    fixed = native.fixed_point(Z, 0, 1.0)
+    assert fixed is not None
+    unit = np.sqrt(6.0 * fixed.noise / n)
+    assert unit == pytest.approx(1.0 / 126.0)
+    assert np.abs(Z - given).max() <= 1.0001 * unit
+    exact = np.rint(Z / np.float32(unit)).astype(np.int64)
+    assert np.abs(exact).max() <= 127
+    expected = (exact.T @ exact) * unit**2
+    out = np.ones((m, m))
+    for start in range(0, m, 48):
+        columns = slice(start, min(start + 48, m))
+        fixed.add(slice(0, columns.stop), columns, out[: columns.stop, columns])
+    upper = np.triu_indices(m)
+    np.testing.assert_allclose(out[upper], 1.0 + expected[upper], rtol=1e-7, atol=1e-7 * n)
+
+
+@pytest.mark.usefixtures("level", "integers")
+def test_eight_bits_are_right_on_average() -> None:
+    """However little a column varies: rounding goes up or down at random. Mean and variance by z-score; equal rows
+    are rounded alike, others not, and rows alike in any company."""
+    rng = np.random.default_rng(0)
+    n, m = 6000, 40
+    levels = rng.uniform(-1.0, 1.0, m)
+    given = (levels + 1e-4 * rng.standard_normal((n, m))).astype(np.float32)
+    given[:, 0] = rng.uniform(-1.0, 1.0, n)
+    given[:, 1] = 0.3  # what one-hot features are
+    given[:, 2] = 1.0
+    given[1] = given[0]
+    Z = given.copy()
+    fixed = native.fixed_point(Z, 0, 1.0)
+    assert fixed is not None
+    unit = np.sqrt(6.0 * fixed.noise / n)
+    np.testing.assert_array_equal(Z[0], Z[1])
+    changes = (Z[1:].astype(np.float64) - given[1:]) / unit
+    share = np.mod(given[0] / unit, 1.0)  # of a unit: the probability to go up
+    spread = np.sqrt(share * (1.0 - share))
+    spread[0] = np.sqrt(1.0 / 6.0)
+    assert (np.abs(changes.mean(axis=0)) <= 5.0 * (spread + 0.02) / np.sqrt(n)).all()
+    assert abs(changes[:, 0].var() * 6.0 - 1.0) <= 5.0 * np.sqrt(0.8 / n)
+    together = np.corrcoef(changes[:, 3:].T)
+    np.fill_diagonal(together, 0.0)
+    assert np.abs(together).max() <= 6.0 / np.sqrt(n)
+    parts = [given[:700].copy(), given[700:2000].copy(), given[2000:].copy()]
+    assert all(native.fixed_point(part, 0, 1.0) is not None for part in parts)
+    np.testing.assert_array_equal(np.vstack(parts), Z)
+
+
+@pytest.mark.usefixtures("integers")
+def test_eight_bits_are_used_where_their_variance_is_allowed() -> None:
+    given = np.cos(9.0 * np.random.default_rng(0).standard_normal((3000, 40))).astype(np.float32)
+    given[0, 0] = 1.0
+    variance = 1.0 / 126.0**2 / 6.0
+    for allowed, bits in ((0.0, 16), (0.99 * variance, 16), (1.01 * variance, 8), (1.0, 8)):
+        fixed = native.fixed_point(given.copy(), 0, allowed)
+        assert fixed is not None
+        assert fixed.bits == bits
+        assert bits == 16 or fixed.noise <= allowed * len(given)
+    large = given.copy()
+    large[2999] *= 10.0  # one slab asks for more bits: all have them
+    fixed = native.fixed_point(large, 0, 1.01 * variance)
+    assert fixed is None or fixed.bits == 16
+
+
 @pytest.mark.usefixtures("integers")
 def test_fixed_point_is_for_features_of_one_size() -> None:
     """Where rounding would lose something, and where there is nothing to gain, rows stay what they are."""

@@ -29,7 +29,7 @@ from bochner import (
 )
 from bochner.keys import Key
 from bochner.streaming import ArraySource, read_arrays
-from laws import ESTIMATORS
+from laws import ESTIMATORS, rounding_squares
 
 dask = pytest.importorskip("dask", reason="dask is not installed (extra 'dask')")
 pytest.importorskip("distributed", reason="distributed is not installed (extra 'dask')")
@@ -185,9 +185,11 @@ def test_float32_stays_float32_and_differs_by_rounding(small_trees):
     found = ridge().fit(da.from_array(X, chunks=(110, 3)), da.from_array(y, chunks=110))
     lazy = found.predict(da.from_array(X, chunks=(110, 3)))
     assert lazy.dtype == np.float32 == lazy.compute().dtype
-    # blocks of other sizes are multiplied in float32: its rounding times the condition number, not the tree's
+    # blocks of other sizes are multiplied in float32: its rounding times the condition number, not the tree's; and
+    # those in memory may be rounded to few bits
     atol = np.finfo(np.float32).eps * len(X) / 0.1
-    np.testing.assert_allclose(found.predict(X), truth.predict(X), rtol=0, atol=atol)
+    moved = np.linalg.norm(found.predict(X) - truth.predict(X))
+    assert moved <= atol * np.sqrt(len(X)) + np.sqrt(rounding_squares(truth.statistics_, truth.alpha_).sum())
 
 
 def test_samples_are_the_rows_of_the_in_memory_sample():

@@ -14,6 +14,7 @@ from bochner.backends.threads import one_thread
 from bochner.operators import Centred, DenseGram
 from bochner.solvers import Cholesky, ConjugateGradient, Eigen, SampledPreconditioner
 from bochner.statistics import RidgeStatistics
+from laws import rounding_squares
 
 
 def problem(n=200, m=15, k=2, seed=0, mean=3.0):
@@ -139,6 +140,27 @@ def test_float32_blocks_lose_less_than_stated(scale, mean, integers, monkeypatch
     centred = Z - Z.mean(axis=0, dtype=float)
     # directions of small eigenvalues see most of the error, and few rows see those directions
     assert (centred @ (a - b)).std() <= (1e-4 if integers else 1e-5) * (centred @ b).std()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("length_scale", [1.0, 300.0])
+def test_rounding_to_eight_bits_costs_a_share_of_the_noise(length_scale, weighted, monkeypatch):
+    """Whether rows have weights or not, and however little the features vary."""
+    backend = pytest.importorskip("bochner.backends.native")
+    monkeypatch.setattr(backend, "integers_pay", lambda: True)
+    rng = np.random.default_rng(0)
+    n, m, alpha = 12_000, 160, 0.05
+    X = rng.normal(size=(n, 4)).astype(np.float32)
+    Y = np.column_stack([np.sin(2.0 * X[:, 0]), X[:, 1]]) + 0.2 * rng.normal(size=(n, 2))
+    weight = rng.uniform(0.5, 1.5, n) if weighted else None
+    Z = FourierFeatures(RBF(length_scale), m, random_state=0).fit_transform(X)
+    variance = 1.7 / (m / 2) / 126.0**2 / 6.0
+    single, double = of(Z, Y, weight, variance=variance), of(Z.astype(float), Y, weight)
+    assert 0.3 * n * variance < single.noise <= n * variance
+    a, b = (found.spectrum(False).coefficients(alpha) for found in (single, double))
+    root = np.ones((n, 1)) if weight is None else np.sqrt(weight)[:, None]
+    moved = ((root * (Z @ (a - b))) ** 2).sum(axis=0)
+    assert (moved <= rounding_squares(single, alpha, False)).all()
 
 
 @pytest.mark.parametrize("smallest", [1.0, 1e-3])

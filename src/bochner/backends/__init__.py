@@ -99,9 +99,10 @@ class Backend:
     # (Z (n, m), out (m, m) float64): adds ZᵀZ to the lower triangle of out, to the precision of Z or better; what is
     # above the diagonal afterwards is not defined.
     gram: Callable[[Array, Array], None]
-    # (Z (n, m), seen): the rows as integers that multiply faster than floats, with Z rounded to them in place; or None,
-    # where they would not, and Z as it was. They are the last of so many rows.
-    fixed_point: Callable[[Array, int], FixedPoint | None]
+    # (Z (n, m), seen, variance): the rows as integers that multiply faster than floats, with Z rounded to them in
+    # place; or None, where they would not, and Z as it was. They are the last of so many rows, and rounding may add so
+    # much to the variance of an entry.
+    fixed_point: Callable[[Array, int, float], FixedPoint | None]
     # (Z (n, m), V (m, k), weights (n,) or None, out (m, k)), all but Z in float64: adds Zᵀ diag(weights) Z V, summed in
     # float64.
     gram_product: Callable[[Array, Array, Array | None, Array], None]

@@ -6,7 +6,6 @@ number of threads nor on how the rows are batched.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -180,68 +179,97 @@ def subsampled_hadamard(X: Array, signs: Array, picks: Array, lengths: Array, ou
 
 
 integers_pay = _native.has_vnni  # does this processor multiply small integers faster than floats?
-_SLAB_ROWS, _PANEL_COLUMNS = 512, 16  # as in native/grams.hpp
+_SLAB_WORDS, _PANEL_COLUMNS = 256, 16  # as in native/grams.hpp: a word has two rows of 16 bits or four of 8
+_SMALL_UNITS = 126  # at most, of 8 bits, before rounding up or down at random
 _EVEN_UNITS = 4095  # at most, where all columns have one unit: 128 squares are less than 2^31 whatever they are
 _MOST_UNITS, _MOST_ROOT = 32766.0, 46290.0  # at most, of an entry, and of the root of the squares of 128 rows
 # Rounding to one unit may add this share to the squares of the features, no more: those of Fourier features, all of one
 # size, get 1e-8. Units of their own add at most 4e-8 to a column, as no entry is larger than the root of its squares.
 _ROUNDING_SHARE = 2.5e-8
 _MANY_ROWS, _MANY_COLUMNS = 1024, 128  # from which on columns get units of their own
+# Of what rounding changes, in squares of the unit: up or down at random (8 bits), to the nearest multiple.
+_VARIANCES = {8: 1.0 / 6.0, 16: 1.0 / 12.0}
 
 
 @dataclass(frozen=True)
 class Slabs:
-    """Rows in fixed point: slabs of 512, each with units of its own."""
+    """Rows in fixed point: slabs of 512 rows of 16 bits or 1,024 of 8, each with units of its own."""
 
-    packed: Array  # (slabs, panels, 512 · 16) int16
+    bits: int
+    packed: Array  # (slabs, panels, 256 · 16) int32
     units: Array  # (slabs, m) float32
     sizes: list[int]
 
+    @classmethod
+    def of(cls, Z: Array, bits: int, units: Array) -> Slabs:
+        """Round Z, in place, to multiples of the units."""
+        slabs = _slabs(Z, bits)
+        packed = np.empty((len(slabs), -(-Z.shape[1] // _PANEL_COLUMNS), _SLAB_WORDS * _PANEL_COLUMNS), np.int32)
+        inverses = 1.0 / units
+        each(
+            lambda i: _native.pack_slab(bits, slabs[i], units[i], inverses[i], packed[i]),
+            range(len(slabs)),
+            n_threads(),
+        )
+        return cls(bits, packed, units, [len(slab) for slab in slabs])
+
     @property
     def noise(self) -> float:
-        """Rounding to multiples of a unit has a twelfth of its square as variance; of the largest units."""
-        return float(np.asarray(self.sizes) @ np.square(self.units.max(axis=1), dtype=np.float64)) / 12.0
+        """Rows times the variance of what rounding changed in an entry; of the largest units."""
+        squares = np.asarray(self.sizes) @ np.square(self.units.max(axis=1), dtype=np.float64)
+        return float(squares * _VARIANCES[self.bits])
 
     def add(self, rows: slice, columns: slice, out: Array) -> None:
         """Add (ZᵀZ)[rows, columns], on this thread."""
         for slab, n, units in zip(self.packed, self.sizes, self.units, strict=True):
-            _native.add_gram(slab, n, units, rows.start, columns.start, out)
+            _native.add_gram(self.bits, slab, n, units, rows.start, columns.start, out)
 
 
-def fixed_point(Z: Array, seen: int = 0) -> Slabs | None:
+def _slabs(Z: Array, bits: int) -> list[Array]:
+    step = _SLAB_WORDS * (32 // bits)
+    return [Z[start : start + step] for start in range(0, len(Z), step)]
+
+
+def _even_units(tops: Array, most: int) -> Array:
+    """Units of which the largest entries are `most` at most: of a coarse grid, so that they seldom differ."""
+    mantissas, exponents = np.frexp(tops)
+    return np.ldexp(np.ceil(mantissas * 32.0) / 32.0, exponents) / most
+
+
+def fixed_point(Z: Array, seen: int = 0, variance: float = 0.0) -> Slabs | None:
     """Features as multiples of units, for processors with instructions for products of small integers.
 
-    One unit for all columns where they are of one size: it is of a coarse grid, so that rows are rounded alike
-    whichever rows they came with. Otherwise one a column, as small as sums of 128 rows allow, where there are rows
-    enough, with those `seen` before, for rounding errors to average out and columns enough for integers to pay.
+    One unit for all columns where they are of one size, or where rounding to 8 bits changes entries by no more than
+    `variance`: it is of a coarse grid, so that rows are rounded alike whichever rows they came with. Otherwise one a
+    column, as small as sums of 128 rows allow, where there are rows enough, with those `seen` before, for rounding
+    errors to average out and columns enough for integers to pay.
     """
     if not (integers_pay() and Z.dtype == np.float32 and Z.size):
         return None
     n, m = Z.shape
-    slabs = [Z[start : start + _SLAB_ROWS] for start in range(0, n, _SLAB_ROWS)]
-    units = np.zeros((len(slabs), m), np.float32)
-
-    def choose(i: int) -> None:
-        found = np.empty((4, m), np.float32)
-        _native.extents(slabs[i], found)
-        largest, squares, most, _ = found
-        top = float(largest.max())
-        if not (1e-15 < top < 1e15 and np.isfinite(squares).all()):  # NaN and infinity make no product faster
-            return
-        mantissa, exponent = math.frexp(top)
-        unit = math.ldexp(math.ceil(mantissa * 32.0) / 32.0, exponent) / _EVEN_UNITS
-        if slabs[i].size * unit * unit / 12.0 <= _ROUNDING_SHARE * float(squares.sum(dtype=np.float64)):
-            units[i] = unit
-        elif max(n, seen) >= _MANY_ROWS and m >= _MANY_COLUMNS:
-            units[i] = np.maximum(np.maximum(largest / _MOST_UNITS, np.sqrt(most) / _MOST_ROOT), 1e-18 * top)
-
-    each(choose, range(len(slabs)), n_threads())
-    if not units.all():
+    slabs = _slabs(Z, 16)
+    found = np.empty((len(slabs), 4, m), np.float32)
+    each(lambda i: _native.extents(slabs[i], found[i]), range(len(slabs)), n_threads())
+    largest, squares, most, _ = np.moveaxis(found, 1, 0)
+    tops = largest.max(axis=1).astype(np.float64)
+    if not (tops.min() > 1e-15 and tops.max() < 1e15 and np.isfinite(squares).all()):
+        return None  # NaN and infinity make no product faster
+    units = _even_units(np.maximum.reduceat(tops, np.arange(0, len(tops), 2)), _SMALL_UNITS)
+    if (units * units * _VARIANCES[8] <= variance).all():
+        return Slabs.of(Z, 8, _a_column(units, m))
+    units = _even_units(tops, _EVEN_UNITS)
+    sizes = np.array([slab.size for slab in slabs])
+    even = sizes * units * units * _VARIANCES[16] <= _ROUNDING_SHARE * squares.sum(axis=1, dtype=np.float64)
+    if even.all():
+        return Slabs.of(Z, 16, _a_column(units, m))
+    if max(n, seen) < _MANY_ROWS or m < _MANY_COLUMNS:
         return None
-    packed = np.empty((len(slabs), -(-m // _PANEL_COLUMNS), _SLAB_ROWS * _PANEL_COLUMNS), np.int16)
-    inverses = 1.0 / units
-    each(lambda i: _native.pack_slab(slabs[i], units[i], inverses[i], packed[i]), range(len(slabs)), n_threads())
-    return Slabs(packed, units, [len(slab) for slab in slabs])
+    own = np.maximum(np.maximum(largest / _MOST_UNITS, np.sqrt(most) / _MOST_ROOT), 1e-18 * tops[:, None])
+    return Slabs.of(Z, 16, np.where(even[:, None], units[:, None], own).astype(np.float32))
+
+
+def _a_column(units: Array, m: int) -> Array:
+    return np.repeat(units[:, None].astype(np.float32), m, axis=1)
 
 
 native = replace(

@@ -268,7 +268,7 @@ plain = Backend(
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,
     gram=gram,
-    fixed_point=lambda Z, seen: None,
+    fixed_point=lambda Z, seen, variance: None,
     gram_product=gram_product,
 )
 

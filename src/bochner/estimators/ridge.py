@@ -27,6 +27,7 @@ from bochner.estimators.penalties import (
     check_penalty,
     choose_solver,
     effective_dimension,
+    rounding_variance,
     solve_sums,
 )
 from bochner.estimators.truncations import Division, Truncations, exact_excess, excess
@@ -398,6 +399,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             found = checkpoint.load()
             if found is not None:
                 statistics, start = found
+        statistics.variance = rounding_variance(self.alpha, source.n_samples)
         if checkpoint is not None or iterative:
             known = None
         if known is not None:

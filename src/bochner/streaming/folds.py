@@ -104,9 +104,10 @@ class StatisticsFold(Fold):
     n_targets: int
     targets: Targets
     with_gram: bool = True
+    variance: float = 0.0
 
     def zero(self) -> RidgeStatistics:
-        return RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram)
+        return RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram, variance=self.variance)
 
     def add(self, total: RidgeStatistics, Z: Array, block: Block, row: int) -> RidgeStatistics:
         Y = self.targets(block.y) if self.n_targets else np.empty((len(Z), 0))
@@ -141,7 +142,8 @@ def accumulate(
         if checkpoint is not None:
             checkpoint.maybe_save(total, row)
 
-    fold = StatisticsFold(statistics.n_components, statistics.n_targets, targets, statistics.gram is not None)
+    with_gram, variance = statistics.gram is not None, statistics.variance
+    fold = StatisticsFold(statistics.n_components, statistics.n_targets, targets, with_gram, variance)
     try:
         source.fold(fold, feature_map, statistics, rows=rows, start=start, after=after)
     except BaseException:
