@@ -27,6 +27,7 @@ from bochner.operators import PSDOperator
 
 _PANEL = 512  # columns that LAPACK factors at a time
 _TILE = 256  # rows and columns of a product on one thread
+_RIGHT = 16  # right sides solved for at a time
 _STEP = 128  # columns solved for at a time, by the inverse of their triangle
 _UNTHREADED = 2048  # up to this size factorisations gain nothing from threads
 
@@ -160,14 +161,15 @@ def factor_in_place(G: Array) -> bool:
     with one_thread():
         inverses = [dtrtri(L[step, step], lower=1)[0] for step in steps]
 
+    # transposed: G is stored by columns, and products come by rows
     def solve(rows: slice) -> None:
-        B = below[rows]
+        B = below[rows].T
         for step, inverse in zip(steps, inverses, strict=True):
-            B[:, step] = (B[:, step] - B[:, : step.start] @ L[step, : step.start].T) @ inverse.T
+            B[step] = inverse @ (B[step] - L[step, : step.start] @ B[: step.start])
 
     def subtract(tile: tuple[slice, slice]) -> None:
         rows, columns = tile
-        corner[rows, columns] -= below[rows] @ below[columns].T
+        corner[rows, columns].T[:] -= below[columns] @ below[rows].T
 
     parts = [slice(start, start + _TILE) for start in range(0, m - half, _TILE)]
     with one_thread():
@@ -185,8 +187,15 @@ class CholeskyFactor(Factor):
     report: Report
 
     def solve(self, B: Array) -> Array:
-        with _few_threads(len(self.L)):
-            return np.asarray(cho_solve((self.L, True), B, check_finite=False))
+        found = np.empty(B.shape)
+        columns, out = B.reshape(len(B), -1), found.reshape(len(B), -1)
+
+        def solve(part: slice) -> None:
+            out[:, part] = cho_solve((self.L, True), columns[:, part], check_finite=False)
+
+        with one_thread():
+            each(solve, [slice(start, start + _RIGHT) for start in range(0, columns.shape[1], _RIGHT)], n_threads())
+        return found
 
     def quadratic_form(self, Z: Array) -> Array:
         half = solve_triangular(self.L, np.asarray(Z, dtype=np.float64).T, lower=True, check_finite=False)
