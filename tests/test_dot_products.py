@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse
+from sklearn.base import clone
 from sklearn.kernel_approximation import AdditiveChi2Sampler, PolynomialCountSketch, RBFSampler
 
 from bochner import (
@@ -15,6 +16,9 @@ from bochner import (
     DotProduct,
     ExponentialDot,
     FourierFeatures,
+    KernelClassifier,
+    KernelPCA,
+    KernelRidge,
     KitchenSinkFeatures,
     Laplacian,
     LearnedFeatures,
@@ -29,11 +33,13 @@ from bochner import (
     greedy_kitchen_sinks,
     kitchen_sinks,
 )
+from bochner.estimators.learned import waves_of_targets
 from bochner.experiments.reproductions import findings_of
 from bochner.features import geometric_map, maclaurin, optimal_map, series_of, squared_radius
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogLoss, SquaredLoss
 from bochner.features.maclaurin import divide
 from bochner.keys import Key
+from bochner.operators import Dense
 from bochner.rows import ROW_LAWS
 from bochner.spectra import maclaurin_coefficients
 from laws import assert_unbiased, points
@@ -465,6 +471,50 @@ def test_the_squared_loss_is_that_of_ridge_on_the_features():
     assert (np.diff(features.loss_curve_) <= 1e-12).all()
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_chosen_frequencies_are_those_that_go_best_with_the_targets(sparse):
+    rng = np.random.default_rng(0)
+    X, Y, W = rng.normal(size=(300, 5)), rng.normal(size=(300, 2)) + 9.0, rng.normal(size=(40, 5))
+    X[rng.random(X.shape) < 0.5] = 0.0
+    chosen = waves_of_targets(Dense(W), scipy.sparse.csr_matrix(X) if sparse else X, Y, 7)
+    sizes = (np.abs(np.exp(-1j * W @ X.T) @ (Y - Y.mean(axis=0))) ** 2).sum(axis=1)
+    np.testing.assert_array_equal(chosen.to_dense(), W[np.sort(np.argsort(sizes)[-7:])])
+
+
+def test_chosen_frequencies_do_with_fewer_columns():
+    """A model asks for the targets where features want them; half the columns do what random ones do, and better."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 6))
+    y = np.sin(1.5 * X[:, 0] + X[:, 1]) + 0.05 * rng.normal(size=3000)
+
+    def error(features, seed):
+        model = KernelRidge(RBF(1.5), features=features, alpha=0.1, random_state=seed).fit(X[:2000], y[:2000])
+        return np.mean((model.predict(X[2000:]) - y[2000:]) ** 2)
+
+    kinds = (
+        lambda seed: FourierFeatures(RBF(1.5), 128, random_state=seed),
+        lambda seed: LearnedFeatures(RBF(1.5), 64, n_candidates=8, max_iter=0, random_state=seed),
+    )
+    drawn, chosen = (np.array([error(kind(seed), seed) for seed in range(12)]) for kind in kinds)
+    labels = np.digitize(y, [-0.5, 0.5])
+    for loss in ("squared", "log_loss"):  # of three classes, of which features see one column or three
+        classifier = KernelClassifier(RBF(1.5), features=kinds[1](0), loss=loss).fit(X[:2000], labels[:2000])
+        assert classifier.score(X[2000:], labels[2000:]) > 0.6  # by chance: 0.38
+    with pytest.raises(ValueError, match="requires y"):
+        KernelPCA(2, features=kinds[1](0)).fit(X)
+    assert (drawn - chosen).mean() > 3.0 * (drawn - chosen).std(ddof=1) / np.sqrt(12)
+
+
+def test_units_of_targets_do_not_choose():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(500, 3)), rng.normal(size=(500, 2))
+    features = LearnedFeatures(RBF(1.0), 20, n_candidates=4, max_iter=0, loss="squared", random_state=0)
+    first, second = (clone(features).fit(X, Y * units).feature_map_ for units in ([1.0, 1.0], [1e-200, 1e200]))
+    np.testing.assert_array_equal(first.frequencies.to_dense(), second.frequencies.to_dense())
+    assert features.fit(X, Y).n_iter_ == 0
+    assert features.loss_curve_.shape == (0,)
+
+
 @pytest.mark.parametrize("circulant", [False, True])
 def test_learned_features_beat_random_ones_on_new_data(circulant):
     rng = np.random.default_rng(0)
@@ -498,6 +548,9 @@ def test_learned_features_for_classes():
         ({}, np.zeros(6, int), "one class"),
         ({}, None, "requires y"),
         ({"loss": "squared"}, np.array(list("ababab")), "numbers"),
+        ({"n_candidates": 0}, np.arange(6) / 7, "n_candidates"),
+        ({"max_iter": -1}, np.arange(6) / 7, "max_iter"),
+        ({"circulant": True, "n_candidates": 2}, np.arange(6) / 7, "n_candidates=1"),
         ({"circulant": True, "kernel": RBF(1.0) + Matern(1.0)}, np.arange(6) / 7, "circulant"),
         ({"circulant": True, "kernel": Laplacian(1.0)}, np.arange(6) / 7, "rotation-invariant"),
     ],

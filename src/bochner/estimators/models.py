@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
@@ -325,6 +326,7 @@ class KernelModel(BaseEstimator):
         the law of the frequencies does not depend on their number: more extend the same draw; and of many landmarks the
         first ones are as good as so few.
         """
+        targets: tuple[Any, ...] = ()
         if isinstance(self.features, str):
             name = self._features_name(kernel)
             transformer = FEATURES[name](
@@ -350,7 +352,11 @@ class KernelModel(BaseEstimator):
             transformer = clone(self.features)
             # all rows when they are in memory, as its own `fit` would have it
             n_rows = int(source.n_samples or 0) if isinstance(source, ArraySource) else _FEATURE_ROWS
-            rows = source.sample(n_rows, key.child("features")).X
+            block = source.sample(n_rows, key.child("features"))
+            # only those that ask for targets: not every transformer takes them
+            asks = hasattr(transformer, "__sklearn_tags__") and get_tags(transformer).target_tags.required
+            rows = block.X
+            targets = (block.y if np.size(block.y) else None,) if asks else ()
         else:
             raise ValueError(
                 f"features must be 'auto', one of {', '.join(map(repr, FEATURES))} or a transformer with fit and "
@@ -359,5 +365,5 @@ class KernelModel(BaseEstimator):
         if isinstance(transformer, NystromFeatures) and isinstance(self.features, str):
             transformer._fit(rows, transform=False, measured=False, device=getattr(self, "device", None))
         else:
-            transformer.fit(rows)
+            transformer.fit(rows, *targets)
         return transformer, as_feature_map(transformer, rows)
