@@ -33,6 +33,7 @@ from bochner.stopwatches import Stopwatch
 REAL = {"california": 8, "elevators": 18, "pol": 26, "letter": 16, "usps": 256}
 KERNELS = (Laplacian("median"), Matern("median", nu=2.5), RationalQuadratic("median"))
 SIZES, COLUMNS = (1_200, 6_000, 14_000), (50, 150, 600, 1_100)
+ALPHA = 0.1
 WORK = ("ridge, eigen", "ridge, cholesky", "fit_transform")
 
 
@@ -68,7 +69,7 @@ def actual(name, kernel, X, y, m, work):
     elif work == "ridge, eigen":
         KernelRidge(kernel, m, features=name, random_state=0).fit(X, y)
     else:
-        KernelRidge(kernel, m, features=name, alpha=0.1, random_state=0).fit(X, y)
+        KernelRidge(kernel, m, features=name, alpha=ALPHA, random_state=0).fit(X, y)
     return time.process_time() - start
 
 
@@ -80,7 +81,7 @@ def main(quick=False, names=tuple(REAL), sizes=SIZES, columns=COLUMNS, part=(1, 
             continue
         X, y = rows_of(data, size)
         kernel = KERNELS[i % len(KERNELS)].resolve(X)
-        stopwatch = Stopwatch(X, kernel, 1, work != "fit_transform", Key(0))
+        stopwatch = Stopwatch(X, kernel, 1, work != "fit_transform", ALPHA, Key(0))
         solver = "cholesky" if work.endswith("cholesky") else "eigen"
         predicted = sum(stopwatch.predict(name, m, solver).values())
         took = min(actual(name, kernel, X, y, m, work) for _ in range(2))

@@ -216,7 +216,7 @@ def recommend(
     low, high = spectrum.effective_dimension(alpha)
     reasons = [why_alpha, _dimension_reason(low, high, n)]
     trial = _Trial(X, resolved, alpha, tol, key)
-    stopwatch = Stopwatch(X, resolved, 1 if Y is None else Y.shape[1], Y is not None, key)
+    stopwatch = Stopwatch(X, resolved, 1 if Y is None else Y.shape[1], Y is not None, alpha, key)
     memory = float(budget_bytes) if budget_bytes is not None else memory_available() / 2.0
     solver = "eigen"
     most = max(16, min(_MOST, int(math.sqrt(memory / GRAM_COPIES / 8.0)), n))

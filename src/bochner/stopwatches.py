@@ -16,6 +16,7 @@ from bochner import theory
 from bochner.backends import Array
 from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures
 from bochner.estimators.models import CHOSEN_LANDMARKS
+from bochner.estimators.penalties import rounding_variance
 from bochner.estimators.ridge import LEFT_OUT_ROWS
 from bochner.kernels import Kernel
 from bochner.keys import Key
@@ -26,6 +27,7 @@ from bochner.statistics import RidgeStatistics
 from bochner.theory import Cost
 
 _FIT_ROWS = 5000  # rows that pieces are timed on
+_LONG_ENOUGH = 0.02  # seconds of processor time, which is counted in steps of some milliseconds
 _PENALTIES = 50  # that a model tries
 _STRUCTURED = {"structured": "structured", "fastfood": "fastfood", "fastfood_fft": "fastfood", "circulant": "circulant"}
 GRAM_COPIES = 4.5  # sums, their float32 scratch, eigenvectors, workspace
@@ -40,12 +42,13 @@ def unfitted(name: str, kernel: Kernel, n_components: int, key: Key) -> Any:
 class Stopwatch:
     """Processor time of every step: counted operations times a rate measured on a small piece of the step."""
 
-    def __init__(self, X: Any, kernel: Kernel, n_targets: int, learning: bool, key: Key) -> None:
+    def __init__(self, X: Any, kernel: Kernel, n_targets: int, learning: bool, alpha: float, key: Key) -> None:
         self.n, self.d = X.shape
         self.itemsize = X.dtype.itemsize
         rows = key.child("stopwatch").generator().permutation(self.n)[:_FIT_ROWS]
         self.X = X[np.sort(rows)]
         self.kernel, self.n_targets, self.learning, self.key = kernel, n_targets, learning, key
+        self.alpha = alpha  # of solvers that are given one
         self._rates: dict[Any, float] = {}
         self._curves: dict[str, Array] = {}
 
@@ -66,14 +69,17 @@ class Stopwatch:
         return n * (two - one)
 
     def _rate(self, what: Any, flops: float, work: Callable[[], Any]) -> float:
-        """Seconds of processor time an operation; the best of three, of which the first also warms up."""
-        if what not in self._rates:
-            times = []
-            for _ in range(3):
-                start = time.process_time()
+        """Seconds of processor time an operation: the better of two measurements, after one that warms up."""
+
+        def seconds(count: int) -> float:
+            start = time.process_time()
+            for _ in range(count):
                 work()
-                times.append(time.process_time() - start)
-            self._rates[what] = max(min(times), 1e-7) / flops
+            return (time.process_time() - start) / count
+
+        if what not in self._rates:
+            count = int(np.clip(_LONG_ENOUGH / max(seconds(1), 1e-6), 1, 16))
+            self._rates[what] = max(min(seconds(count), seconds(count)), 1e-7) / flops
         return self._rates[what]
 
     def predict(self, name: str, n_components: int, solver: str) -> dict[str, float]:
@@ -95,9 +101,12 @@ class Stopwatch:
             return out
         Z = np.ascontiguousarray(np.resize(fitted.feature_map_(block), (max(1024, n_rows), small)))
         Y = np.zeros((len(Z), self.n_targets))
-        sums = RidgeStatistics(small, self.n_targets)
+        variance = rounding_variance("loo" if solver == "eigen" else self.alpha, self.n)
+        if name == "fourier":  # the more columns, the smaller are their entries, and with them what rounding adds
+            variance *= m / small
+        sums = RidgeStatistics(small, self.n_targets, variance=variance)
         some = theory.cost_estimate("cholesky", n_samples=len(Z), n_components=small, n_targets=self.n_targets).flops
-        rate = self._rate(("sums", key), some - small**3 / 3, lambda: sums.update(Z, Y))
+        rate = self._rate(("sums", key, m if variance else 0), some - small**3 / 3, lambda: sums.update(Z, Y))
         whole = theory.cost_estimate("cholesky", n_samples=self.n, n_components=m, n_targets=self.n_targets).flops
         out["sums"] = rate * (whole - m**3 / 3)
         size = min(m, 768)
@@ -111,7 +120,7 @@ class Stopwatch:
 
     def _overhead(self, name: str, m: int, solver: str) -> float:
         """What a fit costs besides its columns, and every row of it: that of a few columns, but for their map."""
-        alpha: Any = "loo" if solver == "eigen" else 1.0
+        alpha: Any = "loo" if solver == "eigen" else self.alpha
         columns = min(m, 64) if name == "fourier" else 2  # two waves would be drawn by another law than many
 
         def fit(rows: Any) -> Any:
