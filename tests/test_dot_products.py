@@ -6,6 +6,7 @@ import scipy.optimize
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.kernel_approximation import AdditiveChi2Sampler, PolynomialCountSketch, RBFSampler
+from sklearn.linear_model import Ridge
 
 from bochner import (
     RBF,
@@ -42,7 +43,7 @@ from bochner.keys import Key
 from bochner.operators import Dense
 from bochner.rows import ROW_LAWS
 from bochner.spectra import maclaurin_coefficients
-from laws import assert_unbiased, points
+from laws import assert_unbiased, points, rounding_squares
 
 
 @pytest.fixture(autouse=True)
@@ -469,6 +470,19 @@ def test_the_squared_loss_is_that_of_ridge_on_the_features():
     loss = ((Z @ a - centred) ** 2).sum() + 0.5 * (a**2).sum()
     np.testing.assert_allclose(features.loss_curve_[-1], loss / (centred**2).sum(), rtol=1e-8)
     assert (np.diff(features.loss_curve_) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("alpha", [0.5, "loo"])
+def test_models_take_features_that_are_sparse(alpha):
+    """Block by block, as if they were dense; 8 bits or not, since equal entries are rounded up or down at random."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3)).astype(np.float32)
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=2000)
+    features = RandomBinningFeatures(128, n_grids=32, random_state=0)
+    model = KernelRidge(features=features, alpha=alpha).fit(X, y)
+    Z = features.fit_transform(X).toarray().astype(float)
+    moved = model.predict(X) - Ridge(model.alpha_).fit(Z, y).predict(Z)
+    assert np.linalg.norm(moved) <= 1e-3 + np.sqrt(rounding_squares(model.statistics_, model.alpha_).sum())
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -133,7 +133,9 @@ class LearnedFeatures(GrowingTransformer):
             Numbers, or classes.
         """
         most = self._most_columns()
-        max_iter = 0 if self.max_iter == 0 else check_count("max_iter", self.max_iter)
+        max_iter = self.max_iter
+        if isinstance(max_iter, bool) or not isinstance(max_iter, numbers.Integral) or max_iter < 0:
+            raise ValueError(f"max_iter must be a positive integer or 0, got {max_iter!r}.")
         n_candidates = check_count("n_candidates", self.n_candidates)
         loss = check_choice("loss", self.loss, ("auto", "squared", "log_loss"))
         if not isinstance(self.alpha, numbers.Real) or not 0 < float(self.alpha) < np.inf:

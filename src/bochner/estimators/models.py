@@ -88,7 +88,7 @@ def as_feature_map(transformer: Any, X: Any) -> FeatureMap:
     found = getattr(transformer, "feature_map_", None)
     if isinstance(found, Nystrom):
         return found.truncated(max(1, found.rank))  # without the columns of zeros that keep its width
-    if isinstance(found, FeatureMap):
+    if isinstance(found, FeatureMap) and not scipy.sparse.issparse(found(X[:1])):
         return found
     return Transformed(transformer, int(transformer.transform(X[:1]).shape[1]))
 
@@ -253,7 +253,10 @@ class KernelModel(BaseEstimator):
                 self._device_scores(block, coefficients, intercept) for block in rows_on(str(self.device), X, 2 * m)
             ]
             return np.concatenate([backend_of(part).fetch(part) for part in parts])
-        weights, level = coefficients.astype(X.dtype), intercept.astype(X.dtype)
+        with np.errstate(over="ignore"):
+            weights, level = coefficients.astype(X.dtype), intercept.astype(X.dtype)
+        if not (np.isfinite(weights).all() and np.isfinite(level).all()):
+            raise ValueError(f"these predictions are too large for {X.dtype}, the type of X; give X as float64.")
         out = np.empty((X.shape[0], weights.shape[1]), X.dtype)
         rows = min(X.shape[0], self.block_size or default_rows(m, X.dtype))
         buffer = np.empty((rows, m), X.dtype)
