@@ -385,6 +385,17 @@ def test_float32_stays_float32_and_close():
     assert np.sqrt(np.mean(moved**2)) < rounding + 1e-4
 
 
+def test_targets_beyond_the_range_of_a_type():
+    X, y = waves(500)
+    with pytest.raises(ValueError, match="divide the targets"):
+        KernelRidge(RBF(1.0), 20, alpha=0.1).fit(X, 1e200 * y)
+    large = KernelRidge(RBF(1.0), 20, alpha=0.1, random_state=0).fit(X, 1e60 * y)
+    usual = KernelRidge(RBF(1.0), 20, alpha=0.1, random_state=0).fit(X, y)
+    np.testing.assert_allclose(large.predict(X), 1e60 * usual.predict(X), rtol=1e-6)
+    with pytest.raises(ValueError, match="give X as float64"):
+        large.predict(X.astype(np.float32))
+
+
 def test_sparse_rows():
     X = scipy.sparse.random(300, 40, 0.1, "csr", random_state=0)
     y = np.asarray(X.sum(axis=1)).ravel()

@@ -125,7 +125,11 @@ class RidgeStatistics:
             Z = np.multiply(Z, root[:, None].astype(Z.dtype), out=Z if overwrite else None)
             overwrite = True
         Y = Y - self.offset
-        self.target_squares += (w[:, None] * Y * Y).sum(axis=0)
+        with np.errstate(over="ignore"):
+            squares = (w[:, None] * Y * Y).sum(axis=0)
+        if not np.isfinite(squares).all():
+            raise ValueError("the squares of these targets are not numbers any more; divide the targets by a constant.")
+        self.target_squares += squares
         self.target_sum += (w[:, None] * Y).sum(axis=0)
         self.weight += float(w.sum())
         self.n_samples += len(Z)
