@@ -3,6 +3,7 @@
     python benchmarks/bench_ridge.py efficiency               # share of scipy's ssyrk rate; memory beyond the data
     python benchmarks/bench_ridge.py pipelines [NAMES]        # same columns as RBFSampler / Nystroem + Ridge
     python benchmarks/bench_ridge.py time_to_error [NAMES]    # fewer columns for RBFSampler + Ridge's error
+    python benchmarks/bench_ridge.py rounding [NAMES]         # test errors of 8-bit products and of float64
     python benchmarks/bench_ridge.py auto [NAMES]             # against a 5 × 5 grid under 5-fold cross-validation
     python benchmarks/bench_ridge.py splits [NAMES]           # the choice of alpha on other data and other splits
     python benchmarks/bench_ridge.py parquet [ROWS]           # a folder of Parquet files, killed half way, resumed
@@ -213,6 +214,18 @@ def time_to_error(names=NAMES, m=2048, alpha=0.1, seeds=3):
         verdict(what, measured, "3 ×", seconds >= 3.0 * soonest)
 
 
+def rounding(names=NAMES, m=2048, alpha=0.1, seeds=3):
+    """What rounding float32 features for their products does to test errors: against float64 data, not rounded."""
+    for name in names:
+        data = load(name)
+        scale = scale_of(data[0])
+        make = lambda s, scale=scale: ours("fourier", scale, m, alpha, s)  # noqa: E731
+        _, single, model = repeated(name, make, data, seeds)
+        _, double, _ = repeated(name, make, (data[0].astype(float), data[1], data[2].astype(float), data[3]), seeds)
+        gap, share = single - double, model.statistics_.noise / alpha
+        print(f"{name}: rounding is {share:.4f} of alpha; test error {double.mean():.4f}, changed by {gap.round(5)}")
+
+
 def automatic(names=NAMES[:1], m=2048):
     for name in names:
         X, y, X_test, y_test = load(name)
@@ -352,6 +365,7 @@ PARTS = {
     "efficiency": efficiency,
     "pipelines": pipelines,
     "time_to_error": time_to_error,
+    "rounding": rounding,
     "auto": automatic,
     "splits": splits,
     "parquet": parquet,
