@@ -222,7 +222,7 @@ def rounding(names=NAMES, m=2048, alpha=0.1, seeds=3):
         make = lambda s, scale=scale: ours("fourier", scale, m, alpha, s)  # noqa: E731
         _, single, model = repeated(name, make, data, seeds)
         _, double, _ = repeated(name, make, (data[0].astype(float), data[1], data[2].astype(float), data[3]), seeds)
-        gap, share = single - double, model.statistics_.noise / alpha
+        gap, share = single - double, model.statistics_.rounding_noise / alpha
         print(f"{name}: rounding is {share:.4f} of alpha; test error {double.mean():.4f}, changed by {gap.round(5)}")
 
 

@@ -182,7 +182,7 @@ def rounding_squares(statistics, alpha, fit_intercept=True):
     s d (‖r‖² + alpha ‖w‖²)/n for the first on average, and s² alpha ‖w‖²/4 for the second. A sum of some d squares of
     normal variables, none much larger than the others, is within six standard deviations.
     """
-    share, spectrum = statistics.noise / alpha, statistics.spectrum(fit_intercept)
+    share, spectrum = statistics.rounding_noise / alpha, statistics.spectrum(fit_intercept)
     sizes = alpha * (spectrum.coefficients(alpha) ** 2).sum(axis=0)
     d = spectrum.effective_dimension([alpha])[0]
     moved = share * d * (spectrum.residual_squares([alpha])[0] + sizes) / statistics.n_samples

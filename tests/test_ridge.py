@@ -483,9 +483,11 @@ def test_rounding_to_fixed_point_is_told_and_works_like_a_penalty(monkeypatch, f
     rounded, plain = fits
     assert any("rounded to integers" in note for note in rounded.report_.notes)
     assert not any("rounded to integers" in note for note in plain.report_.notes)
-    assert 0.0 < rounded.statistics_.noise < (0.01 if features == "fourier" else 1e-4) * rounded.alpha
+    assert 0.0 < rounded.statistics_.rounding_noise < (0.01 if features == "fourier" else 1e-4) * rounded.alpha
     gap = rounded.predict(X) - plain.predict(X)
-    noise = np.sqrt(rounded.statistics_.noise / len(X)) * np.linalg.norm(plain.coef_)  # of a prediction of one row
+    noise = np.sqrt(rounded.statistics_.rounding_noise / len(X)) * np.linalg.norm(
+        plain.coef_
+    )  # of a prediction of one row
     assert np.sqrt(np.mean(gap**2)) <= noise
 
 

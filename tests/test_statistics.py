@@ -123,15 +123,15 @@ def test_float32_blocks_lose_less_than_stated(scale, mean, integers, monkeypatch
     given = Z.copy()
     single, double = of(Z, Y), of(Z.astype(float), Y)
     np.testing.assert_array_equal(Z, given)
-    assert (single.single > 0.0) is not integers
-    assert double.single == 0.0
+    assert (single.float32_error > 0.0) is not integers
+    assert double.float32_error == 0.0
     squares = np.diagonal(double.gram)
     changes = np.abs(np.tril(single.gram - double.gram))
     moments = np.abs(single.moment - double.moment)
     if integers:
-        v = single.noise / len(Z)
+        v = single.rounding_noise / len(Z)
         assert len(Z) * 100 * v <= 2.5e-8 * squares.sum()
-        assert (changes <= 7.0 * np.sqrt(v * np.add.outer(squares, squares)) + single.noise).all()
+        assert (changes <= 7.0 * np.sqrt(v * np.add.outer(squares, squares)) + single.rounding_noise).all()
         assert (moments <= 7.0 * np.sqrt(v * double.target_squares) + 1e-6 * np.sqrt(squares)[:, None]).all()
     else:
         assert (changes <= 1e-6 * np.sqrt(np.outer(squares, squares))).all()
@@ -155,8 +155,8 @@ def test_rounding_to_eight_bits_costs_a_share_of_the_noise(length_scale, weighte
     weight = rng.uniform(0.5, 1.5, n) if weighted else None
     Z = FourierFeatures(RBF(length_scale), m, random_state=0).fit_transform(X)
     variance = 1.7 / (m / 2) / 126.0**2 / 6.0
-    single, double = of(Z, Y, weight, variance=variance), of(Z.astype(float), Y, weight)
-    assert 0.3 * n * variance < single.noise <= n * variance
+    single, double = of(Z, Y, weight, rounding_budget=variance), of(Z.astype(float), Y, weight)
+    assert 0.3 * n * variance < single.rounding_noise <= n * variance
     a, b = (found.spectrum(False).coefficients(alpha) for found in (single, double))
     root = np.ones((n, 1)) if weight is None else np.sqrt(weight)[:, None]
     moved = ((root * (Z @ (a - b))) ** 2).sum(axis=0)
@@ -185,8 +185,8 @@ def test_the_last_rows_of_many_are_rounded_like_the_others(monkeypatch):
     rng = np.random.default_rng(0)
     Z = (rng.normal(size=(2000, 130)) * np.geomspace(1.0, 1e-3, 130)).astype(np.float32)
     few, many = of(Z[:700], Z[:700, :1]), of(Z[:1300], Z[:1300, :1]).update(Z[1300:], Z[1300:, :1])
-    assert few.noise == 0.0 < few.single
-    assert many.single == 0.0 < many.noise
+    assert few.rounding_noise == 0.0 < few.float32_error
+    assert many.float32_error == 0.0 < many.rounding_noise
 
 
 def test_rounding_is_not_mistaken_for_directions():

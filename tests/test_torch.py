@@ -234,7 +234,7 @@ def test_ridge_on_a_device(options: dict[str, Any], dtype: type, weighted: bool,
     tolerance = single if dtype is np.float32 else 1e-8
     limit = tolerance * np.linalg.norm(expected)
     root = 1.0 if w is None else np.sqrt(w)
-    if host.statistics_.noise:  # the host rounds what the device does not
+    if host.statistics_.rounding_noise:  # the host rounds what the device does not
         limit += np.sqrt(rounding_squares(host.statistics_, host.alpha_).sum())
     assert np.linalg.norm(root * (there.predict(X) - expected)) <= limit
     # what was learned is host data, on which learning goes on
@@ -367,7 +367,7 @@ def test_gaussian_processes_on_a_device(features: str, dtype: type, weighted: bo
         host, there = (clone(model).set_params(device=d).fit(X, y, w) for d in (None, device))
         assert pickle.dumps(there.feature_map_) == pickle.dumps(host.feature_map_)
         assert there.n_samples_seen_ == host.n_samples_seen_
-        assert there.statistics_.twin is None
+        assert there.statistics_.device_gram is None
         (mean, std), (expected, own) = (m.predict(new, return_std=True) for m in (there, host))
         tolerance = 1e-3 if dtype is np.float32 else 1e-7
         assert np.linalg.norm(mean - expected) <= tolerance * np.linalg.norm(expected)

@@ -22,9 +22,13 @@ from bochner.solvers import Eigen, EigenFactor
 # error below 1e-6 sqrt(G_ii G_jj) (tests/test_statistics.py), a tenth of that as a rule. Where the processor multiplies
 # integers faster, they are rounded first, to 13 bits where they are all of one size and to 16 bits of each column's
 # largest where they are not: sums are then exact, and what rounding adds to the features works like a further penalty
-# of n/m · 1e-8, far below any that data with noise wants. Whoever knows the penalty may allow more (`variance`): 8 bits
-# multiply more than twice as fast as 16.
+# of n/m · 1e-8, far below any that data with noise wants. Whoever knows the penalty may allow more (`rounding_budget`):
+# 8 bits multiply more than twice as fast as 16. Everything but ZᵀZ is summed in float64, of the same rounded rows:
+# centring subtracts sums as large as the Gram matrix itself, and what is left may be a 1e-8 of it.
 _FLUSH_ROWS = 8192
+_MOMENT_ROWS = 1024  # widened to float64 at a time: a tile of them stays in the cache
+_FLOAT32_ERROR = 2e-7  # of a float32 product, see `float32_error`
+_FLOAT32_BUDGETS = 250.0  # of rounding: a thousandth of the penalty that full precision has it from
 _FEW_ROWS = 256  # below this, float64 all the way costs less than the addition
 _PIECE_ROWS = 2048  # that one thread multiplies at a time where columns are few
 _TILE = 512  # rows and columns of the Gram matrix that one thread works on at a time
@@ -44,8 +48,9 @@ class RidgeStatistics:
         k.
     with_gram : bool, default=True
         False keeps everything except the m × m sum, for solvers that need products only.
-    variance : float, default=0.0
+    rounding_budget : float or None, default=None
         What rounding may add to the variance of an entry of a float32 row, times weight, so that products are faster.
+        None, where the penalty is not known yet: what 13 bits add.
 
     Attributes
     ----------
@@ -73,7 +78,9 @@ class RidgeStatistics:
     True
     """
 
-    def __init__(self, n_components: int, n_targets: int, *, with_gram: bool = True, variance: float = 0.0) -> None:
+    def __init__(
+        self, n_components: int, n_targets: int, *, with_gram: bool = True, rounding_budget: float | None = None
+    ) -> None:
         self.gram: Array | None = np.zeros((n_components, n_components), order="F") if with_gram else None
         self.moment = np.zeros((n_components, n_targets))
         self.target_squares = np.zeros(n_targets)
@@ -82,10 +89,10 @@ class RidgeStatistics:
         self.offset = np.zeros(n_targets)
         self.weight = 0.0
         self.n_samples = 0
-        self.single = 0.0  # what was multiplied in float32, see `single_size`
-        self.variance = variance
-        self.noise = 0.0  # n times the variance that rounding to fixed point added to an entry
-        self.twin: Any = None  # the Gram matrix on a device, while a fit lasts
+        self.float32_error = 0.0  # of what was multiplied in float32, see `float32_error`
+        self.rounding_budget = rounding_budget
+        self.rounding_noise = 0.0  # n times the variance that rounding to integers added to an entry
+        self.device_gram: Any = None  # the Gram matrix on a device, while a fit lasts
 
     @property
     def n_components(self) -> int:
@@ -116,7 +123,7 @@ class RidgeStatistics:
                 overwrite = True
         if not len(Z):
             return self
-        self.twin = None
+        self.device_gram = None
         w = np.ones(len(Z)) if weight is None else weight
         if self.n_samples == 0:
             self.offset = w @ Y / w.sum()
@@ -146,26 +153,27 @@ class RidgeStatistics:
 
         The sums do not depend on the number of threads, and none of them waits before the last tile.
         """
-        units = np.ones(right.shape[1])
         fixed = before = None
         if Z.dtype == np.float32 and len(Z) > _FEW_ROWS:
-            fixed = None if self.gram is None else backend_of(Z).fixed_point(Z, self.n_samples, self.variance)
+            fixed = None if self.gram is None else backend_of(Z).fixed_point(Z, self.n_samples, self.rounding_budget)
             if fixed is not None:
-                self.noise += fixed.noise
-            elif self.gram is not None:
+                self.rounding_noise += fixed.noise
+            elif self.gram is not None and self._float32_will_do(Z):
                 before = np.diagonal(self.gram).copy()
-            # powers of two: float32 neither overflows nor loses digits, whatever the units of the targets
-            units = np.exp2(np.frexp(np.abs(right).max(axis=0))[1])
+            elif self.gram is not None:
+                Z = Z.astype(np.float64)
         else:
             Z = Z.astype(np.float64, copy=False)
-        left = (right / units).astype(Z.dtype).T
+        left = np.ascontiguousarray(right.T)
 
         def add(tile: tuple[slice, slice | None]) -> None:
             rows, columns = tile
             if columns is None:
-                product = (left @ Z[:, rows]).T * units
-                self.moment[rows] += product[:, :-1]
-                self.feature_sum[rows] += product[:, -1]
+                for start in range(0, len(Z), _MOMENT_ROWS):
+                    some = slice(start, start + _MOMENT_ROWS)
+                    product = (left[:, some] @ Z[some, rows].astype(np.float64, copy=False)).T
+                    self.moment[rows] += product[:, :-1]
+                    self.feature_sum[rows] += product[:, -1]
             elif fixed is not None:
                 fixed.add(rows, columns, self.gram.T[rows, columns])  # type: ignore[union-attr]
             elif self.gram is not None:
@@ -183,7 +191,14 @@ class RidgeStatistics:
         with one_thread():
             each(add, tiles, n_threads())
         if before is not None:
-            self.single += single_size(np.diagonal(self.gram) - before)  # type: ignore[arg-type]
+            self.float32_error += float32_error(np.diagonal(self.gram) - before)  # type: ignore[arg-type]
+
+    def _float32_will_do(self, Z: Array) -> bool:
+        """Whether errors of float32 products are small beside a penalty that is known."""
+        if self.rounding_budget is None:
+            return True
+        squares = np.einsum("ij,ij->j", Z, Z, dtype=np.float64)
+        return _FLOAT32_ERROR * float32_error(squares) <= _FLOAT32_BUDGETS * self.rounding_budget * len(Z)
 
     def _add_narrow(self, Z: Array) -> None:
         """Add ZᵀZ of few columns, which make too few tiles: a thread multiplies some rows."""
@@ -209,7 +224,7 @@ class RidgeStatistics:
             raise ValueError("cannot merge statistics with a Gram matrix and statistics without one.")
         if other.n_samples == 0:
             return self
-        self.twin = None
+        self.device_gram = None
         if self.n_samples == 0:
             self.offset = other.offset.copy()
         shift = other.offset - self.offset  # y - offset = (y - other.offset) + shift
@@ -221,8 +236,8 @@ class RidgeStatistics:
             self.gram += other.gram
         self.weight += other.weight
         self.n_samples += other.n_samples
-        self.single += other.single
-        self.noise += other.noise
+        self.float32_error += other.float32_error
+        self.rounding_noise += other.rounding_noise
         return self
 
     def copy(self) -> RidgeStatistics:
@@ -252,14 +267,14 @@ class RidgeStatistics:
             return 0.0
         double = np.finfo(float).eps * np.trace(self.gram)  # also what centring leaves of a constant column
         # rounded entries are noise: eigenvalues of a random matrix (Marchenko & Pastur)
-        noise = self.noise * (1.0 + np.sqrt(self.n_components / max(self.n_samples, 1))) ** 2
-        return float(max(double, noise, 2e-7 * self.single))
+        noise = self.rounding_noise * (1.0 + np.sqrt(self.n_components / max(self.n_samples, 1))) ** 2
+        return float(max(double, noise, _FLOAT32_ERROR * self.float32_error))
 
     def operator(self, fit_intercept: bool = True) -> PSDOperator:
         """The Gram matrix, of centred rows when there is an intercept."""
         if self.gram is None:
             raise ValueError("these statistics were collected without a Gram matrix.")
-        gram = DenseGram(self.gram, self.rounding, self.twin)
+        gram = DenseGram(self.gram, self.rounding, self.device_gram)
         return Centred(gram, self.feature_sum, self.weight) if fit_intercept else gram
 
     def right_side(self, fit_intercept: bool = True) -> Array:
@@ -300,8 +315,8 @@ class RidgeStatistics:
             "target_sum": self.target_sum,
             "feature_sum": self.feature_sum,
             "offset": self.offset,
-            "totals": np.array([self.weight, float(self.n_samples), self.single]),
-            "noise": np.array([self.noise]),
+            "totals": np.array([self.weight, float(self.n_samples), self.float32_error]),
+            "noise": np.array([self.rounding_noise]),
         }
         if self.gram is not None:
             found["gram"] = pack_upper(self.gram.T)
@@ -316,17 +331,17 @@ class RidgeStatistics:
             setattr(made, name, np.array(arrays[name], dtype=np.float64))
         made.weight = float(arrays["totals"][0])
         made.n_samples = int(arrays["totals"][1])
-        made.single = float(arrays["totals"][2])
-        made.noise = float(arrays.get("noise", [0.0])[0])  # files of before it was known have none
+        made.float32_error = float(arrays["totals"][2])
+        made.rounding_noise = float(arrays.get("noise", [0.0])[0])  # files of before it was known have none
         if made.gram is not None:
             unpack_upper(arrays["gram"], made.gram.T)
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "twin": None}
+        return {**self.__dict__, "device_gram": None}
 
 
-def single_size(squares: Array) -> float:
+def float32_error(squares: Array) -> float:
     """How large the error of a float32 product ZᵀZ may be, in units of the error of one entry, 1e-7 sqrt(G_ii G_jj).
 
     Such errors make a random matrix: its norm is at most twice that of a row, which is sqrt(max G_ii · trace G).

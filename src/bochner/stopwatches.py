@@ -16,7 +16,6 @@ from bochner import theory
 from bochner.backends import Array
 from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures
 from bochner.estimators.models import CHOSEN_LANDMARKS
-from bochner.estimators.penalties import rounding_variance
 from bochner.estimators.ridge import LEFT_OUT_ROWS
 from bochner.kernels import Kernel
 from bochner.keys import Key
@@ -101,12 +100,9 @@ class Stopwatch:
             return out
         Z = np.ascontiguousarray(np.resize(fitted.feature_map_(block), (max(1024, n_rows), small)))
         Y = np.zeros((len(Z), self.n_targets))
-        variance = rounding_variance("loo" if solver == "eigen" else self.alpha, self.n)
-        if name == "fourier":  # the more columns, the smaller are their entries, and with them what rounding adds
-            variance *= m / small
-        sums = RidgeStatistics(small, self.n_targets, variance=variance)
+        sums = RidgeStatistics(small, self.n_targets)
         some = theory.cost_estimate("cholesky", n_samples=len(Z), n_components=small, n_targets=self.n_targets).flops
-        rate = self._rate(("sums", key, m if variance else 0), some - small**3 / 3, lambda: sums.update(Z, Y))
+        rate = self._rate(("sums", key), some - small**3 / 3, lambda: sums.update(Z, Y))
         whole = theory.cost_estimate("cholesky", n_samples=self.n, n_components=m, n_targets=self.n_targets).flops
         out["sums"] = rate * (whole - m**3 / 3)
         size = min(m, 768)

@@ -99,10 +99,10 @@ class Backend:
     # (Z (n, m), out (m, m) float64): adds ZᵀZ to the lower triangle of out, to the precision of Z or better; what is
     # above the diagonal afterwards is not defined.
     gram: Callable[[Array, Array], None]
-    # (Z (n, m), seen, variance): the rows as integers that multiply faster than floats, with Z rounded to them in
+    # (Z (n, m), seen, budget): the rows as integers that multiply faster than floats, with Z rounded to them in
     # place; or None, where they would not, and Z as it was. They are the last of so many rows, and rounding may add so
-    # much to the variance of an entry.
-    fixed_point: Callable[[Array, int, float], FixedPoint | None]
+    # much to the variance of an entry (None: what the finest integers add).
+    fixed_point: Callable[[Array, int, float | None], FixedPoint | None]
     # (Z (n, m), V (m, k), weights (n,) or None, out (m, k)), all but Z in float64: adds Zᵀ diag(weights) Z V, summed in
     # float64.
     gram_product: Callable[[Array, Array, Array | None, Array], None]
@@ -184,18 +184,20 @@ def empty_columns(n_rows: int, n_columns: int, dtype: Any) -> Array:
     return memory[start : start + size].view(dtype).reshape(n_rows, n_columns)
 
 
-_precision: ContextVar[str] = ContextVar("_precision", default="float32")
+PRECISIONS = ("full", "fast")
+OLD_PRECISIONS = {"float32": "full", "tf32": "fast"}  # their names in version 0.1
+_precision: ContextVar[str] = ContextVar("_precision", default="full")
 
 
 def matmul_precision() -> str:
-    """Return how precisely a GPU computes dense phases: "float32", or "tf32" for 11 bits of the data."""
+    """Return how precisely a GPU computes dense phases: "full" for float32's, or "fast" for 11 bits of the data."""
     return _precision.get()
 
 
 @contextmanager
 def use_precision(precision: str) -> Iterator[None]:
     """Run the body with that precision of dense phases on GPUs; processors always compute in the data's own."""
-    token = _precision.set(precision)
+    token = _precision.set(OLD_PRECISIONS.get(precision, precision))
     try:
         yield
     finally:

@@ -268,7 +268,7 @@ plain = Backend(
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,
     gram=gram,
-    fixed_point=lambda Z, seen, variance: None,
+    fixed_point=lambda Z, seen, budget: None,
     gram_product=gram_product,
 )
 
@@ -412,7 +412,7 @@ def _dense_pairs_cuda(X: Tensor, W: Array, scale: float, tail: float, out: Tenso
     if kernels is None:
         dense_pairs(X, W, scale, tail, out)
         return
-    precise = matmul_precision() != "tf32"
+    precise = matmul_precision() != "fast"
     half = _placed.get(W, (str(X.device), "half", precise), lambda: _half_matrix(kernels, W, X, precise))
     if half is None:  # too wide: phases in float64, whose products are as fast on these devices as those of float32
         for start in range(0, len(X), step := max(1, _WIDE_BYTES // (8 * len(W)))):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from bochner.backends import FLOATS, backend_of, is_tensor
+from bochner.backends import FLOATS, OLD_PRECISIONS, PRECISIONS, backend_of, is_tensor
 
 
 def check_count(name: str, value: Any) -> int:
@@ -32,6 +33,19 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
     return str(value)
+
+
+def check_precision(value: Any) -> str:
+    """Return "full" or "fast"; the names of version 0.1 are taken with a warning."""
+    if isinstance(value, str) and value in OLD_PRECISIONS:
+        new = OLD_PRECISIONS[value]
+        warnings.warn(
+            f"precision={value!r} is called precision={new!r} now; the old name will go in version 0.3.",
+            FutureWarning,
+            stacklevel=3,
+        )
+        return new
+    return check_choice("precision", value, PRECISIONS)
 
 
 def is_distributed(X: Any) -> bool:

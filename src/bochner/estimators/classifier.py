@@ -156,6 +156,8 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
         For ``n_components="auto"``, as in `KernelRidge`, whose squared loss on at most 20,000 rows decides.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
+    precision : {"full", "fast"}, default="full"
+        Of features and sums; see `KernelRidge`.
     device : str or None, default=None
         "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`. Losses other than the squared one
         are evaluated on the host, from scores that were made on the device.
@@ -215,6 +217,7 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
         max_seconds: float | None = None,
         max_bytes: float | None = None,
         block_size: int | None = None,
+        precision: str = "full",
         device: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
@@ -237,6 +240,7 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
         self.max_seconds = max_seconds
         self.max_bytes = max_bytes
         self.block_size = block_size
+        self.precision = precision
         self.device = device
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
@@ -343,6 +347,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 "max_seconds",
                 "max_bytes",
                 "block_size",
+                "precision",
                 "device",
                 "checkpoint",
                 "n_jobs",

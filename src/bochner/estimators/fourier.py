@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, validate_rows
+from bochner.estimators._validation import check_choice, check_precision, validate_rows
 from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.features import Fourier, choose_rows, fourier_map
 from bochner.kernels import as_kernel
@@ -43,9 +43,9 @@ class FourierFeatures(GrowingTransformer):
     max_components, max_seconds, max_bytes : int, float and float or None, default=16384, None and None
         For ``n_components="auto"``: at most so many columns, about so much time for finding how many, so many bytes
         of features of the rows given to `fit`. A ConvergenceWarning says what was reached where they do not suffice.
-    precision : {"float32", "tf32"}, default="float32"
-        Of dense phases of float32 tensors on a GPU: that of float32, or 11 bits of the data, which errs by some 2e-4
-        |phase| and takes half the time on an H200. Has no effect elsewhere.
+    precision : {"full", "fast"}, default="full"
+        "full" is that of the data's own type. "fast" lets a GPU keep 11 bits of float32 data in dense phases: errors
+        of some 2e-4 |phase|, in half the time on an H200. It has no effect elsewhere.
     random_state : int, RandomState, Generator or None
         The same integer gives the same features for any block size, thread count and device; more components extend
         the same draw.
@@ -92,7 +92,7 @@ class FourierFeatures(GrowingTransformer):
         max_components: int = 16384,
         max_seconds: float | None = None,
         max_bytes: float | None = None,
-        precision: str = "float32",
+        precision: str = "full",
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -120,7 +120,7 @@ class FourierFeatures(GrowingTransformer):
         """
         most = self._most_columns()
         form = check_choice("form", self.form, ("pairs", "offset", "complex"))
-        check_choice("precision", self.precision, ("float32", "tf32"))
+        check_precision(self.precision)
         X = validate_rows(self, X, reset=True)
         n_features = X.shape[1]
         key = Key.from_random_state(self.random_state)

@@ -13,7 +13,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, rowwise, validate_rows
+from bochner.estimators._validation import check_choice, check_count, check_precision, rowwise, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, is_there, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
@@ -61,6 +61,8 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
         trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
         at most `tol`.
     block_size : int or None
+    precision : {"full", "fast"}, default="full"
+        Of features and sums; see `KernelRidge`.
     device : str or None, default=None
         "cuda" (or "cuda:1", …) makes features and sums on a GPU and solves there, from data in host memory, with torch;
         means and error bars are computed there too. What is learned is host data: it pickles, and predicts on machines
@@ -117,6 +119,7 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
         max_seconds: float | None = None,
         max_bytes: float | None = None,
         block_size: int | None = None,
+        precision: str = "full",
         device: str | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -135,6 +138,7 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
         self.max_seconds = max_seconds
         self.max_bytes = max_bytes
         self.block_size = block_size
+        self.precision = precision
         self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -180,6 +184,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if not is_auto(self.n_components):
             check_count("n_components", self.n_components)
         check_budget(self)
+        check_precision(self.precision)
         for name in ("noise_variance", "amplitude"):
             value = getattr(self, name)
             if isinstance(value, str):
@@ -231,7 +236,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self.n_samples_seen_ = self.statistics_.n_samples
         self._posterior = None
         self._current()
-        self.statistics_.twin = None  # the device's memory is free again
+        self.statistics_.device_gram = None  # the device's memory is free again
 
     def _choose_alpha(self, block: Block) -> float:
         """Noise over amplitude: given, or of most evidence on a sample of rows."""

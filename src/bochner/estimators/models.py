@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from bochner.backends import FLOATS, Array, backend_of, is_tensor, limit_threads, n_threads
+from bochner.backends import FLOATS, Array, backend_of, is_tensor, limit_threads, n_threads, use_precision
 from bochner.backends.threads import each, one_thread
 from bochner.estimators._validation import as_host, check_choice, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
@@ -228,6 +228,7 @@ class KernelModel(BaseEstimator):
     block_size: int | None
     alpha: Any
     feature_map_: FeatureMap
+    precision: str = "full"
     device: str | None
     n_jobs: int | None
     verbose: int
@@ -235,15 +236,20 @@ class KernelModel(BaseEstimator):
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        """Our threads and BLAS's: the same number, never at the same time."""
-        if self.n_jobs is None:
-            yield
-            return
-        with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
-            yield
+        """The model's precision, and its threads: ours and BLAS's, the same number, never at the same time."""
+        with use_precision(self.precision):
+            if self.n_jobs is None:
+                yield
+                return
+            with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
+                yield
 
     def _scores(self, X: Array, coefficients: Array, intercept: Array) -> Array:
         """Zw + b (n, k) in the dtype of X, block by block."""
+        with self._threads():
+            return self._scores_here(X, coefficients, intercept)
+
+    def _scores_here(self, X: Array, coefficients: Array, intercept: Array) -> Array:
         m = self.feature_map_.n_components
         if is_tensor(X):
             scores = partial(self._device_scores, coefficients=coefficients, intercept=intercept)
@@ -260,33 +266,33 @@ class KernelModel(BaseEstimator):
         out = np.empty((X.shape[0], weights.shape[1]), X.dtype)
         rows = min(X.shape[0], self.block_size or default_rows(m, X.dtype))
         buffer = np.empty((rows, m), X.dtype)
-        with self._threads():
-            for start in range(0, X.shape[0], rows):
-                block = X[start : start + rows]
-                Z = buffer[: block.shape[0]]
-                self.feature_map_.into(block, Z)
+        for start in range(0, X.shape[0], rows):
+            block = X[start : start + rows]
+            Z = buffer[: block.shape[0]]
+            self.feature_map_.into(block, Z)
 
-                def score(part: slice, Z: Array = Z, scores: Array = out[start : start + rows]) -> None:
-                    scores[part] = Z[part] @ weights + level
+            def score(part: slice, Z: Array = Z, scores: Array = out[start : start + rows]) -> None:
+                scores[part] = Z[part] @ weights + level
 
-                if len(Z) <= _PIECE_ROWS:
-                    score(slice(None))
-                    continue
-                with one_thread():
-                    each(score, [slice(i, i + _PIECE_ROWS) for i in range(0, len(Z), _PIECE_ROWS)], n_threads())
+            if len(Z) <= _PIECE_ROWS:
+                score(slice(None))
+                continue
+            with one_thread():
+                each(score, [slice(i, i + _PIECE_ROWS) for i in range(0, len(Z), _PIECE_ROWS)], n_threads())
         return out
 
     def _device_scores(self, X: Any, coefficients: Array, intercept: Array) -> Any:
         backend, feature_map = backend_of(X), self.feature_map_
         if isinstance(feature_map, Nystrom):  # the root meets the few columns, not the many rows
+            given, X = X, X.double() if feature_map.root.dtype == np.float64 else X
             wide = X.new_empty(0, dtype=backend.xp.float64)
             weights = np.ascontiguousarray(coefficients[: feature_map.rank])
             weights = backend.place(feature_map.root, wide) @ backend.place(weights, wide)
             if feature_map.kernel is not None and feature_map.any_array:
-                scores = feature_map.kernel.product(X, backend.place(feature_map.landmarks, X), weights).to(X.dtype)
+                scores = feature_map.kernel.product(X, backend.place(feature_map.landmarks, X), weights)
             else:
                 scores = features_of(KernelColumns(feature_map), X) @ weights.to(X.dtype)
-            return scores + backend.place(intercept, X)
+            return scores.to(given.dtype) + backend.place(intercept, given)
         return features_of(feature_map, X) @ backend.place(coefficients, X) + backend.place(intercept, X)
 
     def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
@@ -333,7 +339,11 @@ class KernelModel(BaseEstimator):
         if isinstance(self.features, str):
             name = self._features_name(kernel)
             transformer = FEATURES[name](
-                kernel=kernel, n_components=n_components, random_state=key.seed, n_jobs=self.n_jobs
+                kernel=kernel,
+                n_components=n_components,
+                precision=self.precision,
+                random_state=key.seed,
+                n_jobs=self.n_jobs,
             )
             if name == "fourier" and growing:
                 transformer.set_params(rows=name_of(choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS)))

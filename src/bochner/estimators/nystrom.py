@@ -13,14 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, is_tensor, limit_threads
 from bochner.certificates import Certificate, Effort
-from bochner.estimators._validation import check_count, lazily, validate_rows
+from bochner.estimators._validation import check_count, check_precision, lazily, validate_rows
 from bochner.estimators.growths import GrowingTransformer, budget_of, check_budget, is_auto
 from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
 from bochner.features.nystrom import Nystrom, measure, nystrom_map
 from bochner.kernels import Custom, Kernel, as_kernel
 from bochner.keys import Key
 from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, Landmarks, as_landmark_law, name_of
-from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
+from bochner.landmarks.grams import FLOAT32_FLOOR, check_residual, check_symmetric, row_slices
 from bochner.streaming import open_device
 
 _TOL = 0.05  # of n_components="auto"
@@ -55,6 +55,10 @@ class NystromFeatures(GrowingTransformer):
         Stop adding columns when the exact relative trace error tr(K - ZZᵀ) / tr(K) is at most tol; the result then has
         as many columns as that takes. A warning says so if n_components are not enough. The trace error bounds the
         relative Frobenius error that `tol` means for random features. None is 0.05 with ``n_components="auto"``.
+    precision : {"full", "fast"}, default="full"
+        For float32 rows. "full" has the landmarks and the span that float64 rows have, and computes kernel values in
+        float64 where float32's rounding would show in the features. "fast" computes in float32 and leaves out the
+        landmarks that the others then span: fewer columns and half the time for smooth kernels, another approximation.
     max_components, max_seconds, max_bytes : int, float and float or None, default=16384, None and None
         For ``n_components="auto"``: at most so many columns, about so much time for finding how many, so many bytes
         of features of the rows given to `fit`. A ConvergenceWarning says what was reached where they do not suffice.
@@ -115,6 +119,7 @@ class NystromFeatures(GrowingTransformer):
         landmarks: Any = "auto",
         tol: float | None = None,
         form: Any = "projection",
+        precision: str = "full",
         max_components: int = 16384,
         max_seconds: float | None = None,
         max_bytes: float | None = None,
@@ -126,6 +131,7 @@ class NystromFeatures(GrowingTransformer):
         self.landmarks = landmarks
         self.tol = tol
         self.form = form
+        self.precision = precision
         self.max_components = max_components
         self.max_seconds = max_seconds
         self.max_bytes = max_bytes
@@ -174,7 +180,8 @@ class NystromFeatures(GrowingTransformer):
             self.kernel_: Kernel | None = None
         else:
             self.kernel_ = as_kernel(self.kernel).resolve(X, key)
-        gram = Gram(X, self.kernel_)
+        fine = check_precision(self.precision) == "full" and self.kernel_ is not None and form is None
+        gram = Gram(X, self.kernel_, fine=fine)
         if isinstance(self.kernel_, Custom):  # the only kernels that may not be symmetric
             check_symmetric(gram.block(slice(0, 8), slice(0, 8)), gram.floor)
         auto = isinstance(self.landmarks, str) and self.landmarks == "auto"
@@ -262,7 +269,8 @@ class NystromFeatures(GrowingTransformer):
                 Z[:, : len(order)] = drawn.factor
         else:
             of_rows, of_columns = measure(gram, feature_map, Z)
-            check_residual(diagonal - of_rows, float(diagonal.max()), gram.floor)
+            floor = gram.floor if gram.X.dtype == np.float64 else FLOAT32_FLOOR  # that of the features
+            check_residual(diagonal - of_rows, float(diagonal.max()), floor)
         # what is left of the trace after every column: never negative but for rounding
         left = np.maximum(trace - np.cumsum(of_columns), 0.0) / (trace or 1.0)
         if tol is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve
+from scipy.linalg import LinAlgWarning, solve
 
 from bochner.backends import Array
 from bochner.estimators._validation import check_choice
@@ -18,7 +19,9 @@ from bochner.statistics import RidgeSpectrum, RidgeStatistics
 CRITERIA = ("gcv", "loo", "margin", "evidence")
 LEFT_OUT = ("loo", "margin")  # those for which rows are left out
 SOLVERS = ("auto", "cholesky", "eigen", "cg")
-_ROUNDING_SHARE = 0.01  # of alpha, that rounding features may add to it
+# of alpha, that rounding features may add to it; predictions move by about the root of it, in units of the standard
+# error that noise gives them, and by less than 1e-4 of their spread where they are to be right
+_ROUNDING_SHARES = {"full": 4e-6, "fast": 0.01}
 LeftOut = Callable[[RidgeSpectrum, Any], Array]  # leave-one-out mean squared errors (a, k) of penalties (a,)
 
 
@@ -68,16 +71,16 @@ def choose_solver(solver: Any, alpha: Any, n_components: int) -> tuple[Any, tupl
     return name, (f"solver={name!r}: {why}; the sums need {needed / 2**30:.2g} GiB",)
 
 
-def rounding_variance(alpha: Any, n_samples: int | None) -> float:
-    """The variance that rounding may add to an entry of the features: together a hundredth of a known penalty.
+def rounding_budget(precision: str, alpha: Any, n_samples: int | None) -> float | None:
+    """The variance that rounding may add to an entry of the features: a share of a penalty, where that is known.
 
-    Random errors of variance v in n rows work like a further penalty of n v (Zhang et al. 2019). They move predictions
-    by a tenth, at most, of the standard error that noise of variance (‖y - Zw‖² + alpha ‖w‖²)/n gives them
-    (tests/test_statistics.py).
+    Random errors of variance v in n rows work like a further penalty of n v (Zhang et al. 2019). A hundredth of alpha
+    moves predictions by a tenth, at most, of the standard error that noise of variance (‖y - Zw‖² + alpha ‖w‖²)/n gives
+    them (tests/test_statistics.py).
     """
     if isinstance(alpha, str) or not n_samples:
-        return 0.0
-    return _ROUNDING_SHARE * float(np.min(alpha)) / n_samples
+        return None
+    return _ROUNDING_SHARES[precision] * float(np.min(alpha)) / n_samples
 
 
 def solve_sums(
@@ -90,12 +93,13 @@ def solve_sums(
 ) -> Solution:
     """Coefficients of a given penalty, or of the best of a path; `left_out` measures the path of LEFT_OUT."""
     solver, notes = choose_solver(solver, alpha, statistics.n_components)
-    if statistics.noise:
-        share = f"as if alpha were {statistics.noise:.1g} larger"
+    if statistics.rounding_noise:
+        share = f"as if alpha were {statistics.rounding_noise:.1g} larger"
         notes = (*notes, f"float32 features were rounded to integers for their products, {share}; float64 data are not")
     if isinstance(alpha, numbers.Real) and solver != "eigen":
         rule = solver if isinstance(solver, RidgeSolver) else Cholesky()
         factor: Factor = rule.factor(statistics.operator(fit_intercept), float(alpha))
+        warn_of_jitter(factor.report, float(alpha), statistics)
         weights = factor.solve(statistics.right_side(fit_intercept))
         intercept = statistics.intercept(weights, fit_intercept)
         return Solution(weights, intercept, float(alpha), {}, factor.report.noting(*notes))
@@ -122,6 +126,22 @@ def solve_sums(
         spectrum.factor.at(alpha).report.noting(*notes),
         float(spectrum.effective_dimension([alpha])[0]),
     )
+
+
+def warn_of_jitter(report: Report, alpha: float, statistics: RidgeStatistics) -> None:
+    """Warn where rounding had to be met by more than a tenth of the penalty: the answer is that of another penalty."""
+    if alpha > 0.0:
+        harmless = 0.1 * alpha
+    else:  # no penalty was asked for, and the least that float64 can do with is none
+        harmless = 10.0 * float(np.finfo(float).eps) * float(np.trace(statistics.gram))
+    if report.jitter > harmless:
+        hint = "a larger alpha" if statistics.rounding_noise + statistics.float32_error == 0.0 else "float64 data"
+        warnings.warn(
+            f"alpha={alpha:g} is below the rounding of the sums: {report.jitter:.2g} was added to it "
+            f"(report_.jitter). Use {hint} for the answer that alpha asks for.",
+            LinAlgWarning,
+            stacklevel=4,
+        )
 
 
 def effective_dimension(statistics: RidgeStatistics, alpha: float, fit_intercept: bool) -> float:

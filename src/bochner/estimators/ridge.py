@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.certificates import Certificate, grow
-from bochner.estimators._validation import check_count, rowwise, validate_rows
+from bochner.estimators._validation import check_count, check_precision, rowwise, validate_rows
 from bochner.estimators.growths import budget_of, check_budget, is_auto
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
 from bochner.estimators.penalties import (
@@ -27,7 +27,7 @@ from bochner.estimators.penalties import (
     check_penalty,
     choose_solver,
     effective_dimension,
-    rounding_variance,
+    rounding_budget,
     solve_sums,
 )
 from bochner.estimators.truncations import Division, Truncations, exact_excess, excess
@@ -102,6 +102,12 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         ConvergenceWarning says what was reached where they do not suffice.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
+    precision : {"full", "fast"}, default="full"
+        Of features and sums. "full": float32 data give the predictions of float64 data to about 1e-4 of their spread,
+        on every device. "fast" multiplies features of 8 bits where `alpha` is a number and that adds no more than a
+        hundredth to it (predictions move by at most a tenth of their standard error; twice the rate on processors with
+        AVX-512 VNNI), and lets a GPU keep 11 bits of the data in dense phases. `report_` says what rounding added to
+        alpha. Float64 data are never rounded.
     device : str or None, default=None
         "cuda" (or "cuda:1", …) makes features and sums on a GPU and solves there, from data in host memory, with torch.
         What is learned is host data: it pickles, and predicts on machines without a GPU.
@@ -165,6 +171,7 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         max_seconds: float | None = None,
         max_bytes: float | None = None,
         block_size: int | None = None,
+        precision: str = "full",
         device: str | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         n_jobs: int | None = None,
@@ -183,6 +190,7 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         self.max_seconds = max_seconds
         self.max_bytes = max_bytes
         self.block_size = block_size
+        self.precision = precision
         self.device = device
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
@@ -273,6 +281,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if not is_auto(self.n_components):
             check_count("n_components", self.n_components)
         check_budget(self)
+        check_precision(self.precision)
         if self.block_size is not None:
             check_count("block_size", self.block_size)
 
@@ -295,7 +304,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             transformer, feature_map = self._fit_features(source, kernel, self.n_components, key)
         self._learn_with(source, transformer, feature_map, key, known)
         self._current()
-        self.statistics_.twin = None  # the device's memory is free again
+        self.statistics_.device_gram = None  # the device's memory is free again
 
     def _key(self) -> Key:
         """The key of random_state; of the checkpoint to be continued, when random_state is None."""
@@ -399,7 +408,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             found = checkpoint.load()
             if found is not None:
                 statistics, start = found
-        statistics.variance = rounding_variance(self.alpha, source.n_samples)
+        statistics.rounding_budget = rounding_budget(check_precision(self.precision), self.alpha, source.n_samples)
         if checkpoint is not None or iterative:
             known = None
         if known is not None:

@@ -17,7 +17,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     """What all our transformers share: `fit` leaves a `feature_map_`, `transform` validates and calls it."""
 
     n_jobs: int | None = None
-    precision: str = "float32"
+    precision: str = "full"
 
     def transform(self, X: Any) -> Array:
         """Map rows to features.

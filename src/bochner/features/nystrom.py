@@ -17,7 +17,7 @@ from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import Kernel
 from bochner.landmarks import Gram, Landmarks
 from bochner.landmarks.factors import DeviceCholesky
-from bochner.landmarks.grams import check_residual, check_symmetric, row_slices
+from bochner.landmarks.grams import FLOAT32_FLOOR, check_residual, check_symmetric, row_slices
 from bochner.solvers import factor_in_place
 
 _PIECE_ROWS = 512  # that one thread works on at a time
@@ -40,6 +40,11 @@ class Nystrom(FeatureMap):
     n_components : int
     triangular : bool
         Is root upper triangular? Then column j needs the first j + 1 landmarks only.
+
+    Notes
+    -----
+    A float64 root magnifies the rounding of float32 kernel values: those of float32 rows are then computed, and
+    multiplied by the root, in float64.
     """
 
     kernel: Kernel | None
@@ -71,9 +76,10 @@ class Nystrom(FeatureMap):
             C = self.columns(X)
             self._multiply(C, backend_of(C).place(self.root, C), out, _DEVICE_STEP)
         elif not self.any_array or X.shape[0] < 2 * _PIECE_ROWS:
-            self._multiply(self.columns(X), self.root.astype(out.dtype, copy=False), out, _STEP)
+            C = self.columns(X)
+            self._multiply(C, self.root.astype(C.dtype, copy=False), out, _STEP)
         else:
-            root = self.root.astype(out.dtype, copy=False)
+            root = self.root.astype(np.result_type(self.root, out), copy=False)
 
             def write(rows: slice) -> None:
                 with limit_threads(1):
@@ -88,11 +94,16 @@ class Nystrom(FeatureMap):
         for start in range(0, self.rank, step):
             columns = slice(start, min(start + step, self.rank))
             used = columns.stop if self.triangular else len(root)
-            backend_of(C).xp.matmul(C[:, :used], root[:used, columns], out=out[:, columns])
+            if C.dtype == out.dtype:
+                backend_of(C).xp.matmul(C[:, :used], root[:used, columns], out=out[:, columns])
+            else:
+                out[:, columns] = C[:, :used] @ root[:used, columns]
 
     def columns(self, X: Any) -> Array:
-        """k(X, landmarks), C-contiguous."""
+        """k(X, landmarks), C-contiguous; in float64 where the root is."""
         backend = backend_of(X)
+        if self.kernel is not None and self.root.dtype == np.float64:
+            X = X.astype(np.float64, copy=False) if is_host(X) else X.double()
         points = self.landmarks if is_host(X) else backend.place(self.landmarks, X)
         C: Any = X[:, points] if self.kernel is None else self.kernel(X, points)
         if not is_host(X):
@@ -146,8 +157,20 @@ def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystro
         L, order = pivoted_cholesky(gram.among(drawn.points), gram.floor)
     with one_thread() if len(L) <= _ONE_THREAD else nullcontext():
         root = dtrtri(L, lower=1)[0].T if len(L) else np.zeros((0, 0))
-    root = np.ascontiguousarray(root, dtype=gram.X.dtype)
-    return Nystrom(gram.kernel, drawn.points[order], root, n_components, triangular=True), order
+    dtype = _root_dtype(gram, L.diagonal())
+    root = np.ascontiguousarray(root, dtype=dtype)
+    return Nystrom(gram.kernel, _as_points(gram, drawn.points[order], dtype), root, n_components, True), order
+
+
+def _root_dtype(gram: Gram, pivots: Any) -> Any:
+    """That of the rows; float64 where the factor of the landmarks' matrix magnifies what float32 rounds away."""
+    least = float(pivots.min()) ** 2 if len(pivots) else np.inf
+    rough = gram.fine and least <= FLOAT32_FLOOR * float(gram.diagonal().max())
+    return np.dtype(np.float64) if rough else gram.X.dtype
+
+
+def _as_points(gram: Gram, points: Any, dtype: Any) -> Any:
+    return points if gram.kernel is None else points.astype(dtype, copy=False)
 
 
 _PANEL = 512  # landmarks factored at a time
@@ -160,7 +183,7 @@ def _device_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystro
         L, order = backend.place(drawn.triangle, gram.there.new_empty(0, dtype=backend.xp.float64)), None
     else:
         points = backend.place(drawn.points, gram.there)
-        factor = DeviceCholesky(Gram(drawn.points, gram.kernel, points), len(points))
+        factor = DeviceCholesky(replace(gram, X=drawn.points, there=points), len(points))
         for start in range(0, len(points), _PANEL):
             factor.extend(np.arange(start, min(start + _PANEL, len(points))))
         order = factor.pivots.copy()
@@ -168,10 +191,12 @@ def _device_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystro
         del factor
     order = np.arange(len(L)) if order is None else order
     unit = backend.xp.eye(len(L), dtype=L.dtype, device=L.device)
-    there = backend.xp.linalg.solve_triangular(L, unit, upper=False).T.to(gram.there.dtype).contiguous()
+    dtype = _root_dtype(gram, L.diagonal())
+    there = backend.xp.linalg.solve_triangular(L, unit, upper=False).T
+    there = (there if dtype == np.float64 else there.to(gram.there.dtype)).contiguous()
     root = backend.fetch(there)
     backend.keep(root, there)
-    return Nystrom(gram.kernel, drawn.points[order], root, n_components, triangular=True), order
+    return Nystrom(gram.kernel, _as_points(gram, drawn.points[order], dtype), root, n_components, True), order
 
 
 def pivoted_cholesky(K: Array, floor: float) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ from bochner.backends import Array
 from bochner.kernels import Kernel
 
 _BLOCK_BYTES = 1 << 23  # of kernel entries held at a time
+FLOAT32_FLOOR = 4e-6  # pivots above which kernel values of float32 will do
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,22 @@ class Gram:
     kernel : Kernel or None
     there : tensor or None
         The rows of X on a device, where partial factors are then computed; for kernels that take tensors.
+    fine : bool
+        Whether float32 rows are treated as if they were float64: the same landmarks, the same span.
     """
 
     X: Any
     kernel: Kernel | None
     there: Any = None
+    fine: bool = False
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
+
+    @property
+    def rows(self) -> Any:
+        """X, in the precision that it is treated with."""
+        return self.X.astype(np.float64, copy=False) if self.fine else self.X
 
     @property
     def floor(self) -> float:
@@ -43,7 +52,7 @@ class Gram:
         A column of pivot p has relative error eps(float64) / p from the factorisation, and absolute error
         eps(dtype) / sqrt(p) from the kernel values it is made of; both are small beside one above these floors.
         """
-        return 1e-11 if self.X.dtype == np.float64 else 4e-6
+        return 1e-11 if self.fine or self.X.dtype == np.float64 else FLOAT32_FLOOR
 
     def points(self, rows: Array) -> Any:
         """What `Nystrom` keeps of these rows: the rows themselves, or their indices if K was given."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def _subsample(gram: Gram, n_rows: int | None, key: Key) -> Gram:
     if n_rows is None or n_rows >= len(gram):
         return gram
     rows = np.sort(key.child("subsample").generator().permutation(len(gram))[:n_rows])
-    return Gram(gram.X[rows], gram.kernel)
+    return replace(gram, X=gram.X[rows], there=None)
 
 
 def assign(X: Any, centres: Array) -> Array:
@@ -116,10 +116,10 @@ class KMeans(LandmarkLaw):
                 indices = _in_turns(indices, key.child("others").generator().permutation(len(gram)), n_landmarks)
         elif self.init == "k-means++":
             seed = int(key.generator().integers(2**31))
-            indices = kmeans_plusplus(scaled(gram.X, scales), n_landmarks, random_state=seed)[1]
+            indices = kmeans_plusplus(scaled(gram.rows, scales), n_landmarks, random_state=seed)[1]
         else:
             raise ValueError(f"init must be 'k-means++', 'rpcholesky' or 'mixed', got {self.init!r}.")
-        X = scaled(gram.X, scales)
+        X = scaled(gram.rows, scales)
         start = X[indices].toarray() if scipy.sparse.issparse(X) else X[indices]
         return Landmarks(lloyd(X, start, self.max_iter) * scales.astype(X.dtype), None)
 
@@ -148,7 +148,7 @@ class MiniBatchKMeans(LandmarkLaw):
 
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
         scales = metric_scales(gram)
-        X, k = scaled(gram.X, scales), min(n_landmarks, len(gram))
+        X, k = scaled(gram.rows, scales), min(n_landmarks, len(gram))
         seed = int(key.generator().integers(2**31))
         model = SklearnMiniBatchKMeans(
             k, batch_size=max(k, self.batch_size), max_iter=self.max_iter, n_init=1, random_state=seed

@@ -55,7 +55,7 @@ class DenseGram(PSDOperator):
 
     matrix: Array
     rounding: float = 0.0
-    twin: Any = None  # the same matrix on a device
+    device_gram: Any = None  # the same matrix on a device
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -73,7 +73,7 @@ class DenseGram(PSDOperator):
         return self.matrix.astype(np.float64, order="F", copy=True)
 
     def on_device(self) -> Any:
-        return None if self.twin is None else self.twin.clone()
+        return None if self.device_gram is None else self.device_gram.clone()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.keys import Key
 from bochner.operators import Centred, PSDOperator
 from bochner.solvers import Cholesky, DeviceCholeskyFactor
-from bochner.statistics import RidgeStatistics, single_size
+from bochner.statistics import RidgeStatistics, float32_error
 from bochner.streaming.folds import Fold, ProductFold, StatisticsFold
 from bochner.streaming.sources import ArraySource, Block, Source
 
@@ -187,6 +187,8 @@ class DeviceSource(Source):
         kernel = nystrom.kernel
         if kernel is None or scipy.sparse.issparse(nystrom.landmarks) or fold.columns.shape[1] > _MOST_COLUMNS:
             return False
+        if nystrom.root.dtype != self.dtype:  # float64 kernel values of float32 rows
+            return False
         X = self.torch.one_row(self.n_features, self.dtype, self.device)
         return backend_of(X).tiles is not None and kernel._tile(X, X) is not None
 
@@ -257,10 +259,10 @@ class DeviceStatistics:
         if gram is not None:
             there = gram if alone else np.zeros_like(gram)
             open_device("cpu").fetch_lower(self.gram, there)
-            made.single = single_size(np.diagonal(there)) if self.single_precision else 0.0
+            made.float32_error = float32_error(np.diagonal(there)) if self.single_precision else 0.0
             gram = gram if alone else np.add(gram, there, out=gram)
         statistics.merge(made)
-        statistics.gram, statistics.twin = gram, self.gram if alone else None
+        statistics.gram, statistics.device_gram = gram, self.gram if alone else None
         return statistics
 
 

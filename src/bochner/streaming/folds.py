@@ -104,10 +104,11 @@ class StatisticsFold(Fold):
     n_targets: int
     targets: Targets
     with_gram: bool = True
-    variance: float = 0.0
+    rounding_budget: float | None = None
 
     def zero(self) -> RidgeStatistics:
-        return RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram, variance=self.variance)
+        options: dict[str, Any] = {"with_gram": self.with_gram, "rounding_budget": self.rounding_budget}
+        return RidgeStatistics(self.n_components, self.n_targets, **options)
 
     def add(self, total: RidgeStatistics, Z: Array, block: Block, row: int) -> RidgeStatistics:
         Y = self.targets(block.y) if self.n_targets else np.empty((len(Z), 0))
@@ -142,8 +143,8 @@ def accumulate(
         if checkpoint is not None:
             checkpoint.maybe_save(total, row)
 
-    with_gram, variance = statistics.gram is not None, statistics.variance
-    fold = StatisticsFold(statistics.n_components, statistics.n_targets, targets, with_gram, variance)
+    with_gram, budget = statistics.gram is not None, statistics.rounding_budget
+    fold = StatisticsFold(statistics.n_components, statistics.n_targets, targets, with_gram, budget)
     try:
         source.fold(fold, feature_map, statistics, rows=rows, start=start, after=after)
     except BaseException:

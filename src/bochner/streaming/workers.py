@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 from threadpoolctl import ThreadpoolController
 
-from bochner.backends import Array, limit_threads
+from bochner.backends import Array, limit_threads, use_precision
 from bochner.keys import Key
 from bochner.streaming.devices import on_device_if_there
 from bochner.streaming.folds import Fold
@@ -53,16 +53,17 @@ class Setting:
 
     n_jobs: int | None = None
     device: str | None = None  # used by the workers that have it
+    precision: str = "full"
 
     @classmethod
     def of(cls, model: Any) -> Setting:
         """The setting that a model asks for."""
-        return cls(getattr(model, "n_jobs", None), getattr(model, "device", None))
+        return cls(getattr(model, "n_jobs", None), getattr(model, "device", None), getattr(model, "precision", "full"))
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Run the body so."""
-        with _threads(self.n_jobs):
+        with _threads(self.n_jobs), use_precision(self.precision):
             yield
 
 
