@@ -52,7 +52,7 @@ def test_float32_data_give_the_predictions_of_float64_data(kernel, features, sha
 
 @pytest.mark.parametrize("length_scale", [0.3, 1.0, 10.0])
 def test_landmarks_and_span_are_those_of_float64_rows(length_scale):
-    """And so are the features, to the rounding of float32: kernel values are float64 where a root would magnify them."""
+    """And so are the features, to float32's rounding: kernel values are float64 where a root would magnify theirs."""
     X = table(1500)[0]
     kernel = RBF(length_scale)
     single, double = (NystromFeatures(kernel, 120, random_state=0).fit(X.astype(t)) for t in (np.float32, np.float64))

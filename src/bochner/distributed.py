@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, ClassVar
 
 import dask
@@ -34,6 +35,7 @@ from bochner.streaming.workers import (
     Setting,
     Work,
     apply_method,
+    count_positive,
     describe_block,
     fold_leaf,
     lightened,
@@ -119,13 +121,15 @@ class DaskSource(Source):
     setting : Setting
     meta : array or frame
         Some rows, or none, to tell columns and their names by.
+    weighted : bool
+        Whether rows may have weights.
     """
 
     n_samples: int
     remote: ClassVar[bool] = True
 
-    def __init__(self, parts: list[Any], reader: Reader, setting: Setting, meta: Any) -> None:
-        self.parts, self.reader, self.setting, self.meta = parts, reader, setting, meta
+    def __init__(self, parts: list[Any], reader: Reader, setting: Setting, meta: Any, weighted: bool = True) -> None:
+        self.parts, self.reader, self.setting, self.meta, self.weighted = parts, reader, setting, meta, weighted
         self.offsets = np.concatenate([[0], np.cumsum(reader.counts)]).astype(int)
         self.n_samples = int(self.offsets[-1])
         self.n_features, self.dtype, self.feature_names = reader.n_features, reader.dtype, reader.columns
@@ -216,20 +220,30 @@ class DaskSource(Source):
             made = [graph for i in wanted for graph in self._tasks[i]]
             return list(dask.compute(_task(f"{name}-all", tasks, reader.dask, *made))[0])
 
-    def _rows(self, wanted: Array) -> Block:
-        """Rows by their numbers, in order."""
-        takes = {}
+    def _rows(self, wanted: Array, offsets: Array | None = None) -> Block:
+        """Rows by their numbers, in order; with the offsets of the rows of positive weight, by their numbers alone."""
+        takes, rows = {}, self.offsets if offsets is None else offsets
         for i in range(len(self.parts)):
-            here = wanted[np.searchsorted(wanted, self.offsets[i]) : np.searchsorted(wanted, self.offsets[i + 1])]
+            here = wanted[np.searchsorted(wanted, rows[i]) : np.searchsorted(wanted, rows[i + 1])]
             if len(here):
                 # all rows of a block need no copy
-                takes[i] = (slice(None) if len(here) == self.reader.counts[i] else here - self.offsets[i],)
+                takes[i] = (slice(None) if len(here) == rows[i + 1] - rows[i] else here - rows[i], offsets is not None)
         return joined(self._gather("sample", take_rows, takes))
 
+    @cached_property
+    def _positive(self) -> Array:
+        """Offsets of the blocks counted in rows of positive weight."""
+        if not self.weighted:
+            return self.offsets
+        counts = self._gather("weights", count_positive, dict.fromkeys(range(len(self.parts)), ()))
+        return np.concatenate([[0], np.cumsum(counts)]).astype(int)
+
     def sample(self, n: int, key: Key) -> Block:
-        if self.n_samples <= n:
-            return self._rows(np.arange(self.n_samples))
-        return self._rows(np.sort(key.generator().choice(self.n_samples, n, replace=False)))
+        total = int(self._positive[-1])
+        if not total:
+            raise ValueError("every row of the dask data has weight zero.")
+        wanted = np.arange(total) if total <= n else np.sort(key.generator().choice(total, n, replace=False))
+        return self._rows(wanted, self._positive)
 
     def sample_with_longest(self, n: int, key: Key) -> Block:
         """A sample that has the row of the largest norm in it, as far as which series must be summed."""
@@ -321,7 +335,8 @@ def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
         weight,
     )
     whole = [(part, ys[i], weights[i]) for i, part in enumerate(parts)]
-    return DaskSource(whole, reader, Setting.of(model), meta)
+    weighted = isinstance(X, (list, tuple)) or weight is not None or sample_weight is not None
+    return DaskSource(whole, reader, Setting.of(model), meta, weighted)
 
 
 def _names(value: Any) -> list[str]:

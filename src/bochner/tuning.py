@@ -32,7 +32,6 @@ from bochner.statistics import RidgeStatistics, vertex
 from bochner.streaming import Block
 from bochner.streaming.folds import leave_one_out
 
-_MEDIAN_ROWS = 1000
 _RANGE = np.log(1e3)  # how far a scale may move from where it starts, either way
 _HALF_STEP = np.log(2.0) / 2.0  # between scales that are tried
 
@@ -170,7 +169,7 @@ def tune_length_scale(
     root = np.ones(X.shape[0]) if weight is None else np.sqrt(weight)
     X, Y, root = X[root > 0], Y[root > 0] * root[root > 0, None], root[root > 0]
     unit = clone(kernel).set_params(length_scale=1.0)
-    median = _median_distance(unit, X, root, key)
+    median = float(clone(kernel).set_params(length_scale="median").resolve(X, key, root * root).length_scale)
     n_frequencies = max(1, n_components // 2)
     law = choose_rows(unit, d, 2 * n_frequencies)
     W = draw_frequencies(unit, law, d, n_frequencies, key.child("tuning")).to_dense()
@@ -239,21 +238,6 @@ def _left_out(
     options = {"fit_intercept": fit_intercept, "margins": margins}
     errors = leave_one_out(rows, lambda Z: Z, statistics, np.asarray, spectrum, spectrum.grid()[::2], **options)
     return float(errors.mean(axis=1).min())
-
-
-def _median_distance(kernel: StationaryKernel, X: Any, root: Array, key: Key) -> float:
-    """Median distance of pairs of different rows, a row of weight w counting as w rows; 1 when there is none."""
-    if len(root) > _MEDIAN_ROWS:
-        rows = np.sort(key.child("scale").generator().choice(len(root), _MEDIAN_ROWS, replace=False))
-        X, root = X[rows], root[rows]
-    size = float(abs(X).max()) or 1.0  # squares of 1e300 would overflow
-    i, j = np.triu_indices(len(root), 1)
-    r = kernel.distances(X / size, X / size)[i, j]
-    weight = (root[i] * root[j]) ** 2
-    order = np.argsort(r)
-    order = order[r[order] > 0]
-    total = np.cumsum(weight[order])
-    return size * float(r[order[np.searchsorted(total, total[-1] / 2.0)]]) if len(order) else 1.0
 
 
 def _log_spread(X: Any, weight: Array) -> Array:

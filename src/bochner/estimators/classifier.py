@@ -367,9 +367,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         # of rows in memory all labels are looked at together
         rows = source.n_samples if isinstance(source, ArraySource) else None
         classes, totals = source.fold(LabelFold(), rows=rows)
-        if (totals > 0).sum() < 2:
-            only = classes[totals > 0].tolist()
-            raise ValueError(f"a classifier needs two classes or more; the rows have one class: {only}.")
+        classes, totals = classes[totals > 0], totals[totals > 0]  # a row of weight zero is no row
+        if len(classes) < 2:
+            raise ValueError(f"a classifier needs two classes or more; the rows have one class: {classes.tolist()}.")
         return Labels(classes, self._class_weights(classes, totals))
 
     def _given_labels(self, classes: Any) -> Labels:
@@ -614,7 +614,7 @@ def exact_kernel_classifier(
     labels = Labels(classes, np.ones(len(classes)))
     Y = labels(Block(X, y)).y
     w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    k = as_kernel(kernel).resolve(X)
+    k = as_kernel(kernel).resolve(X, sample_weight=sample_weight)
     # f = K a in an orthonormal basis of the functions k(·, x_i): K = V λ Vᵀ, f(X) = V √λ c
     values, V = np.linalg.eigh(k(X))
     keep = values > 1e-13 * values[-1]

@@ -38,7 +38,7 @@ def exact_kernel_ridge(
     """
     k = as_kernel(kernel)
     X, X_new, Y = (np.asarray(a, dtype=np.float64) for a in (X, X_new, y))
-    k = k.resolve(X)
+    k = k.resolve(X, sample_weight=sample_weight)
     targets = Y.reshape(len(Y), -1)
     w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     X, targets, w = X[w > 0], targets[w > 0], w[w > 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ from bochner.streaming import (
     check_weight,
     default_rows,
     open_device,
+    representative,
     rows_on,
 )
 from bochner.tuning import tune_length_scale
@@ -360,12 +362,17 @@ class KernelModel(BaseEstimator):
                     # every beginning of mixed landmarks is good, and so is that of pivots
                     law, n_rows = ("uniform" if not growing else law if means else "rpcholesky"), 2 * n_components
                 transformer.set_params(landmarks=law)
-            rows = source.sample(n_rows, key.child("features")).X
+            block = source.sample(n_rows, key.child("features"))
+            transformer.set_params(kernel=kernel.resolve(block.X, key, block.weight))
+            least = 0 if isinstance(n_components, str) else int(n_components)
+            rows = representative(block, least, key.child("weights")).X
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
             transformer = clone(self.features)
             # all rows when they are in memory, as its own `fit` would have it
             n_rows = int(source.n_samples or 0) if isinstance(source, ArraySource) else _FEATURE_ROWS
-            block = source.sample(n_rows, key.child("features"))
+            asked = getattr(transformer, "n_components", None)
+            least = int(asked) if isinstance(asked, numbers.Integral) else 0
+            block = representative(source.sample(n_rows, key.child("features")), least, key.child("weights"))
             # only those that ask for targets: not every transformer takes them
             asks = hasattr(transformer, "__sklearn_tags__") and get_tags(transformer).target_tags.required
             rows = block.X

@@ -81,10 +81,20 @@ class Kernel(BaseEstimator, ABC):
             values = self._diagonal(X)
         return values if is_tensor(X) else self._representable(values)
 
-    def resolve(self, X: Any, random_state: Any = 0) -> Kernel:
-        """Return a copy in which every length scale is a number, taken from (a sample of) the rows of X."""
-        sample = _sample_rows(as_points(X), Key.from_random_state(random_state))
-        return self._resolve(backend_of(sample).fetch(sample) if is_tensor(sample) else sample)
+    def resolve(self, X: Any, random_state: Any = 0, sample_weight: Any = None) -> Kernel:
+        """Return a copy in which every length scale is a number, taken from (a sample of) the rows of X.
+
+        A row of weight w counts as w equal rows.
+        """
+        X = as_points(X)
+        weight = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if not (weight > 0).all():
+            X, weight = X[weight > 0], weight[weight > 0]
+        if X.shape[0] > _SCALE_SAMPLE:
+            key = Key.from_random_state(random_state).child("scale")
+            rows = np.sort(key.generator().choice(X.shape[0], _SCALE_SAMPLE, replace=False))
+            X, weight = X[rows], weight[rows]
+        return self._resolve(backend_of(X).fetch(X) if is_tensor(X) else X, weight)
 
     def on(self, columns: Sequence[int]) -> Kernel:
         """Return this kernel of some columns of the data only."""
@@ -147,7 +157,7 @@ class Kernel(BaseEstimator, ABC):
     @abstractmethod
     def _diagonal(self, X: Array) -> Array: ...
 
-    def _resolve(self, sample: Array) -> Kernel:
+    def _resolve(self, sample: Array, weight: Array) -> Kernel:
         return clone(self)
 
     def __add__(self, other: Any) -> Kernel:
@@ -162,13 +172,6 @@ class Kernel(BaseEstimator, ABC):
 
     def __pow__(self, exponent: Any) -> Kernel:
         return Power(self, exponent)
-
-
-def _sample_rows(X: Array, key: Key) -> Array:
-    if X.shape[0] <= _SCALE_SAMPLE:
-        return X
-    rows = key.child("scale").generator().choice(X.shape[0], _SCALE_SAMPLE, replace=False)
-    return X[np.sort(rows)]
 
 
 def dense(X: Any) -> Array:
@@ -211,8 +214,8 @@ class Sum(Kernel):
     def _diagonal(self, X: Array) -> Array:
         return self.left._diagonal(X) + self.right._diagonal(X)
 
-    def _resolve(self, sample: Array) -> Kernel:
-        return Sum(self.left._resolve(sample), self.right._resolve(sample))
+    def _resolve(self, sample: Array, weight: Array) -> Kernel:
+        return Sum(self.left._resolve(sample, weight), self.right._resolve(sample, weight))
 
 
 class Product(Kernel):
@@ -236,8 +239,8 @@ class Product(Kernel):
     def _diagonal(self, X: Array) -> Array:
         return self.left._diagonal(X) * self.right._diagonal(X)
 
-    def _resolve(self, sample: Array) -> Kernel:
-        return Product(self.left._resolve(sample), self.right._resolve(sample))
+    def _resolve(self, sample: Array, weight: Array) -> Kernel:
+        return Product(self.left._resolve(sample, weight), self.right._resolve(sample, weight))
 
 
 class Multiple(Kernel):
@@ -269,8 +272,8 @@ class Multiple(Kernel):
     def _diagonal(self, X: Array) -> Array:
         return self._factor() * self.kernel._diagonal(X)
 
-    def _resolve(self, sample: Array) -> Kernel:
-        return Multiple(self.kernel._resolve(sample), self.factor)
+    def _resolve(self, sample: Array, weight: Array) -> Kernel:
+        return Multiple(self.kernel._resolve(sample, weight), self.factor)
 
 
 class Power(Kernel):
@@ -299,8 +302,8 @@ class Power(Kernel):
     def _diagonal(self, X: Array) -> Array:
         return np.asarray(self.kernel._diagonal(X) ** self._exponent())
 
-    def _resolve(self, sample: Array) -> Kernel:
-        return Power(self.kernel._resolve(sample), self.exponent)
+    def _resolve(self, sample: Array, weight: Array) -> Kernel:
+        return Power(self.kernel._resolve(sample, weight), self.exponent)
 
 
 class Restricted(Kernel):
@@ -334,5 +337,5 @@ class Restricted(Kernel):
     def _diagonal(self, X: Array) -> Array:
         return self.kernel._diagonal(X[:, self.indices(X.shape[1])])
 
-    def _resolve(self, sample: Array) -> Kernel:
-        return Restricted(self.kernel._resolve(sample[:, self.indices(sample.shape[1])]), self.columns)
+    def _resolve(self, sample: Array, weight: Array) -> Kernel:
+        return Restricted(self.kernel._resolve(sample[:, self.indices(sample.shape[1])], weight), self.columns)

@@ -69,8 +69,8 @@ class CyclicInvariant(Kernel):
     def _diagonal(self, X: Array) -> Array:
         return np.array([self._block(X[i : i + 1], X[i : i + 1])[0, 0] for i in range(X.shape[0])], X.dtype)
 
-    def _resolve(self, sample: Array) -> Kernel:
-        return CyclicInvariant(self.kernel._resolve(sample), self.shape)
+    def _resolve(self, sample: Array, weight: Array) -> Kernel:
+        return CyclicInvariant(self.kernel._resolve(sample, weight), self.shape)
 
 
 def shifts(shape: tuple[int, ...]) -> Array:

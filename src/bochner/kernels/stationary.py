@@ -57,20 +57,30 @@ class StationaryKernel(Kernel):
     def distances(self, X: Array, Y: Array) -> Array:
         """The distance this kernel measures, for choosing a length scale."""
 
-    def _resolve(self, sample: Array) -> Kernel:
+    def _resolve(self, sample: Array, weight: Array) -> Kernel:
         kernel = clone(self)
         if isinstance(self.length_scale, str) and self.length_scale in ("median", "mean", "auto"):
             size = float(abs(sample).max()) or 1.0  # squares of 1e30 or 1e-30 do not fit into float32
             sample = sample.astype(np.float64) / size
+            weight = weight / weight.max()
             if self.length_scale != "mean":  # "auto" is for models, which tune it; elsewhere it means the median
-                r = self.distances(sample, sample)[np.triu_indices(sample.shape[0], 1)]
+                i, j = np.triu_indices(sample.shape[0], 1)
+                r, weight = self.distances(sample, sample)[i, j], weight[i] * weight[j]
             else:
-                centre = np.asarray(sample.mean(axis=0), dtype=sample.dtype).reshape(1, -1)
+                centre = np.asarray(weight @ sample / weight.sum()).reshape(1, -1)
                 r = self.distances(sample, centre).ravel()
-            r = r[r > 0]  # duplicate rows say nothing about the scale
-            centre_of = np.mean if self.length_scale == "mean" else np.median
-            kernel.length_scale = size * float(centre_of(r)) if len(r) else 1.0
+            r, weight = r[r > 0], weight[r > 0]  # duplicate rows say nothing about the scale
+            centre_of = np.average if self.length_scale == "mean" else _median
+            kernel.length_scale = size * float(centre_of(r, weights=weight)) if len(r) else 1.0
         return kernel
+
+
+def _median(values: Array, weights: Array) -> float:
+    """Where half of the weight lies below; between two values where it does so for all between them."""
+    order = np.argsort(values)
+    total = np.cumsum(weights[order])
+    low, high = (np.searchsorted(total, total[-1] * half) for half in (0.5 - 1e-12, 0.5 + 1e-12))
+    return float(values[order[low]] + values[order[high]]) / 2.0
 
 
 class RadialKernel(StationaryKernel):

@@ -23,7 +23,16 @@ from bochner.streaming.folds import (
 )
 from bochner.streaming.mappings import MappedSource
 from bochner.streaming.progress import Progress
-from bochner.streaming.sources import ArraySource, Block, BlockSource, Source, check_weight, checked_block
+from bochner.streaming.sources import (
+    ArraySource,
+    Block,
+    BlockSource,
+    Source,
+    check_weight,
+    checked_block,
+    positive,
+    representative,
+)
 
 __all__ = [
     "ArraySource",
@@ -51,7 +60,9 @@ __all__ = [
     "newton",
     "on_device",
     "open_device",
+    "positive",
     "read_arrays",
+    "representative",
     "rows_on",
     "sampled_preconditioner",
     "saved_about",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from bochner.backends import FLOATS, Array
 from bochner.keys import Key
 from bochner.streaming.checkpoints import fingerprint
-from bochner.streaming.sources import Block, Source, checked_block, joined, regroup
+from bochner.streaming.sources import Block, Source, checked_block, joined, positive, regroup
 
 _SAMPLE_GROUPS = 64  # row groups a sample is drawn from
 
@@ -136,14 +137,24 @@ class ArrowSource(Source):
 
     def sample(self, n: int, key: Key) -> Block:
         draw = key.generator()
-        filled = np.flatnonzero(self.counts)
+        filled = np.flatnonzero(self.positive)
+        if not len(filled):
+            raise ValueError("every row of the data has weight zero.")
         groups = np.sort(draw.choice(filled, min(len(filled), _SAMPLE_GROUPS), replace=False))
-        share = min(1.0, n / sum(self.counts[i] for i in groups))
+        share = min(1.0, n / sum(self.positive[i] for i in groups))
         blocks = []
         for i in groups:
-            keep = np.flatnonzero(draw.random(self.counts[i]) < share) if share < 1.0 else slice(None)
-            blocks.append(self._read(int(i))[keep])
+            keep = np.flatnonzero(draw.random(self.positive[i]) < share) if share < 1.0 else slice(None)
+            blocks.append(positive(self._read(int(i)))[keep])
         return joined([block for block in blocks if len(block)] or blocks[:1])
+
+    @cached_property
+    def positive(self) -> Sequence[int]:
+        """Rows of positive weight of each piece: of the weights, no other column is read."""
+        if not self.weight:
+            return self.counts
+        columns = (piece.to_table(columns=[self.weight])[self.weight].to_numpy() for piece in self.pieces)
+        return [int(np.count_nonzero(column > 0)) for column in columns]
 
     def fingerprint(self) -> str:
         first: Array = self._read(int(np.flatnonzero(self.counts)[0])).X[:64]

@@ -10,7 +10,7 @@ from bochner.backends import Array
 from bochner.keys import Key
 from bochner.streaming.checkpoints import fingerprint
 from bochner.streaming.folds import Fold
-from bochner.streaming.sources import Block, Source
+from bochner.streaming.sources import Block, Source, positive
 
 
 class MappedSource(Source):
@@ -51,7 +51,7 @@ class MappedSource(Source):
         return self.function(self.source.head())
 
     def sample(self, n: int, key: Key) -> Block:
-        return self.function(self.source.sample(n, key))
+        return positive(self.function(self.source.sample(n, key)))
 
     def fold(self, fold: Any, feature_map: Any = None, total: Any = None, **options: Any) -> Any:
         return self.source.fold(MappedFold(fold, self.function), feature_map, total, **options)

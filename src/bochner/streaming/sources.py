@@ -33,6 +33,30 @@ class Block:
         return Block(self.X[rows], None if y is None else y[rows], None if weight is None else weight[rows])
 
 
+def positive(block: Block) -> Block:
+    """The rows of positive weight: one of weight zero is no row, and nothing may be chosen by it."""
+    if block.weight is None or (block.weight > 0).all():
+        return block
+    return block[np.flatnonzero(block.weight > 0)]
+
+
+def representative(block: Block, least: int, key: Key) -> Block:
+    """Rows that are distributed like the weighted ones, without their weights: what landmarks are chosen from.
+
+    As many as equal weights would be worth, (Σw)² / Σw², but at least so many; drawn in proportion to the weights.
+    """
+    if block.weight is None or (block.weight == block.weight[0]).all():
+        return Block(block.X, block.y)
+    share = block.weight / block.weight.max()
+    size = max(1, least, int(share.sum() ** 2 / (share @ share)))
+    if size >= len(block):
+        return Block(block.X, block.y)
+    # the largest of log(weight) + Gumbel noise are drawn one after the other in proportion to the weights
+    noise = key.generator().gumbel(size=len(block))
+    chosen = block[np.sort(np.argpartition(-(np.log(share) + noise), size - 1)[:size])]
+    return Block(chosen.X, chosen.y)
+
+
 class Source(ABC):
     """Rows in blocks, to be read as often as wanted.
 
@@ -61,7 +85,7 @@ class Source(ABC):
 
     @abstractmethod
     def sample(self, n: int, key: Key) -> Block:
-        """At most n rows, drawn at random without replacement, in the order of the data."""
+        """At most n rows of positive weight, drawn at random without replacement, in the order of the data."""
 
     def fold(
         self,
@@ -123,20 +147,23 @@ class ArraySource(Source):
 
     def __init__(self, X: Any, y: Any = None, weight: Array | None = None) -> None:
         self.block = Block(X, y, weight)
-        self.n_samples, self.n_features = X.shape
-        self.dtype = X.dtype
+        # of rows some of which have weight zero: the numbers of the others
+        self.kept = None if weight is None or (weight > 0).all() else np.flatnonzero(weight > 0)
+        self.n_samples = X.shape[0] if self.kept is None else len(self.kept)
+        self.n_features, self.dtype = X.shape[1], X.dtype
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
         assert self.n_samples is not None
         for first in range(start, self.n_samples, rows):
-            yield self.block[first : first + rows]
+            some = slice(first, first + rows)
+            yield self.block[some if self.kept is None else self.kept[some]]
 
     def sample(self, n: int, key: Key) -> Block:
         assert self.n_samples is not None
         if self.n_samples <= n:
-            return self.block
-        rows = key.generator().choice(self.n_samples, n, replace=False)
-        return self.block[np.sort(rows)]
+            return self.block if self.kept is None else self.block[self.kept]
+        rows = np.sort(key.generator().choice(self.n_samples, n, replace=False))
+        return self.block[rows if self.kept is None else self.kept[rows]]
 
     def fingerprint(self) -> str:
         assert self.n_samples is not None
@@ -198,7 +225,7 @@ class BlockSource(Source):
                 )
             if index and (block.weight is not None) != self.has_weight:
                 raise ValueError(f"block {index} of the stream differs from the first in having weights or not.")
-            yield block if not index else replace(block, X=block.X.astype(self.dtype, copy=False))
+            yield positive(block if not index else replace(block, X=block.X.astype(self.dtype, copy=False)))
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
         return regroup(self._checked(), rows, start)
@@ -215,6 +242,8 @@ class BlockSource(Source):
             if len(kept) > n:  # the n smallest priorities of everything seen so far
                 keep = np.sort(np.argpartition(priorities, n - 1)[:n])
                 kept, priorities = kept[keep], priorities[keep]
+        if not seen:
+            raise ValueError("every row of the stream has weight zero.")
         assert kept is not None
         self.n_samples = seen
         return kept

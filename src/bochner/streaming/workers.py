@@ -17,7 +17,7 @@ from bochner.backends import Array, limit_threads, use_precision
 from bochner.keys import Key
 from bochner.streaming.devices import on_device_if_there
 from bochner.streaming.folds import Fold
-from bochner.streaming.sources import Block, Source, checked_block, regroup
+from bochner.streaming.sources import Block, Source, checked_block, positive, regroup
 
 
 class Threads:
@@ -155,9 +155,15 @@ def merge_totals(work: Work, totals: list[Any]) -> Any:
     return total
 
 
-def take_rows(reader: Reader, raw: Any, index: int, rows: Any) -> Block:
-    """Some rows of a block."""
-    return reader(raw, index)[rows]
+def take_rows(reader: Reader, raw: Any, index: int, rows: Any, of_positive: bool = False) -> Block:
+    """Some rows of a block, or of its rows of positive weight."""
+    block = reader(raw, index)
+    return (positive(block) if of_positive else block)[rows]
+
+
+def count_positive(reader: Reader, raw: Any, index: int) -> int:
+    """The number of rows of positive weight."""
+    return len(positive(reader(raw, index)))
 
 
 def longest_row(reader: Reader, raw: Any, index: int) -> tuple[float, int]:
