@@ -3,7 +3,7 @@
     python benchmarks/bench_ridge.py efficiency               # share of scipy's ssyrk rate; memory beyond the data
     python benchmarks/bench_ridge.py pipelines [NAMES]        # same columns as RBFSampler / Nystroem + Ridge
     python benchmarks/bench_ridge.py time_to_error [NAMES]    # fewer columns for RBFSampler + Ridge's error
-    python benchmarks/bench_ridge.py rounding [NAMES]         # test errors of 8-bit products and of float64
+    python benchmarks/bench_ridge.py rounding [NAMES]         # both precisions of float32 data against float64
     python benchmarks/bench_ridge.py auto [NAMES]             # against a 5 × 5 grid under 5-fold cross-validation
     python benchmarks/bench_ridge.py splits [NAMES]           # the choice of alpha on other data and other splits
     python benchmarks/bench_ridge.py parquet [ROWS]           # a folder of Parquet files, killed half way, resumed
@@ -139,10 +139,10 @@ def peer(kind, scale, m, alpha, seed):
     return make_pipeline(features, Ridge(alpha, solver="cholesky"))
 
 
-def ours(features, scale, m, alpha, seed):
+def ours(features, scale, m, alpha, seed, precision="full"):
     if features == "chosen":  # Fourier features whose frequencies the targets chose
         features = LearnedFeatures(RBF(scale), m, n_candidates=2, max_iter=0, random_state=seed)
-    return KernelRidge(RBF(scale), m, features=features, alpha=alpha, random_state=seed)
+    return KernelRidge(RBF(scale), m, features=features, alpha=alpha, precision=precision, random_state=seed)
 
 
 def repeated(name, make, data, seeds):
@@ -167,21 +167,24 @@ def pipelines(names=NAMES, m=2048, alpha=0.1, seeds=5):
         print(f"\n{name}: {X.shape[0]:,} × {X.shape[1]}, m = {m}, alpha = {alpha}, length_scale = {scale:.2f}")
         for kind, features, limit in ((RBFSampler, "fourier", 1.7), (Nystroem, "nystrom", 2.0)):
             theirs = repeated(name, lambda s, k=kind: peer(k, scale, m, alpha, s), data, seeds)  # noqa: B023
-            mine = repeated(name, lambda s, f=features: ours(f, scale, m, alpha, s), data, seeds)  # noqa: B023
-            for label, (seconds, errors, _) in ((f"{kind.__name__} + Ridge", theirs), (f"ours, {features}", mine)):
+            mine = {
+                p: repeated(name, lambda s, f=features, p=p: ours(f, scale, m, alpha, s, p), data, seeds)  # noqa: B023
+                for p in ("full", "fast")
+            }
+            rows = {f"{kind.__name__} + Ridge": theirs, **{f"ours, {features}, {p}": mine[p] for p in mine}}
+            for label, (seconds, errors, _) in rows.items():
                 print(f"  {label:20s} {seconds:7.2f} s   test error {errors.mean():.4f} ± {standard_error(errors):.4f}")
-            ratio = theirs[0] / mine[0]
-            gap = mine[1].mean() - theirs[1].mean()
-            noise = np.hypot(standard_error(mine[1]), standard_error(theirs[1]))
-            verdict(
-                f"{name}, {features}, fit faster than {kind.__name__}", f"{ratio:.2f} ×", f"{limit} ×", ratio >= limit
-            )
-            verdict(
-                f"{name}, {features}, test error less {kind.__name__}'s",
-                f"{gap:+.4f} ± {noise:.4f}",
-                "0 within two standard errors",
-                gap <= 2.0 * noise,
-            )
+            for precision, (seconds, errors, _) in mine.items():
+                what, ratio = f"{name}, {features}, {precision}", theirs[0] / seconds
+                verdict(f"{what}, fit faster than {kind.__name__}", f"{ratio:.2f} ×", f"{limit} ×", ratio >= limit)
+                gap = errors.mean() - theirs[1].mean()
+                noise = np.hypot(standard_error(errors), standard_error(theirs[1]))
+                verdict(
+                    f"{what}, test error less {kind.__name__}'s",
+                    f"{gap:+.4f} ± {noise:.4f}",
+                    "0 within two standard errors",
+                    gap <= 2.0 * noise,
+                )
 
 
 SIZES = tuple(range(128, 2049, 64))
@@ -214,16 +217,44 @@ def time_to_error(names=NAMES, m=2048, alpha=0.1, seeds=3):
         verdict(what, measured, "3 ×", seconds >= 3.0 * soonest)
 
 
-def rounding(names=NAMES, m=2048, alpha=0.1, seeds=3):
-    """What rounding float32 features for their products does to test errors: against float64 data, not rounded."""
+ROUNDED = (*NAMES, "kegg_undirected", "elevators", "pol", "bike_hour", "wine")
+
+
+def rounding(names=ROUNDED, m=1024, seed=0):
+    """What float32 data do to predictions and test errors: both precisions against float64 data.
+
+    Penalties from 1e-8 to 1e-2 of the rows, Fourier and Nyström features, with an intercept and without.
+    """
+    shares = (1e-8, 1e-6, 1e-4, 1e-2)
+    worst = {"full": (0.0, 0.0), "fast": (0.0, 0.0)}
     for name in names:
-        data = load(name)
-        scale = scale_of(data[0])
-        make = lambda s, scale=scale: ours("fourier", scale, m, alpha, s)  # noqa: E731
-        _, single, model = repeated(name, make, data, seeds)
-        _, double, _ = repeated(name, make, (data[0].astype(float), data[1], data[2].astype(float), data[3]), seeds)
-        gap, share = single - double, model.statistics_.rounding_noise / alpha
-        print(f"{name}: rounding is {share:.4f} of alpha; test error {double.mean():.4f}, changed by {gap.round(5)}")
+        X, y, X_test, y_test = load(name)
+        scale = scale_of(X)
+        for features in ("fourier", "nystrom"):
+            found = dict.fromkeys(worst, (0.0, 0.0))
+            for share in shares:
+                for fit_intercept in (True, False):
+                    options = {"features": features, "fit_intercept": fit_intercept, "random_state": seed}
+                    model = KernelRidge(RBF(scale), m, alpha=share * len(X), **options)
+                    exact = model.fit(X.astype(float), y).predict(X_test.astype(float))
+                    least = error(name, exact, y_test)
+                    for precision in worst:
+                        single = model.set_params(precision=precision).fit(X, y).predict(X_test).astype(float)
+                        moved = float(np.sqrt(np.mean((single - exact) ** 2)) / exact.std())
+                        change = abs(error(name, single, y_test) - least)
+                        found[precision] = tuple(np.maximum(found[precision], (moved, change)))
+                    model.set_params(precision="full")
+            for precision, values in found.items():
+                print(
+                    f"{name}, {features}, {precision}: predictions move by {values[0]:.1e} of their spread at most, "
+                    f"test errors by {values[1]:.1e}",
+                    flush=True,
+                )
+                worst[precision] = tuple(np.maximum(worst[precision], values))
+    for precision, values in worst.items():
+        print(f"precision={precision!r}, largest change of a test error: {values[1]:.1e}")
+    moved = worst["full"][0]
+    verdict("precision='full', largest move of predictions", f"{moved:.1e} of their spread", "1e-4", moved <= 1e-4)
 
 
 def automatic(names=NAMES[:1], m=2048):

@@ -363,12 +363,12 @@ def test_eight_bits_are_right_on_average() -> None:
 def test_eight_bits_are_used_where_their_variance_is_allowed() -> None:
     given = np.cos(9.0 * np.random.default_rng(0).standard_normal((3000, 40))).astype(np.float32)
     given[0, 0] = 1.0
-    coarse, fine = (native.fixed_point(given.copy(), 0, budget).noise / len(given) for budget in (1.0, None))
-    cases = ((None, 16), (0.0, 0), (0.99 * fine, 0), (1.01 * fine, 16), (0.99 * coarse, 16), (1.01 * coarse, 8))
-    for budget, bits in cases:
+    coarse = native.fixed_point(given.copy(), 0, 1.0).noise / len(given)
+    for budget, bits in ((0.0, 16), (0.99 * coarse, 16), (1.01 * coarse, 8), (1.0, 8)):
         fixed = native.fixed_point(given.copy(), 0, budget)
-        assert (0 if fixed is None else fixed.bits) == bits
-        assert fixed is None or budget is None or fixed.noise <= budget * len(given)
+        assert fixed is not None
+        assert fixed.bits == bits
+        assert bits == 16 or fixed.noise <= budget * len(given)
     large = given.copy()
     large[2999] *= 10.0  # one slab asks for more bits: all have them
     fixed = native.fixed_point(large, 0, 1.01 * coarse)

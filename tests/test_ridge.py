@@ -479,7 +479,8 @@ def test_rounding_to_fixed_point_is_told_and_works_like_a_penalty(monkeypatch, f
     fits = []
     for integers in (True, False):
         monkeypatch.setattr(backend, "integers_pay", lambda integers=integers: integers)
-        fits.append(KernelRidge(RBF(1.5), 256, features=features, alpha=0.1, random_state=0).fit(X, y))
+        options = {"features": features, "alpha": 0.1, "precision": "fast", "random_state": 0}
+        fits.append(KernelRidge(RBF(1.5), 256, **options).fit(X, y))
     rounded, plain = fits
     assert any("rounded to integers" in note for note in rounded.report_.notes)
     assert not any("rounded to integers" in note for note in plain.report_.notes)

@@ -19,16 +19,17 @@ from bochner.operators import Centred, DenseGram, PSDOperator
 from bochner.solvers import Eigen, EigenFactor
 
 # Rows multiplied in float32 before the product is added up in float64. An entry of the product then has a rounding
-# error below 1e-6 sqrt(G_ii G_jj) (tests/test_statistics.py), a tenth of that as a rule. Where the processor multiplies
-# integers faster, they are rounded first, to 13 bits where they are all of one size and to 16 bits of each column's
-# largest where they are not: sums are then exact, and what rounding adds to the features works like a further penalty
-# of n/m · 1e-8, far below any that data with noise wants. Whoever knows the penalty may allow more (`rounding_budget`):
-# 8 bits multiply more than twice as fast as 16. Everything but ZᵀZ is summed in float64, of the same rounded rows:
-# centring subtracts sums as large as the Gram matrix itself, and what is left may be a 1e-8 of it.
+# error below 1e-6 sqrt(G_ii G_jj) (tests/test_statistics.py), a tenth of that as a rule; where that is not small beside
+# a penalty that is known, products are float64. With precision="fast", rows are rounded to integers where the processor
+# multiplies those faster: to 13 bits where they are all of one size and to 16 bits of each column's largest where they
+# are not. Sums are then exact, and what rounding adds to the features works like a further penalty of n/m · 1e-8. Where
+# it is a hundredth of a known penalty at most, they have 8 bits. Everything but ZᵀZ is summed in float64, of the same
+# rounded rows: centring subtracts sums as large as the Gram matrix itself, and what is left may be a 1e-8 of it.
 _FLUSH_ROWS = 8192
 _MOMENT_ROWS = 1024  # widened to float64 at a time: a tile of them stays in the cache
 _FLOAT32_ERROR = 2e-7  # of a float32 product, see `float32_error`
-_FLOAT32_BUDGETS = 250.0  # of rounding: a thousandth of the penalty that full precision has it from
+_FLOAT32_SHARE = 1e-3  # of a penalty, that the errors of float32 products may be
+_ROUNDING_SHARE = 0.01  # of a penalty, that rounding to 8 bits may add to it
 _FEW_ROWS = 256  # below this, float64 all the way costs less than the addition
 _PIECE_ROWS = 2048  # that one thread multiplies at a time where columns are few
 _TILE = 512  # rows and columns of the Gram matrix that one thread works on at a time
@@ -48,9 +49,10 @@ class RidgeStatistics:
         k.
     with_gram : bool, default=True
         False keeps everything except the m × m sum, for solvers that need products only.
-    rounding_budget : float or None, default=None
-        What rounding may add to the variance of an entry of a float32 row, times weight, so that products are faster.
-        None, where the penalty is not known yet: what 13 bits add.
+    precision : {"full", "fast"}, default="full"
+        Of products of float32 features; those of float64 features are float64.
+    penalty : float or None, default=None
+        The least penalty that the sums will be solved with, a row; None where it is not known yet.
 
     Attributes
     ----------
@@ -79,7 +81,13 @@ class RidgeStatistics:
     """
 
     def __init__(
-        self, n_components: int, n_targets: int, *, with_gram: bool = True, rounding_budget: float | None = None
+        self,
+        n_components: int,
+        n_targets: int,
+        *,
+        with_gram: bool = True,
+        precision: str = "full",
+        penalty: float | None = None,
     ) -> None:
         self.gram: Array | None = np.zeros((n_components, n_components), order="F") if with_gram else None
         self.moment = np.zeros((n_components, n_targets))
@@ -90,7 +98,7 @@ class RidgeStatistics:
         self.weight = 0.0
         self.n_samples = 0
         self.float32_error = 0.0  # of what was multiplied in float32, see `float32_error`
-        self.rounding_budget = rounding_budget
+        self.precision, self.penalty = precision, penalty
         self.rounding_noise = 0.0  # n times the variance that rounding to integers added to an entry
         self.device_gram: Any = None  # the Gram matrix on a device, while a fit lasts
 
@@ -155,7 +163,8 @@ class RidgeStatistics:
         """
         fixed = before = None
         if Z.dtype == np.float32 and len(Z) > _FEW_ROWS:
-            fixed = None if self.gram is None else backend_of(Z).fixed_point(Z, self.n_samples, self.rounding_budget)
+            if self.gram is not None and self.precision == "fast":
+                fixed = backend_of(Z).fixed_point(Z, self.n_samples, _ROUNDING_SHARE * (self.penalty or 0.0))
             if fixed is not None:
                 self.rounding_noise += fixed.noise
             elif self.gram is not None and self._float32_will_do(Z):
@@ -195,10 +204,10 @@ class RidgeStatistics:
 
     def _float32_will_do(self, Z: Array) -> bool:
         """Whether errors of float32 products are small beside a penalty that is known."""
-        if self.rounding_budget is None:
+        if self.penalty is None:
             return True
         squares = np.einsum("ij,ij->j", Z, Z, dtype=np.float64)
-        return _FLOAT32_ERROR * float32_error(squares) <= _FLOAT32_BUDGETS * self.rounding_budget * len(Z)
+        return _FLOAT32_ERROR * float32_error(squares) <= _FLOAT32_SHARE * self.penalty * len(Z)
 
     def _add_narrow(self, Z: Array) -> None:
         """Add ZᵀZ of few columns, which make too few tiles: a thread multiplies some rows."""

@@ -231,7 +231,7 @@ def _left_out(
     points, weight, Y = X[landmarks], root * root, Y / root[:, None]
     nystrom, _ = nystrom_map(Gram(points, kernel), Landmarks(points, None), len(landmarks))
     Z = nystrom(X)
-    statistics = RidgeStatistics(len(landmarks), Y.shape[1]).update(Z, Y, weight)
+    statistics = RidgeStatistics(len(landmarks), Y.shape[1], precision="fast").update(Z, Y, weight)
     spectrum = statistics.spectrum(fit_intercept)
     others = np.delete(np.arange(len(root)), landmarks)
     rows = Block(Z[others], Y[others], weight[others])

@@ -101,8 +101,8 @@ class Backend:
     gram: Callable[[Array, Array], None]
     # (Z (n, m), seen, budget): the rows as integers that multiply faster than floats, with Z rounded to them in
     # place; or None, where they would not, and Z as it was. They are the last of so many rows, and rounding may add so
-    # much to the variance of an entry (None: what the finest integers add).
-    fixed_point: Callable[[Array, int, float | None], FixedPoint | None]
+    # much to the variance of an entry, or what the finest integers add.
+    fixed_point: Callable[[Array, int, float], FixedPoint | None]
     # (Z (n, m), V (m, k), weights (n,) or None, out (m, k)), all but Z in float64: adds Zᵀ diag(weights) Z V, summed in
     # float64.
     gram_product: Callable[[Array, Array, Array | None, Array], None]

@@ -241,14 +241,13 @@ def _even_units(tops: Array, most: int) -> Array:
     return _rounded_up(_rounded_up(tops, 5) / most, 8)
 
 
-def fixed_point(Z: Array, seen: int = 0, budget: float | None = None) -> Slabs | None:
+def fixed_point(Z: Array, seen: int = 0, budget: float = 0.0) -> Slabs | None:
     """Features as multiples of units, for processors with instructions for products of small integers.
 
     One unit for all columns where they are of one size, or where rounding to 8 bits adds no more than `budget` to the
     variance of an entry: it is of a coarse grid, so that rows are rounded alike whichever rows they came with.
     Otherwise one a column, as small as sums of 128 rows allow, where there are rows enough, with those `seen` before,
-    for rounding errors to average out and columns enough for integers to pay; such errors are in proportion to the
-    column, and no budget is asked for them.
+    for rounding errors to average out and columns enough for integers to pay.
     """
     if not (integers_pay() and Z.dtype == np.float32 and Z.size):
         return None
@@ -261,14 +260,12 @@ def fixed_point(Z: Array, seen: int = 0, budget: float | None = None) -> Slabs |
     if not (tops.min() > 1e-15 and tops.max() < 1e15 and np.isfinite(squares).all()):
         return None  # NaN and infinity make no product faster
     units = _even_units(np.maximum.reduceat(tops, np.arange(0, len(tops), 2)), _SMALL_UNITS)
-    if budget is not None and (units * units * _VARIANCES[8] <= budget).all():
+    if (units * units * _VARIANCES[8] <= budget).all():
         return Slabs.of(Z, 8, _a_column(units, m))
     units = _even_units(tops, _EVEN_UNITS)
     sizes = np.array([slab.size for slab in slabs])
     even = sizes * units * units * _VARIANCES[16] <= _ROUNDING_SHARE * squares.sum(axis=1, dtype=np.float64)
     if even.all():
-        if budget is not None and (units * units * _VARIANCES[16] > budget).any():
-            return None
         return Slabs.of(Z, 16, _a_column(units, m))
     if max(n, seen) < _MANY_ROWS or m < _MANY_COLUMNS:
         return None

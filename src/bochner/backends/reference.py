@@ -170,7 +170,7 @@ def gram(Z: Array, out: Array) -> None:
     out += Z.T @ Z
 
 
-def fixed_point(Z: Array, seen: int = 0, budget: float | None = None) -> None:
+def fixed_point(Z: Array, seen: int = 0, budget: float = 0.0) -> None:
     """Floats multiply as fast as anything here."""
 
 

@@ -19,9 +19,6 @@ from bochner.statistics import RidgeSpectrum, RidgeStatistics
 CRITERIA = ("gcv", "loo", "margin", "evidence")
 LEFT_OUT = ("loo", "margin")  # those for which rows are left out
 SOLVERS = ("auto", "cholesky", "eigen", "cg")
-# of alpha, that rounding features may add to it; predictions move by about the root of it, in units of the standard
-# error that noise gives them, and by less than 1e-4 of their spread where they are to be right
-_ROUNDING_SHARES = {"full": 4e-6, "fast": 0.01}
 LeftOut = Callable[[RidgeSpectrum, Any], Array]  # leave-one-out mean squared errors (a, k) of penalties (a,)
 
 
@@ -71,16 +68,9 @@ def choose_solver(solver: Any, alpha: Any, n_components: int) -> tuple[Any, tupl
     return name, (f"solver={name!r}: {why}; the sums need {needed / 2**30:.2g} GiB",)
 
 
-def rounding_budget(precision: str, alpha: Any, n_samples: int | None) -> float | None:
-    """The variance that rounding may add to an entry of the features: a share of a penalty, where that is known.
-
-    Random errors of variance v in n rows work like a further penalty of n v (Zhang et al. 2019). A hundredth of alpha
-    moves predictions by a tenth, at most, of the standard error that noise of variance (‖y - Zw‖² + alpha ‖w‖²)/n gives
-    them (tests/test_statistics.py).
-    """
-    if isinstance(alpha, str) or not n_samples:
-        return None
-    return _ROUNDING_SHARES[precision] * float(np.min(alpha)) / n_samples
+def penalty_per_row(alpha: Any, n_samples: int | None) -> float | None:
+    """The least of the penalties that are given, for every row; None where they are chosen later."""
+    return None if isinstance(alpha, str) or not n_samples else float(np.min(alpha)) / n_samples
 
 
 def solve_sums(

@@ -27,7 +27,7 @@ from bochner.estimators.penalties import (
     check_penalty,
     choose_solver,
     effective_dimension,
-    rounding_budget,
+    penalty_per_row,
     solve_sums,
 )
 from bochner.estimators.truncations import Division, Truncations, exact_excess, excess
@@ -103,11 +103,12 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
     precision : {"full", "fast"}, default="full"
-        Of features and sums. "full": float32 data give the predictions of float64 data to about 1e-4 of their spread,
-        on every device. "fast" multiplies features of 8 bits where `alpha` is a number and that adds no more than a
-        hundredth to it (predictions move by at most a tenth of their standard error; twice the rate on processors with
-        AVX-512 VNNI), and lets a GPU keep 11 bits of the data in dense phases. `report_` says what rounding added to
-        alpha. Float64 data are never rounded.
+        Of features and sums. "full": float32 data give the predictions of float64 data to 1e-4 of their spread, on
+        every device. "fast" rounds float32 features to integers on processors that multiply those faster (AVX-512
+        VNNI): to 8 bits where `alpha` is a number and that adds no more than a hundredth to it, which moves predictions
+        by a tenth of their standard error at most, and to 13 or 16 bits otherwise; leaves out the landmarks that
+        float32 cannot tell from the others' span; and lets a GPU keep 11 bits of the data in dense phases. `report_`
+        says what rounding added to alpha.
     device : str or None, default=None
         "cuda" (or "cuda:1", …) makes features and sums on a GPU and solves there, from data in host memory, with torch.
         What is learned is host data: it pickles, and predicts on machines without a GPU.
@@ -408,7 +409,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
             found = checkpoint.load()
             if found is not None:
                 statistics, start = found
-        statistics.rounding_budget = rounding_budget(check_precision(self.precision), self.alpha, source.n_samples)
+        statistics.precision = check_precision(self.precision)
+        statistics.penalty = penalty_per_row(self.alpha, source.n_samples)
         if checkpoint is not None or iterative:
             known = None
         if known is not None:

@@ -17,7 +17,7 @@ from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import Kernel
 from bochner.landmarks import Gram, Landmarks
 from bochner.landmarks.factors import DeviceCholesky
-from bochner.landmarks.grams import FLOAT32_FLOOR, check_residual, check_symmetric, row_slices
+from bochner.landmarks.grams import FLOAT32_PIVOTS, check_residual, check_symmetric, row_slices
 from bochner.solvers import factor_in_place
 
 _PIECE_ROWS = 512  # that one thread works on at a time
@@ -165,7 +165,7 @@ def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystro
 def _root_dtype(gram: Gram, pivots: Any) -> Any:
     """That of the rows; float64 where the factor of the landmarks' matrix magnifies what float32 rounds away."""
     least = float(pivots.min()) ** 2 if len(pivots) else np.inf
-    rough = gram.fine and least <= FLOAT32_FLOOR * float(gram.diagonal().max())
+    rough = gram.fine and least <= FLOAT32_PIVOTS * float(gram.diagonal().max())
     return np.dtype(np.float64) if rough else gram.X.dtype
 
 

@@ -104,11 +104,12 @@ class StatisticsFold(Fold):
     n_targets: int
     targets: Targets
     with_gram: bool = True
-    rounding_budget: float | None = None
+    precision: str = "full"
+    penalty: float | None = None
 
     def zero(self) -> RidgeStatistics:
-        options: dict[str, Any] = {"with_gram": self.with_gram, "rounding_budget": self.rounding_budget}
-        return RidgeStatistics(self.n_components, self.n_targets, **options)
+        options: dict[str, Any] = {"precision": self.precision, "penalty": self.penalty}
+        return RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram, **options)
 
     def add(self, total: RidgeStatistics, Z: Array, block: Block, row: int) -> RidgeStatistics:
         Y = self.targets(block.y) if self.n_targets else np.empty((len(Z), 0))
@@ -143,8 +144,9 @@ def accumulate(
         if checkpoint is not None:
             checkpoint.maybe_save(total, row)
 
-    with_gram, budget = statistics.gram is not None, statistics.rounding_budget
-    fold = StatisticsFold(statistics.n_components, statistics.n_targets, targets, with_gram, budget)
+    options: dict[str, Any] = {"precision": statistics.precision, "penalty": statistics.penalty}
+    with_gram = statistics.gram is not None
+    fold = StatisticsFold(statistics.n_components, statistics.n_targets, targets, with_gram, **options)
     try:
         source.fold(fold, feature_map, statistics, rows=rows, start=start, after=after)
     except BaseException:
