@@ -17,6 +17,7 @@ beside it. About half a minute.
 
 import datetime
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,15 +67,17 @@ def uniform(d, n_draws):
     """Published first, ours last."""
     rng = np.random.default_rng(d)
     seen = [largest_error(rng.standard_normal((T, d)), rng) for _ in range(n_draws)]
-    domain = {"n_features": d, "diameter": DIAMETER, "second_moment": float(d), "delta": DELTA}
-    return seen, {
-        "Rahimi & Recht 2007, as printed": theory.uniform_error(T, **domain, rule="rahimi-recht"),
-        "Sutherland & Schneider 2015": theory.uniform_error(T, **domain, rule="sutherland-schneider"),
-        "the same, with the variance": theory.uniform_error(T, **domain, rule="sutherland-schneider", variance=0.5),
-        "ours: corrected constant": theory.uniform_error(T, **domain),
-        "ours: corrected, with the variance": theory.uniform_error(T, **domain, variance=0.5),
-        "ours: gaussian_uniform_error": theory.gaussian_uniform_error(T, delta=DELTA, n_features=d, diameter=DIAMETER),
+    corrected = theory.UniformBound(n_features=d, diameter=DIAMETER, second_moment=float(d))
+    printed = replace(corrected, rule="sutherland-schneider")
+    bounds = {
+        "Rahimi & Recht 2007, as printed": replace(corrected, rule="rahimi-recht"),
+        "Sutherland & Schneider 2015": printed,
+        "the same, with the variance": replace(printed, variance=0.5),
+        "ours: corrected constant": corrected,
+        "ours: corrected, with the variance": replace(corrected, variance=0.5),
+        "ours: GaussianUniformBound": theory.GaussianUniformBound(n_features=d, diameter=DIAMETER),
     }
+    return seen, {name: bound.error(T, delta=DELTA) for name, bound in bounds.items()}
 
 
 def pointwise(d, n_draws):
@@ -84,8 +87,8 @@ def pointwise(d, n_draws):
     variance = float(theory.pair_variance(np.exp(-0.5), np.exp(-2.0), n_components=2))
     return seen, {
         "Hoeffding, as in Rahimi & Recht 2007": float(np.sqrt(2.0 * np.log(2.0 / DELTA) / T)),
-        "ours: pointwise_error": theory.pointwise_error(T, delta=DELTA),
-        "ours: with the variance of the pair": theory.pointwise_error(T, delta=DELTA, variance=variance),
+        "ours: PointwiseBound": theory.PointwiseBound().error(T, delta=DELTA),
+        "ours: with the variance of the pair": theory.PointwiseBound(variance=variance).error(T, delta=DELTA),
     }
 
 
@@ -101,8 +104,8 @@ def all_pairs(d, n_draws, n=100):
         seen.append(np.abs(((C @ C.T + S @ S.T) / T)[upper] - K).max())
     return seen, {
         "Hoeffding and a union": float(np.sqrt(2.0 * np.log(n * (n - 1) / DELTA) / T)),
-        "ours: all_pairs_error": theory.all_pairs_error(n, T, delta=DELTA),
-        "ours: with the variance": theory.all_pairs_error(n, T, delta=DELTA, variance=0.5),
+        "ours: AllPairsBound": theory.AllPairsBound(n_samples=n).error(T, delta=DELTA),
+        "ours: with the variance": theory.AllPairsBound(n_samples=n, variance=0.5).error(T, delta=DELTA),
     }
 
 
@@ -119,8 +122,8 @@ def spectral(d, n_draws, n=300):
         seen.append(np.abs(np.linalg.eigvalsh((C @ C.T + S @ S.T) / T - K)[[0, -1]]).max())
     return seen, {
         "Lopez-Paz et al. 2014 (in expectation)": float(np.sqrt(3.0 * n * n * np.log(n) / T) + 2.0 * n * np.log(n) / T),
-        "ours: spectral_error": theory.spectral_error(n, T, delta=DELTA),
-        "ours: with the norm of K": theory.spectral_error(n, T, kernel_norm=norm, delta=DELTA),
+        "ours: SpectralBound": theory.SpectralBound(n_samples=n).error(T, delta=DELTA),
+        "ours: with the norm of K": theory.SpectralBound(n_samples=n, kernel_norm=norm).error(T, delta=DELTA),
     }
 
 
@@ -136,7 +139,8 @@ def projection(d, n_draws, n=100):
     rules = ("classical", "dasgupta-gupta", "chernoff", "exact")
     names = ("published: classical constant", "published: Dasgupta & Gupta 2003", "ours: Chernoff", "ours: exact law")
     return seen, {
-        name: theory.jl_distortion(n, m, delta=DELTA, rule=rule) for name, rule in zip(names, rules, strict=True)
+        name: theory.JohnsonLindenstraussBound(n_samples=n, rule=rule).error(m, delta=DELTA)
+        for name, rule in zip(names, rules, strict=True)
     }
 
 
@@ -198,7 +202,7 @@ def document(table):
     lines += [
         "![looseness of every bound](bounds.png)",
         "",
-        "What to take from it: for one pair, for the pairs of a dataset and, with `gaussian_uniform_error`, for a ball "
+        "What to take from it: for one pair, for the pairs of a dataset and, with `GaussianUniformBound`, for a ball "
         "our sharpest promises are within a factor of about two, which is four in columns; general uniform bounds are "
         "five times too pessimistic. The bound for the spectral norm is of use only with the norm of K. Distances "
         "under a projection follow their exact law, up to the union over pairs. Where a factor matters, measure: "

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from bochner import RBF, datasets, linalg
 from bochner.keys import Key
 from bochner.sketches import as_sketch_law
-from bochner.theory import low_rank_error
+from bochner.theory import LowRankBound
 
 
 def timed(function, repetitions=3):
@@ -177,7 +177,7 @@ def bench_bound(n_draws=200):
         for m in (10, 40):
             Qs = (linalg.range_finder(A, m, oversampling=0, random_state=r).Q for r in range(n_draws))
             mean = np.mean([np.linalg.norm(A - Q @ (Q.T @ A)) ** 2 for Q in Qs])
-            bound = low_rank_error(s, m)
+            bound = LowRankBound(singular_values=s).error(m)
             ratios.append(mean / bound)
             print(f"{decay:6.1f} {m:4d} {mean:10.4g} {bound:10.4g} {bound / mean:6.2f}   {(s[m:] ** 2).sum():.4g}")
     verdict(f"mean error of {n_draws} draws over its bound, largest", f"{max(ratios):.3f}", "1", max(ratios) <= 1)

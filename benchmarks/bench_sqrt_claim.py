@@ -149,7 +149,7 @@ forgotten: ‖K‖, the largest eigenvalue of the Gram matrix, is at least the m
 
 A relative error is another matter: ‖ZZᵀ − K‖ / ‖K‖ ≈ √(n ln n / (T ‖K‖)), and where ‖K‖ is a share of n a number of
 frequencies that does not grow with n is enough. And ridge regression needs neither: its number of columns follows the
-effective dimension (`bochner.theory.ridge_frequencies`; `KernelRidge(n_components="auto")` measures it).
+effective dimension (`bochner.theory.RidgeBound`; `KernelRidge(n_components="auto")` measures it).
 
 ## Measured
 

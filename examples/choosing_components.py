@@ -13,7 +13,7 @@ def main(tol=0.05):
     X, y = load_digits(return_X_y=True)
     X = X.astype(np.float32)
     # before: what a theorem needs for every pair of these rows; true for any data, so pessimistic
-    promised = theory.all_pairs_frequencies(len(X), 0.1, delta=0.05)
+    promised = theory.AllPairsBound(n_samples=len(X)).size(0.1, delta=0.05)
     print(f"theory: {2 * promised:,} columns put every entry of the kernel matrix within 0.1, whatever the data")
     # while fitting: columns are added until the measured error is below tol
     features = FourierFeatures(n_components="auto", tol=tol, random_state=0).fit(X)

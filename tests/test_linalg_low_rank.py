@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from bochner import linalg
 from bochner.sketches import SKETCH_LAWS
-from bochner.theory import low_rank_error, trace_upper_factor
+from bochner.theory import LowRankBound, trace_upper_factor
 from laws import assert_unbiased
 from matrices import FORMS, Products, with_eigenvalues, with_singular_values
 
@@ -203,7 +203,7 @@ def test_the_range_finder_obeys_its_bound(decay):
             Q = linalg.range_finder(A, m, oversampling=0, random_state=seed).Q
             squares.append(np.linalg.norm(A - Q @ (Q.T @ A)) ** 2)
         squares = np.array(squares)
-        assert squares.mean() <= low_rank_error(s, m) + 5.0 * squares.std() / np.sqrt(200)
+        assert squares.mean() <= LowRankBound(singular_values=s).error(m) + 5.0 * squares.std() / np.sqrt(200)
         assert squares.min() >= (1 - 1e-12) * (s[m:] ** 2).sum()
 
 

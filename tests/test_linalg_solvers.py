@@ -13,7 +13,7 @@ from bochner.linalg.iterations import heavy_ball
 from bochner.linalg.least_squares import _whiten
 from bochner.linalg.matrices import gram_product, residual_product
 from bochner.sketches import SKETCH_LAWS, as_sketch_law
-from bochner.theory import gaussian_sketch_risk
+from bochner.theory import GaussianSketchBound
 from laws import assert_unbiased
 from matrices import FORMS, with_eigenvalues, with_singular_values
 
@@ -189,7 +189,7 @@ def test_sketch_and_solve_has_the_exact_gaussian_risk(m):
         x = linalg.lstsq(A, b, method="sketch", law="gaussian", sketch_size=m, random_state=seed).x
         excess.append(np.linalg.norm(A @ (x - best)) ** 2 / optimum)
     assert_unbiased(np.array(excess), 10 / (m - 10 - 1))
-    assert np.isclose(gaussian_sketch_risk(m, 10), 10 / (m - 11))
+    assert np.isclose(GaussianSketchBound(rank=10).error(m), 10 / (m - 11))
     reported = linalg.lstsq(A, b, method="sketch", law="gaussian", sketch_size=m, random_state=0).report
     assert np.isclose(reported.estimates["excess"].value, 10 / (m - 11))
 

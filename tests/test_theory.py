@@ -8,6 +8,9 @@ laws. BOCHNER_TEST_SEED changes every draw.
 import itertools
 import math
 import os
+import re
+from dataclasses import FrozenInstanceError, fields, replace
+from inspect import isabstract
 
 import numpy as np
 import pytest
@@ -77,10 +80,11 @@ def test_chi2_chernoff_is_the_optimum_of_the_moment_generating_function():
 @pytest.mark.parametrize("delta", DELTAS)
 def test_norm_distortion_holds_in_the_exact_law(rule, delta):
     for k in (1000, 10_000):
-        eps = theory.norm_distortion(k, delta=delta, rule=rule)
+        eps = theory.NormDistortionBound(rule=rule).error(k, delta)
         assert stats.chi2.sf(k * (1 + eps), k) + stats.chi2.cdf(k * (1 - eps), k) <= delta * (1 + 1e-9)
-        assert theory.norm_distortion(k, delta=delta) <= eps <= 1.35 * theory.norm_distortion(k, delta=delta)
-    assert theory.norm_distortion(5, delta=delta, rule=rule) == math.inf
+        exact = theory.NormDistortionBound().error(k, delta)
+        assert exact <= eps <= 1.35 * exact
+    assert theory.NormDistortionBound(rule=rule).error(5, delta) == math.inf
 
 
 def test_gaussian_projection_has_the_exact_law_in_any_dimension(rng):
@@ -95,40 +99,37 @@ def test_gaussian_projection_has_the_exact_law_in_any_dimension(rng):
 
 def test_jl_table_of_the_20_newsgroups_corpus():
     # 8876 and 2346 are smallest: one less fails, by the exact law to eight digits.
-    eps = (0.1, 0.2, 0.5)
-    assert [theory.jl_min_dim(18846, e) for e in eps] == [8876, 2346, 437]
-    printed = [theory.jl_min_dim(18846, e, delta=None, rule="dasgupta-gupta") for e in eps]
-    assert printed == [8438, 2272, 473]
-    assert [theory.jl_min_dim(18846, e, delta=None, rule="classical") for e in eps] == [19689, 4923, 788]
+    bound, eps = theory.JohnsonLindenstraussBound(n_samples=18846), (0.1, 0.2, 0.5)
+    assert [bound.size(e, delta=0.01) for e in eps] == [8876, 2346, 437]
+    assert [replace(bound, rule="dasgupta-gupta").printed_size(e) for e in eps] == [8438, 2272, 473]
+    assert [replace(bound, rule="classical").printed_size(e) for e in eps] == [19689, 4923, 788]
 
 
 @pytest.mark.parametrize("rule", JL_RULES)
-def test_jl_min_dim_is_the_smallest_of_its_rule_and_the_inverse_of_the_others(rule):
+def test_no_rule_of_johnson_and_lindenstrauss_beats_the_exact_law(rule):
     for n, eps, delta in itertools.product((2, 50, 10**6), (0.05, 0.3, 0.6), (0.3, 1e-3, 1e-6)):
-        k = theory.jl_min_dim(n, eps, delta=delta, rule=rule)
-        assert theory.jl_failure(n, k, eps, rule=rule) <= delta * (1 + 1e-9)
-        assert theory.jl_failure(n, k - 1, eps, rule=rule) > delta
-        assert theory.jl_distortion(n, k, delta=delta, rule=rule) <= eps * (1 + 1e-6)
-        assert theory.jl_min_dim(n, eps, delta=delta) <= k
+        k = theory.JohnsonLindenstraussBound(n_samples=n, rule=rule).size(eps, delta)
+        assert theory.JohnsonLindenstraussBound(n_samples=n).size(eps, delta) <= k
 
 
 def test_jl_constants_in_print():
     for n, eps in itertools.product((5, 100, 10**5), (0.1, 0.3, 0.5)):
-        k = theory.jl_min_dim(n, eps, delta=None, rule="classical")
-        assert theory.jl_failure(n, k, eps, rule="classical") <= n ** (5 * eps - 3) <= 2 / math.sqrt(n)
-        k = theory.jl_min_dim(n, eps, delta=None, rule="dasgupta-gupta")
-        assert theory.jl_failure(n, k, eps, rule="dasgupta-gupta") <= 1 - 1 / n
-        assert theory.jl_min_dim(n, eps, delta=1 - 1 / n, rule="dasgupta-gupta") == k
+        bound = theory.JohnsonLindenstraussBound(n_samples=n, rule="classical")
+        assert bound.failure(bound.printed_size(eps), eps) <= n ** (5 * eps - 3) <= 2 / math.sqrt(n)
+        bound = theory.JohnsonLindenstraussBound(n_samples=n, rule="dasgupta-gupta")
+        assert bound.failure(bound.printed_size(eps), eps) <= 1 - 1 / n
+        assert bound.size(eps, delta=1 - 1 / n) == bound.printed_size(eps)
     # Any constant above 8 / (1 - eps) serves instead of 20, and no smaller one, as n grows.
     n, eps = 10**150, 0.3
-    constant = theory.jl_min_dim(n, eps, delta=0.01, rule="classical") * eps**2 / math.log(n)
+    bound = theory.JohnsonLindenstraussBound(n_samples=n, rule="classical")
+    constant = bound.size(eps, delta=0.01) * eps**2 / math.log(n)
     assert 8 / (1 - eps) < constant < 8.1 / (1 - eps)
 
 
 @pytest.mark.parametrize("delta", [0.1, 1e-3, 1e-6])
 def test_jl_holds_for_all_pairs(rng, delta):
     n, d, n_draws = 20, 30, 1500
-    k = theory.jl_min_dim(n, 0.4, delta=delta)
+    k = theory.JohnsonLindenstraussBound(n_samples=n).size(0.4, delta)
     X = rng.standard_normal((n, d)) * rng.exponential(size=d)
     i, j = np.triu_indices(n, 1)
     D = X[i] - X[j]
@@ -219,9 +220,8 @@ def test_pointwise_error_holds_in_the_exact_law(form, r):
     for T in (20, 100):
         mean, law, step = law_of_the_mean(r, T, form)
         for delta, variance in itertools.product(DELTAS, (None, v)):
-            eps = theory.pointwise_error(T, delta=delta, form=form, variance=variance)
+            eps = theory.PointwiseBound(form=form, variance=variance).error(T, delta)
             assert law[abs(mean - k) >= eps - step].sum() <= delta
-            assert theory.pointwise_failure(T, eps, form=form, variance=variance) <= delta * (1 + 1e-9)
             # A bound three times (Bernstein: two times) smaller would be false wherever it says anything.
             if r == 1.0 and T == 100:
                 assert law[abs(mean - k) >= eps / (3.2 if variance is None else 2)].sum() > delta
@@ -229,20 +229,10 @@ def test_pointwise_error_holds_in_the_exact_law(form, r):
 
 def test_pair_bound_is_not_a_bound_for_offsets():
     mean, law, _ = law_of_the_mean(0.01, 100, "offset")
-    eps = theory.pointwise_error(100, delta=1e-3, variance=0.02)  # what is true of pairs close by
+    eps = theory.PointwiseBound(variance=0.02).error(100, delta=1e-3)  # what is true of pairs close by
     assert law[abs(mean - 1) >= eps].sum() > 1e-3
-    assert theory.pointwise_frequencies(0.1, delta=0.01, form="offset") == pytest.approx(
-        4 * theory.pointwise_frequencies(0.1, delta=0.01), abs=4
-    )
-
-
-def test_pointwise_inverses():
-    for eps, delta, form, v in itertools.product((0.02, 0.3), (0.1, 1e-6), ("pairs", "offset"), (None, 0.01, 0.5)):
-        T = theory.pointwise_frequencies(eps, delta=delta, form=form, variance=v)
-        assert theory.pointwise_error(T, delta=delta, form=form, variance=v) <= eps * (1 + 1e-9)
-        assert T == 1 or theory.pointwise_error(T - 1, delta=delta, form=form, variance=v) > eps
-        T = theory.all_pairs_frequencies(30, eps, delta=delta, form=form, variance=v)
-        assert theory.all_pairs_error(30, T, delta=delta, form=form, variance=v) <= eps * (1 + 1e-9)
+    pairs, offset = (theory.PointwiseBound(form=form).size(0.1, delta=0.01) for form in ("pairs", "offset"))
+    assert offset == pytest.approx(4 * pairs, abs=4)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplacian"])
@@ -259,9 +249,10 @@ def test_all_pairs_error_needs_no_moment(rng, name, form):
         W = draw()
         estimate = pair_gram(X, W) if form == "pairs" else offset_gram(X, W, rng.uniform(0, 2 * np.pi, T))
         errors[i] = abs(estimate - K).max()
+    bound = theory.AllPairsBound(n_samples=n, form=form)
     for delta in (0.1, *DELTAS):
-        assert (errors > theory.all_pairs_error(n, T, delta=delta, form=form)).sum() <= allowed(n_draws, delta)
-    assert np.quantile(errors, 0.9) > theory.all_pairs_error(n, T, delta=0.1, form=form) / 3.5
+        assert (errors > bound.error(T, delta)).sum() <= allowed(n_draws, delta)
+    assert np.quantile(errors, 0.9) > bound.error(T, delta=0.1) / 3.5
     if form == "offset":  # its diagonal is random: n(n + 1)/2 entries
         assert abs(np.diag(estimate) - 1).max() > 1e-3
 
@@ -278,9 +269,9 @@ def test_hilbert_mean(rng, law):
     else:
         distances = np.linalg.norm(rng.multinomial(T, np.full(d, 1 / d), n_draws) / T - 1 / d, axis=1)
     for delta in (0.1, *DELTAS):
-        assert (distances > theory.hilbert_mean_error(T, delta=delta)).sum() <= allowed(n_draws, delta)
+        assert (distances > theory.HilbertMeanBound().error(T, delta)).sum() <= allowed(n_draws, delta)
     assert z_score(distances, 1 / math.sqrt(T)) < Z  # the 1 outside the root
-    assert np.quantile(distances, 0.999) > theory.hilbert_mean_error(T, delta=1e-3) / 4
+    assert np.quantile(distances, 0.999) > theory.HilbertMeanBound().error(T, delta=1e-3) / 4
 
 
 def test_kitchen_sinks_approximate_a_function(rng):
@@ -291,14 +282,10 @@ def test_kitchen_sinks_approximate_a_function(rng):
     w = rng.chisquare(2, (n_draws, T)) ** 0.5 * rng.choice([-1, 1], (n_draws, T))  # density ~ |w| exp(-w²/2)
     f_T = np.einsum("nt,ntx->nx", np.sign(w), np.sin(w[..., None] * x)) * C * mass / T
     errors = np.sqrt(((f_T - f) ** 2).mean(1))
+    bound = theory.KitchenSinksBound(norm=C * mass)
     for delta in (0.1, *DELTAS):
-        bound = theory.kitchen_sinks_error(T, norm=C * mass, delta=delta)
-        assert (errors > bound).sum() <= allowed(n_draws, delta)
-    assert errors.mean() > theory.kitchen_sinks_error(T, norm=C * mass, delta=0.1) / 9
-    T = theory.kitchen_sinks_frequencies(0.2, norm=C, delta=1e-3)
-    assert (
-        theory.kitchen_sinks_error(T, norm=C, delta=1e-3) <= 0.2 < theory.kitchen_sinks_error(T - 1, norm=C, delta=1e-3)
-    )
+        assert (errors > bound.error(T, delta)).sum() <= allowed(n_draws, delta)
+    assert errors.mean() > bound.error(T, delta=0.1) / 9
 
 
 def test_kitchen_sinks_risk(rng):
@@ -316,15 +303,17 @@ def test_kitchen_sinks_risk(rng):
             bounds=[(-C / T, C / T)] * T + [(0, None)] * n,
         )
         excess.append(abs(np.cos(np.outer(x_test, w)) @ fit.x[:T] - C * np.exp(-(x_test**2) / 2)).mean())
+    bound = theory.KitchenSinksRiskBound(n_samples=n, norm=C)
     for delta in DELTAS:
-        assert (np.array(excess) > theory.kitchen_sinks_risk(n, T, norm=C, delta=delta)).sum() <= allowed(
-            n_draws, delta
-        )
+        assert (np.array(excess) > bound.error(T, delta)).sum() <= allowed(n_draws, delta)
     # Many samples leave the approximation, many units the fit: twice a Rademacher complexity and a tail.
-    limit = theory.kitchen_sinks_error(T, norm=C, delta=5e-4)
-    assert math.isclose(theory.kitchen_sinks_risk(10**16, T, norm=C, delta=1e-3), limit, rel_tol=1e-5)
-    fit = theory.kitchen_sinks_risk(n, 10**16, norm=C, delta=1e-3, lipschitz=3.0)
+    limit = theory.KitchenSinksBound(norm=C).error(T, delta=5e-4)
+    many = theory.KitchenSinksRiskBound(n_samples=10**16, norm=C)
+    assert math.isclose(many.error(T, delta=1e-3), limit, rel_tol=1e-5)
+    fit = theory.KitchenSinksRiskBound(n_samples=n, norm=C, lipschitz=3.0).error(10**16, delta=1e-3)
     assert math.isclose(fit, 3 * 2 * C / math.sqrt(n) * (2 + math.sqrt(2 * math.log(4000))), rel_tol=1e-5)
+    with pytest.raises(ValueError, match="n_frequencies would exceed"):  # no number of units makes up for few samples
+        bound.size(0.01, delta=0.01)
 
 
 def greedy_errors(f, dictionary, n_terms):
@@ -343,16 +332,17 @@ def test_greedy_error_is_certain(rng):
         dictionary = rng.standard_normal((60, 12)) * rng.uniform(0.2, 1, (60, 1))
         C = np.linalg.norm(dictionary, axis=1).max()
         f = rng.dirichlet(np.full(60, 0.5)) @ dictionary
-        bounds = [theory.greedy_error(t, norm=C, target_norm=np.linalg.norm(f)) for t in range(1, 31)]
+        bound = theory.GreedyBound(norm=C, target_norm=np.linalg.norm(f))
+        bounds = [bound.error(t) for t in range(1, 31)]
         assert (greedy_errors(f, dictionary, 30) <= np.array(bounds) * (1 + 1e-9) + 1e-12).all()
     # Nearly sharp: the mean of an orthonormal basis.
     n = 500
     errors = greedy_errors(np.full(n, 1 / n), np.eye(n), 5)
-    assert theory.greedy_error(5, norm=1.0, target_norm=n**-0.5) < 1.01 * errors[-1]
-    assert theory.greedy_terms(0.1, norm=1.0) == 100
+    assert theory.GreedyBound(norm=1.0, target_norm=n**-0.5).error(5) < 1.01 * errors[-1]
+    assert theory.GreedyBound(norm=1.0).size(0.1) == 100
 
 
-# -------------------------------------------------------------------------------------------------- suprema
+# ------------------------------------------------------------------------------------------- uniform bounds
 
 DOMAIN = {"n_features": 1, "diameter": 4.0, "second_moment": 1.0}
 
@@ -392,7 +382,7 @@ def test_constants_of_the_uniform_bounds():
         rate = 1 / (4 * (d + 2)) if form == "pairs" else 1 / (32 * (d + 1))
         power = 2 * d / (d + 2) if form == "pairs" else 2 * d / (d + 1)
         T = 100 * math.ceil(1 / rate)
-        return theory.uniform_failure(T, 1.0, **domain, form=form, rule=rule) * math.exp(T * rate) / x**power
+        return theory.UniformBound(**domain, form=form, rule=rule).failure(T, 1.0) * math.exp(T * rate) / x**power
 
     pairs = [beta(d, "sutherland-schneider") for d in range(1, 300)]
     assert max(pairs) <= 66 + 1e-9
@@ -425,13 +415,14 @@ def test_uniform_bounds_hold(rng, d):
     errors = suprema_of_pairs(rng, d, T, n_draws, 4.0, 150)
     domain = {"n_features": d, "diameter": 4.0, "second_moment": float(d)}
     for delta in (0.1, *DELTAS):
-        corrected = theory.uniform_error(T, delta=delta, **domain)
-        bernstein = theory.uniform_error(T, delta=delta, variance=0.5, **domain)
-        ours = theory.gaussian_uniform_error(T, delta=delta, n_features=d, diameter=4.0)
+        corrected = theory.UniformBound(**domain).error(T, delta)
+        bernstein = theory.UniformBound(**domain, variance=0.5).error(T, delta)
+        ours = theory.GaussianUniformBound(n_features=d, diameter=4.0).error(T, delta)
         assert ours < bernstein < corrected
         for bound in (ours, bernstein, corrected):
             assert (errors > bound).sum() <= allowed(n_draws, delta)
-    assert np.quantile(errors, 0.9) > theory.gaussian_uniform_error(T, delta=0.1, n_features=d, diameter=4.0) / 4
+    ours = theory.GaussianUniformBound(n_features=d, diameter=4.0).error(T, delta=0.1)
+    assert np.quantile(errors, 0.9) > ours / 4
 
 
 def test_uniform_bound_for_offsets(rng):
@@ -445,35 +436,36 @@ def test_uniform_bound_for_offsets(rng):
     )
     for delta in (0.1, 1e-3):
         for variance in (None, 1.0):
-            bound = theory.uniform_error(T, delta=delta, form="offset", variance=variance, **DOMAIN)
+            bound = theory.UniformBound(form="offset", variance=variance, **DOMAIN).error(T, delta)
             assert (errors > bound).sum() <= allowed(n_draws, delta)
-            assert bound > theory.uniform_error(T, delta=delta, variance=variance and variance / 2, **DOMAIN)
+            assert bound > theory.UniformBound(variance=variance and variance / 2, **DOMAIN).error(T, delta)
 
 
 def test_small_domains_follow_from_the_slope_alone(rng):
     T, diameter = 10, 0.01
-    domain = {"n_features": 2, "diameter": diameter, "second_moment": 2.0}
-    assert theory.uniform_error(T, delta=0.01, **domain) <= 0.35
-    assert theory.gaussian_uniform_error(T, delta=0.01, n_features=2, diameter=diameter) < 0.06
+    general = theory.UniformBound(n_features=2, diameter=diameter, second_moment=2.0)
+    gaussian = theory.GaussianUniformBound(n_features=2, diameter=diameter)
+    assert general.error(T, delta=0.01) <= 0.35
+    assert gaussian.error(T, delta=0.01) < 0.06
     errors = suprema_of_pairs(rng, 2, T, 500, diameter, 50)
-    assert errors.max() < theory.gaussian_uniform_error(T, delta=1e-8, n_features=2, diameter=diameter)
+    assert errors.max() < gaussian.error(T, delta=1e-8)
 
 
-def test_uniform_inverses():
-    for eps, delta in itertools.product((0.05, 0.3), (0.1, 1e-6)):
-        for rule in ("corrected", "sutherland-schneider", "rahimi-recht"):
-            T = theory.uniform_frequencies(eps, delta=delta, rule=rule, **DOMAIN)
-            assert theory.uniform_failure(T, eps, rule=rule, **DOMAIN) <= delta
-            assert theory.uniform_failure(T - 1, eps, rule=rule, **DOMAIN) > delta
-            assert theory.uniform_error(T, delta=delta, rule=rule, **DOMAIN) <= eps * (1 + 1e-9)
-        T = theory.gaussian_uniform_frequencies(eps, delta=delta, n_features=1, diameter=4.0)
-        error = [theory.gaussian_uniform_error(t, delta=delta, n_features=1, diameter=4.0) for t in (T, T - 1)]
-        assert error[0] <= eps < error[1]
-    assert theory.uniform_error(1, delta=0.01, **DOMAIN) == 2.0
-    assert theory.uniform_error(1, delta=0.01, form="offset", **DOMAIN) == 3.0
+def test_the_edges_of_uniform_bounds():
+    # No error reaches 2 (pairs) or 3 (offset), so that a failure there is impossible.
+    for form, limit in (("pairs", 2.0), ("offset", 3.0)):
+        bound = theory.UniformBound(form=form, **DOMAIN)
+        assert bound.error(1, delta=0.01) == limit
+        assert bound.failure(1, 0.999 * limit) == 1.0
+        assert bound.failure(1, limit) == 0.0
+        assert bound.size(limit, delta=1e-9) == 1
+    # An error that the slope makes impossible on average is no more probable than a smaller one at the net.
+    small = theory.UniformBound(n_features=2, diameter=0.02, second_moment=67.0)
+    assert small.failure(33_000, 2.0 - 1e-9) <= small.failure(33_000, 0.1) < 1e-6
+    assert small.error(33_000, delta=0.008) < 0.07
     # Units: only diameter / length_scale matters.
-    a = theory.gaussian_uniform_error(100, delta=0.01, n_features=3, diameter=4.0)
-    assert a == theory.gaussian_uniform_error(100, delta=0.01, n_features=3, diameter=8.0, length_scale=2.0)
+    a, b = (theory.GaussianUniformBound(n_features=3, diameter=4.0 * s, length_scale=s) for s in (1.0, 2.0))
+    assert a.error(100, delta=0.01) == b.error(100, delta=0.01)
 
 
 def test_second_moments_are_curvatures():
@@ -500,9 +492,8 @@ def test_second_moments_are_curvatures():
 def test_uniform_bounds_refuse_an_infinite_moment(kernel, nu):
     moment = theory.spectral_second_moment(kernel, 2, nu=nu)
     assert moment == math.inf
-    for function in (theory.uniform_error, theory.uniform_frequencies):
-        with pytest.raises(ValueError, match=r"second_moment is infinite.*all_pairs_error"):
-            function(100, n_features=2, diameter=1.0, second_moment=moment, delta=0.1)
+    with pytest.raises(ValueError, match=r"second_moment is infinite.*AllPairsBound"):
+        theory.UniformBound(n_features=2, diameter=1.0, second_moment=moment)
 
 
 # ------------------------------------------------------------------------------------------------- matrices
@@ -519,22 +510,18 @@ def test_spectral_error(rng, form):
         W = rng.standard_normal((T, d))
         estimate = pair_gram(X, W) if form == "pairs" else offset_gram(X, W, rng.uniform(0, 2 * np.pi, T))
         norms[i] = abs(np.linalg.eigvalsh(estimate - K)[[0, -1]]).max()
-    mean = theory.spectral_error(n, T, kernel_norm=norm, form=form)
-    assert z_score(norms, mean) < Z
-    assert mean < 6 * norms.mean()
+    bound = theory.SpectralBound(n_samples=n, kernel_norm=norm, form=form)
+    assert z_score(norms, bound.error(T)) < Z
+    assert bound.error(T) < 6 * norms.mean()
     for delta in (0.1, *DELTAS):
-        bound = theory.spectral_error(n, T, kernel_norm=norm, form=form, delta=delta)
-        assert (norms > bound).sum() <= allowed(n_draws, delta)
+        assert (norms > bound.error(T, delta)).sum() <= allowed(n_draws, delta)
 
 
 def test_spectral_bound_is_sharper_than_those_in_print():
     for n, T in itertools.product((50, 1000, 10**5), (10, 1000)):
         crude = math.sqrt(3 * n**2 * math.log(n) / T) + 2 * n * math.log(n) / T
         tropp = math.sqrt(2 * n * n * math.log(2 * n) / T) + 2 * n * math.log(2 * n) / (3 * T)
-        assert theory.spectral_error(n, T) < tropp
-        assert theory.spectral_error(n, T) < crude
-        T = theory.spectral_frequencies(n, n / 7, delta=1e-6)
-        assert theory.spectral_error(n, T, delta=1e-6) <= n / 7 < theory.spectral_error(n, T - 1, delta=1e-6)
+        assert theory.SpectralBound(n_samples=n).error(T) < min(tropp, crude)
 
 
 def test_square_root_of_n_frequencies_do_not_suffice(rng):
@@ -552,8 +539,9 @@ def test_square_root_of_n_frequencies_do_not_suffice(rng):
     norm = float(eigsh(K, k=1, return_eigenvectors=False)[0])
     assert norm > 2.5 * math.sqrt(n)
     assert z_score([error(T) for _ in range(n_draws)], math.sqrt(n)) > 5
-    assert theory.spectral_error(n, T, kernel_norm=norm) > math.sqrt(n)
-    enough = theory.spectral_frequencies(n, math.sqrt(n), kernel_norm=norm, delta=1e-6)
+    bound = theory.SpectralBound(n_samples=n, kernel_norm=norm)
+    assert bound.error(T) > math.sqrt(n)
+    enough = bound.size(math.sqrt(n), delta=1e-6)
     assert enough > 10 * T
     assert error(enough) < math.sqrt(n)
 
@@ -566,16 +554,15 @@ def test_gaussian_sketch_risk_is_the_exact_law(rng):
     SA, Sb = S @ A, S @ b
     x = np.linalg.solve(SA.transpose(0, 2, 1) @ SA, (SA.transpose(0, 2, 1) @ Sb[..., None]))[..., 0]
     excess = (((x - best) @ A.T) ** 2).sum(1) / ((A @ best - b) ** 2).sum()
-    assert abs(z_score(excess, theory.gaussian_sketch_risk(m, r))) < Z
-    assert math.isclose(1 + theory.gaussian_sketch_risk(m, r), (m - 1) / (m - r - 1))
+    bound = theory.GaussianSketchBound(rank=r)
+    assert abs(z_score(excess, bound.error(m))) < Z
+    assert math.isclose(1 + bound.error(m), (m - 1) / (m - r - 1))
     for delta in (0.5, 0.01, 1e-3):
-        failures = (excess > theory.gaussian_sketch_risk(m, r, delta=delta)).sum()
+        failures = (excess > bound.error(m, delta)).sum()
         assert stats.binom.ppf(1e-7, n_draws, delta) <= failures <= allowed(n_draws, delta)
-    assert [round(theory.gaussian_sketch_risk(s, 10), 3) for s in (20, 40, 80)] == [1.111, 0.345, 0.145]
-    for delta in (None, 1e-3, 1e-6):
-        size = theory.gaussian_sketch_size(0.1, 10, delta=delta)
-        risks = [theory.gaussian_sketch_risk(s, 10, delta=delta) for s in (size, size - 1)]
-        assert risks[0] <= 0.1 * (1 + 1e-9) < risks[1]
+    bound = theory.GaussianSketchBound(rank=10)
+    assert [round(bound.error(s), 3) for s in (20, 40, 80)] == [1.111, 0.345, 0.145]
+    assert bound.size(0.1) == 111  # of low rank too: within 1.1 of the best of rank 10
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
@@ -586,14 +573,16 @@ def test_low_rank_error(rng, power):
     for i in range(n_draws):
         Q = np.linalg.qr(s[:, None] * rng.standard_normal((80, m)))[0]  # A = diag(s): the law is invariant
         errors[i] = (s**2).sum() - ((Q * s[:, None]) ** 2).sum()
-    bound = theory.low_rank_error(s, m)
+    bound = theory.LowRankBound(singular_values=s).error(m)
     assert z_score(errors, bound) < Z
     assert bound < 3 * errors.mean()
     assert errors.min() >= (s[m:] ** 2).sum() * (1 - 1e-9)
     direct = min((1 + k / (m - k - 1)) * (s[k:] ** 2).sum() for k in range(m - 1))
     assert math.isclose(bound, direct)
-    assert theory.low_rank_error([1.0, 0.0], 5) == 0.0
-    assert theory.low_rank_components(10, 0.1) == 111
+    assert theory.LowRankBound(singular_values=[1.0, 0.0]).error(5) == 0.0
+    for delta in (0.5, 0.1):  # Markov's inequality
+        limit = theory.LowRankBound(singular_values=s).error(m, delta)
+        assert (errors > limit).sum() <= allowed(n_draws, delta)
 
 
 def test_effective_dimension_and_its_bracket(rng):
@@ -624,23 +613,20 @@ def test_ridge_error_from_the_spectrum_and_by_leverage(rng):
     X = rng.standard_normal((n, 1))
     K = gram(X)
     d_e = theory.effective_dimension(np.linalg.eigvalsh(K).clip(0), alpha)
-    T = theory.ridge_frequencies(d_e, eps=0.5, delta=1e-3, coherence=n / alpha)
+    T = theory.RidgeBound(effective_dimension=d_e, coherence=n / alpha).size(0.5, delta=1e-3)
     errors = [ridge_distances(K, alpha, pair_gram(X, rng.standard_normal((T, 1)))) for _ in range(n_draws)]
     assert (np.array(errors) > 0.5).sum() <= allowed(n_draws, 1e-3)
     assert np.mean(errors) > 0.5 / 40
     # Columns of B, K = B Bᵀ, sampled by ridge leverage scores: far fewer.
     B = np.linalg.cholesky(K + 1e-10 * np.eye(n))
     scores = np.einsum("ij,ij->j", B, np.linalg.solve(K + alpha * np.eye(n), B))
-    T = theory.ridge_frequencies(d_e, eps=0.5, delta=1e-3)
+    T = theory.RidgeBound(effective_dimension=d_e).size(0.5, delta=1e-3)
     errors = []
     for _ in range(n_draws):
         counts = rng.multinomial(T, scores / scores.sum())
         errors.append(ridge_distances(K, alpha, (B * (counts / T * scores.sum() / scores)) @ B.T))
     assert (np.array(errors) > 0.5).sum() <= allowed(n_draws, 1e-3)
     assert np.mean(errors) > 0.5 / 8
-    for eps, delta in itertools.product((0.1, 0.9), DELTAS):
-        T = theory.ridge_frequencies(d_e, eps=eps, delta=delta)
-        assert theory.ridge_error(T, d_e, delta=delta) <= eps < theory.ridge_error(T - 1, d_e, delta=delta)
 
 
 @pytest.mark.parametrize("delta", DELTAS)
@@ -675,7 +661,7 @@ def test_eps_net_is_a_net_and_a_packing_within_the_covering_number(rng, d):
 
 
 def test_half_ball_covering_of_even_functions(rng):
-    # A maximal packing up to sign has at most (N + 1)/2 members: what gaussian_uniform_error uses.
+    # A maximal packing up to sign has at most (N + 1)/2 members: what GaussianUniformBound uses.
     for d, r in ((1, 0.3), (2, 0.4), (3, 0.8)):
         X = rng.standard_normal((3000, d))
         X *= rng.uniform(size=(3000, 1)) ** (1 / d) / np.linalg.norm(X, axis=1, keepdims=True)
@@ -765,40 +751,205 @@ def test_every_step_has_a_positive_cost_that_grows():
         assert 0 < small.bytes <= large.bytes
 
 
+# ----------------------------------------------------------------------------------------- laws of all bounds
+
+# Instances of every class of theory.BOUNDS: a new theorem adds a line.
+EXAMPLES = [
+    *(theory.PointwiseBound(form=f, variance=v) for f in ("pairs", "offset") for v in (None, 0.01, 0.5)),
+    *(theory.AllPairsBound(n_samples=30, form=f, variance=v) for f in ("pairs", "offset") for v in (None, 0.5)),
+    *(
+        theory.UniformBound(n_features=d, diameter=4.0, second_moment=float(d), variance=v, rule=rule)
+        for d, v, rule in [
+            (1, None, "corrected"),
+            (5, 0.5, "corrected"),
+            (2, 0.5, "sutherland-schneider"),
+            (3, None, "rahimi-recht"),
+        ]
+    ),
+    theory.UniformBound(n_features=2, diameter=4.0, second_moment=2.0, top_moment=1.5, form="offset", variance=1.0),
+    theory.UniformBound(n_features=2, diameter=0.01, second_moment=2.0),  # far within one length scale
+    theory.UniformBound(
+        n_features=2, diameter=4.0, second_moment=2.0, form="offset", variance=1.0, rule="sutherland-schneider"
+    ),
+    theory.GaussianUniformBound(n_features=1, diameter=4.0),
+    theory.GaussianUniformBound(n_features=5, diameter=9.0, length_scale=2.0),
+    theory.SpectralBound(n_samples=1600),
+    theory.SpectralBound(n_samples=1600, kernel_norm=150.0, form="offset"),
+    theory.RidgeBound(effective_dimension=20.0),
+    theory.RidgeBound(effective_dimension=20.0, coherence=200.0),
+    theory.LowRankBound(singular_values=1 / np.arange(1.0, 9.0)),
+    theory.GaussianSketchBound(rank=1),
+    theory.GaussianSketchBound(rank=10),
+    *(theory.NormDistortionBound(rule=rule) for rule in JL_RULES),
+    *(theory.JohnsonLindenstraussBound(n_samples=n, rule=rule) for n in (2, 10**6) for rule in JL_RULES),
+    theory.HilbertMeanBound(radius=2.0),
+    theory.KitchenSinksBound(norm=3.0),
+    theory.KitchenSinksRiskBound(n_samples=10**5, norm=1.0, lipschitz=2.0),
+    theory.GreedyBound(norm=2.0, target_norm=1.0),
+]
+bounds = pytest.mark.parametrize("bound", EXAMPLES, ids=repr)
+SIZES = (1, 2, 12, 40, 150, 700, 5000, 40_000)
+ROUNDING = 1 + 1e-6  # GaussianUniformBound minimises numerically
+
+
+def sizes_of(bound):
+    return [bound.least_size - 1 + size for size in SIZES]
+
+
+def errors_of(bound, delta):
+    """Errors that some size has with probability 1 - delta, largest first, and that may be asked for."""
+    errors = (bound.error(size, delta) for size in sizes_of(bound))
+    return [error for error in errors if 0 < error < (1 if bound.relative else math.inf)]
+
+
+def falls(values):
+    return all(b <= a * ROUNDING for a, b in itertools.pairwise(values))
+
+
+def test_every_theorem_is_in_the_registry_and_has_an_example():
+    def leaves(kind):
+        return {leaf for child in kind.__subclasses__() for leaf in {child, *leaves(child)} if not isabstract(leaf)}
+
+    assert leaves(theory.Bound) == set(theory.BOUNDS) == {type(bound) for bound in EXAMPLES}
+
+
+@bounds
+def test_promises_are_monotone(bound):
+    sizes, deltas = sizes_of(bound), (1e-8, 1e-3, 0.1, 0.6)
+    errors = errors_of(bound, 0.1)
+    assert len(errors) >= 2
+    assert falls(bound.error(sizes[-1], delta) for delta in deltas)
+    assert falls(bound.size(errors_of(bound, deltas[0])[0], delta) for delta in deltas)
+    for delta in deltas:
+        assert falls(bound.error(size, delta) for size in sizes)
+        assert falls(bound.size(error, delta) for error in reversed(errors_of(bound, delta)))
+    for size in sizes:
+        assert falls([bound.failure(size, error) for error in reversed(errors)])
+    top = 0.999 if bound.relative else 1e3 * errors[0]
+    grid = np.geomspace(errors[-1] / 10, top, 60)
+    assert falls([bound.failure(sizes[4], error) for error in grid])
+    for error in errors:
+        assert falls([bound.failure(size, error) for size in sizes])
+    assert all(0 <= bound.failure(size, error) <= 1 for size in sizes for error in errors)
+
+
+@bounds
+@pytest.mark.parametrize("delta", [1e-8, 1e-3, 0.1, 0.6])
+def test_failure_error_and_size_invert_each_other(bound, delta):
+    for size in sizes_of(bound):
+        error = bound.error(size, delta)
+        if not 0 < error < (1 if bound.relative else bound.limit):
+            continue
+        failure = bound.failure(size, error)
+        assert failure <= delta * ROUNDING
+        if not isinstance(bound, theory.GreedyBound):  # it fails never or always
+            assert failure >= delta / ROUNDING
+        found = bound.size(error, delta)
+        assert found <= size
+        for wanted in (error, 0.9 * error):
+            found = bound.size(wanted, delta)
+            assert bound.error(found, delta) <= wanted * ROUNDING
+            assert bound.failure(found, wanted) <= delta * ROUNDING
+            if found > bound.least_size:
+                assert bound.error(found - 1, delta) > wanted
+                assert bound.failure(found - 1, wanted) > delta
+
+
+@bounds
+def test_means_invert_or_are_refused(bound):
+    if type(bound)._mean is theory.Bound._mean:
+        for ask in (bound.error, bound.size):
+            with pytest.raises(ValueError, match=f"delta must be a number: {type(bound).__name__} holds with prob"):
+                ask(*([100] if ask == bound.error else [0.5]))
+        return
+    assert falls(bound.error(size) for size in sizes_of(bound))
+    for size in sizes_of(bound):
+        error = bound.error(size)
+        if error > 0:
+            found = bound.size(error)
+            assert found <= size
+            assert bound.error(found) <= error * ROUNDING
+
+
+@bounds
+def test_wrong_sizes_errors_and_deltas_are_explained(bound):
+    least = re.escape(f"size ({bound.counts}) must be at least {bound.least_size}, got {bound.least_size - 1}")
+    for call in (lambda size: bound.error(size, 0.1), lambda size: bound.failure(size, 0.1)):
+        with pytest.raises(ValueError, match=least):
+            call(bound.least_size - 1)
+        for wrong in (2.5, "3", True, None):
+            with pytest.raises(TypeError, match=r"size \(.*\) must be an integer, got"):
+                call(wrong)
+    for call in (lambda error: bound.size(error, 0.1), lambda error: bound.failure(100, error)):
+        for wrong in (0.0, -0.1, math.nan, math.inf):
+            with pytest.raises(ValueError, match=r"error must .*, got"):
+                call(wrong)
+        for wrong in ("3", True, None):
+            with pytest.raises(TypeError, match="error must be a real number, got"):
+                call(wrong)
+    for call in (lambda delta: bound.size(0.5, delta), lambda delta: bound.error(100, delta)):
+        for wrong in (0.0, 1.0, 1.5):
+            with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1, got"):
+                call(wrong)
+
+
+@bounds
+def test_every_assumption_is_checked(bound):
+    for field in fields(bound):
+        for wrong in (-1, math.nan, "sin", True, object()):
+            with pytest.raises((ValueError, TypeError), match=field.name):
+                replace(bound, **{field.name: wrong})
+        if field.default is not None:
+            with pytest.raises((ValueError, TypeError), match=field.name):
+                replace(bound, **{field.name: None})
+    with pytest.raises(FrozenInstanceError):
+        setattr(bound, fields(bound)[0].name, 3)
+
+
+@bounds
+def test_bounds_are_values(bound):
+    assert eval(repr(bound), vars(theory)) == bound
+    assert hash(replace(bound)) == hash(bound)
+    given = {field.name: getattr(bound, field.name) for field in fields(bound)}
+    numpy = {int: np.int64, float: np.float64}
+    same = type(bound)(**{name: numpy.get(type(value), lambda v: v)(value) for name, value in given.items()})
+    assert repr(same) == repr(bound)
+    error = bound.error(np.int64(100), np.float64(0.25))
+    assert type(error) is float
+    assert error == bound.error(100, 0.25)
+
+
 # ------------------------------------------------------------------------------------------------ arguments
 
+JL = theory.JohnsonLindenstraussBound(n_samples=10)
 BAD_CALLS = [
     (lambda: theory.chi2_tail(0, 0.1), "n_components must be at least 1, got 0"),
     (lambda: theory.chi2_tail(10, 1.5), "eps must lie strictly between 0 and 1, got 1.5"),
     (lambda: theory.chi2_tail(10, 0.1, rule="dg"), "rule must be one of 'exact'.*got 'dg'"),
-    (lambda: theory.jl_min_dim(1, 0.1), "n_samples must be at least 2, got 1. A pair"),
-    (lambda: theory.jl_min_dim(10, 0.1, delta=None), "delta must be a number for rule='exact'"),
-    (lambda: theory.jl_min_dim(10, 0.7, delta=None, rule="classical"), "eps must be at most 0.5"),
-    (lambda: theory.jl_min_dim(10, 1e-12), "would exceed 2"),
+    (lambda: theory.JohnsonLindenstraussBound(n_samples=1), "n_samples must be at least 2, got 1. A pair"),
+    (lambda: JL.printed_size(0.1), "rule must be 'dasgupta-gupta' or 'classical'.*got 'exact'"),
+    (lambda: replace(JL, rule="classical").printed_size(0.7), "error must be at most 0.5"),
+    (lambda: JL.size(1e-12, delta=0.01), "n_components would exceed 2"),
+    (lambda: JL.size(0.1), "delta must be a number: JohnsonLindenstraussBound holds with probability"),
+    (lambda: JL.failure(10, 1.5), "error must lie strictly between 0 and 1, got 1.5"),
     (lambda: theory.pair_variance(2.0, 1.0), r"must lie in \[-1, 1\]"),
-    (lambda: theory.pointwise_error(10, delta=1.0), "delta must lie strictly between 0 and 1"),
-    (lambda: theory.pointwise_error(10, delta=0.1, form="sin"), "form must be one of 'pairs', 'offset'"),
-    (lambda: theory.pointwise_failure(10, -0.1), "eps must be a finite number > 0"),
-    (lambda: theory.pointwise_failure(10, math.nan), "eps must be a finite number > 0"),
-    (lambda: theory.pointwise_failure(10, 0.1, variance=-1.0), "variance must be a finite number >= 0"),
-    (lambda: theory.greedy_error(3, norm=1.0, target_norm=2.0), "target_norm must be at most norm"),
-    (lambda: theory.uniform_failure(10, 0.1, **DOMAIN, top_moment=3.0), "top_moment must lie between"),
-    (
-        lambda: theory.uniform_failure(9, 0.1, **DOMAIN, form="offset", rule="rahimi-recht"),
-        "is for form='pairs'",
-    ),
+    (lambda: theory.PointwiseBound(form="sin"), "form must be one of 'pairs', 'offset'"),
+    (lambda: theory.PointwiseBound(variance=-1.0), "variance must be a finite number >= 0"),
+    (lambda: theory.GreedyBound(norm=1.0, target_norm=2.0), "target_norm must be at most norm"),
+    (lambda: theory.UniformBound(**DOMAIN, top_moment=3.0), "top_moment must lie between"),
+    (lambda: theory.UniformBound(**DOMAIN, form="offset", rule="rahimi-recht"), "is for form='pairs'"),
     (lambda: theory.spectral_second_moment("rbf", 3, nu=1.5), "nu goes with kernel='matern'"),
     (lambda: theory.spectral_second_moment("matern", 3), "nu goes with kernel='matern'"),
     (
-        lambda: theory.spectral_error(10, 5, kernel_norm=11.0),
+        lambda: theory.SpectralBound(n_samples=10, kernel_norm=11.0),
         "kernel_norm must lie between 1 and n_samples = 10",
     ),
-    (lambda: theory.gaussian_sketch_risk(11, 10), "sketch_size must be at least 12, got 11.*sketch more"),
-    (lambda: theory.low_rank_error([[1.0]], 5), "singular_values must be a non-empty 1-d array"),
+    (lambda: theory.GaussianSketchBound(rank=10).error(11), r"size \(sketch_size\) must be at least 12, got 11"),
+    (lambda: theory.LowRankBound(singular_values=[[1.0]]), "singular_values must be a non-empty 1-d array"),
     (lambda: theory.effective_dimension([-1.0], 5.0), "eigenvalues must be a non-empty 1-d array"),
     (lambda: theory.effective_dimension_range([1.0], 1.0, trace=50.0, n_samples=10), "which cannot be"),
-    (lambda: theory.ridge_error(10, 0.1, delta=0.1), "effective_dimension must be at least 0.5"),
-    (lambda: theory.ridge_error(10, 5.0, delta=0.1, coherence=2.0), "coherence must be at least"),
+    (lambda: theory.RidgeBound(effective_dimension=0.1), "effective_dimension must be at least 0.5"),
+    (lambda: theory.RidgeBound(effective_dimension=5.0, coherence=2.0), "coherence must be at least"),
     (lambda: theory.eps_net([1.0, 2.0], 0.1), r"X must be a finite array of shape \(n_samples, n_features\)"),
     (lambda: theory.covering_radius([[1.0]], [[1.0, 2.0]]), "equally many columns"),
     (lambda: theory.packing_radius([[1.0]]), "at least two rows"),
@@ -820,7 +971,7 @@ def test_counts_are_integers_and_reals_are_numbers(value):
         theory.chi2_tail(value, 0.1)
     if value != 2.5:
         with pytest.raises(TypeError, match="eps must be a real number, got"):
-            theory.pointwise_failure(10, value)
+            theory.chi2_tail(10, value)
 
 
 def test_numpy_numbers_are_welcome():
@@ -828,7 +979,7 @@ def test_numpy_numbers_are_welcome():
 
 
 def test_public_names_are_documented():
-    for name in theory.__all__:
+    for name in set(theory.__all__) - {"BOUNDS"}:
         text = getattr(theory, name).__doc__
         assert ">>>" in text
         assert "Parameters" in text

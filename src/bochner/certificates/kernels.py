@@ -372,9 +372,8 @@ def _sampled_largest(residual: Residual, norm: str, confidence: float, max_entri
     mapped = residual.feature_map
     if isinstance(mapped, Fourier):
         pairs = mapped.form == "complex" or (mapped.form == "pairs" and mapped.n_components % 2 == 0)
-        theorem = float(own.max()) * theory.all_pairs_error(
-            residual.n, mapped.frequencies.shape[0], delta=1.0 - confidence, form="pairs" if pairs else "offset"
-        )
+        bound = theory.AllPairsBound(n_samples=residual.n, form="pairs" if pairs else "offset")
+        theorem = float(own.max()) * bound.error(mapped.frequencies.shape[0], delta=1.0 - confidence)
         if theorem < high:
             high, end = theorem, "upper end by the theorem for independent frequencies, over their draw"
     how = (

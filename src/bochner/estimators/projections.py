@@ -17,7 +17,8 @@ from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.features.projections import Projection
 from bochner.keys import Key
 from bochner.sketches import as_sketch_law
-from bochner.theory import jl_min_dim
+from bochner.theory import JohnsonLindenstraussBound
+from bochner.theory import _checks as check
 
 
 @lazily
@@ -172,7 +173,8 @@ class RandomProjection(GrowingTransformer):
                     f"n_features={n_features}. Ask for fewer columns, or keep the data as they are."
                 )
             return n_components
-        n_components = jl_min_dim(n_samples, self.eps, delta=None, rule="dasgupta-gupta") if n_samples > 1 else 1
+        bound = JohnsonLindenstraussBound(n_samples=max(n_samples, 2), rule="dasgupta-gupta")
+        n_components = bound.printed_size(check.fraction("eps", self.eps)) if n_samples > 1 else 1
         if n_components > n_features:
             raise ValueError(
                 f"eps={self.eps} and n_samples={n_samples} ask for n_components={n_components}, more than the "

@@ -26,8 +26,8 @@ from bochner.linalg.matrices import (
 )
 from bochner.linalg.reports import CONFIDENCE, Estimate, Report, Solution, check_range
 from bochner.sketches import SparseSign, as_sketch_law
+from bochner.theory import GaussianSketchBound
 from bochner.theory import _arguments as check
-from bochner.theory import gaussian_sketch_risk
 
 METHODS = ("iterative", "precondition", "sketch")
 SKETCH_AND_SOLVE = "sketch and solve"
@@ -322,8 +322,8 @@ def _report(
     if name == SKETCH_AND_SOLVE and white.rho:
         m = round(d / white.rho)
         if m > d + 1:
-            worst = gaussian_sketch_risk(m, d, delta=1.0 - CONFIDENCE)
-            estimates["excess"] = Estimate(gaussian_sketch_risk(m, d), 0.0, 0.0, worst, 0)
+            excess = GaussianSketchBound(rank=d)
+            estimates["excess"] = Estimate(excess.error(m), 0.0, 0.0, excess.error(m, delta=1.0 - CONFIDENCE), 0)
     backward = float(state.backward.max(initial=0.0))
     if tol is None:
         done = backward <= float(100.0 * eps)

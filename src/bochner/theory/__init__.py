@@ -1,19 +1,18 @@
-"""What is promised: one function per theorem, named for its promise, with its inverse beside it.
+"""What is promised: theorems as objects, and the identities they rest on as functions.
 
-Plain functions of plain numbers; nothing here draws, and nothing else of bochner is imported. Each docstring
-gives the assumption, the source, the formula and how loose it was measured to be. ``n_frequencies`` counts
-independent frequency vectors; a map of cosine and sine pairs has twice as many columns (``n_components``).
+A `Bound` has its assumptions as fields and three methods that invert each other: ``failure(size, error)`` is a
+probability, ``error(size, delta)`` and ``size(error, delta)`` hold with probability 1 - delta. Each docstring gives the
+assumption, the source, the formula and how loose it was measured to be. Plain numbers in and out; nothing here draws.
+``n_frequencies`` counts independent frequency vectors; a map of cosine and sine pairs has ``n_components`` twice that.
 Kernels are normalised to k(0) = 1, and Gaussian means exp(-||x - y||² / (2 length_scale²)).
 """
 
-from bochner.theory.approximations import (
-    greedy_error,
-    greedy_terms,
-    hilbert_mean_error,
-    kitchen_sinks_error,
-    kitchen_sinks_frequencies,
-    kitchen_sinks_risk,
-)
+from typing import TYPE_CHECKING
+
+from bochner.deprecations import old_names
+from bochner.theory._old_names import OLD_NAMES
+from bochner.theory.approximation_bounds import GreedyBound, HilbertMeanBound, KitchenSinksBound, KitchenSinksRiskBound
+from bochner.theory.bounds import Bound
 from bochner.theory.costs import Cost, cost_estimate
 from bochner.theory.coverings import (
     covering_number,
@@ -23,51 +22,60 @@ from bochner.theory.coverings import (
     log_covering_number,
     packing_radius,
 )
-from bochner.theory.features import (
-    all_pairs_error,
-    all_pairs_frequencies,
-    offset_variance,
-    pair_variance,
-    pointwise_error,
-    pointwise_failure,
-    pointwise_frequencies,
-)
-from bochner.theory.matrices import (
-    gaussian_sketch_risk,
-    gaussian_sketch_size,
-    low_rank_components,
-    low_rank_error,
-    spectral_error,
-    spectral_frequencies,
-    trace_upper_factor,
-)
-from bochner.theory.projections import (
-    chi2_tail,
-    distance_range,
-    jl_distortion,
-    jl_failure,
-    jl_min_dim,
-    norm_distortion,
-)
-from bochner.theory.ridges import (
+from bochner.theory.feature_bounds import AllPairsBound, PointwiseBound, offset_variance, pair_variance
+from bochner.theory.matrix_bounds import (
+    GaussianSketchBound,
+    LowRankBound,
+    RidgeBound,
+    SpectralBound,
     effective_dimension,
     effective_dimension_range,
-    ridge_error,
-    ridge_frequencies,
+    trace_upper_factor,
 )
-from bochner.theory.suprema import (
-    gaussian_uniform_error,
-    gaussian_uniform_frequencies,
-    spectral_second_moment,
-    uniform_error,
-    uniform_failure,
-    uniform_frequencies,
+from bochner.theory.projection_bounds import (
+    JohnsonLindenstraussBound,
+    NormDistortionBound,
+    chi2_tail,
+    distance_range,
 )
+from bochner.theory.uniform_bounds import GaussianUniformBound, UniformBound, spectral_second_moment
+
+BOUNDS: tuple[type[Bound], ...] = (
+    PointwiseBound,
+    AllPairsBound,
+    UniformBound,
+    GaussianUniformBound,
+    SpectralBound,
+    RidgeBound,
+    LowRankBound,
+    GaussianSketchBound,
+    NormDistortionBound,
+    JohnsonLindenstraussBound,
+    HilbertMeanBound,
+    KitchenSinksBound,
+    KitchenSinksRiskBound,
+    GreedyBound,
+)
+"""Every theorem: the tests ask the same laws of all."""
 
 __all__ = [
+    "BOUNDS",
+    "AllPairsBound",
+    "Bound",
     "Cost",
-    "all_pairs_error",
-    "all_pairs_frequencies",
+    "GaussianSketchBound",
+    "GaussianUniformBound",
+    "GreedyBound",
+    "HilbertMeanBound",
+    "JohnsonLindenstraussBound",
+    "KitchenSinksBound",
+    "KitchenSinksRiskBound",
+    "LowRankBound",
+    "NormDistortionBound",
+    "PointwiseBound",
+    "RidgeBound",
+    "SpectralBound",
+    "UniformBound",
     "chi2_tail",
     "cost_estimate",
     "covering_number",
@@ -76,37 +84,18 @@ __all__ = [
     "effective_dimension",
     "effective_dimension_range",
     "eps_net",
-    "gaussian_sketch_risk",
-    "gaussian_sketch_size",
-    "gaussian_uniform_error",
-    "gaussian_uniform_frequencies",
-    "greedy_error",
-    "greedy_terms",
-    "hilbert_mean_error",
-    "jl_distortion",
-    "jl_failure",
-    "jl_min_dim",
-    "kitchen_sinks_error",
-    "kitchen_sinks_frequencies",
-    "kitchen_sinks_risk",
     "lipschitz_constant",
     "log_covering_number",
-    "low_rank_components",
-    "low_rank_error",
-    "norm_distortion",
     "offset_variance",
     "packing_radius",
     "pair_variance",
-    "pointwise_error",
-    "pointwise_failure",
-    "pointwise_frequencies",
-    "ridge_error",
-    "ridge_frequencies",
-    "spectral_error",
-    "spectral_frequencies",
     "spectral_second_moment",
     "trace_upper_factor",
-    "uniform_error",
-    "uniform_failure",
-    "uniform_frequencies",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take it for a promise that every name exists
+    __getattr__ = old_names(__name__, OLD_NAMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bochner.theory import _arguments as check
+from bochner.theory import _checks as check
 
 TRANSCENDENTAL = 20
 """Operations charged for one sine, cosine or exponential: what a vectorised polynomial takes."""

@@ -1,8 +1,7 @@
 """Coverings, packings and slopes: what turns "at each point" into "everywhere".
 
-An eps-net of a set is a subset such that every point of the set is *within* eps of some centre; an
-eps-packing is a subset whose members are pairwise *more* than eps apart. A maximal packing is a net, and
-`eps_net` returns one.
+An eps-net of a set is a subset such that every point of the set is *within* eps of some centre; an eps-packing is a
+subset whose members are pairwise *more* than eps apart. A maximal packing is a net, and `eps_net` returns one.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.theory import _arguments as check
+from bochner.theory import _checks as check
 
 _BLOCK = 512  # rows of a distance block: 512 × n_samples doubles at a time
 
@@ -23,17 +22,8 @@ def log_covering_number(n_features: int, radius: float, eps: float) -> float:
 
     Parameters
     ----------
-    n_features : int
-        Dimension of the ball.
-    radius : float
-        Radius of the ball.
-    eps : float
-        Radius of the covering balls.
-
-    Returns
-    -------
-    float
-        n_features · ln(1 + 2 radius / eps), and 0 where one ball is enough.
+    n_features, radius, eps
+        As in `covering_number`.
 
     Examples
     --------
@@ -51,6 +41,12 @@ def covering_number(n_features: int, radius: float, eps: float) -> float:
 
     .. math:: N_\varepsilon \le (1 + 2R/\varepsilon)^d \le (4R/\varepsilon)^d \quad (\varepsilon \le 2R)
 
+    and 1 where one ball is enough; ``math.inf`` where it overflows (see `log_covering_number`).
+
+    Volumes: balls of radius eps/2 around a maximal packing are disjoint and lie in a ball of radius R + eps/2.
+    Looseness: the lower bound by volumes is (R/eps)^d, so at most a factor 3^d for eps <= R; for an interval it is 2 as
+    eps shrinks.
+
     Parameters
     ----------
     n_features : int
@@ -59,17 +55,6 @@ def covering_number(n_features: int, radius: float, eps: float) -> float:
         Radius R of a ball that holds the set; around a point of the set if eps >= R.
     eps : float
         Radius of the covering balls.
-
-    Returns
-    -------
-    float
-        The bound; ``math.inf`` where it overflows (see `log_covering_number`).
-
-    Notes
-    -----
-    Volumes: balls of radius eps/2 around a maximal packing are disjoint and lie in a ball of radius R +
-    eps/2. Looseness: the lower bound by volumes is (R/eps)^d, so at most a factor 3^d for eps <= R; for an
-    interval it is 2 as eps shrinks.
 
     Examples
     --------
@@ -87,7 +72,10 @@ def _distances(X: NDArray[np.float64], center: NDArray[np.float64]) -> NDArray[n
 
 
 def eps_net(X: Any, eps: float) -> NDArray[np.intp]:
-    """Rows of X that form an eps-net and an eps-packing of X, by farthest-point traversal.
+    """Indices of rows of X that form an eps-net and an eps-packing of X, by farthest-point traversal from row 0.
+
+    Gonzalez (1985): no net of fewer centres has half the covering radius. The size is at most `covering_number`, and
+    the time that of n_samples · size distances.
 
     Parameters
     ----------
@@ -95,16 +83,6 @@ def eps_net(X: Any, eps: float) -> NDArray[np.intp]:
         The points.
     eps : float
         Every row is within eps of a chosen row, and chosen rows are more than eps apart.
-
-    Returns
-    -------
-    array of int
-        Indices in the order chosen, row 0 first. O(n_samples · size of the net) distances, one row at a time.
-
-    Notes
-    -----
-    Gonzalez (1985): no net of fewer centres has half the covering radius. The size is at most
-    `covering_number`.
 
     Examples
     --------
@@ -124,19 +102,12 @@ def eps_net(X: Any, eps: float) -> NDArray[np.intp]:
 
 
 def covering_radius(X: Any, centers: Any) -> float:
-    """Largest distance of a row of X from its nearest center: the smallest eps of which they are a net.
+    """Largest distance of a row of X from its nearest center: the smallest eps of which they are a net. Exact.
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        The points.
-    centers : array of shape (n_centers, n_features)
-        The centers.
-
-    Returns
-    -------
-    float
-        Exact, not a bound.
+    X, centers : arrays of shape (n_samples, n_features) and (n_centers, n_features)
+        The points and the centers.
 
     Examples
     --------
@@ -157,17 +128,12 @@ def covering_radius(X: Any, centers: Any) -> float:
 
 
 def packing_radius(centers: Any) -> float:
-    """Half the smallest distance between two centers: open balls of this radius around them are disjoint.
+    """Half the smallest distance between two centers: open balls of this radius around them are disjoint. Exact.
 
     Parameters
     ----------
     centers : array of shape (n_centers, n_features)
         At least two points.
-
-    Returns
-    -------
-    float
-        Exact, not a bound.
 
     Examples
     --------
@@ -184,21 +150,15 @@ def packing_radius(centers: Any) -> float:
 def lipschitz_constant(X: Any, values: Any) -> float:
     """Largest slope |f(x) - f(y)| / ||x - y|| seen in a sample: a lower bound on the Lipschitz constant of f.
 
+    It approaches the constant from below as the sample fills the domain, and is ``math.inf`` if f takes two values at
+    one point. O(n_samples²) distances, in blocks.
+
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
         The points, at least two of them distinct.
     values : array of shape (n_samples,)
         f at the points.
-
-    Returns
-    -------
-    float
-        The slope; ``math.inf`` if f takes two values at one point.
-
-    Notes
-    -----
-    O(n_samples²) distances in blocks. It approaches the constant from below as the sample fills the domain.
 
     Examples
     --------

@@ -1,0 +1,151 @@
+"""A theorem as an object: its assumptions are fields, and its promise is read in three directions.
+
+A new theorem subclasses `TailBound` and writes its probability of failure, or subclasses `ErrorBound` and writes its
+error; the other directions follow by bisection, and a closed form replaces them where there is one. Its name in
+`BOUNDS` puts it under the laws that tests/test_theory.py asks of every bound.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, get_type_hints
+
+from bochner.theory import _checks as check
+
+# The type of an assumption carries its check, a function of name and value.
+Count = Annotated[int, check.count]
+Positive = Annotated[float, check.positive]
+
+_ROUNDING = 1 + 1e-12  # what an inverse may be off, so that 1 / 0.1² is 100 and not 101
+
+
+def least(keeps: Callable[[float], bool], low: float, high: float) -> float:
+    """Smallest number from low to high that `keeps`, to a relative 1e-12, if all larger ones do; high if none does."""
+    while high / low > _ROUNDING:
+        middle = math.sqrt(low) * math.sqrt(high)
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound(ABC):
+    """A promise that an error stays small: assumptions as fields, and three methods that invert each other.
+
+    Subclasses say what ``size`` counts and what ``error`` is. Without a delta, theorems about the mean error answer for
+    the mean, and the others raise.
+
+    Parameters
+    ----------
+    **assumptions
+        The fields of the subclass, by keyword, checked here.
+
+    Examples
+    --------
+    >>> from bochner.theory import AllPairsBound
+    >>> bound = AllPairsBound(n_samples=1000)  # what is assumed
+    >>> round(bound.error(4096, delta=0.01), 4)  # what 4,096 frequencies promise with probability 0.99
+    0.0948
+    >>> bound.size(0.1, delta=0.01)  # the frequencies that an error of 0.1 needs
+    3684
+    >>> round(bound.failure(4096, 0.1), 4)  # the probability that 4,096 frequencies miss it
+    0.0013
+    """
+
+    counts: ClassVar[str] = "n_frequencies"
+    """What a size is the number of."""
+
+    relative: ClassVar[bool] = False
+    """Whether an error is a share and must lie between 0 and 1."""
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self), include_extras=True)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None or field.default is not None:
+                (checked,) = hints[field.name].__metadata__
+                object.__setattr__(self, field.name, checked(field.name, value))
+
+    @property
+    def least_size(self) -> int:
+        """The smallest size of which the theorem says anything."""
+        return 1
+
+    @property
+    def limit(self) -> float:
+        """An error that is never reached, whatever is drawn."""
+        return math.inf
+
+    def failure(self, size: int, error: float) -> float:
+        """Probability of an error of `error` or more: an upper bound, cut at 1."""
+        size, error = self._checked_size(size), self._checked_error(error)
+        return 0.0 if error >= self.limit else min(1.0, self._failure(size, error))
+
+    def error(self, size: int, delta: float | None = None) -> float:
+        """Error that is exceeded with probability at most delta."""
+        size = self._checked_size(size)
+        return self._mean(size) if delta is None else self._error(size, check.fraction("delta", delta))
+
+    def size(self, error: float, delta: float | None = None) -> int:
+        """Smallest size whose error exceeds `error` with probability at most delta."""
+        error = self._checked_error(error)
+        if delta is None:
+            return self._smallest(lambda size: self._mean(size) <= error * _ROUNDING)
+        delta = check.fraction("delta", delta)
+        return self.least_size if error >= self.limit else self._size(error, delta)
+
+    @abstractmethod
+    def _failure(self, size: int, error: float) -> float: ...
+
+    @abstractmethod
+    def _error(self, size: int, delta: float) -> float: ...
+
+    @abstractmethod
+    def _size(self, error: float, delta: float) -> int: ...
+
+    def _mean(self, size: int) -> float:
+        raise ValueError(
+            f"delta must be a number: {type(self).__name__} holds with probability 1 - delta and says nothing of the "
+            "mean error. Pass delta=0.01, for instance."
+        )
+
+    def _smallest(self, keeps: Callable[[int], bool]) -> int:
+        """Smallest size that `keeps`, if all larger ones do."""
+        first, step = self.least_size, 1
+        while not keeps(first + step - 1):
+            step = check.whole(self.counts, 2 * step)
+        low, high = first + step // 2 - 1, first + step - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if keeps(middle) else (middle, high)
+        return high
+
+    def _checked_size(self, size: Any) -> int:
+        return check.count(
+            f"size ({self.counts})", size, minimum=self.least_size, advice="The theorem says nothing of fewer."
+        )
+
+    def _checked_error(self, error: Any) -> float:
+        return check.fraction("error", error) if self.relative else check.positive("error", error)
+
+
+class TailBound(Bound):
+    """A bound that writes the probability of failure and has its error and size by bisection."""
+
+    def _error(self, size: int, delta: float) -> float:
+        return least(lambda error: self._failure(size, error) <= delta, 1e-12, self.limit)
+
+    def _size(self, error: float, delta: float) -> int:
+        return self._smallest(lambda size: self._failure(size, error) <= delta * _ROUNDING)
+
+
+class ErrorBound(Bound):
+    """A bound that writes its error and has its probability of failure and its size by bisection."""
+
+    def _failure(self, size: int, error: float) -> float:
+        return least(lambda delta: self._error(size, delta) <= error * _ROUNDING, 1e-300, 1.0)
+
+    def _size(self, error: float, delta: float) -> int:
+        return self._smallest(lambda size: self._error(size, delta) <= error * _ROUNDING)
