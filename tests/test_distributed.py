@@ -118,6 +118,24 @@ def test_every_estimator_takes_dask_arrays_on_workers(estimator, client, small_t
         np.testing.assert_array_equal(learned(clone(estimator).fit(*blocks), X), learned(on_workers, X))
 
 
+@pytest.mark.parametrize("dtype", [">f4", ">f8", "i2"])
+def test_types_and_byte_order_are_made_native_on_the_workers(dtype):
+    X, y, weight = table()
+    X = np.round(100 * X).astype(dtype)
+    native = X.astype(np.float32 if dtype == ">f4" else np.float64)
+    model = KernelRidge(RBF(50.0), 40, alpha=0.1, random_state=0)
+    with dask.config.set(scheduler="synchronous"):
+        blocks = da.from_array(X, chunks=(150, 2)), da.from_array(y.astype(">f8"), chunks=130)
+        plain = da.from_array(native, chunks=(150, 2))
+        expected = clone(model).fit(plain, y, weight).predict(plain).compute()
+        found = clone(model).fit(*blocks, weight.astype(">f8"))
+        lazy = found.predict(blocks[0])
+        assert lazy.dtype == native.dtype
+        computed = lazy.compute()
+    assert computed.dtype == native.dtype
+    np.testing.assert_array_equal(computed, expected)
+
+
 MODELS = [
     ridge(),
     ridge(alpha="loo", features="nystrom"),

@@ -313,7 +313,7 @@ def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
         shape = tuple(np.shape(y)[1:]) if not isinstance(y, (list, tuple)) else _sizes_of_targets(ys[0])
     reader = Reader(
         meta.shape[1],
-        np.dtype(np.float32 if dtype == np.float32 else np.float64),
+        _float_like(dtype),
         counts,
         tuple(shape or ()),
         columns,
@@ -322,6 +322,11 @@ def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
     )
     whole = [(part, ys[i], weights[i]) for i, part in enumerate(parts)]
     return DaskSource(whole, reader, Setting.of(model), meta)
+
+
+def _float_like(dtype: Any) -> Any:
+    """What numbers of a type are computed with as: float32 as it is, in any byte order, others as float64."""
+    return np.dtype(np.float32 if np.dtype(dtype).newbyteorder("=") == np.float32 else np.float64)
 
 
 def _names(value: Any) -> list[str]:
@@ -457,7 +462,7 @@ def map_rows(method: str, model: Any, X: Any, *arguments: Any, **options: Any) -
         if getattr(X, "ndim", 2) != 2:
             raise ValueError(f"Expected 2D array, got {X.ndim}D dask array instead: rows and columns.")
         X = _as_array(X, None)
-        few = np.zeros((1, X.shape[1]), np.float32 if X.dtype == np.float32 else np.float64)
+        few = np.zeros((1, X.shape[1]), _float_like(X.dtype))
         few = scipy.sparse.csr_matrix(few) if scipy.sparse.issparse(X._meta) else few
     if method != "inverse_transform":
         validate_data(model, few, reset=False, skip_check_array=True)  # names and number of the columns

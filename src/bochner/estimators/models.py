@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from bochner.backends import FLOATS, Array, backend_of, is_tensor, limit_threads, n_threads
+from bochner.backends import FLOATS, Array, as_native, backend_of, is_tensor, limit_threads, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.estimators._validation import as_host, check_choice, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
@@ -126,8 +126,10 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
         if hasattr(X, "columns"):
             X, y, sample_weight = _split_frame(X, y, sample_weight)
-        checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": FLOATS, "multi_output": True}
-        X, y = validate_data(model, X, y, reset=reset, y_numeric=numeric, **checks)
+        # the other byte order too: the source reads it block by block
+        dtypes = [*FLOATS, *(np.dtype(t).newbyteorder() for t in FLOATS)]
+        checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": dtypes, "multi_output": True}
+        X, y = validate_data(model, X, as_native(y), reset=reset, y_numeric=numeric, **checks)
         weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0])
         if weight is not None and not (weight > 0).any():
             raise ValueError("sample_weight is zero for every row.")
