@@ -7,9 +7,11 @@ order, so that the result is the same to the last bit for any number of workers.
 
 from __future__ import annotations
 
+import copy
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import dask
@@ -240,6 +242,11 @@ class DaskSource(Source):
         best = max(range(len(norms)), key=lambda i: norms[i][0])
         return self._rows(np.unique(np.append(rows, self.offsets[best] + norms[best][1])))
 
+    def mapped(self, function: Callable[[Block], Block]) -> DaskSource:
+        made = copy.copy(self)
+        made.reader, made._head = replace(self.reader, functions=(*self.reader.functions, function)), None
+        return made
+
     def head(self) -> Block:
         if self._head is None:
             self._head = self._rows(np.arange(1))
@@ -254,9 +261,8 @@ class DaskSource(Source):
 
     def fingerprint(self) -> str:
         first = self._rows(np.arange(min(64, self.n_samples)))
-        return fingerprint(
-            self.reader.counts, self.n_features, str(self.dtype), self.feature_names, first.X, first.y, first.weight
-        )
+        layout = (self.reader.counts, self.n_features, str(self.dtype), self.feature_names, self.reader.functions)
+        return fingerprint(*layout, first.X, first.y, first.weight)
 
 
 def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> DaskSource:

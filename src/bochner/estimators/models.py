@@ -31,7 +31,6 @@ from bochner.streaming import (
     ArrowSource,
     Block,
     BlockSource,
-    MappedSource,
     Source,
     Targets,
     check_weight,
@@ -160,9 +159,8 @@ def distributed_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset:
 def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Source:
     """Rows without targets as a source, checked; sets or checks the number and names of the columns."""
     if is_distributed(X):
-        return MappedSource(distributed_source(model, X, None, sample_weight, reset=reset), _no_targets)
+        return distributed_source(model, X, None, sample_weight, reset=reset).mapped(_no_targets)
     if isinstance(X, Source):
-        source: Source = MappedSource(X, _no_targets)
         if reset:
             model.n_features_in_ = X.n_features
         elif X.n_features != model.n_features_in_:
@@ -170,7 +168,7 @@ def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Sourc
                 f"X has {X.n_features} features, but {type(model).__name__} is expecting {model.n_features_in_} "
                 "features as input."
             )
-        return source
+        return X.mapped(_no_targets)
     X = validate_rows(model, X, reset=reset)
     weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0])
     if weight is not None and not (weight > 0).any():
@@ -368,7 +366,10 @@ class KernelModel(BaseEstimator):
                 f"transform; got {self.features!r}."
             )
         if isinstance(transformer, NystromFeatures) and isinstance(self.features, str):
-            transformer._fit(rows, transform=False, measured=False, device=getattr(self, "device", None))
+            device = getattr(self, "device", None)
+            if source.remote and not is_there(device):  # the device is where the rows are
+                device = None
+            transformer._fit(rows, transform=False, measured=False, device=device)
         else:
             transformer.fit(rows, *targets)
         return transformer, as_feature_map(transformer, rows)

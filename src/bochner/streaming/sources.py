@@ -100,6 +100,18 @@ class Source(ABC):
 
         return accumulate(self, feature_map, statistics, targets, **options)
 
+    def mapped(self, function: Callable[[Block], Block]) -> Source:
+        """These rows, every block passed through a function; blocks on other machines are passed through it there.
+
+        Parameters
+        ----------
+        function : callable
+            Block ↦ Block of as many columns, row by row, so that it does not matter how the rows are grouped.
+        """
+        from bochner.streaming.mappings import MappedSource
+
+        return MappedSource(self, function)
+
     def head(self) -> Block:
         """The first row."""
         return next(self.blocks(1))
