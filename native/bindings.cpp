@@ -79,6 +79,11 @@ Rows<T> streamed_rows(const Matrix<T>& m, bool stream) {
     return result;
 }
 
+// Whether begin + count <= size, where the sum may be larger than any number.
+bool lies_within(std::size_t begin, std::size_t count, std::size_t size) {
+    return begin <= size && count <= size - begin;
+}
+
 void expect_blocks(std::size_t n_columns, std::size_t p, std::size_t n_blocks, std::size_t n_frequencies) {
     expect(p > 0 && (p & (p - 1)) == 0 && n_columns <= p, "expected blocks of a power of two >= n_features");
     expect(n_frequencies <= n_blocks * p, "expected lengths for at most every row of the blocks");
@@ -101,7 +106,7 @@ using SignVector = Vector<std::int8_t>;
 // Every row index below n_rows: what the sums write to. Checked once a call, which is cheap beside the sums.
 SignedColumns signed_columns(const Indices& indptr, const Indices& indices, const SignVector& signs,
                              std::size_t n_columns, std::size_t n_rows) {
-    expect(indptr.shape(0) == n_columns + 1, "expected a column of signs per column of X");
+    expect(indptr.shape(0) > 0 && indptr.shape(0) - 1 == n_columns, "expected a column of signs per column of X");
     const std::int32_t* stops = indptr.data();
     expect(stops[0] == 0 && indices.shape(0) == signs.shape(0), "expected an index per sign");
     for (std::size_t j = 0; j < n_columns; ++j) expect(stops[j] <= stops[j + 1], "expected a rising indptr");
@@ -264,6 +269,7 @@ void define(nb::module_& m) {
         "sparse_rows_of_sparse",
         [](Indices row_stops, Indices columns, Vector<T> values, Indices indptr, Indices indices, SignVector signs,
            Vector<T> lengths, Matrix<T> out) {
+            expect(row_stops.shape(0) > 0 && indptr.shape(0) > 0, "expected one stop more than rows, and than columns");
             expect_shape(row_stops.shape(0) - 1, lengths.shape(0), out);
             const std::size_t n_columns = indptr.shape(0) - 1;
             const auto o = rows(out);
@@ -358,10 +364,11 @@ void define_fixed_point(nb::module_& m) {
         "add_gram",
         [](std::size_t bits, Packed packed, std::size_t n_rows, Vector<const float> units, std::size_t first_row,
            std::size_t first_column, Matrix<double> out) {
-            const std::size_t n_columns = std::max(first_row + out.shape(0), first_column + out.shape(1));
+            const std::size_t m = units.shape(0);
             expect(first_row % panel_columns == 0 && first_column % panel_columns == 0, "expected whole panels");
-            expect(units.shape(0) >= n_columns, "expected a unit a column");
-            expect_slab(bits, n_rows, n_columns, packed);
+            expect(lies_within(first_row, out.shape(0), m) && lies_within(first_column, out.shape(1), m),
+                   "expected a unit a column");
+            expect_slab(bits, n_rows, std::max(first_row + out.shape(0), first_column + out.shape(1)), packed);
             const auto o = rows(out);
             Release release;
             (has_vnni() ? integers(bits).add_gram_vnni : integers(bits).add_gram)(packed.data(), n_rows, units.data(),

@@ -11,7 +11,7 @@ import scipy.sparse
 
 import bochner.backends.native as native_module
 from backend_calls import ENTRIES, N_FEATURES, SCALE, TAIL, Call, calls, strided
-from bochner import RBF, FourierFeatures
+from bochner import RBF, FourierFeatures, _native
 from bochner.backends import FLOATS, empty_columns, limit_threads, n_threads
 from bochner.backends.native import native
 from bochner.backends.reference import reference
@@ -240,6 +240,111 @@ def test_wrong_arguments_are_refused() -> None:
         native.pairs(X, 1.0, 0.0, np.zeros((4, 10), np.float32))
     with pytest.raises(TypeError):
         native.pairs(X, 1.0, 0.0, np.zeros((4, 12), np.float64))
+
+
+HUGE = (2**64 - 1, 2**64 - 16, 2**64 - 32, 2**63, 2**63 - 16, 2**32, 2**31, 32, 16)
+# names of arguments that numbers are counted or rows looked up with, and a valid call of 2 rows, 4 columns
+INDEXED: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
+    "add_gram": (
+        ("bits", "n_rows", "first_row", "first_column"),
+        {
+            "bits": 16,
+            "packed": np.zeros((1, 4096), np.int32),
+            "n_rows": 2,
+            "units": np.ones(16, np.float32),
+            "first_row": 0,
+            "first_column": 0,
+            "out": np.zeros((16, 16)),
+        },
+    ),
+    "pack_slab": (
+        ("bits",),
+        {
+            "bits": 16,
+            "Z": np.ones((2, 4), np.float32),
+            "units": np.ones(4, np.float32),
+            "inverses": np.ones(4, np.float32),
+            "packed": np.zeros((1, 4096), np.int32),
+        },
+    ),
+    "sparse_rows": (
+        ("indptr", "indices"),
+        {
+            "X": np.ones((2, 4)),
+            "indptr": np.arange(5, dtype=np.int32),
+            "indices": np.arange(4, dtype=np.int32),
+            "signs": np.ones(4, np.int8),
+            "lengths": np.ones(4),
+            "out": np.zeros((2, 4)),
+        },
+    ),
+    "sparse_rows_of_sparse": (
+        ("row_stops", "columns", "indptr", "indices"),
+        {
+            "row_stops": np.array([0, 2, 4], np.int32),
+            "columns": np.array([0, 3, 1, 2], np.int32),
+            "values": np.ones(4),
+            "indptr": np.arange(5, dtype=np.int32),
+            "indices": np.arange(4, dtype=np.int32),
+            "signs": np.ones(4, np.int8),
+            "lengths": np.ones(4),
+            "out": np.zeros((2, 4)),
+        },
+    ),
+    "subsampled_hadamard": (
+        ("picks",),
+        {
+            "X": np.ones((2, 4)),
+            "signs": np.ones((1, 4), np.int8),
+            "picks": np.arange(4, dtype=np.int32),
+            "lengths": np.ones(4),
+            "out": np.zeros((2, 4)),
+        },
+    ),
+}
+# indices that are taken modulo the size of a block, and calls that have none
+UNINDEXED = {"fastfood_phases", "fastfood_pairs"} | {
+    *("fwht", "pairs", "cosines", "dense_pairs", "structured_phases", "structured_pairs", "squared_distances"),
+    *("absolute_distances", "nonzeros", "extents", "has_vnni", "levels", "use_level"),
+}
+
+
+def test_every_compiled_function_has_its_indices_checked() -> None:
+    compiled = {name for name in dir(_native) if callable(getattr(_native, name)) and not name.startswith("_")}
+    assert compiled == INDEXED.keys() | UNINDEXED
+
+
+@pytest.mark.parametrize("name", INDEXED)
+@pytest.mark.usefixtures("level")
+def test_no_number_leads_out_of_an_array(name: str) -> None:
+    """Also where the sum of two numbers is larger than any number, and comes out small."""
+    function, (indices, valid) = getattr(_native, name), INDEXED[name]
+    function(**valid)
+    for index in indices:
+        if isinstance(valid[index], int):
+            hostile: list[object] = [value for value in HUGE if index != "bits" or value != 16]
+            hostile += [-1, -16] if index != "n_rows" else [-1]
+            if index == "n_rows":
+                hostile = [value for value in hostile if value not in (16, 32)]  # rows that the slab has room for
+        else:
+            hostile = [np.empty(0, np.int32)]
+            for position in range(len(valid[index])):  # type: ignore[arg-type]
+                for value in (-1, -(2**31), 2**31 - 1, 5):
+                    hostile.append(np.array(valid[index]))
+                    hostile[-1][position] = value  # type: ignore[index]
+        for value in hostile:
+            with pytest.raises((ValueError, TypeError), match=r"expected|incompatible"):
+                function(**{**valid, index: value})
+
+
+def test_orders_of_blocks_are_taken_modulo_their_size() -> None:
+    X, out = np.ones((2, 4)), np.zeros((2, 4))
+    block = np.ones((1, 4), np.int8), np.array([[-1, 4, 2**31 - 1, -(2**31)]], np.int32), np.ones((1, 4), np.float32)
+    native.fastfood_phases(X, *block, np.ones(4, np.float32), out)
+    inside = np.array([[3, 0, 3, 0]], np.int32)
+    same = np.zeros((2, 4))
+    native.fastfood_phases(X, block[0], inside, block[2], np.ones(4, np.float32), same)
+    np.testing.assert_array_equal(out, same)
 
 
 def _columns_in_a_fork() -> float:

@@ -28,7 +28,7 @@ from bochner import (
     save,
 )
 from bochner.keys import Key
-from bochner.streaming import ArraySource, read_arrays
+from bochner.streaming import ArraySource, Block, read_arrays
 from laws import ESTIMATORS, rounding_squares
 
 dask = pytest.importorskip("dask", reason="dask is not installed (extra 'dask')")
@@ -116,6 +116,24 @@ def test_every_estimator_takes_dask_arrays_on_workers(estimator, client, small_t
         assert on_workers.score(*blocks) == pytest.approx(truth.score(X, y), abs=1e-10)
     with dask.config.set(scheduler="threads"):
         np.testing.assert_array_equal(learned(clone(estimator).fit(*blocks), X), learned(on_workers, X))
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", "i2"])
+def test_types_and_byte_order_are_made_native_on_the_workers(dtype):
+    X, y, weight = table()
+    X = np.round(100 * X).astype(dtype)
+    native = X.astype(np.float32 if dtype == ">f4" else np.float64)
+    model = KernelRidge(RBF(50.0), 40, alpha=0.1, random_state=0)
+    with dask.config.set(scheduler="synchronous"):
+        blocks = da.from_array(X, chunks=(150, 2)), da.from_array(y.astype(">f8"), chunks=130)
+        plain = da.from_array(native, chunks=(150, 2))
+        expected = clone(model).fit(plain, y, weight).predict(plain).compute()
+        found = clone(model).fit(*blocks, weight.astype(">f8"))
+        lazy = found.predict(blocks[0])
+        assert lazy.dtype == native.dtype
+        computed = lazy.compute()
+    assert computed.dtype == native.dtype
+    np.testing.assert_array_equal(computed, expected)
 
 
 MODELS = [
@@ -384,6 +402,70 @@ def test_a_map_travels_once_to_each_worker(client, small_trees):
         ridge(n_components=400, features="nystrom", solver="cg").fit(
             da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
         )
+
+
+def tripled(block):
+    return Block(3.0 * block.X - 1.0, 2.0 * block.y, 0.5 * block.weight)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_a_mapped_source_is_mapped_on_the_workers(client, small_trees, solver):
+    X, y, weight = table()
+    blocks = [da.from_array(a, chunks=(100, 3)[: a.ndim]) for a in (X, y, weight)]
+    source = distributed.dask_source(ridge(), *blocks).mapped(tripled)
+    assert source.remote
+    truth = ridge(solver=solver).fit(3.0 * X - 1.0, 2.0 * y, 0.5 * weight)
+    np.testing.assert_allclose(ridge(solver=solver).fit(source).coef_, truth.coef_, rtol=1e-6, atol=1e-8)
+    assert source.fingerprint() != distributed.dask_source(ridge(), *blocks).fingerprint()
+
+
+ON_DEVICES = [model for model in MODELS if "device" in model.get_params()]
+
+
+@pytest.mark.parametrize("model", ON_DEVICES, ids=name_of)
+def test_the_client_needs_no_device(model, monkeypatch, small_trees):
+    """A device that only workers have: features are chosen here without it, every sum is made there."""
+    from bochner.backends import NoDeviceError
+    from bochner.estimators import nystrom
+    from bochner.streaming import devices, folds, workers
+
+    made, on_worker = set(), threading.local()
+    opened = devices.open_device
+
+    def open_device(device):
+        if not getattr(on_worker, "is_one", False):
+            raise NoDeviceError(f"device={device!r} is not on this machine.")
+        return opened(device)
+
+    def fold_leaf(*arguments):
+        on_worker.is_one = True
+        try:
+            return workers.fold_leaf(*arguments)
+        finally:
+            on_worker.is_one = False
+
+    def recorded(cls):
+        inner = cls.__init__
+        monkeypatch.setattr(cls, "__init__", lambda self, *args: (made.add(cls.__name__), inner(self, *args))[1])
+
+    pytest.importorskip("torch", reason="torch is not installed")
+    for module in (devices, nystrom, bochner.estimators.models):
+        monkeypatch.setattr(module, "open_device", open_device)
+    monkeypatch.setattr(nystrom, "_DEVICE_ENTRIES", 0)
+    monkeypatch.setattr(distributed, "fold_leaf", fold_leaf)
+    monkeypatch.setattr(folds.StatisticsFold, "add", None)  # on the host: nothing may be added there
+    monkeypatch.setattr(folds.ProductFold, "add", None)
+    recorded(devices.DeviceSource)
+    X, y, weight = table()
+    y = np.where(y > np.median(y), "high", "low") if is_classifier(model) else y
+    data = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100), da.from_array(weight, chunks=100)
+    with dask.config.set(scheduler="threads"):
+        there = clone(model).set_params(device="cpu").fit(*data)
+        assert made == {"DeviceSource"}
+        monkeypatch.undo()
+        host = clone(model).fit(*data)
+    found, expected = (m.decision_function(X) if is_classifier(m) else learned(m, X) for m in (there, host))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])

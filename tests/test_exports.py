@@ -68,6 +68,73 @@ def test_every_estimator(estimator, tmp_path):
     check(clone(estimator).fit(X, targets(estimator, X)), rows(17, seed=1), tmp_path)
 
 
+def as_floats(value):
+    value = value.toarray() if hasattr(value, "toarray") else np.asarray(value)
+    return np.stack([value.real, value.imag], axis=-1) if np.iscomplexobj(value) else value
+
+
+def check_magnitudes(model, folder, tolerance=1e-5):
+    """Every output, of rows of any size; but for rows whose last digits decide over their features."""
+    path = folder / "model.onnx"
+    bochner.export_onnx(model, path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    compared = 0
+    for exponent in (-30, -12, -5, 0, 3, 5, 8, 12, 18, 30):
+        X = (rows(9, model.n_features_in_, seed=1) * 10.0**exponent).astype(np.float32)
+        steps = 1.0 + np.finfo(np.float64).eps * np.arange(-2.0, 3.0)
+        try:
+            with np.errstate(all="ignore"):
+                Zs = [as_floats(model.feature_map_(X * step)).reshape(len(X), -1) for step in steps]
+                outputs = {name: [as_floats(METHODS[name](model, X * step)) for step in steps] for name in names}
+        except ValueError as refusal:
+            assert "overflow" in str(refusal) or "finite" in str(refusal)  # noqa: PT017
+            continue
+        meant = np.max(np.ptp(Zs, axis=0), axis=1) < 0.1 * np.max(np.abs(Zs[2]), axis=1, initial=1.0)
+        for name, value in zip(names, session.run(names, {"X": X}), strict=True):
+            if value.dtype.kind != "f":
+                continue
+            what = f"{name} at 1e{exponent}"
+            expected = outputs[name][2]
+            beyond = np.abs(expected) > np.finfo(np.float32).max
+            assert not np.isnan(value).any(), what
+            assert np.isinf(value[beyond]).all(), what
+            there = meant & ~beyond.reshape(len(X), -1).any(axis=1)
+            size = max(1.0, np.abs(expected[there]).max(initial=0.0))
+            change = 20.0 * np.ptp(outputs[name], axis=0)[there].max(initial=0.0)
+            apart = np.abs(value[there].astype(np.float64) - expected[there]).max(initial=0.0)
+            assert apart <= tolerance * size + change, what
+            compared += np.count_nonzero(there) * (change < 0.01 * size)
+    assert compared >= 9
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_rows_of_any_magnitude(estimator, scale, tmp_path):
+    X = rows() * scale
+    try:
+        model = clone(estimator).fit(X, targets(estimator, rows()))
+    except ValueError as refusal:
+        assert scale == 1e30
+        assert "overflow" in str(refusal) or "reaches" in str(refusal)  # noqa: PT017
+        return
+    check_magnitudes(model, tmp_path)
+
+
+@pytest.mark.parametrize("form", ["pairs", "offset", "complex"])
+@pytest.mark.parametrize("law", sorted(ROW_LAWS))
+def test_waves_of_rows_of_any_magnitude(law, form, tmp_path):
+    model = FourierFeatures(RBF(2.0), 21, rows=law, form=form, random_state=0).fit(rows(20, 6))
+    check_magnitudes(model, tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_kernel_columns_of_rows_of_any_magnitude(name, tmp_path):
+    model = NystromFeatures(KERNELS[name], 6, landmarks="uniform", random_state=0).fit(rows(40, 4))
+    if name != "separable":  # a function of the user's
+        check_magnitudes(model, tmp_path, 1e-5 + 2e-8 * np.abs(model.feature_map_.root).sum(axis=0).max())
+
+
 @pytest.mark.parametrize("form", ["pairs", "offset", "complex"])
 @pytest.mark.parametrize("law", sorted(ROW_LAWS))
 @pytest.mark.parametrize("d", [1, 6, 80])

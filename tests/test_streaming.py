@@ -17,6 +17,7 @@ from bochner.statistics import RidgeStatistics
 from bochner.streaming import (
     ArraySource,
     ArrowSource,
+    Block,
     BlockSource,
     Checkpoint,
     Progress,
@@ -95,6 +96,24 @@ def test_every_source_gives_the_same_model(tmp_path):
         model = ridge(block_size=64).fit(*arguments)
         assert model.n_features_in_ == 3, name
         np.testing.assert_allclose(model.coef_, truth.coef_, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg"])
+def test_a_mapped_source_is_learned_from_as_it_is_mapped(tmp_path, solver):
+    """Features are made of the rows after the function, not before."""
+    X, y, weight = table()
+
+    def function(block):
+        return Block(3.0 * block.X - 1.0, 2.0 * block.y, 0.5 * block.weight)
+
+    truth = ridge(solver=solver).fit(3.0 * X - 1.0, 2.0 * y, 0.5 * weight)
+    for source in (
+        ArraySource(X, y, weight),
+        BlockSource(Blocks(X, y, weight)),
+        ArrowSource(parquet(tmp_path, X, y, weight), "y", weight="w"),
+    ):
+        model = ridge(block_size=64, solver=solver).fit(source.mapped(function))
+        np.testing.assert_allclose(model.coef_, truth.coef_, rtol=1e-6, atol=1e-8, err_msg=type(source).__name__)
 
 
 def test_names_of_columns_are_kept(tmp_path):

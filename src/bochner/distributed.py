@@ -7,9 +7,11 @@ order, so that the result is the same to the last bit for any number of workers.
 
 from __future__ import annotations
 
+import copy
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -254,6 +256,11 @@ class DaskSource(Source):
         best = max(range(len(norms)), key=lambda i: norms[i][0])
         return self._rows(np.unique(np.append(rows, self.offsets[best] + norms[best][1])))
 
+    def mapped(self, function: Callable[[Block], Block]) -> DaskSource:
+        made = copy.copy(self)
+        made.reader, made._head = replace(self.reader, functions=(*self.reader.functions, function)), None
+        return made
+
     def head(self) -> Block:
         if self._head is None:
             self._head = self._rows(np.arange(1))
@@ -268,9 +275,8 @@ class DaskSource(Source):
 
     def fingerprint(self) -> str:
         first = self._rows(np.arange(min(64, self.n_samples)))
-        return fingerprint(
-            self.reader.counts, self.n_features, str(self.dtype), self.feature_names, first.X, first.y, first.weight
-        )
+        layout = (self.reader.counts, self.n_features, str(self.dtype), self.feature_names, self.reader.functions)
+        return fingerprint(*layout, first.X, first.y, first.weight)
 
 
 def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> DaskSource:
@@ -327,7 +333,7 @@ def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
         shape = tuple(np.shape(y)[1:]) if not isinstance(y, (list, tuple)) else _sizes_of_targets(ys[0])
     reader = Reader(
         meta.shape[1],
-        np.dtype(np.float32 if dtype == np.float32 else np.float64),
+        _float_like(dtype),
         counts,
         tuple(shape or ()),
         columns,
@@ -337,6 +343,11 @@ def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
     whole = [(part, ys[i], weights[i]) for i, part in enumerate(parts)]
     weighted = isinstance(X, (list, tuple)) or weight is not None or sample_weight is not None
     return DaskSource(whole, reader, Setting.of(model), meta, weighted)
+
+
+def _float_like(dtype: Any) -> Any:
+    """What numbers of a type are computed with as: float32 as it is, in any byte order, others as float64."""
+    return np.dtype(np.float32 if np.dtype(dtype).newbyteorder("=") == np.float32 else np.float64)
 
 
 def _names(value: Any) -> list[str]:
@@ -472,7 +483,7 @@ def map_rows(method: str, model: Any, X: Any, *arguments: Any, **options: Any) -
         if getattr(X, "ndim", 2) != 2:
             raise ValueError(f"Expected 2D array, got {X.ndim}D dask array instead: rows and columns.")
         X = _as_array(X, None)
-        few = np.zeros((1, X.shape[1]), np.float32 if X.dtype == np.float32 else np.float64)
+        few = np.zeros((1, X.shape[1]), _float_like(X.dtype))
         few = scipy.sparse.csr_matrix(few) if scipy.sparse.issparse(X._meta) else few
     if method != "inverse_transform":
         validate_data(model, few, reset=False, skip_check_array=True)  # names and number of the columns

@@ -138,6 +138,26 @@ def is_host(X: Any) -> bool:
     return isinstance(X, np.ndarray) or scipy.sparse.issparse(X)
 
 
+def as_native(X: Any) -> Any:
+    """X as compiled code reads it: in this machine's byte order, aligned, row after row.
+
+    Arrays and sparse matrices that are so already, and everything else, come back as they are. Rows may be those of a
+    larger array.
+    """
+    if not is_host(X):
+        return X
+    if not X.dtype.isnative:
+        X = X.astype(X.dtype.newbyteorder("="))
+    if isinstance(X, np.ndarray) and not (X.flags.aligned and (X.ndim != 2 or _has_rows(X))):
+        X = X.copy()
+    return X
+
+
+def _has_rows(X: Array) -> bool:
+    """Whether entries of a row lie side by side and rows one after the other: BLAS takes no others, and rounds so."""
+    return (X.shape[1] <= 1 or X.strides[1] == X.itemsize) and (X.shape[0] <= 1 or X.strides[0] > 0)
+
+
 class Memo:
     """What was made of an object, remembered for as long as the object lives; objects are told apart by identity."""
 

@@ -9,9 +9,9 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
-from bochner.backends import FLOATS, OLD_PRECISIONS, PRECISIONS, backend_of, is_tensor
+from bochner.backends import FLOATS, OLD_PRECISIONS, PRECISIONS, as_native, backend_of, is_tensor
 
 
 def check_count(name: str, value: Any) -> int:
@@ -103,17 +103,23 @@ def lazily(cls: Any) -> Any:
 
 
 def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """X as a float32 or float64 array, tensor or CSR matrix with the right number of columns, finite.
+    """X as a float32 or float64 array, tensor or CSR matrix with the right number of columns, finite; see `as_native`.
 
     What is learned from a tensor (`reset`) is learned from a copy in host memory: it is then the same for every device.
     """
     if reset:
         X, _ = in_memory(estimator, X)
+    X = as_native(X)
     if not reset and _is_plain(estimator, X):
         return X
     if is_tensor(X):
         return _validate_tensor(estimator, X, reset=reset)
-    return validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS)
+    return as_native(validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS))
+
+
+def check_rows(X: Any, **options: Any) -> Any:
+    """`validate_rows` for functions: X as a finite float32 or float64 array or CSR matrix; see `as_native`."""
+    return as_native(check_array(as_native(X), **{"accept_sparse": "csr", "dtype": FLOATS, **options}))
 
 
 def _validate_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:

@@ -23,7 +23,7 @@ from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.losses import SCORE_LOSSES, LogLoss, ScoreLoss
 from bochner.solvers import Report
-from bochner.streaming import ArraySource, Block, Fold, MappedSource, Problem, Source, newton, on_device
+from bochner.streaming import ArraySource, Block, Fold, Problem, Source, newton, on_device
 
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
@@ -269,7 +269,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 if hasattr(self, name):
                     delattr(self, name)
             self._labels, self.classes_ = labels, labels.classes
-            signs = MappedSource(source, labels)
+            signs = source.mapped(labels)
             if self.loss == "squared":
                 self.ridge_ = self._ridge().fit(signs)
                 self._adopt(self.ridge_)
@@ -298,12 +298,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
                         "class_weight='balanced' needs to see all labels at once; give a dict to partial_fit."
                     )
                 found = self._find_labels(source) if classes is None else self._given_labels(classes)
-                ridge = self._ridge().partial_fit(MappedSource(source, found))
+                ridge = self._ridge().partial_fit(source.mapped(found))
                 self._labels, self.classes_, self.ridge_ = found, found.classes, ridge
             else:
                 if classes is not None and not np.array_equal(unique_labels(labels_of(classes)), self.classes_):
                     raise ValueError(f"classes differ from those of the first call, {self.classes_.tolist()}.")
-                self.ridge_.partial_fit(MappedSource(source, self._labels))
+                self.ridge_.partial_fit(source.mapped(self._labels))
             self._adopt(self.ridge_)
         return self
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils import check_array
 
-from bochner.backends import FLOATS, Array
-from bochner.estimators._validation import check_choice, check_count
+from bochner.backends import Array
+from bochner.estimators._validation import check_choice, check_count, check_rows
 from bochner.estimators.models import FEATURES, as_feature_map
 from bochner.features import FeatureMap
 from bochner.kernels import Kernel, as_kernel
@@ -89,10 +88,7 @@ def mmd_test(
     check_choice("method", method, ("auto", "permutation", "asymptotic"))
     check_choice("features", features, tuple(FEATURES))
     n_permutations = check_count("n_permutations", n_permutations)
-    X, Y = (
-        check_array(sample, accept_sparse="csr", dtype=FLOATS, input_name=name, ensure_min_samples=2)
-        for name, sample in (("X", X), ("Y", Y))
-    )
+    X, Y = (check_rows(sample, input_name=name, ensure_min_samples=2) for name, sample in (("X", X), ("Y", Y)))
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; two samples need the same columns.")
     n, total = X.shape[0], X.shape[0] + Y.shape[0]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.optimize
-from sklearn.utils.validation import check_array, check_X_y
+from sklearn.utils.validation import check_X_y
 
-from bochner.backends import FLOATS, Array
-from bochner.estimators._validation import check_choice, check_count, validate_rows
+from bochner.backends import FLOATS, Array, as_native
+from bochner.estimators._validation import check_choice, check_count, check_rows, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.features import ACTIVATIONS, KitchenSink, RandomLayer, choose_rows, draw_frequencies, row_blocks
@@ -195,8 +195,8 @@ def kitchen_sinks(
 
 
 def _check_data(X: Any, y: Any, X_test: Any) -> tuple[Any, Array, Any]:
-    X, y = check_X_y(X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True)
-    X_test = check_array(X_test, accept_sparse="csr", dtype=FLOATS)
+    X, y = check_X_y(as_native(X), y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True)
+    X, X_test = as_native(X), check_rows(X_test)
     if X_test.shape[1] != X.shape[1]:
         raise ValueError(f"X_test has {X_test.shape[1]} features and X has {X.shape[1]}; they must be the same.")
     return X, np.asarray(y, dtype=X.dtype), X_test
@@ -247,7 +247,7 @@ class GreedyFit:
         ----------
         X : array-like of shape (n_samples, n_features)
         """
-        X = check_array(X, dtype=FLOATS)
+        X = check_rows(X, accept_sparse=False)
         return _waves(X @ self.frequencies.T) @ self.weights
 
 
@@ -300,7 +300,8 @@ def greedy_kitchen_sinks(
     """
     n_terms, n_candidates = check_count("n_terms", n_terms), check_count("n_candidates", n_candidates)
     check_choice("method", method, ("omp", "jones"))
-    X, y = check_X_y(X, y, dtype=FLOATS, y_numeric=True)
+    X, y = check_X_y(as_native(X), y, dtype=FLOATS, y_numeric=True)
+    X = as_native(X)
     key = Key.from_random_state(random_state)
     resolved = as_kernel(kernel).resolve(X, key)
     frequencies = np.empty((n_terms, X.shape[1]))

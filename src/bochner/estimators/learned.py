@@ -13,7 +13,7 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
-from bochner.backends import FLOATS, Array
+from bochner.backends import FLOATS, Array, as_native
 from bochner.certificates import Certificate, Effort
 from bochner.estimators._validation import as_host, check_choice, check_count, in_memory
 from bochner.estimators.growths import GrowingTransformer, is_auto
@@ -146,7 +146,9 @@ class LearnedFeatures(GrowingTransformer):
                 "use FourierFeatures."
             )
         X, y = in_memory(self, X, y)
-        X, y = validate_data(self, as_host(X), as_host(y), accept_sparse="csr", dtype=FLOATS, multi_output=True)
+        X, y = as_native(as_host(X)), as_native(as_host(y))
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
+        X = as_native(X)
         loss, Y = self._targets(loss, y)
         key = Key.from_random_state(self.random_state)
         self.kernel_ = as_kernel(self.kernel).resolve(X, key)

@@ -17,7 +17,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from bochner.backends import FLOATS, Array, backend_of, is_tensor, limit_threads, n_threads, use_precision
+from bochner.backends import FLOATS, Array, as_native, backend_of, is_tensor, limit_threads, n_threads, use_precision
 from bochner.backends.threads import each, one_thread
 from bochner.estimators._validation import as_host, check_choice, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
@@ -32,7 +32,6 @@ from bochner.streaming import (
     ArrowSource,
     Block,
     BlockSource,
-    MappedSource,
     Source,
     Targets,
     check_weight,
@@ -128,8 +127,10 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
         if hasattr(X, "columns"):
             X, y, sample_weight = _split_frame(X, y, sample_weight)
-        checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": FLOATS, "multi_output": True}
-        X, y = validate_data(model, X, y, reset=reset, y_numeric=numeric, **checks)
+        # the other byte order too: the source reads it block by block
+        dtypes = [*FLOATS, *(np.dtype(t).newbyteorder() for t in FLOATS)]
+        checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": dtypes, "multi_output": True}
+        X, y = validate_data(model, X, as_native(y), reset=reset, y_numeric=numeric, **checks)
         weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0])
         if weight is not None and not (weight > 0).any():
             raise ValueError("sample_weight is zero for every row.")
@@ -160,9 +161,8 @@ def distributed_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset:
 def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Source:
     """Rows without targets as a source, checked; sets or checks the number and names of the columns."""
     if is_distributed(X):
-        return MappedSource(distributed_source(model, X, None, sample_weight, reset=reset), _no_targets)
+        return distributed_source(model, X, None, sample_weight, reset=reset).mapped(_no_targets)
     if isinstance(X, Source):
-        source: Source = MappedSource(X, _no_targets)
         if reset:
             model.n_features_in_ = X.n_features
         elif X.n_features != model.n_features_in_:
@@ -170,7 +170,7 @@ def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Sourc
                 f"X has {X.n_features} features, but {type(model).__name__} is expecting {model.n_features_in_} "
                 "features as input."
             )
-        return source
+        return X.mapped(_no_targets)
     X = validate_rows(model, X, reset=reset)
     weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0])
     if weight is not None and not (weight > 0).any():
@@ -383,7 +383,10 @@ class KernelModel(BaseEstimator):
                 f"transform; got {self.features!r}."
             )
         if isinstance(transformer, NystromFeatures) and isinstance(self.features, str):
-            transformer._fit(rows, transform=False, measured=False, device=getattr(self, "device", None))
+            device = getattr(self, "device", None)
+            if source.remote and not is_there(device):  # the device is where the rows are
+                device = None
+            transformer._fit(rows, transform=False, measured=False, device=device)
         else:
             transformer.fit(rows, *targets)
         return transformer, as_feature_map(transformer, rows)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from bochner.backends import FLOATS, Array
+from bochner.backends import Array
 from bochner.certificates import Certificate, distance_error
-from bochner.estimators._validation import check_count, count_rows, lazily, rowwise, validate_rows
+from bochner.estimators._validation import check_count, check_rows, count_rows, lazily, rowwise, validate_rows
 from bochner.estimators.growths import GrowingTransformer, is_auto
 from bochner.features.projections import Projection
 from bochner.keys import Key
@@ -150,7 +150,7 @@ class RandomProjection(GrowingTransformer):
         X : ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        Z = check_array(Z, accept_sparse=True, dtype=FLOATS)
+        Z = check_rows(Z)
         if Z.shape[1] != self.n_components_:
             raise ValueError(f"Z has {Z.shape[1]} columns, but the projection has {self.n_components_}.")
         Z = Z.toarray() if scipy.sparse.issparse(Z) else Z

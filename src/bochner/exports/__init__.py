@@ -18,8 +18,13 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     The input ``X`` is float32 of shape (n_samples, n_features). Outputs are float32 and named by what they are:
     ``features`` of transformers (complex ones with a last axis of 2), ``prediction`` of `KernelRidge`, ``prediction``
     and ``std`` of `GaussianProcessRegressor`, ``label``, ``scores`` and ``probabilities`` of `KernelClassifier`,
-    ``components`` of `KernelPCA`, ``label`` and ``distances`` of `KernelKMeans`. They equal bochner's up to the
-    rounding of float32. Structured maps stay small: Hadamard transforms are products with matrices of at most 64 × 64.
+    ``components`` of `KernelPCA`, ``label`` and ``distances`` of `KernelKMeans`. Structured maps stay small: Hadamard
+    transforms are products with matrices of at most 64 × 64.
+
+    Outputs equal bochner's for the same rows in float64, up to the rounding of float32 (about 1e-6 of the largest):
+    phases, kernels and products of rows are computed in float64. Of waves this holds as long as float64 resolves their
+    phases: an error of 1e-15 for every radian, so that rows some 1e9 length scales long keep six digits, and of rows
+    longer than 1e15 neither the graph nor bochner says anything. What is too large for float32 is infinite.
 
     Parameters
     ----------

@@ -9,7 +9,17 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array
-from bochner.exports.graphs import DOUBLE, FLOAT, INT, Tensor, concat, fourier, interleave, real_inverse_fourier
+from bochner.exports.graphs import (
+    DOUBLE,
+    FLOAT,
+    INT,
+    Tensor,
+    concat,
+    fourier,
+    half_turns,
+    interleave,
+    real_inverse_fourier,
+)
 from bochner.exports.kernels import block
 from bochner.exports.linear import linear
 from bochner.features import (
@@ -56,23 +66,25 @@ def _(map_: Fourier, X: Tensor) -> Tensor:
     phases = linear(map_.frequencies, X)
     if map_.form == "offset":
         scale = map_.amplitude * np.sqrt(2.0 / map_.n_components)
-        return (phases + map_.offsets).apply("Cos") * scale
+        return half_turns(phases + map_.offsets).apply("Cos") * scale
     T, m = map_.frequencies.shape[0], map_.n_components
     if map_.form == "complex":
-        waves = interleave(phases.apply("Cos"), phases.apply("Sin"), T)
-        return waves.reshape(-1, m, 2) * (map_.amplitude / np.sqrt(m))
+        return _waves(phases, T).reshape(-1, m, 2) * (map_.amplitude / np.sqrt(m))
     return _pairs(phases, T, m, float(map_.offsets[0])) * (map_.amplitude * np.sqrt(2.0 / m))
 
 
 def _pairs(phases: Tensor, T: int, m: int, tail: float) -> Tensor:
     """Cosine and sine side by side; if m is odd the last column is cos(phase + tail)."""
     if m % 2 == 0:
-        return interleave(phases.apply("Cos"), phases.apply("Sin"), T)
-    last = (phases.columns(T - 1, T) + tail).apply("Cos")
-    if m == 1:
-        return last
-    others = phases.columns(0, T - 1)
-    return concat([interleave(others.apply("Cos"), others.apply("Sin"), T - 1), last])
+        return _waves(phases, T)
+    last = half_turns(phases.columns(T - 1, T) + tail).apply("Cos")
+    return last if m == 1 else concat([_waves(phases.columns(0, T - 1), T - 1), last])
+
+
+def _waves(phases: Tensor, T: int) -> Tensor:
+    """Cosine and sine of each phase side by side."""
+    phases = half_turns(phases)
+    return interleave(phases.apply("Cos"), phases.apply("Sin"), T)
 
 
 _FUNCTIONS = {np.cos: "Cos", np.sin: "Sin", np.tanh: "Tanh", np.exp: "Exp", np.sign: "Sign", np.abs: "Abs"}
@@ -86,8 +98,10 @@ def _(map_: KitchenSink, X: Tensor) -> Tensor:
 def _units(map_: KitchenSink, projections: Tensor) -> Tensor:
     A = projections + map_.offsets
     match map_.activation:
-        case "cos" | "sign" as name:
-            Z = A.apply(name.capitalize())
+        case "cos":
+            Z = half_turns(A).apply("Cos")
+        case "sign":
+            Z = A.apply("Sign")
         case "relu":
             Z = A.apply("Relu")
         case "squared_relu":
@@ -130,7 +144,7 @@ def _(map_: RestrictedMap, X: Tensor) -> Tensor:
 
 @features.register
 def _(map_: ProjectedMap, X: Tensor) -> Tensor:
-    return linear(map_.projection, features(map_.inner, X).astype(FLOAT))
+    return linear(map_.projection, features(map_.inner, X))
 
 
 @features.register
@@ -147,7 +161,7 @@ def _convolved(parts: list[Tensor], m: int) -> Tensor:
     for part in parts[1:]:
         a, b = fourier(part, m)
         real, imaginary = real * a - imaginary * b, real * b + imaginary * a
-    return real_inverse_fourier(real, imaginary, m).astype(FLOAT)
+    return real_inverse_fourier(real, imaginary, m)
 
 
 @features.register
@@ -228,11 +242,8 @@ def _(map_: Nystrom, X: Tensor) -> Tensor:
 
 def _landmark_columns(map_: Nystrom, X: Tensor) -> Tensor:
     """(n, rank) in float64."""
-    if map_.kernel is None:
-        C = X.gather(map_.landmarks).astype(DOUBLE)
-    else:
-        C = block(map_.kernel, X.astype(DOUBLE), _dense(map_.landmarks))
-    return C @ X.graph.constant(map_.root).astype(DOUBLE)
+    C = X.gather(map_.landmarks) if map_.kernel is None else block(map_.kernel, X, _dense(map_.landmarks))
+    return C @ map_.root
 
 
 @features.register
@@ -245,10 +256,10 @@ def _(map_: StackedNystrom, X: Tensor) -> Tensor:
 def _(map_: Clustered, X: Tensor) -> Tensor:
     centres = map_.centres.astype(np.float64)
     half = 0.5 * np.einsum("ij,ij->i", centres, centres)
-    labels = ((X.astype(DOUBLE) / map_.scales) @ centres.T - half).extreme("ArgMax").reshape(-1, 1)
+    labels = ((X / map_.scales) @ centres.T - half).extreme("ArgMax").reshape(-1, 1)
     total = None
     for label, (part, link) in enumerate(zip(map_.parts, map_.links, strict=True)):
-        Z = _landmark_columns(part, X) @ X.graph.constant(link).astype(DOUBLE)
+        Z = _landmark_columns(part, X) @ link
         mine = labels.equal(label).where(Z, 0.0, DOUBLE)
         total = mine if total is None else total + mine
     assert total is not None
@@ -258,11 +269,11 @@ def _(map_: Clustered, X: Tensor) -> Tensor:
 @features.register
 def _(map_: RandomBinning, X: Tensor) -> Tensor:
     n_grids, d = map_.pitches.shape
-    cells = (X.astype(DOUBLE).reshape(-1, 1, d) - map_.origins[None]) / map_.pitches[None]
+    cells = (X.reshape(-1, 1, d) - map_.origins[None]) / map_.pitches[None]
     cells = cells.apply("Floor").maximum(-(2.0**62)).minimum(2.0**62)
     # products modulo 2^64 are the same for signed and unsigned numbers; sums by a product, which is exact in integers
     terms = cells.astype(INT) * map_.multipliers[None].view(np.int64)
-    codes = (terms @ np.ones((d, 1), np.int64)).reshape(-1, n_grids)
+    codes = terms.stacked_product(np.ones((d, 1), np.int64)).reshape(-1, n_grids)
     hashed = (codes + map_.salts.view(np.int64)).astype(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, None)):
         hashed = _xor(hashed, _shifted(hashed, shift))
@@ -273,7 +284,7 @@ def _(map_: RandomBinning, X: Tensor) -> Tensor:
     columns = upper.astype(INT).modulo(map_.n_components)
     sign = (hashed.astype(INT) - upper.astype(INT) * 2).equal(1)
     values = sign.where(1.0 / np.sqrt(n_grids), -1.0 / np.sqrt(n_grids), FLOAT)
-    zeros = (X.columns(0, 1) * 0.0) + np.zeros((1, map_.n_components))
+    zeros = (X.columns(0, 1).astype(FLOAT) * 0.0) + np.zeros((1, map_.n_components))
     return X.graph.node("ScatterElements", [zeros, columns, values], FLOAT, axis=1, reduction="add")
 
 
@@ -289,13 +300,14 @@ def _xor(a: Tensor, b: Tensor) -> Tensor:
 def _(map_: HistogramWaves, X: Tensor) -> Tensor:
     V = X.gather(map_.coordinates)
     phases = V.greater(0.0).where(V, 1.0, V.dtype).apply("Log") * map_.frequencies
-    sizes = V.apply("Sqrt") * map_.scales
     T, m = len(map_.coordinates), map_.n_components
-    if m % 2 == 0:
-        return interleave(sizes * phases.apply("Cos"), sizes * phases.apply("Sin"), T)
-    offsets = np.append(np.zeros(T - 1), map_.offset)
-    waves = interleave(sizes * (phases + offsets).apply("Cos"), sizes * phases.apply("Sin"), T)
-    return waves.columns(0, m)
+    offsets = np.zeros(T)
+    if m % 2:  # the last column is one cosine with an offset
+        offsets[-1] = map_.offset
+    sizes = (V.apply("Sqrt") * map_.scales).astype(FLOAT)
+    even, odd = half_turns(phases + offsets).apply("Cos"), half_turns(phases).apply("Sin")
+    waves = interleave(sizes * even, sizes * odd, T)
+    return waves if m % 2 == 0 else waves.columns(0, m)
 
 
 @features.register
@@ -305,7 +317,7 @@ def _(map_: HistogramSamples, X: Tensor) -> Tensor:
     blocks = [(X * L).apply("Sqrt")]
     for j in range(1, map_.sample_steps):
         size = (X * float(2.0 * L / np.cosh(np.pi * j * L))).apply("Sqrt")
-        phase = log * float(j * L)
+        phase = half_turns(log * float(j * L))
         blocks += [size * phase.apply("Cos"), size * phase.apply("Sin")]
     return concat(blocks)
 

@@ -8,12 +8,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from bochner.backends import Array
 from bochner.operators import next_power_of_two
 
 OPSET = 18  # bitwise operations; reductions with axes as an input
 _IR_VERSION = 9
 _FACTOR = 64  # largest Hadamard matrix that is written out
+_MANY = 64  # numbers from which on their bytes count
 FLOAT, DOUBLE, INT = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 
 
@@ -30,8 +30,14 @@ class Graph:
         return f"v{self._count}"
 
     def constant(self, value: Any, dtype: Any = None) -> Tensor:
-        """A constant; numbers as they come, strings as strings."""
+        """A constant; numbers as they come, those that a shorter type holds in fewer bytes; strings as strings."""
         array = np.array(value, dtype=dtype, order="C", ndmin=0)
+        if array.dtype == DOUBLE and array.size >= _MANY:
+            for kind in (np.int8, FLOAT):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    short = array.astype(kind)
+                if np.array_equal(short, array):
+                    return self.constant(short).astype(DOUBLE)
         if array.dtype.kind in "UO":
             array = array.astype(str).astype(object)
             key = repr((array.shape, array.tolist())).encode()
@@ -42,10 +48,6 @@ class Graph:
             self.constants[key] = (name, numpy_helper.from_array(array, name))
         return Tensor(self, self.constants[key][0], array.dtype)
 
-    def signs(self, signs: Array) -> Tensor:
-        """Signs as floats, kept as bytes."""
-        return self.constant(signs, np.int8).astype(FLOAT)
-
     def node(self, op: str, inputs: list[Tensor], dtype: Any, **attributes: Any) -> Tensor:
         """Add a node with one result."""
         name = self._name()
@@ -53,9 +55,9 @@ class Graph:
         return Tensor(self, name, np.dtype(dtype))
 
     def input(self, name: str, n_columns: int) -> Tensor:
-        """The rows of X, float32."""
+        """The rows of X: float32, computed with as float64, since phases and products of them lose digits."""
         self.inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n_samples", n_columns])]
-        return Tensor(self, name, FLOAT)
+        return Tensor(self, name, FLOAT).astype(DOUBLE)
 
     def model(self, outputs: dict[str, tuple[Tensor, tuple[int, ...]]], description: str) -> Any:
         """The finished model, checked; outputs come with their shapes but for the first axis."""
@@ -89,9 +91,7 @@ class Tensor:
 
     def _with(self, op: str, other: Any, swapped: bool = False) -> Tensor:
         if not isinstance(other, Tensor):
-            array = np.asarray(other)
-            kind = self.dtype if array.ndim == 0 or self.dtype != DOUBLE else DOUBLE
-            other = self.graph.constant(array, kind)
+            other = self.graph.constant(other, self.dtype)
         dtype = np.promote_types(self.dtype, other.dtype)
         pair = [self.astype(dtype), other.astype(dtype)]
         return self.graph.node(op, pair[::-1] if swapped else pair, dtype)
@@ -119,6 +119,11 @@ class Tensor:
         return self._with("Div", other, swapped=True)
 
     def __matmul__(self, other: Any) -> Tensor:
+        # of two matrices; into MatMul onnxruntime takes factors before and behind it, rounded to float32
+        return self._with("Gemm", other)
+
+    def stacked_product(self, other: Any) -> Tensor:
+        """Products of a stack of matrices; no number may be a factor directly before or behind it."""
         return self._with("MatMul", other)
 
     def __pow__(self, exponent: float) -> Tensor:
@@ -199,6 +204,13 @@ class Tensor:
         return self.graph.node(op, [self], INT, axis=1, keepdims=0)
 
 
+def half_turns(phases: Tensor) -> Tensor:
+    """Phases in float32, after whole turns were taken off in float64: cosine and sine lose no digits to large ones."""
+    turns = (phases * (0.5 / np.pi)).apply("Round")
+    # beyond 1e15 nothing is left of a phase: any number will do, but it must be one
+    return (phases - turns * (2.0 * np.pi)).maximum(-4.0).minimum(4.0).astype(FLOAT)
+
+
 def concat(parts: list[Tensor], axis: int = 1) -> Tensor:
     """Tensors side by side."""
     if len(parts) == 1:
@@ -225,7 +237,7 @@ def hadamard(V: Tensor, p: int) -> Tensor:
         H = np.ones((1, 1), np.float32)
         while len(H) < size:
             H = np.block([[H, H], [H, -H]])
-        V = (V.reshape(-1, p // size, size) @ H.astype(V.dtype)).transpose(0, 2, 1)
+        V = V.reshape(-1, p // size, size).stacked_product(H).transpose(0, 2, 1)
     return V.reshape(-1, p)
 
 

@@ -131,7 +131,7 @@ def _(kernel: Matern, squares: Tensor) -> Tensor:
     if nu - p != 0.5 or p > 20:
         return profile.dispatch(object)(kernel, squares)
     # half-integers: exp(-a) p!/(2p)! Σ (p+i)!/(i!(p-i)!) (2a)^(p-i)
-    a = squares.apply("Sqrt") * float(np.sqrt(2.0 * nu))
+    a = squares.apply("Sqrt").minimum(1e8) * float(np.sqrt(2.0 * nu))  # farther out a·exp(-a) would be ∞·0
     weights = [
         factorial(p) / factorial(2 * p) * factorial(p + i) / (factorial(i) * factorial(p - i)) * 2.0 ** (p - i)
         for i in range(p + 1)

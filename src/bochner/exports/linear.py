@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
-from bochner.exports.graphs import FLOAT, Tensor, concat, cosine, fourier, hadamard, real_inverse_fourier
+from bochner.exports.graphs import Tensor, concat, cosine, fourier, hadamard, real_inverse_fourier
 from bochner.operators import (
     CirculantBlocks,
     Dense,
@@ -36,12 +36,12 @@ def linear(map_: Any, X: Tensor) -> Tensor:
 
 @linear.register
 def _(map_: Dense, X: Tensor) -> Tensor:
-    return X @ map_.matrix.T.astype(X.dtype)
+    return X @ map_.matrix.T
 
 
 @linear.register
 def _(map_: Signs, X: Tensor) -> Tensor:
-    return (X @ X.graph.signs(map_.signs.T)) * map_.lengths
+    return (X @ map_.signs.T) * map_.lengths
 
 
 @linear.register
@@ -70,7 +70,7 @@ def _(map_: Summed, X: Tensor) -> Tensor:
 def _flipped(X: Tensor, signs: Array, n_features: int) -> Tensor:
     """X padded and times the signs of every block: (n, blocks, p)."""
     p = signs.shape[1]
-    return X.pad(p - n_features).reshape(-1, 1, p) * X.graph.signs(signs)
+    return X.pad(p - n_features).reshape(-1, 1, p) * signs
 
 
 def _gathered(V: Tensor, indices: Array, p: int) -> Tensor:
@@ -89,10 +89,10 @@ def _finished(V: Tensor, width: int, lengths: Array) -> Tensor:
 @linear.register
 def _(map_: HadamardBlocks, X: Tensor) -> Tensor:
     blocks, _, p = map_.signs.shape
-    V = hadamard(_flipped(X, map_.signs[:, 2], map_.n_features), p)
+    V = hadamard(_flipped(X * p**-1.5, map_.signs[:, 2], map_.n_features), p)
     for i in (1, 0):
-        V = hadamard(V.reshape(-1, blocks, p) * X.graph.signs(map_.signs[:, i]), p)
-    return _finished(V, blocks * p, map_.lengths * np.float32(p**-1.5))
+        V = hadamard(V.reshape(-1, blocks, p) * map_.signs[:, i], p)
+    return _finished(V, blocks * p, map_.lengths)
 
 
 @linear.register
@@ -108,7 +108,7 @@ def _(map_: SubsampledBlocks, X: Tensor) -> Tensor:
     blocks, p = map_.signs.shape
     k, rows = map_.picks.shape[1], map_.matrices.shape[1]
     V = _gathered(hadamard(_flipped(X, map_.signs, map_.n_features), p), map_.picks, p)
-    V = V.reshape(-1, blocks, k).transpose(1, 0, 2) @ map_.matrices.transpose(0, 2, 1)
+    V = V.reshape(-1, blocks, k).transpose(1, 0, 2).stacked_product(map_.matrices.transpose(0, 2, 1))
     return _finished(V.transpose(1, 0, 2), blocks * rows, map_.lengths)
 
 
@@ -119,7 +119,7 @@ def _(map_: FFTBlocks, X: Tensor) -> Tensor:
     gains = map_.gains.ravel()
     real, imaginary = fourier(V * gains.real, d, V * gains.imag)
     V = concat([part.reshape(-1, blocks, d) for part in (real, imaginary)], axis=2)
-    return _finished(V.astype(FLOAT), 2 * blocks * d, map_.lengths)
+    return _finished(V, 2 * blocks * d, map_.lengths)
 
 
 @linear.register
@@ -129,7 +129,7 @@ def _(map_: CirculantBlocks, X: Tensor) -> Tensor:
     real, imaginary = (part.reshape(-1, blocks, d) for part in fourier(_flipped(X, map_.signs, d), d))
     a, b = spectrum.real, spectrum.imag
     V = real_inverse_fourier(real * a - imaginary * b, real * b + imaginary * a, d)
-    return _finished(V.astype(FLOAT), blocks * d, map_.lengths)
+    return _finished(V, blocks * d, map_.lengths)
 
 
 @linear.register
@@ -144,7 +144,7 @@ def _(map_: SparseRows, X: Tensor) -> Tensor:
     picks, signs = np.zeros((n_rows, most), np.int64), np.zeros((n_rows, most), np.int8)
     picks[map_.indices[order], place] = columns
     signs[map_.indices[order], place] = map_.signs[order]
-    return (X.gather(picks) * X.graph.signs(signs)).reduce("Sum", 2) * map_.lengths
+    return (X.gather(picks) * signs).reduce("Sum", 2) * map_.lengths
 
 
 @linear.register
@@ -163,7 +163,7 @@ def _(map_: SubsampledHadamard, X: Tensor) -> Tensor:
 def _(map_: SubsampledCosine, X: Tensor) -> Tensor:
     d = map_.n_features
     V = cosine(_flipped(X, map_.signs, d), d)
-    return (_picked(V, map_.picks, map_.signs.shape) * (map_.lengths * np.sqrt(d))).astype(X.dtype)
+    return _picked(V, map_.picks, map_.signs.shape) * (map_.lengths * np.sqrt(d))
 
 
 def _picked(V: Tensor, picks: Array, shape: tuple[int, ...]) -> Tensor:

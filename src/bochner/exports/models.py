@@ -87,7 +87,7 @@ def _(model: GaussianProcessRegressor, X: Tensor) -> Outputs:
     share = (half * half).reduce("Sum", 1, keepdims=True) + posterior.level_share
     variance = share * posterior.noise[None]
     if model._has_rest and model.kernel_ is not None:
-        prior = diagonal(model.kernel_, X.astype(DOUBLE), int(model.n_features_in_))
+        prior = diagonal(model.kernel_, X, int(model.n_features_in_))
         rest = (prior - (Z * Z).reduce("Sum", 1, keepdims=True)).maximum(0.0)
         variance = variance + rest * posterior.amplitude[None]
     shape = model._target_shape

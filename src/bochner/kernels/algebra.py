@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, clone
 
-from bochner.backends import Array, Form, backend_of, is_tensor
+from bochner.backends import Array, Form, as_native, backend_of, is_tensor
 from bochner.keys import Key
 
 _FEW_COLUMNS = 16  # up to which a product is made with the tiles of a kernel
@@ -19,11 +19,11 @@ _SCALE_SAMPLE = 1000  # rows from which "median" and "mean" are taken
 
 
 def as_points(X: Any) -> Any:
-    """X as a 2-D float32 or float64 array or CSR matrix; other dtypes become float64."""
+    """X as a 2-D float32 or float64 array or CSR matrix, see `as_native`; other dtypes become float64."""
+    X = as_native(X if is_tensor(X) or scipy.sparse.issparse(X) else np.asarray(X))
     if scipy.sparse.issparse(X):
         X = X.tocsr()
         return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-    X = X if is_tensor(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"expected a 2-D array of shape (n_samples, n_features), got {X.ndim} dimension(s).")
     if is_tensor(X):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, as_native
 from bochner.keys import Key
 from bochner.landmarks.factors import PartialCholesky
 from bochner.landmarks.grams import Gram
@@ -176,7 +176,7 @@ class Given(LandmarkLaw):
             or not np.isfinite(given.data if scipy.sparse.issparse(given) else given).all()
         ):
             raise ValueError("landmarks must be finite numbers.")
-        return Landmarks(given.astype(gram.X.dtype), None)
+        return Landmarks(as_native(given.astype(gram.X.dtype)), None)
 
     def _rows(self, gram: Gram, given: Array) -> Landmarks:
         n = len(gram)

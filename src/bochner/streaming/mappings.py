@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
 
-from bochner.backends import Array
 from bochner.keys import Key
 from bochner.streaming.checkpoints import fingerprint
-from bochner.streaming.folds import Fold
 from bochner.streaming.sources import Block, Source, positive
 
 
 class MappedSource(Source):
-    """The rows of another source, every block passed through a function that keeps the columns of X.
+    """The rows of another source in this process, every block passed through a function; see `Source.mapped`.
 
     Parameters
     ----------
     source : Source
     function : callable
-        Block ↦ Block, row by row, so that it does not matter how the rows are grouped.
+        Block ↦ Block of as many columns, row by row, so that it does not matter how the rows are grouped.
 
     Examples
     --------
@@ -53,25 +49,5 @@ class MappedSource(Source):
     def sample(self, n: int, key: Key) -> Block:
         return positive(self.function(self.source.sample(n, key)))
 
-    def fold(self, fold: Any, feature_map: Any = None, total: Any = None, **options: Any) -> Any:
-        return self.source.fold(MappedFold(fold, self.function), feature_map, total, **options)
-
     def fingerprint(self) -> str:
         return fingerprint(self.source.fingerprint(), self.function)
-
-
-@dataclass(frozen=True)
-class MappedFold(Fold):
-    """A fold of blocks that are passed through a function where they are."""
-
-    inner: Fold
-    function: Callable[[Block], Block]
-
-    def zero(self) -> Any:
-        return self.inner.zero()
-
-    def add(self, total: Any, Z: Array, block: Block, row: int) -> Any:
-        return self.inner.add(total, Z, self.function(block), row)
-
-    def merge(self, total: Any, other: Any) -> Any:
-        return self.inner.merge(total, other)

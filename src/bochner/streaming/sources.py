@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import check_array
 
-from bochner.backends import FLOATS, Array
+from bochner.backends import FLOATS, Array, as_native
 from bochner.keys import Key
 from bochner.streaming.checkpoints import fingerprint
 
@@ -124,6 +124,18 @@ class Source(ABC):
 
         return accumulate(self, feature_map, statistics, targets, **options)
 
+    def mapped(self, function: Callable[[Block], Block]) -> Source:
+        """These rows, every block passed through a function; blocks on other machines are passed through it there.
+
+        Parameters
+        ----------
+        function : callable
+            Block ↦ Block of as many columns, row by row, so that it does not matter how the rows are grouped.
+        """
+        from bochner.streaming.mappings import MappedSource
+
+        return MappedSource(self, function)
+
     def head(self) -> Block:
         """The first row."""
         return next(self.blocks(1))
@@ -146,24 +158,29 @@ class ArraySource(Source):
     """
 
     def __init__(self, X: Any, y: Any = None, weight: Array | None = None) -> None:
-        self.block = Block(X, y, weight)
+        # SciPy takes no rows of a matrix in the other byte order
+        self.block = Block(as_native(X) if scipy.sparse.issparse(X) else X, y, weight)
         # of rows some of which have weight zero: the numbers of the others
         self.kept = None if weight is None or (weight > 0).all() else np.flatnonzero(weight > 0)
         self.n_samples = X.shape[0] if self.kept is None else len(self.kept)
-        self.n_features, self.dtype = X.shape[1], X.dtype
+        self.n_features, self.dtype = X.shape[1], X.dtype.newbyteorder("=")
+
+    def _rows(self, rows: Any) -> Block:
+        """Some rows as compiled code reads them: of a file in another byte order or layout a block at a time."""
+        block = self.block[rows if self.kept is None else self.kept[rows]]
+        return replace(block, X=as_native(block.X))
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
         assert self.n_samples is not None
         for first in range(start, self.n_samples, rows):
-            some = slice(first, first + rows)
-            yield self.block[some if self.kept is None else self.kept[some]]
+            yield self._rows(slice(first, first + rows))
 
     def sample(self, n: int, key: Key) -> Block:
         assert self.n_samples is not None
         if self.n_samples <= n:
-            return self.block if self.kept is None else self.block[self.kept]
-        rows = np.sort(key.generator().choice(self.n_samples, n, replace=False))
-        return self.block[rows if self.kept is None else self.kept[rows]]
+            return self._rows(slice(None))
+        rows = key.generator().choice(self.n_samples, n, replace=False)
+        return self._rows(np.sort(rows))
 
     def fingerprint(self) -> str:
         assert self.n_samples is not None
@@ -256,10 +273,10 @@ class BlockSource(Source):
 def checked_block(X: Any, y: Any, weight: Any = None, *, name: str, dtype: Any = FLOATS) -> Block:
     """A block as arrays, finite and of one length, or an error that names it."""
     try:
-        X = check_array(X, accept_sparse="csr", dtype=dtype, input_name="X")
+        X = as_native(check_array(as_native(X), accept_sparse="csr", dtype=dtype, input_name="X"))
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    y = None if y is None else np.asarray(y)
+    y = None if y is None else as_native(np.asarray(y))
     weight = None if weight is None else check_weight(weight, X.shape[0], name)
     if y is not None and len(y) != X.shape[0]:
         raise ValueError(f"{name}: X has {X.shape[0]} rows and y has {len(y)}.")

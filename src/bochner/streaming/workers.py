@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +78,7 @@ class Reader:
     columns: list[str] | None = None  # of a frame: the features,
     target: Any = None  # the target column or columns
     weight: Any = None  # and the weights
+    functions: tuple[Callable[[Block], Block], ...] = ()  # that blocks are passed through
 
     def __call__(self, raw: Any, index: int) -> Block:
         name = f"block {index} of the dask data"
@@ -96,7 +97,10 @@ class Reader:
         block = checked_block(X, y, weight, name=name)
         if np.shape(block.y)[1:] != self.target_shape and block.y is not None:
             raise ValueError(f"{name} has targets of shape {np.shape(block.y)}, not (n, *{self.target_shape}).")
-        return Block(block.X.astype(self.dtype, copy=False), block.y, block.weight)
+        block = Block(block.X.astype(self.dtype, copy=False), block.y, block.weight)
+        for function in self.functions:
+            block = function(block)
+        return block
 
 
 def split(raw: Any, columns: list[str] | None, target: Any, weight: Any) -> tuple[Any, Any, Any]:
