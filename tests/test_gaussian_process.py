@@ -9,10 +9,19 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor as ExactProcess
 from sklearn.gaussian_process import kernels
 
-from bochner import RBF, FourierFeatures, GaussianProcessRegressor, Matern, exact_gaussian_process
+from bochner import (
+    RBF,
+    Custom,
+    ExponentialDot,
+    FourierFeatures,
+    GaussianProcessRegressor,
+    KernelFeatures,
+    Matern,
+    exact_gaussian_process,
+)
 from bochner.keys import Key
 from bochner.tuning import tune_length_scale
-from laws import z_bound
+from laws import HISTOGRAM_KERNELS, KERNELS, STATIONARY_KERNELS, assert_unbiased, z_bound
 
 FIXED = {"noise_variance": 0.02, "amplitude": 1.7, "fit_intercept": False, "random_state": 0}
 
@@ -140,7 +149,89 @@ def test_functions_are_draws_from_the_posterior(targets):
     assert (errors <= 1.15 * z_bound(625) * spread + 1.7 * floor).all()
     # a function is a function: the same wherever and however often it is called
     np.testing.assert_allclose(functions(X_new[3:5]), functions(X_new)[3:5], atol=1e-10)
-    np.testing.assert_array_equal(model.sample_y(X_new, 2, 7), model.sample_functions(2, 7)(X_new))
+
+
+def small_process(name, features, n_targets=1):
+    """A process with few landmarks, and rows near the data, between them and far away."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.5, 1.5, size=(30, 2))
+    X_new = np.vstack([X[:2], rng.uniform(-1.5, 1.5, size=(3, 2)), 1.6 * X[2:3], 6.0 * X[3:5]])
+    kernel = KERNELS[name]
+    if name in HISTOGRAM_KERNELS:
+        X, X_new = np.abs(X), np.abs(X_new)
+    Y = np.sin(2 * X[:, :1]) * [1.0, -3.0][:n_targets] + 0.1 * rng.normal(size=(30, n_targets))
+    if features == "random":
+        features = KernelFeatures(kernel, 12, random_state=0)
+    model = GaussianProcessRegressor(kernel, 12, features=features, **(FIXED | {"fit_intercept": True}))
+    return model.fit(X, Y if n_targets > 1 else Y[:, 0]), X_new
+
+
+def assert_draws_of(draws, mean, covariance):
+    """Draws (n, s) have this mean and covariance, entry by entry: Isserlis' theorem gives the standard errors."""
+    n, s = draws.shape
+    variance = np.diagonal(covariance)
+    assert (np.abs(draws.mean(axis=1) - mean) <= z_bound(n) * np.sqrt(variance / s) + 1e-9 * np.abs(mean)).all()
+    errors = np.abs((draws - mean[:, None]) @ (draws - mean[:, None]).T / s - covariance)
+    spread = np.sqrt((covariance**2 + np.outer(variance, variance)) / s)
+    assert (errors <= 1.15 * z_bound(n * n) * spread).all()
+
+
+SAMPLED = [
+    *((name, "nystrom") for name in KERNELS),
+    *((name, "fourier") for name in STATIONARY_KERNELS),
+    *((name, "random") for name in KERNELS),
+]
+
+
+@pytest.mark.parametrize(("name", "features"), SAMPLED)
+def test_values_are_drawn_from_what_is_predicted(name, features):
+    """Means and covariances of drawn values are those of `predict`, near the data and far away, for every kernel."""
+    model, X_new = small_process(name, features)
+    mean, covariance = model.predict(X_new, return_cov=True)
+    np.testing.assert_allclose(model.predict(X_new, return_std=True)[1] ** 2, np.diagonal(covariance), rtol=1e-6)
+    assert_draws_of(model.sample_y(X_new, 4000, 0), mean, covariance)
+
+
+def test_values_of_several_targets_and_of_many_rows(monkeypatch):
+    model, X_new = small_process("sum", "nystrom", n_targets=2)
+    draws = model.sample_y(X_new, 4000, 3)
+    mean, covariance = model.predict(X_new, return_cov=True)
+    for target in range(2):
+        assert_draws_of(draws[:, target], mean[:, target], covariance[:, :, target])
+    both = np.concatenate([draws[:, 0], draws[:, 1]])  # the targets are independent
+    assert (np.abs(np.corrcoef(both)[:8, 8:]) <= 1.15 * z_bound(64) / np.sqrt(4000)).all()
+    monkeypatch.setattr("bochner.estimators.gaussian_process.JOINT_ROWS", 4)
+    np.testing.assert_array_equal(model.sample_y(X_new, 3, 7), model.sample_functions(3, 7)(X_new))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_functions_are_drawn_from_what_is_predicted(name):
+    """Waves are random, and their kernel is right on average: so are covariances, over functions with their own waves.
+
+    Away from the data, as far as the power series of ``exp(x·y)`` reaches.
+    """
+    model, X_new = small_process(name, "nystrom")
+    X_new = X_new[:6]  # the others are out of reach of a few waves
+    mean, covariance = model.predict(X_new, return_cov=True)
+    draws = [model.sample_functions(1, seed, n_waves=500)(X_new)[:, 0] for seed in range(100)]
+    assert_unbiased(np.array(draws), mean)
+    products = np.array([np.outer(f - mean, f - mean) for f in draws])
+    assert_unbiased(products, covariance)
+
+
+def test_functions_that_cannot_be_drawn():
+    X, y, X_new = problem(n=40)
+    custom = Custom(lambda A, B: np.exp(-0.5 * ((A[:, None] - B) ** 2).sum(axis=2)))
+    model = GaussianProcessRegressor(custom, 15, **FIXED).fit(X, y)
+    with pytest.raises(ValueError, match="no random features are known"):
+        model.sample_functions(1)
+    mean, covariance = model.predict(X_new, return_cov=True)
+    assert_draws_of(model.sample_y(X_new, 4000, 0), mean, covariance)
+    model = GaussianProcessRegressor(ExponentialDot(0.5), 15, **FIXED).fit(X, y)
+    with pytest.raises(ValueError, match="do not have the variance"):
+        model.sample_functions(1, 0)(10.0 * X)
+    with pytest.raises(ValueError, match="n_samples must be"):
+        model.sample_y(X, 0)
 
 
 def test_draws_from_waves_alone_are_draws_of_weights():

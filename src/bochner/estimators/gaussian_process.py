@@ -8,16 +8,25 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, rowwise, validate_rows
+from bochner.estimators._validation import check_choice, check_count, is_distributed, rowwise, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, is_there, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
-from bochner.estimators.posteriors import FunctionSamples, Posterior, ShareFold, draw_functions, left_out, noise_shares
+from bochner.estimators.posteriors import (
+    JOINT_ROWS,
+    FunctionSamples,
+    Posterior,
+    ShareFold,
+    draw_functions,
+    left_out,
+    noise_shares,
+)
 from bochner.features import Nystrom, features_of
 from bochner.kernels import Kernel, as_kernel
 from bochner.kernels.algebra import is_positive
@@ -273,8 +282,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     @property
     def _has_rest(self) -> bool:
-        """Whether the features leave a part of the prior out that is known."""
-        return isinstance(self.feature_map_, Nystrom) and self.feature_map_.kernel is not None
+        """Whether the features leave out a part of the prior that is known: they are a projection of the kernel."""
+        found = self.feature_map_
+        return isinstance(found, Nystrom) and found.triangular and found.kernel is not None
 
     @property
     def _rest_kernel(self) -> Kernel | None:
@@ -403,26 +413,27 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if return_std and return_cov:
             raise ValueError("ask for return_std or return_cov, not for both.")
         X = validate_rows(self, X, reset=False)
-        shape = self._target_shape
-        offset = posterior.level - posterior.centre @ posterior.coefficients
-        mean = self._scores(X, posterior.coefficients, offset).reshape(-1, *shape)
+        mean = self._means(X, posterior).reshape(-1, *self._target_shape)
         if not (return_std or return_cov):
             return mean
         with self._threads():
             spread = self._covariances(X, posterior) if return_cov else self._variances(X, posterior)
-        noise = posterior.noise if include_noise else np.zeros_like(posterior.noise)
-        if return_cov:
-            spread[np.arange(len(spread)), np.arange(len(spread))] += noise
-            return mean, spread.reshape(*spread.shape[:2], *shape).astype(X.dtype, copy=False)
-        return mean, np.sqrt(spread + noise).reshape(-1, *shape).astype(X.dtype, copy=False)
+        if include_noise:
+            spread += np.eye(len(spread)) if return_cov else 1.0
+        spread = (spread[..., None] * posterior.noise).reshape(*spread.shape, *self._target_shape)
+        return mean, (spread if return_cov else np.sqrt(spread)).astype(X.dtype, copy=False)
+
+    def _means(self, X: Array, posterior: Posterior) -> Array:
+        """(n, k)."""
+        offset = posterior.level - posterior.centre @ posterior.coefficients
+        return self._scores(X, posterior.coefficients, offset)
 
     def _variances(self, X: Array, posterior: Posterior) -> Array:
-        """Of the function, (n, k)."""
-        out = np.empty((X.shape[0], len(posterior.level)))
+        """Of the function, over the noise, (n,)."""
+        out = np.empty(X.shape[0])
         for rows, block, Z in self._device_blocks(X) if is_there(self.device) else self._blocks(X):
-            share = posterior.shares(Z) + posterior.level_share
-            rest = left_out(self._rest_kernel, block, Z)
-            out[rows] = share[:, None] * posterior.noise + rest[:, None] * posterior.amplitude
+            rest = left_out(self._rest_kernel, block, Z) / posterior.alpha
+            out[rows] = posterior.shares(Z) + posterior.level_share + rest
         return out
 
     def _device_blocks(self, X: Array) -> Iterator[tuple[slice, Array, Any]]:
@@ -434,29 +445,31 @@ re-iterable of (X, y) or (X, y, weight) blocks
             start += len(there)
 
     def _covariances(self, X: Array, posterior: Posterior) -> Array:
-        """Of the function, (n, n, k)."""
+        """Of the function, over the noise, (n, n)."""
         Z = np.vstack([Z.copy() for _, _, Z in self._blocks(X)])
         half = posterior.half(Z)
         shared = half @ half.T + posterior.level_share
-        rest = np.zeros_like(shared)
-        if self._has_rest and self.kernel_ is not None:
-            rest = self.kernel_(X).astype(np.float64) - Z @ Z.T
-        return shared[:, :, None] * posterior.noise + rest[:, :, None] * posterior.amplitude
+        if self._rest_kernel is not None:
+            rest = self._rest_kernel(X).astype(np.float64) - Z @ Z.T
+            np.fill_diagonal(rest, left_out(self._rest_kernel, X, Z))
+            shared += rest / posterior.alpha
+        return shared
 
     def sample_functions(self, n_samples: int = 1, random_state: Any = None, *, n_waves: int = 4096) -> FunctionSamples:
         """Draw functions from the posterior, to be called on any rows as often as wanted.
 
-        Pathwise conditioning (Wilson et al. 2020): a draw of the prior, made of random waves, is corrected on the
-        landmarks with the exact kernel so that it agrees with a draw of the posterior there. Far from the data the
-        prior is left as it is, so that its variance does not starve. Features other than Nyström's, and kernels that
-        are not stationary, give draws of the weights alone.
+        Pathwise conditioning (Wilson et al. 2020): a draw of the prior, made of random waves (or of other random
+        features, where the kernel is not stationary), is corrected on the landmarks with the exact kernel so that it
+        agrees with a draw of the posterior there. Far from the data the prior is left as it is, so that its variance
+        does not starve. Features other than Nyström's give draws of the weights alone. Covariances are those of
+        `predict` up to 1 / sqrt(n_waves) of the prior's, and exactly so on average over random_state.
 
         Parameters
         ----------
         n_samples : int
         random_state : int, RandomState, Generator or None
         n_waves : int
-            Columns of the Fourier features that the prior is drawn with.
+            Columns of the random features that the prior is drawn with.
 
         Returns
         -------
@@ -466,9 +479,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
         n_samples = check_count("n_samples", n_samples)
         return draw_functions(self, self._current(), n_samples, Key.from_random_state(random_state), n_waves)
 
-    @rowwise
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draw functions from the posterior and evaluate them at the rows of X.
+        """Draw values of the function at the rows of X from the posterior.
+
+        Up to 2,048 rows are drawn from their joint law, the means and covariances of `predict`, whatever the kernel.
+        Of more rows, and of dask data, whose blocks are computed one by one, the values are those of
+        `sample_functions`.
 
         Parameters
         ----------
@@ -480,7 +496,28 @@ re-iterable of (X, y) or (X, y, weight) blocks
         -------
         y : ndarray of shape (n_rows, n_samples), or (n_rows, n_targets, n_samples) if y has two dimensions
         """
-        return self.sample_functions(n_samples, random_state)(X)
+        n_samples = check_count("n_samples", n_samples)
+        posterior, key = self._current(), Key.from_random_state(random_state)
+        if is_distributed(X):
+            return self._function_values(X, n_samples=n_samples, seed=key.seed)
+        X = validate_rows(self, X, reset=False)
+        if X.shape[0] > JOINT_ROWS:
+            return self._function_values(X, n_samples=n_samples, seed=key.seed)
+        with self._threads():
+            covariance = self._covariances(X, posterior)
+            sizes = np.sqrt(np.diagonal(covariance))  # of correlations, rounding is no more than that of each row's own
+            units = np.where(sizes > 0, sizes, 1.0)
+            values, vectors = eigh(covariance / units / units[:, None], check_finite=False)
+            root = sizes[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+            # the first target's values are the same however many there are
+            draws = key.child("values").generator().standard_normal((len(posterior.noise), len(root), n_samples))
+            spread = np.sqrt(posterior.noise)[:, None, None] * (root @ draws)  # (k, n, s)
+        y = self._means(X, posterior)[:, :, None] + spread.transpose(1, 0, 2)
+        return y.reshape(len(root), *self._target_shape, n_samples).astype(X.dtype, copy=False)
+
+    @rowwise
+    def _function_values(self, X: Any, n_samples: int, seed: int) -> Array:
+        return self.sample_functions(n_samples, seed)(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

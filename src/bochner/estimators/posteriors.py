@@ -10,12 +10,14 @@ import numpy as np
 from bochner.backends import Array, backend_of, is_host
 from bochner.estimators._validation import validate_rows
 from bochner.estimators.models import numeric_targets
-from bochner.features import FeatureMap, choose_rows, fourier_map
+from bochner.features import FeatureMap, kernel_map
 from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.solvers import Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming import Block, DeviceStatistics, Fold, StatisticsFold
+
+JOINT_ROWS = 2048  # at which values are drawn from their joint law: a matrix of so many rows is factored in a second
 
 
 @dataclass(frozen=True)
@@ -137,9 +139,23 @@ class FunctionSamples:
             if self.waves is not None and self.heights is not None:
                 for first in range(0, len(Z), 512):  # a few waves at a time
                     part = slice(first, first + 512)
-                    values[part] += np.tensordot(self.waves(block[part]).astype(np.float64), self.heights, axes=1)
+                    waves = self.waves(block[part]).astype(np.float64)
+                    self._check_reach(waves, block[part])
+                    values[part] += np.tensordot(waves, self.heights, axes=1)
             out[rows] = values
         return out[:, 0] if self.model._target_shape == () else out
+
+    def _check_reach(self, waves: Array, X: Array) -> None:
+        """Refuse rows where the waves are far from the prior's variance: a power series is cut off somewhere."""
+        kernel = self.model.kernel_
+        if kernel.stationary:
+            return
+        truth, found = kernel.diagonal(X), np.einsum("ij,ij->i", waves, waves)
+        if ((found < 0.1 * truth) | (found > 10.0 * truth)).any():
+            raise ValueError(
+                f"functions drawn with {waves.shape[1]} waves do not have the variance of {kernel!r} at these rows, "
+                "some of which are far from the data; raise n_waves, or draw values at the rows with sample_y."
+            )
 
 
 def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n_waves: int) -> FunctionSamples:
@@ -153,11 +169,9 @@ def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n
     level = posterior.level[:, None] + np.sqrt(posterior.level_share * posterior.noise)[:, None] * level
     level -= np.tensordot(posterior.centre, weights, axes=1)
     waves, heights = None, None
-    if model._has_rest and model.kernel_ is not None and model.kernel_.stationary:
+    if model._has_rest:
         feature_map: Any = model.feature_map_
-        law = choose_rows(model.kernel_, model.n_features_in_, n_waves)
-        dtype = feature_map.root.dtype
-        waves = fourier_map(model.kernel_, law, model.n_features_in_, n_waves, "pairs", key.child("prior"), dtype)
+        waves = _prior_waves(model.kernel_, feature_map, n_waves, key.child("prior"))
         heights = key.child("heights").generator().standard_normal((n_samples, k, n_waves))
         heights = heights.transpose(2, 1, 0) * np.sqrt(posterior.amplitude)[:, None]
         # minus the prior draw's own projection on the landmarks
@@ -165,3 +179,14 @@ def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n
         weights = weights.copy()
         weights[: feature_map.rank] -= np.tensordot(feature_map.root.T.astype(np.float64), at_landmarks, axes=1)
     return FunctionSamples(model, weights, level, waves, heights)
+
+
+def _prior_waves(kernel: Kernel, feature_map: Any, n_waves: int, key: Key) -> FeatureMap:
+    """A map of any rows whose kernel is that of the prior, up to 1 / sqrt(n_waves)."""
+    try:
+        return kernel_map(kernel, feature_map.landmarks, n_waves, key, feature_map.root.dtype).feature_map
+    except ValueError as error:
+        raise ValueError(
+            f"functions cannot be drawn with {kernel!r}, of which no random features are known here; draw values at up "
+            f"to {JOINT_ROWS:,} rows with sample_y, which takes every kernel."
+        ) from error
