@@ -264,6 +264,68 @@ def test_variances_have_the_most_evidence():
         assert one.amplitude_ == pytest.approx(both.amplitude_, rel=0.3)
 
 
+PROCESSES = {
+    "exact": (RBF(1.69), {"n_components": 64}),
+    "rough": (Matern(1.0), {"n_components": 64, "fit_intercept": True}),
+    "landmarks": (RBF(1.69), {"n_components": 5}),
+    "waves": (RBF(1.69), {"n_components": 20, "features": "fourier"}),
+}
+
+
+@pytest.mark.parametrize("given", ["noise_variance", "amplitude"])
+@pytest.mark.parametrize("process", PROCESSES)
+def test_the_variance_that_is_not_given_has_the_most_evidence(process, given):
+    """Over 42 decades, whatever the other one and the units of the targets are."""
+    kernel, options = PROCESSES[process]
+    X = np.array([[1.0], [3.0], [5.0], [6.0], [7.0], [8.0]])
+    y = 10.0 * X[:, 0] * np.sin(X[:, 0])
+    asked = {"noise_variance": "amplitude", "amplitude": "noise_variance"}[given]
+
+    def evidence(values, targets):
+        model = GaussianProcessRegressor(kernel, **(FIXED | options | values)).fit(X, targets)
+        return model.log_marginal_likelihood(), getattr(model, asked + "_")
+
+    for value in (1e-12, 1e-6, 1.0):
+        for unit in (1e-6, 1.0, 1e6):
+            value_in_units = value if given == "noise_variance" else value * unit**2
+            fixed = {given: value_in_units}
+            found, best = evidence(fixed | {asked: "auto"}, unit * y)
+            others = [*(best * np.array([0.5, 0.8, 1.25, 2.0])), *np.geomspace(1e-18, 1e24, 15)]
+            most = max(evidence(fixed | {asked: other}, unit * y)[0] for other in others)
+            assert found >= most - 0.05 - 1e-9 * abs(most), (value, unit)
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+@pytest.mark.parametrize("noise", ["auto", 1e-10, 0.1])
+def test_units_of_the_targets_do_not_matter(process, noise):
+    """c y has c times the means and standard deviations of y, where noise has the units of y²."""
+    kernel, options = PROCESSES[process]
+    X, y, X_new = problem(n=60)
+
+    def predict(unit):
+        given = {"noise_variance": noise if noise == "auto" else noise * unit**2, "amplitude": "auto"}
+        model = GaussianProcessRegressor(kernel, **(FIXED | options | given)).fit(X, unit * y)
+        return np.array(model.predict(X_new, return_std=True)) / unit
+
+    expected = predict(1.0)
+    for unit in (1e-6, 1e-2, 1e6):
+        found = predict(unit)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
+def test_a_process_without_noise_has_its_amplitude():
+    """The likeliest amplitude of a process that interpolates is yᵀK⁻¹y / n."""
+    X = np.array([[1.0], [3.0], [5.0], [6.0], [7.0], [8.0]])
+    y = 10.0 * X[:, 0] * np.sin(X[:, 0])
+    model = GaussianProcessRegressor(RBF(1.69), 64, **(FIXED | {"noise_variance": 1e-10, "amplitude": "auto"})).fit(
+        X, y
+    )
+    amplitude = y @ np.linalg.solve(RBF(1.69)(X), y) / 6
+    assert model.amplitude_ == pytest.approx(amplitude, rel=0.01)
+    evidence = exact_gaussian_process(RBF(1.69), X, y, X, 1e-10, amplitude)[2]
+    assert model.log_marginal_likelihood() == pytest.approx(evidence, abs=1e-3)
+
+
 def test_scales_are_fitted_and_restarts_never_hurt():
     X, y, _ = problem(n=400, d=3)
     y = np.sin(3 * X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=400)

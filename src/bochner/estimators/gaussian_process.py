@@ -23,6 +23,7 @@ from bochner.estimators.posteriors import (
     FunctionSamples,
     Posterior,
     ShareFold,
+    descend,
     draw_functions,
     left_out,
     noise_shares,
@@ -36,6 +37,9 @@ from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming import Block, Progress, Source, default_rows, on_device, rows_on
 
 _ALPHA_ROWS = 4_000  # rows on which noise and amplitude are weighed against each other
+_LESS_NOISE = (
+    9.0  # by which the logarithm of the penalty may fall when landmarks no longer count as noise what they miss
+)
 
 
 class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
@@ -253,32 +257,73 @@ re-iterable of (X, y) or (X, y, weight) blocks
         Y = numeric_targets(block.y)
         weight = np.ones(len(Z)) if block.weight is None else block.weight
 
-        count = max(float(weight.sum()), float(len(Z))) - float(self.fit_intercept)
-
         def sums(share: Any) -> RidgeStatistics:
             return RidgeStatistics(Z.shape[1], Y.shape[1]).update(Z, Y, weight * share)
+
+        spectrum = self._spectrum(sums(1.0), float(weight.sum()))
+        start = self._likeliest(spectrum)
+        if not self._has_rest:
+            return start
 
         def loss(log_alpha: float) -> float:
             alpha = float(np.exp(log_alpha))
             share = noise_shares(self._rest_kernel, block.X, Z, alpha)
-            statistics = sums(share)
-            factor = Cholesky().factor(statistics.operator(self.fit_intercept), alpha)
-            right = statistics.right_side(self.fit_intercept)
-            total = statistics.total_squares(self.fit_intercept)
-            squares = np.maximum(total - (right * factor.solve(right)).sum(axis=0), np.finfo(float).tiny)[total > 0]
-            variance = (
-                np.full(len(squares), noise or alpha * (amplitude or 0.0)) if noise or amplitude else squares / count
-            )
-            fit = (count * np.log(variance) + squares / variance).sum()
-            return float(fit + len(squares) * (factor.logdet() - len(right) * log_alpha - weight @ np.log(share))) / 2.0
+            fit, varying = self._sums_evidence(sums(share), float(weight.sum()), alpha)
+            return -fit - 0.5 * varying * float(weight @ np.log(share))
 
-        spectrum = self._spectrum(sums(1.0), float(weight.sum()))
-        start = np.log(spectrum.best(lambda a: -self._evidence(spectrum, a).sum(axis=1))[0])
-        if not self._has_rest:
-            return float(np.exp(start))
-        # what landmarks leave out is noise there and not here: less of it, never much more
-        found = minimize_scalar(loss, bounds=(start - 9.0, start + 1.0), method="bounded", options={"xatol": 0.1})
-        return float(np.exp(found.x))
+        # what landmarks leave out is noise there and not here
+        grid = self._penalties(spectrum)
+        return float(np.exp(descend(loss, np.log(start), np.log(grid[0]) - _LESS_NOISE, np.log(grid[-1]))))
+
+    def _sums_evidence(self, statistics: RidgeStatistics, weight: float, alpha: float) -> tuple[float, int]:
+        """Log evidence of a penalty, and the number of targets that are not constant, which alone are counted.
+
+        As `_evidence` for a fraction of the time, where the differences between large numbers leave enough digits.
+        """
+        total = statistics.total_squares(self.fit_intercept)
+        varying = total > 0
+        factor = Cholesky().factor(statistics.operator(self.fit_intercept), alpha)
+        right = statistics.right_side(self.fit_intercept)
+        squares = total - (right * factor.solve(right)).sum(axis=0)
+        if factor.report.jitter or factor.report.condition > 1e8 or (squares < 1e-4 * total)[varying].any():
+            spectrum = self._spectrum(statistics, weight)
+            return float(self._evidence(spectrum, [alpha]).sum()), int(varying.sum())
+        count = max(weight, float(statistics.n_samples)) - float(self.fit_intercept)
+        variance = self._variance(squares, alpha, count)
+        fit = count * np.log(2.0 * np.pi * variance) + squares / variance
+        fit += factor.logdet() - len(right) * np.log(alpha)
+        return -0.5 * float(fit[varying].sum()), int(varying.sum())
+
+    def _penalties(self, spectrum: RidgeSpectrum) -> Array:
+        """Penalties of which one has the most evidence, four a decade.
+
+        With a number for the noise or the amplitude, the other follows the scale of the targets, however far from 1.
+        """
+        grid = spectrum.grid()
+        λ, _, rest = spectrum._explained()
+        squares = spectrum.target_squares[spectrum.target_squares > 0]
+        noise, amplitude = self._given()
+        if not len(λ) or not len(squares) or (noise is None) == (amplitude is None):
+            return grid
+        ends = [grid[0], grid[-1]]
+        if noise is not None:  # an amplitude of squares / λ explains all of them by any one direction
+            ends += [0.1 * noise * λ.min() / squares.max(), 1e4 * λ.max()]
+        if amplitude is not None:  # noise from what is not explained to all there is
+            variances = np.append(rest[rest > 0], squares) / max(spectrum.n_samples, 1.0) / amplitude
+            ends += [0.1 * variances.min(), 10.0 * variances.max()]
+        low, high = max(min(ends), np.finfo(float).tiny), max(ends)
+        return np.geomspace(low, high, 2 + int(4.0 * np.log10(high / low)))
+
+    def _likeliest(self, spectrum: RidgeSpectrum) -> float:
+        """The penalty of most evidence."""
+        grid = self._penalties(spectrum)
+        values = -self._evidence(spectrum, grid).sum(axis=1)
+        i = len(values) - 1 - int(np.argmin(values[::-1]))  # the smoothest of equals
+        if not np.ptp(values[np.isfinite(values)]) > 0:
+            return float(grid[i])
+        bounds = np.log([grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]])
+        found = minimize_scalar(lambda a: -float(self._evidence(spectrum, [np.exp(a)]).sum()), bounds=bounds)
+        return float(np.exp(found.x) if found.fun < values[i] else grid[i])
 
     @property
     def _has_rest(self) -> bool:
@@ -303,15 +348,19 @@ re-iterable of (X, y) or (X, y, weight) blocks
         count = max(weight, float(statistics.n_samples)) - float(self.fit_intercept)
         return replace(statistics.spectrum(self.fit_intercept), n_samples=count)
 
-    def _noise(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
-        """Noise variances that go with penalties, (a, k): given, alpha times a given amplitude, or the likeliest."""
+    def _variance(self, squares: Array, alphas: Any, count: float) -> Array:
+        """Noise variances that go with penalties: given, alpha times a given amplitude, or the likeliest."""
         noise, amplitude = self._given()
-        squares = spectrum.penalised_squares(alphas)
         if noise is not None:
             return np.full(squares.shape, noise)
         if amplitude is not None:
-            return np.broadcast_to(amplitude * np.reshape(alphas, (-1, 1)), squares.shape)
-        return np.maximum(squares / max(spectrum.n_samples, 1.0), np.finfo(float).tiny)
+            return np.broadcast_to(amplitude * np.asarray(alphas), squares.shape)
+        return np.maximum(squares / max(count, 1.0), np.finfo(float).tiny)
+
+    def _noise(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
+        """Noise variances that go with penalties, (a, k)."""
+        squares = spectrum.penalised_squares(alphas)
+        return self._variance(squares, np.reshape(alphas, (-1, 1)), spectrum.n_samples)
 
     def _evidence(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
         """Log evidence of penalties, (a, k); of a constant target, which has none worth the name, 0."""
@@ -329,7 +378,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         spectrum = self._spectrum(statistics, weight)
         alpha, (given, amplitude) = self._alpha, self._given()
         if not self._has_rest and (given is None or amplitude is None):  # all rows say better than a sample of them
-            alpha = spectrum.best(lambda a: -self._evidence(spectrum, a).sum(axis=1))[0]
+            alpha = self._likeliest(spectrum)
         noise = np.array(self._noise(spectrum, [alpha])[0])
         evidence = spectrum.log_evidence([alpha], noise).sum() + 0.5 * log_weight * statistics.n_targets
         return Posterior(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from bochner.backends import Array, backend_of, is_host
 from bochner.estimators._validation import validate_rows
@@ -17,6 +20,7 @@ from bochner.solvers import Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming import Block, DeviceStatistics, Fold, StatisticsFold
 
+_ROUNDING = 16.0  # units in the last place of k(x, x) that its difference from zᵀz is off by
 JOINT_ROWS = 2048  # at which values are drawn from their joint law: a matrix of so many rows is factored in a second
 
 
@@ -56,7 +60,7 @@ class Posterior:
 
 
 def left_out(kernel: Kernel | None, X: Array, Z: Any) -> Array:
-    """k(x, x) - zᵀz, (n,), at least 0; 0 without a kernel. Z may be on a device."""
+    """k(x, x) - zᵀz, (n,), at least what rounding leaves of it; 0 without a kernel. Z may be on a device."""
     if kernel is None:
         return np.zeros(len(Z))
     if is_host(Z):
@@ -64,12 +68,33 @@ def left_out(kernel: Kernel | None, X: Array, Z: Any) -> Array:
     else:
         xp = backend_of(Z).xp
         squares = np.square(backend_of(Z).fetch(xp.linalg.vector_norm(Z, dim=1, dtype=xp.float64)))
-    return np.maximum(kernel.diagonal(X) - squares, 0.0)
+    diagonal = kernel.diagonal(X).astype(np.float64, copy=False)
+    return np.maximum(diagonal - squares, _ROUNDING * np.finfo(X.dtype).eps * diagonal)
 
 
 def noise_shares(kernel: Kernel | None, X: Array, Z: Any, alpha: float) -> Array:
     """Noise over what a row sees as noise, (n,): 1 where the features hold all of the kernel."""
     return 1.0 / (1.0 + left_out(kernel, X, Z) / alpha) if alpha > 0 else np.ones(len(Z))
+
+
+def descend(loss: Callable[[float], float], start: float, low: float, high: float) -> float:
+    """Where a function of a logarithm is least.
+
+    In steps of a decade from the start, both ways, until two beyond the best are worse; then between its neighbours.
+    """
+    decade = math.log(10.0)
+    found = {0: loss(start)}
+    for way in (-1, 1):
+        i = way
+        while abs(i - min(found, key=found.__getitem__)) <= 2 and low <= start + i * decade <= high:
+            found[i] = loss(start + i * decade)
+            i += way
+    best = min(found, key=found.__getitem__)
+    middle = start + best * decade
+    refined = minimize_scalar(
+        loss, bounds=(middle - decade, middle + decade), method="bounded", options={"xatol": 0.05}
+    )
+    return float(refined.x) if refined.fun < found[best] else middle
 
 
 @dataclass(frozen=True)
