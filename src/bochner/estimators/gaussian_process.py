@@ -37,9 +37,7 @@ from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming import Block, Progress, Source, default_rows, on_device, rows_on
 
 _ALPHA_ROWS = 4_000  # rows on which noise and amplitude are weighed against each other
-_LESS_NOISE = (
-    9.0  # by which the logarithm of the penalty may fall when landmarks no longer count as noise what they miss
-)
+_LESS_NOISE = 9.0  # in log alpha: what landmarks leave out is noise while the search begins, and then no more
 
 
 class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
@@ -271,7 +269,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
             fit, varying = self._sums_evidence(sums(share), float(weight.sum()), alpha)
             return -fit - 0.5 * varying * float(weight @ np.log(share))
 
-        # what landmarks leave out is noise there and not here
         grid = self._penalties(spectrum)
         return float(np.exp(descend(loss, np.log(start), np.log(grid[0]) - _LESS_NOISE, np.log(grid[-1]))))
 
@@ -300,7 +297,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         With a number for the noise or the amplitude, the other follows the scale of the targets, however far from 1.
         """
         grid = spectrum.grid()
-        λ, _, rest = spectrum._explained()
+        λ = spectrum.factor.eigenvalues[spectrum.factor.eigenvalues > 0]
         squares = spectrum.target_squares[spectrum.target_squares > 0]
         noise, amplitude = self._given()
         if not len(λ) or not len(squares) or (noise is None) == (amplitude is None):
@@ -309,17 +306,18 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if noise is not None:  # an amplitude of squares / λ explains all of them by any one direction
             ends += [0.1 * noise * λ.min() / squares.max(), 1e4 * λ.max()]
         if amplitude is not None:  # noise from what is not explained to all there is
+            rest = spectrum.penalised_squares([0.0])
             variances = np.append(rest[rest > 0], squares) / max(spectrum.n_samples, 1.0) / amplitude
             ends += [0.1 * variances.min(), 10.0 * variances.max()]
-        low, high = max(min(ends), np.finfo(float).tiny), max(ends)
-        return np.geomspace(low, high, 2 + int(4.0 * np.log10(high / low)))
+        low, high = np.log10([max(min(ends), np.finfo(float).tiny), max(ends)])
+        return np.logspace(low, high, 2 + int(4.0 * (high - low)))
 
     def _likeliest(self, spectrum: RidgeSpectrum) -> float:
         """The penalty of most evidence."""
         grid = self._penalties(spectrum)
         values = -self._evidence(spectrum, grid).sum(axis=1)
         i = len(values) - 1 - int(np.argmin(values[::-1]))  # the smoothest of equals
-        if not np.ptp(values[np.isfinite(values)]) > 0:
+        if not np.isfinite(values[i]) or not np.ptp(values[np.isfinite(values)]) > 0:
             return float(grid[i])
         bounds = np.log([grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]])
         found = minimize_scalar(lambda a: -float(self._evidence(spectrum, [np.exp(a)]).sum()), bounds=bounds)
