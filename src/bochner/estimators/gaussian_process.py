@@ -47,8 +47,8 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
     that of its features, ZZᵀ ≈ k, which makes the posterior one of m weights, read off the sums that kernel ridge
     regression keeps. With Nyström features (the default) the part of the prior that the landmarks do not span is put
     back, as noise of the rows and as uncertainty of new ones (FITC, Snelson & Ghahramani 2006): error bars grow to the
-    prior's away from the data, and with as many components as rows the process is exact. With Fourier features they
-    are those of m waves, which many rows pin down everywhere ("variance starvation").
+    prior's away from the data, and with as many components as rows the process is exact. With other features they are
+    those of m weights, which many rows pin down everywhere ("variance starvation").
 
     Parameters
     ----------
@@ -151,6 +151,8 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
         self.verbose = verbose
         self.random_state = random_state
 
+    _takes_shift = True
+
     statistics_: RidgeStatistics
     _posterior: Posterior | None
 
@@ -229,7 +231,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if shape != self._target_shape:
             raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
         progress = Progress(source.n_samples, "fit", self.verbose > 0)
-        fold = ShareFold(self.n_components_, self.statistics_.n_targets, self._rest_kernel, self._alpha)
+        fold = ShareFold(self.n_components_, self.statistics_.n_targets, self._rest_kernel, self._alpha, self._shift)
         more, of_rows, of_logs = on_device(source, self.device).fold(
             fold, self.feature_map_, rows=self.block_size, after=lambda _, row: progress.reach(row)
         )
@@ -263,9 +265,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if not self._has_rest:
             return start
 
+        rest = left_out(self._rest_kernel, block.X, Z, self._shift)
+
         def loss(log_alpha: float) -> float:
             alpha = float(np.exp(log_alpha))
-            share = noise_shares(self._rest_kernel, block.X, Z, alpha)
+            share = noise_shares(rest, alpha)
             fit, varying = self._sums_evidence(sums(share), float(weight.sum()), alpha)
             return -fit - 0.5 * varying * float(weight @ np.log(share))
 
@@ -325,14 +329,15 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     @property
     def _has_rest(self) -> bool:
-        """Whether the features leave out a part of the prior that is known: they are a projection of the kernel."""
-        found = self.feature_map_
-        return isinstance(found, Nystrom) and found.triangular and found.kernel is not None
+        """Whether the features leave out a part of the prior that is known."""
+        return self._rest_kernel is not None or self._shift > 0
 
     @property
     def _rest_kernel(self) -> Kernel | None:
-        """The kernel of which a part is left out, None where nothing is."""
-        return self.kernel_ if self._has_rest else None
+        """The kernel of which features that are a projection leave a part out; None for other features."""
+        found = self.feature_map_
+        projection = isinstance(found, Nystrom) and found.triangular and found.kernel is not None
+        return self.kernel_ if projection else None
 
     # -- the posterior -------------------------------------------------------------------------------------------
 
@@ -479,8 +484,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """Of the function, over the noise, (n,)."""
         out = np.empty(X.shape[0])
         for rows, block, Z in self._device_blocks(X) if is_there(self.device) else self._blocks(X):
-            rest = left_out(self._rest_kernel, block, Z) / posterior.alpha
-            out[rows] = posterior.shares(Z) + posterior.level_share + rest
+            rest = left_out(self._rest_kernel, block, Z, self._shift)
+            out[rows] = posterior.shares(Z) + posterior.level_share + rest / posterior.alpha
         return out
 
     def _device_blocks(self, X: Array) -> Iterator[tuple[slice, Array, Any]]:
@@ -496,11 +501,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
         Z = np.vstack([Z.copy() for _, _, Z in self._blocks(X)])
         half = posterior.half(Z)
         shared = half @ half.T + posterior.level_share
-        if self._rest_kernel is not None:
-            rest = self._rest_kernel(X).astype(np.float64) - Z @ Z.T
-            np.fill_diagonal(rest, left_out(self._rest_kernel, X, Z))
-            shared += rest / posterior.alpha
-        return shared
+        kernel = self._rest_kernel
+        rest = np.zeros_like(shared) if kernel is None else kernel(X).astype(np.float64) - Z @ Z.T
+        np.fill_diagonal(rest, left_out(kernel, X, Z, self._shift))
+        return np.asarray(shared + rest / posterior.alpha)
 
     def sample_functions(self, n_samples: int = 1, random_state: Any = None, *, n_waves: int = 4096) -> FunctionSamples:
         """Draw functions from the posterior, to be called on any rows as often as wanted.

@@ -29,7 +29,8 @@ class Posterior:
     """f(x) = level + (z - centre)ᵀw + rest(x): w ~ N(coefficients, noise A⁻¹), A = ZᵀWZ + alpha I of centred rows.
 
     `rest` is the part of the prior outside the span of the features, of variance amplitude (k(x, x) - zᵀz), which
-    rows see as noise: W = 1 / (1 + (k(x, x) - zᵀz) / alpha). It vanishes for Fourier features.
+    rows see as noise: W = 1 / (1 + (k(x, x) - zᵀz) / alpha). Of features with a spectral shift the variance is
+    amplitude · shift. It vanishes for Fourier features.
     """
 
     spectrum: RidgeSpectrum
@@ -59,10 +60,10 @@ class Posterior:
         return backend.fetch(half.square().sum(1))
 
 
-def left_out(kernel: Kernel | None, X: Array, Z: Any) -> Array:
-    """k(x, x) - zᵀz, (n,), at least what rounding leaves of it; 0 without a kernel. Z may be on a device."""
+def left_out(kernel: Kernel | None, X: Array, Z: Any, shift: float = 0.0) -> Array:
+    """k(x, x) - zᵀz, (n,), at least what rounding leaves of it; without a kernel `shift`. Z may be on a device."""
     if kernel is None:
-        return np.zeros(len(Z))
+        return np.full(len(Z), shift)
     if is_host(Z):
         squares = np.einsum("ij,ij->i", Z, Z)
     else:
@@ -72,9 +73,9 @@ def left_out(kernel: Kernel | None, X: Array, Z: Any) -> Array:
     return np.maximum(diagonal - squares, _ROUNDING * np.finfo(X.dtype).eps * diagonal)
 
 
-def noise_shares(kernel: Kernel | None, X: Array, Z: Any, alpha: float) -> Array:
-    """Noise over what a row sees as noise, (n,): 1 where the features hold all of the kernel."""
-    return 1.0 / (1.0 + left_out(kernel, X, Z) / alpha) if alpha > 0 else np.ones(len(Z))
+def noise_shares(rest: Array, alpha: float) -> Array:
+    """Noise over what rows see as noise, (n,), of what is left out: 1 where the features hold all of the kernel."""
+    return 1.0 / (1.0 + rest / alpha) if alpha > 0 else np.ones(len(rest))
 
 
 def descend(loss: Callable[[float], float], start: float, low: float, high: float) -> float:
@@ -105,6 +106,7 @@ class ShareFold(Fold):
     n_targets: int
     kernel: Kernel | None
     alpha: float
+    shift: float = 0.0
     with_gram: ClassVar[bool] = True
 
     def zero(self) -> list[Any]:
@@ -113,9 +115,13 @@ class ShareFold(Fold):
     def add(self, total: list[Any], Z: Array, block: Block, row: int) -> list[Any]:
         statistics, weight, log_weight = total
         w = np.ones(len(Z)) if block.weight is None else block.weight
-        share = noise_shares(self.kernel, block.X, Z, self.alpha)
+        share = self.shares(Z, block)
         statistics.update(Z, numeric_targets(block.y), w * share, overwrite=True)
         return [statistics, weight + float(w.sum()), log_weight + float(w @ np.log(share))]
+
+    def shares(self, Z: Any, block: Block) -> Array:
+        """Noise over what each row sees as noise, (n,)."""
+        return noise_shares(left_out(self.kernel, block.X, Z, self.shift), self.alpha)
 
     def merge(self, total: list[Any], other: list[Any]) -> list[Any]:
         return [total[0].merge(other[0]), total[1] + other[1], total[2] + other[2]]
@@ -135,7 +141,7 @@ class DeviceShares:
     def update(self, Z: Any, block: Block) -> None:
         """Add rows; Z may be overwritten."""
         w = np.ones(len(Z)) if block.weight is None else block.weight
-        share = noise_shares(self.fold.kernel, block.X, Z, self.fold.alpha)
+        share = self.fold.shares(Z, block)
         self.statistics.add(Z, numeric_targets(block.y), w * share)
         self.weight, self.log_weight = self.weight + float(w.sum()), self.log_weight + float(w @ np.log(share))
 
@@ -194,6 +200,11 @@ def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n
     level = posterior.level[:, None] + np.sqrt(posterior.level_share * posterior.noise)[:, None] * level
     level -= np.tensordot(posterior.centre, weights, axes=1)
     waves, heights = None, None
+    if model._shift:
+        raise ValueError(
+            "features with a spectral shift leave white noise out of the prior, which is no function; draw values at "
+            f"up to {JOINT_ROWS:,} rows with sample_y, or use NystromFeatures(form='projection')."
+        )
     if model._has_rest:
         feature_map: Any = model.feature_map_
         waves = _prior_waves(model.kernel_, feature_map, n_waves, key.child("prior"))
