@@ -1,6 +1,7 @@
 """Kernel PCA and k-means against their exact counterparts; the two-sample test's size and power."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from scipy.stats import binom, kstest
@@ -9,7 +10,7 @@ from sklearn.decomposition import KernelPCA as ExactPCA
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
-from bochner import RBF, KernelKMeans, KernelPCA, Matern, exact_mmd, mmd_test
+from bochner import RBF, KernelKMeans, KernelPCA, Linear, Matern, Polynomial, exact_mmd, mmd_test
 from bochner.streaming import ArraySource
 
 
@@ -53,9 +54,67 @@ def test_components_from_parts_and_sources():
     for other in (parts, source, sparse):
         np.testing.assert_allclose(other.eigenvalues_, whole.eigenvalues_, rtol=1e-9)
         np.testing.assert_allclose(np.abs(other.transform(X)), np.abs(whole.transform(X)), atol=1e-6)
+    for other in (source, sparse):
+        np.testing.assert_allclose(other.transform(X), whole.transform(X), atol=1e-6)
     assert parts.n_samples_seen_ == 300
     with pytest.raises(ValueError, match="expecting 2 features"):
         parts.partial_fit(np.zeros((3, 5)))
+
+
+def lopsided(n=80):
+    """Rows whose leading components have eigenvalues far apart and ends that differ."""
+    return np.random.default_rng(0).exponential(size=(n, 3)) * [4.0, 2.0, 1.0]
+
+
+def grid(n=80):
+    """Rows that are symmetric: both ends of most components are as far from zero."""
+    return np.linspace(-3.0, 3.0, n)[:, None] * [1.0, 0.4]
+
+
+@pytest.mark.parametrize("kernel", [RBF(4.0), Linear(), Polynomial(2)], ids=["rbf", "linear", "polynomial"])
+@pytest.mark.parametrize("rows", [lopsided, grid])
+def test_signs_do_not_depend_on_seed_order_type_or_place(kernel, rows):
+    X = rows()
+    names = [f"x{j}" for j in range(X.shape[1])]
+    order = np.random.default_rng(1).permutation(len(X))
+    T = KernelPCA(2, kernel=kernel, random_state=0).fit_transform(X)
+    tolerance = {"rtol": 0, "atol": 1e-5 * np.abs(T).max()}
+    for seed in range(1, 4):
+        other = KernelPCA(2, kernel=kernel, n_columns=100 * seed, block_size=30, random_state=seed)
+        np.testing.assert_allclose(other.fit_transform(X), T, **tolerance)
+        np.testing.assert_allclose(other.fit(X[order]).transform(X), T, **tolerance)
+    model = KernelPCA(2, kernel=kernel, random_state=0)
+    np.testing.assert_allclose(model.fit_transform(pd.DataFrame(X, columns=names)), T, **tolerance)
+    np.testing.assert_allclose(model.fit(scipy.sparse.csr_matrix(X)).transform(X), T, **tolerance)
+    single = model.fit_transform(X.astype(np.float32))
+    assert np.linalg.norm(single - T) < 1e-2 * np.linalg.norm(T)
+    # rows of weight zero are no rows
+    far = np.vstack([X, -50.0 * X[:5]])
+    weighted = KernelPCA(2, kernel=kernel, n_columns=len(far), random_state=0)
+    weighted.fit(far, sample_weight=np.repeat([1.0, 0.0], [len(X), 5]))
+    assert np.linalg.norm(weighted.transform(X) - T) < 1e-2 * np.linalg.norm(T)
+
+
+def test_signs_are_those_of_scikit_learn():
+    X = lopsided()
+    exact = ExactPCA(3, kernel="rbf", gamma=0.5 / 4.0**2).fit(X)
+    ours = KernelPCA(3, kernel=RBF(4.0), random_state=0).fit(X)
+    np.testing.assert_allclose(ours.transform(X[::3]), exact.transform(X[::3]), atol=1e-5)
+    for seed in range(5):
+        waves = KernelPCA(2, kernel=RBF(4.0), features="fourier", random_state=seed).fit_transform(X)
+        assert (np.einsum("ij,ij->j", waves, exact.transform(X)[:, :2]) > 0).all()
+
+
+def test_signs_stay_when_rows_are_added():
+    X = lopsided(600)
+    model = KernelPCA(3, kernel=RBF(4.0), n_columns=60, random_state=0).partial_fit(X[:60])
+    before = model.transform(X)
+    for start in range(60, 600, 60):
+        after = model.partial_fit(X[start : start + 60]).transform(X)
+        assert (np.einsum("ij,ij->j", before, after) > 0).all()
+        before = after
+    again = KernelPCA(3, kernel=RBF(4.0), n_columns=60, random_state=0).fit(X)
+    np.testing.assert_allclose(np.abs(again.eigenvalues_), model.eigenvalues_, rtol=0.1)
 
 
 def test_the_way_back():
@@ -107,6 +166,20 @@ def test_clusters_are_a_fixed_point_of_the_exact_algorithm():
     squares = K.diagonal()[:, None] - 2.0 * K @ members + np.einsum("ij,ij->j", members, K @ members)
     np.testing.assert_array_equal(squares.argmin(axis=1), model.labels_)
     np.testing.assert_allclose(squares.min(axis=1).sum(), model.inertia_, rtol=1e-6)
+
+
+def test_frames_have_names_and_frames_come_back():
+    """Warnings are errors here."""
+    X = pd.DataFrame(rings(100), columns=["a", "b"])
+    model = KernelKMeans(2, kernel=RBF(1.2), n_columns=50, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    assert isinstance(model.transform(X), np.ndarray)
+    model.set_output(transform="pandas")
+    assert list(model.transform(X).columns) == ["kernelkmeans0", "kernelkmeans1"]
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    assert model.predict(X).dtype == np.int32
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(X.rename(columns={"a": "c"}))
 
 
 def test_bad_clusters():

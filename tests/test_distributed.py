@@ -362,9 +362,13 @@ def test_predictions_are_lazy_and_say_what_they_will_be():
             with pytest.raises(AssertionError, match="computed"):
                 lazy.compute()
             found = getattr(model, method)(blocks).compute()
+            if method == "sample_y":  # blocks of the same functions
+                expected = model.sample_functions(1, 0)(X)
             if found.dtype.kind == "f":
                 np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
     process = models[3][0]
+    functions = process.sample_functions(2, 7)
+    np.testing.assert_allclose(process.sample_y(blocks, 2, 7).compute(), functions(X), rtol=1e-7, atol=1e-8)
     mean, std = process.predict(blocks, return_std=True)
     np.testing.assert_allclose(np.stack(dask.compute(mean, std)), np.stack(process.predict(X, return_std=True)))
     with pytest.raises(ValueError, match="return_cov"):

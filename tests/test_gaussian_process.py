@@ -9,10 +9,21 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor as ExactProcess
 from sklearn.gaussian_process import kernels
 
-from bochner import RBF, FourierFeatures, GaussianProcessRegressor, Matern, exact_gaussian_process
+from bochner import (
+    RBF,
+    Custom,
+    ExponentialDot,
+    FourierFeatures,
+    GaussianProcessRegressor,
+    KernelFeatures,
+    Matern,
+    NystromFeatures,
+    exact_gaussian_process,
+)
+from bochner.features.low_rank import NYSTROM_FORMS
 from bochner.keys import Key
 from bochner.tuning import tune_length_scale
-from laws import z_bound
+from laws import HISTOGRAM_KERNELS, KERNELS, STATIONARY_KERNELS, assert_unbiased, z_bound
 
 FIXED = {"noise_variance": 0.02, "amplitude": 1.7, "fit_intercept": False, "random_state": 0}
 
@@ -140,7 +151,99 @@ def test_functions_are_draws_from_the_posterior(targets):
     assert (errors <= 1.15 * z_bound(625) * spread + 1.7 * floor).all()
     # a function is a function: the same wherever and however often it is called
     np.testing.assert_allclose(functions(X_new[3:5]), functions(X_new)[3:5], atol=1e-10)
-    np.testing.assert_array_equal(model.sample_y(X_new, 2, 7), model.sample_functions(2, 7)(X_new))
+
+
+def small_process(name, features, n_targets=1):
+    """A process with few landmarks, and rows near the data, between them and far away."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.5, 1.5, size=(30, 2))
+    X_new = np.vstack([X[:2], rng.uniform(-1.5, 1.5, size=(3, 2)), 1.6 * X[2:3], 6.0 * X[3:5]])
+    kernel = KERNELS[name]
+    if name in HISTOGRAM_KERNELS:
+        X, X_new = np.abs(X), np.abs(X_new)
+    Y = np.sin(2 * X[:, :1]) * [1.0, -3.0][:n_targets] + 0.1 * rng.normal(size=(30, n_targets))
+    if features == "random":
+        features = KernelFeatures(kernel, 12, random_state=0)
+    model = GaussianProcessRegressor(kernel, 12, features=features, **(FIXED | {"fit_intercept": True}))
+    return model.fit(X, Y if n_targets > 1 else Y[:, 0]), X_new
+
+
+def assert_draws_of(draws, mean, covariance):
+    """Draws (n, s) have this mean and covariance, entry by entry: Isserlis' theorem gives the standard errors."""
+    n, s = draws.shape
+    variance = np.diagonal(covariance)
+    assert (np.abs(draws.mean(axis=1) - mean) <= z_bound(n) * np.sqrt(variance / s) + 1e-9 * np.abs(mean)).all()
+    errors = np.abs((draws - mean[:, None]) @ (draws - mean[:, None]).T / s - covariance)
+    spread = np.sqrt((covariance**2 + np.outer(variance, variance)) / s)
+    assert (errors <= 1.15 * z_bound(n * n) * spread).all()
+
+
+SAMPLED = [
+    *((name, "nystrom") for name in KERNELS),
+    *((name, "fourier") for name in STATIONARY_KERNELS),
+    *((name, "random") for name in KERNELS),
+]
+
+
+@pytest.mark.parametrize(("name", "features"), SAMPLED)
+def test_values_are_drawn_from_what_is_predicted(name, features):
+    """Means and covariances of drawn values are those of `predict`, near the data and far away, for every kernel."""
+    model, X_new = small_process(name, features)
+    mean, covariance = model.predict(X_new, return_cov=True)
+    np.testing.assert_allclose(model.predict(X_new, return_std=True)[1] ** 2, np.diagonal(covariance), rtol=1e-6)
+    assert_draws_of(model.sample_y(X_new, 4000, 0), mean, covariance)
+
+
+@pytest.mark.parametrize("form", ["projection", *NYSTROM_FORMS])
+def test_values_are_drawn_from_what_is_predicted_of_every_form(form):
+    X, y, X_new = problem(n=40)
+    features = NystromFeatures(Matern(1.0), 12, form=form, random_state=0)
+    model = GaussianProcessRegressor(features=features, **FIXED).fit(X, y)
+    mean, covariance = model.predict(X_new, return_cov=True)
+    assert np.linalg.eigvalsh(covariance)[0] > -1e-9
+    assert_draws_of(model.sample_y(X_new, 4000, 0), mean, covariance)
+
+
+def test_values_of_several_targets_and_of_many_rows(monkeypatch):
+    model, X_new = small_process("sum", "nystrom", n_targets=2)
+    draws = model.sample_y(X_new, 4000, 3)
+    mean, covariance = model.predict(X_new, return_cov=True)
+    for target in range(2):
+        assert_draws_of(draws[:, target], mean[:, target], covariance[:, :, target])
+    both = np.concatenate([draws[:, 0], draws[:, 1]])  # the targets are independent
+    assert (np.abs(np.corrcoef(both)[:8, 8:]) <= 1.15 * z_bound(64) / np.sqrt(4000)).all()
+    monkeypatch.setattr("bochner.estimators.gaussian_process.JOINT_ROWS", 4)
+    np.testing.assert_array_equal(model.sample_y(X_new, 3, 7), model.sample_functions(3, 7)(X_new))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_functions_are_drawn_from_what_is_predicted(name):
+    """Waves are random, and their kernel is right on average: so are covariances, over functions with their own waves.
+
+    Away from the data, as far as the power series of ``exp(x·y)`` reaches.
+    """
+    model, X_new = small_process(name, "nystrom")
+    X_new = X_new[:6]  # the others are out of reach of a few waves
+    mean, covariance = model.predict(X_new, return_cov=True)
+    draws = [model.sample_functions(1, seed, n_waves=500)(X_new)[:, 0] for seed in range(100)]
+    assert_unbiased(np.array(draws), mean)
+    products = np.array([np.outer(f - mean, f - mean) for f in draws])
+    assert_unbiased(products, covariance)
+
+
+def test_functions_that_cannot_be_drawn():
+    X, y, X_new = problem(n=40)
+    custom = Custom(lambda A, B: np.exp(-0.5 * ((A[:, None] - B) ** 2).sum(axis=2)))
+    model = GaussianProcessRegressor(custom, 15, **FIXED).fit(X, y)
+    with pytest.raises(ValueError, match="no random features are known"):
+        model.sample_functions(1)
+    mean, covariance = model.predict(X_new, return_cov=True)
+    assert_draws_of(model.sample_y(X_new, 4000, 0), mean, covariance)
+    model = GaussianProcessRegressor(ExponentialDot(0.5), 15, **FIXED).fit(X, y)
+    with pytest.raises(ValueError, match="do not have the variance"):
+        model.sample_functions(1, 0)(10.0 * X)
+    with pytest.raises(ValueError, match="n_samples must be"):
+        model.sample_y(X, 0)
 
 
 def test_draws_from_waves_alone_are_draws_of_weights():
@@ -171,6 +274,68 @@ def test_variances_have_the_most_evidence():
         one = GaussianProcessRegressor(RBF(1.2), 300, **given, **options).fit(X, y)
         assert one.noise_variance_ == pytest.approx(both.noise_variance_, rel=0.1)
         assert one.amplitude_ == pytest.approx(both.amplitude_, rel=0.3)
+
+
+PROCESSES = {
+    "exact": (RBF(1.69), {"n_components": 64}),
+    "rough": (Matern(1.0), {"n_components": 64, "fit_intercept": True}),
+    "landmarks": (RBF(1.69), {"n_components": 5}),
+    "waves": (RBF(1.69), {"n_components": 20, "features": "fourier"}),
+}
+
+
+@pytest.mark.parametrize("given", ["noise_variance", "amplitude"])
+@pytest.mark.parametrize("process", PROCESSES)
+def test_the_variance_that_is_not_given_has_the_most_evidence(process, given):
+    """Over 42 decades, whatever the other one and the units of the targets are."""
+    kernel, options = PROCESSES[process]
+    X = np.array([[1.0], [3.0], [5.0], [6.0], [7.0], [8.0]])
+    y = 10.0 * X[:, 0] * np.sin(X[:, 0])
+    asked = {"noise_variance": "amplitude", "amplitude": "noise_variance"}[given]
+
+    def evidence(values, targets):
+        model = GaussianProcessRegressor(kernel, **(FIXED | options | values)).fit(X, targets)
+        return model.log_marginal_likelihood(), getattr(model, asked + "_")
+
+    for value in (1e-12, 1e-6, 1.0):
+        for unit in (1e-6, 1.0, 1e6):
+            value_in_units = value if given == "noise_variance" else value * unit**2
+            fixed = {given: value_in_units}
+            found, best = evidence(fixed | {asked: "auto"}, unit * y)
+            others = [*(best * np.array([0.5, 0.8, 1.25, 2.0])), *np.geomspace(1e-18, 1e24, 15)]
+            most = max(evidence(fixed | {asked: other}, unit * y)[0] for other in others)
+            assert found >= most - 0.05 - 1e-9 * abs(most), (value, unit)
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+@pytest.mark.parametrize("noise", ["auto", 1e-10, 0.1])
+def test_units_of_the_targets_do_not_matter(process, noise):
+    """c y has c times the means and standard deviations of y, where noise has the units of y²."""
+    kernel, options = PROCESSES[process]
+    X, y, X_new = problem(n=60)
+
+    def predict(unit):
+        given = {"noise_variance": noise if noise == "auto" else noise * unit**2, "amplitude": "auto"}
+        model = GaussianProcessRegressor(kernel, **(FIXED | options | given)).fit(X, unit * y)
+        return np.array(model.predict(X_new, return_std=True)) / unit
+
+    expected = predict(1.0)
+    for unit in (1e-6, 1e-2, 1e6):
+        found = predict(unit)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+
+def test_a_process_without_noise_has_its_amplitude():
+    """The likeliest amplitude of a process that interpolates is yᵀK⁻¹y / n."""
+    X = np.array([[1.0], [3.0], [5.0], [6.0], [7.0], [8.0]])
+    y = 10.0 * X[:, 0] * np.sin(X[:, 0])
+    model = GaussianProcessRegressor(RBF(1.69), 64, **(FIXED | {"noise_variance": 1e-10, "amplitude": "auto"})).fit(
+        X, y
+    )
+    amplitude = y @ np.linalg.solve(RBF(1.69)(X), y) / 6
+    assert model.amplitude_ == pytest.approx(amplitude, rel=0.01)
+    evidence = exact_gaussian_process(RBF(1.69), X, y, X, 1e-10, amplitude)[2]
+    assert model.log_marginal_likelihood() == pytest.approx(evidence, abs=1e-3)
 
 
 def test_scales_are_fitted_and_restarts_never_hurt():

@@ -4,8 +4,19 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from bochner import RBF, Linear, NystromFeatures
+from bochner import (
+    RBF,
+    GaussianProcessRegressor,
+    KernelClassifier,
+    KernelKMeans,
+    KernelPCA,
+    KernelRidge,
+    Linear,
+    NystromFeatures,
+)
 from bochner.features.low_rank import (
     MEKA,
     NYSTROM_FORMS,
@@ -89,6 +100,102 @@ def test_spectral_shift_formula():
     plain = NystromFeatures("precomputed", 12, landmarks=ROWS, form="modified").fit_transform(K)
     error = np.linalg.norm(K - Z @ Z.T - delta * np.eye(60))
     assert error < np.linalg.norm(K - plain @ plain.T)
+
+
+# -- the shift in models ----------------------------------------------------------------------------------------------
+
+
+SHIFTED = NystromFeatures(KERNEL, 12, landmarks=ROWS, form="shifted")
+
+
+def shifted_problem():
+    """Rows, targets, new rows, their features, and the shift of the kernel matrix ZZᵀ + delta I."""
+    X, X_new = rows(), rows(9, seed=1)
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(2).normal(size=60)
+    features = clone(SHIFTED).fit(X)
+    assert features.shift_ > 0.01
+    return X, y, X_new, features.transform(X), features.transform(X_new), features.shift_
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+@pytest.mark.parametrize("solver", ["cholesky", "eigen", "cg"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ridge_regression_adds_the_shift_to_its_penalty(alpha, solver, fit_intercept, weighted):
+    """The dense solution with ZZᵀ + delta I, whose products with new rows are those of the features."""
+    X, y, X_new, Z, Z_new, delta = shifted_problem()
+    w = np.random.default_rng(3).uniform(0.5, 2.0, 60) if weighted else np.ones(60)
+    system = np.zeros((61, 61))
+    system[:60, :60] = Z @ Z.T + (alpha + delta) * np.diag(1.0 / w)
+    system[:60, 60] = system[60, :60] = float(fit_intercept)
+    system[60, 60] = float(not fit_intercept)
+    dual = np.linalg.solve(system, np.append(y, 0.0))
+    expected = Z_new @ Z.T @ dual[:60] + dual[60]
+    for features in (SHIFTED, make_pipeline(FunctionTransformer(), SHIFTED)):
+        model = KernelRidge(features=features, alpha=alpha, solver=solver, fit_intercept=fit_intercept)
+        model.fit(X, y, w if weighted else None)
+        np.testing.assert_allclose(model.predict(X_new), expected, atol=1e-6)
+        assert model.alpha_ == pytest.approx(alpha + delta)
+    signs = KernelClassifier(features=SHIFTED, alpha=alpha, loss="squared", fit_intercept=fit_intercept).fit(X, y > 0)
+    assert signs.alpha_ == pytest.approx(alpha + delta)
+
+
+@pytest.mark.parametrize("alpha", ["loo", "gcv", "evidence", [1e-6, 0.1, 10.0]])
+def test_the_shift_is_the_least_penalty_of_a_path(alpha):
+    X, y, *_, delta = shifted_problem()
+    model = KernelRidge(features=SHIFTED, alpha=alpha, random_state=0).fit(X, y)
+    path = model.alpha_path_
+    assert path["alpha"].min() >= delta
+    assert model.alpha_ == path["alpha"][np.argmin(path["criterion"])]
+    assert any("shift" in note for note in model.report_.notes)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_gaussian_processes_add_the_shift_to_their_noise(fit_intercept):
+    """The dense posterior of the prior 1.7 (ZZᵀ + delta I)."""
+    X, y, X_new, Z, Z_new, delta = shifted_problem()
+    level = 1e6 * float(fit_intercept)
+    K = 1.7 * (Z @ Z.T + delta * np.eye(60)) + level + 0.02 * np.eye(60)
+    cross = 1.7 * Z_new @ Z.T + level
+    covariance = 1.7 * (Z_new @ Z_new.T + delta * np.eye(9)) + level - cross @ np.linalg.solve(K, cross.T)
+    options = {"noise_variance": 0.02, "amplitude": 1.7, "fit_intercept": fit_intercept, "random_state": 0}
+    model = GaussianProcessRegressor(features=SHIFTED, **options).fit(X, y)
+    mean, found = model.predict(X_new, return_cov=True)
+    np.testing.assert_allclose(mean, cross @ np.linalg.solve(K, y), atol=1e-4)
+    np.testing.assert_allclose(found, covariance, atol=1e-4)
+    np.testing.assert_allclose(model.predict(X_new, return_std=True)[1] ** 2, np.diagonal(found), atol=1e-9)
+    if not fit_intercept:
+        evidence = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(2.0 * np.pi * K)[1])
+        np.testing.assert_allclose(model.log_marginal_likelihood(), evidence, rtol=1e-9)
+    with pytest.raises(ValueError, match="white noise"):
+        model.sample_functions(1)
+    best = GaussianProcessRegressor(features=SHIFTED, fit_intercept=fit_intercept).fit(X, y)
+    for factor in (0.7, 1.4):
+        given = {"noise_variance": factor * best.noise_variance_, "amplitude": best.amplitude_}
+        other = GaussianProcessRegressor(features=SHIFTED, fit_intercept=fit_intercept, **given).fit(X, y)
+        assert other.log_marginal_likelihood() <= best.log_marginal_likelihood() + 1e-3
+
+
+@pytest.mark.parametrize(
+    "model",
+    [KernelPCA(2), KernelKMeans(2), KernelClassifier(alpha=0.1), KernelClassifier(alpha=0.1, loss="squared_hinge")],
+)
+def test_models_without_a_place_for_the_shift_refuse_it(model):
+    X, y, *_ = shifted_problem()
+    with pytest.raises(ValueError, match=f"{type(model).__name__} has no use for .* form='modified'"):
+        model.set_params(features=SHIFTED).fit(X, y > 0)
+    model.set_params(features=clone(SHIFTED).set_params(form="modified")).fit(X, y > 0)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [make_union(SHIFTED, FunctionTransformer()), make_pipeline(SHIFTED, StandardScaler())],
+    ids=["union", "pipeline"],
+)
+def test_a_hidden_shift_is_refused(features):
+    X, y, *_ = shifted_problem()
+    with pytest.raises(ValueError, match="last step of a pipeline"):
+        KernelRidge(features=features, alpha=1.0).fit(X, y)
 
 
 @pytest.mark.parametrize("n_experts", [1, 3])

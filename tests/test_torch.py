@@ -504,3 +504,4 @@ def test_components_and_clusters_on_a_device(weighted: bool, device: str) -> Non
     np.testing.assert_array_equal(there.labels_, host.labels_)
     np.testing.assert_allclose(there.inertia_, host.inertia_, rtol=1e-4)
     np.testing.assert_array_equal(there.predict(X), there.labels_)
+    np.testing.assert_array_equal(host.predict(torch.from_numpy(X)).numpy(), host.labels_)

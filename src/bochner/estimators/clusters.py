@@ -12,12 +12,12 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, backend_of, is_host, is_tensor
-from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
+from bochner.estimators._validation import as_host, check_count, is_distributed, lazily, rowwise, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import KernelModel, is_there, rows_source
 from bochner.kernels import as_kernel
 from bochner.keys import Key
-from bochner.streaming import Block, DeviceSource, Fold, Source, feature_blocks, on_device
+from bochner.streaming import ArraySource, Block, DeviceSource, Fold, Source, feature_blocks, on_device
 
 _START_ROWS = 10_000  # rows whose features are held to find where to start
 
@@ -187,15 +187,16 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
         """
+        X, distances = self._distances(X)
+        return backend_of(X).place(distances, X) if is_tensor(X) else distances.astype(X.dtype, copy=False)
+
+    def _distances(self, X: Any) -> tuple[Any, Array]:
+        """Validated rows, and their distances (n, k) in host memory."""
         check_is_fitted(self, "cluster_centers_")
         X = validate_rows(self, X, reset=False)
-        if is_tensor(X):
-            backend = backend_of(X)
-            return backend.place(self.transform(backend.fetch(X)), X)
         with self._threads():
-            source = rows_source(self, X, None, reset=False)
-            parts = [np.sqrt(squared_distances_to(Z, self.cluster_centers_)) for Z, _ in self._blocks(source)]
-        return np.concatenate(parts).astype(X.dtype, copy=False)
+            blocks = self._blocks(ArraySource(as_host(X)))
+            return X, np.concatenate([np.sqrt(squared_distances_to(Z, self.cluster_centers_)) for Z, _ in blocks])
 
     @rowwise
     def predict(self, X: Any) -> Array:
@@ -205,7 +206,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
         """
-        return self.transform(X).argmin(axis=1).astype(np.int32)
+        X, distances = self._distances(X)
+        labels = distances.argmin(axis=1).astype(np.int32)
+        return backend_of(X).place(labels, X) if is_tensor(X) else labels
 
     @property
     def _n_features_out(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,24 @@ from bochner.estimators._validation import check_count, is_distributed, lazily, 
 from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import KernelModel, rows_source
 from bochner.estimators.ridge import KernelRidge
+from bochner.features import FeatureMap, Nystrom, ProjectedMap
 from bochner.kernels import as_kernel
 from bochner.keys import Key
+from bochner.operators import Dense
 from bochner.statistics import RidgeStatistics
-from bochner.streaming import Source, accumulate, on_device
+from bochner.streaming import Block, Fold, Source, accumulate, on_device
+
+_TIE = 1e-4  # of a column's range, by which its ends must differ to be told apart in float32
 
 
 @lazily
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
-    """Kernel principal components: eigenvectors of the covariance of features ZZᵀ ≈ K, in one pass.
+    """Kernel principal components: eigenvectors of the covariance of features ZZᵀ ≈ K, summed in one pass.
 
-    The columns of the result are those of exact kernel PCA up to the features' error and to signs, which are fixed
-    here: the largest weight of each component is positive.
+    The columns of the result are those of exact kernel PCA up to the features' error. Signs are scikit-learn's, found
+    in a second pass: of each column, over the rows of `fit`, the entry farthest from zero is positive. Where entries of
+    both signs are as far, the column has a positive covariance with one column of X, that of the largest absolute one.
+    So signs depend neither on the order of rows nor on random_state. `partial_fit` keeps them as components move.
 
     Parameters
     ----------
@@ -157,7 +164,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
             else:
                 more = RidgeStatistics(self.statistics_.n_components, 0)
                 self.statistics_.merge(self._accumulate(source, more))
-                self._find_components()
+                self._find_components(source, self.components_)
         return self
 
     def _check_parameters(self) -> None:
@@ -171,7 +178,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         columns = self.n_columns if is_auto(self.n_columns) else max(self.n_columns, self.n_components)
         self.features_, self.feature_map_ = self._fit_features(source, as_kernel(self.kernel), columns, key)
         self.statistics_ = self._accumulate(source, RidgeStatistics(self.feature_map_.n_components, 0))
-        self._find_components()
+        self._find_components(source)
 
     def _accumulate(self, source: Source, statistics: RidgeStatistics) -> RidgeStatistics:
         options: dict[str, Any] = {"rows": self.block_size, "verbose": self.verbose}
@@ -181,7 +188,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
             raise ValueError("every row has weight zero.")
         return statistics
 
-    def _find_components(self) -> None:
+    def _find_components(self, source: Source, previous: Array | None = None) -> None:
         statistics = self.statistics_
         m = statistics.n_components
         operator = statistics.operator(True)
@@ -191,12 +198,25 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         values, V = eigh(G, lower=True, overwrite_a=True, subset_by_index=(m - kept, m - 1), check_finite=False)
         values, V = values[::-1], V[:, ::-1]
         real = values > operator.rounding
-        V = V * np.where(V[np.abs(V).argmax(axis=0), np.arange(kept)] < 0, -1.0, 1.0) * real
+        V = V * real
+        V = V * (self._signs(source, V) if previous is None else signs_like(V.T, previous))
         missing = self.n_components - kept
         self.eigenvalues_ = np.pad(np.where(real, values, 0.0), (0, missing))
         self.components_ = np.pad(V.T, ((0, missing), (0, 0)))
         self.explained_variance_ratio_ = self.eigenvalues_ / total if total > 0 else self.eigenvalues_
         self.n_samples_seen_ = statistics.n_samples
+
+    def _signs(self, source: Source, V: Array) -> Array:
+        """Signs of the columns of V (m, k), by the scores of all rows: a pass."""
+        feature_map = self.feature_map_
+        scores: FeatureMap
+        if isinstance(feature_map, Nystrom):  # the root meets the few columns, not the many rows
+            root = (feature_map.root @ V[: feature_map.rank]).astype(feature_map.root.dtype)
+            scores = replace(feature_map, root=root, n_components=V.shape[1], triangular=False)
+        else:
+            scores = ProjectedMap(feature_map, Dense(np.ascontiguousarray(V.T, dtype=source.dtype)))
+        fold = ScoresFold(self.statistics_.feature_mean @ V, source.n_features)
+        return fold.signs(on_device(source, self.device).fold(fold, scores, rows=self.block_size))
 
     def transform(self, X: Any) -> Array:
         """Components of rows, (n_samples, n_components), block by block.
@@ -231,3 +251,37 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+@dataclass(frozen=True)
+class ScoresFold(Fold):
+    """Of centred scores t (n, k), which come as features: max t, min t and Σ t x."""
+
+    centre: Array  # (k,)
+    n_features: int
+
+    def zero(self) -> list[Any]:
+        k = len(self.centre)
+        return [np.full(k, -np.inf), np.full(k, np.inf), np.zeros((self.n_features, k))]
+
+    def add(self, total: list[Any], Z: Array, block: Block, row: int) -> list[Any]:
+        T, X = Z - self.centre, block.X
+        if block.weight is not None:
+            T, X = T[block.weight > 0], X[block.weight > 0]
+        return self.merge(total, [T.max(axis=0, initial=-np.inf), T.min(axis=0, initial=np.inf), X.T @ T])
+
+    def merge(self, total: list[Any], other: list[Any]) -> list[Any]:
+        return [np.maximum(total[0], other[0]), np.minimum(total[1], other[1]), total[2] + other[2]]
+
+    def signs(self, total: list[Any]) -> Array:
+        """Signs that make the end of each column that is farther from zero positive; see `KernelPCA` for ties."""
+        high, low, moments = total
+        ends = high + low
+        rising = moments[np.abs(moments).argmax(axis=0), np.arange(len(ends))]
+        return np.where(np.where(np.abs(ends) > _TIE * (high - low), ends, rising) < 0, -1.0, 1.0)
+
+
+def signs_like(components: Array, previous: Array) -> Array:
+    """Signs that give rows of weights the direction of those, among previous ones, that they are most like."""
+    products = components @ previous[: len(components)].T
+    return np.where(products[np.arange(len(products)), np.abs(products).argmax(axis=1)] < 0, -1.0, 1.0)

@@ -8,16 +8,33 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, check_precision, rowwise, validate_rows
+from bochner.estimators._validation import (
+    check_choice,
+    check_count,
+    check_precision,
+    is_distributed,
+    rowwise,
+    validate_rows,
+)
 from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, is_there, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
-from bochner.estimators.posteriors import FunctionSamples, Posterior, ShareFold, draw_functions, left_out, noise_shares
+from bochner.estimators.posteriors import (
+    JOINT_ROWS,
+    FunctionSamples,
+    Posterior,
+    ShareFold,
+    descend,
+    draw_functions,
+    left_out,
+    noise_shares,
+)
 from bochner.features import Nystrom, features_of
 from bochner.kernels import Kernel, as_kernel
 from bochner.kernels.algebra import is_positive
@@ -27,6 +44,7 @@ from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming import Block, Progress, Source, default_rows, on_device, rows_on
 
 _ALPHA_ROWS = 4_000  # rows on which noise and amplitude are weighed against each other
+_LESS_NOISE = 9.0  # in log alpha: what landmarks leave out is noise while the search begins, and then no more
 
 
 class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
@@ -36,8 +54,8 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
     that of its features, ZZᵀ ≈ k, which makes the posterior one of m weights, read off the sums that kernel ridge
     regression keeps. With Nyström features (the default) the part of the prior that the landmarks do not span is put
     back, as noise of the rows and as uncertainty of new ones (FITC, Snelson & Ghahramani 2006): error bars grow to the
-    prior's away from the data, and with as many components as rows the process is exact. With Fourier features they
-    are those of m waves, which many rows pin down everywhere ("variance starvation").
+    prior's away from the data, and with as many components as rows the process is exact. With other features they are
+    those of m weights, which many rows pin down everywhere ("variance starvation").
 
     Parameters
     ----------
@@ -144,6 +162,8 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
         self.verbose = verbose
         self.random_state = random_state
 
+    _takes_shift = True
+
     statistics_: RidgeStatistics
     _posterior: Posterior | None
 
@@ -223,7 +243,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if shape != self._target_shape:
             raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
         progress = Progress(source.n_samples, "fit", self.verbose > 0)
-        fold = ShareFold(self.n_components_, self.statistics_.n_targets, self._rest_kernel, self._alpha)
+        fold = ShareFold(self.n_components_, self.statistics_.n_targets, self._rest_kernel, self._alpha, self._shift)
         more, of_rows, of_logs = on_device(source, self.device).fold(
             fold, self.feature_map_, rows=self.block_size, after=lambda _, row: progress.reach(row)
         )
@@ -249,42 +269,87 @@ re-iterable of (X, y) or (X, y, weight) blocks
         Y = numeric_targets(block.y)
         weight = np.ones(len(Z)) if block.weight is None else block.weight
 
-        count = max(float(weight.sum()), float(len(Z))) - float(self.fit_intercept)
-
         def sums(share: Any) -> RidgeStatistics:
             return RidgeStatistics(Z.shape[1], Y.shape[1]).update(Z, Y, weight * share)
 
+        spectrum = self._spectrum(sums(1.0), float(weight.sum()))
+        start = self._likeliest(spectrum)
+        if not self._has_rest:
+            return start
+
+        rest = left_out(self._rest_kernel, block.X, Z, self._shift)
+
         def loss(log_alpha: float) -> float:
             alpha = float(np.exp(log_alpha))
-            share = noise_shares(self._rest_kernel, block.X, Z, alpha)
-            statistics = sums(share)
-            factor = Cholesky().factor(statistics.operator(self.fit_intercept), alpha)
-            right = statistics.right_side(self.fit_intercept)
-            total = statistics.total_squares(self.fit_intercept)
-            squares = np.maximum(total - (right * factor.solve(right)).sum(axis=0), np.finfo(float).tiny)[total > 0]
-            variance = (
-                np.full(len(squares), noise or alpha * (amplitude or 0.0)) if noise or amplitude else squares / count
-            )
-            fit = (count * np.log(variance) + squares / variance).sum()
-            return float(fit + len(squares) * (factor.logdet() - len(right) * log_alpha - weight @ np.log(share))) / 2.0
+            share = noise_shares(rest, alpha)
+            fit, varying = self._sums_evidence(sums(share), float(weight.sum()), alpha)
+            return -fit - 0.5 * varying * float(weight @ np.log(share))
 
-        spectrum = self._spectrum(sums(1.0), float(weight.sum()))
-        start = np.log(spectrum.best(lambda a: -self._evidence(spectrum, a).sum(axis=1))[0])
-        if not self._has_rest:
-            return float(np.exp(start))
-        # what landmarks leave out is noise there and not here: less of it, never much more
-        found = minimize_scalar(loss, bounds=(start - 9.0, start + 1.0), method="bounded", options={"xatol": 0.1})
-        return float(np.exp(found.x))
+        grid = self._penalties(spectrum)
+        return float(np.exp(descend(loss, np.log(start), np.log(grid[0]) - _LESS_NOISE, np.log(grid[-1]))))
+
+    def _sums_evidence(self, statistics: RidgeStatistics, weight: float, alpha: float) -> tuple[float, int]:
+        """Log evidence of a penalty, and the number of targets that are not constant, which alone are counted.
+
+        As `_evidence` for a fraction of the time, where the differences between large numbers leave enough digits.
+        """
+        total = statistics.total_squares(self.fit_intercept)
+        varying = total > 0
+        factor = Cholesky().factor(statistics.operator(self.fit_intercept), alpha)
+        right = statistics.right_side(self.fit_intercept)
+        squares = total - (right * factor.solve(right)).sum(axis=0)
+        if factor.report.jitter or factor.report.condition > 1e8 or (squares < 1e-4 * total)[varying].any():
+            spectrum = self._spectrum(statistics, weight)
+            return float(self._evidence(spectrum, [alpha]).sum()), int(varying.sum())
+        count = max(weight, float(statistics.n_samples)) - float(self.fit_intercept)
+        variance = self._variance(squares, alpha, count)
+        fit = count * np.log(2.0 * np.pi * variance) + squares / variance
+        fit += factor.logdet() - len(right) * np.log(alpha)
+        return -0.5 * float(fit[varying].sum()), int(varying.sum())
+
+    def _penalties(self, spectrum: RidgeSpectrum) -> Array:
+        """Penalties of which one has the most evidence, four a decade.
+
+        With a number for the noise or the amplitude, the other follows the scale of the targets, however far from 1.
+        """
+        grid = spectrum.grid()
+        λ = spectrum.factor.eigenvalues[spectrum.factor.eigenvalues > 0]
+        squares = spectrum.target_squares[spectrum.target_squares > 0]
+        noise, amplitude = self._given()
+        if not len(λ) or not len(squares) or (noise is None) == (amplitude is None):
+            return grid
+        ends = [grid[0], grid[-1]]
+        if noise is not None:  # an amplitude of squares / λ explains all of them by any one direction
+            ends += [0.1 * noise * λ.min() / squares.max(), 1e4 * λ.max()]
+        if amplitude is not None:  # noise from what is not explained to all there is
+            rest = spectrum.penalised_squares([0.0])
+            variances = np.append(rest[rest > 0], squares) / max(spectrum.n_samples, 1.0) / amplitude
+            ends += [0.1 * variances.min(), 10.0 * variances.max()]
+        low, high = np.log10([max(min(ends), np.finfo(float).tiny), max(ends)])
+        return np.logspace(low, high, 2 + int(4.0 * (high - low)))
+
+    def _likeliest(self, spectrum: RidgeSpectrum) -> float:
+        """The penalty of most evidence."""
+        grid = self._penalties(spectrum)
+        values = -self._evidence(spectrum, grid).sum(axis=1)
+        i = len(values) - 1 - int(np.argmin(values[::-1]))  # the smoothest of equals
+        if not np.isfinite(values[i]) or not np.ptp(values[np.isfinite(values)]) > 0:
+            return float(grid[i])
+        bounds = np.log([grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]])
+        found = minimize_scalar(lambda a: -float(self._evidence(spectrum, [np.exp(a)]).sum()), bounds=bounds)
+        return float(np.exp(found.x) if found.fun < values[i] else grid[i])
 
     @property
     def _has_rest(self) -> bool:
-        """Whether the features leave a part of the prior out that is known."""
-        return isinstance(self.feature_map_, Nystrom) and self.feature_map_.kernel is not None
+        """Whether the features leave out a part of the prior that is known."""
+        return self._rest_kernel is not None or self._shift > 0
 
     @property
     def _rest_kernel(self) -> Kernel | None:
-        """The kernel of which a part is left out, None where nothing is."""
-        return self.kernel_ if self._has_rest else None
+        """The kernel of which features that are a projection leave a part out; None for other features."""
+        found = self.feature_map_
+        projection = isinstance(found, Nystrom) and found.triangular and found.kernel is not None
+        return self.kernel_ if projection else None
 
     # -- the posterior -------------------------------------------------------------------------------------------
 
@@ -298,15 +363,19 @@ re-iterable of (X, y) or (X, y, weight) blocks
         count = max(weight, float(statistics.n_samples)) - float(self.fit_intercept)
         return replace(statistics.spectrum(self.fit_intercept), n_samples=count)
 
-    def _noise(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
-        """Noise variances that go with penalties, (a, k): given, alpha times a given amplitude, or the likeliest."""
+    def _variance(self, squares: Array, alphas: Any, count: float) -> Array:
+        """Noise variances that go with penalties: given, alpha times a given amplitude, or the likeliest."""
         noise, amplitude = self._given()
-        squares = spectrum.penalised_squares(alphas)
         if noise is not None:
             return np.full(squares.shape, noise)
         if amplitude is not None:
-            return np.broadcast_to(amplitude * np.reshape(alphas, (-1, 1)), squares.shape)
-        return np.maximum(squares / max(spectrum.n_samples, 1.0), np.finfo(float).tiny)
+            return np.broadcast_to(amplitude * np.asarray(alphas), squares.shape)
+        return np.maximum(squares / max(count, 1.0), np.finfo(float).tiny)
+
+    def _noise(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
+        """Noise variances that go with penalties, (a, k)."""
+        squares = spectrum.penalised_squares(alphas)
+        return self._variance(squares, np.reshape(alphas, (-1, 1)), spectrum.n_samples)
 
     def _evidence(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
         """Log evidence of penalties, (a, k); of a constant target, which has none worth the name, 0."""
@@ -324,7 +393,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         spectrum = self._spectrum(statistics, weight)
         alpha, (given, amplitude) = self._alpha, self._given()
         if not self._has_rest and (given is None or amplitude is None):  # all rows say better than a sample of them
-            alpha = spectrum.best(lambda a: -self._evidence(spectrum, a).sum(axis=1))[0]
+            alpha = self._likeliest(spectrum)
         noise = np.array(self._noise(spectrum, [alpha])[0])
         evidence = spectrum.log_evidence([alpha], noise).sum() + 0.5 * log_weight * statistics.n_targets
         return Posterior(
@@ -408,26 +477,27 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if return_std and return_cov:
             raise ValueError("ask for return_std or return_cov, not for both.")
         X = validate_rows(self, X, reset=False)
-        shape = self._target_shape
-        offset = posterior.level - posterior.centre @ posterior.coefficients
-        mean = self._scores(X, posterior.coefficients, offset).reshape(-1, *shape)
+        mean = self._means(X, posterior).reshape(-1, *self._target_shape)
         if not (return_std or return_cov):
             return mean
         with self._threads():
             spread = self._covariances(X, posterior) if return_cov else self._variances(X, posterior)
-        noise = posterior.noise if include_noise else np.zeros_like(posterior.noise)
-        if return_cov:
-            spread[np.arange(len(spread)), np.arange(len(spread))] += noise
-            return mean, spread.reshape(*spread.shape[:2], *shape).astype(X.dtype, copy=False)
-        return mean, np.sqrt(spread + noise).reshape(-1, *shape).astype(X.dtype, copy=False)
+        if include_noise:
+            spread += np.eye(len(spread)) if return_cov else 1.0
+        spread = (spread[..., None] * posterior.noise).reshape(*spread.shape, *self._target_shape)
+        return mean, (spread if return_cov else np.sqrt(spread)).astype(X.dtype, copy=False)
+
+    def _means(self, X: Array, posterior: Posterior) -> Array:
+        """(n, k)."""
+        offset = posterior.level - posterior.centre @ posterior.coefficients
+        return self._scores(X, posterior.coefficients, offset)
 
     def _variances(self, X: Array, posterior: Posterior) -> Array:
-        """Of the function, (n, k)."""
-        out = np.empty((X.shape[0], len(posterior.level)))
+        """Of the function, over the noise, (n,)."""
+        out = np.empty(X.shape[0])
         for rows, block, Z in self._device_blocks(X) if is_there(self.device) else self._blocks(X):
-            share = posterior.shares(Z) + posterior.level_share
-            rest = left_out(self._rest_kernel, block, Z)
-            out[rows] = share[:, None] * posterior.noise + rest[:, None] * posterior.amplitude
+            rest = left_out(self._rest_kernel, block, Z, self._shift)
+            out[rows] = posterior.shares(Z) + posterior.level_share + rest / posterior.alpha
         return out
 
     def _device_blocks(self, X: Array) -> Iterator[tuple[slice, Array, Any]]:
@@ -439,29 +509,30 @@ re-iterable of (X, y) or (X, y, weight) blocks
             start += len(there)
 
     def _covariances(self, X: Array, posterior: Posterior) -> Array:
-        """Of the function, (n, n, k)."""
+        """Of the function, over the noise, (n, n)."""
         Z = np.vstack([Z.copy() for _, _, Z in self._blocks(X)])
         half = posterior.half(Z)
         shared = half @ half.T + posterior.level_share
-        rest = np.zeros_like(shared)
-        if self._has_rest and self.kernel_ is not None:
-            rest = self.kernel_(X).astype(np.float64) - Z @ Z.T
-        return shared[:, :, None] * posterior.noise + rest[:, :, None] * posterior.amplitude
+        kernel = self._rest_kernel
+        rest = np.zeros_like(shared) if kernel is None else kernel(X).astype(np.float64) - Z @ Z.T
+        np.fill_diagonal(rest, left_out(kernel, X, Z, self._shift))
+        return np.asarray(shared + rest / posterior.alpha)
 
     def sample_functions(self, n_samples: int = 1, random_state: Any = None, *, n_waves: int = 4096) -> FunctionSamples:
         """Draw functions from the posterior, to be called on any rows as often as wanted.
 
-        Pathwise conditioning (Wilson et al. 2020): a draw of the prior, made of random waves, is corrected on the
-        landmarks with the exact kernel so that it agrees with a draw of the posterior there. Far from the data the
-        prior is left as it is, so that its variance does not starve. Features other than Nyström's, and kernels that
-        are not stationary, give draws of the weights alone.
+        Pathwise conditioning (Wilson et al. 2020): a draw of the prior, made of random waves (or of other random
+        features, where the kernel is not stationary), is corrected on the landmarks with the exact kernel so that it
+        agrees with a draw of the posterior there. Far from the data the prior is left as it is, so that its variance
+        does not starve. Features other than Nyström's give draws of the weights alone. Covariances are those of
+        `predict` up to 1 / sqrt(n_waves) of the prior's, and exactly so on average over random_state.
 
         Parameters
         ----------
         n_samples : int
         random_state : int, RandomState, Generator or None
         n_waves : int
-            Columns of the Fourier features that the prior is drawn with.
+            Columns of the random features that the prior is drawn with.
 
         Returns
         -------
@@ -471,9 +542,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
         n_samples = check_count("n_samples", n_samples)
         return draw_functions(self, self._current(), n_samples, Key.from_random_state(random_state), n_waves)
 
-    @rowwise
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draw functions from the posterior and evaluate them at the rows of X.
+        """Draw values of the function at the rows of X from the posterior.
+
+        Up to 2,048 rows are drawn from their joint law, the means and covariances of `predict`, whatever the kernel.
+        Of more rows, and of dask data, whose blocks are computed one by one, the values are those of
+        `sample_functions`.
 
         Parameters
         ----------
@@ -485,7 +559,28 @@ re-iterable of (X, y) or (X, y, weight) blocks
         -------
         y : ndarray of shape (n_rows, n_samples), or (n_rows, n_targets, n_samples) if y has two dimensions
         """
-        return self.sample_functions(n_samples, random_state)(X)
+        n_samples = check_count("n_samples", n_samples)
+        posterior, key = self._current(), Key.from_random_state(random_state)
+        if is_distributed(X):
+            return self._function_values(X, n_samples=n_samples, seed=key.seed)
+        X = validate_rows(self, X, reset=False)
+        if X.shape[0] > JOINT_ROWS:
+            return self._function_values(X, n_samples=n_samples, seed=key.seed)
+        with self._threads():
+            covariance = self._covariances(X, posterior)
+            sizes = np.sqrt(np.diagonal(covariance))  # of correlations, rounding is no more than that of each row's own
+            units = np.where(sizes > 0, sizes, 1.0)
+            values, vectors = eigh(covariance / units / units[:, None], check_finite=False)
+            root = sizes[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+            # the first target's values are the same however many there are
+            draws = key.child("values").generator().standard_normal((len(posterior.noise), len(root), n_samples))
+            spread = np.sqrt(posterior.noise)[:, None, None] * (root @ draws)  # (k, n, s)
+        y = self._means(X, posterior)[:, :, None] + spread.transpose(1, 0, 2)
+        return y.reshape(len(root), *self._target_shape, n_samples).astype(X.dtype, copy=False)
+
+    @rowwise
+    def _function_values(self, X: Any, n_samples: int, seed: int) -> Array:
+        return self.sample_functions(n_samples, seed)(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,6 +23,7 @@ from bochner.estimators._validation import as_host, check_choice, is_distributed
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
+from bochner.features.low_rank import Modified, as_nystrom_form
 from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
@@ -92,6 +93,19 @@ def as_feature_map(transformer: Any, X: Any) -> FeatureMap:
     if isinstance(found, FeatureMap) and not scipy.sparse.issparse(found(X[:1])):
         return found
     return Transformed(transformer, int(transformer.transform(X[:1]).shape[1]))
+
+
+def shift_of(transformer: Any) -> float:
+    """The delta of fitted features with K ≈ ZZᵀ + delta I; of a pipeline, that of its last step."""
+    last = transformer.steps[-1][1] if hasattr(transformer, "steps") else transformer
+    parts = transformer.get_params().values() if hasattr(transformer, "get_params") else ()
+    hidden = [part for part in parts if isinstance(part, NystromFeatures) and part is not last]
+    if any(as_nystrom_form(part.form) == Modified(shift=True) for part in hidden):
+        raise ValueError(
+            "NystromFeatures(form='shifted') must be the features themselves, or the last step of a pipeline: what "
+            "becomes of its shift in a union or before other steps is not known. Use form='modified' there."
+        )
+    return float(getattr(last, "shift_", 0.0))
 
 
 def is_stream(X: Any) -> bool:
@@ -221,6 +235,7 @@ class KernelModel(BaseEstimator):
 
     _auto_features: str | None = None  # what features="auto" means; None: waves where there are any
     _landmarks = "auto"  # the law of landmarks that have means
+    _takes_shift = False  # whether it has a place for the delta of K ≈ ZZᵀ + delta I
     _tuning_landmarks = 0  # columns with which rows left out correct the scale that evidence has chosen
 
     kernel: Any
@@ -389,4 +404,15 @@ class KernelModel(BaseEstimator):
             transformer._fit(rows, transform=False, measured=False, device=device)
         else:
             transformer.fit(rows, *targets)
+        if shift_of(transformer) and not self._takes_shift:
+            raise ValueError(
+                f"{type(self).__name__} has no use for features of K - {shift_of(transformer):.3g} I, which "
+                "NystromFeatures(form='shifted') gives: the shift belongs in the penalty of KernelRidge or the noise "
+                "of GaussianProcessRegressor. Use form='modified' here."
+            )
         return transformer, as_feature_map(transformer, rows)
+
+    @property
+    def _shift(self) -> float:
+        """What the fitted features leave out of the diagonal of the kernel matrix."""
+        return shift_of(getattr(self, "features_", None))

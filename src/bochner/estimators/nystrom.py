@@ -93,7 +93,8 @@ class NystromFeatures(GrowingTransformer):
     certificate_ : Certificate
         The error that was measured; with ``n_components="auto"`` only.
     shift_ : float
-        K ≈ ZZᵀ + shift_ I: zero unless form is "shifted". Add it to the penalty of a ridge regression.
+        K ≈ ZZᵀ + shift_ I: zero unless form is "shifted". `KernelRidge` adds it to its penalty and
+        `GaussianProcessRegressor` to its noise; other models refuse such features.
 
     Notes
     -----

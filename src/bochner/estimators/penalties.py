@@ -80,9 +80,17 @@ def solve_sums(
     *,
     fit_intercept: bool = True,
     left_out: LeftOut | None = None,
+    shift: float = 0.0,
 ) -> Solution:
-    """Coefficients of a given penalty, or of the best of a path; `left_out` measures the path of LEFT_OUT."""
+    """Coefficients of a given penalty, or of the best of a path; `left_out` measures the path of LEFT_OUT.
+
+    Of K ≈ ZZᵀ + shift I the shift is added to a given penalty, and is the least of a path.
+    """
     solver, notes = choose_solver(solver, alpha, statistics.n_components)
+    if shift:
+        notes = (*notes, f"alpha includes the shift of the features, {shift:.3g}: the kernel matrix is ZZᵀ + shift I")
+    if isinstance(alpha, numbers.Real):
+        alpha = float(alpha) + shift
     if statistics.rounding_noise:
         share = f"as if alpha were {statistics.rounding_noise:.1g} larger"
         notes = (*notes, f"float32 features were rounded to integers for their products, {share}; float64 data are not")
@@ -96,7 +104,9 @@ def solve_sums(
     spectrum = statistics.spectrum(fit_intercept)
     path: dict[str, Array] = {}
     if not isinstance(alpha, numbers.Real):
-        grid = None if isinstance(alpha, str) else np.ravel(np.asarray(alpha, dtype=float))
+        grid = None if isinstance(alpha, str) else np.ravel(np.asarray(alpha, dtype=float)) + shift
+        if grid is None and shift:
+            grid = np.maximum(spectrum.grid(), shift)
         criterion: Any = alpha if isinstance(alpha, str) else "gcv"
         if criterion in LEFT_OUT and left_out is None:
             notes = (*notes, f"alpha={criterion!r} needs rows to leave out; after partial_fit or merge evidence chose")

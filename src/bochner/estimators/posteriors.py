@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from bochner.backends import Array, backend_of, is_host
 from bochner.estimators._validation import validate_rows
 from bochner.estimators.models import numeric_targets
-from bochner.features import FeatureMap, choose_rows, fourier_map
+from bochner.features import FeatureMap, kernel_map
 from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.solvers import Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming import Block, DeviceStatistics, Fold, StatisticsFold
+
+_ROUNDING = 16.0  # units in the last place of k(x, x) that its difference from zᵀz is off by
+JOINT_ROWS = 2048  # at which values are drawn from their joint law: a matrix of so many rows is factored in a second
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,8 @@ class Posterior:
     """f(x) = level + (z - centre)ᵀw + rest(x): w ~ N(coefficients, noise A⁻¹), A = ZᵀWZ + alpha I of centred rows.
 
     `rest` is the part of the prior outside the span of the features, of variance amplitude (k(x, x) - zᵀz), which
-    rows see as noise: W = 1 / (1 + (k(x, x) - zᵀz) / alpha). It vanishes for Fourier features.
+    rows see as noise: W = 1 / (1 + (k(x, x) - zᵀz) / alpha). Of features with a spectral shift the variance is
+    amplitude · shift. It vanishes for Fourier features.
     """
 
     spectrum: RidgeSpectrum
@@ -53,21 +60,42 @@ class Posterior:
         return backend.fetch(half.square().sum(1))
 
 
-def left_out(kernel: Kernel | None, X: Array, Z: Any) -> Array:
-    """k(x, x) - zᵀz, (n,), at least 0; 0 without a kernel. Z may be on a device."""
+def left_out(kernel: Kernel | None, X: Array, Z: Any, shift: float = 0.0) -> Array:
+    """k(x, x) - zᵀz, (n,), at least what rounding leaves of it; without a kernel `shift`. Z may be on a device."""
     if kernel is None:
-        return np.zeros(len(Z))
+        return np.full(len(Z), shift)
     if is_host(Z):
         squares = np.einsum("ij,ij->i", Z, Z)
     else:
         xp = backend_of(Z).xp
         squares = np.square(backend_of(Z).fetch(xp.linalg.vector_norm(Z, dim=1, dtype=xp.float64)))
-    return np.maximum(kernel.diagonal(X) - squares, 0.0)
+    diagonal = kernel.diagonal(X).astype(np.float64, copy=False)
+    return np.maximum(diagonal - squares, _ROUNDING * np.finfo(X.dtype).eps * diagonal)
 
 
-def noise_shares(kernel: Kernel | None, X: Array, Z: Any, alpha: float) -> Array:
-    """Noise over what a row sees as noise, (n,): 1 where the features hold all of the kernel."""
-    return 1.0 / (1.0 + left_out(kernel, X, Z) / alpha) if alpha > 0 else np.ones(len(Z))
+def noise_shares(rest: Array, alpha: float) -> Array:
+    """Noise over what rows see as noise, (n,), of what is left out: 1 where the features hold all of the kernel."""
+    return 1.0 / (1.0 + rest / alpha) if alpha > 0 else np.ones(len(rest))
+
+
+def descend(loss: Callable[[float], float], start: float, low: float, high: float) -> float:
+    """Where a function of a logarithm is least.
+
+    In steps of a decade from the start, both ways, until two beyond the best are worse; then between its neighbours.
+    """
+    decade = math.log(10.0)
+    found = {0: loss(start)}
+    for way in (-1, 1):
+        i = way
+        while abs(i - min(found, key=found.__getitem__)) <= 2 and low <= start + i * decade <= high:
+            found[i] = loss(start + i * decade)
+            i += way
+    best = min(found, key=found.__getitem__)
+    middle = start + best * decade
+    refined = minimize_scalar(
+        loss, bounds=(middle - decade, middle + decade), method="bounded", options={"xatol": 0.05}
+    )
+    return float(refined.x) if refined.fun < found[best] else middle
 
 
 @dataclass(frozen=True)
@@ -78,6 +106,7 @@ class ShareFold(Fold):
     n_targets: int
     kernel: Kernel | None
     alpha: float
+    shift: float = 0.0
     with_gram: ClassVar[bool] = True
 
     def zero(self) -> list[Any]:
@@ -86,9 +115,13 @@ class ShareFold(Fold):
     def add(self, total: list[Any], Z: Array, block: Block, row: int) -> list[Any]:
         statistics, weight, log_weight = total
         w = np.ones(len(Z)) if block.weight is None else block.weight
-        share = noise_shares(self.kernel, block.X, Z, self.alpha)
+        share = self.shares(Z, block)
         statistics.update(Z, numeric_targets(block.y), w * share, overwrite=True)
         return [statistics, weight + float(w.sum()), log_weight + float(w @ np.log(share))]
+
+    def shares(self, Z: Any, block: Block) -> Array:
+        """Noise over what each row sees as noise, (n,)."""
+        return noise_shares(left_out(self.kernel, block.X, Z, self.shift), self.alpha)
 
     def merge(self, total: list[Any], other: list[Any]) -> list[Any]:
         return [total[0].merge(other[0]), total[1] + other[1], total[2] + other[2]]
@@ -108,7 +141,7 @@ class DeviceShares:
     def update(self, Z: Any, block: Block) -> None:
         """Add rows; Z may be overwritten."""
         w = np.ones(len(Z)) if block.weight is None else block.weight
-        share = noise_shares(self.fold.kernel, block.X, Z, self.fold.alpha)
+        share = self.fold.shares(Z, block)
         self.statistics.add(Z, numeric_targets(block.y), w * share)
         self.weight, self.log_weight = self.weight + float(w.sum()), self.log_weight + float(w @ np.log(share))
 
@@ -137,9 +170,23 @@ class FunctionSamples:
             if self.waves is not None and self.heights is not None:
                 for first in range(0, len(Z), 512):  # a few waves at a time
                     part = slice(first, first + 512)
-                    values[part] += np.tensordot(self.waves(block[part]).astype(np.float64), self.heights, axes=1)
+                    waves = self.waves(block[part]).astype(np.float64)
+                    self._check_reach(waves, block[part])
+                    values[part] += np.tensordot(waves, self.heights, axes=1)
             out[rows] = values
         return out[:, 0] if self.model._target_shape == () else out
+
+    def _check_reach(self, waves: Array, X: Array) -> None:
+        """Refuse rows where the waves are far from the prior's variance: a power series is cut off somewhere."""
+        kernel = self.model.kernel_
+        if kernel.stationary:
+            return
+        truth, found = kernel.diagonal(X), np.einsum("ij,ij->i", waves, waves)
+        if ((found < 0.1 * truth) | (found > 10.0 * truth)).any():
+            raise ValueError(
+                f"functions drawn with {waves.shape[1]} waves do not have the variance of {kernel!r} at these rows, "
+                "some of which are far from the data; raise n_waves, or draw values at the rows with sample_y."
+            )
 
 
 def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n_waves: int) -> FunctionSamples:
@@ -153,11 +200,14 @@ def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n
     level = posterior.level[:, None] + np.sqrt(posterior.level_share * posterior.noise)[:, None] * level
     level -= np.tensordot(posterior.centre, weights, axes=1)
     waves, heights = None, None
-    if model._has_rest and model.kernel_ is not None and model.kernel_.stationary:
+    if model._shift:
+        raise ValueError(
+            "features with a spectral shift leave white noise out of the prior, which is no function; draw values at "
+            f"up to {JOINT_ROWS:,} rows with sample_y, or use NystromFeatures(form='projection')."
+        )
+    if model._has_rest:
         feature_map: Any = model.feature_map_
-        law = choose_rows(model.kernel_, model.n_features_in_, n_waves)
-        dtype = feature_map.root.dtype
-        waves = fourier_map(model.kernel_, law, model.n_features_in_, n_waves, "pairs", key.child("prior"), dtype)
+        waves = _prior_waves(model.kernel_, feature_map, n_waves, key.child("prior"))
         heights = key.child("heights").generator().standard_normal((n_samples, k, n_waves))
         heights = heights.transpose(2, 1, 0) * np.sqrt(posterior.amplitude)[:, None]
         # minus the prior draw's own projection on the landmarks
@@ -165,3 +215,14 @@ def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n
         weights = weights.copy()
         weights[: feature_map.rank] -= np.tensordot(feature_map.root.T.astype(np.float64), at_landmarks, axes=1)
     return FunctionSamples(model, weights, level, waves, heights)
+
+
+def _prior_waves(kernel: Kernel, feature_map: Any, n_waves: int, key: Key) -> FeatureMap:
+    """A map of any rows whose kernel is that of the prior, up to 1 / sqrt(n_waves)."""
+    try:
+        return kernel_map(kernel, feature_map.landmarks, n_waves, key, feature_map.root.dtype).feature_map
+    except ValueError as error:
+        raise ValueError(
+            f"functions cannot be drawn with {kernel!r}, of which no random features are known here; draw values at up "
+            f"to {JOINT_ROWS:,} rows with sample_y, which takes every kernel."
+        ) from error

@@ -81,7 +81,9 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         likelihood. GCV takes all rows for equally influential and chooses too small a penalty where some lie far from
         the others; after `partial_fit` and `merge` there are no rows to leave out, and evidence takes the place of
         leave-one-out. "margin" is leave-one-out for targets that are signs of three labels or more, a column each:
-        errors are what the right label's score lacks to be two more than any other.
+        errors are what the right label's score lacks to be two more than any other. Of features with a spectral shift
+        (``NystromFeatures(form="shifted")``) the shift is added to a given alpha, and is the least that a criterion
+        chooses.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
         "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
         a device and by a sketch on the host; so does a `ConjugateGradient` with a tolerance and a number of iterations
@@ -124,7 +126,7 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
     Attributes
     ----------
     alpha_ : float
-        The penalty used.
+        The penalty used: of features with a spectral shift, with the shift.
     alpha_path_ : dict of ndarray
         "alpha", the "criterion" there (GCV and LOO: mean squared error in units of the variance of each target,
         averaged over targets; evidence: negative log likelihood) and "effective_dimension"; empty for a given alpha.
@@ -199,6 +201,7 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         self.random_state = random_state
 
     _landmarks = "mixed"  # predictions err where there are rows, not where there is room
+    _takes_shift = True
     _tuning_landmarks = 768
 
     statistics_: RidgeStatistics
@@ -483,7 +486,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 fit_intercept=self.fit_intercept,
                 margins=isinstance(self.alpha, str) and self.alpha == "margin",
             )
-        return solve_sums(statistics, self.alpha, self.solver, fit_intercept=self.fit_intercept, left_out=left_out)
+        return solve_sums(
+            statistics,
+            self.alpha,
+            self.solver,
+            fit_intercept=self.fit_intercept,
+            left_out=left_out,
+            shift=self._shift,
+        )
 
     def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> Solution:
         """Conjugate gradients on a Gram matrix that is never formed."""
@@ -509,7 +519,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _alpha_for_iteration(self, source: Source, key: Key) -> tuple[float, dict[str, Array], tuple[str, ...]]:
         """A given alpha, or the one chosen with as many columns as can be squared: alpha means the same for any m."""
         if isinstance(self.alpha, numbers.Real):
-            return float(self.alpha), {}, ()
+            return float(self.alpha) + self._shift, {}, ()
         if not isinstance(self.features, str):
             raise ValueError("solver='cg' with features of your own needs a number as alpha.")
         fewer = min(self.n_components_, _ALPHA_COMPONENTS)

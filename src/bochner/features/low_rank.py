@@ -98,7 +98,7 @@ class Modified(NystromForm):
     ----------
     shift : bool
         Approximate K - delta I instead, delta being the mean of what is left of the trace over the directions left
-        (Wang et al. 2014); add delta to the penalty of a ridge regression on the features.
+        (Wang et al. 2014). Ridge regression with K has the penalty alpha + delta on the features.
     """
 
     shift: bool = False
