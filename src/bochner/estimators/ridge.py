@@ -42,10 +42,13 @@ from bochner.streaming import (
     Checkpoint,
     Source,
     StreamedGram,
+    check_path,
     default_rows,
+    described,
     fingerprint,
     leave_one_out,
     on_device,
+    resumed,
     sampled_preconditioner,
     saved_about,
 )
@@ -107,7 +110,8 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         What is learned is host data: it pickles, and predicts on machines without a GPU.
     checkpoint : path or None
         A file to which the sums are written every half minute and when interrupted. Calling `fit` again with the same
-        options and data continues from there, with the same result to the last bit; it is removed when done.
+        options and data continues from there, with the same result to the last bit; it is removed when done. The rows
+        that are skipped are compared with a digest of those in the sums: other data or options are refused.
     n_jobs : int or None
         Threads, for features and linear algebra alike; None uses every core.
     verbose : int, default=0
@@ -275,6 +279,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         check_budget(self)
         if self.block_size is not None:
             check_count("block_size", self.block_size)
+        if self.checkpoint is not None:
+            check_path(self.checkpoint)
 
     def _forget(self) -> None:
         for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution"):
@@ -391,23 +397,27 @@ re-iterable of (X, y) or (X, y, weight) blocks
         statistics = RidgeStatistics(feature_map.n_components, n_targets, with_gram=not iterative)
         self.features_, self.feature_map_ = transformer, feature_map
         self.n_components_ = feature_map.n_components
-        checkpoint, start = None, 0
+        variance = rounding_variance(self.alpha, source.n_samples)
+        checkpoint = None
         if self.checkpoint is not None:
-            rows = self.block_size or default_rows(feature_map.n_components, source.dtype)
-            belongs_to = fingerprint(source.fingerprint(), rows, feature_map, n_targets, solver)
-            checkpoint = Checkpoint(self.checkpoint, belongs_to, {"seed": key.seed})
-            found = checkpoint.load()
-            if found is not None:
-                statistics, start = found
-        statistics.variance = rounding_variance(self.alpha, source.n_samples)
+            options = self._shaping_options(source, key) | {
+                "n_targets": n_targets,
+                "solver='cg'": iterative,
+                "the rounding that alpha allows": variance if source.dtype == np.float32 else 0.0,
+            }
+            checkpoint = Checkpoint(self.checkpoint, options, {"seed": key.seed})
+            found = resumed(source, feature_map, numeric_targets, checkpoint, verbose=self.verbose)
+            statistics = statistics if found is None else found
+        statistics.variance = variance
         if checkpoint is not None or iterative:
             known = None
         if known is not None:
             statistics = known[0]
         try:
             if known is None:
-                self._accumulate(source, feature_map, statistics, checkpoint, start)
+                self._accumulate(source, feature_map, statistics, checkpoint)
         finally:
+            statistics.digest = None
             # whatever ended the pass, what was learned until then is kept and can be used
             if statistics.n_samples:
                 self.statistics_, self._solution = statistics, None
@@ -423,20 +433,34 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self._current()
             checkpoint.remove()
 
+    def _shaping_options(self, source: Source, key: Key) -> dict[str, Any]:
+        """What shapes the sums besides the rows, by name: a checkpoint with another of them is refused.
+
+        Causes come before what follows from them, since a refusal names the first that differs.
+        """
+        named = isinstance(self.features, str)  # kernel and seed of a transformer are its own
+        return {
+            **source.layout(),
+            "kernel": described(getattr(self.features_, "kernel_", None)) if named else None,
+            "n_components": self.n_components_,
+            "random_state": key.seed if named else None,
+            "features, by their digest,": fingerprint(self.feature_map_),
+            "block_size": self.block_size or default_rows(self.n_components_, source.dtype),
+            "device": self.device,
+        }
+
     def _accumulate(
         self,
         source: Source,
         feature_map: FeatureMap,
         statistics: RidgeStatistics,
         checkpoint: Checkpoint | None = None,
-        start: int = 0,
     ) -> None:
         on_device(source, self.device).accumulate(
             feature_map,
             statistics,
             numeric_targets,
             rows=self.block_size,
-            start=start,
             checkpoint=checkpoint,
             verbose=self.verbose,
         )

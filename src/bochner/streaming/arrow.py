@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bochner.backends import FLOATS, Array
+from bochner.backends import FLOATS
 from bochner.keys import Key
-from bochner.streaming.checkpoints import fingerprint
 from bochner.streaming.sources import Block, Source, checked_block, joined, regroup
 
 _SAMPLE_GROUPS = 64  # row groups a sample is drawn from
@@ -144,11 +143,6 @@ class ArrowSource(Source):
             keep = np.flatnonzero(draw.random(self.counts[i]) < share) if share < 1.0 else slice(None)
             blocks.append(self._read(int(i))[keep])
         return joined([block for block in blocks if len(block)] or blocks[:1])
-
-    def fingerprint(self) -> str:
-        first: Array = self._read(int(np.flatnonzero(self.counts)[0])).X[:64]
-        files = [Path(p.path).stat() for p in self.pieces if getattr(p, "path", "") and Path(p.path).exists()]
-        return fingerprint(self.wanted, self.counts, [(f.st_size, f.st_mtime_ns) for f in files], first)
 
 
 def read_frame(path: str | os.PathLike[str], *, max_rows: int | None = None, key: Key | None = None) -> Any:

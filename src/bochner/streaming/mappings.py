@@ -8,7 +8,6 @@ from typing import Any
 
 from bochner.backends import Array
 from bochner.keys import Key
-from bochner.streaming.checkpoints import fingerprint
 from bochner.streaming.folds import Fold
 from bochner.streaming.sources import Block, Source
 
@@ -56,8 +55,8 @@ class MappedSource(Source):
     def fold(self, fold: Any, feature_map: Any = None, total: Any = None, **options: Any) -> Any:
         return self.source.fold(MappedFold(fold, self.function), feature_map, total, **options)
 
-    def fingerprint(self) -> str:
-        return fingerprint(self.source.fingerprint(), self.function)
+    def layout(self) -> dict[str, Any]:
+        return self.source.layout()
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,11 @@ class MappedFold(Fold):
 
     inner: Fold
     function: Callable[[Block], Block]
+
+    @property
+    def plain(self) -> bool:  # type: ignore[override]
+        """As the other fold."""
+        return self.inner.plain
 
     def zero(self) -> Any:
         return self.inner.zero()
