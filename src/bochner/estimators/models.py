@@ -128,7 +128,7 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
             X, y, sample_weight = _split_frame(X, y, sample_weight)
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": FLOATS, "multi_output": True}
         X, y = validate_data(model, X, y, reset=reset, y_numeric=numeric, **checks)
-        weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0])
+        weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0], dtype=X.dtype)
         if weight is not None and not (weight > 0).any():
             raise ValueError("sample_weight is zero for every row.")
         return ArraySource(X, y, weight)
@@ -170,7 +170,7 @@ def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Sourc
             )
         return source
     X = validate_rows(model, X, reset=reset)
-    weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0])
+    weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0], dtype=X.dtype)
     if weight is not None and not (weight > 0).any():
         raise ValueError("sample_weight is zero for every row.")
     return ArraySource(X, np.empty((X.shape[0], 0)), weight)

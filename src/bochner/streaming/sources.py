@@ -14,6 +14,9 @@ from sklearn.utils import check_array
 from bochner.backends import FLOATS, Array
 from bochner.keys import Key
 
+# By the bytes of a number: room for large features in Σ w zzᵀ, and for products of four weights in an iteration.
+_LARGEST_WEIGHT = {4: 1e30, 8: 1e75}
+
 
 @dataclass(frozen=True)
 class Block:
@@ -219,20 +222,28 @@ def checked_block(X: Any, y: Any, weight: Any = None, *, name: str, dtype: Any =
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     y = None if y is None else np.asarray(y)
-    weight = None if weight is None else check_weight(weight, X.shape[0], name)
+    weight = None if weight is None else check_weight(weight, X.shape[0], name, X.dtype)
     if y is not None and len(y) != X.shape[0]:
         raise ValueError(f"{name}: X has {X.shape[0]} rows and y has {len(y)}.")
     return Block(X, y, weight)
 
 
-def check_weight(weight: Any, n: int, name: str = "sample_weight") -> Array:
-    """Weights (n,), finite and not negative; one number stands for all."""
+def check_weight(weight: Any, n: int, name: str = "sample_weight", dtype: Any = np.float64) -> Array:
+    """Weights (n,), finite, not negative and not too large for rows of a dtype; one number stands for all."""
     weight = np.asarray(weight, dtype=np.float64)
     weight = np.full(n, weight) if weight.ndim == 0 else weight
     if weight.shape != (n,):
         raise ValueError(f"{name}: sample_weight should have shape ({n},), one a row; got {weight.shape}.")
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ValueError(f"{name}: sample_weight must be finite and not negative.")
+    with np.errstate(over="ignore"):
+        total = float(weight.sum())
+    if total > _LARGEST_WEIGHT[np.dtype(dtype).itemsize]:
+        other = ", or give X as float64" if dtype == np.float32 else ""
+        raise ValueError(
+            f"{name}: the weights add up to {total:.3g}; sums of weighted {np.dtype(dtype)} rows or of squared weights "
+            f"would overflow; divide sample_weight, and alpha where it is a number, by the same constant{other}."
+        )
     return weight
 
 
