@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array
 from bochner.estimators._validation import check_choice, check_count, rowwise, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
-from bochner.estimators.models import DistributedScore, KernelModel, as_source, is_there, numeric_targets
+from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, is_there, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.posteriors import FunctionSamples, Posterior, ShareFold, draw_functions, left_out, noise_shares
 from bochner.features import Nystrom, features_of
@@ -173,6 +173,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             if first:
                 self._learn(source)
             else:
+                check_sums(self)
                 self._see(source, *self._counts)
         return self
 

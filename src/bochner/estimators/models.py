@@ -70,6 +70,15 @@ def numeric_targets(y: Any) -> Array:
     return y.reshape(len(y), -1)
 
 
+def check_sums(*models: Any) -> None:
+    """Say what to do about models that have no sums to add rows to."""
+    if any(model.statistics_.gram is None for model in models):
+        raise ValueError(
+            "this model keeps no sums to add to. If it was loaded from a file, fit again and keep them there with "
+            "bochner.save(model, path, sums=True); if it was fitted with solver='cg', use solver='cholesky'."
+        )
+
+
 @dataclass(frozen=True)
 class Transformed(FeatureMap):
     """Anything with a `transform` as a feature map."""

@@ -20,7 +20,7 @@ from bochner.backends import Array
 from bochner.certificates import Certificate, grow
 from bochner.estimators._validation import check_count, rowwise, validate_rows
 from bochner.estimators.growths import budget_of, check_budget, is_auto
-from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
+from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, numeric_targets
 from bochner.estimators.penalties import (
     LEFT_OUT,
     Solution,
@@ -242,8 +242,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self._auto_features = None
                 self._learn(source)
                 return self
-            if self.statistics_.gram is None:
-                raise ValueError("a model fitted with solver='cg' keeps no sums to add to; use solver='cholesky'.")
+            check_sums(self)
             shape = _target_shape(source)
             if shape != self._target_shape:
                 raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
@@ -266,8 +265,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 "the models have different features, so their sums cannot be added. Fit both with the same "
                 "kernel (with a number as length scale), n_components and random_state."
             )
-        if self.statistics_.gram is None:
-            raise ValueError("models fitted with solver='cg' keep no sums to add; use solver='cholesky'.")
+        check_sums(self, other)
         self.statistics_.merge(other.statistics_)
         self._solution = None
         return self
@@ -551,10 +549,17 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def effective_dimension_(self) -> float:
         """The trace of G (G + alpha I)⁻¹."""
         solution = self._current()
-        if solution.effective_dimension is not None:
-            return solution.effective_dimension
-        with self._threads():
-            return effective_dimension(self.statistics_, solution.alpha, self.fit_intercept)
+        if solution.effective_dimension is None:
+            if self.statistics_.gram is None:
+                raise AttributeError(
+                    "effective_dimension_ needs the sums, which the file of this model lacks: save it with "
+                    "bochner.save(model, path, sums=True), or look at effective_dimension_ before you save it."
+                )
+            with self._threads():
+                found = effective_dimension(self.statistics_, solution.alpha, self.fit_intercept)
+            self._solution = replace(solution, effective_dimension=found)
+            return found
+        return solution.effective_dimension
 
     @property
     def coef_(self) -> Array:
