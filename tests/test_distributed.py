@@ -592,6 +592,18 @@ def test_a_checkpoint_proves_its_rows_on_workers(small_trees, tmp_path):
         np.testing.assert_array_equal(again.coef_, ridge().fit(*arguments).coef_, err_msg=name)
 
 
+def test_a_checkpoint_of_sums_on_workers_devices_proves_its_rows(small_trees, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed (extra 'torch')")
+    X, y, _ = table()
+    data = [da.from_array(a, chunks=(70, *a.shape[1:])) for a in (X, y)]
+    model, truth = ridge(device="cpu", checkpoint=tmp_path / "c"), ridge(device="cpu").fit(*data)
+    with struck_after(2):
+        model.fit(*data)
+    with pytest.raises(ValueError, match="the targets of rows 70 to 139 differ"):
+        model.fit(data[0], da.from_array(nudged(y, 100), chunks=70))
+    np.testing.assert_array_equal(model.fit(*data).coef_, truth.coef_)
+
+
 def test_a_checkpoint_of_other_blocks_is_refused(small_trees, tmp_path):
     X, y, _ = table()
     model = ridge(checkpoint=tmp_path / "c")

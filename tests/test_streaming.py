@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from bochner import RBF, FourierFeatures, KernelClassifier, KernelRidge, RandomBinningFeatures
 from bochner.estimators.models import Transformed
@@ -430,6 +433,25 @@ def test_landmarks_and_tuned_kernels_are_continued_on_the_same_rows_only(tmp_pat
         model.fit(X, y, weight)
     with pytest.raises(ValueError, match="belongs to another model: kernel was"):
         model.fit(X, y**2, weight)
+    np.testing.assert_array_equal(model.fit(X, y, weight).coef_, truth.coef_)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        RandomBinningFeatures("auto", length_scale=1.0, tol=0.3, random_state=0),
+        FourierFeatures(RBF(1.5), "auto", tol=0.3, random_state=0),
+        make_pipeline(StandardScaler(), Nystroem(gamma=1.0, n_components=30, random_state=0)),
+    ],
+    ids=lambda features: type(features).__name__,
+)
+def test_features_of_any_kind_are_continued(features, tmp_path):
+    X, y, weight = table()
+    path = tmp_path / "c"
+    model = KernelRidge(features=features, alpha=0.1, random_state=0, block_size=100, checkpoint=path)
+    truth = clone(model).set_params(checkpoint=None).fit(X, y, weight)
+    with struck_after(3):
+        model.fit(X, y, weight)
     np.testing.assert_array_equal(model.fit(X, y, weight).coef_, truth.coef_)
 
 

@@ -67,7 +67,7 @@ def _parts(value: Any) -> bytes | list[Any]:
         value = value.tocsr()
         return [value.shape, value.data, value.indices, value.indptr]
     if is_dataclass(value) and not isinstance(value, type):
-        return [(field.name, getattr(value, field.name)) for field in fields(value)]
+        return [(field.name, getattr(value, field.name)) for field in fields(value) if field.compare]
     if isinstance(value, types.CodeType):
         return [value.co_code, value.co_names, value.co_consts, value.co_varnames[: value.co_argcount]]
     if isinstance(value, types.MethodType):
