@@ -253,8 +253,8 @@ from distributed import Client
 from bench_distributed import blocks, cluster_of, digest, make_rows, model
 bochner.distributed._ROUND = 4
 init = checkpoints.Checkpoint.__init__
-checkpoints.Checkpoint.__init__ = lambda self, path, belongs_to, about=None, every=0.0: init(
-    self, path, belongs_to, about, 0.0
+checkpoints.Checkpoint.__init__ = lambda self, path, options, about=None, every=0.0: init(
+    self, path, options, about, 0.0
 )
 if __name__ == "__main__":
     with cluster_of(2) as cluster, Client(cluster):

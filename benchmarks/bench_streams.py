@@ -64,8 +64,8 @@ import bochner.streaming.checkpoints as checkpoints
 from bochner import RBF, KernelRidge
 from bench_streams import Rows
 init = checkpoints.Checkpoint.__init__
-checkpoints.Checkpoint.__init__ = lambda self, path, belongs_to, about=None, every=0.0: init(
-    self, path, belongs_to, about, 0.1
+checkpoints.Checkpoint.__init__ = lambda self, path, options, about=None, every=0.0: init(
+    self, path, options, about, 0.1
 )
 print("ready", flush=True)
 try:

@@ -30,6 +30,7 @@ from bochner import (
 from bochner.keys import Key
 from bochner.streaming import ArraySource, Block, read_arrays
 from laws import ESTIMATORS, rounding_squares
+from strikes import changes, nudged, struck_after
 
 dask = pytest.importorskip("dask", reason="dask is not installed (extra 'dask')")
 pytest.importorskip("distributed", reason="distributed is not installed (extra 'dask')")
@@ -639,6 +640,80 @@ def test_a_worker_restarted_during_iterations_changes_nothing(client, small_tree
     worker = next(iter(client.nthreads()))  # asked now: the one killed before may still be remembered
     model = ridge(solver="cg", alpha=3.0)
     struck(lambda: model.fit(blocks), lambda: client.restart_workers([worker]), lambda: products() > 3)
+    np.testing.assert_array_equal(model.coef_, truth.coef_)
+
+
+def dask_kinds(X, y, weight):
+    """The same rows in every way that dask has for them."""
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"]).assign(y=y, w=weight)
+    parts = [slice(i, i + 70) for i in range(0, len(X), 70)]
+    yield "array", [da.from_array(a, chunks=(70, *a.shape[1:])) for a in (X, y, weight)]
+    yield "frame", (dd.from_pandas(frame, npartitions=10, sort=False), "y", "w")
+    yield "delayed", ([dask.delayed((X[rows], y[rows], weight[rows])) for rows in parts],)
+    yield "sparse", ([dask.delayed((scipy.sparse.csr_matrix(X[rows]), y[rows], weight[rows])) for rows in parts],)
+
+
+def test_a_checkpoint_proves_its_rows_on_workers(small_trees, tmp_path):
+    data = table()
+    paths = {}
+    for name, arguments in dask_kinds(*data):
+        paths[name] = tmp_path / name
+        truth = ridge().fit(*arguments)
+        for _ in range(2):
+            with struck_after(2):
+                ridge(checkpoint=paths[name]).fit(*arguments)
+            before = paths[name].read_bytes()
+            again = ridge(checkpoint=paths[name]).fit(*arguments)
+            np.testing.assert_array_equal(again.coef_, truth.coef_, err_msg=name)
+        paths[name].write_bytes(before)
+    last = read_arrays(paths["array"])[1]["rows"] - 1
+    assert 300 < last < 690
+    for kind, functions in changes(last).items():
+        for change in functions:
+            for name, arguments in dask_kinds(*change(*data)):
+                with pytest.raises(ValueError, match=rf"other data: the {kind} of rows \d+ to \d+ differ"):
+                    ridge(checkpoint=paths[name]).fit(*arguments)
+    for name, arguments in dask_kinds(*(nudged(a, 699) for a in data)):
+        again = ridge(checkpoint=paths[name]).fit(*arguments)  # rows that were not seen may be others
+        np.testing.assert_array_equal(again.coef_, ridge().fit(*arguments).coef_, err_msg=name)
+
+
+def test_a_checkpoint_of_sums_on_workers_devices_proves_its_rows(small_trees, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed (extra 'torch')")
+    X, y, _ = table()
+    data = [da.from_array(a, chunks=(70, *a.shape[1:])) for a in (X, y)]
+    model, truth = ridge(device="cpu", checkpoint=tmp_path / "c"), ridge(device="cpu").fit(*data)
+    with struck_after(2):
+        model.fit(*data)
+    with pytest.raises(ValueError, match="the targets of rows 70 to 139 differ"):
+        model.fit(data[0], da.from_array(nudged(y, 100), chunks=70))
+    np.testing.assert_array_equal(model.fit(*data).coef_, truth.coef_)
+
+
+def test_a_checkpoint_of_other_blocks_is_refused(small_trees, tmp_path):
+    X, y, _ = table()
+    model = ridge(checkpoint=tmp_path / "c")
+    with struck_after(2):
+        model.fit(da.from_array(X, chunks=(70, 3)), da.from_array(y, chunks=70))
+    with pytest.raises(ValueError, match="blocks of the dask data, by their digest, was"):
+        model.fit(da.from_array(X, chunks=(71, 3)), da.from_array(y, chunks=71))
+    with pytest.raises(ValueError, match="blocks of the dask data, by their digest, was"):
+        model.fit(X, y)
+
+
+def test_checkpoints_of_classifiers_prove_their_rows_on_workers(small_trees, tmp_path, client):
+    X, y, _ = table()
+    blocks, labels = da.from_array(X, chunks=(70, 3)), np.where(y > 1.0, "high", "low")
+    model = KernelClassifier(RBF(0.5), 40, loss="squared", alpha=0.1, random_state=0)
+    truth = clone(model).fit(blocks, da.from_array(labels, chunks=70))
+    model.set_params(checkpoint=tmp_path / "c")
+    with struck_after(2):
+        model.fit(blocks, da.from_array(labels, chunks=70))
+    other = labels.copy()
+    other[100] = "low" if labels[100] == "high" else "high"
+    with pytest.raises(ValueError, match="the targets of rows 70 to 139 differ"):
+        model.fit(blocks, da.from_array(other, chunks=70))
+    model.fit(blocks, da.from_array(labels, chunks=70))
     np.testing.assert_array_equal(model.coef_, truth.coef_)
 
 

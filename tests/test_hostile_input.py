@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import has_fit_parameter
 
-from bochner import certificates, diagnostics, linalg, mmd_test
+from bochner import KernelRidge, certificates, diagnostics, linalg, mmd_test
 from bochner.sketches import SKETCH_LAWS
 from laws import ESTIMATORS, KERNELS
 
@@ -242,3 +243,40 @@ def test_a_certificate_answers_or_refuses(X, norm):
         low, high = certificate.interval
         assert low <= certificate.value <= high
         assert np.isfinite([low, high]).all()
+
+
+WEIGHTED = [estimator for estimator in ESTIMATORS if has_fit_parameter(estimator, "sample_weight")]
+MANY = 60  # rows
+
+
+def too_large(dtype):
+    """Weights whose sum, squares or products with rows would overflow."""
+    most = 1e75 if dtype == np.float64 else 1e30
+    return [np.r_[1e300, np.ones(MANY - 1)], np.full(MANY, 1e308), np.full(MANY, 1.01 * most / MANY)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("estimator", WEIGHTED, ids=repr)
+def test_weights_that_overflow_are_refused_with_a_reason(estimator, dtype):
+    X = np.random.default_rng(0).uniform(0.05, 1.0, size=(MANY, 3)).astype(dtype)
+    y = X[:, 0] > 0.5 if is_classifier(estimator) else X[:, 0]
+    for weight in too_large(dtype):
+        with pytest.raises(ValueError, match=r"the weights add up to .* would overflow; divide sample_weight"):
+            clone(estimator).fit(X, y, sample_weight=weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # beside such weights alpha is nothing
+        model = clone(estimator).fit(X, y, sample_weight=0.98 * weight)
+    found = getattr(model, "predict" if hasattr(model, "predict") else "transform")(X)
+    assert np.isfinite(found).all()
+
+
+def test_weights_that_overflow_are_refused_in_streams_and_where_columns_are_counted():
+    X = np.random.default_rng(0).uniform(size=(MANY, 3))
+    y = np.sin(5.0 * X[:, 0])
+    for weight in too_large(np.float64):
+        for data in ((X, y, weight), ([(X, y, np.ones(MANY)), (X, y, weight)],)):
+            with pytest.raises(ValueError, match="the weights add up to"):
+                KernelRidge(max_components=64, random_state=0).fit(*data)
+    model = KernelRidge(max_components=64, random_state=0).fit(X, y, 0.98 * weight)
+    truth = KernelRidge(max_components=64, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), truth.predict(X), atol=0.05)

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from bochner import RBF, KernelRidge
 from bochner.statistics import RidgeStatistics
-from bochner.streaming import read_arrays
+from bochner.streaming import devices, read_arrays
 from bochner.streaming.interruptions import Interruptions
 
 STREAMS = Path(__file__).parents[1] / "benchmarks" / "bench_streams.py"
@@ -27,24 +28,62 @@ def ridge(**parameters):
     return KernelRidge(RBF(1.5), 30, alpha=0.1, random_state=0, block_size=50, **parameters)
 
 
-def test_an_interruption_in_the_middle_of_an_update_waits_for_its_end(tmp_path, monkeypatch):
+@contextmanager
+def handled(number, handler):
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def interrupting(number, frame):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGALRM", "SIGTERM", "SIGUSR1"])
+def test_an_interruption_in_the_middle_of_an_update_waits_for_its_end(name, tmp_path, monkeypatch):
+    number = getattr(signal, name)
     truth = ridge().fit(blocks())
     original, calls = RidgeStatistics._add_products, []
 
     def struck(self, *arguments):
         calls.append(1)
         if len(calls) == 4:
-            os.kill(os.getpid(), signal.SIGINT)  # some sums have the block, others have not
+            os.kill(os.getpid(), number)  # some sums have the block, others have not
         original(self, *arguments)
 
     monkeypatch.setattr(RidgeStatistics, "_add_products", struck)
     path = tmp_path / "checkpoint"
     model = ridge(checkpoint=path)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(blocks())
+    with handled(number, interrupting):
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(blocks())
+        assert signal.getsignal(number) is interrupting
     assert read_arrays(path)[1]["rows"] == 200 == model.n_samples_seen_
     np.testing.assert_array_equal(ridge(checkpoint=path).fit(blocks()).coef_, truth.coef_)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_alarm_that_rings_while_sums_come_back_from_a_device_leaves_a_checkpoint(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed (extra 'torch')")
+    monkeypatch.setattr(devices, "_SECONDS", 0.0)
+    monkeypatch.setattr(devices, "_MOST_ROWS", 50)
+    original, calls = RidgeStatistics.merge, []
+
+    def struck(self, other):
+        calls.append(1)
+        if len(calls) == 4:
+            os.kill(os.getpid(), signal.SIGALRM)  # while the Gram matrix is elsewhere
+        return original(self, other)
+
+    monkeypatch.setattr(RidgeStatistics, "merge", struck)
+    path = tmp_path / "checkpoint"
+    with handled(signal.SIGALRM, interrupting), pytest.raises(KeyboardInterrupt):
+        ridge(checkpoint=path, device="cpu").fit(blocks())
+    assert read_arrays(path)[1]["rows"] == 200
+    again = ridge(checkpoint=path, device="cpu").fit(blocks())
+    np.testing.assert_allclose(again.coef_, ridge(device="cpu").fit(blocks()).coef_, rtol=1e-9)
 
 
 def test_an_error_in_the_middle_of_an_update_is_not_saved(tmp_path, monkeypatch):
@@ -84,6 +123,31 @@ def test_an_error_in_the_data_leaves_a_checkpoint(tmp_path):
         ridge(checkpoint=path).fit(Stream(stream.passes))
     assert read_arrays(path)[1]["rows"] == 300
     np.testing.assert_array_equal(ridge(checkpoint=path).fit(Stream()).coef_, truth.coef_)
+
+
+def test_signals_wait_in_order_and_each_is_handled():
+    seen = []
+
+    def first(number, frame):
+        seen.append(number)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a handler that puts another in its place
+        raise KeyboardInterrupt
+
+    def second(number, frame):
+        seen.append(number)
+
+    def strike():
+        with Interruptions() as interruptions, interruptions.held():
+            for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR1):
+                os.kill(os.getpid(), number)
+            assert not seen
+
+    with handled(signal.SIGUSR1, first), handled(signal.SIGUSR2, second):
+        with pytest.raises(KeyboardInterrupt):
+            strike()
+        assert seen == [signal.SIGUSR1, signal.SIGUSR2]
+        assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGUSR2) is second
 
 
 def test_handlers_of_others_are_left_alone():

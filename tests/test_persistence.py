@@ -50,20 +50,21 @@ def assert_same(a, b):
     np.testing.assert_array_equal(a, b)
 
 
-def round_trip(model, folder):
+def round_trip(model, folder, **options):
     path = folder / "model.safetensors"
-    bochner.save(model, path)
+    bochner.save(model, path, **options)
     return bochner.load(path)
 
 
 @pytest.mark.filterwarnings("ignore:Newton's method")
+@pytest.mark.parametrize("sums", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_every_estimator_round_trips(estimator, dtype, tmp_path):
+def test_every_estimator_round_trips(estimator, dtype, sums, tmp_path):
     X = rows(dtype=dtype)
     y = targets(estimator, X)
     model = clone(estimator).fit(X, y)
-    again = round_trip(model, tmp_path)
+    again = round_trip(model, tmp_path, sums=sums)
     assert type(again) is type(model)
     assert repr(again) == repr(model)
     new = rows(20, seed=1, dtype=dtype)
@@ -74,12 +75,75 @@ def test_every_estimator_round_trips(estimator, dtype, tmp_path):
     for name in ("coef_", "intercept_", "alpha_", "noise_variance_", "report_"):
         if hasattr(model, name):
             assert pickle.dumps(getattr(again, name)) == pickle.dumps(getattr(model, name)), name
-    if hasattr(model, "partial_fit"):  # learning goes on as if nothing had happened
-        more = rows(30, seed=2, dtype=dtype)
-        model.partial_fit(more, targets(estimator, more))
-        again.partial_fit(more, targets(estimator, more))
-        for name, value in outputs(model, new).items():
-            assert_same(value, outputs(again, new)[name])
+    if not hasattr(model, "partial_fit"):
+        return
+    more = rows(30, seed=2, dtype=dtype)
+    if not sums:
+        with pytest.raises(ValueError, match=r"keeps no sums to add to.*sums=True"):
+            again.partial_fit(more, targets(estimator, more))
+        return
+    model.partial_fit(more, targets(estimator, more))  # learning goes on as if nothing had happened
+    again.partial_fit(more, targets(estimator, more))
+    for name, value in outputs(model, new).items():
+        assert_same(value, outputs(again, new)[name])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        bochner.KernelRidge(bochner.RBF(1.0), 40, alpha=0.1, random_state=0),
+        bochner.KernelRidge(bochner.RBF(1.0), 40, random_state=0),
+        bochner.GaussianProcessRegressor(bochner.RBF(1.0), 40, random_state=0),
+        bochner.KernelClassifier(bochner.RBF(1.0), 40, loss="squared", alpha=0.1, random_state=0),
+        bochner.KernelPCA(3, kernel=bochner.RBF(1.0), n_columns=30, fit_inverse_transform=True, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_what_learned_block_by_block_predicts_from_a_file_without_sums(model, tmp_path):
+    X = rows()
+    for part in (slice(0, 40), slice(40, 80)):
+        model.partial_fit(X[part], targets(model, X)[part])
+    before = {name: np.copy(value) for name, value in outputs(clone_of(model), X).items()}
+    again = round_trip(model, tmp_path)  # before anyone has asked for its coefficients
+    for name, value in before.items():
+        assert_same(value, outputs(again, X)[name])
+
+
+def clone_of(model):
+    return pickle.loads(pickle.dumps(model))
+
+
+def test_files_are_small_without_the_sums(tmp_path):
+    X = rows(300, 64)
+    features = bochner.FourierFeatures(bochner.RBF(2.0), 4096, rows="fastfood", random_state=0)
+    model = bochner.KernelRidge(features=features, alpha=0.1).fit(X, X[:, 0])
+    small, large = tmp_path / "small", tmp_path / "large"
+    bochner.save(model, small)
+    bochner.save(model, large, sums=True)
+    assert small.stat().st_size < 200_000  # columns of coefficients and sums, and the map
+    assert large.stat().st_size > 4096**2 / 2 * 8
+    assert_same(bochner.load(small).predict(X), model.predict(X))
+    assert bochner.load(small).n_samples_seen_ == 300
+    assert model.statistics_.gram is not None  # the model itself has lost nothing
+
+
+def test_what_needs_the_sums_says_so_after_loading_a_file_without_them(tmp_path):
+    X = rows()
+    model = bochner.KernelRidge(bochner.RBF(1.0), 40, features="fourier", alpha=0.1, random_state=0).fit(X, X[:, 0])
+    again = round_trip(model, tmp_path)
+    for one, other in ((again, model), (model, again)):
+        with pytest.raises(ValueError, match=r"keeps no sums to add to.*sums=True"):
+            one.merge(other)
+    with pytest.raises(AttributeError, match="sums=True"):
+        _ = again.effective_dimension_
+    with pytest.raises(ValueError, match="sums=True"):
+        bochner.certificates.prediction_error(again, X)
+    known = model.effective_dimension_
+    assert round_trip(model, tmp_path).effective_dimension_ == known
+    assert round_trip(model, tmp_path, sums=True).merge(model).n_samples_seen_ == 160
+    again.fit(X, X[:, 0])
+    again.partial_fit(X, X[:, 0])
+    assert again.n_samples_seen_ == 160
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)

@@ -1,11 +1,15 @@
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from scipy.stats import chi, kstest
 
-from bochner import RBF
+from bochner import RBF, theory
 from bochner.features import draw_frequencies, fourier_map
 from bochner.keys import Key
+from bochner.operators import Dense
 from bochner.rows import ROW_LAWS, PointLaw, Quasi, Structured, as_row_law, name_of, stratified
+from bochner.sketches import SKETCH_LAWS
 from laws import COMPOSITE_KERNELS, RADIAL_KERNELS, SEPARABLE_KERNELS, assert_unbiased, points
 
 EXACT = [name for name, law in ROW_LAWS.items() if law.exact]
@@ -157,3 +161,33 @@ def test_names():
         Quasi("lattice").sample(1, 2**24 + 1, Key(0))
     with pytest.raises(ValueError, match="use rows='structured'"):
         Quasi("sobol").sample(30_000, 4, Key(0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("d", "n_components"), [(1, 2), (8, 64), (33, 201), (300, 2000)])
+@pytest.mark.parametrize("rows", ROW_LAWS)
+def test_the_cost_model_charges_the_bytes_of_a_draw(rows, d, n_components, dtype):
+    frequencies = fourier_map(RBF(1.0), ROW_LAWS[rows], d, n_components, "pairs", Key(0), dtype).frequencies
+    step = rows if rows in theory.costs._COSTS else "fourier"
+    assert (step == "fourier") == isinstance(frequencies, Dense)
+    size = {"n_samples": 1, "n_features": d, "n_components": n_components, "itemsize": np.dtype(dtype).itemsize}
+    assert theory.cost_estimate(step, **size).state_bytes == stored_bytes(frequencies)
+
+
+@pytest.mark.parametrize("n", [64, 1000])
+def test_the_cost_model_charges_the_bytes_of_a_sketch(n):
+    steps = {
+        "gaussian": "gaussian_sketch",
+        "srht": "srht",
+        "sparse_sign": "sparse_sign",
+        "count_sketch": "countsketch",
+    }
+    for law, step in steps.items():
+        cost = theory.cost_estimate(step, n_samples=n, n_features=5, n_components=40)
+        assert cost.state_bytes == stored_bytes(SKETCH_LAWS[law].sample(n, 40, Key(0))), law
+
+
+def stored_bytes(draw):
+    return sum(
+        getattr(draw, field.name).nbytes for field in fields(draw) if hasattr(getattr(draw, field.name), "nbytes")
+    )

@@ -1,7 +1,11 @@
 """Streams: every kind of source gives the same model; checkpoints survive kills, other models and corruption."""
 
+import errno
+import functools
 import io
 import os
+import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,8 +14,13 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from bochner import RBF, KernelRidge
+from bochner import RBF, FourierFeatures, KernelClassifier, KernelRidge, RandomBinningFeatures
+from bochner.estimators.models import Transformed
 from bochner.keys import Key
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import (
@@ -21,12 +30,16 @@ from bochner.streaming import (
     BlockSource,
     Checkpoint,
     Progress,
+    RowDigest,
     StreamedGram,
     accumulate,
+    checkpoints,
+    devices,
     fingerprint,
     read_arrays,
     write_arrays,
 )
+from strikes import changes, nudged, struck_after
 
 
 def table(n=500, seed=0):
@@ -36,7 +49,8 @@ def table(n=500, seed=0):
 
 
 def ridge(**parameters):
-    return KernelRidge(RBF(1.5), 40, **({"alpha": 0.1, "random_state": 0} | parameters))
+    options = {"kernel": RBF(1.5), "n_components": 40, "alpha": 0.1, "random_state": 0}
+    return KernelRidge(**(options | parameters))
 
 
 class Blocks:
@@ -278,8 +292,8 @@ class Slow(ArrowSource):
             time.sleep(float(sys.argv[1]))
             yield block
 init = checkpoints.Checkpoint.__init__
-def every_block(self, path, belongs_to, about=None, every=0.0):
-    init(self, path, belongs_to, about, 0.0)
+def every_block(self, path, options, about=None, every=0.0):
+    init(self, path, options, about, 0.0)
 checkpoints.Checkpoint.__init__ = every_block
 model = KernelRidge(RBF(1.5), 40, alpha=0.1, random_state=0, block_size=100, checkpoint={str(tmp_path / "c")!r})
 model.fit(Slow({str(folder)!r}, "y", weight="w"))
@@ -309,19 +323,292 @@ def interrupted(tmp_path, **parameters):
     return path, source
 
 
-def test_a_checkpoint_of_another_model_or_other_data_is_refused(tmp_path):
-    path, source = interrupted(tmp_path)
+SEEN = 300  # rows, when a fit is struck
+
+
+def test_a_checkpoint_proves_its_rows_whatever_they_come_from(tmp_path):
+    (tmp_path / "as it was").mkdir()
+    X, y, weight = table()
+    truth = ridge(block_size=100).fit(X, y, weight)
+    for name, data in sources(tmp_path / "as it was", X, y, weight):
+        model = ridge(block_size=100, checkpoint=tmp_path / f"{name}.checkpoint")
+        with struck_after(3):
+            model.fit(*data)
+        model.fit(*data)
+        # sparse rows are multiplied in another order
+        whole = ridge(block_size=100).fit(*data) if name == "csr" else truth
+        np.testing.assert_array_equal(model.coef_, whole.coef_, err_msg=name)
+        with struck_after(3):
+            model.fit(*data)
+    for kind, functions in changes(SEEN - 1).items():
+        for i, change in enumerate(functions):
+            folder = tmp_path / f"{kind} {i}"
+            folder.mkdir()
+            for name, data in sources(folder, *change(X, y, weight)):
+                path = tmp_path / f"{name}.checkpoint"
+                before = path.read_bytes()
+                with pytest.raises(ValueError, match=f"other data: the {kind} of rows 0 to 299 differ"):
+                    ridge(block_size=100, checkpoint=path).fit(*data)
+                assert path.read_bytes() == before, name  # what was learned is still there
+    (tmp_path / "rows to come").mkdir()
+    other = nudged(X, SEEN), nudged(y, SEEN), nudged(weight, SEEN)
+    for name, data in sources(tmp_path / "rows to come", *other):
+        model = ridge(block_size=100, checkpoint=tmp_path / f"{name}.checkpoint").fit(*data)
+        np.testing.assert_array_equal(model.coef_, ridge(block_size=100).fit(*data).coef_, err_msg=name)
+
+
+def test_a_checkpoint_of_one_source_is_continued_with_the_same_rows_from_another(tmp_path):
+    X, y, weight = table()
+    path = tmp_path / "c"
+    truth = ridge(block_size=100).fit(X, y, weight)
+    for name, data in sources(tmp_path, X, y, weight):
+        if name == "csr":
+            continue
+        with struck_after(3):
+            ridge(block_size=100, checkpoint=path).fit(X, y, weight)
+        again = ridge(block_size=100, checkpoint=path).fit(*data)
+        np.testing.assert_array_equal(again.coef_, truth.coef_, err_msg=name)
+
+
+def test_fewer_rows_and_missing_weights_are_noticed(tmp_path):
+    X, y, weight = table()
+    path = tmp_path / "c"
+    model = ridge(block_size=100, checkpoint=path)
+    with struck_after(3):
+        model.fit(X, y, weight)
+    with pytest.raises(ValueError, match="there are 299 rows where 300 were seen"):
+        model.fit(X[:299], y[:299], weight[:299])
+    with pytest.raises(ValueError, match="the weights of rows 0 to 299 differ"):
+        model.fit(X, y)
+    np.testing.assert_array_equal(
+        model.fit(X[:300], y[:300], weight[:300]).coef_,
+        ridge(block_size=100).fit(X[:300], y[:300], weight[:300]).coef_,
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"kernel": RBF(1.25)}, r"kernel was 'RBF\(length_scale=1.5\)' there and is 'RBF\(length_scale=1.25\)' here"),
+        ({"n_components": 41}, "n_components was 40 there and is 41 here"),
+        ({"random_state": 1}, "random_state was 0 there and is 1 here"),
+        ({"features": FourierFeatures(RBF(1.5), 40, rows="iid", random_state=0)}, "kernel was"),
+        ({"block_size": 50}, "block_size was 100 there and is 50 here"),
+        ({"block_size": None}, "block_size was 100 there and is 16384 here"),
+        ({"solver": "cg"}, "solver='cg' was False there and is True here"),
+        ({"alpha": 6e5}, "the rounding that alpha allows was"),
+        ({"alpha": "loo"}, "the rounding that alpha allows was"),
+        ({"device": "cpu"}, "device was None there and is 'cpu' here"),
+    ],
+    ids=str,
+)
+def test_a_checkpoint_with_another_option_is_refused_by_its_name(other, message, tmp_path):
+    if "device" in other:
+        pytest.importorskip("torch", reason="torch is not installed (extra 'torch')")
+    X, y, weight = table()
+    X = X.astype(np.float32)
+    path = tmp_path / "c"
+    model = ridge(kernel=RBF(1.5), n_components=40, block_size=100, checkpoint=path)
+    with struck_after(3):
+        model.fit(X, y, weight)
     before = path.read_bytes()
-    others = [ridge(checkpoint=path, block_size=50, random_state=1), ridge(checkpoint=path, block_size=60)]
-    for other in others:
-        with pytest.raises(ValueError, match="belongs to another model or other data"):
-            other.fit(disarmed(source))
-    X, y, _ = table(seed=5)
-    with pytest.raises(ValueError, match="belongs to another model or other data"):
-        ridge(checkpoint=path, block_size=50).fit(X, y)
-    assert path.read_bytes() == before  # what was learned is still there
-    with pytest.raises(ValueError, match="does not exist"):
-        ridge(checkpoint=tmp_path / "nowhere" / "c").fit(X, y)
+    with pytest.raises(ValueError, match=f"belongs to another model: {message}"):
+        clone(model).set_params(**other).fit(X, y, weight)
+    assert path.read_bytes() == before
+    np.testing.assert_array_equal(model.fit(X, y, weight).coef_, clone(model).fit(X, y, weight).coef_)
+
+
+def test_the_layout_of_the_data_is_an_option_too(tmp_path):
+    X, y, weight = table()
+    path = tmp_path / "c"
+    model = ridge(block_size=100, checkpoint=path)
+    with struck_after(3):
+        model.fit(X, y, weight)
+    for data, message in (
+        ((X.astype(np.float32), y), "dtype was 'float64' there and is 'float32' here"),
+        ((X[:, :2], y), "n_features was 3 there and is 2 here"),
+        ((X, np.column_stack([y, y])), "n_targets was 1 there and is 2 here"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(*data, weight)
+
+
+@pytest.mark.parametrize("other", [{"alpha": 2.0}, {"alpha": "gcv"}, {"fit_intercept": False}, {"n_jobs": 1}], ids=str)
+def test_options_that_do_not_shape_the_sums_may_change(other, tmp_path):
+    X, y, weight = table()
+    path = tmp_path / "c"
+    with struck_after(3):
+        ridge(block_size=100, checkpoint=path).fit(X, y, weight)
+    again = ridge(block_size=100, checkpoint=path, **other).fit(X, y, weight)
+    np.testing.assert_array_equal(again.coef_, ridge(block_size=100, **other).fit(X, y, weight).coef_)
+
+
+def test_landmarks_and_tuned_kernels_are_continued_on_the_same_rows_only(tmp_path):
+    X, y, weight = table()
+    path = tmp_path / "c"
+    model = KernelRidge(n_components=30, features="nystrom", random_state=0, block_size=100, checkpoint=path)
+    truth = clone(model).set_params(checkpoint=None).fit(X, y, weight)
+    with struck_after(3):
+        model.fit(X, y, weight)
+    with pytest.raises(ValueError, match="belongs to another model: kernel was"):
+        model.fit(X, y**2, weight)
+    np.testing.assert_array_equal(model.fit(X, y, weight).coef_, truth.coef_)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        RandomBinningFeatures("auto", length_scale=1.0, tol=0.3, random_state=0),
+        FourierFeatures(RBF(1.5), "auto", tol=0.3, random_state=0),
+        make_pipeline(StandardScaler(), Nystroem(gamma=1.0, n_components=30, random_state=0)),
+    ],
+    ids=lambda features: type(features).__name__,
+)
+def test_features_of_any_kind_are_continued(features, tmp_path):
+    X, y, weight = table()
+    path = tmp_path / "c"
+    model = KernelRidge(features=features, alpha=0.1, random_state=0, block_size=100, checkpoint=path)
+    truth = clone(model).set_params(checkpoint=None).fit(X, y, weight)
+    with struck_after(3):
+        model.fit(X, y, weight)
+    np.testing.assert_array_equal(model.fit(X, y, weight).coef_, truth.coef_)
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_checkpoints_of_classifiers_prove_their_rows(class_weight, tmp_path):
+    X, y, weight = table()
+    labels = np.where(y > 0.5, "high", np.where(y > -0.5, "middle", "low"))
+    path = tmp_path / "c"
+
+    def classifier(**parameters):
+        options = {"loss": "squared", "alpha": 0.1, "block_size": 100, "random_state": 0, "class_weight": class_weight}
+        return KernelClassifier(RBF(1.5), 40, **(options | parameters))
+
+    with struck_after(3):
+        classifier(checkpoint=path).fit(X, labels, weight)
+    other = labels.copy()
+    other[123] = "low" if labels[123] == "high" else "high"
+    for data, kind in (
+        ((nudged(X, 7), labels, weight), "features"),
+        ((X, labels, nudged(weight, 7)), "weights"),
+        ((X, other, weight), "targets"),
+    ):
+        with pytest.raises(ValueError, match=f"the {kind} of rows 0 to 299 differ"):
+            classifier(checkpoint=path).fit(*data)
+    with pytest.raises(ValueError, match="the weights of rows 0 to 299 differ"):
+        classifier(checkpoint=path, class_weight={"low": 3.0}).fit(X, labels, weight)
+    again = classifier(checkpoint=path).fit(X, labels, weight)
+    np.testing.assert_array_equal(again.coef_, classifier().fit(X, labels, weight).coef_)
+
+
+def test_sums_made_on_a_device_prove_their_rows(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed (extra 'torch')")
+    monkeypatch.setattr(devices, "_SECONDS", 0.0)  # sums come back after every block: a piece of the digest each
+    monkeypatch.setattr(devices, "_MOST_ROWS", 100)
+    X, y, weight = table()
+    path = tmp_path / "c"
+    for data in ((X, y, weight), (scipy.sparse.csr_matrix(X), y, weight)):
+        with struck_after(3):
+            ridge(device="cpu", checkpoint=path).fit(*data)
+        assert read_arrays(path)[1]["rows"] == SEEN
+        for row, piece in ((7, "0 to 99"), (123, "100 to 199"), (SEEN - 1, "200 to 299")):
+            with pytest.raises(ValueError, match=f"the targets of rows {piece} differ"):
+                ridge(device="cpu", checkpoint=path).fit(data[0], nudged(y, row), weight)
+        again = ridge(device="cpu", checkpoint=path).fit(*data)
+        np.testing.assert_allclose(again.coef_, ridge(device="cpu").fit(*data).coef_, rtol=1e-9)
+
+
+def test_digests_of_rows_do_not_depend_on_blocks_and_see_every_number():
+    rng = np.random.default_rng(0)
+    X, Y, weight = rng.normal(size=(40, 3)), rng.normal(size=(40, 2)), rng.random(40)
+    for rows in (X, np.asfortranarray(X), X.astype(np.float32), scipy.sparse.random(40, 9, 0.3, "csr", rng=rng)):
+        whole = RowDigest().update(rows, Y, weight)
+        for _ in range(5):
+            parts = RowDigest()
+            for part in np.split(np.arange(40), np.sort(rng.integers(0, 41, 4))):
+                parts.update(rows[part], Y[part], weight[part])
+            assert parts.pieces == whole.pieces
+        assert RowDigest.from_arrays(whole.arrays()).difference(whole) is None
+        assert pickle.loads(pickle.dumps(whole)).difference(whole) is None
+        assert whole.difference(RowDigest().update(rows, Y, None)) == "the weights of rows 0 to 39 differ"
+    dense = RowDigest().update(X, Y, weight)
+    for row in range(40):
+        for j in range(3):
+            other = X.copy()
+            other[row, j] = np.nextafter(other[row, j], 9.0)
+            assert dense.difference(RowDigest().update(other, Y, weight)) == "the features of rows 0 to 39 differ"
+    sparse = scipy.sparse.csr_matrix(X)
+    assert dense.difference(RowDigest().update(sparse, Y, weight)) == "the features of rows 0 to 39 differ"
+    moved = sparse.copy()
+    moved.indptr = moved.indptr.copy()
+    moved.indptr[5] -= 1  # the last entry of a row becomes the first of the next
+    digest = RowDigest().update(sparse, Y, weight)
+    assert digest.difference(RowDigest().update(moved, Y, weight)) == "the features of rows 0 to 39 differ"
+    halves = RowDigest().update(X[:20], Y[:20], None).merge(RowDigest().update(X[20:], Y[20:], None))
+    other = RowDigest().update(X[:20], Y[:20], None).close().update(nudged(X, 30)[20:], Y[20:], None)
+    assert halves.rows == 40
+    assert halves.difference(other) == "the features of rows 20 to 39 differ"
+
+
+def test_nothing_is_hashed_without_a_checkpoint(monkeypatch):
+    X, y, weight = table()
+    monkeypatch.setattr(RowDigest, "update", None)
+    ridge(block_size=100).fit(X, y, weight)
+
+
+def test_a_path_that_cannot_be_a_checkpoint_is_refused_before_the_data_are_read(tmp_path):
+    class Unread:
+        def __iter__(self):
+            raise AssertionError("the data were read")
+
+    with pytest.raises(ValueError, match="is a folder; give the name of a file"):
+        ridge(checkpoint=tmp_path).fit(Unread())
+    with pytest.raises(ValueError, match=r"the folder .* does not exist"):
+        ridge(checkpoint=tmp_path / "nowhere" / "c").fit(Unread())
+    with pytest.raises(ValueError, match="is a folder; give the name of a file"):
+        KernelClassifier(loss="squared", checkpoint=tmp_path).fit(Unread())
+
+
+@pytest.mark.parametrize("trouble", ["disk full", "folder removed", "no permission"])
+def test_a_checkpoint_that_cannot_be_written_warns_once_and_the_fit_goes_on(trouble, tmp_path, monkeypatch):
+    X, y, weight = table()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    attempts = []
+
+    def write(path, *arguments):
+        attempts.append(1)
+        if trouble == "folder removed":
+            shutil.rmtree(folder, ignore_errors=True)
+            return write_arrays(path, *arguments)
+        number = errno.ENOSPC if trouble == "disk full" else errno.EACCES  # the superuser may write everywhere
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(checkpoints, "write_arrays", write)
+    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (None, 0.0))
+    model = ridge(block_size=100, checkpoint=folder / "c")
+    with pytest.warns(RuntimeWarning, match="could not be written; the fit goes on without it: ") as caught:
+        model.fit(X, y, weight)
+    assert len(caught) == 1
+    assert len(attempts) == 5  # disks are tidied up
+    np.testing.assert_array_equal(model.coef_, ridge(block_size=100).fit(X, y, weight).coef_)
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_hide_the_interruption(tmp_path, monkeypatch):
+    X, y, weight = table()
+    monkeypatch.setattr(checkpoints, "write_arrays", lambda *_: (_ for _ in ()).throw(OSError("disk on fire")))
+    model = ridge(block_size=100, checkpoint=tmp_path / "c")
+    with pytest.warns(RuntimeWarning, match="disk on fire"), struck_after(3):
+        model.fit(X, y, weight)
+    assert model.n_samples_seen_ == SEEN
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path):
+    path, source = interrupted(tmp_path)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"bochner\x02", b"bochner\x01", 1))
+    with pytest.raises(ValueError, match="written by another version of bochner"):
+        ridge(checkpoint=path, block_size=50).fit(disarmed(source))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "foreign"])
@@ -357,14 +644,68 @@ def test_fingerprints_tell_values_apart():
     assert fingerprint(RBF(1.0), np.ones(3)) == fingerprint(RBF(1.0), np.ones(3))
 
 
+SCALE = 1.0
+
+
+def scaled(x):
+    return x / SCALE
+
+
+def test_fingerprints_tell_functions_apart_by_all_that_they_use(monkeypatch):
+    def stretched(scale):
+        return lambda x: x / scale
+
+    def by_default(x, scale=1.0):
+        return x / scale
+
+    def nested(x):
+        return [v + 1 for v in x if v not in {"a", "b", "c"}]
+
+    functions = [
+        np.sin, np.cos, stretched(1.0), stretched(2.0), lambda x: np.sin(x), lambda x: np.cos(x), by_default, nested,
+        scaled, lambda x: scaled(x), functools.partial(by_default, scale=2.0), functools.partial(by_default, scale=3.0),
+        RBF(1.0).profile, RBF(2.0).profile, np.random.default_rng(0).normal,
+    ]  # fmt: skip
+    prints = [fingerprint(f) for f in functions]
+    assert len(set(prints)) == len(prints)
+    assert prints == [fingerprint(f) for f in functions]
+    monkeypatch.setitem(globals(), "SCALE", 2.0)
+    changed = [fingerprint(f) for f in functions]
+    assert [a != b for a, b in zip(prints, changed, strict=True)] == [f in functions[8:10] for f in functions]
+    monkeypatch.setattr(by_default, "__defaults__", (5.0,))
+    assert fingerprint(by_default) != prints[6]
+
+
+def test_fingerprints_see_what_a_transformer_has_learned():
+    X = table()[0]
+    learned = [RandomBinningFeatures(50, length_scale=s, random_state=0).fit(X) for s in (1.0, 1.0, 2.0)]
+    maps = [Transformed(transformer, 50) for transformer in learned]
+    assert fingerprint(maps[0]) == fingerprint(maps[1])
+    assert fingerprint(maps[0]) != fingerprint(maps[2])
+
+
+def test_fingerprints_are_the_same_in_every_process():
+    code = """
+import numpy as np
+from bochner import Radial, NystromFeatures
+from bochner.streaming import fingerprint
+inner = lambda r: np.exp(-r) if r.shape not in {"a", "b", "c"} else [s for s in r]
+made = NystromFeatures(Radial(inner), 5, random_state=np.random.RandomState(0)).fit(np.arange(20.0)[:, None] / 9)
+print(fingerprint(made, made.feature_map_, inner, {"b", "a", "c"}))
+"""
+    environments = [{**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2")]
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=e) for e in environments]
+    assert len({run.stdout for run in runs}) == 1
+
+
 def test_statistics_are_saved_every_so_often(tmp_path):
     X, y, _ = table()
     model = ridge().fit(X, y)
-    checkpoint = Checkpoint(tmp_path / "c", "me", every=0.0)
+    checkpoint = Checkpoint(tmp_path / "c", {}, every=0.0)
     statistics = RidgeStatistics(40, 1)
     accumulate(ArraySource(X, y), model.feature_map_, statistics, lambda y: y[:, None], rows=100, checkpoint=checkpoint)
-    saved, rows = checkpoint.load()
-    assert rows == 500
+    saved = checkpoint.load()
+    assert saved.digest.rows == 500
     np.testing.assert_array_equal(saved.moment, statistics.moment)
 
 

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.backends import Array
 from bochner.keys import Key
-from bochner.streaming.checkpoints import fingerprint
+from bochner.streaming.digests import fingerprint
 from bochner.streaming.interruptions import Interruptions
 from bochner.streaming.scores import AccuracyFold, DeterminationFold
 from bochner.streaming.sources import Block, Source, joined, regroup
@@ -174,6 +174,7 @@ class DaskSource(Source):
         *,
         rows: int | None = None,
         start: int = 0,
+        stop: int | None = None,
         after: Callable[[Any, int], None] | None = None,
     ) -> Any:
         if self._map is None or self._map[0] is not feature_map:  # of many passes the first sends it
@@ -181,7 +182,8 @@ class DaskSource(Source):
         what = _shared("what", Work(fold, self.reader, rows, self.setting))
         leaves = self._leaves(0 if feature_map is None else feature_map.n_components)
         rounds = [leaves[i : i + _ROUND] for i in range(0, len(leaves), _ROUND)]
-        rounds = [round_ for round_ in rounds if self.offsets[round_[0][0]] >= start]
+        last = self.n_samples if stop is None else stop
+        rounds = [r for r in rounds if self.offsets[r[0][0]] >= start and self.offsets[r[-1][-1] + 1] <= last]
         total = fold.zero() if total is None else total
         results = _in_order([self._tree(round_, what, self._map[1]) for round_ in rounds], _ROUND)
         with Interruptions() as interruptions:
@@ -273,10 +275,10 @@ class DaskSource(Source):
         found = (self._rows(numbers) for numbers in wanted if len(numbers))
         return regroup(found, rows, start - int(self.offsets[first]))
 
-    def fingerprint(self) -> str:
-        first = self._rows(np.arange(min(64, self.n_samples)))
-        layout = (self.reader.counts, self.n_features, str(self.dtype), self.feature_names, self.reader.functions)
-        return fingerprint(*layout, first.X, first.y, first.weight)
+    def layout(self) -> dict[str, Any]:
+        # the tree follows from these
+        tree = fingerprint(self.reader.counts, _LEAF_ROWS, _LEAF_ROWS_A_COLUMN, _BRANCHES, _ROUND)
+        return {**super().layout(), "blocks of the dask data, by their digest,": tree}
 
 
 def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> DaskSource:

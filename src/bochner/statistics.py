@@ -101,6 +101,7 @@ class RidgeStatistics:
         self.precision, self.penalty = precision, penalty
         self.rounding_noise = 0.0  # n times the variance that rounding to integers added to an entry
         self.device_gram: Any = None  # the Gram matrix on a device, while a fit lasts
+        self.digest: Any = None  # of the rows, while a fit with a checkpoint lasts: `streaming.RowDigest`
 
     @property
     def n_components(self) -> int:
@@ -231,6 +232,8 @@ class RidgeStatistics:
             )
         if (self.gram is None) != (other.gram is None):
             raise ValueError("cannot merge statistics with a Gram matrix and statistics without one.")
+        if self.digest is not None:
+            self.digest = None if other.digest is None else self.digest.merge(other.digest)
         if other.n_samples == 0:
             return self
         self.device_gram = None

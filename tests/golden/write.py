@@ -85,7 +85,7 @@ def main():
         path = HERE / f"{name}.safetensors"
         if not path.exists():
             model.fit(X, labels if isinstance(model, bochner.KernelClassifier) else y)
-            bochner.save(model, path)
+            bochner.save(model, path, sums=True)
             np.savez_compressed(HERE / f"{name}.npz", **outputs(model))
 
 

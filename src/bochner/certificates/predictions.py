@@ -81,7 +81,10 @@ def prediction_error(
     Z = np.asarray(feature_map(X), dtype=np.float64)
     statistics, alpha, intercept = model.statistics_, float(model.alpha_), bool(model.fit_intercept)
     if statistics.gram is None:
-        raise ValueError("this model kept no Gram matrix (solver='cg'); fit it with solver='cholesky'.")
+        raise ValueError(
+            "this model kept no Gram matrix: fit it with solver='cholesky' rather than 'cg', or save it with "
+            "bochner.save(model, path, sums=True)."
+        )
     G = statistics.operator(intercept).to_dense()
     right = statistics.right_side(intercept)
     centre = statistics.feature_mean if intercept else np.zeros(m)

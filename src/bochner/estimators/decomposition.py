@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array
 from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
-from bochner.estimators.models import KernelModel, rows_source
+from bochner.estimators.models import KernelModel, check_sums, rows_source
 from bochner.estimators.ridge import KernelRidge
 from bochner.features import FeatureMap, Nystrom, ProjectedMap
 from bochner.kernels import as_kernel
@@ -162,6 +162,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
             if first:
                 self._learn(source)
             else:
+                check_sums(self)
                 more = RidgeStatistics(self.statistics_.n_components, 0)
                 self.statistics_.merge(self._accumulate(source, more))
                 self._find_components(source, self.components_)

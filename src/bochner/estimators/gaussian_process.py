@@ -23,7 +23,7 @@ from bochner.estimators._validation import (
     validate_rows,
 )
 from bochner.estimators.growths import check_budget, is_auto
-from bochner.estimators.models import DistributedScore, KernelModel, as_source, is_there, numeric_targets
+from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, is_there, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.posteriors import (
     JOINT_ROWS,
@@ -197,6 +197,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             if first:
                 self._learn(source)
             else:
+                check_sums(self)
                 self._see(source, *self._counts)
         return self
 

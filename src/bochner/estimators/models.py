@@ -72,6 +72,15 @@ def numeric_targets(y: Any) -> Array:
     return y.reshape(len(y), -1)
 
 
+def check_sums(*models: Any) -> None:
+    """Say what to do about models that have no sums to add rows to."""
+    if any(model.statistics_.gram is None for model in models):
+        raise ValueError(
+            "this model keeps no sums to add to. If it was loaded from a file, fit again and keep them there with "
+            "bochner.save(model, path, sums=True); if it was fitted with solver='cg', use solver='cholesky'."
+        )
+
+
 @dataclass(frozen=True)
 class Transformed(FeatureMap):
     """Anything with a `transform` as a feature map."""
@@ -145,7 +154,7 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         dtypes = [*FLOATS, *(np.dtype(t).newbyteorder() for t in FLOATS)]
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": dtypes, "multi_output": True}
         X, y = validate_data(model, X, as_native(y), reset=reset, y_numeric=numeric, **checks)
-        weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0])
+        weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0], dtype=X.dtype)
         if weight is not None and not (weight > 0).any():
             raise ValueError("sample_weight is zero for every row.")
         return ArraySource(X, y, weight)
@@ -186,7 +195,7 @@ def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Sourc
             )
         return X.mapped(_no_targets)
     X = validate_rows(model, X, reset=reset)
-    weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0])
+    weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0], dtype=X.dtype)
     if weight is not None and not (weight > 0).any():
         raise ValueError("sample_weight is zero for every row.")
     return ArraySource(X, np.empty((X.shape[0], 0)), weight)

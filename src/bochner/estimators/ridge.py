@@ -20,7 +20,7 @@ from bochner.backends import Array
 from bochner.certificates import Certificate, grow
 from bochner.estimators._validation import check_count, check_precision, rowwise, validate_rows
 from bochner.estimators.growths import budget_of, check_budget, is_auto
-from bochner.estimators.models import DistributedScore, KernelModel, as_source, numeric_targets
+from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, numeric_targets
 from bochner.estimators.penalties import (
     LEFT_OUT,
     Solution,
@@ -42,10 +42,13 @@ from bochner.streaming import (
     Checkpoint,
     Source,
     StreamedGram,
+    check_path,
     default_rows,
+    described,
     fingerprint,
     leave_one_out,
     on_device,
+    resumed,
     sampled_preconditioner,
     saved_about,
 )
@@ -116,7 +119,8 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         What is learned is host data: it pickles, and predicts on machines without a GPU.
     checkpoint : path or None
         A file to which the sums are written every half minute and when interrupted. Calling `fit` again with the same
-        options and data continues from there, with the same result to the last bit; it is removed when done.
+        options and data continues from there, with the same result to the last bit; it is removed when done. The rows
+        that are skipped are compared with a digest of those in the sums: other data or options are refused.
     n_jobs : int or None
         Threads, for features and linear algebra alike; None uses every core.
     verbose : int, default=0
@@ -250,8 +254,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self._auto_features = None
                 self._learn(source)
                 return self
-            if self.statistics_.gram is None:
-                raise ValueError("a model fitted with solver='cg' keeps no sums to add to; use solver='cholesky'.")
+            check_sums(self)
             shape = _target_shape(source)
             if shape != self._target_shape:
                 raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
@@ -274,8 +277,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 "the models have different features, so their sums cannot be added. Fit both with the same "
                 "kernel (with a number as length scale), n_components and random_state."
             )
-        if self.statistics_.gram is None:
-            raise ValueError("models fitted with solver='cg' keep no sums to add; use solver='cholesky'.")
+        check_sums(self, other)
         self.statistics_.merge(other.statistics_)
         self._solution = None
         return self
@@ -288,6 +290,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         check_precision(self.precision)
         if self.block_size is not None:
             check_count("block_size", self.block_size)
+        if self.checkpoint is not None:
+            check_path(self.checkpoint)
 
     def _forget(self) -> None:
         for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution"):
@@ -404,24 +408,29 @@ re-iterable of (X, y) or (X, y, weight) blocks
         statistics = RidgeStatistics(feature_map.n_components, n_targets, with_gram=not iterative)
         self.features_, self.feature_map_ = transformer, feature_map
         self.n_components_ = feature_map.n_components
-        checkpoint, start = None, 0
+        precision, single = check_precision(self.precision), source.dtype == np.float32
+        penalty = penalty_per_row(self.alpha, source.n_samples)
+        checkpoint = None
         if self.checkpoint is not None:
-            rows = self.block_size or default_rows(feature_map.n_components, source.dtype)
-            belongs_to = fingerprint(source.fingerprint(), rows, feature_map, n_targets, solver)
-            checkpoint = Checkpoint(self.checkpoint, belongs_to, {"seed": key.seed})
-            found = checkpoint.load()
-            if found is not None:
-                statistics, start = found
-        statistics.precision = check_precision(self.precision)
-        statistics.penalty = penalty_per_row(self.alpha, source.n_samples)
+            options = self._shaping_options(source, key) | {
+                "n_targets": n_targets,
+                "solver='cg'": iterative,
+                "precision": precision,
+                "alpha a row, for which products are float32 or float64,": penalty if single else None,
+            }
+            checkpoint = Checkpoint(self.checkpoint, options, {"seed": key.seed})
+            found = resumed(source, feature_map, numeric_targets, checkpoint, verbose=self.verbose)
+            statistics = statistics if found is None else found
+        statistics.precision, statistics.penalty = precision, penalty
         if checkpoint is not None or iterative:
             known = None
         if known is not None:
             statistics = known[0]
         try:
             if known is None:
-                self._accumulate(source, feature_map, statistics, checkpoint, start)
+                self._accumulate(source, feature_map, statistics, checkpoint)
         finally:
+            statistics.digest = None
             # whatever ended the pass, what was learned until then is kept and can be used
             if statistics.n_samples:
                 self.statistics_, self._solution = statistics, None
@@ -437,20 +446,34 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self._current()
             checkpoint.remove()
 
+    def _shaping_options(self, source: Source, key: Key) -> dict[str, Any]:
+        """What shapes the sums besides the rows, by name: a checkpoint with another of them is refused.
+
+        Causes come before what follows from them, since a refusal names the first that differs.
+        """
+        named = isinstance(self.features, str)  # kernel and seed of a transformer are its own
+        return {
+            **source.layout(),
+            "kernel": described(getattr(self.features_, "kernel_", None)) if named else None,
+            "n_components": self.n_components_,
+            "random_state": key.seed if named else None,
+            "features, by their digest,": fingerprint(self.feature_map_),
+            "block_size": self.block_size or default_rows(self.n_components_, source.dtype),
+            "device": self.device,
+        }
+
     def _accumulate(
         self,
         source: Source,
         feature_map: FeatureMap,
         statistics: RidgeStatistics,
         checkpoint: Checkpoint | None = None,
-        start: int = 0,
     ) -> None:
         on_device(source, self.device).accumulate(
             feature_map,
             statistics,
             numeric_targets,
             rows=self.block_size,
-            start=start,
             checkpoint=checkpoint,
             verbose=self.verbose,
         )
@@ -548,10 +571,17 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def effective_dimension_(self) -> float:
         """The trace of G (G + alpha I)⁻¹."""
         solution = self._current()
-        if solution.effective_dimension is not None:
-            return solution.effective_dimension
-        with self._threads():
-            return effective_dimension(self.statistics_, solution.alpha, self.fit_intercept)
+        if solution.effective_dimension is None:
+            if self.statistics_.gram is None:
+                raise AttributeError(
+                    "effective_dimension_ needs the sums, which the file of this model lacks: save it with "
+                    "bochner.save(model, path, sums=True), or look at effective_dimension_ before you save it."
+                )
+            with self._threads():
+                found = effective_dimension(self.statistics_, solution.alpha, self.fit_intercept)
+            self._solution = replace(solution, effective_dimension=found)
+            return found
+        return solution.effective_dimension
 
     @property
     def coef_(self) -> Array:

@@ -23,8 +23,8 @@ __all__ = ["FORMAT", "ModelFileError", "classes", "load", "save"]
 FORMAT = 1
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a model, transformer, kernel or feature map to one file, as it is, fitted or not.
+def save(model: Any, path: str | os.PathLike[str], *, sums: bool = False) -> None:
+    """Write a model, transformer, kernel or feature map to one file, fitted or not.
 
     The file is a safetensors file: arrays as they are (signs as bits), everything else as JSON in its header, with the
     versions of the libraries and a checksum. It is written beside its place and then moved there, so that an
@@ -36,6 +36,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         Objects of other libraries inside it (a scikit-learn transformer as `features`, a function as kernel) are
         refused with a TypeError that names them; NumPy functions such as ``np.cosh`` are kept by name.
     path : path-like
+    sums : bool, default=False
+        Whether to keep the n_components² / 2 sums that a model learned from, which `partial_fit` and `merge` add to
+        and no prediction needs: 67 MB for 4,096 columns, where the rest of a model with a fast map is some kilobytes.
 
     Examples
     --------
@@ -51,7 +54,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
     """
-    encoder = Encoder()
+    encoder = Encoder(sums=sums)
     try:
         tree = encoder.encode(model, type(model).__name__)
     except RecursionError:
@@ -76,7 +79,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     model : object
-        Equal to the one saved: the same predictions, to the last bit on the same machine.
+        Equal to the one saved, its sums aside: the same predictions, to the last bit on the same machine.
 
     Examples
     --------

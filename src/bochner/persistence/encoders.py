@@ -26,9 +26,10 @@ _FEW = 64  # items of an array below which packing saves nothing
 
 
 class Encoder:
-    """Turns values into JSON, and collects their arrays as tensors, equal ones once."""
+    """Turns values into JSON, and collects their arrays as tensors, equal ones once; Gram matrices with `sums` only."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, sums: bool = True) -> None:
+        self.sums = sums
         self.tensors: dict[str, Array] = {}
         self._known: dict[bytes, str] = {}
 
@@ -72,10 +73,13 @@ class Encoder:
 
     def _fields(self, value: Any, where: str) -> dict[str, Any]:
         if isinstance(value, RidgeStatistics):
-            state = value.arrays()
+            state = {name: array for name, array in value.arrays().items() if self.sums or name != "gram"}
         elif is_dataclass(value):
             state = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         else:
+            summed = getattr(vars(value).get("statistics_"), "gram", None) is not None
+            if summed and not self.sums and hasattr(value, "_current"):
+                value._current()  # what follows from the sums is computed while they are there
             # what is lazy (labels of dask data) stays with the data
             state = {name: item for name, item in vars(value).items() if not type(item).__module__.startswith("dask.")}
         return {name: self.encode(item, f"{where}.{name}") for name, item in state.items()}

@@ -1,7 +1,7 @@
 """How data arrives: sources of blocks, the fold into statistics, checkpoints and progress."""
 
 from bochner.streaming.arrow import ArrowSource
-from bochner.streaming.checkpoints import Checkpoint, fingerprint, read_arrays, saved_about, write_arrays
+from bochner.streaming.checkpoints import Checkpoint, check_path, read_arrays, saved_about, write_arrays
 from bochner.streaming.descents import Problem, newton
 from bochner.streaming.devices import (
     DeviceSource,
@@ -11,6 +11,7 @@ from bochner.streaming.devices import (
     rows_on,
     sampled_preconditioner,
 )
+from bochner.streaming.digests import RowDigest, described, fingerprint
 from bochner.streaming.folds import (
     Fold,
     StatisticsFold,
@@ -20,6 +21,7 @@ from bochner.streaming.folds import (
     default_rows,
     feature_blocks,
     leave_one_out,
+    resumed,
 )
 from bochner.streaming.mappings import MappedSource
 from bochner.streaming.progress import Progress
@@ -46,14 +48,17 @@ __all__ = [
     "MappedSource",
     "Problem",
     "Progress",
+    "RowDigest",
     "Source",
     "StatisticsFold",
     "StreamedGram",
     "Targets",
     "accumulate",
+    "check_path",
     "check_weight",
     "checked_block",
     "default_rows",
+    "described",
     "feature_blocks",
     "fingerprint",
     "leave_one_out",
@@ -63,6 +68,7 @@ __all__ = [
     "positive",
     "read_arrays",
     "representative",
+    "resumed",
     "rows_on",
     "sampled_preconditioner",
     "saved_about",

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bochner.backends import FLOATS, Array
+from bochner.backends import FLOATS
 from bochner.keys import Key
-from bochner.streaming.checkpoints import fingerprint
 from bochner.streaming.sources import Block, Source, checked_block, joined, positive, regroup
 
 _SAMPLE_GROUPS = 64  # row groups a sample is drawn from
@@ -155,11 +154,6 @@ class ArrowSource(Source):
             return self.counts
         columns = (piece.to_table(columns=[self.weight])[self.weight].to_numpy() for piece in self.pieces)
         return [int(np.count_nonzero(column > 0)) for column in columns]
-
-    def fingerprint(self) -> str:
-        first: Array = self._read(int(np.flatnonzero(self.counts)[0])).X[:64]
-        files = [Path(p.path).stat() for p in self.pieces if getattr(p, "path", "") and Path(p.path).exists()]
-        return fingerprint(self.wanted, self.counts, [(f.st_size, f.st_mtime_ns) for f in files], first)
 
 
 def read_frame(path: str | os.PathLike[str], *, max_rows: int | None = None, key: Key | None = None) -> Any:

@@ -1,7 +1,7 @@
-"""Statistics on disk: written atomically, checksummed, tied to the model and the data they belong to.
+"""Statistics on disk: written atomically, checksummed, tied to the options and the rows that they are sums of.
 
-A file is a magic number, the length of a JSON header, the header (names, dtypes and shapes of the arrays, and
-what they belong to), the arrays, and a BLAKE2 digest of all that. Nothing in it is ever executed.
+A file is a magic number, the length of a JSON header, the header (names, dtypes and shapes of the arrays, and the
+options), the arrays (sums, and digests of their rows), and a BLAKE2 digest of all that. Nothing in it is ever executed.
 """
 
 from __future__ import annotations
@@ -13,55 +13,22 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import scipy.sparse
 
 from bochner.backends import Array
 from bochner.statistics import RidgeStatistics
+from bochner.streaming.digests import RowDigest
 
-_MAGIC = b"bochner\x01"
+_NAME, _VERSION = b"bochner", b"\x02"
+_MAGIC = _NAME + _VERSION
 _DIGEST = 32
-
-
-def fingerprint(*values: Any) -> str:
-    """A digest of values: arrays by their bytes, objects by their attributes, functions by their code."""
-    digest = hashlib.blake2b(digest_size=16)
-    _absorb(digest, values)
-    return digest.hexdigest()
-
-
-def _absorb(digest: Any, value: Any) -> None:
-    digest.update(type(value).__name__.encode() + b"(")
-    if isinstance(value, np.ndarray):
-        digest.update(f"{value.dtype.str}{value.shape}".encode())
-        if value.dtype == object:
-            _absorb(digest, value.tolist())
-        else:
-            digest.update(np.ascontiguousarray(value).tobytes())
-    elif isinstance(value, Mapping):
-        for key in sorted(value, key=repr):
-            _absorb(digest, (key, value[key]))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _absorb(digest, item)
-    elif scipy.sparse.issparse(value):
-        value = value.tocsr()
-        _absorb(digest, (value.shape, value.data, value.indices, value.indptr))
-    elif is_dataclass(value):
-        _absorb(digest, {field.name: getattr(value, field.name) for field in fields(value)})
-    elif hasattr(value, "__code__"):
-        digest.update(value.__code__.co_code + repr(value.__code__.co_consts).encode())
-    elif hasattr(value, "__dict__") and not isinstance(value, type):
-        _absorb(digest, {k: v for k, v in vars(value).items() if not callable(v) or hasattr(v, "__code__")})
-    else:
-        digest.update(repr(value).encode())
-    digest.update(b")")
+_START_AGAIN = "To start again, delete the file or choose another path."
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], about: Mapping[str, Any]) -> None:
@@ -102,8 +69,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def read_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
     """Read what `write_arrays` wrote, or say what is wrong with the file."""
     data = Path(path).read_bytes()
-    if not data.startswith(_MAGIC):
+    if not data.startswith(_NAME):
         raise ValueError(f"{path} is not a bochner checkpoint. Choose another path, or delete the file.")
+    if not data.startswith(_MAGIC):
+        raise ValueError(f"the checkpoint {path} was written by another version of bochner. {_START_AGAIN}")
     body, digest = data[:-_DIGEST], data[-_DIGEST:]
     if len(data) < len(_MAGIC) + 8 + _DIGEST or hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
         raise ValueError(
@@ -122,14 +91,27 @@ def read_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[st
     return arrays, header["about"]
 
 
+def check_path(path: str | os.PathLike[str]) -> Path:
+    """The path of a checkpoint, or an error that says why no file can be there."""
+    found = Path(path)
+    if not found.parent.is_dir():
+        raise ValueError(f"checkpoint={str(path)!r}: the folder {found.parent} does not exist.")
+    if found.is_dir():
+        raise ValueError(
+            f"checkpoint={str(path)!r} is a folder; give the name of a file, such as {str(found / 'sums')!r}."
+        )
+    return found
+
+
 class Checkpoint:
-    """Where a fold saves its statistics, and how often.
+    """Where a pass saves its statistics, and how often.
 
     Parameters
     ----------
     path : path-like
-    belongs_to : str
-        Fingerprint of the model and the layout of the data.
+    options : dict
+        Everything that shapes the sums besides the rows: its name, and a value that JSON can hold. A file with other
+        options is refused.
     about : dict
         Anything else to keep, as JSON.
     every : float
@@ -139,45 +121,74 @@ class Checkpoint:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        belongs_to: str,
+        options: Mapping[str, Any],
         about: Mapping[str, Any] | None = None,
         every: float = 30.0,
     ) -> None:
-        self.path = Path(path)
-        self.belongs_to = belongs_to
+        self.path = check_path(path)
+        self.options = json.loads(json.dumps(options))  # as they come back from a file
         self.about = dict(about or {})
         self.every = every
         self.saved = time.monotonic()
-        if not self.path.parent.is_dir():
-            raise ValueError(f"checkpoint={str(path)!r}: the folder {self.path.parent} does not exist.")
+        self.warned = False
 
-    def load(self) -> tuple[RidgeStatistics, int] | None:
-        """The statistics and the rows they have seen; None when there is no file."""
+    def load(self) -> RidgeStatistics | None:
+        """The statistics, with the digest of the rows they have seen; None when there is no file."""
         if not self.path.exists():
             return None
         arrays, about = read_arrays(self.path)
-        if about.get("belongs_to") != self.belongs_to:
-            raise ValueError(
-                f"the checkpoint {self.path} belongs to another model or other data: the features, the options or the "
-                "layout of the data differ. Choose another path, or delete the file to start again."
-            )
-        return RidgeStatistics.from_arrays(arrays), int(about["rows"])
+        before = about["options"]
+        for name in (*self.options, *before):
+            old, new = before.get(name), self.options.get(name)
+            if old != new:
+                self.refuse(f"another model: {name} was {old!r} there and is {new!r} here")
+        statistics = RidgeStatistics.from_arrays(arrays)
+        statistics.digest = RowDigest.from_arrays(arrays)
+        return statistics
 
-    def save(self, statistics: RidgeStatistics, rows: int) -> None:
-        """Write now."""
-        write_arrays(self.path, statistics.arrays(), {**self.about, "belongs_to": self.belongs_to, "rows": rows})
+    def prove(self, seen: RowDigest, found: RowDigest) -> None:
+        """Refuse unless the rows found are those that the statistics have seen."""
+        difference = seen.difference(found)
+        if difference is not None:
+            self.refuse(f"other data: {difference}")
+
+    def refuse(self, reason: str) -> None:
+        """Raise, and leave the file as it is."""
+        raise ValueError(
+            f"the checkpoint {self.path} belongs to {reason}. To continue, give the same data and options. "
+            f"{_START_AGAIN}"
+        )
+
+    def save(self, statistics: RidgeStatistics) -> None:
+        """Write now, or warn, once, that it cannot be done."""
+        about = {**self.about, "options": self.options, "rows": statistics.digest.rows}
+        arrays = {**statistics.arrays(), **statistics.digest.arrays()}
+        self._try("written; the fit goes on without it", lambda: write_arrays(self.path, arrays, about))
         self.saved = time.monotonic()
 
-    def maybe_save(self, statistics: RidgeStatistics, rows: int) -> None:
+    def maybe_save(self, statistics: RidgeStatistics) -> None:
         """Write when it is time."""
         if time.monotonic() - self.saved >= self.every:
-            self.save(statistics, rows)
+            self.save(statistics)
 
     def remove(self) -> None:
         """The fit is complete: a later fit starts from the first row."""
-        self.path.unlink(missing_ok=True)
-        for left in self.path.parent.glob(f"{glob.escape(self.path.name)}.*.tmp"):  # by a process that was killed
-            left.unlink(missing_ok=True)
+
+        def unlink() -> None:
+            self.path.unlink(missing_ok=True)
+            for left in self.path.parent.glob(f"{glob.escape(self.path.name)}.*.tmp"):  # by a process that was killed
+                left.unlink(missing_ok=True)
+
+        self._try("removed", unlink)
+
+    def _try(self, what: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except OSError as error:
+            if not self.warned:
+                self.warned = True
+                message = f"the checkpoint {self.path} could not be {what}: {error}."
+                warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 def saved_about(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from threading import Thread
 from typing import Any
 
@@ -18,8 +19,10 @@ from bochner.keys import Key
 from bochner.operators import Centred, PSDOperator
 from bochner.solvers import Cholesky, DeviceCholeskyFactor
 from bochner.statistics import RidgeStatistics, float32_error
+from bochner.streaming.digests import RowDigest
 from bochner.streaming.folds import Fold, ProductFold, StatisticsFold
-from bochner.streaming.sources import ArraySource, Block, Source
+from bochner.streaming.interruptions import Interruptions
+from bochner.streaming.sources import ArraySource, Block, Source, first_rows
 
 _MOST_ROWS = 65_536  # in a block
 _PRODUCT_ROWS = 8192  # of features widened to float64 at a time
@@ -94,8 +97,8 @@ class DeviceSource(Source):
     def sample(self, n: int, key: Key) -> Block:
         return self.source.sample(n, key)
 
-    def fingerprint(self) -> str:
-        return self.source.fingerprint()
+    def layout(self) -> dict[str, Any]:
+        return self.source.layout()
 
     def fold(
         self,
@@ -105,19 +108,24 @@ class DeviceSource(Source):
         *,
         rows: int | None = None,
         start: int = 0,
+        stop: int | None = None,
         after: Callable[[Any, int], None] | None = None,
     ) -> Any:
-        if feature_map is None:
-            return self.source.fold(fold, None, total, rows=rows, start=start, after=after)
+        if feature_map is None or fold.plain:
+            return self.source.fold(fold, feature_map, total, rows=rows, start=start, stop=stop, after=after)
         summed = isinstance(fold, (StatisticsFold, ProductFold)) or type(fold).sums_on is not Fold.sums_on
         if rows is None or fold.any_array or summed:
             rows = self._rows(feature_map, getattr(fold, "with_gram", False))
         state = (fold.zero() if total is None else total, start)
         while True:
             try:
-                for state in self._pass(fold, feature_map, *state, rows):  # noqa: B020
-                    if after is not None:
-                        after(*state)
+                with Interruptions() as interruptions:
+                    for add, row in self._pass(fold, feature_map, state[0], state[1], rows, stop):
+                        with interruptions.held():
+                            state = (add(state[0]), row)
+                            if after is not None:
+                                after(*state)
+                        del add  # and the features it holds
                 return state[0]
             except self.torch.OutOfMemory:
                 if rows <= 64:
@@ -138,19 +146,23 @@ class DeviceSource(Source):
         each = (2 * m + 3 * self.n_features) * np.dtype(self.dtype).itemsize
         return int(np.clip(int(0.66 * (free - fixed)) // each // 256 * 256, 256, _MOST_ROWS))
 
-    def features(self, feature_map: FeatureMap, rows: int | None = None, start: int = 0) -> Iterator[tuple[Any, Block]]:
+    def features(
+        self, feature_map: FeatureMap, rows: int | None = None, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[Any, Block]]:
         """Features on the device. The next block is on its way there while the last is worked on."""
-        for X, block in self._there(rows or self._rows(feature_map, with_gram=False), start):
+        for X, block in self._there(rows or self._rows(feature_map, with_gram=False), start, stop):
             yield features_of(feature_map, X), block
 
-    def _there(self, rows: int, start: int) -> Iterator[tuple[Any, Block]]:
+    def _there(self, rows: int, start: int, stop: int | None) -> Iterator[tuple[Any, Block]]:
         """Rows on the device."""
         link = self.torch.Link(self.device)
-        for block in self.source.blocks(rows, start):
+        for block in first_rows(self.source.blocks(rows, start), None if stop is None else stop - start):
             yield link(block.X.toarray() if scipy.sparse.issparse(block.X) else block.X), block
 
-    def _pass(self, fold: Fold, feature_map: FeatureMap, total: Any, row: int, rows: int) -> Iterator[tuple[Any, int]]:
-        """Totals in host memory, and how many rows they are of: the last, and some on the way."""
+    def _pass(
+        self, fold: Fold, feature_map: FeatureMap, total: Any, row: int, rows: int, stop: int | None
+    ) -> Iterator[tuple[Callable[[Any], Any], int]]:
+        """What to do to a total in host memory, and how many rows it is of then: the last, and some on the way."""
         sums: Any = None
         touching = _touch(total.gram if isinstance(total, RidgeStatistics) else None)
         clock = time.monotonic()
@@ -159,7 +171,7 @@ class DeviceSource(Source):
             # what is linear in the features meets the root once, not with every row
             nystrom, feature_map = feature_map, KernelColumns(feature_map)
         tiles = nystrom is not None and isinstance(fold, ProductFold) and self._in_tiles(nystrom, fold)
-        for Z, block in self._there(rows, row) if tiles else self.features(feature_map, rows, row):
+        for Z, block in self._there(rows, row, stop) if tiles else self.features(feature_map, rows, row, stop):
             if sums is None:
                 if isinstance(fold, StatisticsFold):
                     sums = DeviceStatistics(fold, Z, nystrom)
@@ -167,20 +179,20 @@ class DeviceSource(Source):
                     sums = (TileProduct if tiles else DeviceProduct)(fold, Z, nystrom)
                 else:
                     sums = fold.sums_on(Z)
-            if sums is not None:
-                sums.update(Z, block)
+            if sums is None:
+                Z = Z if fold.any_array else backend_of(Z).fetch(Z)
+                yield partial(fold.add, Z=Z, block=block, row=row), row + len(block)
             else:
-                total = fold.add(total, Z if fold.any_array else backend_of(Z).fetch(Z), block, row)
+                sums.update(Z, block)
             del Z
             row += len(block)
-            if sums is None or time.monotonic() - clock > _SECONDS:
+            if sums is not None and time.monotonic() - clock > _SECONDS:
                 _join(touching)
-                total, sums = (total, None) if sums is None else (sums.added_to(total), None)
-                clock = time.monotonic()
-                yield total, row
+                yield sums.added_to, row
+                sums, clock = None, time.monotonic()
         _join(touching)
         if sums is not None:
-            yield sums.added_to(total), row
+            yield sums.added_to, row
 
     def _in_tiles(self, nystrom: Nystrom, fold: ProductFold) -> bool:
         """Whether kernel values need not be stored: the device has a program for them, and few columns to multiply."""
@@ -220,11 +232,15 @@ class DeviceStatistics:
         self.gram = xp.zeros((m, m), **options) if fold.with_gram else None
         self.products = xp.zeros((m, k + 1), **options)  # with the targets, and with ones
         self.targets = RidgeStatistics(0, k, with_gram=False)
+        self.targets.digest = RowDigest() if fold.digested else None
         self.single_precision = Z.dtype != xp.float64
 
     def update(self, Z: Any, block: Block) -> None:
         """Add rows; Z may be overwritten."""
-        self.add(Z, self.fold.targets(block.y) if self.fold.n_targets else np.empty((len(Z), 0)), block.weight)
+        Y = self.fold.target_rows(block)
+        self.add(Z, Y, block.weight)
+        if self.targets.digest is not None:
+            self.targets.digest.update(block.X, Y, block.weight)
 
     def add(self, Z: Any, Y: Array, weight: Array | None = None) -> None:
         """Add rows of features, targets and weights; Z may be overwritten."""
@@ -253,7 +269,7 @@ class DeviceStatistics:
         products = _rooted(self.products, self.nystrom, self.n_components)
         made = RidgeStatistics(len(products), self.targets.n_targets, with_gram=False)
         made.moment, made.feature_sum = products[:, :-1], products[:, -1]
-        for name in ("target_squares", "target_sum", "offset", "weight", "n_samples"):
+        for name in ("target_squares", "target_sum", "offset", "weight", "n_samples", "digest"):
             setattr(made, name, getattr(self.targets, name))
         gram, statistics.gram = statistics.gram, None  # a matrix of gigabytes is added up only where it must be
         if gram is not None:

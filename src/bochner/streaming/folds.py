@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,9 +18,10 @@ from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.operators import PSDOperator
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming.checkpoints import Checkpoint
+from bochner.streaming.digests import RowDigest
 from bochner.streaming.interruptions import Interruptions
 from bochner.streaming.progress import Progress
-from bochner.streaming.sources import Block, Source
+from bochner.streaming.sources import Block, Source, first_rows
 
 Targets = Callable[[Any], Array]  # y as it came ↦ (n, k) float64
 _PLAIN_ROWS = 1 << 16  # in a block of which no features are made
@@ -32,12 +35,12 @@ def default_rows(n_components: int, dtype: Any) -> int:
 
 
 def feature_blocks(
-    source: Source, feature_map: FeatureMap, rows: int | None = None, start: int = 0
+    source: Source, feature_map: FeatureMap, rows: int | None = None, start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[Array, Block]]:
     """Features of every block, in one buffer that is used again for the next."""
     rows = rows or default_rows(feature_map.n_components, source.dtype)
     buffer = np.empty((rows, feature_map.n_components), source.dtype)
-    for block in source.blocks(rows, start):
+    for block in first_rows(source.blocks(rows, start), None if stop is None else stop - start):
         Z = buffer[: len(block)]
         feature_map.into(block.X, Z)
         yield Z, block
@@ -47,6 +50,7 @@ class Fold(ABC):
     """What a pass adds up over blocks of rows: a monoid, so that some rows can be added up here and others there."""
 
     any_array: ClassVar[bool] = False  # whether `add` takes features on any device
+    plain: ClassVar[bool] = False  # whether `add` takes no features: Z is None, whatever the map
 
     @abstractmethod
     def zero(self) -> Any:
@@ -76,16 +80,18 @@ def fold_blocks(
     *,
     rows: int | None = None,
     start: int = 0,
+    stop: int | None = None,
     after: Callable[[Any, int], None] | None = None,
 ) -> Any:
     """Add up the blocks of a source one after the other; see `Source.fold`. Ctrl-C strikes between blocks."""
     total = fold.zero() if total is None else total
     row = start
     blocks: Iterator[tuple[Any, Block]]
-    if feature_map is None:
-        blocks = ((None, block) for block in source.blocks(rows or _PLAIN_ROWS, start))
+    if feature_map is None or fold.plain:
+        plain = source.blocks(rows or _PLAIN_ROWS, start)
+        blocks = ((None, block) for block in first_rows(plain, None if stop is None else stop - start))
     else:
-        blocks = feature_blocks(source, feature_map, rows, start)
+        blocks = feature_blocks(source, feature_map, rows, start, stop)
     with Interruptions() as interruptions:
         for Z, block in blocks:
             with interruptions.held():
@@ -98,7 +104,7 @@ def fold_blocks(
 
 @dataclass(frozen=True)
 class StatisticsFold(Fold):
-    """Statistics of features and targets."""
+    """Statistics of features and targets, with a digest of the rows where a checkpoint needs it."""
 
     n_components: int
     n_targets: int
@@ -106,18 +112,74 @@ class StatisticsFold(Fold):
     with_gram: bool = True
     precision: str = "full"
     penalty: float | None = None
+    digested: bool = False
 
     def zero(self) -> RidgeStatistics:
         options: dict[str, Any] = {"precision": self.precision, "penalty": self.penalty}
-        return RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram, **options)
+        made = RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram, **options)
+        made.digest = RowDigest() if self.digested else None
+        return made
+
+    def target_rows(self, block: Block) -> Array:
+        """Targets of a block, (n, k)."""
+        return self.targets(block.y) if self.n_targets else np.empty((len(block), 0))
 
     def add(self, total: RidgeStatistics, Z: Array, block: Block, row: int) -> RidgeStatistics:
-        Y = self.targets(block.y) if self.n_targets else np.empty((len(Z), 0))
+        Y = self.target_rows(block)
         with one_thread():  # every product of size is shared out to our own threads, which BLAS's would hinder
-            return total.update(Z, Y, block.weight, overwrite=True)
+            total.update(Z, Y, block.weight, overwrite=True)
+        if total.digest is not None:
+            total.digest.update(block.X, Y, block.weight)
+        return total
 
     def merge(self, total: RidgeStatistics, other: RidgeStatistics) -> RidgeStatistics:
         return total.merge(other)
+
+
+@dataclass(frozen=True)
+class DigestFold(Fold):
+    """The digest of the rows alone, in pieces that end before certain rows."""
+
+    statistics: StatisticsFold
+    ends: tuple[int, ...]
+    plain: ClassVar[bool] = True
+
+    def zero(self) -> RowDigest:
+        return RowDigest()
+
+    def add(self, total: RowDigest, Z: Any, block: Block, row: int) -> RowDigest:
+        last = row + len(block)
+        inside = self.ends[bisect_right(self.ends, row) : bisect_right(self.ends, last)]
+        for start, end in pairwise((row, *inside, last)):
+            part = block[start - row : end - row]
+            if len(part):
+                total.update(part.X, self.statistics.target_rows(part), part.weight)
+            if end in inside:
+                total.close()
+        return total
+
+    def merge(self, total: RowDigest, other: RowDigest) -> RowDigest:
+        return total.merge(other)
+
+
+def resumed(
+    source: Source, feature_map: FeatureMap, targets: Targets, checkpoint: Checkpoint, *, verbose: int = 0
+) -> RidgeStatistics | None:
+    """The statistics of a checkpoint, once a source has proved to begin with their rows; None when there are none.
+
+    The rows are read, but no features are made of them.
+    """
+    statistics = checkpoint.load()
+    if statistics is None:
+        return None
+    seen = statistics.digest
+    fold = DigestFold(StatisticsFold(statistics.n_components, statistics.n_targets, targets), tuple(seen.ends))
+    progress = Progress(seen.rows, "check", verbose > 0)
+    # with the features' map, although none are made: where rows are added up in a tree, it has the same shape
+    found = source.fold(fold, feature_map, stop=seen.rows, after=lambda _, row: progress.reach(row))
+    progress.close()
+    checkpoint.prove(seen, found)
+    return statistics
 
 
 def accumulate(
@@ -127,12 +189,17 @@ def accumulate(
     targets: Targets,
     *,
     rows: int | None = None,
-    start: int = 0,
     checkpoint: Checkpoint | None = None,
     verbose: int = 0,
     label: str = "fit",
 ) -> RidgeStatistics:
-    """Fold a source into statistics. They are whole after every block, whatever interrupts the pass."""
+    """Fold a source into statistics. They are whole after every block, whatever interrupts the pass.
+
+    With a checkpoint, statistics that have a digest of the rows they have seen begin with the next one.
+    """
+    if checkpoint is not None and statistics.digest is None:
+        statistics.digest = RowDigest()
+    start = 0 if checkpoint is None else statistics.digest.rows
     progress = Progress(source.n_samples, label, verbose > 0)
     progress.skip(start)
     done, counted = start, statistics.n_samples
@@ -142,17 +209,23 @@ def accumulate(
         progress.advance(row - done)
         done, counted = row, total.n_samples
         if checkpoint is not None:
-            checkpoint.maybe_save(total, row)
+            checkpoint.maybe_save(total)
 
-    options: dict[str, Any] = {"precision": statistics.precision, "penalty": statistics.penalty}
-    with_gram = statistics.gram is not None
-    fold = StatisticsFold(statistics.n_components, statistics.n_targets, targets, with_gram, **options)
+    fold = StatisticsFold(
+        statistics.n_components,
+        statistics.n_targets,
+        targets,
+        with_gram=statistics.gram is not None,
+        precision=statistics.precision,
+        penalty=statistics.penalty,
+        digested=checkpoint is not None,
+    )
     try:
         source.fold(fold, feature_map, statistics, rows=rows, start=start, after=after)
     except BaseException:
         # an error within an update leaves sums of which some have the block and others have not
         if checkpoint is not None and done > start and statistics.n_samples == counted:
-            checkpoint.save(statistics, done)
+            checkpoint.save(statistics)
         raise
     finally:
         progress.close()

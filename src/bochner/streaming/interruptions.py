@@ -1,4 +1,4 @@
-"""SIGINT that waits while sums change, so that what an interrupted pass leaves behind is whole."""
+"""Signals that wait while sums change, so that what an interrupted pass leaves behind is whole."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 
 
 class Interruptions:
-    """Ctrl-C as usual, except within `held`: there it strikes at the end.
+    """Signals as usual, except within `held`: there their handlers are called at the end.
 
-    Python handles signals between any two instructions, so that a plain KeyboardInterrupt may come when a block has
-    been added to one sum and not yet to the next. Threads other than the main one get no signals, and nothing is done.
+    Python calls handlers between any two instructions, so that an exception of one (KeyboardInterrupt of Ctrl-C's, or
+    what the program's own handlers of SIGTERM, SIGALRM, … raise) may come when a block has been added to one sum and
+    not yet to the next. Threads other than the main one get no signals, and nothing is done.
 
     Examples
     --------
@@ -30,35 +31,42 @@ class Interruptions:
     """
 
     def __init__(self) -> None:
-        self._before: Any = None
-        self._busy = self._waiting = False
+        self._before: dict[int, Any] = {}
+        self._busy = False
+        self._waiting: list[int] = []
 
     def __enter__(self) -> Interruptions:
         if threading.current_thread() is threading.main_thread():
-            before = signal.getsignal(signal.SIGINT)
-            if callable(before):  # neither ignored nor set by something that is not Python
-                self._before = before
-                signal.signal(signal.SIGINT, self._handle)
+            for number in signal.valid_signals():
+                before = signal.getsignal(number)
+                if callable(before):  # neither left to the system, nor ignored, nor set by something that is not Python
+                    self._before[number] = before
+                    signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            if signal.getsignal(number) == self._handle:  # else a handler has put another in its place
+                signal.signal(number, before)
+        self._deliver()
 
     def _handle(self, number: int, frame: Any) -> None:
-        if self._busy:
-            self._waiting = True
-        else:
-            self._before(number, frame)
+        if not self._busy:
+            self._before[number](number, frame)
+        elif number not in self._waiting:  # a signal that comes twice before it is handled is one
+            self._waiting.append(number)
+
+    def _deliver(self) -> None:
+        while self._waiting:
+            number = self._waiting.pop(0)
+            self._before[number](number, None)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Run the body to its end, then raise what came meanwhile."""
+        """Run the body to its end, then call the handlers of what came meanwhile."""
         self._busy = True
         try:
             yield
         finally:
             self._busy = False
-            if self._waiting:
-                self._waiting = False
-                self._before(signal.SIGINT, None)
+            self._deliver()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from bochner.keys import Key
-from bochner.streaming.checkpoints import fingerprint
 from bochner.streaming.sources import Block, Source, positive
 
 
@@ -49,5 +49,5 @@ class MappedSource(Source):
     def sample(self, n: int, key: Key) -> Block:
         return positive(self.function(self.source.sample(n, key)))
 
-    def fingerprint(self) -> str:
-        return fingerprint(self.source.fingerprint(), self.function)
+    def layout(self) -> dict[str, Any]:
+        return self.source.layout()

@@ -13,7 +13,9 @@ from sklearn.utils import check_array
 
 from bochner.backends import FLOATS, Array, as_native
 from bochner.keys import Key
-from bochner.streaming.checkpoints import fingerprint
+
+# By the bytes of a number: room for large features in Σ w zzᵀ, and for products of four weights in an iteration.
+_LARGEST_WEIGHT = {4: 1e30, 8: 1e75}
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class Source(ABC):
         *,
         rows: int | None = None,
         start: int = 0,
+        stop: int | None = None,
         after: Callable[[Any, int], None] | None = None,
     ) -> Any:
         """One pass: add all rows up, in order; a source on many machines does it as a tree of merges.
@@ -109,14 +112,15 @@ class Source(ABC):
             What there is already; None begins with nothing.
         rows : int or None
             Rows in a block.
-        start : int
-            The first row to read.
+        start, stop : int
+            The first row to read, and the one before which to end; None reads all of them. A source on many machines
+            takes numbers that `after` was called with.
         after : callable or None
             Called as ``after(total, row)`` whenever the total holds all rows up to `row`.
         """
         from bochner.streaming.folds import fold_blocks
 
-        return fold_blocks(self, fold, feature_map, total, rows=rows, start=start, after=after)
+        return fold_blocks(self, fold, feature_map, total, rows=rows, start=start, stop=stop, after=after)
 
     def accumulate(self, feature_map: Any, statistics: Any, targets: Any, **options: Any) -> Any:
         """Fold the rows into statistics. See `bochner.streaming.folds.accumulate` for the options."""
@@ -140,9 +144,9 @@ class Source(ABC):
         """The first row."""
         return next(self.blocks(1))
 
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """A digest of the layout: shapes, names, types, sizes; not of every value."""
+    def layout(self) -> dict[str, Any]:
+        """What shapes sums over the rows besides their values, by name, as JSON can hold it."""
+        return {"n_features": self.n_features, "dtype": str(np.dtype(self.dtype))}
 
 
 class ArraySource(Source):
@@ -181,15 +185,6 @@ class ArraySource(Source):
             return self._rows(slice(None))
         rows = key.generator().choice(self.n_samples, n, replace=False)
         return self._rows(np.sort(rows))
-
-    def fingerprint(self) -> str:
-        assert self.n_samples is not None
-        X, y, weight = self.block.X, self.block.y, self.block.weight
-        rows = np.unique(np.linspace(0, self.n_samples - 1, 64).astype(int))
-        # a few rows tell apart most data of the same shape
-        return fingerprint(
-            X.shape, str(X.dtype), X[rows], None if y is None else np.asarray(y)[rows], weight is not None
-        )
 
 
 class BlockSource(Source):
@@ -265,10 +260,6 @@ class BlockSource(Source):
         self.n_samples = seen
         return kept
 
-    def fingerprint(self) -> str:
-        first = next(self._checked())
-        return fingerprint(self.n_features, str(self.dtype), self.has_weight, first.X, first.y)
-
 
 def checked_block(X: Any, y: Any, weight: Any = None, *, name: str, dtype: Any = FLOATS) -> Block:
     """A block as arrays, finite and of one length, or an error that names it."""
@@ -277,20 +268,28 @@ def checked_block(X: Any, y: Any, weight: Any = None, *, name: str, dtype: Any =
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     y = None if y is None else as_native(np.asarray(y))
-    weight = None if weight is None else check_weight(weight, X.shape[0], name)
+    weight = None if weight is None else check_weight(weight, X.shape[0], name, X.dtype)
     if y is not None and len(y) != X.shape[0]:
         raise ValueError(f"{name}: X has {X.shape[0]} rows and y has {len(y)}.")
     return Block(X, y, weight)
 
 
-def check_weight(weight: Any, n: int, name: str = "sample_weight") -> Array:
-    """Weights (n,), finite and not negative; one number stands for all."""
+def check_weight(weight: Any, n: int, name: str = "sample_weight", dtype: Any = np.float64) -> Array:
+    """Weights (n,), finite, not negative and not too large for rows of a dtype; one number stands for all."""
     weight = np.asarray(weight, dtype=np.float64)
     weight = np.full(n, weight) if weight.ndim == 0 else weight
     if weight.shape != (n,):
         raise ValueError(f"{name}: sample_weight should have shape ({n},), one a row; got {weight.shape}.")
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ValueError(f"{name}: sample_weight must be finite and not negative.")
+    with np.errstate(over="ignore"):
+        total = float(weight.sum())
+    if total > _LARGEST_WEIGHT[np.dtype(dtype).itemsize]:
+        other = ", or give X as float64" if dtype == np.float32 else ""
+        raise ValueError(
+            f"{name}: the weights add up to {total:.3g}; sums of weighted {np.dtype(dtype)} rows or of squared weights "
+            f"would overflow; divide sample_weight, and alpha where it is a number, by the same constant{other}."
+        )
     return weight
 
 
@@ -304,6 +303,16 @@ def joined(blocks: list[Block]) -> Block:
         None if first.y is None else np.concatenate([block.y for block in blocks]),
         None if first.weight is None else np.concatenate([block.weight for block in blocks]),
     )
+
+
+def first_rows(blocks: Iterator[Block], n: int | None) -> Iterator[Block]:
+    """The first n rows of blocks; None means all."""
+    for block in blocks:
+        if n is not None and n <= len(block):
+            yield block[:n]
+            return
+        n = None if n is None else n - len(block)
+        yield block
 
 
 def regroup(blocks: Iterator[Block], rows: int, skip: int = 0) -> Iterator[Block]:

@@ -129,9 +129,6 @@ class Leaf(Source):
     def sample(self, n: int, key: Key) -> Block:
         raise NotImplementedError("samples are drawn from all rows")
 
-    def fingerprint(self) -> str:
-        raise NotImplementedError("a checkpoint belongs to all rows")
-
 
 @dataclass(frozen=True)
 class Work:

@@ -61,6 +61,7 @@ class _Sizes:
     t: int  # targets
     degree: int
     iterations: int
+    size: int  # bytes of a number
 
     @property
     def frequencies(self) -> int:
@@ -75,7 +76,8 @@ class _Sizes:
         return -(-self.frequencies // self.padded)
 
 
-# Each entry: (flops, numbers kept, numbers written).
+# Each entry: (flops, bytes kept, numbers written). Of draws, signs take a byte, indices, gains and lengths four, and
+# the lengths of sketches eight.
 _Count = tuple[float, float, float]
 
 
@@ -84,60 +86,74 @@ def _trig(s: _Sizes) -> float:
 
 
 def _fourier(s: _Sizes) -> _Count:
-    return 2.0 * s.n * s.d * s.frequencies + _trig(s), s.d * s.frequencies, s.n * s.m
+    return 2.0 * s.n * s.d * s.frequencies + _trig(s), s.size * s.d * s.frequencies, s.n * s.m
 
 
-def _hadamard(s: _Sizes, transforms: int, multiplications: int) -> _Count:
+def _hadamard(s: _Sizes, transforms: int, multiplications: int, kept: int) -> _Count:
     width = s.padded
     row = s.blocks * width * (transforms * math.log2(width) + multiplications)
-    return s.n * row + _trig(s), 4 * s.blocks * width, s.n * s.m
+    return s.n * row + _trig(s), kept * s.blocks * width + 4 * s.frequencies, s.n * s.m
 
 
 def _structured(s: _Sizes) -> _Count:
-    return _hadamard(s, 3, 4)  # H D1 H D2 H D3, then the lengths
+    return _hadamard(s, 3, 4, 3)  # H D1 H D2 H D3, then the lengths
 
 
 def _fastfood(s: _Sizes) -> _Count:
-    return _hadamard(s, 2, 3)  # S H G Pi H B; the permutation moves and does not compute
+    return _hadamard(s, 2, 3, 9)  # S H G Pi H B; the permutation moves and does not compute
 
 
 def _circulant(s: _Sizes) -> _Count:
     # One real FFT of D x and one inverse a block, 2.5 p log2 p each; p/2 complex products of 6.
     fft = 2.5 * s.padded * math.log2(max(s.padded, 2))
     row = s.blocks * (2 * fft + 4 * s.padded)
-    return s.n * row + _trig(s), 2 * s.blocks * s.padded, s.n * s.m
+    return s.n * row + _trig(s), 5 * s.d * -(-s.frequencies // s.d) + 4 * s.frequencies, s.n * s.m
+
+
+def _fastfood_fft(s: _Sizes) -> _Count:
+    # A real cosine transform of d numbers and a complex Fourier transform of d gains: 2d rows a block.
+    blocks = -(-s.frequencies // (2 * s.d))
+    row = blocks * s.d * (7.5 * math.log2(max(s.d, 2)) + 9)
+    return s.n * row + _trig(s), 13 * blocks * s.d + 4 * s.frequencies, s.n * s.m
+
+
+def _kpw(s: _Sizes) -> _Count:
+    k = min(s.padded, max(64, s.padded // 4))  # coordinates kept of a transform
+    blocks = -(-s.frequencies // k)
+    row = blocks * (s.padded * (1 + math.log2(s.padded)) + 2 * k**2)
+    return s.n * row + _trig(s), blocks * (s.padded + 4 * k * (k + 1)) + 4 * s.frequencies, s.n * s.m
 
 
 def _nystrom(s: _Sizes) -> _Count:
     entries = (s.n + s.m) * s.m * (2.0 * s.d + TRANSCENDENTAL)
-    return entries + 9.0 * s.m**3 + 2.0 * s.n * s.m**2, s.m * s.d + s.m**2, s.n * s.m
+    return entries + 9.0 * s.m**3 + 2.0 * s.n * s.m**2, s.size * (s.m * s.d + s.m**2), s.n * s.m
 
 
 def _maclaurin(s: _Sizes) -> _Count:
-    return 2.0 * s.n * s.d * s.m * s.degree, s.d * s.m * s.degree, s.n * s.m
+    return 2.0 * s.n * s.d * s.m * s.degree, s.size * s.d * s.m * s.degree, s.n * s.m
 
 
 def _tensor_sketch(s: _Sizes) -> _Count:
     row = s.degree * (2 * s.d + 3 * s.m) + (s.degree + 1) * 2.5 * s.m * math.log2(max(s.m, 2))
-    return s.n * row, 2 * s.degree * s.d, s.n * s.m
+    return s.n * row, s.size * 2 * s.degree * s.d, s.n * s.m
 
 
 def _gaussian_sketch(s: _Sizes) -> _Count:
-    return 2.0 * s.n * s.d * s.m, s.n * s.m, s.m * s.d
+    return 2.0 * s.n * s.d * s.m, s.size * s.n * s.m, s.m * s.d
 
 
 def _srht(s: _Sizes) -> _Count:
     width = 1 << (s.n - 1).bit_length()
-    return s.d * width * (1 + math.log2(width)), s.n + s.m, width * s.d
+    return s.d * width * (1 + math.log2(width)), width + 12 * s.m, width * s.d
 
 
 def _sparse_sign(s: _Sizes) -> _Count:
     k = min(SPARSE_SIGNS, s.m)
-    return 2.0 * k * s.n * s.d, k * s.n, s.m * s.d
+    return 2.0 * k * s.n * s.d, 5 * k * s.n + 4 * (s.n + 1) + 8 * s.m, s.m * s.d
 
 
 def _countsketch(s: _Sizes) -> _Count:
-    return 2.0 * s.n * s.d, 2 * s.n, s.m * s.d
+    return 2.0 * s.n * s.d, 5 * s.n + 4 * (s.n + 1) + 8 * s.m, s.m * s.d
 
 
 def _gram(s: _Sizes) -> float:
@@ -145,45 +161,47 @@ def _gram(s: _Sizes) -> float:
 
 
 def _cholesky(s: _Sizes) -> _Count:
-    return _gram(s) + s.m**3 / 3 + 2.0 * s.m**2 * s.t, s.m * s.t, s.m**2 + s.m * s.t
+    return _gram(s) + s.m**3 / 3 + 2.0 * s.m**2 * s.t, s.size * s.m * s.t, s.m**2 + s.m * s.t
 
 
 def _eigen(s: _Sizes) -> _Count:
-    return _gram(s) + 9.0 * s.m**3 + 4.0 * s.m**2 * s.t, s.m * s.t, 2 * s.m**2 + s.m * s.t
+    return _gram(s) + 9.0 * s.m**3 + 4.0 * s.m**2 * s.t, s.size * s.m * s.t, 2 * s.m**2 + s.m * s.t
 
 
 def _conjugate_gradient(s: _Sizes) -> _Count:
-    return s.iterations * s.t * (4.0 * s.n * s.m + 10.0 * s.m), s.m * s.t, 4 * s.m * s.t + s.n * s.t
+    return s.iterations * s.t * (4.0 * s.n * s.m + 10.0 * s.m), s.size * s.m * s.t, 4 * s.m * s.t + s.n * s.t
 
 
 def _falkon(s: _Sizes) -> _Count:
     entries = 2.0 * s.d + TRANSCENDENTAL
     steps = s.iterations * (s.n * s.m * (entries + 4.0 * s.t) + 4.0 * s.m**2 * s.t)
-    return steps + s.m**2 * entries + 5 / 3 * s.m**3, s.m * (s.d + s.t), s.m**2 + 4 * s.m * s.t
+    return steps + s.m**2 * entries + 5 / 3 * s.m**3, s.size * s.m * (s.d + s.t), s.m**2 + 4 * s.m * s.t
 
 
 def _exact(s: _Sizes) -> _Count:
     entries = s.n**2 * (2.0 * s.d + TRANSCENDENTAL)
-    return entries + s.n**3 / 3 + 2.0 * s.n**2 * s.t, s.n * (s.d + s.t), s.n**2
+    return entries + s.n**3 / 3 + 2.0 * s.n**2 * s.t, s.size * s.n * (s.d + s.t), s.n**2
 
 
 def _predict(s: _Sizes) -> _Count:
-    return 2.0 * s.n * s.m * s.t, s.m * s.t, s.n * s.t
+    return 2.0 * s.n * s.m * s.t, s.size * s.m * s.t, s.n * s.t
 
 
 def _predict_variance(s: _Sizes) -> _Count:
-    return s.n * s.m**2 + 2.0 * s.n * s.m, s.m**2, s.n * s.m
+    return s.n * s.m**2 + 2.0 * s.n * s.m, s.size * s.m**2, s.n * s.m
 
 
 def _predict_exact(s: _Sizes) -> _Count:
-    return s.n * s.m * (2.0 * s.d + TRANSCENDENTAL + 2.0 * s.t), s.m * (s.d + s.t), s.n * s.t
+    return s.n * s.m * (2.0 * s.d + TRANSCENDENTAL + 2.0 * s.t), s.size * s.m * (s.d + s.t), s.n * s.t
 
 
 _COSTS: dict[str, Callable[[_Sizes], _Count]] = {
     "fourier": _fourier,
     "structured": _structured,
     "fastfood": _fastfood,
+    "fastfood_fft": _fastfood_fft,
     "circulant": _circulant,
+    "kpw": _kpw,
     "nystrom": _nystrom,
     "maclaurin": _maclaurin,
     "tensor_sketch": _tensor_sketch,
@@ -217,18 +235,20 @@ def cost_estimate(
 ) -> Cost:
     r"""Operations and bytes of one step; add the steps of a method.
 
-    With n samples, d features padded to p = 2^q, m columns, T = m/2 frequencies, leading terms are:
+    With n samples, d features padded to p = 2^q, m columns, T = m/2 frequencies, leading terms are (kept: numbers of
+    `itemsize` bytes, unless it says bytes, which are what the draws of the library take):
 
     =====================================  =============================  ====================
     step                                   flops                          kept
     =====================================  =============================  ====================
     map "fourier"                          2ndT + trigonometry            dT
-    map "structured", "fastfood"           3 (2) nT log₂ p                4T
-    map "circulant"                        5nT log₂ p                     2T
+    map "structured", "fastfood"           3 (2) nT log₂ p                7T; 13T bytes
+    map "fastfood_fft", "circulant"        3.75 nT log₂ d;  5nT log₂ p    10.5T; 9T bytes
+    map "kpw", k = max(64, p/4)            nT (2k + (p/k) log₂ p)         4kT bytes
     map "nystrom"                          2ndm + 2nm² + 9m³              dm + m²
     map "maclaurin", "tensor_sketch"       2ndmq;  nq(2d + 2.5m log₂ m)   dmq; 2qd
-    sketch "gaussian_sketch", "srht"       2ndm;  nd log₂ n               nm; n
-    sketch "sparse_sign", "countsketch"    16nd;  2nd                     8n; 2n
+    sketch "gaussian_sketch", "srht"       2ndm;  nd log₂ n               nm; n bytes
+    sketch "sparse_sign", "countsketch"    16nd;  2nd                     44n; 9n bytes
     solver "cholesky", "eigen"             nm² + m³/3;  nm² + 9m³         m
     solver "conjugate_gradient"            4nm an iteration               m
     solver "falkon"                        nm (2d + 24) an iteration      dm
@@ -254,7 +274,7 @@ def cost_estimate(
     iterations : int
         Of iterative solvers.
     itemsize : int
-        Bytes a number: 4 or 8.
+        Bytes a number: 4 or 8. Signs, permutations and the like are as large for either.
 
     Returns
     -------
@@ -274,8 +294,8 @@ def cost_estimate(
     >>> from bochner import theory
     >>> size = dict(n_samples=1, n_features=1024, n_components=32768)
     >>> dense, fast = (theory.cost_estimate(step, **size) for step in ("fourier", "fastfood"))
-    >>> dense.state_bytes / fast.state_bytes
-    256.0
+    >>> dense.state_bytes / fast.state_bytes == 1024 * 8 / 13
+    True
     >>> fit = theory.cost_estimate("fourier", n_samples=10**6, n_features=90, n_components=4096)
     >>> fit += theory.cost_estimate("cholesky", n_samples=10**6, n_components=4096)
     >>> f"{fit.flops:.1e}"
@@ -293,7 +313,7 @@ def cost_estimate(
         t=check.count("n_targets", n_targets),
         degree=check.count("degree", degree),
         iterations=check.count("iterations", iterations),
+        size=check.count("itemsize", itemsize),
     )
     flops, kept, written = _COSTS[step](counted)
-    size = check.count("itemsize", itemsize)
-    return Cost(float(flops), float(kept) * size, float(written) * size)
+    return Cost(float(flops), float(kept), float(written) * counted.size)
