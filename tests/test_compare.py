@@ -13,7 +13,7 @@ from bochner import RBF, AdditiveChi2, ArcCosine, FourierFeatures, KernelRidge, 
 from bochner.experiments import compare as experiment
 from bochner.experiments.candidates import MAPS, as_candidates, default_maps
 from bochner.experiments.charts import spread
-from bochner.experiments.references import Reference, draw_rows, exact_error, task_of
+from bochner.experiments.references import BASELINES, Reference, _as_gram, _best_alpha, draw_rows, exact_error, task_of
 from bochner.experiments.verdicts import conclude, pareto, show_bytes, show_seconds, show_share, summarise
 from bochner.keys import Key
 
@@ -68,9 +68,7 @@ def test_exact_kernel_is_exact_kernel_ridge(diabetes):
     reference = Reference(kernel, rows.X)
     error, _ = exact_error(reference, kernel(rows.X_test, rows.X), rows, Key(1))
     # the same penalty, found by leaving rows out for real on a grid around the one chosen
-    from bochner.experiments.references import _best_alpha
-
-    alpha = _best_alpha(reference.K.astype(float), rows.Y)
+    alpha = _best_alpha(_as_gram(reference.K), rows.Y)
     predicted = bochner.exact_kernel_ridge(kernel, rows.X, rows.Y, rows.X_test, alpha)
     assert error == pytest.approx(rows.error(predicted), rel=1e-6)
 
@@ -80,7 +78,6 @@ def test_the_penalty_leaves_one_out():
     X = rng.normal(size=(25, 2))
     y = np.sin(2 * X[:, :1]) + 0.2 * rng.normal(size=(25, 1)) + 5.0
     K = RBF(1.0)(X)
-    from bochner.experiments.references import _best_alpha
 
     def left_out(alpha):
         errors = []
@@ -90,7 +87,7 @@ def test_the_penalty_leaves_one_out():
             errors.append((f - y[i]) ** 2)
         return np.mean(errors)
 
-    chosen = _best_alpha(K, y)
+    chosen = _best_alpha(_as_gram(K), y)
     grid = np.linalg.eigvalsh(K)[-1] * np.logspace(-9, 0, 28)
     losses = [left_out(alpha) for alpha in grid]
     assert left_out(chosen) == pytest.approx(min(losses), rel=1e-6)
@@ -110,7 +107,7 @@ def test_test_error_is_ridge_on_the_features(comparison, diabetes):
 def test_one_row_a_run_and_the_baselines(comparison):
     frame = comparison.frame
     assert list(frame.columns) == list(experiment.COLUMNS)
-    maps = frame[~frame["map"].isin(experiment.BASELINES)]
+    maps = frame[~frame["map"].isin(BASELINES)]
     assert len(maps) == 3 * 2 * 2
     assert frame["map"].tail(3).tolist() == ["exact kernel", "linear model", "constant"]
     base = frame.set_index("map")["error"]
@@ -306,7 +303,7 @@ def test_ctrl_c_returns_what_is_done(diabetes):
 
     frame = bochner.compare(X, y, maps=["fourier:iid", "RBFSampler"], **FEW, progress=progress)
     assert frame.attrs["interrupted"]
-    maps = frame[~frame["map"].isin(experiment.BASELINES)]
+    maps = frame[~frame["map"].isin(BASELINES)]
     assert len(maps) == 3
     assert maps["run"].max() == 0  # the first run of everything comes before the second of anything
     assert seen[0][:2] == (0, 9)
@@ -326,7 +323,7 @@ def test_progress_counts_to_the_end(comparison, diabetes):
 def test_the_verdict_is_the_cheapest_that_is_good(comparison):
     verdict = conclude(comparison)
     summary = summarise(comparison.frame)
-    maps = summary[~summary["map"].isin(experiment.BASELINES)]
+    maps = summary[~summary["map"].isin(BASELINES)]
     chosen = maps[(maps["map"] == verdict.map) & (maps["columns"] == verdict.columns)].iloc[0]
     noise = maps["error"].min() / np.sqrt(2 * comparison.about["n_test"])
     good = maps[maps["error"] <= maps["error"].min() + noise]

@@ -17,8 +17,8 @@ from bochner.estimators import (
     NystromFeatures,
     TensorSketchFeatures,
 )
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF, Polynomial
+from bochner_reproductions.findings import Claim, Findings
 
 COLUMNS = (32, 64, 128, 256, 512)
 POLYNOMIAL = Polynomial(2, gamma=1.0, coef0=0.0)

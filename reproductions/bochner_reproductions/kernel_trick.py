@@ -9,8 +9,8 @@ from sklearn.datasets import make_circles
 from sklearn.linear_model import LogisticRegression
 
 from bochner.estimators import KernelClassifier
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import Polynomial
+from bochner_reproductions.findings import Claim, Findings
 
 
 def kernel_trick(quick: bool) -> Findings:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures, exact_kernel_ridge
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings
 
 
 def _seconds(function: Callable[[], Any], repetitions: int) -> float:

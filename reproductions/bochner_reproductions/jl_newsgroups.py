@@ -12,7 +12,7 @@ from sklearn.decomposition import TruncatedSVD
 
 from bochner import datasets
 from bochner.estimators import RandomProjection
-from bochner.experiments.reproductions.findings import Claim, Findings
+from bochner_reproductions.findings import Claim, Findings
 
 SHARES = (0.003, 0.01, 0.1)
 

@@ -10,8 +10,8 @@ from sklearn.linear_model import RidgeCV
 
 from bochner import datasets
 from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF, Matern
+from bochner_reproductions.findings import Claim, Findings
 
 METHODS = ("Exact RBF", "Nyström RBF", "RKS", "Fastfood FFT", "Fastfood RBF", "Exact Matérn", "Fastfood Matérn")
 # Published, in the order of METHODS; None where the source says "n.a."

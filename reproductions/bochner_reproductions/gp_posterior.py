@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from bochner.estimators import GaussianProcessRegressor, exact_gaussian_process
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings
 
 SIZES = (3, 4, 5, 10, 20, 200)
 NOISE, SCALE = 0.05, 0.7

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bochner import theory
-from bochner.experiments.reproductions.findings import Claim, Findings
+from bochner_reproductions.findings import Claim, Findings
 
 DIAMETER, DELTA = 4.0, 0.05
 

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from bochner.estimators import RandomProjection
-from bochner.experiments.reproductions.findings import Claim, Findings
+from bochner_reproductions.findings import Claim, Findings
 
 
 def _clusters(n: int, d: int, k: int, seed: int, separation: float) -> tuple[Any, Any]:

@@ -11,8 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from bochner.backends import limit_threads
 from bochner.estimators import FourierFeatures
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings
 
 # (features, frequencies, published milliseconds of random kitchen sinks and of Fastfood, published factor)
 PUBLISHED = ((1024, 16384, 13.9, 0.58, 24), (4096, 32768, 122.4, 1.36, 90), (8192, 65536, 536.0, 2.68, 200))

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.stats import qmc
 
 from bochner.estimators import FourierFeatures
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings
 
 SEQUENCES = {"random": "iid", "Sobol'": "quasi", "Halton": "halton", "lattice": "lattice"}
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from bochner.estimators import greedy_kitchen_sinks, kitchen_sinks
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings
 
 TERMS = (1, 2, 4, 8, 16, 32, 64)
 

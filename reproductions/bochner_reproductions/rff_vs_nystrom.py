@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from bochner.estimators import KernelRidge, exact_kernel_ridge
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings
 
 COLUMNS = (8, 16, 32, 64, 128, 256)
 NOISE = 0.1

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from bochner.estimators import FourierFeatures
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings
 
 FRAMES = (1, 4, 16, 64, 256, 1024)
 LAWS = ("iid", "orthogonal")
