@@ -16,14 +16,14 @@ from bochner_reproductions.findings import Claim, Findings, write
 # Name on the command line: what it shows. Module and function have underscores for hyphens.
 REPRODUCTIONS = {
     "kernel-trick": "two rings, a plane, and one more coordinate",
-    "gram-convergence": "the kernel matrix appears as waves are added",
+    "gram-convergence": "the kernel matrix appears as Fourier features are added",
     "qmc-points": "random and quasi-random points, and what evenness buys",
-    "gp-posterior": "a Gaussian process from 3 to 200 waves",
-    "greedy-vs-random": "searching for waves against drawing them",
+    "gp-posterior": "a Gaussian process from 3 to 200 Fourier features",
+    "greedy-vs-random": "searching for frequencies against drawing them",
     "jl-newsgroups": "distances between posts in 0.3 %, 1 % and 10 % of the columns",
     "mog": "random projections and mixtures of Gaussians",
     "kernel-approximation": "six datasets, three pairs of methods",
-    "rff-vs-nystrom": "waves against landmarks, with and without an eigengap",
+    "rff-vs-nystrom": "Fourier features against landmarks, with and without an eigengap",
     "speed": "the published Fastfood speed table, and a fair one",
     "complexity": "measured exponents of time and memory",
     "regression-table": "the published regression table under one protocol",

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bochner.backends import n_cores
+import numpy as np
+
+from bochner.backends import Array, n_cores
 
 Row = dict[str, Any]
 
@@ -60,6 +62,21 @@ class Findings:
     summary: list[Row] = field(default_factory=list)
     size: tuple[float, float] = (7.0, 4.2)
     notes: str = ""
+
+
+def values(table: list[Row], column: str, /, **where: Any) -> Array:
+    """A column of a table, of those rows that have the given values elsewhere."""
+    return np.array([row[column] for row in table if all(row.get(key) == value for key, value in where.items())])
+
+
+def mean(table: list[Row], column: str, /, **where: Any) -> float:
+    """The mean of such a column."""
+    return float(values(table, column, **where).mean())
+
+
+def slope(xs: Any, ys: Any) -> float:
+    """The slope of log y against log x: the exponent of a power law."""
+    return float(np.polyfit(np.log(xs), np.log(ys), 1)[0])
 
 
 def write(name: str, findings: Findings, folder: Path, *, quick: bool) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Files as tables of numbers."""
+"""Files (CSV, Parquet, NPZ, NPY) and datasets as tables of numbers, and predictions as files."""
 
 from __future__ import annotations
 

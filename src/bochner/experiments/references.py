@@ -169,7 +169,7 @@ def dense(Z: Any) -> Array:
 
 
 def linear_error(Z: Array, Z_test: Array, rows: Rows) -> tuple[float, float]:
-    """Test error of ridge regression on given features, the penalty left-one-out's, and the seconds of training."""
+    """Test error of ridge regression on given features, alpha chosen by leave-one-out, and the seconds of training."""
     start = time.perf_counter()
     model = KernelRidge(features=FunctionTransformer(), alpha="loo").fit(Z, rows.Y)
     seconds = time.perf_counter() - start

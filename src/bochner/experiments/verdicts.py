@@ -1,4 +1,4 @@
-"""What a comparison says, in a table, a sentence and a line of code."""
+"""The verdict of a comparison: which map to use, why, and the code for it; and how its numbers are written."""
 
 from __future__ import annotations
 
