@@ -8,6 +8,8 @@ collect_ignore = [
         ("dask", "distributed.py"),
         ("torch", "backends/torch.py"),
         ("triton", "backends/_triton"),
+        ("matplotlib", "experiments/charts.py"),
+        ("matplotlib", "experiments/report.py"),
     )
     if find_spec(package) is None
 ]

@@ -51,6 +51,18 @@ def test_imports_go_down_only(path):
         assert same or LEVEL[name] >= LEVEL[module], f"{module} imports {name}, which is above it"
 
 
+def test_only_one_command_knows_the_reproductions_and_only_when_it_runs():
+    found = []
+    for path in FILES:
+        tree = ast.parse(path.read_text())
+        inside = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            found += [(str(path.relative_to(SOURCE)), id(node) in inside) for n in names if "reproductions" in n]
+    assert found == [("cli/commands.py", True)]
+
+
 def test_theory_imports_nothing_of_ours():
     for path in FILES:
         if module_of(path) == "theory":

@@ -13,9 +13,9 @@ from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import StandardScaler
 
 import bochner
+from bochner.cli import commands, tables
 from bochner.cli.commands import run
-from bochner.experiments import tables
-from bochner.experiments.recipes import Recipe, nearest
+from bochner.cli.recipes import Recipe, nearest
 
 NUMBERS = ["map", "columns", "run", "frobenius", "spectral", "bytes", "error"]
 
@@ -184,6 +184,22 @@ def test_reproduce(tmp_path, capsys):
     assert "did you mean 'kernel-trick'" in failure(capsys, "reproduce", "kernel-trik")
     assert "give --all" in failure(capsys, "reproduce")
     assert "give --all" in failure(capsys, "reproduce", "kernel-trick", "--all")
+
+
+def test_without_the_reproductions_it_says_where_they_are(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "bochner_reproductions", None)
+    message = failure(capsys, "reproduce", "--list", code=3)
+    assert "bochner_reproductions" in message
+    assert "PYTHONPATH" in message
+
+
+def test_without_matplotlib_nothing_is_measured(monkeypatch, capsys, folder):
+    for name in [name for name in sys.modules if name.startswith("matplotlib")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in ("charts", "report"):
+        monkeypatch.delitem(sys.modules, f"bochner.experiments.{name}", raising=False)
+    monkeypatch.setattr(commands, "run_comparison", None)
+    assert "pip install 'bochner[plot]'" in failure(capsys, "compare", "homes.npy", code=3)
 
 
 def test_doctor(capsys):

@@ -11,9 +11,10 @@ from sklearn.kernel_approximation import RBFSampler
 import bochner
 from bochner import RBF, AdditiveChi2, ArcCosine, FourierFeatures, KernelRidge, Laplacian, Matern, Polynomial
 from bochner.experiments import compare as experiment
+from bochner.experiments import references
 from bochner.experiments.candidates import MAPS, as_candidates, default_maps
 from bochner.experiments.charts import spread
-from bochner.experiments.references import Reference, draw_rows, exact_error, task_of
+from bochner.experiments.references import BASELINES, Reference, _as_gram, _best_alpha, draw_rows, exact_error, task_of
 from bochner.experiments.verdicts import conclude, pareto, show_bytes, show_seconds, show_share, summarise
 from bochner.keys import Key
 
@@ -68,9 +69,7 @@ def test_exact_kernel_is_exact_kernel_ridge(diabetes):
     reference = Reference(kernel, rows.X)
     error, _ = exact_error(reference, kernel(rows.X_test, rows.X), rows, Key(1))
     # the same penalty, found by leaving rows out for real on a grid around the one chosen
-    from bochner.experiments.references import _best_alpha
-
-    alpha = _best_alpha(reference.K.astype(float), rows.Y)
+    alpha = _best_alpha(_as_gram(reference.K), rows.Y)
     predicted = bochner.exact_kernel_ridge(kernel, rows.X, rows.Y, rows.X_test, alpha)
     assert error == pytest.approx(rows.error(predicted), rel=1e-6)
 
@@ -80,7 +79,6 @@ def test_the_penalty_leaves_one_out():
     X = rng.normal(size=(25, 2))
     y = np.sin(2 * X[:, :1]) + 0.2 * rng.normal(size=(25, 1)) + 5.0
     K = RBF(1.0)(X)
-    from bochner.experiments.references import _best_alpha
 
     def left_out(alpha):
         errors = []
@@ -90,10 +88,76 @@ def test_the_penalty_leaves_one_out():
             errors.append((f - y[i]) ** 2)
         return np.mean(errors)
 
-    chosen = _best_alpha(K, y)
+    chosen = _best_alpha(_as_gram(K), y)
     grid = np.linalg.eigvalsh(K)[-1] * np.logspace(-9, 0, 28)
     losses = [left_out(alpha) for alpha in grid]
     assert left_out(chosen) == pytest.approx(min(losses), rel=1e-6)
+
+
+SMOOTH = [RBF(4.0), RBF(20.0), Matern(4.0, nu=2.5), bochner.Cauchy(4.0), Polynomial(3, gamma=0.1), bochner.Linear()]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", SMOOTH, ids=repr)
+def test_the_exact_kernel_learns_targets_without_noise(kernel, dtype, monkeypatch):
+    """The best penalty is tiny, and below what rounding leaves in the eigenvalues of a kernel matrix of float32."""
+    monkeypatch.setattr(references, "_ALPHA_ROWS", 100)  # fewer rows choose the penalty than it is used for
+    X = np.random.default_rng(0).normal(size=(1250, 10)).astype(dtype)
+    rows = draw_rows(X, X[:, 0], 1000, Key(0))
+    error, _ = exact_error(Reference(kernel, rows.X), kernel(rows.X_test, rows.X), rows, Key(0))
+    assert error < 0.1 * np.std(rows.y_test)
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_the_exact_kernel_is_left_out_where_it_takes_longest(few, diabetes, monkeypatch):
+    X, y = diabetes
+    solved = []
+    monkeypatch.setattr(references, "_QUICK", 0.0)
+    monkeypatch.setattr(references, "exact_error", lambda *args: solved.append(len(args[0].K)) or exact_error(*args))
+    sizes = [4] if few else [16, 32, 64]
+    found = experiment.run_comparison(X, y, maps=["fourier:iid"], n_components=sizes, n_runs=2, n_reference=60)
+    work = sum(references.map_work(60, n) for n in sizes * 2)
+    assert (work < references.exact_work(60)) == few
+    assert solved == ([] if few else [60])
+    assert ("exact kernel" in found.frame["map"].tolist()) != few
+    assert found.frame["map"].tolist()[-2:] == ["linear model", "constant"]
+    assert len(found.frame.attrs["notes"]) == few
+    if few:
+        assert "exact kernel was left out: solving for 60 rows" in found.frame.attrs["notes"][0]
+        assert "exact kernel" not in conclude(found).paragraph
+
+
+def test_few_rows_always_have_an_exact_kernel():
+    """Of as many rows as there are by default; of ten times as many only beside more than a few small maps."""
+    assert references.exact_work(4000) < references._QUICK < references.exact_work(40_000)
+    assert references.exact_work(40_000) > 20 * references.map_work(40_000, 128)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "sizes"), [(60, [24]), (200, [64]), (1500, [64, 128, 256, 512]), (5000, [64, 128, 256, 512, 1024])]
+)
+def test_maps_have_at_most_half_as_many_columns_as_rows(n_rows, sizes, monkeypatch):
+    measured = []
+
+    def measure(candidate, kernel, n, seed, rows, reference):
+        measured.append(n)
+        return {"map": candidate.name, "columns": n}
+
+    monkeypatch.setattr(experiment, "_measure", measure)
+    monkeypatch.setattr(references, "exact_error", lambda *args: (0.0, 0.0))
+    X = np.random.default_rng(0).normal(size=(n_rows, 2))
+    frame = bochner.compare(X, X[:, 0], kernel=RBF(1.0), maps=["fourier:iid", "Nystroem"])
+    assert sorted(measured) == sorted(2 * 5 * sizes)
+    assert frame.attrs["n_components"] == sizes
+
+
+def test_complex_features_are_shown_by_their_real_kernel(diabetes):
+    maps = {"complex": FourierFeatures(form="complex")}
+    found = experiment.run_comparison(diabetes[0], maps=maps, n_components=[32], n_runs=1, n_reference=80)
+    exact, shown = found.picture("complex", 32)
+    Z = found.transformer("complex", 32).fit_transform(found.X)
+    assert sorted(np.diagonal(shown)) == pytest.approx(sorted(np.diagonal((Z @ Z.conj().T).real)))
+    assert found.frame["frobenius"][0] == pytest.approx(np.linalg.norm(shown - exact) / np.linalg.norm(exact))
 
 
 def test_test_error_is_ridge_on_the_features(comparison, diabetes):
@@ -110,7 +174,7 @@ def test_test_error_is_ridge_on_the_features(comparison, diabetes):
 def test_one_row_a_run_and_the_baselines(comparison):
     frame = comparison.frame
     assert list(frame.columns) == list(experiment.COLUMNS)
-    maps = frame[~frame["map"].isin(experiment.BASELINES)]
+    maps = frame[~frame["map"].isin(BASELINES)]
     assert len(maps) == 3 * 2 * 2
     assert frame["map"].tail(3).tolist() == ["exact kernel", "linear model", "constant"]
     base = frame.set_index("map")["error"]
@@ -306,7 +370,7 @@ def test_ctrl_c_returns_what_is_done(diabetes):
 
     frame = bochner.compare(X, y, maps=["fourier:iid", "RBFSampler"], **FEW, progress=progress)
     assert frame.attrs["interrupted"]
-    maps = frame[~frame["map"].isin(experiment.BASELINES)]
+    maps = frame[~frame["map"].isin(BASELINES)]
     assert len(maps) == 3
     assert maps["run"].max() == 0  # the first run of everything comes before the second of anything
     assert seen[0][:2] == (0, 9)
@@ -326,7 +390,7 @@ def test_progress_counts_to_the_end(comparison, diabetes):
 def test_the_verdict_is_the_cheapest_that_is_good(comparison):
     verdict = conclude(comparison)
     summary = summarise(comparison.frame)
-    maps = summary[~summary["map"].isin(experiment.BASELINES)]
+    maps = summary[~summary["map"].isin(BASELINES)]
     chosen = maps[(maps["map"] == verdict.map) & (maps["columns"] == verdict.columns)].iloc[0]
     noise = maps["error"].min() / np.sqrt(2 * comparison.about["n_test"])
     good = maps[maps["error"] <= maps["error"].min() + noise]

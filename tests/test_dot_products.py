@@ -35,7 +35,6 @@ from bochner import (
     kitchen_sinks,
 )
 from bochner.estimators.learned import waves_of_targets
-from bochner.experiments.reproductions import findings_of
 from bochner.features import geometric_map, maclaurin, optimal_map, series_of, squared_radius
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogLoss, SquaredLoss
 from bochner.features.maclaurin import divide
@@ -43,6 +42,7 @@ from bochner.keys import Key
 from bochner.operators import Dense
 from bochner.rows import ROW_LAWS
 from bochner.spectra import maclaurin_coefficients
+from bochner_reproductions import findings_of
 from laws import assert_unbiased, points, rounding_squares
 
 

@@ -3,14 +3,15 @@
 import re
 import shutil
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 from bochner.experiments import compare as experiment
-from bochner.experiments.charts import Axis, Chart, Series, matrix_image
-from bochner.experiments.report import report, write_report
+from bochner.experiments.charts import NARROW, WIDE, Axis, Chart, Series, matrix_image, save_figure
+from bochner.experiments.report import Page, write_picture, write_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MAPS = ["RBFSampler", "fourier:orthogonal", "nystrom:auto", "fourier:iid"]
@@ -202,7 +203,7 @@ def test_it_says_what_was_run(path):
 
 
 def test_without_targets():
-    text = report(comparison(False))
+    text = Page(comparison(False)).html()
     assert "What it means for predictions" not in text
     assert "Give a target" in text
     assert "test error" not in text
@@ -210,7 +211,7 @@ def test_without_targets():
 
 def test_one_run_of_one_size():
     X = load_digits().data[:60]
-    text = report(experiment.run_comparison(X, maps=["fourier:iid"], n_components=[8], n_runs=1))
+    text = Page(experiment.run_comparison(X, maps=["fourier:iid"], n_components=[8], n_runs=1)).html()
     assert "one run" in text
     assert "nan" not in re.sub(r"data:[^\"]*", "", text.split("<script>")[0]).lower()
 
@@ -218,20 +219,68 @@ def test_one_run_of_one_size():
 # -- charts --------------------------------------------------------------------------------------------------------
 
 
+def chart(values, log=True, **options):
+    xs, titles = range(1, len(values) + 1), [f"{i} & $x$" for i in range(len(values))]
+    series = Series("a < b", xs, values, values, values, titles, "f0", strong=True)
+    return Chart("name", [series], Axis("x", str, log), Axis("y", lambda v: f"{v:g}", log), **options)
+
+
 @pytest.mark.parametrize("log", [True, False])
-@pytest.mark.parametrize("values", [[1.0], [1.0, 1.0], [1e-12, 1e3], [0.013, 0.017, 0.014]])
-def test_charts_are_well_formed(log, values):
-    series = Series(
-        "a < b", range(1, len(values) + 1), values, "f0", values, values, ["t & t"] * len(values), strong=True
-    )
-    chart = Chart(
-        "name", [series], Axis("x", str, log), Axis("y", lambda v: f"{v:g}", log), levels=[("level", values[0])]
-    )
-    for size in ((900, 440), (356, 380)):
-        tree = ET.fromstring(chart.svg(*size))
-        numbers = re.findall(r"-?\d+\.?\d*", " ".join(e.get("d", "") for e in tree.iter("path")))
-        assert all(-50 < float(number) < 1000 for number in numbers)
-        assert len(tree.findall("circle")) == len(values)
+@pytest.mark.parametrize("values", [[1.0, 1.0], [1e-12, 1e3], [0.013, 0.017, 0.014], [0.0, 1.0], [0.0], [1e3]])
+@pytest.mark.parametrize("named", ["levels", "front"])
+def test_charts_are_well_formed(log, values, named):
+    points = [(float(i + 1), y, f"point {i}") for i, y in enumerate(values)]
+    options = {"levels": {"levels": [("level", max(values))]}, "front": {"front": points}}[named]
+    for size in (WIDE, NARROW) if named == "levels" else (NARROW,):
+        tree = ET.fromstring(chart(values, log, **options).svg(*size))
+        assert tree.get("viewBox") == f"0 0 {size[0]} {size[1]}"
+        numbers = [float(e.get(axis)) for e in tree.iter("use") for axis in "xy"]
+        assert all(0 <= number <= max(size) for number in numbers)
+        assert [e.text for e in tree.iter("title")] == [f"{i} & $x$" for i in range(len(values))]
+        text = " ".join("".join(e.itertext()) for e in tree.iter("text"))
+        assert {"levels": "a < b", "front": "point"}[named] in text
+
+
+def test_long_names_leave_room_for_the_curves():
+    series = chart([1.0, 2.0]).series[0]
+    for size in (WIDE, NARROW):
+        text = replace(chart([1.0, 2.0]), series=[replace(series, name="long " * 40)]).svg(*size)
+        points = [float(e.get("x")) for e in ET.fromstring(text).iter("use") if e.find("title") is not None]
+        assert max(points) - min(points) > size[0] / 4
+        assert "…" in text
+
+
+def test_charts_take_their_colours_from_the_page():
+    text = chart([1.0, 2.0], levels=[("level", 1.5)]).svg(*WIDE)
+    assert "var(--f0)" in text
+    assert "var(--soft)" in text
+    assert re.findall(r"#[0-9a-f]{6}", text) == []  # no colour is fixed
+
+
+def test_two_charts_of_a_page_share_no_part():
+    """The browser hides one of the wide and the narrow chart, and what it hides cannot be referred to."""
+    wide, narrow = (set(re.findall(r'id="([^"]+)"', chart([1.0, 2.0]).svg(*size))) for size in (WIDE, NARROW))
+    assert wide
+    assert not wide & narrow
+
+
+def test_the_picture_is_a_chart(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    found = write_picture(comparison(False), tmp_path / "errors.jpg")
+    assert found == tmp_path / "errors.png"
+    with image.open(found) as picture:
+        assert min(picture.size) > 500
+
+
+def test_figures_leave_the_look_of_others_alone(tmp_path):
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    for name in "ab":
+        save_figure(chart([1.0, 2.0]).draw, (4.0, 3.0), tmp_path / f"{name}.png", tmp_path / f"{name}.svg")
+    assert dict(matplotlib.rcParams) == before
+    for kind in ("png", "svg"):  # the same figure is the same file
+        assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
 
 
 def test_pictures_of_matrices():
@@ -241,7 +290,7 @@ def test_pictures_of_matrices():
     image = pytest.importorskip("PIL.Image")
     values = np.array([[0.0, 1.0], [0.5, 2.0]])
     picture = image.open(BytesIO(b64decode(matrix_image(values, 0.0, 1.0).partition(",")[2])))
-    pixels = np.asarray(picture).astype(int)
+    pixels = np.asarray(picture.convert("RGB")).astype(int)
     assert pixels.shape == (2, 2, 3)
     assert pixels[0, 0].tolist() == [0xF4, 0xF6, 0xF9]
     assert pixels[0, 1].tolist() == pixels[1, 1].tolist() == [0x0D, 0x2F, 0x5C]

@@ -6,9 +6,8 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from bochner.experiments import REPRODUCTIONS, reproduce
-from bochner.experiments.reproductions import Claim, findings_of
-from bochner.experiments.reproductions.pages import markdown
+from bochner_reproductions import REPRODUCTIONS, Claim, findings_of, reproduce
+from bochner_reproductions.findings import markdown
 
 
 @pytest.mark.parametrize("name", REPRODUCTIONS)

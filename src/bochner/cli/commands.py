@@ -15,14 +15,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from bochner.backends import machines
 from bochner.cli import INTERRUPTED, MISSING, OK, UNEXPECTED, USAGE
 from bochner.cli.displays import console, facts, progress, ranking
+from bochner.cli.recipes import DataError, Recipe, nearest
+from bochner.cli.tables import Table, load_table, read, write_table
 from bochner.estimators import KernelClassifier, KernelRidge
-from bochner.experiments import machines
 from bochner.experiments.compare import run_comparison
-from bochner.experiments.recipes import DataError, Recipe, nearest
 from bochner.experiments.references import task_of
-from bochner.experiments.tables import Table, load_table, read, write_table
 from bochner.experiments.verdicts import conclude, rounded, show_bytes, show_seconds
 from bochner.kernels.conversion import _NAMES
 from bochner.recommendations import recommend as recommend_
@@ -118,8 +118,9 @@ def compare(
         typer.Option(help="Names with commas between them, such as fourier:orthogonal,nystrom:auto,RBFSampler."),
     ] = None,
     components: Annotated[
-        str, typer.Option(help="Numbers of columns, with commas between them.")
-    ] = "64,128,256,512,1024",
+        str | None,
+        typer.Option(help="Numbers of columns, with commas between them; else 64 to 1024, at most half the rows."),
+    ] = None,
     runs: Annotated[int, typer.Option(min=1, help="Draws of every map.")] = 5,
     reference: Annotated[int, typer.Option(min=10, help="Rows that everything is measured on.")] = 4000,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the report.")] = Path("report.html"),
@@ -137,13 +138,13 @@ def compare(
     Errors of the kernel matrix, times and sizes of every map, and with a target its test error, next to the exact
     kernel, a linear model and a constant. Ctrl-C ends it with a report of what is done.
     """
-    from bochner.experiments.report import write_report
+    from bochner.experiments.report import write_picture, write_report  # without matplotlib this says so at once
 
     for path in (out, csv, picture):
         if path is not None:
             _writable(path)
     try:
-        sizes = [int(part) for part in components.split(",")]
+        sizes = None if components is None else [int(part) for part in components.split(",")]
     except ValueError:
         raise DataError(f"--components takes numbers with commas between them, got {components!r}.") from None
     options = {"encode": encode, "drop": drop, "drop_missing": drop_missing, "standardize": standardize}
@@ -173,15 +174,12 @@ def compare(
     )
     screen.print(ranking(comparison, screen.width))
     if verdict is not None:
-        screen.print(f"\n{verdict.paragraph}", markup=False)
+        screen.print(f"\n{' '.join((verdict.paragraph, *about['notes']))}", markup=False)
     write_report(comparison, out)
     if csv is not None:
         write_table(comparison.frame, csv)
     if picture is not None:
-        from bochner.experiments.plots import error_against_columns
-
-        error_against_columns(comparison.frame, picture, title=f"{table.name}: error of the kernel matrix")
-        screen.print(f"\nThe picture is in {picture.with_suffix('.png')}", soft_wrap=True, markup=False)
+        screen.print(f"\nThe picture is in {write_picture(comparison, picture)}", soft_wrap=True, markup=False)
     screen.print(f"\nThe report is in {out}", soft_wrap=True, markup=False)
     return INTERRUPTED if about["interrupted"] else OK
 
@@ -363,19 +361,26 @@ def reproduce(
     folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for the pages.")] = Path("docs/reproductions"),
 ) -> int:
     """Do a published result again: a figure, the numbers, and a page with the published numbers beside ours."""
-    from bochner.experiments import REPRODUCTIONS
-    from bochner.experiments import reproduce as reproduce_
-
+    try:
+        import bochner_reproductions as reproductions
+    except ModuleNotFoundError as error:
+        if error.name != "bochner_reproductions":
+            raise
+        raise ImportError(
+            "the published results are a package of their own, bochner_reproductions, which is not here: reinstall "
+            "bochner, or add the folder reproductions of its source to PYTHONPATH."
+        ) from None
+    names = reproductions.REPRODUCTIONS
     if listed:
-        console().print(facts({key: shown for key, (_, shown) in REPRODUCTIONS.items()}))
+        console().print(facts(names))
         return OK
     if everything == (name is not None):
         raise DataError("name one published result, or give --all; --list says what there is.")
-    if name is not None and name not in REPRODUCTIONS:
-        raise DataError(f"no reproduction is called {name!r}; {nearest(name, list(REPRODUCTIONS), 'name')}")
-    for each in REPRODUCTIONS if name is None else [name]:
+    if name is not None and name not in names:
+        raise DataError(f"no reproduction is called {name!r}; {nearest(name, list(names), 'name')}")
+    for each in names if name is None else [name]:
         start = time.perf_counter()
-        files = reproduce_(each, quick=quick, folder=folder)
+        files = reproductions.reproduce(each, quick=quick, folder=folder)
         print(f"{files[-1]} ({show_seconds(time.perf_counter() - start)})", flush=True)
     return OK
 

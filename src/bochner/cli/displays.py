@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from bochner.experiments.compare import BASELINES, Comparison
+from bochner.experiments.compare import Comparison
 from bochner.experiments.compare import Progress as Callback
-from bochner.experiments.verdicts import show_bytes, show_error, show_seconds, show_share, summarise
+from bochner.experiments.references import BASELINES
+from bochner.experiments.verdicts import headings, ranked, show_seconds, summarise
 
 _WIDE = 120  # characters of a line that is not read on a terminal
 _NARROW = 100  # fewer do not hold the whole table
@@ -43,31 +44,20 @@ def progress() -> Iterator[Callback]:
 
 def ranking(comparison: Comparison, width: int) -> Table:
     """Every map at its most columns, the best first, and the baselines; fewer columns on a narrow terminal."""
-    summary, about = summarise(comparison.frame), comparison.about
-    last = summary.loc[summary.groupby("map", sort=False)["columns"].idxmax()]
-    last = last.sort_values(["error", "frobenius"] if about["task"] else ["frobenius"], kind="stable")
-    train = last["model_seconds"] if about["task"] else 0.0
-    last = last.assign(time=last["seconds"] + train)
-    cells: dict[str, tuple[str, Callable[[Any], str]]] = {
-        "columns": ("columns", lambda value: f"{int(value):,}" if value else "–"),
-        "test error": ("error", lambda value: show_error(value, about)),
-        "frobenius": ("frobenius", show_share),
-        "spectral": ("spectral", show_share),
-        "time": ("time", show_seconds),
-        "fit": ("fit_seconds", show_seconds),
-        "transform": ("transform_seconds", show_seconds),
-        "train": ("model_seconds", show_seconds),
-        "size": ("bytes", show_bytes),
-    }
-    left_out = {"spectral", "fit", "transform", "train"} if width < _NARROW else {"time"}
-    left_out |= set() if about["task"] else {"test error", "train"}
+    about = comparison.about
+    last, shown = ranked(summarise(comparison.frame), about), headings(about)
+    if width < _NARROW:
+        last = last.assign(time=last["seconds"] + (last["model_seconds"] if about["task"] else 0.0))
+        size = shown.pop("size")
+        shown = {name: cell for name, cell in shown.items() if name in ("columns", "test error", "Frobenius")}
+        shown |= {"time": ("time", show_seconds), "size": size}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("map", no_wrap=True)
-    for name in (name for name in cells if name not in left_out):
+    for name in shown:
         table.add_column(name, justify="right", no_wrap=True)
     for _, row in last.iterrows():
-        shown = [show(row[source]) for name, (source, show) in cells.items() if name not in left_out]
-        table.add_row(str(row["map"]), *shown, style="dim" if row["map"] in BASELINES else None)
+        cells = [show(row[column]) for column, show in shown.values()]
+        table.add_row(str(row["map"]), *cells, style="dim" if row["map"] in BASELINES else None)
     return table
 
 

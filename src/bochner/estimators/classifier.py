@@ -23,7 +23,7 @@ from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.losses import SCORE_LOSSES, LogLoss, ScoreLoss
 from bochner.solvers import Report
-from bochner.streaming import ArraySource, Block, Fold, Problem, Source, newton, on_device
+from bochner.streaming import ArraySource, Block, Fold, Problem, Source, newton, on_device, positive
 
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
@@ -62,6 +62,7 @@ class Labels:
         return codes
 
     def __call__(self, block: Block) -> Block:
+        block = positive(block)  # labels of no other rows are no classes
         codes = self.codes(block.y)
         signs = 2.0 * (codes[:, None] == np.arange(len(self.classes))) - 1.0
         weight = block.weight

@@ -1,5 +1,1 @@
-"""Comparisons on the user's data, and the field's published results done again."""
-
-from bochner.experiments.reproductions import REPRODUCTIONS, reproduce
-
-__all__ = ["REPRODUCTIONS", "reproduce"]
+"""Comparisons of approximations on the data of the user, and their report."""

@@ -1,228 +1,263 @@
-"""Charts as SVG that takes its colours from the page around it, so that they suit light and dark."""
+"""Figures in one look, by matplotlib: as files, and inside a page that has a light and a dark theme.
+
+`save_figure` writes whatever a function draws. A `Chart` is curves in one frame; its `svg` names its colours instead of
+stating them, so that it follows the theme of the page around it.
+"""
 
 from __future__ import annotations
 
 import base64
 import math
-import struct
-import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from html import escape
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
+from scipy.optimize import isotonic_regression
+
+try:
+    from cycler import cycler
+    from matplotlib import rc, rc_context
+    from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.image import imsave
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+    from matplotlib.transforms import Bbox
+except ImportError as error:
+    raise ImportError("figures need matplotlib: pip install 'bochner[plot]'.") from error
 
 from bochner.backends import Array
+
+# Name of a colour: in a light and in a dark page. Maps have families: f for Fourier features, n for Nyström, o for
+# others, p for scikit-learn's.
+THEMES = {
+    "paper": ("#fcfcfb", "#14181b"),
+    "panel": ("#f3f4f2", "#1d2327"),
+    "ink": ("#22303c", "#e8eaea"),
+    "soft": ("#59626b", "#a3adb5"),
+    "line": ("#dfe2e0", "#333b41"),
+    "grid": ("#e8eae8", "#262d32"),
+    "f0": ("#7d93b8", "#93a9cc"),
+    "f1": ("#2a8c9e", "#4fbccb"),
+    "f2": ("#1f4e9c", "#8fb8f5"),
+    "f3": ("#6a5acd", "#ada0f8"),
+    "f4": ("#4a86cf", "#68a0ee"),
+    "f5": ("#27768a", "#5fb3c6"),
+    "f6": ("#8779d6", "#b9aef8"),
+    "f7": ("#3d6aa8", "#86aee0"),
+    "n0": ("#b4490f", "#ff9d66"),
+    "n1": ("#cb7a1f", "#f0bd6b"),
+    "n2": ("#9c6b3f", "#cfa27a"),
+    "n3": ("#8f3f3f", "#e08a8a"),
+    "o0": ("#2f7d4f", "#7fcf99"),
+    "o1": ("#7d8a1f", "#c3cf6c"),
+    "o2": ("#a0487a", "#e093ba"),
+    "o3": ("#6d5b4b", "#b9a898"),
+    "p0": ("#6d7680", "#98a2ab"),
+    "p1": ("#8f979f", "#77818a"),
+    "p2": ("#505962", "#b4bcc3"),
+}
+LIGHT = {name: light for name, (light, _) in THEMES.items()}
+INK, FAINT = LIGHT["ink"], "#8a98a5"
+CYCLE = ("#1f6fb2", "#d1582c", "#3a8f5c", "#8a5bb0", "#b08a1f", "#4a5560")
+WIDE, NARROW = (900, 440), (356, 380)  # points of a chart on a screen and on a phone
+_NAME_GAP = 15.0  # points from one name to the next below it
+
+Draw = Callable[[Any], None]  # takes an empty figure
+
+
+@contextmanager
+def _drawn(draw: Draw, size: tuple[float, float]) -> Iterator[Figure]:
+    """A figure of so many inches with everything on it; to be saved inside, where the look holds."""
+    with rc_context():
+        rc("axes", edgecolor=FAINT, labelcolor=INK, titlecolor=INK, titlesize=10, titleweight="bold")
+        rc("axes", axisbelow=True, grid=True, prop_cycle=cycler(color=CYCLE))
+        rc("axes.spines", right=False, top=False)
+        rc("grid", color="#e6eaee", linewidth=0.6)
+        rc("legend", frameon=False, fontsize=8)
+        rc("xtick", color=FAINT, labelcolor=INK)
+        rc("ytick", color=FAINT, labelcolor=INK)
+        rc("font", size=9)
+        rc("lines", linewidth=1.6)
+        rc("svg", fonttype="none", hashsalt="bochner")  # the same figure is the same file
+        rc("text", color=INK)
+        figure = Figure(figsize=size, dpi=72, layout="constrained")
+        draw(figure)
+        yield figure
+
+
+def save_figure(draw: Draw, size: tuple[float, float], *paths: Path) -> None:
+    """Write what `draw(figure)` draws, `size` inches large, to every path by its suffix."""
+    with _drawn(draw, size) as figure:
+        for axes in figure.findobj(Axes):
+            if axes.get_xscale() == "log":  # "2 × 10³" beside "3 × 10³" would overlap
+                axes.xaxis.set_minor_formatter(NullFormatter())
+        for path in paths:  # no date and no version, so that the same figure is the same bytes
+            figure.savefig(path, dpi=130, metadata={"Date" if path.suffix == ".svg" else "Software": None})
 
 
 @dataclass(frozen=True)
 class Series:
-    """A curve: its name, points, range at each point, and the class that colours it."""
+    """A curve: its name and points, the range at each (or none), what a pointer reads there, a colour of THEMES."""
 
     name: str
     xs: Sequence[float]
     ys: Sequence[float]
-    css: str
-    lows: Sequence[float] = ()
-    highs: Sequence[float] = ()
-    titles: Sequence[str] = ()
+    lows: Sequence[float]
+    highs: Sequence[float]
+    titles: Sequence[str]
+    colour: str
     strong: bool = False
+    faint: bool = False
+    dashed: bool = False
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A label, how numbers are written, and whether the scale is logarithmic."""
+    """A label, how numbers are written, whether the scale is logarithmic, and which numbers to mark, if not round."""
 
     label: str
     show: Callable[[float], str]
     log: bool = True
     ticks: Sequence[float] = ()
 
+    def mark(self, axis: Any, most: int) -> None:
+        """Mark numbers on an axis of matplotlib, as far as there is room for them."""
+        low, high = axis.get_view_interval()
+        digits = (1, 2, 5) if high < 50 * low else (1, 3) if high < 500 * low else (1,)
+        locators = [LogLocator(subs=digits), MaxNLocator(5)] if self.log else [MaxNLocator(5)]
+        choices = [[v for v in locator.tick_values(low, high) if low <= v <= high] for locator in locators]
+        ticks = self.ticks or next((ticks for ticks in choices if len(ticks) > 1), choices[-1])
+        ticks = ticks[:: math.ceil(len(ticks) / most) or 1]
+        axis.set_minor_locator(NullLocator())
+        axis.set_ticks(ticks, [self.show(value) for value in ticks])
+
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves in one frame, drawn at any width."""
+    """Curves in one frame, with their names at their ends, or with names for the points of a front."""
 
     name: str
     series: Sequence[Series]
     x: Axis
     y: Axis
     levels: Sequence[tuple[str, float]] = ()  # named horizontal lines
-    front: Sequence[tuple[float, float]] = ()  # a staircase of points that nothing beats
-    marks: Sequence[tuple[float, float, str]] = field(default=())  # points with a name beside them
+    front: Sequence[tuple[float, float, str]] = ()  # named points that nothing beats, joined by a staircase
 
     def svg(self, width: int, height: int) -> str:
-        """The chart as an SVG element of so many pixels, with the class "chart"."""
-        labels = [s.name for s in self.series] + [name for name, _ in self.levels]
-        right = 14 if self.marks else 10 + 6.4 * max(map(len, labels), default=0) + 14
-        values = [y for s in self.series for y in (*s.ys, *s.lows, *s.highs)] + [value for _, value in self.levels]
-        to_y = _scale(values, height - 40.0, 26.0, self.y.log, 0.05)
-        left = 14.0 + 6.6 * max((len(self.y.show(value)) for value in to_y.ticks()), default=4)
-        box = (left, 26.0, width - right, height - 40.0)  # left, top, right, bottom
-        to_x = _scale([x for s in self.series for x in s.xs], box[0], box[2], self.x.log, 0.02)
-        parts = [
-            f'<svg class="chart" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
-            f'aria-label="{escape(self.name, quote=True)}">'
-        ]
-        parts += self._grid(box, to_x, to_y)
-        parts += [f'<path class="level" d="M{box[0]:.1f} {to_y(value):.1f}H{box[2]:.1f}"/>' for _, value in self.levels]
-        for s in sorted(self.series, key=lambda s: s.strong):
-            parts += _curve(s, to_x, to_y)
-        if self.front:
-            parts.append(_staircase(self.front, to_x, to_y, box[2]))
-        for s in self.series:
-            parts += _points(s, to_x, to_y)
-        if self.marks:
-            parts += _marks(self.marks, to_x, to_y, box)
-        else:
-            parts += self._labels(box, to_x, to_y)
-        return "".join([*parts, "</svg>"])
+        """The chart as an SVG element of so many pixels, class "chart", whose colours are variables of the page."""
+        buffer = StringIO()
+        with _drawn(self.draw, (width / 72, height / 72)) as figure:
+            rc("svg", hashsalt=f"{self.name}, {width}")  # of two charts in a page one may be hidden, with its parts
+            rc("font", **{"family": "sans-serif", "sans-serif": ["DejaVu Sans"]})
+            figure.savefig(buffer, format="svg", transparent=True)
+        root = ElementTree.fromstring(buffer.getvalue())
+        for element in root.iter():  # a page needs no namespaces
+            element.tag = element.tag.rpartition("}")[2]
+            for key in [key for key in element.attrib if "}" in key]:
+                element.set(key.rpartition("}")[2], element.attrib.pop(key))
+        for child in [*root.findall("metadata"), *root.findall("defs[style]")]:
+            root.remove(child)
+        for i, series in enumerate(self.series):
+            for point, title in zip(root.findall(f".//g[@id='series{i}']//use"), series.titles, strict=False):
+                ElementTree.SubElement(point, "title").text = title
+        for group in root.iter("g"):
+            group.attrib.pop("id", None)
+        root.attrib.update({"class": "chart", "role": "img", "aria-label": self.name})
+        text = re.sub(r"\s*\n\s*", " ", ElementTree.tostring(root, encoding="unicode"))
+        text = re.sub(r"'DejaVu Sans'[^;\"]*", "var(--font)", text)
+        text = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", text)
+        names = {colour: name for name, colour in LIGHT.items()}
+        return re.sub("|".join(names), lambda found: f"var(--{names[found[0]]})", text)
 
-    def _grid(self, box: tuple[float, ...], to_x: _Scale, to_y: _Scale) -> list[str]:
-        left, _, right, bottom = box
-        parts = []
-        for value in to_y.ticks():
-            y = to_y(value)
-            parts.append(f'<path class="grid" d="M{left:.1f} {y:.1f}H{right:.1f}"/>')
-            parts.append(f'<text class="tick" x="{left - 8:.1f}" y="{y + 4:.1f}" text-anchor="end">')
-            parts.append(f"{escape(self.y.show(value))}</text>")
-        last = -math.inf
-        for value in self.x.ticks or to_x.ticks():
-            x, text = to_x(value), self.x.show(value)
-            if x - last < 8 + 6.5 * len(text):
-                continue
-            last = x
-            parts.append(f'<path class="grid" d="M{x:.1f} {bottom:.1f}v4"/>')
-            parts.append(f'<text class="tick" x="{x:.1f}" y="{bottom + 18:.1f}" text-anchor="middle">{text}</text>')
-        parts.append(f'<path class="axis" d="M{left:.1f} {bottom:.1f}H{right:.1f}"/>')
-        parts.append(f'<text class="label" x="0" y="12">{escape(self.y.label)}</text>')
-        place = f'x="{(left + right) / 2:.1f}" y="{bottom + 36:.1f}"'
-        parts.append(f'<text class="label" {place} text-anchor="middle">{escape(self.x.label)}</text>')
-        return parts
+    def draw(self, figure: Any) -> None:
+        """Draw the chart on an empty figure."""
+        soft, line = LIGHT["soft"], LIGHT["line"]
+        rc("font", size=12)
+        rc("axes", edgecolor=line, labelcolor=soft, titlecolor=soft, titlesize=12, titleweight="normal")
+        rc("lines", markeredgecolor=LIGHT["paper"])
+        rc("text", parse_math=False)
+        axes = figure.subplots()
+        axes.set(xscale="log" if self.x.log else "linear", yscale="log" if self.y.log else "linear")
+        axes.set_title(self.y.label, loc="left")
+        axes.set_xlabel(self.x.label)
+        axes.spines.left.set_visible(False)
+        axes.grid(axis="x", visible=False)
+        axes.grid(color=LIGHT["grid"], axis="y")
+        least = min((y for series in self.series for y in series.ys if y > 0), default=1.0) if self.y.log else -math.inf
+        for i, series in enumerate(self.series):
+            _curve(axes, series, f"series{i}", least)
+        for _, value in self.levels:
+            axes.axhline(value, color=soft, linewidth=1.0, linestyle=(0, (2, 4)), zorder=1)
+        self.y.mark(axes.yaxis, 8)
+        self.x.mark(axes.xaxis, 6 if figure.get_figwidth() > 6 else 5)
+        axes.tick_params(color=line, labelcolor=soft)
+        axes.tick_params("y", length=0)
+        front = [(x, max(y, least), name) for x, y, name in self.front]
+        _staircase(figure, axes, front) if front else self._names(axes, least, *(72 * figure.get_size_inches()))
 
-    def _labels(self, box: tuple[float, ...], to_x: _Scale, to_y: _Scale) -> list[str]:
-        ends = [(to_y(s.ys[-1]), to_x(s.xs[-1]), s.name, s.css, s.strong) for s in self.series if len(s.ys)]
-        ends += [(to_y(value), box[2], name, "level", False) for name, value in self.levels]
-        ends.sort()
-        places = spread([end[0] for end in ends], 15.0, 8.0, box[3] - 4.0)
-        parts = []
-        for (y, x, name, css, strong), place in zip(ends, places, strict=True):
-            start = box[2] + 12
-            parts.append(f'<path class="leader {css}" d="M{x + 5:.1f} {y:.1f}L{start - 2:.1f} {place:.1f}"/>')
-            weight = " strong" if strong else ""
-            parts.append(f'<text class="name{weight}" x="{start:.1f}" y="{place + 4:.1f}">{escape(name)}</text>')
-        return parts
-
-
-class _Scale:
-    """Numbers to pixels."""
-
-    def __init__(self, low: float, high: float, start: float, stop: float, log: bool) -> None:
-        self.low, self.high, self.start, self.stop, self.log = low, high, start, stop, log
-
-    def __call__(self, value: float) -> float:
-        share = (self._of(value) - self.low) / (self.high - self.low)
-        return self.start + min(1.05, max(-0.05, share)) * (self.stop - self.start)
-
-    def _of(self, value: float) -> float:
-        return math.log10(max(value, 1e-300)) if self.log else value
-
-    def ticks(self) -> list[float]:
-        """Round numbers inside, at most about six."""
-        if not self.log:
-            step = 10.0 ** math.floor(math.log10((self.high - self.low) / 2.0))
-            step = next(step * k for k in (0.5, 1, 2, 2.5, 5, 10) if (self.high - self.low) / (step * k) <= 6)
-            first = math.ceil(self.low / step - 1e-9)
-            return [round(i * step, 12) for i in range(first, math.floor(self.high / step + 1e-9) + 1)]
-        decades = self.high - self.low
-        stride = max(1, math.ceil(decades / 6))
-        digits = (1, 2, 5) if decades <= 1.7 else (1, 3) if decades <= 2.7 else (1,)
-        powers = range(math.floor(self.low), math.ceil(self.high) + 1)
-        found = [d * 10.0**p for p in powers if p % stride == 0 for d in digits]
-        return [value for value in found if self.low - 1e-9 <= math.log10(value) <= self.high + 1e-9]
+    def _names(self, axes: Any, least: float, width: float, height: float) -> None:
+        """Write each curve's name at its end, moved apart where names would overlap."""
+        ends = [(s.xs[-1], s.ys[-1], s.name, s.colour, "bold" if s.strong else "normal") for s in self.series if s.ys]
+        ends += [(axes.get_xlim()[1], value, name, "soft", "normal") for name, value in self.levels]
+        share = axes.transScale + axes.transLimits  # of the frame
+        places = [(*share.transform((x, max(y, least))), *rest) for x, y, *rest in ends]
+        places.sort(key=lambda place: place[1])
+        room, letters = height - 70.0, int(width / 17)  # points of the frame itself, and how long a name may be
+        heights = spread([room * float(place[1]) for place in places], _NAME_GAP, 0.0, room)
+        for (x, y, name, colour, weight), moved in zip(places, heights, strict=True):
+            leader = {"arrowstyle": "-", "color": LIGHT[colour], "alpha": 0.55, "relpos": (0, 0.5), "shrinkB": 5}
+            where = {"xytext": (1.02, moved / room), "xycoords": "axes fraction", "annotation_clip": False}
+            name = name if len(name) <= letters else f"{name[: letters - 1]}…"
+            axes.annotate(name, (x, y), **where, arrowprops=leader, verticalalignment="center", weight=weight)
 
 
-def _scale(values: Sequence[float], start: float, stop: float, log: bool, margin: float) -> _Scale:
-    finite = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
-    if log:
-        finite = [math.log10(v) for v in finite]
-    low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
-    if high - low < 1e-9:
-        low, high = low - 0.5, high + 0.5
-    room = margin * (high - low)
-    return _Scale(low - room, high + room, start, stop, log)
+def _curve(axes: Any, s: Series, gid: str, least: float) -> None:
+    colour, ys = LIGHT[s.colour], [max(y, least) for y in s.ys]  # a logarithmic scale has no place for zero
+    if len(s.lows) and len(s.xs) > 1:
+        axes.fill_between(s.xs, s.lows, s.highs, color=colour, alpha=0.13, linewidth=0, zorder=1)
+    width, size, order = (2.6, 8.4, 3) if s.strong else (1.6, 6.4, 2)
+    dash, alpha = (0, (4, 2.5)) if s.dashed else "-", 0.55 if s.faint else None
+    look = {"color": colour, "linestyle": dash, "linewidth": width, "markersize": size, "zorder": order}
+    axes.plot(s.xs, ys, "o", alpha=alpha, gid=gid, **look)
+
+
+def _staircase(figure: Any, axes: Any, front: Sequence[tuple[float, float, str]]) -> None:
+    """Join the points of the front, ring them, and name those for which there is room."""
+    xs, ys, names = zip(*sorted(front), strict=True)
+    axes.autoscale(False)
+    stairs = [*xs, axes.get_xlim()[1]], [*ys, ys[-1]]
+    axes.step(*stairs, where="post", color=INK, linewidth=1.4, linestyle=(0, (3.5, 3)), alpha=0.7)
+    axes.plot(xs, ys, "o", markersize=13, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=1.3)
+    figure.draw_without_rendering()  # now places are known
+    frame = axes.get_window_extent()
+    places = axes.transData.transform(list(zip(xs, ys, strict=True)))
+    taken = [Bbox.from_bounds(x - 5, y - 5, 10, 10) for x, y in places]
+    for x, y, name in zip(xs, ys, names, strict=True):
+        for dx, dy, side in ((-9, -16, "right"), (9, 8, "left"), (9, -16, "left"), (-9, 8, "right")):
+            text = axes.annotate(name, (x, y), (dx, dy), textcoords="offset points", horizontalalignment=side)
+            text.set_in_layout(False)
+            room = text.get_window_extent()
+            inside = frame.x0 <= room.x0 < room.x1 <= frame.x1 and frame.y0 <= room.y0 < room.y1 <= frame.y1
+            if inside and not any(room.overlaps(other) for other in taken):
+                taken.append(room)
+                break
+            text.remove()
 
 
 def spread(places: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf) -> list[float]:
     """Sorted places moved as little as it takes to be `gap` apart and between `low` and `high`."""
-    groups: list[list[float]] = []  # [mean of place - i * gap, number]: isotonic regression
-    for i, place in enumerate(places):
-        groups.append([place - i * gap, 1.0])
-        while len(groups) > 1 and groups[-2][0] > groups[-1][0]:
-            value, size = groups.pop()
-            total = groups[-1][1] + size
-            groups[-1] = [(groups[-1][0] * groups[-1][1] + value * size) / total, total]
-    found = [value for value, size in groups for _ in range(round(size))]
-    found = [value + i * gap for i, value in enumerate(found)]
-    n = len(found)
-    found = [min(value, high - (n - 1 - i) * gap) for i, value in enumerate(found)]
-    return [max(value, low + i * gap) for i, value in enumerate(found)]
-
-
-def _line(xs: Sequence[float], ys: Sequence[float], to_x: _Scale, to_y: _Scale) -> str:
-    return "L".join(f"{to_x(x):.1f} {to_y(y):.1f}" for x, y in zip(xs, ys, strict=True))
-
-
-def _curve(s: Series, to_x: _Scale, to_y: _Scale) -> list[str]:
-    strong = " strong" if s.strong else ""
-    parts = []
-    if len(s.lows) and len(s.xs) > 1:
-        there, back = _line(s.xs, s.highs, to_x, to_y), _line(s.xs[::-1], s.lows[::-1], to_x, to_y)
-        parts.append(f'<path class="band {s.css}" d="M{there}L{back}Z"/>')
-    if len(s.xs) > 1:
-        parts.append(f'<path class="curve {s.css}{strong}" d="M{_line(s.xs, s.ys, to_x, to_y)}"/>')
-    return parts
-
-
-def _points(s: Series, to_x: _Scale, to_y: _Scale) -> list[str]:
-    titles = s.titles or [s.name] * len(s.xs)
-    radius = 4.2 if s.strong else 3.2
-    return [
-        f'<circle class="point {s.css}" cx="{to_x(x):.1f}" cy="{to_y(y):.1f}" r="{radius}">'
-        f"<title>{escape(t)}</title></circle>"
-        for x, y, t in zip(s.xs, s.ys, titles, strict=True)
-    ]
-
-
-def _staircase(front: Sequence[tuple[float, float]], to_x: _Scale, to_y: _Scale, right: float) -> str:
-    points = sorted(front)
-    path = f"M{to_x(points[0][0]):.1f} {to_y(points[0][1]):.1f}"
-    for x, y in points[1:]:
-        path += f"H{to_x(x):.1f}V{to_y(y):.1f}"
-    return f'<path class="front" d="{path}H{right:.1f}"/>'
-
-
-def _marks(marks: Sequence[tuple[float, float, str]], to_x: _Scale, to_y: _Scale, box: tuple[float, ...]) -> list[str]:
-    """Rings around points, and a name beside each for which there is room."""
-    parts, taken = [], [(to_x(x) - 5, to_y(y) - 5, to_x(x) + 5, to_y(y) + 5) for x, y, _ in marks]
-    for x, y, name in marks:
-        px, py = to_x(x), to_y(y)
-        parts.append(f'<circle class="ring" cx="{px:.1f}" cy="{py:.1f}" r="6.5"/>')
-        wide = 6.3 * len(name)
-        for dx, dy, anchor in ((-9, 16, "end"), (9, -8, "start"), (9, 16, "start"), (-9, -8, "end")):
-            left = px + dx - (wide if anchor == "end" else 0.0)
-            room = (left, py + dy - 10, left + wide, py + dy + 3)
-            inside = room[0] >= box[0] - 2 and room[2] <= box[2] + 10 and room[1] >= box[1] - 6 and room[3] <= box[3]
-            if inside and not any(_overlap(room, other) for other in taken):
-                taken.append(room)
-                place = f'x="{px + dx:.1f}" y="{py + dy:.1f}" text-anchor="{anchor}"'
-                parts.append(f'<text class="name halo" {place}>{escape(name)}</text>')
-                break
-    return parts
-
-
-def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+    if not len(places):
+        return []
+    steps = gap * np.arange(len(places))
+    moved = isotonic_regression(np.asarray(places, dtype=float) - steps).x + steps
+    return np.maximum(np.minimum(moved, high - steps[::-1]), low + steps).tolist()
 
 
 # -- pictures of matrices ------------------------------------------------------------------------------------------
@@ -233,20 +268,10 @@ _DIVERGING = ("#9c3a16", "#d9793f", "#f2c9a6", "#f5f5f3", "#b3cfe6", "#4f8fc4", 
 
 def matrix_image(values: Array, low: float, high: float, *, diverging: bool = False) -> str:
     """A matrix as a PNG in a data: address, one pixel an entry."""
-    colours = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in (_DIVERGING if diverging else _SEQUENTIAL)])
-    share = np.clip((values.astype(np.float64) - low) / max(high - low, 1e-300), 0.0, 1.0) * (len(colours) - 1)
-    floor = np.minimum(share.astype(int), len(colours) - 2)
-    rest = (share - floor)[..., None]
-    pixels = np.rint(colours[floor] * (1.0 - rest) + colours[floor + 1] * rest).astype(np.uint8)
-    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
-    height, width = values.shape
-    png = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-    png += _chunk(b"IDAT", zlib.compress(rows, 9)) + _chunk(b"IEND", b"")
-    return "data:image/png;base64," + base64.b64encode(png).decode()
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    colours = LinearSegmentedColormap.from_list("matrix", _DIVERGING if diverging else _SEQUENTIAL)
+    buffer = BytesIO()
+    imsave(buffer, values, vmin=low, vmax=high, cmap=colours, format="png")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 def gradient(*, diverging: bool = False) -> str:

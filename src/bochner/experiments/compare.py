@@ -12,24 +12,20 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-import scipy.sparse
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from bochner.backends import Array
-from bochner.estimators import KernelRidge
+from bochner.backends.machines import describe
 from bochner.estimators._validation import check_count
 from bochner.experiments.candidates import Candidate, as_candidates
-from bochner.experiments.machines import describe
-from bochner.experiments.references import Reference, Rows, as_table, dense, draw_rows, exact_error, linear_error
+from bochner.experiments.references import EXACT, Reference, Rows, as_table, baselines, dense, draw_rows, linear_error
 from bochner.kernels import Kernel, Polynomial, as_kernel
 from bochner.keys import Key
 
-EXACT, LINEAR, CONSTANT = "exact kernel", "linear model", "constant"
-BASELINES = (EXACT, LINEAR, CONSTANT)
 COLUMNS = (
     *("map", "columns", "run", "frobenius", "spectral"),
     *("fit_seconds", "transform_seconds", "model_seconds", "bytes", "error"),
 )
+SIZES = (64, 128, 256, 512, 1024)  # columns, unless others are asked for
 _PICTURE_ROWS = 96  # rows of the Gram matrix that the report draws
 Progress = Callable[[int, int, str], None]
 
@@ -83,7 +79,7 @@ def compare(
     *,
     kernel: Any = "rbf",
     maps: Any = None,
-    n_components: Any = (64, 128, 256, 512, 1024),
+    n_components: Any = None,
     n_runs: int = 5,
     n_reference: int = 4000,
     random_state: Any = 0,
@@ -93,7 +89,9 @@ def compare(
 
     Maps are fitted to `n_reference` rows and compared with the exact kernel matrix of those rows. With targets, ridge
     regression (of ±1 for each class where the targets are labels) is trained on the features of those rows and tested
-    on other rows, next to the exact kernel, a linear model and a constant. Ctrl-C ends it with what is done.
+    on other rows, next to the exact kernel, a linear model and a constant. The exact kernel is left out where solving
+    for it would take longer than everything else together, and ``frame.attrs["notes"]`` says so. Ctrl-C ends it with
+    what is done.
 
     Parameters
     ----------
@@ -104,8 +102,9 @@ def compare(
     kernel : Kernel, str or callable, default="rbf"
     maps : list of str and transformers, dict of transformers, or None
         None takes those that suit the kernel, ``bochner.experiments.candidates.default_maps``. A transformer is cloned
-        and has `n_components` and `random_state` set; its kernel is its own affair.
-    n_components : int or sequence of int, default=(64, 128, 256, 512, 1024)
+        and has `n_components` and `random_state` set; it keeps the kernel that it has.
+    n_components : int, sequence of int or None, default=None
+        Numbers of columns. None takes 64, 128, 256, 512 and 1,024, as far as there are twice as many reference rows.
     n_runs : int, default=5
         Draws of every map: run r has the seed random_state + r.
     n_reference : int, default=4000
@@ -135,17 +134,9 @@ def compare(
     >>> bool(errors["fourier:orthogonal"] < errors["RBFSampler"])
     True
     """
-    return run_comparison(
-        X,
-        y,
-        kernel=kernel,
-        maps=maps,
-        n_components=n_components,
-        n_runs=n_runs,
-        n_reference=n_reference,
-        random_state=random_state,
-        progress=progress,
-    ).frame
+    options = {"kernel": kernel, "maps": maps, "n_components": n_components, "n_runs": n_runs}
+    options |= {"n_reference": n_reference, "random_state": random_state, "progress": progress}
+    return run_comparison(X, y, **options).frame
 
 
 def run_comparison(
@@ -154,7 +145,7 @@ def run_comparison(
     *,
     kernel: Any = "rbf",
     maps: Any = None,
-    n_components: Any = (64, 128, 256, 512, 1024),
+    n_components: Any = None,
     n_runs: int = 5,
     n_reference: int = 4000,
     random_state: Any = 0,
@@ -162,7 +153,8 @@ def run_comparison(
 ) -> Comparison:
     """`compare`, with what a report needs besides the table."""
     pandas = _pandas()
-    sizes = sorted({check_count("n_components", n) for n in np.atleast_1d(np.asarray(n_components, object)).tolist()})
+    asked = () if n_components is None else np.atleast_1d(np.asarray(n_components, object)).tolist()
+    sizes = sorted({check_count("n_components", n) for n in asked})
     check_count("n_runs", n_runs)
     if check_count("n_reference", n_reference) < 10:
         raise ValueError(f"n_reference must be at least 10 rows, got {n_reference}.")
@@ -170,13 +162,17 @@ def run_comparison(
     key = Key.from_random_state(random_state)
     seed = key.seed % 2**31
     rows = draw_rows(X, y, n_reference, key)
+    n_rows = int(rows.X.shape[0])
+    if n_components is None:  # with more columns than half the rows the exact kernel costs no more
+        sizes = [n for n in SIZES if 2 * n <= n_rows] or [max(1, n_rows // 2)]
     resolved = as_kernel(kernel).resolve(rows.X, key)
     if isinstance(resolved, Polynomial) and resolved.gamma is None:  # as a number, which the peers need
         resolved.set_params(gamma=1.0 / rows.X.shape[1])
     candidates = as_candidates(maps, resolved)
     work = [(run, n, c) for run in range(n_runs) for n in sizes for c in candidates if not c.fixed or n == sizes[0]]
     done: list[dict[str, Any]] = []
-    baselines: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    notes: tuple[str, ...] = ()
     interrupted = False
     report = progress or (lambda done, total, label: None)
     total = len(work) + 1
@@ -184,7 +180,8 @@ def run_comparison(
     reference = Reference(resolved, rows.X)
     try:
         _warm_up(candidates, resolved, sizes[0], seed, rows.X)
-        baselines = _baselines(reference, resolved, rows, key)
+        if rows.Y is not None:
+            others, notes = baselines(reference, resolved, rows, [n for _, n, _ in work], key)
         for i, (run, n, candidate) in enumerate(work):
             report(i + 1, total, f"{candidate.name}, {n} columns")
             done.append(_measure(candidate, resolved, n, seed + run, rows, reference) | {"run": run})
@@ -193,12 +190,12 @@ def run_comparison(
     report(total, total, "interrupted" if interrupted else "done")
     order = {c.name: i for i, c in enumerate(candidates)}
     done.sort(key=lambda r: (order[r["map"]], r["columns"], r["run"]))
-    frame = pandas.DataFrame([*done, *baselines], columns=list(COLUMNS))
+    frame = pandas.DataFrame([*done, *others], columns=list(COLUMNS))
     frame.attrs.update(
         kernel=repr(resolved),
         n_samples=int(as_table(X).shape[0]),
         n_features=int(rows.X.shape[1]),
-        n_reference=int(rows.X.shape[0]),
+        n_reference=n_rows,
         n_test=0 if rows.y_test is None else len(rows.y_test),
         n_classes=0 if rows.classes is None else len(rows.classes),
         task=rows.task,
@@ -206,6 +203,7 @@ def run_comparison(
         n_components=sizes,
         random_state=seed,
         interrupted=interrupted,
+        notes=notes,
         seconds=time.perf_counter() - begun,
         kernel_seconds=reference.seconds,
     )
@@ -237,15 +235,11 @@ def _measure(
         features = transformer.transform(rows.X)
         transformed = time.perf_counter()
     Z = dense(features)
-    if np.iscomplexobj(Z):
-        Z = np.hstack([Z.real, Z.imag])  # Re ZZ* for real data
     if Z.shape[0] != rows.X.shape[0] or not np.isfinite(Z).all():
         raise ValueError(f"{candidate.name} gave {Z.shape} features, or some that are not finite.")
     error = model_seconds = np.nan
     if rows.Y is not None:
-        Z_test = dense(transformer.transform(rows.X_test))
-        Z_test = np.hstack([Z_test.real, Z_test.imag]) if np.iscomplexobj(Z_test) else Z_test
-        error, model_seconds = linear_error(Z, Z_test, rows)
+        error, model_seconds = linear_error(Z, dense(transformer.transform(rows.X_test)), rows)
     return {
         "map": candidate.name,
         "columns": int(features.shape[1]),
@@ -271,38 +265,3 @@ def size_of(transformer: Any) -> int:
     buffer = io.BytesIO()
     _Sizer(buffer, protocol=5).dump(transformer)
     return buffer.tell()
-
-
-def _baselines(reference: Reference, kernel: Kernel, rows: Rows, key: Key) -> list[dict[str, Any]]:
-    """The exact kernel, a linear model and a constant, on the same rows."""
-    if rows.Y is None:
-        return []
-    n, d = rows.X.shape
-    rest = {"run": 0, "frobenius": np.nan, "spectral": np.nan}
-    start = time.perf_counter()
-    K_test = kernel(rows.X_test, rows.X)
-    seconds = time.perf_counter() - start
-    error, solve_seconds = exact_error(reference, K_test, rows, key)
-    exact = {
-        "map": EXACT,
-        "columns": n,
-        "run": 0,
-        "frobenius": 0.0,
-        "spectral": 0.0,
-        "fit_seconds": reference.seconds,
-        "transform_seconds": seconds,
-        "model_seconds": solve_seconds,
-        "bytes": int(reference.K.nbytes),
-        "error": error,
-    }
-    rest |= {"fit_seconds": 0.0, "transform_seconds": 0.0}
-    start = time.perf_counter()
-    scaler = StandardScaler(with_mean=not scipy.sparse.issparse(rows.X)).fit(rows.X)
-    X, X_test = scaler.transform(rows.X), scaler.transform(rows.X_test)
-    model = KernelRidge(features=FunctionTransformer(accept_sparse=True), alpha="loo").fit(X, rows.Y)
-    linear = {"map": LINEAR, "columns": d, "model_seconds": time.perf_counter() - start, **rest}
-    linear |= {"bytes": 8 * (d + 1) * rows.Y.shape[1], "error": rows.error(model.predict(X_test))}
-    mean = np.broadcast_to(rows.Y.mean(axis=0), (X_test.shape[0], rows.Y.shape[1]))
-    constant = {"map": CONSTANT, "columns": 0, "model_seconds": 0.0, **rest}
-    constant |= {"bytes": 8 * rows.Y.shape[1], "error": rows.error(mean)}
-    return [exact, linear, constant]

@@ -1,27 +1,33 @@
-"""The rows that approximations are compared on, and how far each is from the exact kernel there."""
+"""What approximations are measured against: rows of the data, their exact kernel matrix, and other models of them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from bochner.backends import Array
 from bochner.backends.threads import one_thread
 from bochner.estimators import KernelRidge
 from bochner.kernels import Kernel, as_points
 from bochner.keys import Key
+from bochner.operators import DenseGram
+from bochner.solvers import Cholesky, Eigen
+from bochner.statistics import float32_error
 
+EXACT, LINEAR, CONSTANT = "exact kernel", "linear model", "constant"
+BASELINES = (EXACT, LINEAR, CONSTANT)
 _FEW_LABELS = 50  # integers with more distinct values than this are numbers, not labels
 _ALPHA_ROWS = 2000  # rows on which the exact model chooses its penalty
 _BLOCK_BYTES = 1 << 25
+_QUICK = 1e11  # multiplications: the seconds of an exact solution that nobody minds
 
 
 @dataclass(frozen=True)
@@ -137,8 +143,7 @@ class Reference:
         for i in range(0, len(Z), self.rows):
             rows = slice(i, i + self.rows)
             E = self.K[rows, i:] - Z[rows] @ Z[i:].T
-            corner = E[:, : len(E)]
-            total += 2.0 * _squares(E) - _squares(corner)
+            total += 2.0 * float(np.linalg.norm(E)) ** 2 - float(np.linalg.norm(E[:, : len(E)])) ** 2
         return float(np.sqrt(max(0.0, total)) / self.frobenius_norm)
 
     def spectral(self, Z: Array) -> float:
@@ -147,65 +152,104 @@ class Reference:
 
     def _largest(self, product: Callable[[Array], Array]) -> float:
         n = len(self.K)
-        if n <= 64:  # too few rows for Lanczos
-            return float(np.abs(np.linalg.eigvalsh(product(np.eye(n, dtype=self.K.dtype)))).max())
         start = np.random.Generator(np.random.Philox(0)).normal(size=n).astype(self.K.dtype)
         if not np.any(product(start)):
             return 0.0
-        operator = LinearOperator((n, n), matvec=product, dtype=self.K.dtype)
-        try:
-            with one_thread():  # products this small wait for a second thread longer than it helps
-                values = eigsh(operator, k=1, which="LM", tol=1e-3, v0=start, return_eigenvectors=False)
-        except ArpackError:
-            return float(np.abs(np.linalg.eigvalsh(product(np.eye(n, dtype=self.K.dtype)))).max())
-        return float(abs(values[0]))
-
-
-def _squares(E: Array) -> float:
-    return float(np.linalg.norm(E)) ** 2
+        if n > 64:  # fewer are too few for Lanczos
+            operator = LinearOperator((n, n), matvec=product, dtype=self.K.dtype)
+            with suppress(ArpackError), one_thread():  # products this small wait for threads longer than those help
+                return float(abs(eigsh(operator, 1, which="LM", tol=1e-3, v0=start, return_eigenvectors=False)[0]))
+        return float(np.abs(np.linalg.eigvalsh(product(np.eye(n, dtype=self.K.dtype)))).max())
 
 
 def dense(Z: Any) -> Array:
-    """Features as a contiguous array."""
-    return np.ascontiguousarray(Z.toarray() if scipy.sparse.issparse(Z) else Z)
+    """Features as a contiguous array of real numbers; of complex ones both parts, since the kernel is Re ZZ*."""
+    Z = Z.toarray() if scipy.sparse.issparse(Z) else np.asarray(Z)
+    return np.ascontiguousarray(np.hstack([Z.real, Z.imag]) if np.iscomplexobj(Z) else Z)
 
 
 def linear_error(Z: Array, Z_test: Array, rows: Rows) -> tuple[float, float]:
-    """Test error of ridge regression on given features, the penalty left-one-out's, and the seconds of training."""
+    """Test error of ridge regression on given features, alpha chosen by leave-one-out, and the seconds of training."""
     start = time.perf_counter()
     model = KernelRidge(features=FunctionTransformer(), alpha="loo").fit(Z, rows.Y)
     seconds = time.perf_counter() - start
     return rows.error(model.predict(Z_test)), seconds
 
 
+def baselines(
+    reference: Reference, kernel: Kernel, rows: Rows, sizes: Sequence[int], key: Key
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Rows of the table for the exact kernel, a linear model and a constant; and a word about what was left out.
+
+    The exact kernel is left out where solving for it takes longer than measuring all maps, of so many columns each.
+    """
+    assert rows.Y is not None
+    (n, d), k = rows.X.shape, rows.Y.shape[1]
+    found: list[dict[str, Any]] = []
+    left_out = exact_work(n) > max(_QUICK, sum(map_work(n, m) for m in sizes))
+    if not left_out:
+        start = time.perf_counter()
+        K_test = kernel(rows.X_test, rows.X)
+        seconds = {"fit_seconds": reference.seconds, "transform_seconds": time.perf_counter() - start}
+        error, seconds["model_seconds"] = exact_error(reference, K_test, rows, key)
+        exact = {"map": EXACT, "columns": n, "frobenius": 0.0, "spectral": 0.0, "bytes": int(reference.K.nbytes)}
+        found.append({**exact, **seconds, "error": error})
+    start = time.perf_counter()
+    scaler = StandardScaler(with_mean=not scipy.sparse.issparse(rows.X)).fit(rows.X)
+    X, X_test = scaler.transform(rows.X), scaler.transform(rows.X_test)
+    model = KernelRidge(features=FunctionTransformer(accept_sparse=True), alpha="loo").fit(X, rows.Y)
+    linear = {"map": LINEAR, "columns": d, "model_seconds": time.perf_counter() - start, "bytes": 8 * (d + 1) * k}
+    mean = np.broadcast_to(rows.Y.mean(axis=0), (X_test.shape[0], k))
+    constant = {"map": CONSTANT, "columns": 0, "model_seconds": 0.0, "bytes": 8 * k}
+    rest = {"frobenius": np.nan, "spectral": np.nan, "fit_seconds": 0.0, "transform_seconds": 0.0}
+    found += [
+        {**rest, **linear, "error": rows.error(model.predict(X_test))},
+        {**rest, **constant, "error": rows.error(mean)},
+    ]
+    word = f"The {EXACT} was left out: solving for {n:,} rows takes longer than all maps together."
+    return [{**row, "run": 0} for row in found], (word,) if left_out else ()
+
+
+def exact_work(n: int) -> float:
+    """About how many multiplications `exact_error` takes for n rows: a factorisation, and a spectrum of fewer rows."""
+    return n**3 / 3.0 + 9.0 * min(n, _ALPHA_ROWS) ** 3
+
+
+def map_work(n: int, m: int) -> float:
+    """About how many multiplications it takes to measure one map of m columns: its errors, and its ridge regression."""
+    return float(n * n * m + n * m * m + 9 * m**3)
+
+
 def exact_error(reference: Reference, K_test: Array, rows: Rows, key: Key) -> tuple[float, float]:
     """Test error of exact kernel ridge regression, and the seconds it took.
 
-    The penalty has the least leave-one-out error, on a sample of the rows where there are many.
+    The penalty has the least leave-one-out error, on a sample of the rows where there are many. It is never below what
+    rounding leaves in the eigenvalues of the kernel matrix.
     """
     assert rows.Y is not None
     begun = time.perf_counter()
     K, Y, n = reference.K, rows.Y, len(reference.K)
     some = np.sort(key.child("alpha").generator().choice(n, min(n, _ALPHA_ROWS), replace=False))
-    alpha = _best_alpha(K[np.ix_(some, some)].astype(np.float64), Y[some])
-    A = K.astype(np.float64)
-    A[np.diag_indices(n)] += alpha
-    factor = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
-    solved = scipy.linalg.cho_solve(factor, np.column_stack([Y, np.ones(n)]), check_finite=False)
+    alpha = _best_alpha(_as_gram(K[np.ix_(some, some)]), Y[some])
+    solved = Cholesky().factor(_as_gram(K), alpha).solve(np.column_stack([Y, np.ones(n)]))
     AY, A1 = solved[:, :-1], solved[:, -1]
     intercept = AY.sum(axis=0) / A1.sum()  # the dual sums to zero
     scores = K_test @ (AY - np.outer(A1, intercept)) + intercept
     return rows.error(scores), time.perf_counter() - begun
 
 
-def _best_alpha(K: Array, Y: Array) -> float:
+def _as_gram(K: Array) -> DenseGram:
+    """A kernel matrix for the solvers, with the eigenvalues that rounding its entries may give where they are zero."""
+    return DenseGram(K, float(np.finfo(K.dtype).eps) * float32_error(np.diagonal(K).astype(np.float64)))
+
+
+def _best_alpha(gram: DenseGram, Y: Array) -> float:
     """The penalty with the least leave-one-out error of kernel ridge regression with an intercept."""
-    with one_thread():
-        values, Q = np.linalg.eigh(K)
-    values = np.maximum(values, 0.0)
+    factor = Eigen().factor(gram, 0.0)
+    values, Q = factor.eigenvalues, factor.vectors
     QY, ones = Q.T @ Y, Q.sum(axis=0)
     best, least = 1.0, np.inf
-    for alpha in values[-1] * np.logspace(-9, 0, 28):
+    for alpha in np.maximum(values[-1] * np.logspace(-9, 0, 28), gram.rounding):
         inverse = 1.0 / (values + alpha)
         A1 = Q @ (inverse * ones)
         total = A1.sum()

@@ -1,9 +1,10 @@
-"""What a comparison says, in a table, a sentence and a line of code."""
+"""The verdict of a comparison: which map to use, why, and the code for it; and how its numbers are written."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 
 from bochner import estimators, kernels
 from bochner.backends import Array
-from bochner.experiments.compare import BASELINES, CONSTANT, EXACT, LINEAR, Comparison
+from bochner.experiments.compare import Comparison
+from bochner.experiments.references import BASELINES, CONSTANT, EXACT, LINEAR
 
 _CLOSE = 1.1  # kernel errors within this factor of the least are as good
 _CHEAP = 1.25  # times within this factor of the least are the same
@@ -40,13 +42,31 @@ def summarise(frame: Any) -> Any:
     ).reset_index()
 
 
+def ranked(summary: Any, about: dict[str, Any]) -> Any:
+    """Every map at its most columns, and the baselines; the best first."""
+    last = summary.loc[summary.groupby("map", sort=False)["columns"].idxmax()]
+    return last.sort_values(["error", "frobenius"] if about["task"] else ["frobenius"], kind="stable")
+
+
+def headings(about: dict[str, Any]) -> dict[str, tuple[str, Callable[[Any], str]]]:
+    """Headings of a table, each with its column of the summary and how that is written."""
+    found: dict[str, tuple[str, Callable[[Any], str]]] = {
+        "columns": ("columns", lambda value: f"{int(value):,}" if value else "–"),
+        "test error": ("error", lambda value: show_error(value, about)),
+        "Frobenius": ("frobenius", show_share),
+        "spectral": ("spectral", show_share),
+        "fit": ("fit_seconds", show_seconds),
+        "transform": ("transform_seconds", show_seconds),
+        "train": ("model_seconds", show_seconds),
+        "size": ("bytes", show_bytes),
+    }
+    return found if about["task"] else {k: v for k, v in found.items() if k not in ("test error", "train")}
+
+
 def pareto(seconds: Array, errors: Array) -> Array:
     """Which points no other beats in both time and error."""
-    order = np.lexsort((errors, seconds))
-    best, found = np.inf, np.zeros(len(order), bool)
-    for i in order:
-        if errors[i] < best:
-            best, found[i] = errors[i], True
+    order, found = np.lexsort((errors, seconds)), np.zeros(len(errors), bool)
+    found[order] = errors[order] < np.append(np.inf, np.minimum.accumulate(errors[order])[:-1])
     return found
 
 
@@ -98,7 +118,7 @@ def conclude(comparison: Comparison) -> Verdict | None:
         text += " A linear model is as good as any kernel here: use that."
     if baselines.get(CONSTANT, np.inf) <= best + noise:
         text += " Nothing tried is better than a constant: there may be nothing to learn, or the kernel does not suit."
-    elif baselines.get(EXACT, -np.inf) < best - 2.0 * noise:
+    elif baselines.get(EXACT, np.inf) < best - 2.0 * noise:
         text += " The exact kernel is better still: more columns may help."
     return Verdict(name, columns, text, code(comparison, name, columns))
 

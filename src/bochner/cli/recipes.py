@@ -1,4 +1,4 @@
-"""Recipes that turn columns of a table into numbers, remembered with a model."""
+"""A recipe turns the columns of a table into numbers, and is kept beside a model so that new rows go the same way."""
 
 from __future__ import annotations
 

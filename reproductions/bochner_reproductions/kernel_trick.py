@@ -9,8 +9,8 @@ from sklearn.datasets import make_circles
 from sklearn.linear_model import LogisticRegression
 
 from bochner.estimators import KernelClassifier
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import Polynomial
+from bochner_reproductions.findings import Claim, Findings
 
 
 def kernel_trick(quick: bool) -> Findings:
@@ -19,17 +19,15 @@ def kernel_trick(quick: bool) -> Findings:
     X, y = make_circles(2 * n, noise=0.08, factor=0.45, random_state=0)
     lifted = np.column_stack([X, (X**2).sum(axis=1)])
     train, test = slice(0, n), slice(n, None)
-    accuracies = {
-        "a line in the plane": LogisticRegression().fit(X[train], y[train]).score(X[test], y[test]),
-        "a plane after lifting to (x₁, x₂, x₁² + x₂²)": LogisticRegression()
-        .fit(lifted[train], y[train])
-        .score(lifted[test], y[test]),
-        "the kernel (x·y + 1)², never lifted": KernelClassifier(Polynomial(2, gamma=1.0, coef0=1.0), 32, random_state=0)
-        .fit(X[train], y[train])
-        .score(X[test], y[test]),
+    polynomial = KernelClassifier(Polynomial(2, gamma=1.0, coef0=1.0), 32, random_state=0)
+    models: dict[str, tuple[Any, Any]] = {
+        "a line in the plane": (LogisticRegression(), X),
+        "a plane after lifting to (x₁, x₂, x₁² + x₂²)": (LogisticRegression(), lifted),
+        "the kernel (x·y + 1)², never lifted": (polynomial, X),
     }
-    rows = [{"classifier": name, "accuracy": float(value)} for name, value in accuracies.items()]
-    line, plane, kernel = accuracies.values()
+    scores = {name: model.fit(A[train], y[train]).score(A[test], y[test]) for name, (model, A) in models.items()}
+    rows = [{"classifier": name, "accuracy": float(value)} for name, value in scores.items()]
+    line, plane, kernel = scores.values()
 
     def draw(figure: Any) -> None:
         flat, deep = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2, projection="3d")

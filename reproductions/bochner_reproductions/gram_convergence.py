@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from bochner.estimators import FourierFeatures
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings, mean, slope
 
 FRAMES = (1, 4, 16, 64, 256, 1024)
 LAWS = ("iid", "orthogonal")
@@ -37,16 +37,9 @@ def gram_convergence(quick: bool) -> Findings:
         for T in FRAMES
         for run in range(runs)
     ]
-    means = {
-        law: np.array(
-            [
-                np.mean([r["relative Frobenius error"] for r in rows if r["rows"] == law and r["frequencies"] == T])
-                for T in FRAMES
-            ]
-        )
-        for law in LAWS
-    }
-    slope = float(np.polyfit(np.log(FRAMES), np.log(means["iid"]), 1)[0])
+    column = "relative Frobenius error"
+    means = {law: np.array([mean(rows, column, rows=law, frequencies=T) for T in FRAMES]) for law in LAWS}
+    rate = slope(FRAMES, means["iid"])
     frames = {T: features(T, "iid", 0) for T in FRAMES}
 
     def draw(figure: Any) -> None:
@@ -73,7 +66,7 @@ def gram_convergence(quick: bool) -> Findings:
         f"frequencies (cosine and sine pairs); the error over {runs} draws.",
         rows=rows,
         claims=[
-            Claim("the error goes as T^(-1/2)", "slope -0.5", f"slope {slope:.2f}", bool(abs(slope + 0.5) < 0.05)),
+            Claim("the error goes as T^(-1/2)", "slope -0.5", f"slope {rate:.2f}", bool(abs(rate + 0.5) < 0.05)),
         ],
         draw=draw,
         summary=[{"frequencies": T, **{law: float(means[law][i]) for law in LAWS}} for i, T in enumerate(FRAMES)],

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures, exact_kernel_ridge
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings, slope, values
 
 
 def _seconds(function: Callable[[], Any], repetitions: int) -> float:
@@ -28,10 +28,10 @@ def _data(n: int, d: int) -> tuple[Any, Any]:
     return X, X[:, 0] + rng.standard_normal(n)
 
 
-def _reason(published: float, slope: float) -> str:
+def _reason(published: float, measured: float) -> str:
     if published < 1:
         return "operations grow as log d, seconds faster: wide transforms and permutations leave the first cache."
-    if slope < published - 0.35:
+    if measured < published - 0.35:
         return "smaller sizes are not yet in the regime of the law: parts that grow more slowly still count."
     return ""
 
@@ -71,20 +71,19 @@ def complexity(quick: bool) -> Findings:
     ]
     rows: list[dict[str, Any]] = []
     slopes = []
-    for method, size, published, values, make in cases:
-        found = [_seconds(make(v), 1 if quick else 3) for v in values]
-        rows += [
-            {"method": method, "varied": size, "value": v, "seconds": s} for v, s in zip(values, found, strict=True)
-        ]
-        slopes.append((method, size, published, float(np.polyfit(np.log(values), np.log(found), 1)[0])))
+    for method, size, published, tried, make in cases:
+        found = [_seconds(make(v), 1 if quick else 3) for v in tried]
+        pairs = zip(tried, found, strict=True)
+        rows += [{"method": method, "varied": size, "value": v, "seconds": s} for v, s in pairs]
+        slopes.append((method, size, published, slope(tried, found)))
 
     def draw(figure: Any) -> None:
         axes = figure.subplots(1, 3)
         for axis, size in zip(axes, "nmd", strict=True):
             for method in dict.fromkeys(r["method"] for r in rows):
-                own = [r for r in rows if r["method"] == method and r["varied"] == size]
-                if own:
-                    axis.loglog([r["value"] for r in own], [r["seconds"] for r in own], "o-", label=method)
+                sizes = values(rows, "value", method=method, varied=size)
+                if len(sizes):
+                    axis.loglog(sizes, values(rows, "seconds", method=method, varied=size), "o-", label=method)
             names = {"n": "rows n", "m": "columns m", "d": "features d"}
             axis.set(xlabel=names[size], ylabel="seconds")
             axis.legend()
@@ -94,18 +93,17 @@ def complexity(quick: bool) -> Findings:
         Claim(
             f"{method}: {formula[published]} in {size}",
             "log" if published == 0.1 else f"{published:.0f}",
-            f"{slope:.2f}",
-            bool(slope < published + 0.3),
-            _reason(published, slope),
+            f"{measured:.2f}",
+            bool(measured < published + 0.3),
+            _reason(published, measured),
         )
-        for method, size, published, slope in slopes
+        for method, size, published, measured in slopes
     ]
     return Findings(
         title="Measured exponents",
         source="complexity tables of a lecture on random kitchen sinks and of a report on Nyström approximation",
         question="Seconds against one size at a time, all others fixed, and the slope of the logarithms. Feature "
-        "maps write "
-        "16,384 columns; fits use ten features.",
+        "maps write 16,384 columns; fits use ten features.",
         rows=rows,
         claims=claims,
         draw=draw,

@@ -10,8 +10,8 @@ from sklearn.linear_model import RidgeCV
 
 from bochner import datasets
 from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF, Matern
+from bochner_reproductions.findings import Claim, Findings, values
 
 METHODS = ("Exact RBF", "Nyström RBF", "RKS", "Fastfood FFT", "Fastfood RBF", "Exact Matérn", "Fastfood Matérn")
 # Published, in the order of METHODS; None where the source says "n.a."
@@ -91,17 +91,15 @@ def regression_table(quick: bool) -> Findings:
         for seed in range(1 if quick else 3 if len(X) > 20_000 else 5):
             parts = _split(X, y, seed, 600 if quick else None)
             found = _predictions(parts[0], parts[1], parts[2], seed, len(parts[0]) < 10_000, 128 if quick else COLUMNS)
-            rows += [
-                {"data": name, "method": method, "run": seed, "RMSE": float(np.sqrt(np.mean((p - parts[3]) ** 2)))}
-                for method, p in found.items()
-            ]
+            errors = {method: float(np.sqrt(np.mean((p - parts[3]) ** 2))) for method, p in found.items()}
+            rows += [{"data": name, "method": m, "run": seed, "RMSE": error} for m, error in errors.items()]
     done = list(dict.fromkeys(r["data"] for r in rows))
 
     def cell(name: str, method: str) -> tuple[float, float] | None:
-        values = [r["RMSE"] for r in rows if r["data"] == name and r["method"] == method]
-        if not values:
+        found = values(rows, "RMSE", data=name, method=method)
+        if not len(found):
             return None
-        return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+        return float(found.mean()), float(found.std(ddof=1) / np.sqrt(len(found))) if len(found) > 1 else 0.0
 
     def text(value: tuple[float, float] | None) -> str:
         return "n.a." if value is None else f"{value[0]:.4g} ± {value[1]:.1g}"
@@ -117,8 +115,8 @@ def regression_table(quick: bool) -> Findings:
         axes = figure.subplots(1, max(1, len(done)), squeeze=False)[0]
         for axis, name in zip(axes, done, strict=False):
             shown = [m for m in columns if cell(name, m) is not None]
-            values = np.array([cell(name, m) for m in shown])
-            axis.errorbar(values[:, 0], range(len(shown)), xerr=2 * values[:, 1], fmt="o")
+            found = np.array([cell(name, m) for m in shown])
+            axis.errorbar(found[:, 0], range(len(shown)), xerr=2 * found[:, 1], fmt="o")
             axis.set(title=name, xlabel="RMSE", yticks=range(len(shown)))
             axis.set_yticklabels(shown if axis is axes[0] or len(shown) < len(columns) else [])
             axis.invert_yaxis()
@@ -141,19 +139,16 @@ def regression_table(quick: bool) -> Findings:
     return Findings(
         title="The regression table under one protocol",
         source="Le, Sarlós & Smola 2013, regression table (eight datasets, seven methods)",
-        question=f"Test root mean square error, mean ± standard error over random splits (four fifths to learn "
-        f"from), {COLUMNS} "
-        "columns; inputs standardised; one length scale a kernel tuned by evidence and shared by all methods with that "
-        "kernel; every penalty chosen on the training rows.",
+        question="Test root mean square error, mean ± standard error over random splits (four fifths to learn from), "
+        f"{COLUMNS} columns; inputs standardised; one length scale a kernel tuned by evidence and shared by all "
+        "methods with that kernel; every penalty chosen on the training rows.",
         rows=rows,
         claims=claims,
         draw=draw,
         summary=summary,
         size=(3.2 * max(1, len(done)) + 1.2, 3.6),
         notes=f"Not at hand: {', '.join(missing) or 'none'}. The published rows cannot be compared digit by digit: "
-        f"their "
-        "scaling of targets is not stated, insurance is worse there than the constant predictor under either reading "
-        "of "
-        "the header, and subsets differ. Parkinson is run without the patient's number and motor_UPDRS, which nearly "
-        "gives the target away. Exact methods are run below 10,000 rows.",
+        "their scaling of targets is not stated, insurance is worse there than the constant predictor under either "
+        "reading of the header, and subsets differ. Parkinson is run without the patient's number and motor_UPDRS, "
+        "which nearly gives the target away. Exact methods are run below 10,000 rows.",
     )

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.stats import qmc
 
 from bochner.estimators import FourierFeatures
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings, slope, values
 
 SEQUENCES = {"random": "iid", "Sobol'": "quasi", "Halton": "halton", "lattice": "lattice"}
 
@@ -49,10 +49,7 @@ def qmc_points(quick: bool) -> Findings:
                 rows.append({"figure": "kernel error", "points": name, "d": d, "n": n, "value": float(np.mean(errors))})
 
     def series(figure: str, name: str, d: int) -> list[float]:
-        return [r["value"] for r in rows if r["figure"] == figure and r["points"] == name and r["d"] == d]
-
-    def slope(figure: str, name: str, d: int) -> float:
-        return float(np.polyfit(np.log(sizes), np.log(series(figure, name, d)), 1)[0])
+        return values(rows, "value", figure=figure, points=name, d=d).tolist()
 
     def draw(figure: Any) -> None:
         top, bottom = figure.subfigures(2, 1)
@@ -71,7 +68,7 @@ def qmc_points(quick: bool) -> Findings:
 
     ratio = {d: series("kernel error", "Sobol'", d)[-1] / series("kernel error", "random", d)[-1] for d in dimensions}
     first = {d: series("kernel error", "Sobol'", d)[0] / series("kernel error", "random", d)[0] for d in dimensions}
-    sobol, random = slope("discrepancy", "Sobol'", 2), slope("discrepancy", "random", 2)
+    sobol, random = (slope(sizes, series("discrepancy", name, 2)) for name in ("Sobol'", "random"))
     return Findings(
         title="Random and quasi-random points",
         source="Yang, Sindhwani, Avron & Mahoney 2014 (quasi-Monte Carlo features); figure 2 of a survey",

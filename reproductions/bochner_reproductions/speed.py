@@ -11,8 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from bochner.backends import limit_threads
 from bochner.estimators import FourierFeatures
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings
 
 # (features, frequencies, published milliseconds of random kitchen sinks and of Fastfood, published factor)
 PUBLISHED = ((1024, 16384, 13.9, 0.58, 24), (4096, 32768, 122.4, 1.36, 90), (8192, 65536, 536.0, 2.68, 200))
@@ -42,9 +42,8 @@ def speed(quick: bool) -> Findings:
         rng = np.random.default_rng(0)
         W = rng.standard_normal((d, T), np.float32)
         offsets = rng.uniform(0, 2 * np.pi, T).astype(np.float32)
-        laws = {
-            law: FourierFeatures(RBF(d**0.5), 2 * T, rows=law, random_state=0) for law in ("fastfood", "structured")
-        }
+        law_names = ("fastfood", "structured")
+        laws = {law: FourierFeatures(RBF(d**0.5), 2 * T, rows=law, random_state=0) for law in law_names}
         for batch in (1, 256):
             X = rng.standard_normal((batch, d), np.float32)
 
@@ -111,15 +110,14 @@ def speed(quick: bool) -> Findings:
         title="Fastfood's speed table",
         source="Le, Sarlós & Smola 2013, table of computation times",
         question="Features of a float32 row: a dense Gaussian matrix and cosines (one per frequency) against "
-        "Fastfood and "
-        "structured rows (cosine and sine of each frequency, twice as many columns), one thread each. A row at a time, "
-        "as published, the dense matrix is read from memory for every row; in batches it is read once.",
+        "Fastfood and structured rows (cosine and sine of each frequency, twice as many columns), one thread each. A "
+        "row at a time, as published, the dense matrix is read from memory for every row; in batches it is read once.",
         rows=rows,
         claims=claims,
         draw=draw,
         summary=rows,
         size=(8.0, 4.2),
         notes="The published factors compare single rows, where the dense product waits for memory. In batches the "
-        "honest "
-        "factor is the smaller one. Maps take d/4 times less memory and more: four numbers a frequency against d.",
+        "honest factor is the smaller one. Maps take d/4 times less memory and more: four numbers a frequency against "
+        "d.",
     )

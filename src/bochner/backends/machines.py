@@ -1,4 +1,4 @@
-"""What this machine is, as far as results and times depend on it."""
+"""The machine in words: processor, memory, compiled code, linear algebra, packages and GPU."""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from bochner.estimators import greedy_kitchen_sinks, kitchen_sinks
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings, mean
 
 TERMS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def greedy_vs_random(quick: bool) -> Findings:
-    """Errors on new points after T waves; the target's own C = Σ|a| makes the theorems speak about it."""
+    """Errors on new points after T frequencies; the target's own C = Σ|a| makes the theorems speak about it."""
     seeds, n, terms = (1, 300, TERMS[:5]) if quick else (5, 1500, TERMS)
     rows: list[dict[str, Any]] = []
     for seed in range(seeds):
@@ -43,20 +43,18 @@ def greedy_vs_random(quick: bool) -> Findings:
                     }
                 )
 
-    def mean(method: str, T: int, column: str) -> float:
-        return float(np.mean([r[column] for r in rows if r["method"] == method and r["waves"] == T]))
-
     names = {"random": "random (one ridge)", "jones": "greedy (Jones)", "omp": "greedy with refit"}
-    curves = {method: [mean(method, T, "error") for T in terms] for method in names}
-    bound = [mean("random", T, "C/√T") for T in terms]
+    curves = {method: [mean(rows, "error", method=method, waves=T) for T in terms] for method in names}
+    bound = [mean(rows, "C/√T", method="random", waves=T) for T in terms]
     T = terms[-1]
-    slowdown = mean("omp", T, "seconds") / mean("random", T, "seconds")
+    seconds = {method: [mean(rows, "seconds", method=method, waves=t) for t in terms] for method in names}
+    slowdown = seconds["omp"][-1] / seconds["random"][-1]
 
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
         for method, label in names.items():
             left.loglog(terms, curves[method], "o-", label=label)
-            right.loglog([mean(method, t, "seconds") for t in terms], curves[method], "o-", label=label)
+            right.loglog(seconds[method], curves[method], "o-", label=label)
         left.loglog(terms, bound, "--", color="#8a98a5", label="C/√T")
         left.set(xlabel="waves T", ylabel="root mean square error, new points", title="error against waves")
         right.set(xlabel="seconds", title="error against time")
@@ -65,9 +63,8 @@ def greedy_vs_random(quick: bool) -> Findings:
     return Findings(
         title="Greedy against random waves",
         source="Jones 1992 (greedy approximation); Rahimi & Recht 2008 (weighted sums of random kitchen sinks)",
-        question=f"A target of 200 known waves in three dimensions, so that C = Σ|a| is known. Random kitchen sinks "
-        f"draw T "
-        f"frequencies and solve one ridge; greedy fits search for each wave. {seeds} targets.",
+        question="A target of 200 known waves in three dimensions, so that C = Σ|a| is known. Random kitchen sinks "
+        f"draw T frequencies and solve one ridge; greedy fits search for each wave. {seeds} targets.",
         rows=rows,
         claims=[
             Claim(

@@ -1,4 +1,4 @@
-"""Six datasets, three panels: random and quasi-random waves, random and k-means landmarks, RMFM and CRFM."""
+"""Six datasets, three panels: random and quasi-random Fourier features, random and k-means landmarks, RMFM and CRFM."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from bochner.estimators import (
     NystromFeatures,
     TensorSketchFeatures,
 )
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF, Polynomial
+from bochner_reproductions.findings import Claim, Findings, values
 
 COLUMNS = (32, 64, 128, 256, 512)
 POLYNOMIAL = Polynomial(2, gamma=1.0, coef0=0.0)
@@ -55,9 +55,8 @@ def _rows(which: _Set, n: int) -> tuple[str, Any]:
     X = np.asarray(datasets.load(which.name).X, dtype=np.float64)
     X = X[np.random.default_rng(0).choice(len(X), min(n, len(X)), replace=False)]
     X = np.arcsinh(X / 150) if which.name == "flow_fsom" else X
-    return which.published if which.name.startswith(which.published) else f"{which.published}: {which.name}", unit_cube(
-        X
-    )
+    same = which.name.startswith(which.published)
+    return which.published if same else f"{which.published}: {which.name}", unit_cube(X)
 
 
 def _methods(rbf: RBF) -> dict[str, dict[str, Callable[[int, int], Any]]]:
@@ -99,9 +98,8 @@ def _measure(sets: tuple[_Set, ...], columns: tuple[int, ...], runs: int, limit:
                     for seed in range(runs):
                         Z = make(m, seed).fit_transform(X)
                         error = float(np.linalg.norm(Z @ Z.T - K) / norm)
-                        rows.append(
-                            {"data": label, "panel": panel, "method": method, "columns": m, "run": seed, "error": error}
-                        )
+                        found = {"data": label, "panel": panel, "method": method, "columns": m, "run": seed}
+                        rows.append({**found, "error": error})
     return rows
 
 
@@ -114,8 +112,7 @@ def kernel_approximation(quick: bool) -> Findings:
 
     def errors(label: str, panel: str, method: str) -> Any:
         """(columns, runs)."""
-        found = [r["error"] for r in rows if (r["data"], r["panel"], r["method"]) == (label, panel, method)]
-        return np.array(found).reshape(len(columns), runs)
+        return values(rows, "error", data=label, panel=panel, method=method).reshape(len(columns), runs)
 
     def wins(panel: str, better: str, worse: str) -> tuple[int, int]:
         """In how many of the cases (dataset and columns) the mean error is lower."""
@@ -127,9 +124,9 @@ def kernel_approximation(quick: bool) -> Findings:
         for line, label in zip(axes, labels, strict=True):
             for axis, (panel, methods) in zip(line, panels.items(), strict=True):
                 for method in methods:
-                    values = errors(label, panel, method)
-                    (curve,) = axis.loglog(columns, values.mean(axis=1), label=method)
-                    low, high = np.quantile(values, [0.05, 0.95], axis=1)
+                    found = errors(label, panel, method)
+                    (curve,) = axis.loglog(columns, found.mean(axis=1), label=method)
+                    low, high = np.quantile(found, [0.05, 0.95], axis=1)
                     axis.fill_between(columns, low, high, alpha=0.18, color=curve.get_color(), linewidth=0)
                 axis.set_title(f"{label}, {panel}", fontsize=8)
                 axis.set_xticks(columns, [str(m) for m in columns])
@@ -147,8 +144,7 @@ def kernel_approximation(quick: bool) -> Findings:
     said = {"waves": "almost always", "landmarks": "always", "(x·y)²": "always"}
     reasons = {
         "waves": "evenness in many dimensions needs more frequencies than are drawn; orthogonal rows, bochner's "
-        "default, "
-        "win throughout.",
+        "default, win throughout.",
         "landmarks": "",
         "(x·y)²": "both lose to a sketch: only one in eight of RMFM's features is not zero for a kernel of one degree.",
     }
@@ -177,9 +173,8 @@ def kernel_approximation(quick: bool) -> Findings:
         title="Six datasets, three pairs of methods",
         source="a report on kernel approximation, six datasets with three panels each",
         question=f"Relative Frobenius error of the kernel matrix against columns, {runs} runs (line: mean; band: 90 "
-        f"% of "
-        "them). Data in the unit cube, Gaussian length scale the mean distance to the mean, CRFM goes up to four times "
-        "its columns.",
+        "% of them). Data in the unit cube, Gaussian length scale the mean distance to the mean, CRFM goes up to four "
+        "times its columns.",
         rows=rows,
         claims=claims,
         draw=draw,

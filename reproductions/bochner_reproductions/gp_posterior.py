@@ -1,4 +1,4 @@
-"""Gaussian process posteriors from few and many waves beside the exact one."""
+"""Gaussian process posteriors from few and many Fourier features beside the exact one."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 
 from bochner.estimators import GaussianProcessRegressor, exact_gaussian_process
-from bochner.experiments.reproductions.findings import Claim, Findings
 from bochner.kernels import RBF
+from bochner_reproductions.findings import Claim, Findings, mean
 
 SIZES = (3, 4, 5, 10, 20, 200)
 NOISE, SCALE = 0.05, 0.7
 
 
 def gp_posterior(quick: bool) -> Findings:
-    """Errors of mean and standard deviation, near the data and away from it, over draws of the waves."""
+    """Errors of mean and standard deviation, near the data and away from it, over draws of the frequencies."""
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.uniform(0, 2, 20), rng.uniform(3.5, 5, 15)])[:, None]
     y = np.sin(2.5 * X[:, 0]) + np.sqrt(NOISE) * rng.normal(size=len(X))
     grid = np.linspace(-3, 8, 400)[:, None]
     x = grid[:, 0]
     near = (x >= 0) & (x <= 5)
-    mean, covariance, _ = exact_gaussian_process(RBF(SCALE), X, y, grid, NOISE)
-    exact = mean, np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    centre, covariance, _ = exact_gaussian_process(RBF(SCALE), X, y, grid, NOISE)
+    exact = centre, np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     fixed: dict[str, Any] = {"noise_variance": NOISE, "amplitude": 1.0, "fit_intercept": False}
 
     def posterior(m: int, seed: int) -> Any:
@@ -47,9 +47,7 @@ def gp_posterior(quick: bool) -> Findings:
                 }
             )
     names = list(rows[0])[2:]
-    summary = [
-        {"columns": m, **{k: float(np.mean([r[k] for r in rows if r["columns"] == m])) for k in names}} for m in SIZES
-    ]
+    summary = [{"columns": m, **{k: mean(rows, k, columns=m) for k in names}} for m in SIZES]
     shown = {m: posterior(m, 0) for m in SIZES}
     path = GaussianProcessRegressor(RBF(SCALE), len(X), random_state=0, **fixed).fit(X, y)
     draws = path.sample_functions(5, random_state=0)(grid)
@@ -74,8 +72,7 @@ def gp_posterior(quick: bool) -> Findings:
         title="A Gaussian process from 3 to 200 waves",
         source="a lecture on random kitchen sinks; frames with 3, 4, 5, 10, 20 and 200 features",
         question="35 noisy points of a sine with a gap; the weight-space posterior (mean, two standard deviations) "
-        "from m "
-        "Fourier columns against the exact process (dashed).",
+        "from m Fourier columns against the exact process (dashed).",
         rows=rows,
         claims=[
             Claim(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bochner import theory
-from bochner.experiments.reproductions.findings import Claim, Findings
+from bochner_reproductions.findings import Claim, Findings, values
 
 DIAMETER, DELTA = 4.0, 0.05
 
@@ -55,9 +55,8 @@ def bounds(quick: bool) -> Findings:
     for d in (1, 5, 20):
         for T in sizes:
             rng = np.random.default_rng(d)
-            seen = float(
-                np.quantile([largest_error(rng.standard_normal((T, d)), rng) for _ in range(draws)], 1 - DELTA)
-            )
+            errors = [largest_error(rng.standard_normal((T, d)), rng) for _ in range(draws)]
+            seen = float(np.quantile(errors, 1 - DELTA))
             corrected = theory.UniformBound(n_features=d, diameter=DIAMETER, second_moment=float(d))
             theorems: dict[str, theory.Bound] = {
                 "Rahimi–Recht, as printed": replace(corrected, rule="rahimi-recht"),
@@ -65,29 +64,17 @@ def bounds(quick: bool) -> Findings:
                 "ours, any kernel": corrected,
                 "ours, Gaussian": theory.GaussianUniformBound(n_features=d, diameter=DIAMETER),
             }
-            promised = {name: bound.error(T, delta=DELTA) for name, bound in theorems.items()}
-            rows += [
-                {
-                    "d": d,
-                    "frequencies": T,
-                    "bound": name,
-                    "seen at 95 %": seen,
-                    "promised": float(eps),
-                    "looseness": float(eps / seen),
-                }
-                for name, eps in promised.items()
-            ]
+            case = {"d": d, "frequencies": T}
+            for name, bound in theorems.items():
+                eps = float(bound.error(T, delta=DELTA))
+                rows.append({**case, "bound": name, "seen at 95 %": seen, "promised": eps, "looseness": eps / seen})
     names = list(dict.fromkeys(r["bound"] for r in rows))
 
     def draw(figure: Any) -> None:
         for axis, d in zip(figure.subplots(1, 3, sharey=True), (1, 5, 20), strict=True):
             for name in names:
-                own = [r for r in rows if r["d"] == d and r["bound"] == name]
-                axis.loglog(
-                    [r["frequencies"] for r in own], [r["promised"] for r in own], "o-", label=name, markersize=3
-                )
-            own = [r for r in rows if r["d"] == d and r["bound"] == names[0]]
-            axis.loglog([r["frequencies"] for r in own], [r["seen at 95 %"] for r in own], "k--", label="seen at 95 %")
+                axis.loglog(sizes, values(rows, "promised", d=d, bound=name), "o-", label=name, markersize=3)
+            axis.loglog(sizes, values(rows, "seen at 95 %", d=d, bound=names[0]), "k--", label="seen at 95 %")
             axis.set(title=f"d = {d}", xlabel="frequencies", ylabel="largest error" if d == 1 else "")
             if d == 1:
                 axis.legend()
@@ -96,18 +83,17 @@ def bounds(quick: bool) -> Findings:
     return Findings(
         title="Uniform bounds against the errors seen",
         source="Rahimi & Recht 2007; Sutherland & Schneider 2015",
-        question=f"The largest error of cosine and sine pairs for the Gaussian kernel (length scale 1) over lags in "
-        f"a ball of "
-        f"radius {DIAMETER:g}: its 95 % quantile over {draws} draws, and what each theorem promises with probability "
-        f"95 %.",
+        question="The largest error of cosine and sine pairs for the Gaussian kernel (length scale 1) over lags in "
+        f"a ball of radius {DIAMETER:g}: its 95 % quantile over {draws} draws, and what each theorem promises with "
+        "probability 95 %.",
         rows=rows,
         claims=[
             Claim(
                 f"{name} holds",
                 "—",
-                f"{min(r['looseness'] for r in at if r['bound'] == name):.1f} to "
-                f"{max(r['looseness'] for r in at if r['bound'] == name):.1f} times the error seen, 1,000 frequencies",
-                bool(min(r["looseness"] for r in rows if r["bound"] == name) >= 1),
+                f"{values(at, 'looseness', bound=name).min():.1f} to {values(at, 'looseness', bound=name).max():.1f} "
+                "times the error seen, 1,000 frequencies",
+                bool(values(rows, "looseness", bound=name).min() >= 1),
                 "its proof takes E[L²] ≤ σ², which fails (a factor 4 repairs it); in these runs it is far from tight "
                 "anyway."
                 if name.endswith("printed")
@@ -119,6 +105,5 @@ def bounds(quick: bool) -> Findings:
         summary=rows if len(rows) < 20 else at,
         size=(11.0, 3.8),
         notes="The largest error is searched for, so what was seen is a lower bound and looseness an upper one. A "
-        "factor 3 in "
-        "the error is a factor 9 in frequencies: use `bochner.certificates` on your data.",
+        "factor 3 in the error is a factor 9 in frequencies: use `bochner.certificates` on your data.",
     )

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from bochner.estimators import RandomProjection
-from bochner.experiments.reproductions.findings import Claim, Findings
+from bochner_reproductions.findings import Claim, Findings, mean
 
 
 def _clusters(n: int, d: int, k: int, seed: int, separation: float) -> tuple[Any, Any]:
@@ -96,11 +96,11 @@ def mog(quick: bool) -> Findings:
     rows = [row for c in separations for seed in range(seeds) for row in _run(n, d, k, c, seed)]
     columns = [name for name in rows[0] if name not in ("method", "separation", "run")]
 
-    def mean(method: str, separation: float, column: str) -> float:
-        return float(np.mean([r[column] for r in rows if r["method"] == method and r["separation"] == separation]))
+    def found(method: str, separation: float, column: str) -> float:
+        return mean(rows, column, method=method, separation=separation)
 
     summary = [
-        {"separation": c, "method": m, **{name: mean(m, c, name) for name in columns}}
+        {"separation": c, "method": m, **{name: found(m, c, name) for name in columns}}
         for c in separations
         for m in ("plain", "projected")
     ]
@@ -109,10 +109,10 @@ def mog(quick: bool) -> Findings:
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
         for m in ("plain", "projected"):
-            left.plot(separations, [mean(m, c, "adjusted Rand index") for c in separations], "o-", label=f"{m} EM")
+            left.plot(separations, [found(m, c, "adjusted Rand index") for c in separations], "o-", label=f"{m} EM")
         left.set(xlabel="separation, in radii", ylabel="adjusted Rand index", title="clusters found", ylim=(0, 1))
         left.legend()
-        values = [mean(m, two, "eccentricity") for m in ("plain", "projected")]
+        values = [found(m, two, "eccentricity") for m in ("plain", "projected")]
         right.bar(["all dimensions", "projected"], values, color=["#1f6fb2", "#d1582c"], width=0.5)
         right.set(title="eccentricity of the clusters", ylabel="longest / shortest axis")
 
@@ -120,25 +120,24 @@ def mog(quick: bool) -> Findings:
         title="Random projections and mixtures of Gaussians",
         source="Dasgupta 2000, experiments with random projection",
         question=f"{k} ellipsoids in {d} dimensions with axes from 1 to 30, {n} points, EM with full covariances "
-        f"started from "
-        f"points, in all dimensions and after a projection to {int(np.ceil(4 * np.log(k))) + 2}; {seeds} seeds.",
+        f"started from points, in all dimensions and after a projection to {int(np.ceil(4 * np.log(k))) + 2}; "
+        f"{seeds} seeds.",
         rows=rows,
         claims=[
             Claim(
                 "eccentric clusters become rounder",
                 "—",
-                f"{mean('plain', two, 'eccentricity'):.0f} → {mean('projected', two, 'eccentricity'):.1f}",
-                bool(mean("projected", two, "eccentricity") < mean("plain", two, "eccentricity") / 2),
+                f"{found('plain', two, 'eccentricity'):.0f} → {found('projected', two, 'eccentricity'):.1f}",
+                bool(found("projected", two, "eccentricity") < found("plain", two, "eccentricity") / 2),
             ),
             Claim(
                 "EM after projection finds more of the clusters",
                 "—",
-                f"Rand index {mean('plain', two, 'adjusted Rand index'):.2f} → "
-                f"{mean('projected', two, 'adjusted Rand index'):.2f} at separation 2",
-                bool(mean("projected", two, "adjusted Rand index") > mean("plain", two, "adjusted Rand index")),
+                f"Rand index {found('plain', two, 'adjusted Rand index'):.2f} → "
+                f"{found('projected', two, 'adjusted Rand index'):.2f} at separation 2",
+                bool(found("projected", two, "adjusted Rand index") > found("plain", two, "adjusted Rand index")),
                 "a bad start is what it repairs: started from k-means, both find the clusters at separation 2, and "
-                "at 1 "
-                "neither does.",
+                "at 1 neither does.",
             ),
         ],
         draw=draw,

@@ -1,4 +1,4 @@
-"""Files as tables of numbers."""
+"""Files (CSV, Parquet, NPZ, NPY) and datasets as tables of numbers, and predictions as files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import scipy.sparse
 
 from bochner import datasets
 from bochner.backends import Array
-from bochner.experiments.recipes import DataError, Recipe, is_numeric, nearest, pandas_module, place
+from bochner.cli.recipes import DataError, Recipe, is_numeric, nearest, pandas_module, place
 from bochner.keys import Key
 from bochner.streaming import ArrowSource, Block, MappedSource, Source
 from bochner.streaming.arrow import read_frame, write_frame

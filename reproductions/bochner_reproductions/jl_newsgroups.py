@@ -12,7 +12,7 @@ from sklearn.decomposition import TruncatedSVD
 
 from bochner import datasets
 from bochner.estimators import RandomProjection
-from bochner.experiments.reproductions.findings import Claim, Findings
+from bochner_reproductions.findings import Claim, Findings
 
 SHARES = (0.003, 0.01, 0.1)
 
@@ -56,9 +56,8 @@ def jl_newsgroups(quick: bool) -> Findings:
     rows: list[dict[str, Any]] = []
     for share in SHARES:
         k = max(1, round(share * X.shape[1]))
-        ratios[share] = (
-            _squared(RandomProjection(k, dense_output=True, random_state=0).fit_transform(X), pairs) / before
-        )
+        projected = RandomProjection(k, dense_output=True, random_state=0).fit_transform(X)
+        ratios[share] = _squared(projected, pairs) / before
         low, high = chi2.ppf([0.005, 0.995], k) / k
         bottom, top = np.quantile(ratios[share], [0.005, 0.995])
         rows.append(
@@ -103,8 +102,8 @@ def jl_newsgroups(quick: bool) -> Findings:
         title="Distances between newsgroup posts after random projection",
         source="the 20 newsgroups figure of a lecture on the Johnson–Lindenstrauss lemma",
         question=f"{source}: {X.shape[0]:,} posts. Squared distances of {pairs.shape[1]:,} random pairs after a "
-        f"projection by "
-        "sparse signs, over those before; dashed: where the χ² law of a Gaussian projection puts 99 % of them.",
+        "projection by sparse signs, over those before; dashed: where the χ² law of a Gaussian projection puts 99 % of "
+        "them.",
         rows=rows + peers,
         claims=[
             Claim(

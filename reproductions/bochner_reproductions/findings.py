@@ -1,0 +1,129 @@
+"""What a reproduction finds, and its files: NAME.png, NAME.svg, NAME.csv and NAME.md in one folder."""
+
+from __future__ import annotations
+
+import csv
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bochner.backends import Array, n_cores
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One published statement beside what we measured; `holds` is None where the two cannot be compared."""
+
+    statement: str
+    published: str
+    ours: str
+    holds: bool | None
+    reason: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Whether it holds, in words."""
+        return {True: "holds", False: "**does not hold**", None: "not comparable"}[self.holds]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that a page needs.
+
+    Parameters
+    ----------
+    title, source, question : str
+        A heading, where the result was published, and what was done, in one paragraph.
+    rows : list of dict
+        Every measurement: the CSV file.
+    claims : list of Claim
+    draw : callable
+        Takes a matplotlib figure and draws on it.
+    summary : list of dict
+        The few rows that a reader should see on the page.
+    size : pair of float
+        Of the figure, in inches.
+    notes : str
+        What to know before believing it.
+    """
+
+    title: str
+    source: str
+    question: str
+    rows: list[Row]
+    claims: list[Claim]
+    draw: Callable[[Any], None]
+    summary: list[Row] = field(default_factory=list)
+    size: tuple[float, float] = (7.0, 4.2)
+    notes: str = ""
+
+
+def values(table: list[Row], column: str, /, **where: Any) -> Array:
+    """A column of a table, of those rows that have the given values elsewhere."""
+    return np.array([row[column] for row in table if all(row.get(key) == value for key, value in where.items())])
+
+
+def mean(table: list[Row], column: str, /, **where: Any) -> float:
+    """The mean of such a column."""
+    return float(values(table, column, **where).mean())
+
+
+def slope(xs: Any, ys: Any) -> float:
+    """The slope of log y against log x: the exponent of a power law."""
+    return float(np.polyfit(np.log(xs), np.log(ys), 1)[0])
+
+
+def write(name: str, findings: Findings, folder: Path, *, quick: bool) -> list[Path]:
+    """Write the four files of a reproduction and return their paths; the page comes last."""
+    from bochner.experiments.charts import save_figure  # needs matplotlib, which a list of names does not
+
+    folder.mkdir(parents=True, exist_ok=True)
+    png, svg, table, page = (folder / f"{name}.{ending}" for ending in ("png", "svg", "csv", "md"))
+    save_figure(findings.draw, findings.size, png, svg)
+    with table.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns_of(findings.rows), restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: number(value) for key, value in row.items()} for row in findings.rows)
+    page.write_text(_page(name, findings, quick))
+    return [png, svg, table, page]
+
+
+def columns_of(rows: list[Row]) -> list[str]:
+    """The names in any of the rows, in order of appearance."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def number(value: Any) -> str:
+    """Four digits of a float, anything else as it is."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def markdown(rows: list[Row]) -> str:
+    """Rows as a Markdown table."""
+    names = columns_of(rows)
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(number(row.get(name, "")) for name in names) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _page(name: str, findings: Findings, quick: bool) -> str:
+    claims = [
+        {"published claim": c.statement, "published": c.published, "ours": c.ours, "verdict": c.verdict}
+        for c in findings.claims
+    ]
+    reasons = [f"- {c.statement}: {c.reason}" for c in findings.claims if c.reason]
+    command = f"bochner reproduce {name}" + (" --quick" if quick else "")
+    parts = [f"# {findings.title}", f"Source: {findings.source}", findings.question, f"![{findings.title}]({name}.png)"]
+    parts += ["## Verdict", markdown(claims)] + (["\n".join(reasons)] if reasons else [])
+    parts += ["## Numbers", markdown(findings.summary)] if findings.summary else []
+    parts += ["## Read with care", findings.notes] if findings.notes else []
+    machine = f"{n_cores()} cores, {platform.machine()}, Python {platform.python_version()}"
+    size = "Reduced size: the numbers show that it runs, not what holds.\n\n" if quick else ""
+    parts.append(f"{size}Made by `{command}` on {machine}. All measurements: [{name}.csv]({name}.csv).")
+    return "\n\n".join(parts) + "\n"
