@@ -28,6 +28,7 @@ from bochner.solvers import Eigen, EigenFactor
 _FLUSH_ROWS = 8192
 _MOMENT_ROWS = 1024  # widened to float64 at a time: a tile of them stays in the cache
 _FLOAT32_ERROR = 2e-7  # of a float32 product, see `float32_error`
+_FLOAT32_COLUMNS = 512  # of fewer, float64 products cost little beside the features
 _FLOAT32_SHARE = 1e-3  # of a penalty, that the errors of float32 products may be
 _ROUNDING_SHARE = 0.01  # of a penalty, that rounding to 8 bits may add to it
 _FEW_ROWS = 256  # below this, float64 all the way costs less than the addition
@@ -206,7 +207,7 @@ class RidgeStatistics:
     def _float32_will_do(self, Z: Array) -> bool:
         """Whether errors of float32 products are small beside a penalty that is known."""
         if self.penalty is None:
-            return True
+            return self.n_components >= _FLOAT32_COLUMNS
         squares = np.einsum("ij,ij->j", Z, Z, dtype=np.float64)
         return _FLOAT32_ERROR * float32_error(squares) <= _FLOAT32_SHARE * self.penalty * len(Z)
 
@@ -281,6 +282,10 @@ class RidgeStatistics:
         # rounded entries are noise: eigenvalues of a random matrix (Marchenko & Pastur)
         noise = self.rounding_noise * (1.0 + np.sqrt(self.n_components / max(self.n_samples, 1))) ** 2
         return float(max(double, noise, _FLOAT32_ERROR * self.float32_error))
+
+    def is_coarse(self, alpha: float) -> bool:
+        """Whether products were float32 whose errors are not small beside a penalty."""
+        return self.precision == "full" and _FLOAT32_ERROR * self.float32_error > _FLOAT32_SHARE * alpha
 
     def operator(self, fit_intercept: bool = True) -> PSDOperator:
         """The Gram matrix, of centred rows when there is an intercept."""

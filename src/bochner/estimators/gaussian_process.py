@@ -244,7 +244,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if shape != self._target_shape:
             raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
         progress = Progress(source.n_samples, "fit", self.verbose > 0)
-        fold = ShareFold(self.n_components_, self.statistics_.n_targets, self._rest_kernel, self._alpha, self._shift)
+        fold = ShareFold(
+            self.n_components_,
+            self.statistics_.n_targets,
+            self._rest_kernel,
+            self._alpha,
+            self._shift,
+            source.n_samples,
+        )
         more, of_rows, of_logs = on_device(source, self.device).fold(
             fold, self.feature_map_, rows=self.block_size, after=lambda _, row: progress.reach(row)
         )
@@ -266,7 +273,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             return noise / amplitude
         if block.weight is not None:
             block = block[block.weight > 0]
-        Z = self.feature_map_(block.X)
+        Z = self.feature_map_(block.X).astype(np.float64, copy=False)
         Y = numeric_targets(block.y)
         weight = np.ones(len(Z)) if block.weight is None else block.weight
 

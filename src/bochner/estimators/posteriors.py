@@ -20,7 +20,9 @@ from bochner.solvers import Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming import Block, DeviceStatistics, Fold, StatisticsFold
 
-_ROUNDING = 16.0  # units in the last place of k(x, x) that its difference from zᵀz is off by
+# units in the last place of k(x, x) that its difference from zᵀz is off by, by the bytes of a number: squares of
+# float32 features are summed in float64
+_ROUNDING = {4: 1.0, 8: 16.0}
 JOINT_ROWS = 2048  # at which values are drawn from their joint law: a matrix of so many rows is factored in a second
 
 
@@ -65,12 +67,12 @@ def left_out(kernel: Kernel | None, X: Array, Z: Any, shift: float = 0.0) -> Arr
     if kernel is None:
         return np.full(len(Z), shift)
     if is_host(Z):
-        squares = np.einsum("ij,ij->i", Z, Z)
+        squares = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
     else:
         xp = backend_of(Z).xp
         squares = np.square(backend_of(Z).fetch(xp.linalg.vector_norm(Z, dim=1, dtype=xp.float64)))
     diagonal = kernel.diagonal(X).astype(np.float64, copy=False)
-    return np.maximum(diagonal - squares, _ROUNDING * np.finfo(X.dtype).eps * diagonal)
+    return np.maximum(diagonal - squares, _ROUNDING[X.dtype.itemsize] * np.finfo(X.dtype).eps * diagonal)
 
 
 def noise_shares(rest: Array, alpha: float) -> Array:
@@ -107,10 +109,12 @@ class ShareFold(Fold):
     kernel: Kernel | None
     alpha: float
     shift: float = 0.0
+    n_samples: int | None = None
     with_gram: ClassVar[bool] = True
 
     def zero(self) -> list[Any]:
-        return [RidgeStatistics(self.n_components, self.n_targets), 0.0, 0.0]
+        penalty = self.alpha / self.n_samples if self.n_samples else 0.0
+        return [RidgeStatistics(self.n_components, self.n_targets, penalty=penalty), 0.0, 0.0]
 
     def add(self, total: list[Any], Z: Array, block: Block, row: int) -> list[Any]:
         statistics, weight, log_weight = total

@@ -442,6 +442,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self._solution = self._iterate(source, feature_map, statistics, key)
         elif isinstance(self.alpha, str) and self.alpha in LEFT_OUT:
             self._solution = self._solve(statistics, source.sample(LEFT_OUT_ROWS, key.child("left out")))
+        if statistics.gram is not None and self.device is None and statistics.is_coarse(self._current().alpha):
+            # the penalty that was chosen is below the errors of float32 products: once more, in float64
+            penalty = self._current().alpha / statistics.n_effective
+            finer = RidgeStatistics(feature_map.n_components, n_targets, penalty=penalty)
+            self._accumulate(source, feature_map, finer)
+            self.statistics_, self._solution = finer, None
+            if isinstance(self.alpha, str) and self.alpha in LEFT_OUT:
+                self._solution = self._solve(finer, source.sample(LEFT_OUT_ROWS, key.child("left out")))
         if checkpoint is not None:
             self._current()
             checkpoint.remove()

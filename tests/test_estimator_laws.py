@@ -1,0 +1,162 @@
+"""Laws that every estimator of the registry obeys besides scikit-learn's own: how rows arrive changes no answer.
+
+A new estimator adds one line to `laws.ESTIMATORS` and inherits these, those of `test_weights.py` and those of
+`test_representations.py`. Tests of tensors and devices are in `test_torch.py` and `test_gpu.py`.
+"""
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier, is_clusterer
+from sklearn.utils.validation import has_fit_parameter
+
+from bochner import RBF, GaussianProcessRegressor, LearnedFeatures
+from laws import ESTIMATORS
+
+
+def table(n=300, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 2.0, size=(n, d))  # some kernels are for data that are not negative
+    return X, np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=n), rng.uniform(0.0, 2.0, size=(60, d))
+
+
+def targets(estimator, y):
+    return (y > 0.5) + 0 if is_classifier(estimator) else y
+
+
+def answers(estimator, X):
+    if hasattr(estimator, "decision_function"):
+        return estimator.decision_function(X)
+    Z = estimator.transform(X) if hasattr(estimator, "transform") else estimator.predict(X)
+    return Z.toarray() if hasattr(Z, "toarray") else Z
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_float32_is_near_float64(estimator):
+    """Within 1e-4 of the largest answer.
+
+    What float32 rounds away of k(x, x) - zᵀz is noise to a Gaussian process, and a search that goes on while an objective
+    falls may end elsewhere: 1e-3 and 1e-2.
+    """
+    X, y, new = table()
+    if is_classifier(estimator):
+        y, estimator = targets(estimator, y), clone(estimator).set_params(solver_tol=1e-9)
+    # numbers that both types hold, so that the rows are the same
+    X, new = X.astype(np.float32), new.astype(np.float32)
+    single, double = (answers(clone(estimator).fit(X.astype(t), y), new.astype(t)) for t in (np.float32, np.float64))
+    if is_clusterer(estimator):
+        single, double = (np.abs(Z - Z[:, :1]) for Z in (single, double))
+    distances = {GaussianProcessRegressor: 1e-3, LearnedFeatures: 1e-2}
+    distance = distances.get(type(estimator), 1e-4)
+    np.testing.assert_allclose(single, double, atol=distance * np.abs(double).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_answers_do_not_depend_on_how_rows_are_batched(estimator, dtype):
+    """But for rounding, of which large coefficients that cancel leave more."""
+    X, y, new = table()
+    if is_classifier(estimator):
+        estimator = clone(estimator).set_params(solver_tol=1e-9)
+    model = clone(estimator).fit(X.astype(dtype), targets(estimator, y))
+    new = np.vstack([new] * 20).astype(dtype)  # some code works on 1,024 rows at a time
+    whole = answers(model, new)
+    pieces = np.concatenate([answers(model, new[a:b]) for a, b in ((0, 1), (1, 18), (18, 1050), (1050, 1200))])
+    rounding = (1e-4 if dtype == np.float32 else 1e-9) * np.abs(whole).max()
+    np.testing.assert_allclose(pieces, whole, rtol=0.0, atol=rounding)
+    np.testing.assert_allclose(whole[60:120], whole[:60], rtol=0.0, atol=rounding)
+
+
+def _streamed():
+    """Estimators that learn block by block, with features that do not depend on the rows and a given penalty."""
+    for estimator in ESTIMATORS:
+        parameters = estimator.get_params()
+        fixed = {"kernel": RBF(1.0), "features": "fourier", "alpha": 0.1, "noise_variance": 0.1, "amplitude": 1.0}
+        if hasattr(estimator, "partial_fit"):
+            yield clone(estimator).set_params(**{k: v for k, v in fixed.items() if k in parameters})
+
+
+STREAMED = list({repr(estimator): estimator for estimator in _streamed()}.values())
+
+
+def _pieces(estimator, X, y, weight):
+    weights = {"sample_weight": weight} if has_fit_parameter(estimator, "sample_weight") else {}
+    for rows in (slice(0, 90), slice(90, 91), slice(91, 300)):
+        yield X[rows], y[rows], {name: value[rows] for name, value in weights.items()}
+
+
+def _in_pieces(estimator, X, y, weight):
+    model = clone(estimator)
+    for rows, labels, weights in _pieces(estimator, X, y, weight):
+        options = {"classes": np.unique(y)} if is_classifier(model) and not hasattr(model, "classes_") else {}
+        model.partial_fit(rows, labels, **weights, **options)
+    return model
+
+
+def _merged(estimator, X, y, weight):
+    if not hasattr(estimator, "merge"):
+        pytest.skip(f"{type(estimator).__name__} has no merge")
+    models = [clone(estimator).fit(rows, labels, **w) for rows, labels, w in _pieces(estimator, X, y, weight)]
+    for other in models[1:]:
+        models[0].merge(other)
+    return models[0]
+
+
+def _stream(estimator, X, y, weight):
+    return clone(estimator).fit(
+        [(rows, labels, w["sample_weight"]) for rows, labels, w in _pieces(estimator, X, y, weight)]
+    )
+
+
+def _dask(estimator, X, y, weight):
+    da = pytest.importorskip("dask.array")
+    return clone(estimator).fit(*(da.from_array(a, chunks=(110, *a.shape[1:])) for a in (X, y, weight)))
+
+
+@pytest.mark.parametrize("way", [_in_pieces, _merged, _stream, _dask], ids=lambda f: f.__name__.strip("_"))
+@pytest.mark.parametrize("estimator", STREAMED, ids=repr)
+def test_blocks_streams_merges_and_dask_equal_fit(estimator, way):
+    X, y, new = table()
+    y = targets(estimator, y)
+    if way in (_stream, _dask) and not (hasattr(estimator, "predict")):
+        pytest.skip("rows without targets come as one array")
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
+    expected = answers(clone(estimator).fit(X, y, sample_weight=weight), new)
+    found = answers(way(estimator, X, y, weight), new)
+    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+
+
+class Interrupted:
+    """Blocks of rows; the pass with number `breaks` is interrupted before its last block."""
+
+    def __init__(self, X, y, breaks=0):
+        self.blocks = [(X[start : start + 50], y[start : start + 50]) for start in range(0, len(X), 50)]
+        self.passes, self.breaks = 0, breaks
+
+    def __iter__(self):
+        self.passes += 1
+        number = self.passes
+        for i, block in enumerate(self.blocks):
+            if number == self.breaks and i == len(self.blocks) - 1:
+                raise KeyboardInterrupt
+            yield block
+
+
+@pytest.mark.parametrize("estimator", [e for e in STREAMED if "checkpoint" in e.get_params()], ids=repr)
+def test_a_resumed_fit_equals_a_whole_one(estimator, tmp_path):
+    """To the last bit, whichever pass was interrupted; only the pass that makes the sums leaves a file."""
+    X, y, new = table()
+    y = targets(estimator, y)
+    whole = clone(estimator).set_params(block_size=50)
+    counted = Interrupted(X, y)
+    expected = answers(whole.fit(counted), new)
+    files = []
+    for number in range(1, counted.passes + 1):
+        path = tmp_path / f"sums{number}"
+        model = clone(whole).set_params(checkpoint=path)
+        try:
+            model.fit(Interrupted(X, y, number))
+        except KeyboardInterrupt:
+            files.append(path.exists())
+        np.testing.assert_array_equal(answers(model.fit(Interrupted(X, y)), new), expected)
+        assert not path.exists()
+    assert any(files)
