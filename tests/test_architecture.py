@@ -82,6 +82,43 @@ def test_no_optional_package_is_imported_by_default():
     assert done.stdout.strip() == "[]"
 
 
+# extra: a package it brings, and what cannot be done without it
+DOORS = {
+    "dask": ("dask", "import bochner.distributed"),
+    "torch": ("torch", "bochner.KernelRidge(device='cuda').fit(X, X[:, 0])"),
+    "parquet": ("pyarrow", "bochner.KernelRidge().fit(__file__, 'y')"),
+    "onnx": ("onnx", "bochner.export_onnx(bochner.FourierFeatures().fit(X), 'model.onnx')"),
+}
+
+
+_HIDDEN = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "{package}":
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hidden())
+import numpy as np
+import bochner
+X = np.arange(20.0).reshape(10, 2)
+"""
+
+
+@pytest.mark.parametrize("extra", DOORS)
+def test_without_an_optional_package_the_error_names_its_extra(extra, tmp_path):
+    import subprocess
+    import sys
+
+    package, call = DOORS[extra]
+    script = tmp_path / "script.py"
+    script.write_text(_HIDDEN.format(package=package) + call)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode != 0
+    message = done.stderr.strip().splitlines()[-1]
+    assert message.startswith(("ImportError: ", "bochner.backends.NoDeviceError: "))
+    assert f"bochner[{extra}]" in message
+
+
 def test_every_public_name_is_documented():
     for name in bochner.__all__:
         thing = getattr(bochner, name)

@@ -403,3 +403,36 @@ def test_shells_complete_commands():
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **completion}
     )
     assert "compare" in done.stdout.split()
+
+
+def without(module, *arguments):
+    """Run the program where a package is not installed."""
+    code = f"import sys; sys.modules[{module!r}] = None; from bochner.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"}
+    )
+
+
+def test_the_version():
+    done = program("--version")
+    assert (done.returncode, done.stdout.strip()) == (0, f"bochner {bochner.__version__}")
+
+
+def test_doctor_needs_no_pandas(folder):
+    done = without("pandas", "doctor")
+    assert done.returncode == 0, done.stderr
+    assert "native code" in done.stdout
+    done = without("pandas", "fit", "homes.csv", "-t", "price", "-o", "model")
+    assert done.returncode == 3
+    assert "pandas: pip install 'bochner[cli]'" in done.stderr
+
+
+def test_doctor_names_the_extra_of_every_missing_package(monkeypatch, capsys):
+    from bochner.experiments import machines
+
+    monkeypatch.setattr(machines, "version_of", lambda package: None if package in machines.OPTIONAL else "1.0")
+    monkeypatch.setattr(machines, "gpu", lambda: "none")
+    assert run(["doctor"]) == 0
+    out = capsys.readouterr().out
+    for extra, purpose in machines.OPTIONAL.values():
+        assert f"not installed; pip install 'bochner[{extra}]' for {purpose}" in out

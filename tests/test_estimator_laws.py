@@ -34,8 +34,8 @@ def answers(estimator, X):
 def test_float32_is_near_float64(estimator):
     """Within 1e-4 of the largest answer.
 
-    What float32 rounds away of k(x, x) - zᵀz is noise to a Gaussian process, and a search that goes on while an objective
-    falls may end elsewhere: 1e-3 and 1e-2.
+    What float32 rounds away of k(x, x) - zᵀz is noise to a Gaussian process, and a search that goes on while an
+    objective falls may end elsewhere: 1e-3 and 1e-2.
     """
     X, y, new = table()
     if is_classifier(estimator):

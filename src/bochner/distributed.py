@@ -15,14 +15,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-import dask
-import dask.array as da
-import dask.dataframe as dd
 import numpy as np
 import scipy.sparse
-from dask.base import get_scheduler, is_dask_collection
-from dask.delayed import Delayed, delayed
-from dask.optimization import cull
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.backends import Array
@@ -45,6 +39,18 @@ from bochner.streaming.workers import (
     merge_totals,
     take_rows,
 )
+
+try:
+    import dask
+    import dask.array as da
+    import dask.dataframe as dd
+    from dask.base import get_scheduler, is_dask_collection
+    from dask.delayed import Delayed, delayed
+    from dask.optimization import cull
+except ImportError as error:
+    raise ImportError(
+        f'bochner.distributed needs dask with arrays and frames: pip install "bochner[dask]" ({error}).'
+    ) from error
 
 # The shape of the tree. A leaf adds up blocks until it has this many rows, and this many a column: a total of m × m
 # numbers should cost less to send than it cost to make.

@@ -14,7 +14,6 @@ OK, UNEXPECTED, USAGE, MISSING, INTERRUPTED = 0, 1, 2, 3, 130
 def main() -> None:
     """Run the command line."""
     try:
-        import pandas  # noqa: F401
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError as error:

@@ -15,10 +15,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+import bochner
 from bochner.backends import machines
 from bochner.cli import INTERRUPTED, MISSING, OK, UNEXPECTED, USAGE
 from bochner.cli.displays import console, facts, progress, ranking
-from bochner.cli.recipes import DataError, Recipe, nearest
+from bochner.cli.recipes import DataError, Recipe, nearest, pandas_module
 from bochner.cli.tables import Table, load_table, read, write_table
 from bochner.estimators import KernelClassifier, KernelRidge
 from bochner.experiments.compare import run_comparison
@@ -36,6 +37,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print(f"bochner {bochner.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Say the version and end.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of the program itself."""
 
 
 class Encoding(StrEnum):
@@ -263,9 +279,9 @@ def predict(
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add a column for each class.")] = False,
 ) -> int:
     """Predict the target of every row, in their order."""
-    import pandas
-
     from bochner.persistence import load
+
+    pandas = pandas_module()
 
     if not model.exists():
         siblings = sorted(path.name for path in model.parent.glob("*")) if model.parent.is_dir() else []
@@ -320,10 +336,8 @@ def _features(data: str, recipe_path: Path, n_features: int) -> Any:
 
 def _named(X: Any, model: Any) -> Any:
     """The features under the names that the model was trained with, if any."""
-    import pandas
-
     names = getattr(model, "feature_names_in_", None)
-    return X if names is None or scipy.sparse.issparse(X) else pandas.DataFrame(X, columns=names)
+    return X if names is None or scipy.sparse.issparse(X) else pandas_module().DataFrame(X, columns=names)
 
 
 @app.command()

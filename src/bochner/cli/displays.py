@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from bochner.experiments.compare import Comparison
 from bochner.experiments.compare import Progress as Callback
@@ -67,5 +68,5 @@ def facts(rows: dict[str, Any]) -> Table:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in rows.items():
-        table.add_row(name, str(value))
+        table.add_row(Text(name), Text(str(value)))  # brackets are brackets here
     return table
