@@ -412,7 +412,7 @@ def test_a_checkpoint_with_another_option_is_refused_by_its_name(other, message,
     with struck_after(3):
         model.fit(X, y, weight)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=f"belongs to another model: {message}"):
+    with pytest.raises(ValueError, match=f"belongs to another fit: {message}"):
         clone(model).set_params(**other).fit(X, y, weight)
     assert path.read_bytes() == before
     np.testing.assert_array_equal(model.fit(X, y, weight).coef_, clone(model).fit(X, y, weight).coef_)
@@ -450,7 +450,7 @@ def test_landmarks_and_tuned_kernels_are_continued_on_the_same_rows_only(tmp_pat
     truth = clone(model).set_params(checkpoint=None).fit(X, y, weight)
     with struck_after(3):
         model.fit(X, y, weight)
-    with pytest.raises(ValueError, match="belongs to another model: kernel was"):
+    with pytest.raises(ValueError, match="belongs to another fit: kernel was"):
         model.fit(X, y**2, weight)
     np.testing.assert_array_equal(model.fit(X, y, weight).coef_, truth.coef_)
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from bochner.backends import Array
 from bochner.statistics import RidgeStatistics
-from bochner.streaming.digests import RowDigest
+from bochner.streaming.digests import RowDigest, described
 
 _NAME, _VERSION = b"bochner", b"\x02"
 _MAGIC = _NAME + _VERSION
@@ -110,8 +110,7 @@ class Checkpoint:
     ----------
     path : path-like
     options : dict
-        Everything that shapes the sums besides the rows: its name, and a value that JSON can hold. A file with other
-        options is refused.
+        Everything that shapes the sums besides the rows, by name. A file with other options is refused.
     about : dict
         Anything else to keep, as JSON.
     every : float
@@ -126,7 +125,7 @@ class Checkpoint:
         every: float = 30.0,
     ) -> None:
         self.path = check_path(path)
-        self.options = json.loads(json.dumps(options))  # as they come back from a file
+        self.options = json.loads(json.dumps(options, default=_plain))  # as they come back from a file
         self.about = dict(about or {})
         self.every = every
         self.saved = time.monotonic()
@@ -141,7 +140,7 @@ class Checkpoint:
         for name in (*self.options, *before):
             old, new = before.get(name), self.options.get(name)
             if old != new:
-                self.refuse(f"another model: {name} was {old!r} there and is {new!r} here")
+                self.refuse(f"another fit: {name} was {old!r} there and is {new!r} here")
         statistics = RidgeStatistics.from_arrays(arrays)
         statistics.digest = RowDigest.from_arrays(arrays)
         return statistics
@@ -189,6 +188,11 @@ class Checkpoint:
                 self.warned = True
                 message = f"the checkpoint {self.path} could not be {what}: {error}."
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON cannot hold as it can."""
+    return value.item() if isinstance(value, np.generic) else described(value)
 
 
 def saved_about(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -145,7 +145,7 @@ class Source(ABC):
         return next(self.blocks(1))
 
     def layout(self) -> dict[str, Any]:
-        """What shapes sums over the rows besides their values, by name, as JSON can hold it."""
+        """What shapes sums over the rows besides their values, by name."""
         return {"n_features": self.n_features, "dtype": str(np.dtype(self.dtype))}
 
 
