@@ -70,6 +70,15 @@ def test_compare_is_the_python_function(folder, capsys):
     assert Path("report.html").read_text().startswith("<!doctype html>")
 
 
+def test_what_was_left_out_is_said_on_the_screen_and_in_the_report(folder, monkeypatch, capsys):
+    monkeypatch.setattr("bochner.experiments.references._QUICK", 0.0)
+    few = ["--maps", "fourier:iid", "--components", "2", "--runs", "1"]
+    assert run(["compare", "homes.npz", *few]) == 0
+    word = "exact kernel was left out"
+    assert word in " ".join(capsys.readouterr().out.split())
+    assert word in Path("report.html").read_text()
+
+
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("target", [True, False])
 def test_nothing_is_cut_off_on_a_terminal(width, target):

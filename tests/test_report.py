@@ -254,7 +254,19 @@ def test_charts_take_their_colours_from_the_page():
     text = chart([1.0, 2.0], levels=[("level", 1.5)]).svg(*WIDE)
     assert "var(--f0)" in text
     assert "var(--soft)" in text
-    assert re.findall(r"#[0-9a-f]{6}", text) == []  # no colour is fixed
+    assert re.findall(r"[:] #[0-9a-f]{6}", text) == []  # no colour is fixed
+
+
+def test_what_charts_say_stays_as_it_was():
+    """Fonts, colours and places are rewritten; names and numbers that look like them are not."""
+    series = replace(chart([1.0, 2.0]).series[0], name="v1.23456 #22303c", titles=["0.0012 %", "'DejaVu Sans'"])
+    text = replace(chart([1.0, 2.0]), series=[series], y=Axis("y", lambda v: f"{v:.5f}")).svg(*WIDE)
+    tree = ET.fromstring(text)
+    assert [e.text for e in tree.iter("title")] == ["0.0012 %", "'DejaVu Sans'"]
+    written = ["".join(e.itertext()) for e in tree.iter("text")]
+    assert "v1.23456 #22303c" in written
+    assert "1.00000" in written
+    assert "DejaVu" not in "".join(e.get("style", "") for e in tree.iter())
 
 
 def test_two_charts_of_a_page_share_no_part():

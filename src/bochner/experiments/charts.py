@@ -160,8 +160,8 @@ class Chart:
         root = ElementTree.fromstring(buffer.getvalue())
         for element in root.iter():  # a page needs no namespaces
             element.tag = element.tag.rpartition("}")[2]
-            for key in [key for key in element.attrib if "}" in key]:
-                element.set(key.rpartition("}")[2], element.attrib.pop(key))
+            for key in list(element.attrib):
+                element.set(key.rpartition("}")[2], _themed(element.attrib.pop(key)))
         for child in [*root.findall("metadata"), *root.findall("defs[style]")]:
             root.remove(child)
         for i, series in enumerate(self.series):
@@ -170,11 +170,7 @@ class Chart:
         for group in root.iter("g"):
             group.attrib.pop("id", None)
         root.attrib.update({"class": "chart", "role": "img", "aria-label": self.name})
-        text = re.sub(r"\s*\n\s*", " ", ElementTree.tostring(root, encoding="unicode"))
-        text = re.sub(r"'DejaVu Sans'[^;\"]*", "var(--font)", text)
-        text = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", text)
-        names = {colour: name for name, colour in LIGHT.items()}
-        return re.sub("|".join(names), lambda found: f"var(--{names[found[0]]})", text)
+        return re.sub(r"\s*\n\s*", " ", ElementTree.tostring(root, encoding="unicode"))
 
     def draw(self, figure: Any) -> None:
         """Draw the chart on an empty figure."""
@@ -216,6 +212,14 @@ class Chart:
             where = {"xytext": (1.02, moved / room), "xycoords": "axes fraction", "annotation_clip": False}
             name = name if len(name) <= letters else f"{name[: letters - 1]}…"
             axes.annotate(name, (x, y), **where, arrowprops=leader, verticalalignment="center", weight=weight)
+
+
+def _themed(text: str) -> str:
+    """An attribute of SVG with the fonts and colours of the page, and places to a hundredth of a pixel."""
+    names = {colour: name for name, colour in LIGHT.items()}
+    text = re.sub("|".join(names), lambda found: f"var(--{names[found[0]]})", text)
+    text = re.sub(r"'DejaVu Sans'[^;]*", "var(--font)", text)
+    return re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", text)
 
 
 def _curve(axes: Any, s: Series, gid: str, least: float) -> None:

@@ -46,10 +46,6 @@ def _percent(value: float) -> str:
     return f"{100 * value:g} %"
 
 
-def _plain(value: float) -> str:
-    return f"{value:,.0f}" if 1e3 <= value < 1e9 else f"{value:g}"
-
-
 def _both(chart: Chart) -> str:
     """The chart for screens and the one for phones; the page shows one of them."""
     return f'<div class="wide">{chart.svg(*WIDE)}</div><div class="narrow">{chart.svg(*NARROW)}</div>'
@@ -171,9 +167,8 @@ class Page:
         levels = [(name, float(base[name])) for name in (EXACT, LINEAR) if name in base]
         values = [y for curve in curves for y in curve.ys] + [value for _, value in levels]
         log = bool(values) and min(values) > 0 and max(values) > 4 * min(values)
-        labels = about["task"] == "classification"
-        what = "wrong labels" if labels else "root mean squared error"
-        y = Axis(what, _percent if labels else _plain, log=log)
+        what = "wrong labels" if about["task"] == "classification" else "root mean squared error"
+        y = Axis(what, lambda value: show_error(value, about), log=log)
         constant = f" A constant has {show_error(base[CONSTANT], about)}." if CONSTANT in base else ""
         return _section(
             "What it means for predictions",
