@@ -55,6 +55,8 @@ def test_rows_of_weight_zero_change_nothing(estimator, dtype):
         np.testing.assert_allclose(
             zeros.decision_function(new), plain.decision_function(new), atol=1e-4 if dtype == np.float32 else 1e-8
         )
+    if hasattr(zeros, "labels_"):  # what is said of every row is said of these too
+        np.testing.assert_array_equal(zeros.labels_, zeros.predict(rows.astype(dtype)))
     found, expected = answers(zeros, new.astype(dtype)), answers(plain, new.astype(dtype))
     scale = np.abs(expected).max()
     np.testing.assert_allclose(found, expected, atol=(1e-4 if dtype == np.float32 else 1e-8) * scale)

@@ -178,6 +178,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
             labels.append(squares.argmin(axis=1).astype(np.int32))
             weight = np.ones(len(Z)) if block.weight is None else block.weight
             self.inertia_ += float(weight @ squares.min(axis=1))
+        if isinstance(source, ArraySource) and source.kept is not None:  # rows of weight zero have labels too
+            blocks = self._blocks(ArraySource(source.block.X))
+            labels = [squared_distances_to(Z, self.cluster_centers_).argmin(axis=1).astype(np.int32) for Z, _ in blocks]
         self.labels_ = np.concatenate(labels)
 
     def transform(self, X: Any) -> Array:
