@@ -437,7 +437,7 @@ def test_doctor_needs_no_pandas(folder):
 
 
 def test_doctor_names_the_extra_of_every_missing_package(monkeypatch, capsys):
-    from bochner.experiments import machines
+    from bochner.backends import machines
 
     monkeypatch.setattr(machines, "version_of", lambda package: None if package in machines.OPTIONAL else "1.0")
     monkeypatch.setattr(machines, "gpu", lambda: "none")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -394,9 +393,10 @@ class KernelModel(BaseEstimator):
             transformer = clone(self.features)
             # all rows when they are in memory, as its own `fit` would have it
             n_rows = int(source.n_samples or 0) if isinstance(source, ArraySource) else _FEATURE_ROWS
-            asked = getattr(transformer, "n_components", None)
-            least = int(asked) if isinstance(asked, numbers.Integral) else 0
-            block = representative(source.sample(n_rows, key.child("features")), least, key.child("weights"))
+            block = source.sample(n_rows, key.child("features"))
+            if isinstance(source, ArraySource) and isinstance(transformer, NystromFeatures):
+                numbered = not isinstance(transformer.landmarks, str) and np.ndim(transformer.landmarks) == 1
+                block = source.block if numbered else block  # landmarks are numbers of rows, of weight zero too
             # only those that ask for targets: not every transformer takes them
             asks = hasattr(transformer, "__sklearn_tags__") and get_tags(transformer).target_tags.required
             rows = block.X

@@ -416,7 +416,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 "n_targets": n_targets,
                 "solver='cg'": iterative,
                 "precision": precision,
-                "alpha a row, for which products are float32 or float64,": penalty if single else None,
+                "alpha over the number of rows": penalty if single else None,  # decides how products are made
             }
             checkpoint = Checkpoint(self.checkpoint, options, {"seed": key.seed})
             found = resumed(source, feature_map, numeric_targets, checkpoint, verbose=self.verbose)
