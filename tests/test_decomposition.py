@@ -10,7 +10,7 @@ from sklearn.decomposition import KernelPCA as ExactPCA
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
-from bochner import RBF, KernelKMeans, KernelPCA, Linear, Matern, Polynomial, exact_mmd, mmd_test
+from bochner import RBF, KernelKMeans, KernelPCA, Linear, Matern, NystromFeatures, Polynomial, exact_mmd, mmd_test
 from bochner.streaming import ArraySource
 
 
@@ -123,8 +123,11 @@ def test_the_way_back():
     back = model.inverse_transform(model.transform(X))
     assert back.shape == X.shape
     assert ((back - X) ** 2).sum() < 0.02 * ((X - X.mean(axis=0)) ** 2).sum()
-    with pytest.raises(ValueError, match="fit_inverse_transform=True"):
+    with pytest.raises(NotFittedError, match="fit_inverse_transform=True"):
         KernelPCA(2, n_columns=20, random_state=0).fit(X).inverse_transform(np.zeros((1, 2)))
+    precomputed = KernelPCA(2, features=NystromFeatures("precomputed", 20), fit_inverse_transform=True)
+    with pytest.raises(ValueError, match="Cannot fit_inverse_transform with a precomputed kernel"):
+        precomputed.fit(RBF(1.3)(X))
 
 
 def test_more_components_than_directions_are_zero():

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor as ExactProcess
 from sklearn.gaussian_process import kernels
@@ -336,6 +337,32 @@ def test_a_process_without_noise_has_its_amplitude():
     assert model.amplitude_ == pytest.approx(amplitude, rel=0.01)
     evidence = exact_gaussian_process(RBF(1.69), X, y, X, 1e-10, amplitude)[2]
     assert model.log_marginal_likelihood() == pytest.approx(evidence, abs=1e-3)
+
+
+@pytest.mark.parametrize("given", [{}, {"noise_variance": 1e-10}, {"noise_variance": 0.01, "amplitude": 1.0}])
+@pytest.mark.parametrize("kernel", [RBF("auto"), Matern("auto")], ids=["rbf", "matern"])
+def test_the_scale_of_few_rows_has_the_most_evidence(kernel, given):
+    """Whatever the seed, and whichever of noise and amplitude are numbers."""
+    X = np.array([[1.0], [3.0], [5.0], [6.0], [7.0], [8.0], [9.5], [11.0]])
+    y = X[:, 0] * np.sin(X[:, 0])
+    options = {"noise_variance": "auto", "amplitude": "auto", "fit_intercept": False} | given
+
+    def evidence(scale):
+        fixed = clone(kernel).set_params(length_scale=scale)
+        return GaussianProcessRegressor(fixed, 64, random_state=0, **options).fit(X, y).log_marginal_likelihood()
+
+    for seed in range(3):
+        model = GaussianProcessRegressor(kernel, 64, random_state=seed, **options).fit(X, y)
+        scale = model.kernel_.length_scale
+        most = max(map(evidence, [0.8 * scale, 0.95 * scale, 1.05 * scale, 1.25 * scale, 0.5, 1.0, 2.0, 4.0]))
+        assert model.log_marginal_likelihood() >= most - 0.01
+
+
+def test_values_drawn_do_not_depend_on_the_order_of_landmarks():
+    X, y, X_new = problem(n=40)
+    one, other = (GaussianProcessRegressor(Matern(1.0), 40, **(FIXED | {"random_state": s})).fit(X, y) for s in (0, 1))
+    assert not np.array_equal(one.features_.landmarks_, other.features_.landmarks_)
+    np.testing.assert_allclose(one.sample_y(X_new, 5, 3), other.sample_y(X_new, 5, 3), atol=1e-6)
 
 
 def test_scales_are_fitted_and_restarts_never_hurt():

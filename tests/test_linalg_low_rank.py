@@ -120,6 +120,16 @@ def test_constant_matrices_and_repeated_rows_are_found_exactly(method, form, n):
             assert result.report.residual < 1e-10
 
 
+def test_signs_of_singular_vectors_do_not_depend_on_the_seed():
+    A = example(False, 0.5 ** np.arange(20.0))
+    U, _, Vt = linalg.randomized_svd(A, 4, random_state=0)
+    assert (np.abs(U).max(axis=0) == U.max(axis=0)).all()
+    for seed in range(1, 6):
+        other = linalg.randomized_svd(A, 4, random_state=seed)
+        np.testing.assert_allclose(other.U, U, atol=1e-6)
+        np.testing.assert_allclose(other.Vt, Vt, atol=1e-6)
+
+
 @pytest.mark.parametrize("iteration", ["krylov", "subspace"])
 def test_bases_of_matrices_of_rank_one_are_orthonormal(iteration):
     A = np.outer(np.arange(1.0, 31.0), np.ones(25))

@@ -12,10 +12,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RationalQuadratic as SklearnRationalQuadratic
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from bochner import RBF, AdditiveChi2, Linear, NystromFeatures, Polynomial
+from bochner import (
+    RBF,
+    AdditiveChi2,
+    GaussianProcessRegressor,
+    KernelClassifier,
+    KernelPCA,
+    KernelRidge,
+    Linear,
+    NystromFeatures,
+    Polynomial,
+)
 from bochner.features.nystrom import pivoted_cholesky
 from bochner.keys import Key
 from bochner.landmarks import LANDMARK_LAWS, Gram, RPCholesky, grams
@@ -183,6 +193,24 @@ def test_precomputed_sparse_and_cross_validated():
     )
     search.fit(RBF(1.0)(X), X[:, 0])  # rows and columns are split together
     assert search.best_params_["nystromfeatures__n_components"] == 20
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelRidge(alpha=0.1),
+        KernelClassifier(alpha=0.1),
+        GaussianProcessRegressor(noise_variance=0.1, amplitude=1.0),
+        make_pipeline(KernelPCA(3), Ridge()),
+    ],
+    ids=["ridge", "classifier", "process", "components"],
+)
+def test_models_of_a_kernel_matrix_are_cross_validated_in_rows_and_columns(model):
+    X = rows(60)
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    first = model[0] if hasattr(model, "steps") else model
+    first.set_params(features=NystromFeatures("precomputed", 30, random_state=0), random_state=0)
+    assert cross_val_score(model, RBF(2.0)(X), y, cv=3).mean() > 0.3
 
 
 @pytest.mark.parametrize("X", [np.ones((3, 4)), rows(5, 5)])

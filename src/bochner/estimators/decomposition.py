@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
@@ -173,6 +175,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         if not is_auto(self.n_columns, "n_columns"):
             check_count("n_columns", self.n_columns)
         check_budget(self)
+        if self.fit_inverse_transform and get_tags(self).input_tags.pairwise:
+            raise ValueError(
+                "Cannot fit_inverse_transform with a precomputed kernel: there are no rows to come back to. Give the "
+                "rows and a kernel, or leave fit_inverse_transform out."
+            )
 
     def _learn(self, source: Source) -> None:
         key = Key.from_random_state(self.random_state)
@@ -240,7 +247,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         """
         check_is_fitted(self, "components_")
         if not hasattr(self, "inverse_"):
-            raise ValueError("inverse_transform needs fit_inverse_transform=True, and fit rather than partial_fit.")
+            raise NotFittedError("inverse_transform needs fit_inverse_transform=True, and fit rather than partial_fit.")
         return self.inverse_.predict(T)
 
     @property

@@ -44,6 +44,8 @@ from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming import Block, Progress, Source, default_rows, on_device, rows_on
 
 _ALPHA_ROWS = 4_000  # rows on which noise and amplitude are weighed against each other
+_EXACT_ROWS = 512  # up to which a length scale is fitted with the exact kernel
+_SCALES = np.log(1e3)  # how far it may move
 _LESS_NOISE = 9.0  # in log alpha: what landmarks leave out is noise while the search begins, and then no more
 
 
@@ -61,7 +63,8 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
     ----------
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name (or ``length_scale="auto"`` in a kernel) has its length scale fitted by evidence on a sample of the
-        rows; a number in a kernel is used as it is.
+        rows; a number in a kernel is used as it is. Up to 512 rows a shared scale maximises the evidence of all of
+        them, with the exact kernel.
     n_components : int or "auto", default=1024
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
@@ -220,7 +223,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
         kernel = as_kernel(self.kernel)
         features: Any = "nystrom" if isinstance(self.features, str) and self.features == "auto" else self.features
         if isinstance(features, str):
+            asked: Any = getattr(kernel, "length_scale", None)
             kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
+            tuned = isinstance(asked, str) and isinstance(getattr(kernel, "length_scale", None), float)
+            if tuned and source.n_samples is not None and source.n_samples <= _EXACT_ROWS:
+                kernel = self._exact_scale(kernel, source.sample(_EXACT_ROWS, key))
             most = 0 if is_auto(self.n_components) else self.n_components
             if features == "nystrom" and source.n_samples is not None and source.n_samples <= most:
                 # every row is a landmark: the exact process
@@ -265,6 +272,28 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self._posterior = None
         self._current()
         self.statistics_.device_gram = None  # the device's memory is free again
+
+    def _exact_scale(self, kernel: Any, block: Block) -> Kernel:
+        """The kernel with the length scale of most evidence: of all rows, the exact kernel and what is given."""
+        if block.weight is not None:
+            block = block[block.weight > 0]
+        Y = numeric_targets(block.y)
+        weight = float(len(block) if block.weight is None else block.weight.sum())
+
+        def scaled(scale: float) -> Kernel:
+            return clone(kernel).set_params(length_scale=float(scale))
+
+        def loss(log_scale: float) -> float:
+            values, vectors = eigh(scaled(np.exp(log_scale))(block.X).astype(np.float64), check_finite=False)
+            Z = vectors * np.sqrt(np.maximum(values, 0.0))
+            spectrum = self._spectrum(RidgeStatistics(len(Z), Y.shape[1]).update(Z, Y, block.weight), weight)
+            noise, amplitude = self._given()
+            alpha = noise / amplitude if noise is not None and amplitude is not None else self._likeliest(spectrum)
+            return -float(self._evidence(spectrum, [alpha]).sum())
+
+        start = float(np.log(kernel.length_scale))
+        found = descend(loss, start, start - _SCALES, start + _SCALES, step=np.log(2.0))
+        return scaled(float(f"{np.exp(found):.3g}"))  # more digits than the data can tell
 
     def _choose_alpha(self, block: Block) -> float:
         """Noise over amplitude: given, or of most evidence on a sample of rows."""
@@ -579,7 +608,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
             sizes = np.sqrt(np.diagonal(covariance))  # of correlations, rounding is no more than that of each row's own
             units = np.where(sizes > 0, sizes, 1.0)
             values, vectors = eigh(covariance / units / units[:, None], check_finite=False)
-            root = sizes[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+            # the symmetric root: that of vectors and values alone has signs that rounding decides
+            root = sizes[:, None] * ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
             # the first target's values are the same however many there are
             draws = key.child("values").generator().standard_normal((len(posterior.noise), len(root), n_samples))
             spread = np.sqrt(posterior.noise)[:, None, None] * (root @ draws)  # (k, n, s)

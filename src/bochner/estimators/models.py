@@ -421,6 +421,12 @@ class KernelModel(BaseEstimator):
             )
         return transformer, as_feature_map(transformer, rows)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if hasattr(self.features, "__sklearn_tags__"):  # of a kernel matrix, scikit-learn divides rows and columns
+            tags.input_tags.pairwise = get_tags(self.features).input_tags.pairwise
+        return tags
+
     @property
     def _shift(self) -> float:
         """What the fitted features leave out of the diagonal of the kernel matrix."""

@@ -80,22 +80,23 @@ def noise_shares(rest: Array, alpha: float) -> Array:
     return 1.0 / (1.0 + rest / alpha) if alpha > 0 else np.ones(len(rest))
 
 
-def descend(loss: Callable[[float], float], start: float, low: float, high: float) -> float:
+def descend(
+    loss: Callable[[float], float], start: float, low: float, high: float, *, step: float = math.log(10.0)
+) -> float:
     """Where a function of a logarithm is least.
 
-    In steps of a decade from the start, both ways, until two beyond the best are worse; then between its neighbours.
+    In steps from the start, both ways, until two beyond the best are worse; then between its neighbours.
     """
-    decade = math.log(10.0)
     found = {0: loss(start)}
     for way in (-1, 1):
         i = way
-        while abs(i - min(found, key=found.__getitem__)) <= 2 and low <= start + i * decade <= high:
-            found[i] = loss(start + i * decade)
+        while abs(i - min(found, key=found.__getitem__)) <= 2 and low <= start + i * step <= high:
+            found[i] = loss(start + i * step)
             i += way
     best = min(found, key=found.__getitem__)
-    middle = start + best * decade
+    middle = start + best * step
     refined = minimize_scalar(
-        loss, bounds=(middle - decade, middle + decade), method="bounded", options={"xatol": 0.05}
+        loss, bounds=(middle - step, middle + step), method="bounded", options={"xatol": 0.02 * step}
     )
     return float(refined.x) if refined.fun < found[best] else middle
 

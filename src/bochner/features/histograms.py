@@ -20,8 +20,8 @@ def check_histograms(X: Any) -> None:
     values = X.data if scipy.sparse.issparse(X) else X
     if values.size and values.min() < 0:
         raise ValueError(
-            "Negative values in data: the additive χ² kernel is one of histograms and counts. Shift or clip the data, "
-            "or use another kernel."
+            "Negative values in data passed to the additive χ² kernel, which is one of histograms and counts. Shift or "
+            "clip the data, or use another kernel."
         )
 
 

@@ -243,7 +243,7 @@ def randomized_svd(
     SVD
         ``U, s, Vt = randomized_svd(A, 10)``; ``report.estimates["relative_error"]`` is ‖A - U diag(s) Vt‖_F / ‖A‖_F:
         exact for arrays and sparse matrices, otherwise, and where rounding hides it, estimated from products that the
-        factors have not seen.
+        factors have not seen. The largest entry of each column of U, by absolute value, is positive.
 
     Examples
     --------
@@ -274,6 +274,8 @@ def randomized_svd(
         k = max(1, int(np.argmax(tails + left <= max(tol * p.norm, np.sqrt(left)) ** 2 * (1 + 1e-12))))
     k = min(k, len(s))
     U, s, Vt = (U[:, :k].T @ p.Q).T, s[:k], Vt[:k] @ W
+    signs = np.where(U[np.abs(U).argmax(axis=0), np.arange(k)] < 0, -1, 1).astype(U.dtype)
+    U, Vt = U * signs, Vt * signs[:, None]
     p, estimates = _svd_error(A, p, U, s, Vt, key)
     return SVD(U, s, Vt, _report(f"randomized SVD, {iteration}", p, estimates)).times(unit)
 

@@ -1,0 +1,5 @@
+"""scikit-learn's tests of the same name with our classes: see `loading`."""
+
+from peers.loading import peer_tests
+
+globals().update(peer_tests("sklearn.decomposition.tests.test_kernel_pca"))
