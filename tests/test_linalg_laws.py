@@ -238,10 +238,32 @@ def test_results_beyond_the_range_are_refused():
         for solve in (linalg.lstsq, lambda A, b, **kw: linalg.ridge(A, b, 0.0, **kw)):
             with pytest.raises(ValueError, match="beyond the range of float64"):
                 solve(scale * A, b * targets(len(A)), random_state=0)
+    with pytest.raises(ValueError, match="divide y by its scale"):
+        linalg.newton_sketch("squared", A, 1e200 * targets(len(A)), 1.0)
     largest = np.full((6, 2), np.finfo(np.float32).max)
     np.testing.assert_allclose(linalg.cx(largest, 1, random_state=0).to_dense() / largest, 1.0, rtol=1e-5)
-    # a penalty that is large, but not beyond the range
-    tiny = linalg.ridge(1e-90 * A, targets(len(A)), 1.0, random_state=0).x
-    np.testing.assert_allclose(tiny, 1e-90 * (A.T @ targets(len(A))), rtol=1e-9)
-    with pytest.raises(ValueError, match="beyond what float32 can add"):
-        linalg.ridge(A.astype(np.float32), targets(len(A)), 1e60)
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array, aslinearoperator])
+@pytest.mark.parametrize("scale", [1.0, 1e-70])
+def test_penalties_that_leave_nothing_of_the_matrix(form, scale):
+    A = integers("any")
+    b, alpha = targets(len(A)), 1e200
+    expected = (A.T @ b) * (scale / alpha)
+    x = linalg.ridge(form(scale * A), b, alpha, random_state=0).x
+    np.testing.assert_allclose(x, expected, rtol=1e-9)
+    x = linalg.ridge(form(scale * A), b, alpha, method="partial_sketch", random_state=0).x
+    assert 0.1 * np.abs(expected).max() < np.abs(x).max() < 10.0 * np.abs(expected).max()
+    x = linalg.ridge(form(scale * A), b, alpha, method="full_sketch", random_state=0).x
+    assert np.linalg.norm(1e100 * x) < np.linalg.norm(b)  # the excess is a part of ‖b‖²
+    K = scale * integers("definite")
+    a = linalg.sketched_kernel_ridge(form(K), targets(len(K)), alpha, side="left", random_state=0).x
+    assert np.abs(a).max() < 1e-195
+    log_determinant = linalg.log_determinant(form(K), alpha=alpha, random_state=0).value
+    np.testing.assert_allclose(log_determinant, len(K) * np.log(alpha), rtol=1e-12)
+    for method in ("exact", "sketch", "stochastic"):
+        d_e = linalg.effective_dimension(form(K), alpha, method=method, kind="kernel", random_state=0).value
+        if method == "exact":
+            np.testing.assert_allclose(d_e, np.trace(K) / alpha, rtol=1e-9)
+        assert abs(d_e) < 1e-6
+    assert not linalg.ridge(A.astype(np.float32), b, 1e60, random_state=0).x.any()  # rounded to zero

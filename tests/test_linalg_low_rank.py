@@ -333,6 +333,8 @@ def test_pivots_beat_uniform_columns():
 def test_bad_columns_are_refused():
     with pytest.raises(ValueError, match="outside 0 … 2"):
         linalg.cx(np.eye(3), 1, selection=[3])
+    with pytest.raises(ValueError, match="n_rows must be at least 1"):
+        linalg.cur(np.eye(3), 1, n_rows=0)
     with pytest.raises(ValueError, match="'pivoted'"):
         linalg.cx(np.eye(3), 1, selection="best")
     with pytest.raises(ValueError, match="indices"):

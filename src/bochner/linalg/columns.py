@@ -134,7 +134,8 @@ def cur(
         row_selection = selection if isinstance(selection, str) else "pivoted"
     # rows that pin down the columns taken also pin down A, up to what the columns miss
     source = C if isinstance(row_selection, str) and row_selection == "pivoted" else A
-    rows, _ = _selected(source.T, n_rows or len(indices), row_selection, key.child("rows"))
+    size = len(indices) if n_rows is None else check.count("n_rows", n_rows)
+    rows, _ = _selected(source.T, size, row_selection, key.child("rows"))
     R = columns(A.T, rows).T
     basis, solve = _pseudo_inverse(C)
     row_basis, row_solve = _pseudo_inverse(R.T)

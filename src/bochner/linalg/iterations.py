@@ -120,6 +120,9 @@ def _conjugate_gradient(
     R = B - product(X) if X.any() else B.copy()
     Z = R if precondition is None else precondition(R)
     P, rho = Z.copy(), _dots(R, Z)
+    lengths = np.linalg.norm(R, axis=0) * np.linalg.norm(Z, axis=0)
+    if (rho < -1e3 * np.finfo(B.dtype).eps * lengths).any():
+        raise IndefiniteError("the preconditioner is not positive definite: a residual r has rᵀPr < 0.")
     X, steps, largest = X.copy(), 0, 0.0
     notes: tuple[str, ...] = ()
     going = np.linalg.norm(R, axis=0) > goal

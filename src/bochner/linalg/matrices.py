@@ -107,7 +107,7 @@ def _native(A: Any) -> Any:
 def in_units(A: Any, norm: float | None = None) -> tuple[Any, float]:
     """A / unit and the unit (see `unit_of`), as the results' `times` wants it back."""
     unit = unit_of(A, norm)
-    return (A if unit == 1.0 else A / A.dtype.type(unit)), unit
+    return _divided(A, exponent_of(unit)), unit
 
 
 def unit_of(A: Any, norm: float | None = None) -> float:
@@ -175,19 +175,27 @@ def in_units_of(X: Array, exponents: Any) -> Array:
 
 
 def in_units_with(A: Any, alpha: Any, power: int) -> tuple[Any, Any, float]:
-    """A / unit, alpha / unit^power and the unit; 1 where alpha is so large that nothing of A is left to be rounded."""
-    limit = float(np.finfo(A.dtype).max) ** 0.5
-    for unit in (unit_of(A), 1.0):
-        with np.errstate(over="ignore", under="ignore"):
-            scaled = np.ldexp(alpha, -power * exponent_of(unit))
-        if np.max(scaled) <= limit:
-            # a Python float does not make float64 of float32
-            scaled = scaled if np.ndim(alpha) else float(scaled)
-            return A if unit == 1.0 else A / A.dtype.type(unit), scaled, unit
-    raise ValueError(
-        f"alpha = {np.max(alpha):.3g} is beyond what {A.dtype} can add to a matrix: nothing is left of the solution. "
-        "Use a smaller alpha, or float64."
-    )
+    """A / unit, alpha / unit^power and the unit, so that neither overflows."""
+    exponent, largest = exponent_of(unit_of(A)), int(np.frexp(np.max(alpha))[1])
+    if largest - power * exponent > 0.5 * np.finfo(A.dtype).maxexp:  # then nothing of A is left to be rounded
+        exponent = -(-largest // power) if largest > 0.5 * np.finfo(A.dtype).maxexp else 0
+    with np.errstate(under="ignore"):
+        scaled = np.ldexp(alpha, -power * exponent)
+    # a Python float does not make float64 of float32
+    scaled = scaled if np.ndim(alpha) else float(scaled)
+    return _divided(A, exponent), scaled, 2.0**exponent
+
+
+def _divided(A: Any, exponent: int) -> Any:
+    """A / 2^exponent."""
+    if exponent == 0:
+        return A
+    if isinstance(A, Operator):
+        unit = 2.0**exponent
+        return Operator(A.shape, lambda B: A.forward(B) / unit, lambda B: A.backward(B) / unit)
+    if scipy.sparse.issparse(A):
+        return type(A)((np.ldexp(A.data, -exponent), A.indices, A.indptr), shape=A.shape)
+    return np.ldexp(A, -exponent)
 
 
 def is_symmetric(A: Any, probes: Array | None = None, products: Array | None = None) -> bool:

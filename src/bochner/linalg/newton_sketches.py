@@ -38,7 +38,8 @@ class _Objective:
     alpha: Array  # (d,)
 
     def value(self, t: Array, x: Array) -> float:
-        return float(self.loss.value(t, self.y).sum() + 0.5 * (self.alpha * x) @ x)
+        with np.errstate(over="ignore"):  # an infinite value is refused, at the start and by the line search
+            return float(self.loss.value(t, self.y).sum() + 0.5 * (self.alpha * x) @ x)
 
     def gradient(self, t: Array, x: Array) -> Array:
         return np.asarray(self.A.T @ self.loss.slope(t, self.y) + self.alpha * x)
@@ -133,10 +134,11 @@ def _minimise(
     f: _Objective, x: Array, law: Any, rows: int, may_finish: bool, tol: float, limit: int, key: Key
 ) -> Solution:
     t = f.A @ x
-    value, gradient = f.value(t, x), f.gradient(t, x)
+    value = f.value(t, x)
     if not np.isfinite(value):
         remedy = "start nearer to zero" if x.any() else "divide y by its scale"
         raise ValueError(f"the objective is infinite at the start: {remedy}.")
+    gradient = f.gradient(t, x)
     goal = tol * _gradient_size(f, key.child("signs"))
     sketched = exact = 0
     notes: tuple[str, ...] = ()

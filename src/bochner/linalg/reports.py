@@ -78,6 +78,10 @@ class Estimate:
         """The same of a number that differs by a known one."""
         return replace(self, value=self.value + offset, low=self.low + offset, high=self.high + offset)
 
+    def widened(self, margin: float) -> Estimate:
+        """The same with an interval that allows for rounding."""
+        return replace(self, low=self.low - margin, high=self.high + margin)
+
 
 @dataclass(frozen=True)
 class Report:

@@ -129,10 +129,10 @@ def _hutchinson(A: Any, m: int, key: Key) -> Estimate:
 
 def _from_products(Z: Array, products: Array, n: int, m: int, offset: float = 0.0) -> Estimate:
     """Trace of B, plus an offset, from its products with columns Z on the sphere ‖z‖² = n."""
-    unit = float(np.abs(products).max(initial=0.0)) or 1.0  # of an operator: its squares may overflow
-    scaled = (products / unit).astype(np.float64)
-    forms, squares = np.einsum("ij,ij->j", Z, scaled), np.einsum("ij,ij->j", scaled, scaled)
-    return trace_estimate(forms, squares, n, m).times(unit).plus(offset)
+    P = products.astype(np.float64, copy=False)
+    forms, squares = np.einsum("ij,ij->j", Z, P), np.einsum("ij,ij->j", P, P)
+    rounding = 100.0 * float(np.finfo(products.dtype).eps) * (np.sqrt(n * squares.mean()) + abs(offset))
+    return trace_estimate(forms, squares, n, m).plus(offset).widened(float(rounding))
 
 
 def _hutch(A: Any, m: int, key: Key) -> Estimate:
@@ -258,7 +258,8 @@ def log_determinant(
     settled = moved <= estimate.standard_error + 1e-8 * abs(estimate.value)
     notes = () if settled else (f"the second half of the Lanczos steps moved the value by {moved:.3g}: raise n_steps",)
     # for the logarithm Gauss's rule is an upper bound, and at the end of its steps nearer than these have moved it
-    estimate = replace(estimate, low=estimate.low - moved if settled else -np.inf).plus(n * float(np.log(unit)))
+    estimate = replace(estimate, low=estimate.low - moved if settled else -np.inf)
+    estimate = estimate.plus(n * float(np.log(unit))).widened(100.0 * n * float(np.finfo(A.dtype).eps))
     return _number("log_determinant", estimate, "stochastic Lanczos quadrature", steps, *notes, converged=settled)
 
 
@@ -370,9 +371,8 @@ def effective_dimension(
     products = probes - alpha * solved - P.vectors @ (share[:, None] * (P.vectors.T @ probes))
     estimate = _from_products(probes, products, n, s, found)
     # x / (x + alpha) grows with x, also as a function of matrices: what was found is a lower bound
-    rounding = n * max(1e-8, 10.0 * float(np.finfo(A.dtype).eps))
-    low, high = max(estimate.low, found) - rounding, min(estimate.high, float(n)) + rounding
-    estimate = replace(estimate, low=low, high=high)
+    estimate = replace(estimate, low=max(estimate.low, found), high=min(estimate.high, float(n)))
+    estimate = estimate.widened(n * max(1e-8, 10.0 * float(np.finfo(A.dtype).eps)))
     method = f"Hutchinson on what a Nyström approximation of rank {P.rank} misses"
     return _number("effective_dimension", estimate, method, inner.iterations, converged=inner.converged)
 
