@@ -162,7 +162,7 @@ def bench_svd(m=4000, n=2000, rank=50, budget=45.0):
         verdict(f"{threads} threads, both with their defaults", text, "its error and time", holds)
     result = linalg.randomized_svd(A, rank, random_state=0)
     error, estimate = np.linalg.norm(A - result.to_dense()), result.report.estimates["error"]
-    print(f"error {error:.6f}, reported {estimate.value:.6f}, bound {estimate.upper:.6f}")
+    print(f"error {error:.6f}, reported {estimate.value:.6f}, bound {estimate.high:.6f}")
 
 
 def bench_bound(n_draws=200):

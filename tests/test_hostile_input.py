@@ -177,7 +177,7 @@ MATRIX_FUNCTIONS = {
     "lstsq iterative": lambda A: linalg.lstsq(A, np.ones(A.shape[0]), method="iterative", random_state=0),
     "ridge": lambda A: linalg.ridge(A, np.ones(A.shape[0]), 1.0, random_state=0),
     "effective_dimension": lambda A: linalg.effective_dimension(A, 1.0),
-    "newton_sketch": lambda A: linalg.newton_sketch("logistic", A, np.arange(A.shape[0]) % 2, 1.0, random_state=0),
+    "newton_sketch": lambda A: linalg.newton_sketch("log_loss", A, np.arange(A.shape[0]) % 2, 1.0, random_state=0),
     "mmd_test": lambda A: mmd_test(A, A[::-1], random_state=0),
     "leverage_coherence": lambda A: diagnostics.leverage_coherence(A, 1.0),
     "distance_concentration": lambda A: diagnostics.distance_concentration(A),

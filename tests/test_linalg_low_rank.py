@@ -91,7 +91,7 @@ def test_scales_do_not_matter(method, scale):
         np.testing.assert_allclose(scaled.to_dense() / scale, result.to_dense(), atol=1e-9)
         for name, estimate in result.report.estimates.items():
             unit = 1.0 if name.startswith("relative") else scale
-            np.testing.assert_allclose(scaled.report.estimates[name].upper / unit, estimate.upper, rtol=1e-4)
+            np.testing.assert_allclose(scaled.report.estimates[name].high / unit, estimate.high, rtol=1e-4)
 
 
 def test_float32_of_any_scale(method):
@@ -151,7 +151,7 @@ def test_the_error_of_a_known_matrix_is_exact():
             result = linalg.randomized_svd(form(A.astype(dtype)), 8, random_state=0)
             error, estimate = np.linalg.norm(A - result.to_dense()), result.report.estimates["error"]
             np.testing.assert_allclose(estimate.value, error, rtol=tolerance)
-            assert estimate.lower <= error <= estimate.upper
+            assert estimate.low <= error <= estimate.high
             assert (estimate.n_probes, estimate.confidence) == (0, 1.0)
     # an operator's norm is not known, and a difference of squares says nothing of an error near rounding
     assert linalg.randomized_svd(aslinearoperator(A), 8, random_state=0).report.estimates["error"].n_probes == 10
@@ -195,7 +195,7 @@ def test_the_error_estimate_is_unbiased_and_its_bound_holds(method):
         error = np.linalg.norm(A - result.to_dense())
         estimate = result.report.estimates["error"]
         ratios.append(estimate.value**2 / error**2)
-        failures += not error <= estimate.upper
+        failures += not error <= estimate.high
         relative = result.report.estimates["relative_error"]
         np.testing.assert_allclose(relative.value, estimate.value / np.linalg.norm(A), rtol=1e-6)
     assert_unbiased(np.array(ratios), 1.0)
@@ -343,6 +343,8 @@ def test_pivots_beat_uniform_columns():
 def test_bad_columns_are_refused():
     with pytest.raises(ValueError, match="outside 0 … 2"):
         linalg.cx(np.eye(3), 1, selection=[3])
+    with pytest.raises(ValueError, match="n_rows must be at least 1"):
+        linalg.cur(np.eye(3), 1, n_rows=0)
     with pytest.raises(ValueError, match="'pivoted'"):
         linalg.cx(np.eye(3), 1, selection="best")
     with pytest.raises(ValueError, match="indices"):

@@ -11,7 +11,7 @@ import scipy.linalg
 
 from bochner.backends import Array
 from bochner.keys import Key
-from bochner.linalg.factorizations import N_PROBES, Eigh, check_rank, gaussian, smallest_rank
+from bochner.linalg.factorizations import N_PROBES, Eigh, check_rank, gaussian
 from bochner.linalg.matrices import (
     as_matrix,
     as_square,
@@ -21,7 +21,7 @@ from bochner.linalg.matrices import (
     in_units,
     orthonormal,
 )
-from bochner.linalg.reports import Estimate, LowRank, Report, error_estimates
+from bochner.linalg.reports import Estimate, LowRank, Report, error_estimates, met
 from bochner.sketches import as_sketch_law
 from bochner.theory import _arguments as check
 
@@ -49,7 +49,6 @@ def shifted_nystrom(omega: Array, Y: Array) -> tuple[Array, Array]:
     eps = float(np.finfo(Y.dtype).eps)
     size = float(np.linalg.norm(Y))
     H = omega.T @ Y
-    check_symmetric(H, "A", "The Nyström approximation needs a positive semi-definite matrix.")
     H = (H + H.T) / 2.0
     noise = eps * len(Y) ** 0.5 * size
     lowest = float(scipy.linalg.eigvalsh(H, subset_by_index=[0, 0], check_finite=False)[0]) if size > 0 else 0.0
@@ -114,30 +113,30 @@ def nystrom(
     key = Key.from_random_state(random_state)
     probes = gaussian((n, N_PROBES), A, key.child("probes"))
     products = A @ probes
+    check_symmetric(A, "A", "The Nyström approximation needs a positive semi-definite matrix.", probes, products)
     norm = frobenius_norm(A, products)
-    size, passes = min(k + extra, n) if tol is None else min(2 * N_PROBES, n), 0
+    size, passes, look = min(k + extra, n) if tol is None else min(2 * N_PROBES, n), 0, 0
     while True:
         omega = orthonormal(gaussian((n, size), A, key.child("sketch")))
         for _ in range(n_iter):
             omega = orthonormal(A @ omega)
         values, vectors = shifted_nystrom(omega, A @ omega)
-        passes += n_iter + 1
+        passes, look = passes + n_iter + 1, look + 1
+        if tol is not None:
+            # most of the tolerance goes to the values cut, without a look at the probes, which judge what is left
+            tails = np.sqrt(np.cumsum(values[::-1] ** 2)[::-1])
+            k = max(1, int((tails > 0.8 * tol * tails[0]).sum()))
+        values, vectors = values[:k], vectors[:, :k]
         difference = products - vectors @ (values[:, None] * (vectors.T @ probes))
-        estimates = error_estimates(difference, norm)
-        if tol is None or size == n or estimates["relative_error"].value <= tol:
+        estimates = error_estimates(difference, norm, look=None if tol is None else look)
+        if tol is None or size == n or met(estimates["relative_error"].value, tol):
             break
         size = min(2 * size, n)
-    if tol is not None:
-        k = smallest_rank(products, probes, values, vectors, tol * norm)
-    values, vectors = values[:k], vectors[:, :k]
-    difference = products - vectors @ (values[:, None] * (vectors.T @ probes))
-    estimates = error_estimates(difference, norm)
     d = diagonal(A)
     if d is not None:
-        lost = max(0.0, float(d.sum() - values.sum()))
-        estimates["trace_error"] = Estimate(lost, 0.0, lost, lost, 0, 1.0)
+        estimates["trace_error"] = Estimate.exact(max(0.0, float(d.sum() - values.sum())))
     residual = estimates["relative_error"].value
-    report = Report("Nyström", passes, tol is None or residual <= 1.5 * tol, residual, estimates)
+    report = Report("Nyström", passes, met(residual, tol), residual, estimates)
     return Eigh(values, vectors, report).times(unit)
 
 
@@ -197,7 +196,7 @@ def generalized_nystrom(
     estimates = error_estimates(products - left @ (right @ probes), frobenius_norm(A, products))
     cut = k - int(kept.sum())
     notes = (f"{cut} of {k} directions were below rounding and were dropped",) if cut else ()
-    report = Report("generalized Nyström", 1, True, estimates["relative_error"].value, estimates, notes)
+    report = Report("generalized Nyström", 1, None, estimates["relative_error"].value, estimates, notes)
     return Factors(left, right, report).times(unit)
 
 

@@ -13,7 +13,7 @@ from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.factorizations import N_PROBES, gaussian, randomized_svd
 from bochner.linalg.matrices import Operator, as_matrix, columns, frobenius_norm, in_units, left_product, orthonormal
-from bochner.linalg.reports import LowRank, Report, error_estimates
+from bochner.linalg.reports import Estimate, LowRank, Report, error_estimates
 from bochner.theory import _arguments as check
 
 SELECTIONS = ("pivoted", "leverage", "adaptive", "norm", "uniform")
@@ -86,7 +86,7 @@ def cx(A: Any, rank: int, *, selection: Any = "pivoted", random_state: Any = Non
     X = solve(left_product(basis.T, A))
     probes, products, norm = _probed(A, key)
     estimates = error_estimates(products - C @ (X @ probes), norm)
-    report = Report(f"CX, {method} columns", 2, True, estimates["relative_error"].value, estimates)
+    report = Report(f"CX, {method} columns", 2, None, estimates["relative_error"].value, estimates)
     return CX(C, X, indices, report).times(unit)
 
 
@@ -134,18 +134,19 @@ def cur(
         row_selection = selection if isinstance(selection, str) else "pivoted"
     # rows that pin down the columns taken also pin down A, up to what the columns miss
     source = C if isinstance(row_selection, str) and row_selection == "pivoted" else A
-    rows, _ = _selected(source.T, n_rows or len(indices), row_selection, key.child("rows"))
+    size = len(indices) if n_rows is None else check.count("n_rows", n_rows)
+    rows, _ = _selected(source.T, size, row_selection, key.child("rows"))
     R = columns(A.T, rows).T
     basis, solve = _pseudo_inverse(C)
     row_basis, row_solve = _pseudo_inverse(R.T)
     U = row_solve(solve(left_product(basis.T, A) @ row_basis).T).T
     probes, products, norm = _probed(A, key)
     estimates = error_estimates(products - C @ (U @ (R @ probes)), norm)
-    report = Report(f"CUR, {method} columns", 3, True, estimates["relative_error"].value, estimates)
+    report = Report(f"CUR, {method} columns", 3, None, estimates["relative_error"].value, estimates)
     return CUR(C, U, R, indices, rows, report).times(unit)
 
 
-def _probed(A: Any, key: Key) -> tuple[Array, Array, float]:
+def _probed(A: Any, key: Key) -> tuple[Array, Array, Estimate]:
     probes = gaussian((A.shape[1], N_PROBES), A, key.child("probes"))
     products = A @ probes
     return probes, products, frobenius_norm(A, products)

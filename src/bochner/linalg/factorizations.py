@@ -22,7 +22,7 @@ from bochner.linalg.matrices import (
     left_product,
     orthonormal_rows,
 )
-from bochner.linalg.reports import Estimate, LowRank, Report, Result, error_estimates, exact_error
+from bochner.linalg.reports import Estimate, LowRank, Report, Result, error_estimates, exact_error, met
 from bochner.theory import _arguments as check
 
 N_PROBES = 10
@@ -110,15 +110,18 @@ def _grow(A: Any, Q: Array, B: Array, Y: Array, n_iter: int, iteration: str, *, 
 
 @dataclass(frozen=True)
 class _Projection:
-    """Orthonormal rows Q, B = QA (or nothing), fresh standard normal rows with their products ΩAᵀ, and ‖A‖_F."""
+    """Orthonormal rows Q, B = QA (or nothing), fresh standard normal rows with their products ΩAᵀ, and ‖A‖_F.
+
+    `look` counts the tests of Q by such rows that decided whether it should grow; None where it had a given size.
+    """
 
     Q: Array
     B: Array
     probes: Array
     products: Array
-    norm: float
+    norm: Estimate
     passes: int
-    converged: bool
+    look: int | None = None
 
     def left(self) -> Array:
         """What is outside of Q of the products."""
@@ -134,7 +137,7 @@ def _project(
     iteration: str,
     key: Key,
     *,
-    norm: float | None = None,
+    norm: Estimate | None = None,
     probing: bool = True,
     project: bool = True,
 ) -> _Projection:
@@ -148,15 +151,15 @@ def _project(
         Q, B = _grow(A, Q, B, products[:k], n_iter, iteration, project=project)
         products = products[k:]
         norm = frobenius_norm(A, products.T) if norm is None else norm
-        return _Projection(Q, B, probes, products, norm, 2 * n_iter + 1 + project, True)
+        return _Projection(Q, B, probes, products, norm, 2 * n_iter + 1 + project)
     passes, round_ = 0, 0
     while True:
         size = max(N_PROBES, len(Q) // 2)
         omega = gaussian_rows((size, n), A, key.child("sketch").child(round_))
         products = left_product(omega, A.T)
         passes, norm = passes + 1, frobenius_norm(A, products.T) if norm is None else norm
-        p = _Projection(Q, B, omega, products, norm, passes, True)
-        done = np.linalg.norm(p.left()) / np.sqrt(size) <= max(tol, 4.0 * np.finfo(A.dtype).eps) * norm
+        p = _Projection(Q, B, omega, products, norm, passes, round_ + 1)
+        done = np.linalg.norm(p.left()) / np.sqrt(size) <= max(tol, 4.0 * np.finfo(A.dtype).eps) * norm.value
         if done or len(Q) == limit:
             return p
         # the new rows are independent of Q, so the estimate is unbiased, and it costs nothing until it succeeds
@@ -209,8 +212,8 @@ def range_finder(
     k, tol = check_rank(rank, tol, min(A.shape))
     options = _options(oversampling, n_iter, iteration)
     p = _project(A, k, tol, *options, Key.from_random_state(random_state), project=False)
-    estimates = error_estimates(p.left().T, p.norm)
-    return Range(p.Q.T, _report(f"range finder, {iteration}", p, estimates)).times(unit)
+    estimates = error_estimates(p.left().T, p.norm, look=p.look)
+    return Range(p.Q.T, _report(f"range finder, {iteration}", p, estimates, tol)).times(unit)
 
 
 def randomized_svd(
@@ -265,34 +268,33 @@ def randomized_svd(
     # nine tenths of the tolerance for the range, what is left (in squares) for the singular values cut off
     target = None if tol is None else 0.9 * tol
     options, key = _options(oversampling, n_iter, iteration), Key.from_random_state(random_state)
-    p = _project(A, k, target, *options, key, norm=norm, probing=norm is None)
+    p = _project(A, k, target, *options, key, norm=None if norm is None else Estimate.exact(norm), probing=norm is None)
     R, W = _thin_lq(p.B)
     U, s, Vt = scipy.linalg.svd(R, full_matrices=False, check_finite=False)
     if tol is not None:
-        left = np.linalg.norm(p.left()) ** 2 / len(p.products)
-        tails = np.append(np.cumsum(s[::-1] ** 2)[::-1], 0.0)
-        k = max(1, int(np.argmax(tails + left <= max(tol * p.norm, np.sqrt(left)) ** 2 * (1 + 1e-12))))
+        k = _smallest_rank(s, p.left().T, tol * p.norm.value)
     k = min(k, len(s))
+    p, estimates = _svd_error(A, p, s, k, key)
     U, s, Vt = (U[:, :k].T @ p.Q).T, s[:k], Vt[:k] @ W
     signs = np.where(U[np.abs(U).argmax(axis=0), np.arange(k)] < 0, -1, 1).astype(U.dtype)
     U, Vt = U * signs, Vt * signs[:, None]
-    p, estimates = _svd_error(A, p, U, s, Vt, key)
-    return SVD(U, s, Vt, _report(f"randomized SVD, {iteration}", p, estimates)).times(unit)
+    return SVD(U, s, Vt, _report(f"randomized SVD, {iteration}", p, estimates, tol)).times(unit)
 
 
-def _svd_error(
-    A: Any, p: _Projection, U: Array, s: Array, Vt: Array, key: Key
-) -> tuple[_Projection, dict[str, Estimate]]:
-    """‖A - U diag(s) Vt‖_F, which by Pythagoras is ‖A‖² - ‖s‖² where ‖A‖ is known; from probes where that cancels."""
-    eps = float(np.finfo(A.dtype).eps)
+def _svd_error(A: Any, p: _Projection, s: Array, k: int, key: Key) -> tuple[_Projection, dict[str, Estimate]]:
+    """‖A - U diag(s) Vt‖_F with the k leading of the singular values s of QA.
+
+    By Pythagoras its square is ‖A‖² - ‖s[:k]‖² where ‖A‖ is known; elsewhere, and where that cancels, it is that of
+    A - QᵀQA, from probes, and ‖s[k:]‖².
+    """
+    eps, norm = float(np.finfo(A.dtype).eps), p.norm.value
     if not len(p.probes):
-        lost = 1.0 - float(np.square(s.astype(np.float64) / (p.norm or 1.0)).sum())
-        if lost > 1e4 * eps and p.norm > 0.0:
-            return p, exact_error(lost, p.norm, 100.0 * eps)
+        lost = 1.0 - float(np.square(s[:k].astype(np.float64) / (norm or 1.0)).sum())
+        if lost > 1e4 * eps and norm > 0.0:
+            return p, exact_error(lost, norm, 100.0 * eps)
         probes = gaussian_rows((N_PROBES, A.shape[1]), A, key.child("probes"))
         p = replace(p, probes=probes, products=left_product(probes, A.T), passes=p.passes + 1)
-    difference = p.products.T - U @ (s[:, None] * (Vt @ p.probes.T))
-    return p, error_estimates(difference, p.norm)
+    return p, error_estimates(p.left().T, p.norm, cut=float(np.linalg.norm(s[k:])), look=p.look)
 
 
 def _thin_lq(B: Array) -> tuple[Array, Array]:
@@ -335,28 +337,28 @@ def randomized_eigh(
     k, tol = check_rank(rank, tol, A.shape[0])
     target = None if tol is None else 0.5 * tol  # what is outside Q enters twice, from the left and from the right
     p = _project(A, k, target, *_options(oversampling, n_iter, iteration), Key.from_random_state(random_state))
-    check_symmetric(p.probes @ p.products.T, "A", "Use randomized_svd, or pass (A + A.T) / 2.")
+    check_symmetric(A, "A", "Use randomized_svd, or pass (A + A.T) / 2.", p.probes.T, p.products.T)
     H = p.B @ p.Q.T
     values, V = scipy.linalg.eigh((H + H.T) / 2.0, check_finite=False)
     order = np.argsort(-np.abs(values), kind="stable")
-    if tol is not None:
-        vectors = (V[:, order].T @ p.Q).T
-        k = smallest_rank(p.products.T, p.probes.T, values[order], vectors, tol * p.norm)
-    order = order[:k]
     values, vectors = values[order], (V[:, order].T @ p.Q).T
+    # the error of all of them, from probes, and by Pythagoras the values left out
     difference = p.products.T - vectors @ (values[:, None] * (vectors.T @ p.probes.T))
-    report = _report(f"randomized eigh, {iteration}", p, error_estimates(difference, p.norm))
-    return Eigh(values, vectors, report).times(unit)
+    if tol is not None:
+        k = _smallest_rank(values, difference, tol * p.norm.value)
+    estimates = error_estimates(difference, p.norm, cut=float(np.linalg.norm(values[k:])), look=p.look)
+    report = _report(f"randomized eigh, {iteration}", p, estimates, tol)
+    return Eigh(values[:k], vectors[:, :k], report).times(unit)
 
 
-def smallest_rank(products: Array, probes: Array, values: Array, vectors: Array, goal: float) -> int:
-    """Fewest leading terms of V diag(values) Vᵀ whose Frobenius error, as the probes see it, is at most goal."""
-    D, C = vectors.T @ products, vectors.T @ probes
-    outside = np.linalg.norm(products - vectors @ D) ** 2
-    inside = np.append(0.0, np.cumsum(np.linalg.norm(D - values[:, None] * C, axis=1) ** 2))
-    after = np.append(np.cumsum((np.linalg.norm(D, axis=1) ** 2)[::-1])[::-1], 0.0)
-    fine = outside + inside + after <= products.shape[1] * goal**2
-    return max(1, int(np.argmax(fine))) if fine.any() else len(values)
+def _smallest_rank(values: Array, difference: Array, goal: float) -> int:
+    """Fewest leading terms whose Frobenius error is at most goal, `difference` being the error of all, times probes.
+
+    What is left out is orthogonal to that error, so that squares add up.
+    """
+    error = np.linalg.norm(difference) ** 2 / difference.shape[1]
+    tails = np.append(np.cumsum(values[::-1] ** 2)[::-1], 0.0)
+    return max(1, int(np.argmax(tails + error <= max(goal**2, error) * (1 + 1e-12))))
 
 
 def _options(oversampling: Any, n_iter: Any, iteration: Any) -> tuple[int, int, str]:
@@ -367,12 +369,13 @@ def _options(oversampling: Any, n_iter: Any, iteration: Any) -> tuple[int, int, 
     )
 
 
-def _report(method: str, p: _Projection, estimates: dict[str, Estimate]) -> Report:
+def _report(method: str, p: _Projection, estimates: dict[str, Estimate], tol: float | None) -> Report:
+    residual = estimates["relative_error"].value
     return Report(
         method=method,
         iterations=p.passes,
-        converged=p.converged,
-        residual=estimates["relative_error"].value,
+        converged=met(residual, tol),
+        residual=residual,
         estimates=estimates,
-        notes=("the matrix is zero",) if p.norm == 0.0 else (),
+        notes=("the matrix is zero",) if p.norm.value == 0.0 else (),
     )

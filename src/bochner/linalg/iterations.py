@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
-from bochner.keys import Key
-from bochner.linalg.factorizations import gaussian
-from bochner.linalg.matrices import as_square, as_targets, check_symmetric
+from bochner.linalg.matrices import (
+    as_square,
+    as_targets,
+    check_symmetric,
+    exponent_of,
+    in_column_units,
+    in_units,
+    in_units_of,
+)
 from bochner.linalg.reports import Report, Solution
 from bochner.theory import _arguments as check
 
@@ -65,29 +71,32 @@ def conjugate_gradient(
     ([0.090909, 0.636364], True, 2)
     """
     b = as_targets(b, np.shape(b)[0] if np.ndim(b) else 1)
-    B = b.reshape(len(b), -1)
+    B, exponents = in_column_units(b, b.dtype)
     n = len(B)
-    product = _as_product(matvec, n, "matvec")
-    precondition = _as_product(preconditioner, n, "preconditioner") if preconditioner is not None else None
+    product, unit = _as_product(matvec, n, "matvec")
+    precondition, _ = _as_product(preconditioner, n, "preconditioner") if preconditioner is not None else (None, 1.0)
     tol = check.positive("tol", tol)
     limit = 10 * n if max_iter is None else check.count("max_iter", max_iter)
-    X = np.zeros_like(B) if x0 is None else np.array(as_targets(x0, n, "x0"), B.dtype).reshape(B.shape)
+    exponents = exponents - exponent_of(unit)
+    X = np.zeros_like(B)
+    if x0 is not None:
+        X = np.ldexp(np.array(as_targets(x0, n, "x0"), B.dtype).reshape(B.shape), -exponents)
     X, steps, notes = _conjugate_gradient(product, precondition, B, X, tol, limit)
     residual = _relative(np.linalg.norm(B - product(X), axis=0), np.linalg.norm(B, axis=0))
     # the recursive residual may be a little below the true one
     report = Report("conjugate gradients", steps, residual <= 10.0 * tol, residual, {}, notes)
-    return Solution(X.reshape(b.shape), report)
+    return Solution(in_units_of(X, exponents).reshape(b.shape), report)
 
 
-def _as_product(A: Any, n: int, name: str) -> Product:
+def _as_product(A: Any, n: int, name: str) -> tuple[Product, float]:
+    """V ↦ A V / unit, and the unit, see `in_units`."""
     if callable(A) and not hasattr(A, "__matmul__"):
-        return lambda V: _checked(np.asarray(A(V)), V, name)
-    matrix = as_square(A, name)
+        return lambda V: _checked(np.asarray(A(V)), V, name), 1.0
+    matrix, unit = in_units(as_square(A, name))
     if matrix.shape[0] != n:
         raise ValueError(f"{name} has {matrix.shape[0]} rows, b has {n}.")
-    probes = gaussian((n, 2), matrix, Key(0))
-    check_symmetric(probes.T @ (matrix @ probes), name, "Conjugate gradients need a symmetric matrix: use lstsq.")
-    return lambda V: matrix @ V
+    check_symmetric(matrix, name, "Conjugate gradients need a symmetric matrix: use lstsq.")
+    return lambda V: np.asarray(matrix @ V), unit
 
 
 def _checked(product: Array, V: Array, name: str) -> Array:
@@ -111,6 +120,9 @@ def _conjugate_gradient(
     R = B - product(X) if X.any() else B.copy()
     Z = R if precondition is None else precondition(R)
     P, rho = Z.copy(), _dots(R, Z)
+    lengths = np.linalg.norm(R, axis=0) * np.linalg.norm(Z, axis=0)
+    if (rho < -1e3 * np.finfo(B.dtype).eps * lengths).any():
+        raise IndefiniteError("the preconditioner is not positive definite: a residual r has rᵀPr < 0.")
     X, steps, largest = X.copy(), 0, 0.0
     notes: tuple[str, ...] = ()
     going = np.linalg.norm(R, axis=0) > goal

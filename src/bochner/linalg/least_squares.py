@@ -20,13 +20,15 @@ from bochner.linalg.matrices import (
     as_targets,
     column_blocks,
     dense,
+    exponent_of,
     gram_product,
+    in_column_units,
+    in_units,
+    in_units_of,
     residual_product,
-    unit_of,
 )
-from bochner.linalg.reports import CONFIDENCE, Estimate, Report, Solution, check_range
-from bochner.sketches import SparseSign, as_sketch_law
-from bochner.theory import GaussianSketchBound
+from bochner.linalg.reports import CONFIDENCE, DELTA, Estimate, Report, Solution
+from bochner.sketches import Gaussian, SketchLaw, SparseSign, as_sketch_law
 from bochner.theory import _arguments as check
 
 METHODS = ("iterative", "precondition", "sketch")
@@ -39,13 +41,15 @@ _PASSES = 5
 class _Whitening:
     """N = V / s from S A = U diag(s) Vᵀ, so that A N is nearly orthonormal; singular values at rounding are cut.
 
-    `rho` is d / rows of the sketch: the squared singular values of A N are near (1 ± sqrt(rho))⁻².
+    `rho` is d / rows of the sketch: the squared singular values of A N are near (1 ± sqrt(rho))⁻². `stretch` bounds
+    what the sketch does to lengths in the range of A, with confidence; None where nothing is known.
     """
 
     N: Array  # (d, rank)
     s: Array  # (rank,)
     rho: float
     x0: Array  # the solution of the sketched problem, (d, k)
+    stretch: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -56,6 +60,10 @@ class _Whitening:
 def sketch_rows(A: Any, size: int, law: Any, key: Key) -> Callable[[Any], Array]:
     """Draw S for the rows of A and return the map B ↦ S B, for A itself and for arrays with as many rows."""
     law = as_sketch_law(law)
+    if isinstance(A, Operator) and type(law).resolve is not SketchLaw.resolve:
+        raise ValueError(
+            f"{law!r} looks at the entries of the matrix, which an operator does not show; use another law."
+        )
     S = (law if isinstance(A, Operator) else law.resolve(A, key)).sample(A.shape[0], size, key)
 
     def product(B: Any) -> Array:
@@ -91,14 +99,15 @@ def lstsq(
           backward stable.
         - "precondition": LSQR with the sketch's singular vectors as preconditioner (Blendenpik, LSRN), restarted once,
           which makes it backward stable too. Needs no knowledge of how good the sketch is.
-        - "sketch": sketch and solve: min ‖S(A x - b)‖, one pass. For a Gaussian sketch of m rows its expected excess,
-          relative to the optimum, is d / (m - d - 1) exactly.
+        - "sketch": sketch and solve: min ‖S(A x - b)‖, one pass, and another for the report. For a Gaussian sketch of m
+          rows its expected excess, relative to the optimum, is d / (m - d - 1) exactly.
     law : str or SketchLaw
         See `bochner.sketches`.
     sketch_size : int or None
         Rows m of the sketch. None for 20 d ("sketch") or 12 d, where A is that tall.
     tol : float or None
-        Relative accuracy of A x wanted of the iterations; None for machine precision.
+        Accuracy of A x wanted, relative to ‖b‖; None for machine precision. A sketch does not iterate: with a `tol`,
+        ``report.converged`` says whether it was enough, without one nothing.
     max_iter : int
         Limit of iterations in each of the refinement passes.
     random_state : None, int, RandomState, Generator or Key
@@ -106,10 +115,18 @@ def lstsq(
     Returns
     -------
     Solution
-        ``x, report``. ``report.residual`` is the backward error: the smallest ‖ΔA‖_F / ‖A‖_F for which x solves the
-        problem with A + ΔA exactly (Karlson & Waldén's estimate with the sketch's singular values; for "sketch" it
-        says how far from optimal the answer is). ``report.estimates`` has the "condition" of A and the "excess"
-        ‖A(x - x*)‖² / ‖Ax* - b‖² expected of a sketch.
+        ``x, report``; ``lstsq(A, b)[0]`` is x, as in NumPy, and ``[1]`` is the report. ``report.residual`` is the
+        backward error: the smallest ‖ΔA‖_F / ‖A‖_F for which x solves the problem with A + ΔA exactly (Karlson &
+        Waldén's estimate with the sketch's singular values). ``report.estimates`` has the "condition" of A and, for
+        "sketch", the "excess" ‖A(x - x*)‖² / ‖Ax* - b‖², the largest over right-hand sides.
+
+    Notes
+    -----
+    Both estimates are measured: the condition is that of S A, and the excess that of the exact residual b - Ax, whose
+    part in the range of A is measured with S A. How far S A may be from A is a theorem for a Gaussian sketch, whatever
+    the matrix (Davidson & Szarek 2001), so that with ``law="gaussian"`` both have intervals. Under any other law a
+    few heavy rows may be missed, or meet in one row of the sketch, so that no useful interval holds for every matrix,
+    and `low` and `high` are infinite.
 
     Examples
     --------
@@ -124,26 +141,27 @@ def lstsq(
     A = as_matrix(A)
     b = as_targets(b, A.shape[0])
     check.choice("method", method, METHODS)
-    limit = check.count("max_iter", max_iter)
+    law, limit = as_sketch_law(law), check.count("max_iter", max_iter)
     if tol is not None:
         tol = check.positive("tol", tol)
-    if (unit := unit_of(A)) != 1.0:
-        options: dict[str, Any] = {"law": law, "sketch_size": sketch_size, "tol": tol, "max_iter": max_iter}
-        x, report = lstsq(A / A.dtype.type(unit), b, method=method, random_state=random_state, **options)
-        with np.errstate(over="ignore", under="ignore"):
-            x = x / x.dtype.type(unit)
-        check_range(x)
-        return Solution(x, report)
+    A, unit = in_units(A)
     key = Key.from_random_state(random_state)
-    B = b.reshape(len(b), -1).astype(A.dtype, copy=False)
+    B, exponents = in_column_units(b, A.dtype)
+    X, report = _solved(A, B, method, law, sketch_size, tol, limit, key)
+    X = in_units_of(X, exponents - exponent_of(unit))
+    return Solution(X.reshape(A.shape[1], *b.shape[1:]), report)
+
+
+def _solved(
+    A: Any, B: Array, method: str, law: Any, sketch_size: Any, tol: float | None, limit: int, key: Key
+) -> tuple[Array, Report]:
     if A.shape[0] < A.shape[1]:
         if method == "sketch":
             raise ValueError(
                 f"method='sketch' needs more rows than columns, A is {A.shape[0]} × {A.shape[1]}; "
                 "use method='precondition'."
             )
-        X, report = _wide(A, B, law, sketch_size, tol, limit, key)
-        return Solution(X.reshape(A.shape[1], *b.shape[1:]), report)
+        return _wide(A, B, law, sketch_size, tol, limit, key)
     white = _whiten(A, B, law, _size(A.shape, sketch_size, method), key)
     notes: tuple[str, ...] = ()
     if method == "sketch":
@@ -154,7 +172,7 @@ def lstsq(
         name = "LSQR, sketch-preconditioned"
     else:
         X, state, steps, notes, name = _iterative(A, B, white, tol, limit)
-    return Solution(X.reshape(A.shape[1], *b.shape[1:]), _report(A, B, state, white, name, steps, tol, notes))
+    return X, _report(A, B, X, state, white, name, steps, tol, notes)
 
 
 def _size(shape: tuple[int, int], size: Any, method: str) -> int:
@@ -175,15 +193,15 @@ def _whiten(A: Any, B: Array, law: Any, size: int, key: Key) -> _Whitening:
     n, d = A.shape
     if size < n:
         S = sketch_rows(A, size, law, key)
-        SA, SB, rho = S(A), S(B), d / size
+        SA, SB, rho, stretch = S(A), S(B), d / size, _stretch(as_sketch_law(law), size, d)
     else:  # nothing to gain: the preconditioner is exact and one step is enough
-        SA, SB, rho = dense(A), B, 0.0
+        SA, SB, rho, stretch = dense(A), B, 0.0, (1.0, 1.0)
     # Qᵀ S B comes with the triangle, so Q is never formed
     R = scipy.linalg.qr(np.hstack([SA, SB]), mode="r", check_finite=False)[0][: d + SB.shape[1]]
     U, s, Vt = _svd(np.ascontiguousarray(R[:d, :d]))
     kept = s > np.finfo(SA.dtype).eps * max(d, 16) * s.max(initial=0.0)
     N = Vt[kept].T / s[kept]
-    white = _Whitening(N, s[kept], rho, N @ (U[:, kept].T @ R[:d, d:]))
+    white = _Whitening(N, s[kept], rho, N @ (U[:, kept].T @ R[:d, d:]), stretch)
     if size < n and not kept.all():
         # a direction that the sketch does not see must be one that A does not see
         directions = Vt[~kept].T @ gaussian((int((~kept).sum()), 2), SA, key.child("unseen"))
@@ -192,6 +210,14 @@ def _whiten(A: Any, B: Array, law: Any, size: int, key: Key) -> _Whitening:
             size = 12 * d if 24 * d <= n and as_sketch_law(law) != SparseSign() else n
             return replace(_whiten(A, B, SparseSign(), size, key.child("again")), notes=(MISSED,))
     return white
+
+
+def _stretch(law: SketchLaw, size: int, d: int) -> tuple[float, float] | None:
+    """Interval of all singular values of S Q, Q with d orthonormal columns, whatever they are (Davidson & Szarek)."""
+    if not isinstance(law, Gaussian):
+        return None
+    width = (d / size) ** 0.5 + (2.0 * np.log(2.0 / DELTA) / size) ** 0.5
+    return max(0.0, 1.0 - width), 1.0 + width
 
 
 def _svd(R: Array) -> tuple[Array, Array, Array]:
@@ -313,23 +339,55 @@ def _wide(A: Any, B: Array, law: Any, size: Any, tol: float | None, limit: int, 
 
 
 def _report(
-    A: Any, B: Array, state: _State, white: _Whitening, name: str, steps: int, tol: float | None, notes: tuple[str, ...]
+    A: Any,
+    B: Array,
+    X: Array,
+    state: _State,
+    white: _Whitening,
+    name: str,
+    steps: int,
+    tol: float | None,
+    notes: tuple[str, ...],
 ) -> Report:
-    spread = (1.0 + white.rho**0.5) / max(1.0 - white.rho**0.5, 1e-12)
-    condition = white.condition
-    estimates = {"condition": Estimate(condition, 0.0, condition / spread, condition * spread, 0)}
-    d, eps = A.shape[1], np.finfo(A.dtype).eps
-    if name == SKETCH_AND_SOLVE and white.rho:
-        m = round(d / white.rho)
-        if m > d + 1:
-            excess = GaussianSketchBound(rank=d)
-            estimates["excess"] = Estimate(excess.error(m), 0.0, 0.0, excess.error(m, delta=1.0 - CONFIDENCE), 0)
+    estimates = {"condition": _condition(white, A.dtype)}
+    eps = np.finfo(A.dtype).eps
+    if name == SKETCH_AND_SOLVE:
+        sizes = np.linalg.norm(white.s) * np.linalg.norm(X, axis=0) + np.linalg.norm(B, axis=0)
+        estimates["excess"] = _excess(state, white, 10.0 * eps * sizes)
     backward = float(state.backward.max(initial=0.0))
     if tol is None:
         done = backward <= float(100.0 * eps)
     else:
         done = bool((np.linalg.norm(state.c, axis=0) <= 10.0 * tol * np.linalg.norm(B, axis=0)).all())
-    return Report(name, steps, done or name == SKETCH_AND_SOLVE, backward, estimates, (*notes, *_rank_note(A, white)))
+    converged = None if name == SKETCH_AND_SOLVE and tol is None else done
+    return Report(name, steps, converged, backward, estimates, (*notes, *_rank_note(A, white)))
+
+
+def _condition(white: _Whitening, dtype: Any) -> Estimate:
+    """Of A, from that of S A: its singular values are those of A times factors within the stretch, but for rounding."""
+    if white.stretch is None or not len(white.s):
+        return Estimate.without_interval(white.condition)
+    (least, most), largest, smallest = white.stretch, float(white.s[0]), float(white.s[-1])
+    rounding = float(np.finfo(dtype).eps) * max(len(white.N), 16) * largest
+    low = largest / (smallest + rounding) * least / most
+    high = largest * most / ((smallest - rounding) * least) if smallest > rounding and least > 0.0 else np.inf
+    return Estimate(white.condition, 0.0, max(1.0, low), high, 0, 1.0 if least == most else CONFIDENCE)
+
+
+def _excess(state: _State, white: _Whitening, rounding: Array) -> Estimate:
+    """‖A(x - x*)‖² / ‖Ax* - b‖²: the part of the residual in the range of A, measured with the sketch, and the rest."""
+    total, inside = (np.linalg.norm(part, axis=0).astype(np.float64) ** 2 for part in (state.residual, state.c))
+    inside[inside <= rounding**2] = 0.0  # a system without a residual has no excess
+
+    def ratio(factor: float) -> float:
+        outside = total - factor**2 * inside
+        ratios = factor**2 * inside / np.where(outside > 0.0, outside, 1.0)
+        return float(np.where(inside == 0.0, 0.0, np.where(outside > 0.0, ratios, np.inf)).max(initial=0.0))
+
+    if white.stretch is None:
+        return Estimate.without_interval(ratio(1.0))
+    least, most = white.stretch
+    return Estimate(ratio(1.0), 0.0, ratio(least), ratio(most), 0, 1.0 if least == most else CONFIDENCE)
 
 
 def _rank_note(A: Any, white: _Whitening) -> tuple[str, ...]:

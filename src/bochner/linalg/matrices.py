@@ -15,11 +15,14 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.utils.validation import check_array
 
 from bochner.backends import FLOATS, Array, n_threads
+from bochner.keys import Key
+from bochner.linalg.reports import Estimate, check_range, frobenius_estimate
 from bochner.operators import LinearMap
 
 _BLOCK = 1 << 26  # bytes of the columns of an operator that are held at a time
 _CACHE = 1 << 20  # bytes of a block of rows that is read once for two products
 _SHARES = 16  # of the rows, among threads
+_TILE = 512  # rows and columns that are compared with their transpose at a time
 
 
 @dataclass(frozen=True)
@@ -58,44 +61,75 @@ def as_matrix(A: Any, name: str = "A") -> Any:
         return A
     known = isinstance(A, (np.ndarray, list, tuple)) or scipy.sparse.issparse(A) or hasattr(A, "__array__")
     if known or not (hasattr(A, "shape") and hasattr(A, "__matmul__")):
-        return check_array(A, accept_sparse="csr", dtype=FLOATS, input_name=name)
+        A = check_array(_native(A), accept_sparse="csr", dtype=FLOATS, input_name=name)
+        if scipy.sparse.issparse(A) and not A.has_canonical_format:
+            A = A.copy()
+            A.sum_duplicates()
+        return A
     if len(A.shape) != 2 or min(A.shape) < 1:
         raise ValueError(f"{name} must have two dimensions, both at least 1; its shape is {tuple(A.shape)}.")
     shape = (int(A.shape[0]), int(A.shape[1]))
     if isinstance(A, LinearMap):
         return Operator(shape, A.__matmul__, lambda B: A.adjoint(np.ascontiguousarray(B.T)).T)
 
+    def forward(B: Array) -> Any:
+        return _moderate(A @ B, B)
+
     def backward(B: Array) -> Any:
         try:
-            return A.rmatmat(B) if isinstance(A, LinearOperator) else A.T @ B
+            return _moderate(A.rmatmat(B) if isinstance(A, LinearOperator) else A.T @ B, B)
         except (AttributeError, NotImplementedError, TypeError) as error:
             raise TypeError(
                 f"this needs products with the transpose of {name}: give it a `T`, or a LinearOperator an `rmatvec`."
             ) from error
 
-    return Operator(shape, lambda B: A @ B, backward)
+    return Operator(shape, forward, backward)
+
+
+def _moderate(product: Any, B: Array) -> Any:
+    """The product, if its fourth powers are in range: unlike those of an array, an operator's units are not known."""
+    size, scale = (float(np.abs(part).max(initial=0.0)) for part in (np.asarray(product), B))
+    if 0.0 < size < np.inf and not 1e-75 * scale < size < 1e75 * scale:
+        raise ValueError(
+            f"the operator multiplies vectors by {size / scale:.1e}, whose powers are beyond the range of float64: "
+            "divide it by its scale first."
+        )
+    return product
+
+
+def _native(A: Any) -> Any:
+    """Floats in the byte order of this machine; scikit-learn would make float64 of float32 in the other one."""
+    if isinstance(A, np.ndarray) and A.dtype.kind == "f" and not A.dtype.isnative:
+        return A.astype(A.dtype.newbyteorder("="))
+    return A
 
 
 def in_units(A: Any, norm: float | None = None) -> tuple[Any, float]:
     """A / unit and the unit (see `unit_of`), as the results' `times` wants it back."""
     unit = unit_of(A, norm)
-    return (A if unit == 1.0 else A / A.dtype.type(unit)), unit
+    return _divided(A, exponent_of(unit)), unit
 
 
 def unit_of(A: Any, norm: float | None = None) -> float:
-    """A power of two by which A is divided where squares of its entries would overflow or vanish; else 1.
+    """A power of two by which A is divided where fourth powers of its entries would overflow or vanish; else 1.
 
     `norm` is ‖A‖_F where it is known already.
     """
     if isinstance(A, Operator):
         return 1.0
-    bound = float(np.finfo(A.dtype).max) ** 0.25
+    bound = _bound(A.dtype)
     norm = known_norm(A) if norm is None else norm
     if norm == 0.0 or 1.0 / bound < norm < bound:
         return 1.0
     values = A.data if scipy.sparse.issparse(A) else A
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-    return 1.0 if 1.0 / bound < largest < bound else 2.0 ** float(np.clip(np.frexp(largest)[1], -1000, 1000))
+    # the largest entry is below 2^exponent, which itself may be beyond the range of the dtype
+    return 1.0 if 1.0 / bound < largest < bound else 2.0 ** float(np.clip(np.frexp(largest)[1] - 1, -1000, 1000))
+
+
+def _bound(dtype: Any) -> float:
+    """Sizes of less than this, and more than its inverse, are moderate."""
+    return min(1e40, float(np.finfo(dtype).max) ** 0.25)
 
 
 def as_square(A: Any, name: str = "A") -> Any:
@@ -108,7 +142,7 @@ def as_square(A: Any, name: str = "A") -> Any:
 
 def as_targets(b: Any, n: int, name: str = "b") -> Array:
     """A finite float array of n rows, of one or two dimensions."""
-    b = check_array(b, ensure_2d=False, dtype=FLOATS, input_name=name)
+    b = check_array(_native(b), ensure_2d=False, dtype=FLOATS, input_name=name)
     if b.ndim not in (1, 2) or b.shape[0] != n:
         raise ValueError(
             f"{name} must have {n} rows, as the matrix has, and one or two dimensions; its shape is {b.shape}."
@@ -116,19 +150,91 @@ def as_targets(b: Any, n: int, name: str = "b") -> Array:
     return b
 
 
-def check_symmetric(H: Array, name: str, advice: str) -> None:
-    """H = ΩᵀAΩ is symmetric up to rounding exactly when A is (almost surely, Ω being random)."""
-    gap, size = np.abs(H - H.T).max(initial=0.0), np.abs(H).max(initial=0.0)
-    # products of an operator may have been rounded to float32, whatever the dtype of their sums
-    if gap > 10.0 * np.sqrt(np.finfo(np.float32).eps) * size:
+def in_column_units(b: Array, dtype: Any) -> tuple[Array, Array]:
+    """Columns b / 2^exponents (n, k) as an array of `dtype`, and the exponents, not 0 where squares would overflow."""
+    B = b.reshape(len(b), -1)
+    largest = np.abs(B).max(axis=0)
+    bound = _bound(dtype)
+    moderate = (largest == 0.0) | ((largest > 1.0 / bound) & (largest < bound))
+    exponents = np.where(moderate, 0, np.frexp(largest)[1])
+    return (np.ldexp(B, -exponents) if exponents.any() else B).astype(dtype, copy=False), exponents
+
+
+def exponent_of(unit: float) -> int:
+    """Of a power of two."""
+    return int(np.frexp(unit)[1]) - 1
+
+
+def in_units_of(X: Array, exponents: Any) -> Array:
+    """X · 2^exponents, or an error where that is beyond the range of its dtype."""
+    if np.any(exponents):
+        with np.errstate(over="ignore", under="ignore"):
+            X = np.ldexp(X, exponents)
+        check_range(X)
+    return X
+
+
+def in_units_with(A: Any, alpha: Any, power: int) -> tuple[Any, Any, float]:
+    """A / unit, alpha / unit^power and the unit, so that neither overflows."""
+    exponent, largest = exponent_of(unit_of(A)), int(np.frexp(np.max(alpha))[1])
+    if largest - power * exponent > 0.5 * np.finfo(A.dtype).maxexp:  # then nothing of A is left to be rounded
+        exponent = -(-largest // power) if largest > 0.5 * np.finfo(A.dtype).maxexp else 0
+    with np.errstate(under="ignore"):
+        scaled = np.ldexp(alpha, -power * exponent)
+    # a Python float does not make float64 of float32
+    scaled = scaled if np.ndim(alpha) else float(scaled)
+    return _divided(A, exponent), scaled, 2.0**exponent
+
+
+def _divided(A: Any, exponent: int) -> Any:
+    """A / 2^exponent."""
+    if exponent == 0:
+        return A
+    if isinstance(A, Operator):
+        unit = 2.0**exponent
+        return Operator(A.shape, lambda B: A.forward(B) / unit, lambda B: A.backward(B) / unit)
+    if scipy.sparse.issparse(A):
+        return type(A)((np.ldexp(A.data, -exponent), A.indices, A.indptr), shape=A.shape)
+    return np.ldexp(A, -exponent)
+
+
+def is_symmetric(A: Any, probes: Array | None = None, products: Array | None = None) -> bool:
+    """Whether A = Aᵀ, up to what float32 rounds: entry by entry where the entries are known.
+
+    Of an operator, whether ωᵢᵀAωⱼ = ωⱼᵀAωᵢ up to 1e-3 of ‖Aω‖ for the standard normal `probes` ωᵢ, whose `products` may
+    be given. With three or more of them an operator with ‖A - Aᵀ‖_F = η ‖A‖_F passes with a probability of about
+    (2e-3 / η)² or less; its products need no more than three correct digits.
+    """
+    if not isinstance(A, Operator):
+        tolerance = 100.0 * float(np.finfo(np.float32).eps)
+        if scipy.sparse.issparse(A):
+            gap = abs(A - A.T)
+            return bool(gap.max() <= tolerance * abs(A).max()) if gap.nnz else True
+        size = tolerance * max(float(A.max()), -float(A.min()))
+        tiles = range(0, len(A), _TILE)
+        return all(
+            bool((np.abs(A[i : i + _TILE, j : j + _TILE] - A[j : j + _TILE, i : i + _TILE].T) <= size).all())
+            for i in tiles
+            for j in tiles
+            if i <= j
+        )
+    if probes is None or probes.shape[1] < 3:
+        products, probes = None, Key(0).child("symmetry").generator().standard_normal((A.shape[0], 3))
+    products = A @ probes if products is None else products
+    products = products / (np.abs(products).max() or 1.0)
+    H = probes.T @ products
+    return bool(np.abs(H - H.T).max() <= 1e-3 * np.linalg.norm(products, axis=0).max())
+
+
+def check_symmetric(A: Any, name: str, advice: str, probes: Array | None = None, products: Array | None = None) -> None:
+    """Refuse a matrix that is not symmetric, see `is_symmetric`."""
+    if not is_symmetric(A, probes, products):
         raise ValueError(f"{name} is not symmetric. {advice}")
 
 
-def frobenius_norm(A: Any, products: Array) -> float:
+def frobenius_norm(A: Any, products: Array) -> Estimate:
     """‖A‖_F: exact where the entries are known, otherwise from `products` of A with standard normal columns."""
-    if isinstance(A, Operator):
-        return float(np.linalg.norm(products) / np.sqrt(products.shape[1]))
-    return known_norm(A)
+    return frobenius_estimate(products) if isinstance(A, Operator) else Estimate.exact(known_norm(A))
 
 
 def known_norm(A: Any) -> float:

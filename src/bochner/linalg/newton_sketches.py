@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,15 @@ from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.least_squares import sketch_rows
 from bochner.linalg.losses import Loss, as_loss
-from bochner.linalg.matrices import Operator, as_matrix, as_targets, column_blocks
+from bochner.linalg.matrices import (
+    Operator,
+    as_matrix,
+    as_targets,
+    column_blocks,
+    exponent_of,
+    in_units_of,
+    in_units_with,
+)
 from bochner.linalg.reports import Report, Solution
 from bochner.sketches import Achlioptas, CountSketch, Gaussian, Rademacher, as_sketch_law
 from bochner.theory import _arguments as check
@@ -30,7 +38,8 @@ class _Objective:
     alpha: Array  # (d,)
 
     def value(self, t: Array, x: Array) -> float:
-        return float(self.loss.value(t, self.y).sum() + 0.5 * (self.alpha * x) @ x)
+        with np.errstate(over="ignore"):  # an infinite value is refused, at the start and by the line search
+            return float(self.loss.value(t, self.y).sum() + 0.5 * (self.alpha * x) @ x)
 
     def gradient(self, t: Array, x: Array) -> Array:
         return np.asarray(self.A.T @ self.loss.slope(t, self.y) + self.alpha * x)
@@ -76,7 +85,8 @@ def newton_sketch(
         "sketch" never does.
     x0 : array of shape (d,) or None
     tol : float
-        Of the gradient's norm, relative to max(1, its norm at 0).
+        Of the gradient's norm, relative to its norm at 0, or to what that would be if the slopes had random signs, if
+        that is larger: data in other units have the same answer.
     max_iter : int
     random_state : None, int, RandomState, Generator or Key
 
@@ -104,10 +114,13 @@ def newton_sketch(
         raise ValueError(f"y must have one dimension, its shape is {y.shape}; fit one model a column.")
     check.choice("finish", finish, ("auto", "sketch"))
     law, tol, limit = as_sketch_law(law), check.positive("tol", tol), check.count("max_iter", max_iter)
-    f = _Objective(loss, A, loss.targets(y.astype(np.float64)), _penalties(alpha, d))
     x = np.zeros(d) if x0 is None else as_targets(x0, d, "x0").astype(np.float64).reshape(d)
     rows = min(d, 256) if sketch_size is None else check.count("sketch_size", sketch_size)
-    return _minimise(f, x, law, rows, finish == "auto", tol, limit, Key.from_random_state(random_state))
+    A, penalties, unit = in_units_with(A, _penalties(alpha, d), 2)
+    f = _Objective(loss, A, loss.targets(y.astype(np.float64)), penalties)
+    x, report = _minimise(f, x * unit, law, rows, finish == "auto", tol, limit, Key.from_random_state(random_state))
+    residual = report.residual * unit
+    return Solution(in_units_of(x, -exponent_of(unit)), replace(report, residual=residual))
 
 
 def _penalties(alpha: Any, d: int) -> Array:
@@ -121,11 +134,12 @@ def _minimise(
     f: _Objective, x: Array, law: Any, rows: int, may_finish: bool, tol: float, limit: int, key: Key
 ) -> Solution:
     t = f.A @ x
-    value, gradient = f.value(t, x), f.gradient(t, x)
+    value = f.value(t, x)
     if not np.isfinite(value):
-        raise ValueError("the objective is infinite at x0: start nearer to zero.")
-    start = gradient if not x.any() else f.gradient(np.zeros_like(t), np.zeros_like(x))
-    goal = tol * max(1.0, float(np.linalg.norm(start)))
+        remedy = "start nearer to zero" if x.any() else "divide y by its scale"
+        raise ValueError(f"the objective is infinite at the start: {remedy}.")
+    gradient = f.gradient(t, x)
+    goal = tol * _gradient_size(f, key.child("signs"))
     sketched = exact = 0
     notes: tuple[str, ...] = ()
     size, use_exact = float(np.linalg.norm(gradient)), False
@@ -168,6 +182,13 @@ def _minimise(
     if exact:
         notes = (*notes, f"{exact} steps with the exact Hessian, which was cheaper than a sketch of {rows} rows")
     return Solution(x, Report("Newton sketch", sketched + exact, bool(size <= goal), size, {}, notes))
+
+
+def _gradient_size(f: _Objective, key: Key) -> float:
+    """Norm of Aᵀs, s the slopes at 0, or of Aᵀ(±s) with random signs, whose squares have the mean Σ sᵢ² ‖aᵢ‖²."""
+    s = f.loss.slope(np.zeros(len(f.y)), f.y)
+    signs = 2.0 * key.generator().integers(0, 2, len(s)) - 1.0
+    return float(np.linalg.norm(f.A.T @ np.column_stack([s, signs * s]), axis=0).max())
 
 
 def _in_reach(value: float, decrement: float) -> bool:

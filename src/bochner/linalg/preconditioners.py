@@ -10,8 +10,8 @@ import numpy as np
 from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.approximations import shifted_nystrom
-from bochner.linalg.factorizations import gaussian
-from bochner.linalg.matrices import as_square, orthonormal
+from bochner.linalg.factorizations import N_PROBES, gaussian
+from bochner.linalg.matrices import as_square, check_symmetric, in_units_with, orthonormal
 from bochner.linalg.reports import Estimate, Report
 from bochner.theory import _arguments as check
 
@@ -77,6 +77,8 @@ def nystrom_preconditioner(
     A = as_square(A)
     n = A.shape[0]
     alpha = check.positive("alpha", alpha, advice="Without it, use lstsq or conjugate_gradient.")
+    A, scaled, unit = in_units_with(A, alpha, 1)
+    scaled = max(scaled, float(np.finfo(np.float64).tiny))
     if rank is not None:
         limit = size = min(check.count("rank", rank), n)
     else:
@@ -87,17 +89,20 @@ def nystrom_preconditioner(
     while True:
         omega = orthonormal(gaussian((n, size), A, key.child("sketch")))
         parts = (omega, A @ omega)
+        if passes == 0:  # orthonormal columns are Gaussian ones but for their length
+            columns = [part[:, :N_PROBES] * n**0.5 for part in parts]
+            check_symmetric(A, "A", "A preconditioner needs a positive semi-definite matrix.", *columns)
         if precision == np.float32:
             parts = (parts[0].astype(precision), parts[1].astype(precision))
         values, vectors = (part.astype(omega.dtype, copy=False) for part in shifted_nystrom(*parts))
         passes += 1
-        if values[-1] <= 10.0 * alpha or size == limit:
+        if values[-1] <= 10.0 * scaled or size == limit:
             break
         size = min(2 * size, limit)
-    enough = bool(values[-1] <= 10.0 * alpha) or size == n
-    found = float((values / (values + alpha)).sum())
+    enough = bool(values[-1] <= 10.0 * scaled) or size == n
+    found = float((values / (values + scaled)).sum())
     # A - Â is positive semi-definite: what was found is a lower bound
     estimates = {"effective_dimension": Estimate(found, 0.0, found, float(n), 0, 1.0)}
     notes = () if enough else (f"rank {size} is below what alpha = {alpha:.3g} asks for: the help is partial",)
-    report = Report("Nyström preconditioner", passes, enough, float(values[-1] / alpha), estimates, notes)
-    return NystromPreconditioner(values, vectors, alpha, report)
+    report = Report("Nyström preconditioner", passes, enough, float(values[-1]) / scaled, estimates, notes)
+    return NystromPreconditioner(values * values.dtype.type(unit), vectors, alpha, report)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import lambertw
 
 from bochner.backends import Array
 from bochner.theory import trace_upper_factor
 
 CONFIDENCE = 0.999
+DELTA = 1.0 - CONFIDENCE
 
 
 @dataclass(frozen=True)
@@ -22,26 +25,62 @@ class Estimate:
     Attributes
     ----------
     value, standard_error : float
-    lower, upper : float
-        Bounds: the truth is outside with probability at most ``1 - confidence``; a confidence of 1 means a theorem.
+    low, high : float
+        The interval contains the true number with probability at least `confidence`, whatever the matrix; a
+        confidence of 1 means a theorem. Infinite where nothing better is known that holds for every matrix.
     n_probes : int
         Random vectors it was estimated from; 0 for a number computed exactly.
+    confidence : float
     """
 
     value: float
     standard_error: float
-    lower: float
-    upper: float
+    low: float
+    high: float
     n_probes: int
     confidence: float = CONFIDENCE
+
+    @classmethod
+    def exact(cls, value: float) -> Estimate:
+        """A number that is known, but for rounding."""
+        return cls(value, 0.0, value, value, 0, 1.0)
+
+    @classmethod
+    def without_interval(cls, value: float, standard_error: float = 0.0, n_probes: int = 0) -> Estimate:
+        """A number of which no interval is known that holds for every matrix."""
+        return cls(value, standard_error, -np.inf, np.inf, n_probes, 1.0)
 
     def __float__(self) -> float:
         return self.value
 
+    @property
+    def lower(self) -> float:
+        """Old name of `low`."""
+        warnings.warn(
+            "Estimate.lower is now Estimate.low; the old name goes in bochner 0.2.", FutureWarning, stacklevel=2
+        )
+        return self.low
+
+    @property
+    def upper(self) -> float:
+        """Old name of `high`."""
+        warnings.warn(
+            "Estimate.upper is now Estimate.high; the old name goes in bochner 0.2.", FutureWarning, stacklevel=2
+        )
+        return self.high
+
     def times(self, unit: float) -> Estimate:
         """The same in other units."""
-        parts = {name: unit * getattr(self, name) for name in ("value", "standard_error", "lower", "upper")}
+        parts = {name: unit * getattr(self, name) for name in ("value", "standard_error", "low", "high")}
         return replace(self, **parts)
+
+    def plus(self, offset: float) -> Estimate:
+        """The same of a number that differs by a known one."""
+        return replace(self, value=self.value + offset, low=self.low + offset, high=self.high + offset)
+
+    def widened(self, margin: float) -> Estimate:
+        """The same with an interval that allows for rounding."""
+        return replace(self, low=self.low - margin, high=self.high + margin)
 
 
 @dataclass(frozen=True)
@@ -54,8 +93,8 @@ class Report:
         What ran; where the method asked for was replaced by a better or safer one, what replaced it.
     iterations : int
         Passes over the matrix after the first one, or steps of an iteration.
-    converged : bool
-        Is `residual` below the tolerance?
+    converged : bool or None
+        Whether the tolerance was met; None where none was asked for.
     residual : float
         What the method drives to zero, relative to its natural size; the largest over right-hand sides.
     estimates : mapping of str to `Estimate`
@@ -65,14 +104,14 @@ class Report:
 
     method: str
     iterations: int = 0
-    converged: bool = True
+    converged: bool | None = None
     residual: float = 0.0
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
 class Result:
-    """A frozen record that unpacks like the tuple NumPy would have returned."""
+    """A frozen record that unpacks, and is indexed, like the tuple NumPy would have returned."""
 
     report: Report
     unpacked: ClassVar[tuple[str, ...]]
@@ -80,6 +119,12 @@ class Result:
 
     def __iter__(self) -> Iterator[Any]:
         return iter([getattr(self, name) for name in self.unpacked])
+
+    def __len__(self) -> int:
+        return len(self.unpacked)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return tuple(self)[index]
 
     def times(self, unit: float) -> Self:
         """The result for unit · A, from that for A; no error but the relative one stays."""
@@ -92,16 +137,22 @@ class Result:
         return replace(self, report=replace(self.report, estimates=estimates), **parts)  # type: ignore[type-var]
 
 
-def check_range(*parts: Array) -> None:
+def met(residual: float, tol: float | None) -> bool | None:
+    """What `Report.converged` says of a residual that should be at most tol, but for rounding."""
+    return None if tol is None else bool(residual <= tol * (1.0 + 1e-6))
+
+
+def check_range(*parts: Any) -> None:
     """What was computed in other units must be a number in the user's."""
     for part in parts:
         if not np.isfinite(part).all():
-            raise ValueError(f"the result is beyond the range of {part.dtype}: divide the matrix by its scale first.")
+            dtype = np.asarray(part).dtype
+            raise ValueError(f"the result is beyond the range of {dtype}: divide the matrix by its scale first.")
 
 
 @dataclass(frozen=True)
 class Solution(Result):
-    """The solution `x` of a system and the `report`; unpacks as ``x, report``."""
+    """The solution `x` of a system and the `report`; unpacks as ``x, report``, so ``result[0]`` is x as in NumPy."""
 
     x: Array
     report: Report
@@ -129,36 +180,90 @@ class LowRank(Result, ABC):
         return left @ right
 
 
-def error_estimates(difference: Array, norm: float, name: str = "error") -> dict[str, Estimate]:
-    """Frobenius error, absolute and relative to `norm`, from (A - Â) times standard normal columns.
+def deviation(n_probes: int, delta: float) -> float:
+    """Return the x > 0 with ((1 + x) exp(-x))^(n_probes / 2) = delta.
 
-    E‖(A - Â)ω‖² = ‖A - Â‖_F²; the upper bound is that of `theory.trace_upper_factor`, the lower one a normal one.
+    For the mean of n_probes forms gᵀBg, g ~ N(0, I), P(mean - tr B ≥ x ‖B‖_F) ≤ delta, and the same of tr B - mean:
+    Chernoff, since of all B with one Frobenius norm that of rank one has the largest moment generating function. For
+    a positive semi-definite B also P(mean ≥ (1 + x) tr B) ≤ delta. Columns that are uniform on the sphere
+    ‖g‖² = n in place of Gaussian ones have smaller moment generating functions, by Jensen's inequality.
     """
-    unit = float(np.abs(difference).max(initial=0.0)) or 1.0  # squares of squares overflow long before their roots
-    squares = np.einsum("ij,ij->j", difference / unit, difference / unit, dtype=np.float64)
-    s, value = len(squares), unit * float(np.sqrt(squares.mean()))
-    error = unit * float(squares.std(ddof=1) / np.sqrt(4.0 * s * squares.mean())) if value > 0 else 0.0
-    upper = value * np.sqrt(trace_upper_factor(s, delta=1.0 - CONFIDENCE))
-    absolute = Estimate(value, error, max(0.0, value - 3.3 * error), float(upper), s)
-    scale = norm if norm > 0 else 1.0
-    relative = Estimate(
-        absolute.value / scale, error / scale, absolute.lower / scale, absolute.upper / scale, absolute.n_probes
-    )
-    return {name: absolute, f"relative_{name}": relative}
+    return float(-lambertw(-(delta ** (2.0 / n_probes)) / np.e, -1).real) - 1.0
 
 
-def exact_error(lost: float, norm: float, rounding: float, name: str = "error") -> dict[str, Estimate]:
+def _ends(norm: Estimate, delta: float) -> tuple[float, float]:
+    """Interval of a Frobenius norm that was estimated as a root mean square, whatever the spectrum."""
+    if norm.n_probes == 0:
+        return norm.value, norm.value
+    low = norm.value / np.sqrt(1.0 + deviation(norm.n_probes, delta / 2.0))
+    return float(low), float(norm.value * np.sqrt(trace_upper_factor(norm.n_probes, delta=delta / 2.0)))
+
+
+def frobenius_estimate(products: Array) -> Estimate:
+    """‖A‖_F from products of A with standard normal columns: E‖Aω‖² = ‖A‖_F²."""
+    unit = float(np.abs(products).max(initial=0.0)) or 1.0  # squares of squares overflow long before their roots
+    squares = np.einsum("ij,ij->j", products / unit, products / unit, dtype=np.float64)
+    s, value = len(squares), float(np.sqrt(squares.mean()))
+    error = float(squares.std(ddof=1) / np.sqrt(4.0 * s * squares.mean())) if value > 0 else 0.0
+    estimate = Estimate(unit * value, unit * error, 0.0, np.inf, s)
+    low, high = _ends(estimate, DELTA)
+    return replace(estimate, low=low, high=high)
+
+
+def error_estimates(
+    difference: Array, norm: Estimate, *, cut: float = 0.0, look: int | None = None
+) -> dict[str, Estimate]:
+    """Frobenius error, absolute and relative to ‖A‖_F = `norm`, from (A - Â) times standard normal columns.
+
+    `cut` is the Frobenius norm of what was taken off Â afterwards, orthogonal to A - Â. Where such columns decide,
+    look after look, whether Â is good enough, look i = 1, 2, … has a share 1 / i (i + 1) of the probability of error.
+    """
+    delta = DELTA if look is None else DELTA / (look * (look + 1.0))
+    seen = frobenius_estimate(difference)
+    value = float(np.hypot(seen.value, cut))
+    error = seen.standard_error * seen.value / value if value > 0 else 0.0
+
+    rounding = 100.0 * float(np.finfo(difference.dtype).eps) * norm.value
+
+    def interval(delta: float) -> tuple[float, float]:
+        low, high = _ends(seen, delta)
+        return max(0.0, float(np.hypot(low, cut)) - rounding), float(np.hypot(high, cut)) + rounding
+
+    absolute = Estimate(value, error, *interval(delta), seen.n_probes)
+    if norm.value == 0.0:
+        return {"error": absolute, "relative_error": absolute}
+    known = norm.n_probes == 0
+    (low, high), (least, most) = interval(delta if known else delta / 2.0), _ends(norm, DELTA / 2.0)
+    ratio = value / norm.value
+    spread = float(np.hypot(error, ratio * norm.standard_error)) / norm.value
+    relative = Estimate(ratio, spread, low / most, high / least, seen.n_probes)
+    return {"error": absolute, "relative_error": relative}
+
+
+def exact_error(lost: float, norm: float, rounding: float) -> dict[str, Estimate]:
     """The same of an error whose square is the fraction `lost` of norm², known but for rounding."""
     relative = [max(0.0, lost + change) ** 0.5 for change in (0.0, -rounding, rounding)]
-    sizes = {name: norm, f"relative_{name}": 1.0}
+    sizes = {"error": norm, "relative_error": 1.0}
     return {
         key: Estimate(size * relative[0], 0.0, size * relative[1], size * relative[2], 0, 1.0)
         for key, size in sizes.items()
     }
 
 
-def mean_estimate(samples: Array, n_probes: int | None = None, *, caution: float = 1.0) -> Estimate:
-    """The mean of samples with its error bar, widened by `caution` where the samples are not quite independent."""
-    value = float(samples.mean())
-    error = caution * float(samples.std(ddof=1) / np.sqrt(len(samples))) if len(samples) > 1 else float("inf")
-    return Estimate(value, error, value - 3.3 * error, value + 3.3 * error, n_probes or len(samples))
+def trace_estimate(forms: Array, squares: Array, n: int, n_probes: int | None = None) -> Estimate:
+    """Trace of B (n, n) from forms zᵀBz and squares ‖Bz‖² of columns z that are uniform on the sphere ‖z‖² = n.
+
+    The mean is within `deviation` times ‖B - cI‖_F of the trace, for any c since zᵀz = n; that norm is bounded by the
+    squares. Nothing is assumed of B.
+    """
+    s, mean = len(forms), float(forms.mean())
+    x, factor = deviation(s, DELTA / 4.0), trace_upper_factor(s, delta=DELTA / 2.0)
+    # with c = tr B / n, which is not known: mean ‖(B - cI)z‖² = mean ‖Bz‖² - mean²/n + (mean - tr B)²/n, and the last
+    # term is at most x² ‖B - cI‖_F² / n
+    share = factor * x * x / n
+    size = float(squares.mean())
+    if share <= 0.8:
+        size = max(0.0, size - mean * mean / n) / (1.0 - share)
+    half = x * float(np.sqrt(factor * size))
+    error = float(forms.std(ddof=1) / np.sqrt(s))
+    return Estimate(mean, error, mean - half, mean + half, n_probes or s)

@@ -11,10 +11,21 @@ from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.iterations import conjugate_gradient
 from bochner.linalg.least_squares import lstsq, sketch_rows
-from bochner.linalg.matrices import Operator, as_matrix, as_square, as_targets, gram_product, unit_of
+from bochner.linalg.matrices import (
+    Operator,
+    as_matrix,
+    as_square,
+    as_targets,
+    check_symmetric,
+    exponent_of,
+    gram_product,
+    in_column_units,
+    in_units_of,
+    in_units_with,
+)
 from bochner.linalg.preconditioners import nystrom_preconditioner
-from bochner.linalg.reports import Estimate, Report, Solution
-from bochner.sketches import as_sketch_law
+from bochner.linalg.reports import Report, Solution, met
+from bochner.sketches import RowSampling, SketchLaw, UniformRows, as_sketch_law
 from bochner.theory import _arguments as check
 
 METHODS = ("precondition", "partial_sketch", "full_sketch")
@@ -26,10 +37,10 @@ def ridge(
     alpha: float,
     *,
     method: str = "precondition",
-    law: Any = "sparse_sign",
+    law: Any = None,
     sketch_size: int | None = None,
     rank: int | None = None,
-    tol: float = 1e-10,
+    tol: float | None = None,
     max_iter: int | None = None,
     random_state: Any = None,
 ) -> Solution:
@@ -46,20 +57,24 @@ def ridge(
           randomised Nyström approximation; as accurate as `tol` says.
         - "partial_sketch": min ‖S(A x - b)‖² + alpha ‖x‖². Any number m of rows: the relative excess is about
           d_e / m, d_e the effective dimension.
-        - "full_sketch": the penalty is sketched too, min ‖S([A; √alpha I] x - [b; 0])‖²; needs m > d + 1.
-    law : str or SketchLaw
-    sketch_size : int or None
-        Rows m of the sketch. None for 20 d or n, whichever is less.
-    rank : int or None
-        Of the preconditioner; None doubles it until it is enough.
-    tol, max_iter : float, int or None
-        Of conjugate gradients.
+        - "full_sketch": the penalty is sketched too, min ‖S([A; √alpha I] x - [b; 0])‖²; needs m > d + 1. Rows of the
+          penalty's part of S have random signs, so that E[SᵀS] = I under every law.
+    law, sketch_size : str or SketchLaw or None, int or None
+        Of the two sketches only: law (None for "sparse_sign") and number of rows m (None for 20 d or n, whichever is
+        less).
+    rank, max_iter : int or None
+        Of "precondition" only: rank of the preconditioner (None doubles it until it is enough), and limit of conjugate
+        gradients.
+    tol : float or None
+        Of ``report.residual``; None for 1e-10 with "precondition". A sketch does not iterate: with a `tol`,
+        ``report.converged`` says whether it was enough, without one nothing.
     random_state : None, int, RandomState, Generator or Key
 
     Returns
     -------
     Solution
-        ``x, report``; ``report.residual`` is ‖Aᵀ(b - Ax) - alpha x‖ / ‖Aᵀb‖, whatever the method.
+        ``x, report``; ``report.residual`` is ‖Aᵀ(b - Ax) - alpha x‖ / ‖Aᵀb‖, whatever the method; with an alpha of 0,
+        or one that is nothing beside the rounding of AᵀA, the report is that of `lstsq`.
 
     Examples
     --------
@@ -76,24 +91,34 @@ def ridge(
     alpha = check.positive("alpha", alpha, zero=True)
     check.choice("method", method, METHODS)
     key = Key.from_random_state(random_state)
-    tol = max(check.positive("tol", tol), 4.0 * float(np.finfo(A.dtype).eps))  # nothing is known beyond rounding
-    unit = unit_of(A)
-    if unit != 1.0 and np.isfinite(alpha / unit / unit):  # a penalty beyond that leaves nothing to be rounded
-        options: dict[str, Any] = {"method": method, "law": law, "sketch_size": sketch_size, "rank": rank}
-        options |= {"tol": tol, "max_iter": max_iter, "random_state": key}
-        x, report = ridge(A / A.dtype.type(unit), b, alpha / unit / unit, **options)
-        return Solution(x / x.dtype.type(unit), report)
+    if tol is not None:
+        tol = check.positive("tol", tol)
+    _check_options(method, law=law, sketch_size=sketch_size, rank=rank, max_iter=max_iter)
+    law = as_sketch_law("sparse_sign" if law is None else law)
+    A, alpha, unit = in_units_with(A, alpha, 2)
     if alpha == 0.0:
-        exact = {"partial_sketch": "sketch", "full_sketch": "sketch"}.get(method, "iterative")
-        return lstsq(A, b, method=exact, law=law, sketch_size=sketch_size, random_state=key)
-    B = b.reshape(len(b), -1).astype(A.dtype, copy=False)
+        kind = "iterative" if method == "precondition" else "sketch"
+        x, report = lstsq(A, b, method=kind, law=law, sketch_size=sketch_size, random_state=key)
+        return Solution(in_units_of(x, -exponent_of(unit)), report)
+    B, exponents = in_column_units(b, A.dtype)
     if method == "precondition":
         X, report = _preconditioned(A, B, alpha, rank, tol, max_iter, key)
     else:
-        size = _size(A.shape, sketch_size, method)
         solve = _partial if method == "partial_sketch" else _full
-        X, report = solve(A, B, alpha, law, size, key)
+        X = solve(A, B, alpha, law, _size(A.shape, sketch_size, method), key)
+        residual = gradient_residual(A, B, X, alpha)
+        report = Report(method.replace("_", " "), 0, met(residual, tol), residual)
+    X = in_units_of(X, exponents - exponent_of(unit))
     return Solution(X.reshape(A.shape[1], *b.shape[1:]), report)
+
+
+def _check_options(method: str, **options: Any) -> None:
+    """Refuse what the method would not look at."""
+    ours = ("rank", "max_iter") if method == "precondition" else ("law", "sketch_size")
+    for name, value in options.items():
+        if value is not None and name not in ours:
+            others = "method='precondition'" if method != "precondition" else "method='partial_sketch' or 'full_sketch'"
+            raise ValueError(f"{name} has no meaning with method={method!r}: it belongs to {others}.")
 
 
 def _size(shape: tuple[int, int], size: Any, method: str) -> int:
@@ -117,9 +142,10 @@ def gradient_residual(A: Any, B: Array, X: Array, alpha: float) -> float:
 
 
 def _preconditioned(
-    A: Any, B: Array, alpha: float, rank: int | None, tol: float, max_iter: int | None, key: Key
+    A: Any, B: Array, alpha: float, rank: int | None, tol: float | None, max_iter: int | None, key: Key
 ) -> tuple[Array, Report]:
     n, d = A.shape
+    tol = max(1e-10 if tol is None else tol, 4.0 * float(np.finfo(A.dtype).eps))  # nothing is known beyond rounding
     small = A if n >= d else A.T  # (AᵀA + alpha) x = Aᵀb, or x = Aᵀz with (AAᵀ + alpha) z = b
     size = min(n, d)
 
@@ -142,33 +168,29 @@ def _preconditioned(
     return X, Report(method, inner.iterations, inner.converged, residual, P.report.estimates, notes)
 
 
-def _partial(A: Any, B: Array, alpha: float, law: Any, size: int, key: Key) -> tuple[Array, Report]:
+def _partial(A: Any, B: Array, alpha: float, law: SketchLaw, size: int, key: Key) -> Array:
     S = sketch_rows(A, size, law, key)
     U, z, Vt = scipy.linalg.svd(S(A), full_matrices=False, check_finite=False)
     # x = V (z² + alpha)⁻¹ z Uᵀ S b: exact in the penalty, so no number of rows is too small
-    X = Vt.T @ ((z / (z * z + alpha))[:, None] * (U.T @ S(B)))
-    return X, _sketch_report("partial sketch", A, B, X, alpha, z, size)
+    return Vt.T @ (_gains(z, alpha) * (U.T @ S(B)))
 
 
-def _full(A: Any, B: Array, alpha: float, law: Any, size: int, key: Key) -> tuple[Array, Report]:
-    # S = [S₁ S₂]: independent columns, so the penalty's part is a second draw of the same law, d columns wide
-    law, d = as_sketch_law(law), A.shape[1]
-    S = sketch_rows(A, size, law, key.child("data"))
-    identity = np.eye(d, dtype=A.dtype)
-    S2 = sketch_rows(identity, size, law, key.child("penalty"))
-    M = S(A) + alpha**0.5 * S2(identity)
-    X, _, _, z = scipy.linalg.lstsq(M, S(B), check_finite=False)
-    return X, _sketch_report("full sketch", A, B, X, alpha, np.sqrt(np.maximum(z**2 - alpha, 0.0)), size)
+def _gains(z: Array, alpha: float) -> Array:
+    """The column z / (z² + alpha)."""
+    wide = z.astype(np.float64)  # a penalty may vanish in float32
+    return (wide / (wide * wide + alpha)).astype(z.dtype)[:, None]
 
 
-def _sketch_report(name: str, A: Any, B: Array, X: Array, alpha: float, z: Array, size: int) -> Report:
-    found = float((z**2 / (z**2 + alpha)).sum())
-    # sketching inflates small singular values, so this is no bound; its relative error is about sqrt(d_e / m)
-    spread = found * np.sqrt(found / size)
-    estimates = {
-        "effective_dimension": Estimate(found, spread, max(0.0, found - 3.3 * spread), found + 3.3 * spread, size)
-    }
-    return Report(name, 0, True, gradient_residual(A, B, X, alpha), estimates)
+def _full(A: Any, B: Array, alpha: float, law: SketchLaw, size: int, key: Key) -> Array:
+    # S = [S₁ D S₂], two draws of the law, n and d columns wide; the random signs D make E[S₁ᵀDS₂] = 0, and so
+    # E[SᵀS] = I, also under laws whose draws have a mean: sampled rows
+    S1 = sketch_rows(A, size, law, key.child("data"))
+    identity = np.eye(A.shape[1], dtype=A.dtype)
+    # probabilities are those of the rows of A
+    S2 = sketch_rows(identity, size, UniformRows() if isinstance(law, RowSampling) else law, key.child("penalty"))
+    signs = 2 * key.child("signs").generator().integers(0, 2, (size, 1)) - 1
+    M = S1(A) + (alpha**0.5 * signs).astype(A.dtype) * S2(identity)
+    return scipy.linalg.lstsq(M, S1(B), check_finite=False)[0]
 
 
 def sketched_kernel_ridge(
@@ -201,8 +223,8 @@ def sketched_kernel_ridge(
     Returns
     -------
     Solution
-        ``a, report``; predictions are k(x, X) a. ``report.residual`` is ‖K a + alpha a - y‖ / ‖y‖, zero for the exact
-        solution.
+        ``a, report``; predictions are k(x, X) a. ``report.residual`` is ‖K (K a + alpha a - y)‖ / ‖K y‖, the gradient
+        of the objective: zero for the exact predictions, whatever a has besides in directions that K does not see.
 
     Examples
     --------
@@ -221,19 +243,20 @@ def sketched_kernel_ridge(
     alpha = check.positive("alpha", alpha, advice="Without a penalty a sketch has nothing to be compared with.")
     check.choice("side", side, ("right", "left"))
     size = max(10, int(np.ceil(4.0 * np.sqrt(n)))) if sketch_size is None else check.count("sketch_size", sketch_size)
-    key = Key.from_random_state(random_state)
-    Y = y.reshape(n, -1).astype(K.dtype, copy=False)
-    law = as_sketch_law(law)
+    key, law = Key.from_random_state(random_state), as_sketch_law(law)
+    K, alpha, unit = in_units_with(K, alpha, 1)
+    alpha = max(alpha, float(np.finfo(np.float64).tiny))
+    check_symmetric(K, "K", "It is no kernel matrix: check how it was made.")
+    Y, exponents = in_column_units(y, K.dtype)
     S = (law if isinstance(K, Operator) else law.resolve(K, key)).sample(n, min(size, n), key)
     St = np.ascontiguousarray(S.to_dense().T.astype(K.dtype))
     C = np.asarray(K @ St)  # (n, m)
     M = St.T @ C
-    gap = np.abs(M - M.T).max(initial=0.0)
     values, V = scipy.linalg.eigh((M + M.T) / 2.0, check_finite=False)
     size_of = max(abs(values[0]), abs(values[-1]))
     rounding = np.sqrt(np.finfo(K.dtype).eps) * size_of
-    if gap > 10.0 * rounding or values[0] < -rounding:
-        raise ValueError("K is not symmetric positive semi-definite: it is no kernel matrix. Check how it was made.")
+    if values[0] < -rounding:
+        raise ValueError("K is not positive semi-definite: it is no kernel matrix. Check how it was made.")
     values = np.maximum(values, 0.0)
     if side == "left":
         a = St @ (V @ ((V.T @ (St.T @ Y)) / (values + alpha)[:, None]))
@@ -243,10 +266,9 @@ def sketched_kernel_ridge(
         kept = values > n * np.finfo(K.dtype).eps * size_of
         whiten = V[:, kept] / np.sqrt(values[kept])
         U, s, Wt = scipy.linalg.svd(C @ whiten, full_matrices=False, check_finite=False)
-        a = St @ (whiten @ (Wt.T @ ((s / (s * s + alpha))[:, None] * (U.T @ Y))))
-    left = np.linalg.norm(K @ a + alpha * a - Y, axis=0)
-    scale = np.linalg.norm(Y, axis=0)
+        a = St @ (whiten @ (Wt.T @ (_gains(s, alpha) * (U.T @ Y))))
+    left = np.linalg.norm(K @ (K @ a + alpha * a - Y), axis=0)
+    scale = np.linalg.norm(K @ Y, axis=0)
     residual = float((left / np.where(scale > 0, scale, 1.0)).max(initial=0.0))
-    found = float((values / (values + alpha)).sum())
-    estimates = {"effective_dimension": Estimate(found, 0.0, 0.0, float(n), size)}
-    return Solution(a.reshape(y.shape), Report(f"{side} sketch", 0, True, residual, estimates))
+    a = in_units_of(a, exponents - exponent_of(unit))
+    return Solution(a.reshape(y.shape), Report(f"{side} sketch", 0, None, residual))

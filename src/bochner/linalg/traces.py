@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,10 +22,13 @@ from bochner.linalg.matrices import (
     dense,
     diagonal,
     gram_product,
+    in_units,
+    in_units_with,
+    is_symmetric,
     orthonormal,
 )
 from bochner.linalg.preconditioners import nystrom_preconditioner
-from bochner.linalg.reports import CONFIDENCE, Estimate, Report, Result, mean_estimate
+from bochner.linalg.reports import Estimate, Report, Result, trace_estimate
 from bochner.theory import _arguments as check
 
 TRACE_METHODS = ("xtrace", "xnystrace", "hutch++", "hutchinson")
@@ -38,12 +42,18 @@ class Number(Result):
     standard_error: float
     report: Report
     unpacked: ClassVar[tuple[str, ...]] = ("value", "standard_error")
+    powers: ClassVar[Mapping[str, int]] = {"value": 1, "standard_error": 1}
 
     def __float__(self) -> float:
         return self.value
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+        return np.array(self.value, dtype)  # a number, not the two that it unpacks to
 
-def _number(name: str, estimate: Estimate, method: str, iterations: int, *notes: str, converged: bool = True) -> Number:
+
+def _number(
+    name: str, estimate: Estimate, method: str, iterations: int, *notes: str, converged: bool | None = None
+) -> Number:
     scale = abs(estimate.value) or 1.0
     report = Report(method, iterations, converged, estimate.standard_error / scale, {name: estimate}, notes)
     return Number(estimate.value, estimate.standard_error, report)
@@ -61,13 +71,17 @@ def trace(A: Any, n_products: int = 100, *, method: str = "xtrace", random_state
     method : {"xtrace", "xnystrace", "hutch++", "hutchinson"}
         "xtrace" (Epperly, Tropp & Webber 2024) is best when the spectrum decays, "xnystrace" needs a positive
         semi-definite A and half the products, "hutchinson" has the smallest error on a flat spectrum, where there is
-        no low-rank part to take out.
+        no low-rank part to take out. "hutch++" (Meyer et al. 2021) takes a low-rank part out as well, and has an
+        interval.
     random_state : None, int, RandomState, Generator or Key
 
     Returns
     -------
     Number
-        ``value, standard_error``. All four are unbiased.
+        ``value, standard_error``. All four are unbiased. ``report.estimates["trace"]`` has an interval with "hutch++"
+        and "hutchinson", whatever the matrix: both are means of independent quadratic forms. "xtrace" and "xnystrace"
+        use every product for the low-rank part and for the rest: no interval is known for what that leaves, and
+        Student's, from the standard error, fails too often to be one.
 
     Notes
     -----
@@ -81,39 +95,63 @@ def trace(A: Any, n_products: int = 100, *, method: str = "xtrace", random_state
     >>> value, error = trace(A, 60, random_state=0)
     >>> bool(abs(value - np.trace(A)) < 5 * error), error < 0.01
     (True, True)
+    >>> interval = trace(A, 60, method="hutch++", random_state=0).report.estimates["trace"]
+    >>> bool(interval.low < np.trace(A) < interval.high)
+    True
     """
-    A = as_square(A)
+    A, unit = in_units(as_square(A))
     n = A.shape[0]
     check.choice("method", method, TRACE_METHODS)
     m = check.count("n_products", n_products, minimum=6, advice="An error bar needs a few of them.")
+    key = Key.from_random_state(random_state)
     if m >= n:
-        exact = float(np.trace(A @ np.eye(n, dtype=A.dtype)))
-        return _number("trace", Estimate(exact, 0.0, exact, exact, n, 1.0), "exact", n)
-    estimators = {"xtrace": _xtrace, "xnystrace": _xnystrace, "hutch++": _hutch, "hutchinson": _hutchinson}
-    samples = estimators[method](A, m, Key.from_random_state(random_state))
-    # leaving one out makes samples that are not independent: measured, the plain bar is up to 1.5 × too short
-    caution = 1.5 if method in ("xtrace", "xnystrace") else 1.0
-    return _number("trace", mean_estimate(samples, m, caution=caution), method, m)
+        entries = diagonal(A)
+        exact = float(np.trace(A @ np.eye(n)) if entries is None else entries.sum())
+        return _number("trace", Estimate.exact(exact), "exact", n).times(unit)
+    if method in ("xtrace", "xnystrace"):
+        leave_one_out = _xtrace if method == "xtrace" else _xnystrace
+        samples, k = leave_one_out(A, m, key)
+        # leaving one out makes samples that are not independent: measured, the plain error is up to 1.5 n / (n - k)
+        # times too small
+        error = 1.5 * n / (n - k) * float(samples.std(ddof=1) / np.sqrt(len(samples)))
+        estimate = Estimate.without_interval(float(samples.mean()), error, m)
+    else:
+        estimate = (_hutch if method == "hutch++" else _hutchinson)(A, m, key)
+    return _number("trace", estimate, method, m).times(unit)
 
 
-def _hutchinson(A: Any, m: int, key: Key) -> Array:
-    probes = gaussian((A.shape[0], m), A, key)
-    probes *= np.sqrt(A.shape[0]) / np.linalg.norm(probes, axis=0)  # on the sphere: less variance, still unbiased
-    return np.einsum("ij,ij->j", probes, A @ probes, dtype=np.float64)
+def _hutchinson(A: Any, m: int, key: Key) -> Estimate:
+    n = A.shape[0]
+    Z = gaussian((n, m), A, key)
+    Z *= np.sqrt(n) / np.linalg.norm(Z, axis=0)  # on the sphere: less variance, still unbiased
+    return _from_products(Z, A @ Z, n, m)
 
 
-def _hutch(A: Any, m: int, key: Key) -> Array:
+def _from_products(Z: Array, products: Array, n: int, m: int, offset: float = 0.0) -> Estimate:
+    """Trace of B, plus an offset, from its products with columns Z on the sphere ‖z‖² = n."""
+    P = products.astype(np.float64, copy=False)
+    forms, squares = np.einsum("ij,ij->j", Z, P), np.einsum("ij,ij->j", P, P)
+    rounding = 100.0 * float(np.finfo(products.dtype).eps) * (np.sqrt(n * squares.mean()) + abs(offset))
+    return trace_estimate(forms, squares, n, m).plus(offset).widened(float(rounding))
+
+
+def _hutch(A: Any, m: int, key: Key) -> Estimate:
     """Hutch++ (Meyer et al. 2021): the trace on a sketched range, and Hutchinson on what is orthogonal to it."""
     n, k = A.shape[0], m // 3
     Q = orthonormal(A @ gaussian((n, k), A, key.child("range")))
-    G = gaussian((n, m - 2 * k), A, key.child("probes"))
-    G -= Q @ (Q.T @ G)
-    G *= np.sqrt(n - k) / np.linalg.norm(G, axis=0)
-    return np.einsum("ij,ij->", Q, A @ Q, dtype=np.float64) + np.einsum("ij,ij->j", G, A @ G, dtype=np.float64)
+    Z = gaussian((n, m - 2 * k), A, key.child("probes"))
+    Z -= Q @ (Q.T @ Z)
+    Z *= np.sqrt(n - k) / np.linalg.norm(Z, axis=0)
+    products = A @ Z
+    inside = float(np.einsum("ij,ij->", Q, A @ Q, dtype=np.float64))
+    return _from_products(Z, products - Q @ (Q.T @ products), n - k, m, inside)
 
 
-def _xtrace(A: Any, m: int, key: Key) -> Array:
-    """Every probe in turn is left out of the range and used as the probe; all from one QR factorisation."""
+def _xtrace(A: Any, m: int, key: Key) -> tuple[Array, int]:
+    """Every probe in turn is left out of the range and used as the probe; all from one QR factorisation.
+
+    Returns one sample a probe, and the number of probes.
+    """
     n, k = A.shape[0], m // 2
     omega = gaussian((n, k), A, key)
     Q, R = scipy.linalg.qr(A @ omega, mode="economic", check_finite=False)
@@ -129,24 +167,27 @@ def _xtrace(A: Any, m: int, key: Key) -> Array:
         + np.einsum("ij,ij->j", U, H @ U)
     )  # fmt: skip
     lengths = np.einsum("ij,ij->j", omega, omega) - np.einsum("ij,ij->j", U, U)
-    return np.trace(H) - np.einsum("ij,ij->j", S, H @ S) + (n - k + 1) * quadratic / lengths
+    return np.trace(H) - np.einsum("ij,ij->j", S, H @ S) + (n - k + 1) * quadratic / lengths, k
 
 
 def _inverse_transpose(R: Array) -> Array:
-    """R⁻ᵀ of a triangle; where A has a rank below the number of probes, of the triangle moved off singularity."""
-    diagonal_ = np.abs(np.diag(R))
-    tiny = np.finfo(R.dtype).eps * max(float(diagonal_.max(initial=0.0)), np.finfo(R.dtype).tiny)
-    R = R + np.diag(np.where(diagonal_ < tiny, tiny, 0.0)).astype(R.dtype)
+    """R⁻ᵀ of a triangle up to a factor; where A has a rank below the number of probes, of one off singularity."""
+    size = np.abs(np.diag(R)).max()
+    R = R / (size or 1.0)
+    singular = np.abs(np.diag(R)) < np.finfo(R.dtype).eps
+    R = R + np.diag(np.where(singular, np.finfo(R.dtype).eps if size else 1.0, 0.0)).astype(R.dtype)
     return scipy.linalg.solve_triangular(R, np.eye(len(R), dtype=R.dtype), trans="T", check_finite=False)
 
 
-def _xnystrace(A: Any, m: int, key: Key) -> Array:
+def _xnystrace(A: Any, m: int, key: Key) -> tuple[Array, int]:
     """The Nyström approximation without each probe in turn, downdated from H = ΩᵀAΩ, plus that probe's residual."""
     n = A.shape[0]
     omega = gaussian((n, m), A, key)
     Y = A @ omega
+    check_symmetric(A, "A", "Use method='xtrace'.", omega, Y)
+    if not Y.any():
+        return np.zeros(m), m
     H = omega.T @ Y
-    check_symmetric(H, "A", "Use method='xtrace'.")
     shift = np.finfo(A.dtype).eps * np.linalg.norm(Y)
     Y, H = Y + shift * omega, (H + H.T) / 2.0 + shift * (omega.T @ omega)
     try:
@@ -161,7 +202,7 @@ def _xnystrace(A: Any, m: int, key: Key) -> Array:
     lost = np.einsum("ij,ij->j", B @ half, B @ half) / pivots
     # the residual vanishes on the other probes: only the part of ω orthogonal to them counts, of length²:
     lengths = 1.0 / np.diag(scipy.linalg.inv(omega.T @ omega, check_finite=False))
-    return total - lost + (n - m + 1) / (pivots * lengths) - shift * n
+    return total - lost + (n - m + 1) / (pivots * lengths) - shift * n, m
 
 
 def log_determinant(
@@ -187,8 +228,9 @@ def log_determinant(
     Returns
     -------
     Number
-        ``value, standard_error``. The error bar is that of the probes; ``report.converged`` is whether the quadrature
-        itself, compared with five steps fewer, is more accurate than that.
+        ``value, standard_error``; the error is that of the probes. ``report.converged`` is whether the second half of
+        the Lanczos steps moved the value by less than that. ``report.estimates["log_determinant"]`` has an interval
+        that holds for every matrix once they have converged; until then values are too large, and its `low` is -inf.
 
     Examples
     --------
@@ -204,17 +246,20 @@ def log_determinant(
     alpha = check.positive("alpha", alpha, zero=True)
     s = check.count("n_probes", n_probes, minimum=2, advice="An error bar needs two.")
     steps = min(check.count("n_steps", n_steps, minimum=2), n)
+    A, alpha, unit = in_units_with(A, alpha, 1)
+    check_symmetric(A, "A", "The logarithm of its determinant needs a symmetric positive definite matrix.")
     probes = gaussian((n, s), A, Key.from_random_state(random_state)).astype(np.float64)
     tridiagonals = _lanczos(A, probes, steps, alpha)
-    samples = n * np.array([_quadrature(a, b) for a, b in tridiagonals])
-    # a space that closed early is exhausted: its quadrature is exact
-    coarse = n * np.array(
-        [_quadrature(a[: max(1, len(a) - 5)] if len(a) == steps < n else a, b) for a, b in tridiagonals]
-    )
-    estimate = mean_estimate(samples)
-    gap = abs(float(samples.mean() - coarse.mean()))
-    settled = gap <= estimate.standard_error + 1e-8 * abs(estimate.value)
-    notes = () if settled else (f"the last five Lanczos steps still moved the value by {gap:.3g}: raise n_steps",)
+    # eᵀ log(T) e and its square for the probes on the sphere ‖z‖² = n; a space that closed early is exhausted: exact
+    forms, squares = n * np.array([_quadrature(a, b) for a, b in tridiagonals]).T
+    halves = [(a[: (len(a) + 1) // 2], b) if len(a) == steps < n else (a, b) for a, b in tridiagonals]
+    moved = float(abs(forms.mean() - n * np.mean([_quadrature(a, b)[0] for a, b in halves])))
+    estimate = trace_estimate(forms, squares, n)
+    settled = moved <= estimate.standard_error + 1e-8 * abs(estimate.value)
+    notes = () if settled else (f"the second half of the Lanczos steps moved the value by {moved:.3g}: raise n_steps",)
+    # for the logarithm Gauss's rule is an upper bound, and at the end of its steps nearer than these have moved it
+    estimate = replace(estimate, low=estimate.low - moved if settled else -np.inf)
+    estimate = estimate.plus(n * float(np.log(unit))).widened(100.0 * n * float(np.finfo(A.dtype).eps))
     return _number("log_determinant", estimate, "stochastic Lanczos quadrature", steps, *notes, converged=settled)
 
 
@@ -240,14 +285,15 @@ def _lanczos(A: Any, probes: Array, steps: int, alpha: float) -> list[tuple[Arra
     return [(a[:end, i], b[:end, i]) for i, end in enumerate(ends)]
 
 
-def _quadrature(a: Array, b: Array) -> float:
-    """e₁ᵀ log(T) e₁."""
+def _quadrature(a: Array, b: Array) -> tuple[float, float]:
+    """e₁ᵀ log(T) e₁ and e₁ᵀ log(T)² e₁."""
     nodes, V = scipy.linalg.eigh_tridiagonal(a, b[: len(a) - 1])
     if nodes[0] <= len(a) * np.finfo(np.float64).eps * abs(nodes[-1]):
         raise ValueError(
             f"the matrix is not positive definite: it has an eigenvalue of at most {nodes[0]:.3g}. Use a larger alpha."
         )
-    return float(V[0] ** 2 @ np.log(nodes))
+    logs = np.log(nodes)
+    return float(V[0] ** 2 @ logs), float(V[0] ** 2 @ logs**2)
 
 
 def effective_dimension(
@@ -273,7 +319,7 @@ def effective_dimension(
         - "sketch": a Nyström approximation brackets the truth, and the value is the middle; the bounds are theorems
           where the trace is known exactly. Without a `rank` it doubles until they are within 10 %, or at 1000.
         - "stochastic": what the Nyström approximation misses is estimated without bias, by conjugate gradients on
-          random vectors; the error bar is theirs.
+          random vectors; the error bar and the interval are theirs.
     kind : {"auto", "data", "kernel"}
         "auto" takes a square symmetric matrix for a kernel matrix.
     rank : int or None
@@ -300,12 +346,16 @@ def effective_dimension(
     check.choice("method", method, ("exact", "sketch", "stochastic"))
     check.choice("kind", kind, ("auto", "data", "kernel"))
     key = Key.from_random_state(random_state)
-    G, total = _gram(A, kind, key)
+    if kind == "auto":
+        kind = "kernel" if A.shape[0] == A.shape[1] and is_symmetric(A) else "data"
+    A, alpha, _ = in_units_with(A, alpha, 1 if kind == "kernel" else 2)
+    alpha = max(alpha, float(np.finfo(np.float64).tiny))
+    G, total = _gram(A, kind)
     n = G.shape[0]
     if method == "exact":
         values = np.maximum(_eigenvalues(A, G), 0.0)
         value = float((values / (values + alpha)).sum())
-        return _number("effective_dimension", Estimate(value, 0.0, value, value, 0, 1.0), "exact", 0)
+        return _number("effective_dimension", Estimate.exact(value), "exact", 0)
     if method == "sketch":
         return _bracket(G, alpha, rank, total, key)
     P = nystrom_preconditioner(G, alpha, rank, random_state=key.child("sketch"))
@@ -317,25 +367,31 @@ def effective_dimension(
     solved, inner = conjugate_gradient(
         lambda V: np.asarray(G @ V) + alpha * V, probes, preconditioner=P, tol=1e-8, max_iter=1000
     )
-    exact = np.einsum("ij,ij->j", probes, probes - alpha * solved)
     share = P.values / (P.values + alpha)
-    samples = exact - share @ (P.vectors.T @ probes) ** 2 + found
-    estimate = mean_estimate(samples)
+    products = probes - alpha * solved - P.vectors @ (share[:, None] * (P.vectors.T @ probes))
+    estimate = _from_products(probes, products, n, s, found)
+    # x / (x + alpha) grows with x, also as a function of matrices: what was found is a lower bound
+    estimate = replace(estimate, low=max(estimate.low, found), high=min(estimate.high, float(n)))
+    estimate = estimate.widened(n * max(1e-8, 10.0 * float(np.finfo(A.dtype).eps)))
     method = f"Hutchinson on what a Nyström approximation of rank {P.rank} misses"
     return _number("effective_dimension", estimate, method, inner.iterations, converged=inner.converged)
 
 
 def _bracket(G: Any, alpha: float, rank: int | None, total: float | None, key: Key) -> Number:
-    """Bounds from a Nyström approximation Ĝ ⪯ G: the values found, plus the most that the trace left can add."""
-    n, error, confidence = G.shape[0], 0.0, 1.0
+    """Bounds from a Nyström approximation Ĝ ⪯ G: the values found, plus the most that the trace left can add.
+
+    For a concave f with f(0) = 0, tr f(Ĝ + E) ≤ tr f(Ĝ) + tr f(E) (Rotfel'd), and the n - rank eigenvalues of E count
+    most when they are equal.
+    """
+    n, confidence = G.shape[0], 1.0
     if total is None:
-        (total, error), confidence = trace(G, max(6, min(n, 100)), random_state=key.child("trace")), CONFIDENCE
+        report = trace(G, max(6, min(n, 100)), method="hutch++", random_state=key.child("trace")).report
+        total, confidence = report.estimates["trace"].high, report.estimates["trace"].confidence
     size = min(n, 32) if rank is None else min(n, check.count("rank", rank))
     while True:
         P = nystrom_preconditioner(G, alpha, size, random_state=key.child("sketch"))
         found = float((P.values / (P.values + alpha)).sum())
-        left = max(0.0, total - float(P.values.sum())) + 3.3 * error
-        # λ/(λ + alpha) is concave: the n - rank eigenvalues left count most when they are equal
+        left = max(0.0, total - float(P.values.sum())) + 10.0 * float(np.finfo(P.values.dtype).eps) * total
         upper = found + (left / (left / (n - P.rank) + alpha) if P.rank < n else 0.0)
         if rank is not None or upper <= 1.1 * found or size >= min(n, 1000):
             break
@@ -345,15 +401,12 @@ def _bracket(G: Any, alpha: float, rank: int | None, total: float | None, key: K
     return _number("effective_dimension", estimate, f"Nyström bracket of rank {P.rank}", P.report.iterations)
 
 
-def _gram(A: Any, kind: str, key: Key) -> tuple[Any, float | None]:
+def _gram(A: Any, kind: str) -> tuple[Any, float | None]:
     """The positive semi-definite matrix whose eigenvalues count, and its trace where it is known."""
     n, d = A.shape
-    if kind == "auto":
-        kind = "kernel" if n == d and _is_symmetric(A, key) else "data"
     if kind == "kernel":
         A = as_square(A, "A_or_K")
-        if not _is_symmetric(A, key):
-            raise ValueError("a kernel matrix must be symmetric; pass kind='data' for a data matrix.")
+        check_symmetric(A, "A_or_K", "Pass kind='data' for a data matrix.")
         entries = diagonal(A)
         return A, None if entries is None else float(entries.sum())
     small, size = (A if n >= d else A.T), min(n, d)
@@ -364,25 +417,20 @@ def _gram(A: Any, kind: str, key: Key) -> tuple[Any, float | None]:
     total = None
     if not isinstance(A, Operator):
         values = A.data if scipy.sparse.issparse(A) else A.ravel(order="K")
-        total = float(np.dot(values, values))
+        total = float(np.einsum("i,i->", values, values, dtype=np.float64))
     return Operator((size, size), product, product), total
-
-
-def _is_symmetric(A: Any, key: Key) -> bool:
-    V = gaussian((A.shape[0], 2), A, key.child("symmetry"))
-    H = V.T @ (A @ V)
-    return bool(abs(H[0, 1] - H[1, 0]) <= 10.0 * np.sqrt(np.finfo(A.dtype).eps) * np.abs(H).max())
 
 
 def _eigenvalues(A: Any, G: Any) -> Array:
     if isinstance(G, Operator) and not isinstance(A, Operator):
         if isinstance(A, np.ndarray):
-            return scipy.linalg.svdvals(A, check_finite=False) ** 2
+            return scipy.linalg.svdvals(A.astype(np.float64, copy=False), check_finite=False) ** 2
+        A = A.astype(np.float64)
         small = A.T @ A if A.shape[0] >= A.shape[1] else A @ A.T
         return scipy.linalg.eigvalsh(small.toarray(), check_finite=False)
-    M = dense(G)
+    M = dense(G).astype(np.float64, copy=False)
     values = scipy.linalg.eigvalsh((M + M.T) / 2.0, check_finite=False)
-    if values[0] < -np.sqrt(np.finfo(M.dtype).eps) * abs(values[-1]):
+    if values[0] < -np.sqrt(np.finfo(G.dtype).eps) * abs(values[-1]):
         raise ValueError(
             f"the kernel matrix has a negative eigenvalue, {values[0]:.3g}: it is not positive semi-definite."
         )
