@@ -25,7 +25,7 @@ from bochner.estimators.models import as_feature_map
 from bochner.keys import Key
 from bochner.solvers import Cholesky
 from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource, Block, leave_one_out
+from bochner.streaming import ArraySource, Block, leave_one_out_errors
 from bochner.tuning import _least, _left_out, _Problem, tune_length_scale
 from laws import rounding_squares
 
@@ -90,7 +90,7 @@ def test_leave_one_out_is_leaving_one_out():
     for fit_intercept in (True, False):
         statistics = RidgeStatistics(10, 2).update(Z, y, weight)
         alphas = np.array([0.01, 1.0])
-        found = leave_one_out(
+        found = leave_one_out_errors(
             ArraySource(X, y, weight).block,
             feature_map,
             statistics,
@@ -503,7 +503,7 @@ def test_margins_of_left_out_rows_are_those_of_refits(fit_intercept):
     alphas = np.geomspace(1e-2, 1e3, 9)
     options = {"fit_intercept": fit_intercept}
     spectrum, rows = statistics.spectrum(fit_intercept), Block(Z, signs)
-    found = leave_one_out(rows, lambda Z: Z, statistics, np.asarray, spectrum, alphas, margins=True, **options)
+    found = leave_one_out_errors(rows, lambda Z: Z, statistics, np.asarray, spectrum, alphas, margins=True, **options)
     errors = np.empty((40, 9))
     for i in range(40):
         others = np.arange(40) != i

@@ -324,6 +324,26 @@ class RidgeStatistics:
             float(np.trace(self.gram)) / self.weight if self.weight else 1.0,  # type: ignore[arg-type]
         )
 
+    def left_out_residuals(
+        self, Z: Array, Y: Array, alphas: Array, spectrum: RidgeSpectrum, fit_intercept: bool = True
+    ) -> Array:
+        """Exact leave-one-out residuals (n, a, k) of rows Z (n, m) and Y (n, k) that are part of the sums.
+
+        A row of weight w counts as w rows of which one is left out. `spectrum` is that of these sums.
+        """
+        λ = spectrum.factor.eigenvalues[:, None]
+        shifted = λ + alphas
+        inverse = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=λ > 0)  # (m, a)
+        weights = (inverse[:, :, None] * spectrum.moment[:, None, :]).reshape(len(λ), -1)  # in the eigenbasis
+        centre = self.feature_mean if fit_intercept else np.zeros(self.n_components)
+        level = self.target_mean if fit_intercept else np.zeros(self.n_targets)
+        # in the precision of the features: what rounding adds to a leverage is far below the leverage
+        rotated = (Z - centre.astype(Z.dtype)) @ spectrum.factor.vectors.astype(Z.dtype, copy=False)
+        rotated = rotated.astype(np.float64, copy=False)
+        leverage = (rotated * rotated) @ inverse + (1.0 / self.weight if fit_intercept else 0.0)  # (n, a)
+        residual = (Y - level)[:, None, :] - (rotated @ weights).reshape(len(Z), len(alphas), -1)
+        return leave_one_out(residual, leverage)
+
     def arrays(self) -> dict[str, Array]:
         """Everything as named arrays, for a file; the triangle alone of the Gram matrix."""
         found = {
@@ -447,17 +467,8 @@ class RidgeSpectrum:
         An intercept has a flat prior. Without `noise_variance` (a number, or one a target) the most likely one of each
         penalty and target is used: `penalised_squares / n_samples`.
         """
-        α = np.reshape(alphas, (-1, 1))
-        λ = self.factor.eigenvalues
-        logdet = np.log1p(λ / α).sum(axis=1)[:, None]
-        squares = self.penalised_squares(alphas)
-        if noise_variance is None:
-            tiny = np.finfo(float).tiny
-            variance = np.maximum(squares, tiny) / max(self.n_samples, 1.0)
-        else:
-            variance = np.broadcast_to(np.asarray(noise_variance, dtype=float), squares.shape)
-        fit = self.n_samples * np.log(2.0 * np.pi * variance) + squares / variance
-        return np.asarray(-0.5 * (fit + logdet))
+        logdet = np.log1p(self.factor.eigenvalues / np.reshape(alphas, (-1, 1))).sum(axis=1)[:, None]
+        return log_evidence(self.penalised_squares(alphas), logdet, self.n_samples, noise_variance)
 
     def grid(self) -> Array:
         """Penalties worth trying: four a decade, from rounding to a constant prediction."""
@@ -493,6 +504,28 @@ class RidgeSpectrum:
         if alphas is not None or not np.isfinite(values[i]):
             return float(grid[i]), grid, values
         return float(grid[i] * (grid[1] / grid[0]) ** vertex(values[max(i - 1, 0) : i + 2])), grid, values
+
+
+def leave_one_out(residual: Array, leverage: Array, least: float = 1e-12) -> Array:
+    """Residuals (y - ŷ) / (1 - h) of rows that are left out one at a time, from residuals (..., k), leverages (...).
+
+    The leverage h = zᵀ(G + alpha I)⁻¹z, plus one over the number of rows for an intercept, is the weight of a row's own
+    target in its prediction. `least` bounds 1 - h from below, against rounding.
+    """
+    return np.asarray(residual / np.maximum(1.0 - leverage, least)[..., None])
+
+
+def log_evidence(squares: Array, logdet: Any, n_samples: float, noise_variance: Any = None) -> Array:
+    """Log marginal likelihood of n_samples rows: y ~ N(0, noise_variance (ZZᵀ/alpha + I)).
+
+    From squares yᵀ(ZZᵀ/alpha + I)⁻¹y and logdet = log det(ZZᵀ/alpha + I). Without `noise_variance` the most likely
+    one is used, squares / n_samples.
+    """
+    if noise_variance is None:
+        noise_variance = np.maximum(squares, np.finfo(float).tiny) / max(n_samples, 1.0)
+    variance = np.broadcast_to(np.asarray(noise_variance, dtype=float), squares.shape)
+    fit = n_samples * np.log(2.0 * np.pi * variance) + squares / variance
+    return np.asarray(-0.5 * (fit + logdet))
 
 
 def vertex(values: Any) -> float:

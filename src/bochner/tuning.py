@@ -30,7 +30,7 @@ from bochner.operators import DenseGram
 from bochner.solvers import Cholesky
 from bochner.statistics import RidgeStatistics, vertex
 from bochner.streaming import Block
-from bochner.streaming.folds import leave_one_out
+from bochner.streaming.folds import leave_one_out_errors
 
 _RANGE = np.log(1e3)  # how far a scale may move from where it starts, either way
 _HALF_STEP = np.log(2.0) / 2.0  # between scales that are tried
@@ -88,6 +88,7 @@ class _Problem:
         """-log marginal likelihood, the noise variance profiled out."""
         n, k, m = self.freedom, w.shape[1], len(w)
         Q = np.maximum((r * r).sum(axis=0) + alpha * (w * w).sum(axis=0), np.finfo(float).tiny)
+        # `statistics.log_evidence` without its constants, to which the relative tolerance of L-BFGS does not apply
         value = 0.5 * (n * np.log(Q).sum() + k * (factor.logdet() - m * np.log(alpha)))
         slope = k * (Z @ (np.tril(inverse) + np.tril(inverse, -1).T)) - (r * (n / Q)) @ w.T
         at_alpha = 0.5 * (n * ((w * w).sum(axis=0) / Q).sum() + k * (np.trace(inverse) - m / alpha))
@@ -236,7 +237,7 @@ def _left_out(
     others = np.delete(np.arange(len(root)), landmarks)
     rows = Block(Z[others], Y[others], weight[others])
     options = {"fit_intercept": fit_intercept, "margins": margins}
-    errors = leave_one_out(rows, lambda Z: Z, statistics, np.asarray, spectrum, spectrum.grid()[::2], **options)
+    errors = leave_one_out_errors(rows, lambda Z: Z, statistics, np.asarray, spectrum, spectrum.grid()[::2], **options)
     return float(errors.mean(axis=1).min())
 
 

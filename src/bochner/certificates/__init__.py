@@ -1,7 +1,7 @@
 """Errors measured on the user's data, with confidence, without forming K."""
 
+from bochner.certificates.component_search import Budget, ComponentSearch
 from bochner.certificates.distances import distance_error
-from bochner.certificates.growths import Budget, grow
 from bochner.certificates.kernels import NORMS, kernel_error
 from bochner.certificates.predictions import gcv_error, leave_one_out_error, prediction_error
 from bochner.certificates.records import Certificate, Effort
@@ -10,10 +10,10 @@ __all__ = [
     "NORMS",
     "Budget",
     "Certificate",
+    "ComponentSearch",
     "Effort",
     "distance_error",
     "gcv_error",
-    "grow",
     "kernel_error",
     "leave_one_out_error",
     "prediction_error",

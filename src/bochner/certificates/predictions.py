@@ -190,20 +190,14 @@ def leave_one_out_error(
     X = as_points(X)
     Y = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1)
     spectrum = statistics.spectrum(fit_intercept)
-    inverse = 1.0 / np.maximum(spectrum.factor.eigenvalues + alpha, np.finfo(float).tiny)
-    inverse[spectrum.factor.eigenvalues + alpha <= 0.0] = 0.0
-    centre = statistics.feature_mean if fit_intercept else 0.0
-    level = statistics.target_mean if fit_intercept else 0.0
     transform = getattr(features, "feature_map_", features)
     transform = transform if callable(transform) else features.transform
     squares = np.empty(Y.shape)
     step = max(1, (1 << 22) // statistics.n_components)
     for start in range(0, len(Y), step):
         rows = slice(start, start + step)
-        rotated = (np.asarray(transform(X[rows]), dtype=np.float64) - centre) @ spectrum.factor.vectors
-        leverage = (rotated * rotated) @ inverse + (1.0 / statistics.weight if fit_intercept else 0.0)
-        residual = Y[rows] - level - rotated @ (inverse[:, None] * spectrum.moment)
-        squares[rows] = (residual / np.maximum(1.0 - leverage, 1e-12)[:, None]) ** 2
+        Z = np.asarray(transform(X[rows]), dtype=np.float64)
+        squares[rows] = statistics.left_out_residuals(Z, Y[rows], np.array([alpha]), spectrum, fit_intercept)[:, 0] ** 2
     mine = squares.mean(axis=1)
     value = float(mine.mean())
     interval = _bounds(value, [mine], 1.0 - confidence) if len(mine) > 1 else (0.0, math.inf)

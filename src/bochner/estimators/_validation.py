@@ -35,6 +35,22 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     return str(value)
 
 
+def is_auto(value: Any, name: str = "n_components") -> bool:
+    """Whether a parameter is "auto"; raises an error for any other string."""
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f"{name} must be a positive integer or 'auto', got {value!r}.")
+    return isinstance(value, str)
+
+
+def check_budget(estimator: Any, tol: Any = None) -> None:
+    """Check `tol` and the limits of a search for the number of components."""
+    check_positive("tol", estimator.tol if tol is None else tol)
+    check_count("max_components", estimator.max_components)
+    for name in ("max_seconds", "max_bytes"):
+        if getattr(estimator, name) is not None:
+            check_positive(name, getattr(estimator, name))
+
+
 def check_precision(value: Any) -> str:
     """Return "full" or "fast"; the names of version 0.1 are taken with a warning."""
     if isinstance(value, str) and value in OLD_PRECISIONS:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bochner.estimators._validation import check_count, validate_rows
-from bochner.estimators.growths import GrowingTransformer, is_auto
+from bochner.estimators._validation import check_count, is_auto, validate_rows
+from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import RandomBinning, binning_map
 from bochner.kernels import Laplacian
 from bochner.keys import Key
@@ -13,7 +13,7 @@ from bochner.keys import Key
 _COLUMNS = 32  # columns of a grid with n_components="auto"
 
 
-class RandomBinningFeatures(GrowingTransformer):
+class RandomBinningFeatures(AdaptiveTransformer):
     """Sparse features of the Laplacian kernel: which cell of each of many random grids a point is in.
 
     A row of the result has at most `n_grids` non-zeros, so that many columns cost little: models on them are sparse
@@ -86,7 +86,7 @@ class RandomBinningFeatures(GrowingTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        self._most_columns()
+        self._most_components()
         n_grids = check_count("n_grids", self.n_grids)
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
@@ -100,7 +100,7 @@ class RandomBinningFeatures(GrowingTransformer):
 
         # a grid leaves one value and one index in a row, unless they are written out as an array
         numbers = 1.0 if self.dense_output else (1.0 + 4.0 / X.dtype.itemsize) / _COLUMNS
-        return self._fit_columns(X, make, step=_COLUMNS, first=64 * _COLUMNS, numbers=numbers)
+        return self._fit_components(X, make, step=_COLUMNS, first=64 * _COLUMNS, numbers=numbers)
 
     def transform(self, X: Any) -> Any:
         """Map rows to features.

@@ -12,8 +12,16 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, backend_of, is_host, is_tensor
-from bochner.estimators._validation import as_host, check_count, is_distributed, lazily, rowwise, validate_rows
-from bochner.estimators.growths import check_budget, is_auto
+from bochner.estimators._validation import (
+    as_host,
+    check_budget,
+    check_count,
+    is_auto,
+    is_distributed,
+    lazily,
+    rowwise,
+    validate_rows,
+)
 from bochner.estimators.models import KernelModel, is_there, rows_source
 from bochner.kernels import as_kernel
 from bochner.keys import Key

@@ -8,9 +8,9 @@ from typing import Any
 from sklearn.base import clone
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, in_memory, validate_rows
-from bochner.estimators.growths import GrowingTransformer, is_auto
+from bochner.estimators._validation import check_count, in_memory, is_auto, validate_rows
 from bochner.estimators.maclaurin import MaclaurinFeatures
+from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import FeatureMap, ProjectedMap
 from bochner.kernels import Kernel
 from bochner.keys import Key
@@ -28,7 +28,7 @@ class _Transformed(FeatureMap):
         return self.transformer.transform(X)
 
 
-class CompactFeatures(GrowingTransformer):
+class CompactFeatures(AdaptiveTransformer):
     """Many columns of any transformer, projected down to few (CRAFT maps, Hamid et al. 2014).
 
     A random map with high variance, such as the published random Maclaurin features, wastes columns; made wide and then
@@ -107,7 +107,7 @@ class CompactFeatures(GrowingTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : passed on to the transformer
         """
-        self._most_columns()
+        self._most_components()
         if self.expansion is not None:
             check_count("expansion", self.expansion)
         law = as_sketch_law(self.projection)
@@ -129,7 +129,7 @@ class CompactFeatures(GrowingTransformer):
                 )
             if self.expansion is None:
                 ceiling = first.n_components
-        return self._fit_columns(X, make, ceiling=ceiling)
+        return self._fit_components(X, make, ceiling=ceiling)
 
     @property
     def kernel_(self) -> Any:

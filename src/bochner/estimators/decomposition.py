@@ -13,8 +13,15 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
-from bochner.estimators.growths import check_budget, is_auto
+from bochner.estimators._validation import (
+    check_budget,
+    check_count,
+    is_auto,
+    is_distributed,
+    lazily,
+    rowwise,
+    validate_rows,
+)
 from bochner.estimators.models import KernelModel, check_sums, rows_source
 from bochner.estimators.ridge import KernelRidge
 from bochner.features import FeatureMap, Nystrom, ProjectedMap

@@ -7,8 +7,8 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_precision, validate_rows
-from bochner.estimators.growths import GrowingTransformer, is_auto
+from bochner.estimators._validation import check_choice, check_precision, is_auto, validate_rows
+from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import Fourier, choose_rows, fourier_map
 from bochner.kernels import as_kernel
 from bochner.keys import Key
@@ -17,7 +17,7 @@ from bochner.rows import as_row_law, name_of
 TYPICAL_COMPONENTS = 1024  # for which the law of rows is chosen when their number is not known yet
 
 
-class FourierFeatures(GrowingTransformer):
+class FourierFeatures(AdaptiveTransformer):
     """Random Fourier features of a stationary kernel.
 
     The columns Z of the transformed data satisfy ZZᵀ ≈ K, so that a linear model on Z is a kernel model on X. By
@@ -118,7 +118,7 @@ class FourierFeatures(GrowingTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        most = self._most_columns()
+        most = self._most_components()
         form = check_choice("form", self.form, ("pairs", "offset", "complex"))
         check_precision(self.precision)
         X = validate_rows(self, X, reset=True)
@@ -134,7 +134,7 @@ class FourierFeatures(GrowingTransformer):
         def make(n_components: int) -> Fourier:
             return fourier_map(self.kernel_, law, n_features, n_components, form, key, X.dtype)
 
-        return self._fit_columns(X, make, numbers=2.0 if form == "complex" else 1.0)
+        return self._fit_components(X, make, numbers=2.0 if form == "complex" else 1.0)
 
     def frequencies(self) -> Array:
         """Return the frequencies as a dense array (n_frequencies, n_features), for inspection."""

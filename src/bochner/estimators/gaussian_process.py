@@ -15,14 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.estimators._validation import (
+    check_budget,
     check_choice,
     check_count,
     check_precision,
+    is_auto,
     is_distributed,
     rowwise,
     validate_rows,
 )
-from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, is_there, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.posteriors import (
@@ -40,7 +41,7 @@ from bochner.kernels import Kernel, as_kernel
 from bochner.kernels.algebra import is_positive
 from bochner.keys import Key
 from bochner.solvers import Cholesky, Report
-from bochner.statistics import RidgeSpectrum, RidgeStatistics
+from bochner.statistics import RidgeSpectrum, RidgeStatistics, log_evidence
 from bochner.streaming import Block, Progress, Source, default_rows, on_device, rows_on
 
 _ALPHA_ROWS = 4_000  # rows on which noise and amplitude are weighed against each other
@@ -339,10 +340,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
             spectrum = self._spectrum(statistics, weight)
             return float(self._evidence(spectrum, [alpha]).sum()), int(varying.sum())
         count = max(weight, float(statistics.n_samples)) - float(self.fit_intercept)
-        variance = self._variance(squares, alpha, count)
-        fit = count * np.log(2.0 * np.pi * variance) + squares / variance
-        fit += factor.logdet() - len(right) * np.log(alpha)
-        return -0.5 * float(fit[varying].sum()), int(varying.sum())
+        logdet = factor.logdet() - len(right) * np.log(alpha)
+        evidence = log_evidence(squares, logdet, count, self._variance(squares, alpha, count))
+        return float(evidence[varying].sum()), int(varying.sum())
 
     def _penalties(self, spectrum: RidgeSpectrum) -> Array:
         """Penalties of which one has the most evidence, four a decade.

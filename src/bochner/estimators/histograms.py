@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bochner.estimators._validation import check_count, validate_rows
-from bochner.estimators.growths import GrowingTransformer, is_auto
+from bochner.estimators._validation import check_count, is_auto, validate_rows
+from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import HistogramSamples, check_histograms, histogram_map
 from bochner.kernels import AdditiveChi2
 from bochner.kernels.algebra import is_positive
@@ -15,7 +15,7 @@ _INTERVALS = {1: 0.8, 2: 0.5, 3: 0.4}  # by Vedaldi & Zisserman's figure, as in 
 _INTERVAL = 0.7  # of more steps, over their root: the ends of the spectrum and of the period then err alike
 
 
-class AdditiveChi2Features(GrowingTransformer):
+class AdditiveChi2Features(AdaptiveTransformer):
     """Features of the additive χ² kernel Σ_j 2 x_j y_j / (x_j + y_j) of histograms and counts.
 
     Without `n_components`, the spectrum is sampled at regular frequencies: the columns of scikit-learn's
@@ -97,12 +97,12 @@ class AdditiveChi2Features(GrowingTransformer):
             return HistogramSamples(d, steps, self._interval(steps))
 
         if self.n_components is None:
-            return self._fit_columns(X, regular, n_components=(2 * steps - 1) * d)
-        self._most_columns()
+            return self._fit_components(X, regular, n_components=(2 * steps - 1) * d)
+        self._most_components()
         if is_auto(self.n_components):
-            return self._fit_columns(X, regular, step=2 * d, first=1)
+            return self._fit_components(X, regular, step=2 * d, first=1)
         key = Key.from_random_state(self.random_state)
-        return self._fit_columns(X, lambda n_components: histogram_map(X, n_components, key))
+        return self._fit_components(X, lambda n_components: histogram_map(X, n_components, key))
 
     def _interval(self, steps: int) -> float:
         if self.sample_interval is not None:

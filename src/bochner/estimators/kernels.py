@@ -9,7 +9,7 @@ import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.estimators._validation import check_choice, validate_rows
-from bochner.estimators.growths import GrowingTransformer
+from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import FeatureMap, kernel_map
 from bochner.kernels import as_kernel
 from bochner.keys import Key
@@ -17,7 +17,7 @@ from bochner.keys import Key
 _SAMPLE = 1000  # rows from which traces, norms and variances are taken
 
 
-class KernelFeatures(GrowingTransformer):
+class KernelFeatures(AdaptiveTransformer):
     """Random features of any kernel: sums, products, powers, multiples, restrictions, invariance.
 
     The tree of the kernel is walked. Stationary parts become Fourier features (products of them add frequencies), parts
@@ -96,7 +96,7 @@ class KernelFeatures(GrowingTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        self._most_columns()
+        self._most_components()
         division = check_choice("division", self.division, ("trace", "equal"))
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
@@ -107,7 +107,7 @@ class KernelFeatures(GrowingTransformer):
             self.tree_ = kernel_map(self.kernel_, sample, n_components, key, X.dtype, division=division)
             return self.tree_.feature_map
 
-        return self._fit_columns(X, make)
+        return self._fit_components(X, make)
 
     def explain(self) -> str:
         """Return a readable tree of what was built for each part of the kernel, and why."""

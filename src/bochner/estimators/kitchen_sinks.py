@@ -12,9 +12,9 @@ import scipy.optimize
 from sklearn.utils.validation import check_X_y
 
 from bochner.backends import FLOATS, Array, as_native
-from bochner.estimators._validation import check_choice, check_count, check_rows, validate_rows
+from bochner.estimators._validation import check_choice, check_count, check_rows, is_auto, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
-from bochner.estimators.growths import GrowingTransformer, is_auto
+from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import ACTIVATIONS, KitchenSink, RandomLayer, choose_rows, draw_frequencies, row_blocks
 from bochner.kernels import RBF, as_kernel
 from bochner.keys import Key
@@ -22,7 +22,7 @@ from bochner.operators import LinearMap
 from bochner.rows import as_row_law, name_of
 
 
-class KitchenSinkFeatures(GrowingTransformer):
+class KitchenSinkFeatures(AdaptiveTransformer):
     """Any function of random projections of the data: general random kitchen sinks (Rahimi & Recht 2008).
 
     The columns are activation(w·x + offset) for random w, which is a layer of a neural network that is not trained.
@@ -108,7 +108,7 @@ class KitchenSinkFeatures(GrowingTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        most = self._most_columns()
+        most = self._most_components()
         if not callable(self.activation):
             check_choice("activation", self.activation, tuple(ACTIVATIONS))
         if not isinstance(self.bias, numbers.Real) or not 0 <= self.bias < np.inf:
@@ -133,7 +133,7 @@ class KitchenSinkFeatures(GrowingTransformer):
             rows = draw_frequencies(kernel, law, X.shape[1], n_components, key.child("rows"), X.dtype)
             return KitchenSink(rows, self._offsets(n_components, key), self.activation, self._amplitude())
 
-        return self._fit_columns(X, make)
+        return self._fit_components(X, make)
 
     def _offsets(self, n_components: int, key: Key) -> Array:
         generator = key.child("offsets").generator()

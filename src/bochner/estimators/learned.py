@@ -15,8 +15,8 @@ from sklearn.utils.validation import validate_data
 
 from bochner.backends import FLOATS, Array, as_native
 from bochner.certificates import Certificate, Effort
-from bochner.estimators._validation import as_host, check_choice, check_count, in_memory
-from bochner.estimators.growths import GrowingTransformer, is_auto
+from bochner.estimators._validation import as_host, check_choice, check_count, in_memory, is_auto
+from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import Fourier, choose_rows, draw_frequencies, n_frequencies
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogLoss, SquaredLoss
 from bochner.kernels import Power, Product, Restricted, Sum, as_kernel
@@ -30,7 +30,7 @@ _CHOOSING_ROWS = 2048  # by which candidates are compared; eight times as many c
 _TYPICAL_COMPONENTS = 64  # for which the law of rows is chosen when their number is not known yet
 
 
-class LearnedFeatures(GrowingTransformer):
+class LearnedFeatures(AdaptiveTransformer):
     """Fourier features whose frequencies are chosen by the targets, or trained together with a linear model.
 
     Of the random frequencies of a kernel, those are kept whose waves go best with the targets (Shahrampour, Beirami &
@@ -132,7 +132,7 @@ class LearnedFeatures(GrowingTransformer):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Numbers, or classes.
         """
-        most = self._most_columns()
+        most = self._most_components()
         max_iter = self.max_iter
         if isinstance(max_iter, bool) or not isinstance(max_iter, numbers.Integral) or max_iter < 0:
             raise ValueError(f"max_iter must be a positive integer or 0, got {max_iter!r}.")
@@ -200,7 +200,7 @@ class LearnedFeatures(GrowingTransformer):
             self.n_iter_ = min(max_iter, max(1, len(self.loss_curve_) - 1))
             return feature_map
 
-        return self._fit_columns(X, make, certify=gain, step=2, first=8, refine=False)
+        return self._fit_components(X, make, certify=gain, step=2, first=8, refine=False)
 
     def _targets(self, loss: str, y: Array) -> tuple[str, Array]:
         """The loss that "auto" means, and targets as columns: centred numbers, or one-hot classes."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from bochner.estimators._validation import check_choice, validate_rows
-from bochner.estimators.growths import GrowingTransformer
+from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import FeatureMap, geometric_map, is_series, optimal_map, series_of, squared_radius
 from bochner.kernels import DotProduct, Kernel, as_kernel
 from bochner.keys import Key
 
 
-class MaclaurinFeatures(GrowingTransformer):
+class MaclaurinFeatures(AdaptiveTransformer):
     """Random features of a kernel of x·y: products of random signs, one power of the series a column.
 
     By Schoenberg's theorem f(x·y) is a kernel in every dimension exactly when f(t) = Σ a_n tⁿ with no a_n negative,
@@ -94,7 +94,7 @@ class MaclaurinFeatures(GrowingTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        self._most_columns()
+        self._most_components()
         allocation = check_choice("allocation", self.allocation, ("optimal", "geometric"))
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
@@ -111,7 +111,7 @@ class MaclaurinFeatures(GrowingTransformer):
                 return geometric_map(self.coefficients_, X.shape[1], n_components, key, X.dtype)
             return optimal_map(self.coefficients_, X, n_components, key, X.dtype)
 
-        return self._fit_columns(X, make)
+        return self._fit_components(X, make)
 
 
 def _dot_product_kernel(kernel: Any) -> Kernel:

@@ -80,6 +80,24 @@ def check_sums(*models: Any) -> None:
         )
 
 
+def choose_landmark_scheme(preferred: str, n_landmarks: int, *, means: bool, nested: bool) -> str:
+    """How a model samples its landmarks.
+
+    Parameters
+    ----------
+    preferred : str
+        The scheme that suits the model, which may move landmarks to means of rows.
+    n_landmarks : int
+    means : bool
+        Whether means of rows make sense: for stationary kernels of dense rows.
+    nested : bool
+        Whether the first of the landmarks must be good ones.
+    """
+    if n_landmarks > CHOSEN_LANDMARKS and not nested:
+        return "uniform"
+    return preferred if means else "rpcholesky"  # of either, the first landmarks are good ones
+
+
 @dataclass(frozen=True)
 class Transformed(FeatureMap):
     """Anything with a `transform` as a feature map."""
@@ -352,67 +370,23 @@ class KernelModel(BaseEstimator):
         return name if name != "auto" else self._auto_features or ("fourier" if kernel.stationary else "nystrom")
 
     def _fit_features(
-        self, source: Source, kernel: Kernel, n_components: Any, key: Key, *, growing: bool = False
+        self, source: Source, kernel: Kernel, n_components: Any, key: Key, *, nested: bool = False
     ) -> tuple[Any, FeatureMap]:
-        """A fitted transformer and its map: what `features` names, or a clone of what it is.
+        """A fitted transformer and its feature map: the one that `features` names, or a clone of `features`.
 
-        With n_components="auto" the features find their number, within the model's tol and limits. With `growing`,
-        the law of the frequencies does not depend on their number: more extend the same draw; and of many landmarks the
-        first ones are as good as so few.
+        With ``n_components="auto"`` the transformer finds the number itself, within the model's tol and limits. With
+        `nested` the first components of many must be good features themselves: frequencies are drawn from the same law
+        whatever their number, and landmarks by a scheme that starts with the best ones.
         """
-        targets: tuple[Any, ...] = ()
         if isinstance(self.features, str):
-            name = self._features_name(kernel)
-            transformer = FEATURES[name](
-                kernel=kernel,
-                n_components=n_components,
-                precision=self.precision,
-                random_state=key.seed,
-                n_jobs=self.n_jobs,
-            )
-            if name == "fourier" and growing:
-                transformer.set_params(rows=name_of(choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS)))
-            if isinstance(n_components, str):
-                limits = ("tol", "max_components", "max_seconds", "max_bytes")
-                transformer.set_params(**{limit: getattr(self, limit) for limit in limits})
-                n_rows = _FEATURE_ROWS
-            else:
-                n_rows = int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
-            if name == "nystrom" and not isinstance(n_components, str):
-                means = kernel.stationary and not scipy.sparse.issparse(next(source.blocks(1)).X)
-                law = self._landmarks if means else "auto"
-                if n_components > CHOSEN_LANDMARKS:
-                    # every beginning of mixed landmarks is good, and so is that of pivots
-                    law, n_rows = ("uniform" if not growing else law if means else "rpcholesky"), 2 * n_components
-                transformer.set_params(landmarks=law)
-            block = source.sample(n_rows, key.child("features"))
-            transformer.set_params(kernel=kernel.resolve(block.X, key, block.weight))
-            least = 0 if isinstance(n_components, str) else int(n_components)
-            rows = representative(block, least, key.child("weights")).X
+            transformer, rows = self._named_features(source, kernel, n_components, key, nested)
         elif hasattr(self.features, "fit") and hasattr(self.features, "transform"):
-            transformer = clone(self.features)
-            # all rows when they are in memory, as its own `fit` would have it
-            n_rows = int(source.n_samples or 0) if isinstance(source, ArraySource) else _FEATURE_ROWS
-            block = source.sample(n_rows, key.child("features"))
-            if isinstance(source, ArraySource) and isinstance(transformer, NystromFeatures):
-                numbered = not isinstance(transformer.landmarks, str) and np.ndim(transformer.landmarks) == 1
-                block = source.block if numbered else block  # landmarks are numbers of rows, of weight zero too
-            # only those that ask for targets: not every transformer takes them
-            asks = hasattr(transformer, "__sklearn_tags__") and get_tags(transformer).target_tags.required
-            rows = block.X
-            targets = (block.y if np.size(block.y) else None,) if asks else ()
+            transformer, rows = self._given_features(source, key)
         else:
             raise ValueError(
                 f"features must be 'auto', one of {', '.join(map(repr, FEATURES))} or a transformer with fit and "
                 f"transform; got {self.features!r}."
             )
-        if isinstance(transformer, NystromFeatures) and isinstance(self.features, str):
-            device = getattr(self, "device", None)
-            if source.remote and not is_there(device):  # the device is where the rows are
-                device = None
-            transformer._fit(rows, transform=False, measured=False, device=device)
-        else:
-            transformer.fit(rows, *targets)
         if shift_of(transformer) and not self._takes_shift:
             raise ValueError(
                 f"{type(self).__name__} has no use for features of K - {shift_of(transformer):.3g} I, which "
@@ -420,6 +394,57 @@ class KernelModel(BaseEstimator):
                 "of GaussianProcessRegressor. Use form='modified' here."
             )
         return transformer, as_feature_map(transformer, rows)
+
+    def _named_features(
+        self, source: Source, kernel: Kernel, n_components: Any, key: Key, nested: bool
+    ) -> tuple[Any, Array]:
+        """The transformer that `features` names, fitted on a sample of the rows, and these rows."""
+        name = self._features_name(kernel)
+        transformer = FEATURES[name](
+            kernel=kernel,
+            n_components=n_components,
+            precision=self.precision,
+            random_state=key.seed,
+            n_jobs=self.n_jobs,
+        )
+        auto = isinstance(n_components, str)
+        n_rows = _FEATURE_ROWS if auto else int(np.clip(4 * n_components, _FEATURE_ROWS // 4, _FEATURE_ROWS))
+        if auto:
+            limits = ("tol", "max_components", "max_seconds", "max_bytes")
+            transformer.set_params(**{limit: getattr(self, limit) for limit in limits})
+        if name == "fourier" and nested:
+            transformer.set_params(rows=name_of(choose_rows(kernel, source.n_features, TYPICAL_COMPONENTS)))
+        if name == "nystrom" and not auto:
+            means = kernel.stationary and not scipy.sparse.issparse(next(source.blocks(1)).X)
+            scheme = choose_landmark_scheme(self._landmarks, n_components, means=means, nested=nested)
+            transformer.set_params(landmarks=scheme)
+            if n_components > CHOSEN_LANDMARKS:
+                n_rows = 2 * n_components
+        block = source.sample(n_rows, key.child("features"))
+        transformer.set_params(kernel=kernel.resolve(block.X, key, block.weight))
+        rows = representative(block, 0 if auto else int(n_components), key.child("weights")).X
+        if name == "nystrom":
+            device = getattr(self, "device", None)
+            if source.remote and not is_there(device):  # the device is where the rows are
+                device = None
+            transformer._fit(rows, transform=False, measured=False, device=device)
+        else:
+            transformer.fit(rows)
+        return transformer, rows
+
+    def _given_features(self, source: Source, key: Key) -> tuple[Any, Array]:
+        """A clone of the transformer that `features` is, fitted on a sample of the rows, and these rows."""
+        transformer = clone(self.features)
+        # all rows when they are in memory, as in a pipeline
+        n_rows = int(source.n_samples or 0) if isinstance(source, ArraySource) else _FEATURE_ROWS
+        block = source.sample(n_rows, key.child("features"))
+        if isinstance(source, ArraySource) and isinstance(transformer, NystromFeatures):
+            numbered = not isinstance(transformer.landmarks, str) and np.ndim(transformer.landmarks) == 1
+            block = source.block if numbered else block  # landmarks are numbers of rows, of weight zero too
+        # targets only for those that ask for them: not every transformer takes them
+        asks = hasattr(transformer, "__sklearn_tags__") and get_tags(transformer).target_tags.required
+        targets = (block.y if np.size(block.y) else None,) if asks else ()
+        return transformer.fit(block.X, *targets), block.X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

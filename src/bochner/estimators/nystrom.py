@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, is_tensor, limit_threads
 from bochner.certificates import Certificate, Effort
-from bochner.estimators._validation import check_count, check_precision, lazily, validate_rows
-from bochner.estimators.growths import GrowingTransformer, budget_of, check_budget, is_auto
+from bochner.estimators._validation import check_budget, check_count, check_precision, is_auto, lazily, validate_rows
+from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
 from bochner.features.nystrom import Nystrom, measure, nystrom_map
 from bochner.kernels import Custom, Kernel, as_kernel
@@ -29,7 +29,7 @@ _DEVICE_ENTRIES = 1 << 24  # of rows by landmarks, from which on a device is fas
 
 
 @lazily
-class NystromFeatures(GrowingTransformer):
+class NystromFeatures(AdaptiveTransformer):
     """Nyström features of any kernel.
 
     K is approximated by its projection on the span of `n_components` landmarks: ZZᵀ = K_nm K_mm⁻¹ K_mn, which is
@@ -166,9 +166,9 @@ class NystromFeatures(GrowingTransformer):
 
     def _fit(self, X: Any, transform: bool, measured: bool = True, device: str | None = None) -> Any:
         """Fit, and return the features if asked; what is large is computed on the device, or where X is a tensor."""
-        growing = is_auto(self.n_components)
+        searching = is_auto(self.n_components)
         tol = _check_tol(self.tol)
-        if growing:
+        if searching:
             tol = _TOL if tol is None else tol
             check_budget(self, tol)
         else:
@@ -198,8 +198,8 @@ class NystromFeatures(GrowingTransformer):
             del self.certificate_
         key = key.child("landmarks")
         with limit_threads(self.n_jobs):
-            if growing:
-                Z = self._grow(gram, law, float(tol or 0.0), key, transform)
+            if searching:
+                Z = self._fit_auto(gram, law, float(tol or 0.0), key, transform)
             elif form is not None:
                 Z = self._fit_form(gram, form, law, n_components, key, transform)
             else:
@@ -215,22 +215,22 @@ class NystromFeatures(GrowingTransformer):
         self.n_components_ = int(self.feature_map_.n_components)
         return Z
 
-    def _grow(self, gram: Gram, law: LandmarkLaw, tol: float, key: Key, transform: bool) -> Any:
-        """Twice the landmarks until the trace error is at most tol."""
-        budget = budget_of(self, len(gram) * gram.X.dtype.itemsize, ceiling=len(gram))
-        size = min(_FIRST, budget.most)
-        while True:
-            Z = self._fit_map(gram, law, size, tol, key, transform, True)
-            if self.trace_error_ <= tol or size >= budget.most or budget.late():
-                break
-            size = min(2 * size, budget.most)
-        value = self.trace_error_
-        how = f"the diagonals of K and ZZᵀ, all {len(gram)} rows"
-        cost = Effort(len(gram) * size, len(gram), time.perf_counter() - budget.started)
-        self.certificate_ = Certificate("relative trace", value, (value, value), 1.0, how, cost)
-        if value > tol:
-            budget.warn(tol, size, self.certificate_)
-        return Z
+    def _fit_auto(self, gram: Gram, law: LandmarkLaw, tol: float, key: Key, transform: bool) -> Any:
+        """Fit as many landmarks as the trace error `tol` needs, and return the features of the rows if asked."""
+        started, fitted = time.perf_counter(), dict[int, Any]()
+
+        def certify(n_components: int, sample: str) -> Certificate:
+            if n_components not in fitted:
+                fitted.clear()
+                fitted[n_components] = self._fit_map(gram, law, n_components, tol, key, transform, True)
+            value = self.trace_error_
+            how = f"the diagonals of K and ZZᵀ, all {len(gram)} rows"
+            cost = Effort(len(gram) * n_components, len(gram), time.perf_counter() - started)
+            return Certificate("relative trace", value, (value, value), 1.0, how, cost)
+
+        bytes_per_component = len(gram) * gram.X.dtype.itemsize
+        options: dict[str, Any] = {"step": 1, "first": _FIRST, "refine": False, "ceiling": len(gram)}
+        return fitted[self._search_components(certify, bytes_per_component, tol=tol, **options)]
 
     def _fit_form(
         self, gram: Gram, form: NystromForm, law: LandmarkLaw, n_components: int, key: Key, transform: bool

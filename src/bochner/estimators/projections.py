@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.certificates import Certificate, distance_error
-from bochner.estimators._validation import check_count, check_rows, count_rows, lazily, rowwise, validate_rows
-from bochner.estimators.growths import GrowingTransformer, is_auto
+from bochner.estimators._validation import check_count, check_rows, count_rows, is_auto, lazily, rowwise, validate_rows
+from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features.projections import Projection
 from bochner.keys import Key
 from bochner.sketches import as_sketch_law
@@ -22,7 +22,7 @@ from bochner.theory import _checks as check
 
 
 @lazily
-class RandomProjection(GrowingTransformer):
+class RandomProjection(AdaptiveTransformer):
     """Project to fewer columns, keeping distances (Johnson & Lindenstrauss 1984).
 
     Parameters
@@ -113,13 +113,13 @@ class RandomProjection(GrowingTransformer):
             return Projection(resolved.sample(X.shape[1], n_components, key), bool(self.dense_output))
 
         if self.tol is not None and is_auto(self.n_components):
-            self._most_columns()
+            self._most_components()
 
             def certify(n_components: int, sample: str) -> Certificate:
                 return distance_error(make(n_components), X, random_state=key.child("growth").child(sample))
 
-            return self._fit_columns(X, make, certify=certify, ceiling=X.shape[1], step=1, first=16)
-        return self._fit_columns(X, make, n_components=self._count(n_samples or X.shape[0], X.shape[1]))
+            return self._fit_components(X, make, certify=certify, ceiling=X.shape[1], step=1, first=16)
+        return self._fit_components(X, make, n_components=self._count(n_samples or X.shape[0], X.shape[1]))
 
     def transform(self, X: Any) -> Any:
         """Project rows.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,9 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.certificates import Certificate, grow
-from bochner.estimators._validation import check_count, check_precision, rowwise, validate_rows
-from bochner.estimators.growths import budget_of, check_budget, is_auto
+from bochner.estimators._validation import check_budget, check_count, check_precision, is_auto, rowwise, validate_rows
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, numeric_targets
 from bochner.estimators.penalties import (
     LEFT_OUT,
@@ -30,9 +26,9 @@ from bochner.estimators.penalties import (
     penalty_per_row,
     solve_sums,
 )
-from bochner.estimators.truncations import Division, Truncations, exact_excess, excess
-from bochner.features import FeatureMap, Fourier
-from bochner.kernels import Kernel, as_kernel
+from bochner.estimators.ridge_search import FittedFeatures, RidgeSearch
+from bochner.features import FeatureMap
+from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.operators import Centred, PSDOperator
 from bochner.solvers import ConjugateGradient, Report
@@ -46,20 +42,15 @@ from bochner.streaming import (
     default_rows,
     described,
     fingerprint,
-    leave_one_out,
+    leave_one_out_errors,
     on_device,
     resumed,
     sampled_preconditioner,
     saved_about,
 )
 
-Known = tuple[RidgeStatistics, Solution | None]  # of a feature map and all rows
-
-_FIRST_COMPONENTS = 256  # of the first sums that n_components="auto" looks at
-_PENALTY_COMPONENTS = 512  # up to which it chooses the penalty anew
-_FEW_COMPONENTS = 2048  # which n_components="auto" may reach whatever the number of rows
 LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin"
-_ALPHA_COMPONENTS = 2048  # columns on which alpha is chosen when the Gram matrix does not fit
+_ALPHA_COMPONENTS = 2048  # components with which alpha is chosen when the Gram matrix does not fit into memory
 
 
 class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
@@ -304,13 +295,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
         kernel = as_kernel(self.kernel)
         if isinstance(self.features, str):
             kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
-        growing = is_auto(self.n_components) and isinstance(self.features, str)  # a transformer knows its own number
-        known: Known | None = None
-        if growing:
-            transformer, feature_map, known = self._grow(source, kernel, key)
+        # with a transformer, the number of components is the transformer's
+        if is_auto(self.n_components) and isinstance(self.features, str):
+            fitted, self.certificate_ = RidgeSearch(self, source, kernel, key).run()
         else:
-            transformer, feature_map = self._fit_features(source, kernel, self.n_components, key)
-        self._learn_with(source, transformer, feature_map, key, known)
+            fitted = FittedFeatures(*self._fit_features(source, kernel, self.n_components, key))
+        self._learn_with(source, fitted, key)
         self._current()
         self.statistics_.device_gram = None  # the device's memory is free again
 
@@ -322,91 +312,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 return Key(int(seed))
         return Key.from_random_state(self.random_state)
 
-    def _grow(self, source: Source, kernel: Kernel, key: Key) -> tuple[Any, FeatureMap, Known | None]:
-        """Features with as few columns as `tol` needs, and what is known of them: sums, and the solution.
-
-        The sums of M columns hold those of every smaller number. But m landmarks are better than the first m of M, and
-        the penalty that few of them choose is another; so those that are returned were measured themselves, with it,
-        against M landmarks and theirs.
-        """
-        name = self._features_name(kernel)
-        division = Division.of(source, key.child("left out"))
-        ceiling, n_samples = None, source.n_samples
-        if n_samples is not None:  # the m³ of the eigendecomposition shall not exceed the n m² of the pass
-            ceiling = max(_FEW_COMPONENTS, n_samples // 16)
-            ceiling = min(ceiling, 2 * n_samples if name == "fourier" else n_samples)
-        why = f"with {n_samples} rows more are not tried; give n_components as a number to have more"
-        budget = budget_of(self, math.sqrt(8.0 * (self.max_bytes or 1.0)), ceiling, because=why)  # sums: 8 m² bytes
-        most = budget.most if name == "fourier" else min(budget.most, division.most)
-        largest: list[tuple[Division, Truncations]] = []
-        made: dict[int, tuple[Any, FeatureMap, Known]] = {}  # features for the same rows, by their number
-
-        def draw(size: int, divided: Division, alpha: float | None) -> Truncations:
-            transformer, feature_map = self._fit_features(divided.others, kernel, size, key, growing=True)
-            statistics = RidgeStatistics(feature_map.n_components, int(np.prod(self._target_shape, dtype=int)))
-            self._accumulate(source, feature_map, statistics)
-            if not statistics.n_samples:
-                raise ValueError("every row has weight zero.")
-            rows, solution = divided.rows, None
-            if alpha is None:
-                # as many rows as there are: few of them choose anything between a third and three times the penalty
-                by_rows = isinstance(self.alpha, str) and self.alpha in LEFT_OUT
-                solution = self._solve(statistics, division.pool[:LEFT_OUT_ROWS] if by_rows else None, feature_map)
-                alpha = solution.alpha
-            made.setdefault(size, (transformer, feature_map, (statistics, solution)))
-            return Truncations(
-                statistics,
-                np.asarray(feature_map(rows.X)),
-                numeric_targets(rows.y),
-                rows.weight,
-                alpha,
-                self.fit_intercept,
-                diagonal=None if isinstance(feature_map, Fourier) else kernel.diagonal(rows.X),
-                asked=size,
-            )
-
-        def draws(size: int, folds: Sequence[Division], alpha: float | None) -> list[Truncations]:
-            first = draw(size, folds[0], alpha)
-            return [first, *(draw(size, fold, first.alpha) for fold in folds[1:])]
-
-        def certify(n_components: int, sample: str) -> Certificate:
-            if name == "nystrom" and n_components == n_samples:
-                return exact_excess(n_components)
-            while not largest or largest[0][1].n_components < 2 * n_components:
-                size = min(most, max(_FIRST_COMPONENTS, 1 << (2 * n_components - 1).bit_length()))
-                if largest and size <= largest[0][1].asked:
-                    break
-                # a penalty means the same for any number of columns; it is chosen while they are few
-                alpha = largest[0][1].alpha if largest and size > _PENALTY_COMPONENTS else None
-                divided = division.for_waves() if name == "fourier" else division.for_landmarks(size)
-                made.clear()
-                folds = divided.folds()
-                largest[:] = list(zip(folds, draws(size, folds, alpha), strict=True))
-            found = [of_all for _, of_all in largest]
-            if sample == "final" and name == "nystrom" and n_components < found[0].asked:
-                alpha = None if n_components <= _PENALTY_COMPONENTS else found[0].alpha
-                chosen = draws(n_components, [fold for fold, _ in largest], alpha)
-                return excess(found, n_components, chosen)
-            return excess(found, n_components)
-
-        size, self.certificate_ = grow(certify, tol=self.tol, budget=budget, rate=1.0, repeats=2)
-        if size in made:
-            return made[size]
-        return *self._fit_features(source, kernel, size, key, growing=True), None
-
-    def _learn_with(
-        self,
-        source: Source,
-        transformer: Any,
-        feature_map: FeatureMap,
-        key: Key,
-        known: Known | None = None,
-    ) -> None:
+    def _learn_with(self, source: Source, fitted: FittedFeatures, key: Key) -> None:
+        """Make the sums, unless they are known, and choose the penalty where that needs rows."""
+        feature_map = fitted.feature_map
         n_targets = int(np.prod(self._target_shape, dtype=int))
         solver, _ = choose_solver(self.solver, self.alpha, feature_map.n_components)
         iterative = solver == "cg" or isinstance(solver, ConjugateGradient)
         statistics = RidgeStatistics(feature_map.n_components, n_targets, with_gram=not iterative)
-        self.features_, self.feature_map_ = transformer, feature_map
+        self.features_, self.feature_map_ = fitted.transformer, feature_map
         self.n_components_ = feature_map.n_components
         precision, single = check_precision(self.precision), source.dtype == np.float32
         penalty = penalty_per_row(self.alpha, source.n_samples)
@@ -422,12 +335,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
             found = resumed(source, feature_map, numeric_targets, checkpoint, verbose=self.verbose)
             statistics = statistics if found is None else found
         statistics.precision, statistics.penalty = precision, penalty
-        if checkpoint is not None or iterative:
-            known = None
-        if known is not None:
-            statistics = known[0]
+        if checkpoint is not None or iterative:  # which make sums of their own
+            fitted = replace(fitted, statistics=None, solution=None)
+        statistics = statistics if fitted.statistics is None else fitted.statistics
         try:
-            if known is None:
+            if fitted.statistics is None:
                 self._accumulate(source, feature_map, statistics, checkpoint)
         finally:
             statistics.digest = None
@@ -436,11 +348,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self.statistics_, self._solution = statistics, None
         if not statistics.n_samples:
             raise ValueError("every row has weight zero.")
-        if known is not None and known[1] is not None:
-            self._solution = known[1]
+        if fitted.solution is not None:
+            self._solution = fitted.solution
         elif iterative:
             self._solution = self._iterate(source, feature_map, statistics, key)
-        elif isinstance(self.alpha, str) and self.alpha in LEFT_OUT:
+        elif self._leaves_rows_out:
             self._solution = self._solve(statistics, source.sample(LEFT_OUT_ROWS, key.child("left out")))
         if statistics.gram is not None and self.device is None and statistics.is_coarse(self._current().alpha):
             # the penalty that was chosen is below the errors of float32 products: once more, in float64
@@ -502,15 +414,20 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self._solution = self._solve(self.statistics_)
         return self._solution
 
+    @property
+    def _leaves_rows_out(self) -> bool:
+        """Whether leave-one-out errors choose the penalty."""
+        return isinstance(self.alpha, str) and self.alpha in LEFT_OUT
+
     def _solve(
         self, statistics: RidgeStatistics, rows: Block | None = None, feature_map: FeatureMap | None = None
     ) -> Solution:
-        """Solve from the sums; `rows` are left out one at a time where alpha asks for it."""
+        """Solve from the sums; where alpha asks for it, the first `rows` are left out one at a time."""
         left_out = None
-        if rows is not None:
+        if rows is not None and self._leaves_rows_out:
             left_out = partial(
-                leave_one_out,
-                rows,
+                leave_one_out_errors,
+                rows[:LEFT_OUT_ROWS],
                 feature_map or self.feature_map_,
                 statistics,
                 numeric_targets,
@@ -558,8 +475,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         _, feature_map = self._fit_features(source, kernel, fewer, key)
         statistics = RidgeStatistics(feature_map.n_components, self.statistics_.n_targets)
         self._accumulate(source, feature_map, statistics)
-        left_out = isinstance(self.alpha, str) and self.alpha in LEFT_OUT
-        rows = source.sample(LEFT_OUT_ROWS, key.child("left out")) if left_out else None
+        rows = source.sample(LEFT_OUT_ROWS, key.child("left out")) if self._leaves_rows_out else None
         solution = self._solve(statistics, rows, feature_map)
         return solution.alpha, solution.path, (f"alpha was chosen with {fewer} components",)
 

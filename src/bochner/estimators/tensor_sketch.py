@@ -10,13 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.estimators._validation import check_choice, validate_rows
-from bochner.estimators.growths import GrowingTransformer
+from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features.tensor_sketch import FACTORS, TensorSketch, tensor_sketch, trace_shares
 from bochner.kernels import Linear, Polynomial, as_kernel
 from bochner.keys import Key
 
 
-class TensorSketchFeatures(GrowingTransformer):
+class TensorSketchFeatures(AdaptiveTransformer):
     """Sketched features of a polynomial kernel (gamma x·y + coef0)^degree, in O(nnz) of the data.
 
     The columns Z satisfy E[ZZᵀ] = K. Along one direction, the mean row by default, the kernel is written out exactly
@@ -105,7 +105,7 @@ class TensorSketchFeatures(GrowingTransformer):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : ignored
         """
-        self._most_columns()
+        self._most_components()
         factors = check_choice("factors", self.factors, FACTORS)
         X = validate_rows(self, X, reset=True)
         self._check_sparse(X)
@@ -122,7 +122,7 @@ class TensorSketchFeatures(GrowingTransformer):
         def make(n_components: int) -> TensorSketch:
             return tensor_sketch(degree, gamma, coef0, X.shape[1], n_components, key, **options)
 
-        return self._fit_columns(X, make)
+        return self._fit_components(X, make)
 
     def transform(self, X: Any) -> Array:
         check_is_fitted(self)

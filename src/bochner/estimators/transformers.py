@@ -1,20 +1,25 @@
-"""What all our transformers share."""
+"""Base classes of the transformers."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, limit_threads, use_precision
-from bochner.estimators._validation import as_tensor, lazily, validate_rows
-from bochner.features import features_of
+from bochner.certificates import Budget, Certificate, ComponentSearch, kernel_error
+from bochner.estimators._validation import as_tensor, check_budget, check_count, is_auto, lazily, validate_rows
+from bochner.features import FeatureMap, features_of
+from bochner.keys import Key
+
+_ENTRIES = 1 << 20  # kernel values that a certificate looks at
 
 
 @lazily
 class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What all our transformers share: `fit` leaves a `feature_map_`, `transform` validates and calls it."""
+    """Base of all transformers: `fit` sets `feature_map_`, and `transform` validates rows and calls it."""
 
     n_jobs: int | None = None
     precision: str = "full"
@@ -48,3 +53,91 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+class AdaptiveTransformer(FeatureTransformer):
+    """Base of the transformers with ``n_components="auto"``, whose `fit` ends with `_fit_components`."""
+
+    n_components: Any
+    tol: Any
+    max_components: int
+    max_seconds: float | None
+    max_bytes: float | None
+    random_state: Any
+    kernel_: Any
+    feature_map_: Any
+    certificate_: Certificate
+
+    def _most_components(self) -> int:
+        """The number of components asked for, or the most that "auto" may try; checks the parameters of both."""
+        if not is_auto(self.n_components):
+            return check_count("n_components", self.n_components)
+        check_budget(self)
+        return int(self.max_components)
+
+    def _search_components(
+        self,
+        certify: Callable[[int, str], Certificate],
+        bytes_per_component: float,
+        *,
+        tol: float | None = None,
+        ceiling: int | None = None,
+        **options: Any,
+    ) -> int:
+        """Find the number of components and set `certificate_`; options are those of `ComponentSearch`."""
+        budget = Budget(
+            self.max_components,
+            self.max_seconds,
+            self.max_bytes,
+            bytes_for=lambda n_components: n_components * bytes_per_component,
+            ceiling=ceiling,
+        )
+        tol = self.tol if tol is None else tol
+        n_components, self.certificate_ = ComponentSearch(certify, tol, budget, **options).run()
+        return n_components
+
+    def _fit_components(
+        self,
+        X: Any,
+        make: Callable[[int], FeatureMap],
+        *,
+        n_components: int | None = None,
+        certify: Callable[[int, str], Certificate] | None = None,
+        numbers: float = 1.0,
+        **options: Any,
+    ) -> Self:
+        """Set `feature_map_` to ``make(n_components)``, with the number given or the one that `tol` needs.
+
+        Parameters
+        ----------
+        X : array or CSR matrix
+            Rows on which errors are measured.
+        make : callable
+            From a number of components to a feature map. Where possible, more components extend the same draw. The last
+            call is the one whose map is kept.
+        n_components : int or None
+            Overrides the parameter of the same name.
+        certify : callable or None
+            See `ComponentSearch`; None measures the relative Frobenius error of the approximation of `kernel_`.
+        numbers : float
+            Numbers stored for each row and component.
+        **options
+            Of the search, see `ComponentSearch`, and `ceiling`, see `Budget`.
+        """
+        if hasattr(self, "certificate_"):
+            del self.certificate_
+        if n_components is None and not is_auto(self.n_components):
+            n_components = check_count("n_components", self.n_components)
+        if n_components is None:
+            key = Key.from_random_state(self.random_state).child("growth")
+
+            def error(size: int, sample: str) -> Certificate:
+                options: dict[str, Any] = {"norm": "relative_frobenius", "max_entries": _ENTRIES}
+                return kernel_error(make(size), X, kernel=self.kernel_, random_state=key.child(sample), **options)
+
+            with limit_threads(self.n_jobs):
+                bytes_per_component = numbers * X.shape[0] * X.dtype.itemsize
+                n_components = self._search_components(certify or error, bytes_per_component, **options)
+        self.feature_map_ = make(n_components)
+        self.n_components_ = int(self.feature_map_.n_components)
+        return self

@@ -20,7 +20,7 @@ from bochner.streaming.folds import (
     accumulate,
     default_rows,
     feature_blocks,
-    leave_one_out,
+    leave_one_out_errors,
     resumed,
 )
 from bochner.streaming.mappings import MappedSource
@@ -61,7 +61,7 @@ __all__ = [
     "described",
     "feature_blocks",
     "fingerprint",
-    "leave_one_out",
+    "leave_one_out_errors",
     "newton",
     "on_device",
     "open_device",

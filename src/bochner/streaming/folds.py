@@ -296,7 +296,7 @@ class StreamedGram(PSDOperator):
         return statistics.operator(False).to_dense()
 
 
-def leave_one_out(
+def leave_one_out_errors(
     block: Block,
     feature_map: Callable[[Any], Array],
     statistics: RidgeStatistics,
@@ -307,46 +307,34 @@ def leave_one_out(
     fit_intercept: bool = True,
     margins: bool = False,
 ) -> Array:
-    """Exact leave-one-out mean squared errors (a, k) of rows the statistics have seen: residual / (1 - leverage).
+    """Exact leave-one-out mean squared errors (a, k) of rows that are part of the statistics, for penalties (a,).
 
-    With `margins` targets are signs, and where they have several columns, one for each label, errors are squared hinges
-    of margins, (a, 1); see `margin_errors`. Penalties that the rows do not tell from the best one, by a standard error
-    of the difference, have its value.
+    A sample of the rows gives an unbiased estimate of the mean over all. GCV replaces the leverage of each row by the
+    mean leverage and so overlooks rows far from the others; this does not.
 
-    A sample of the rows gives an unbiased estimate of the mean over all. GCV puts the mean leverage for each row's
-    own, and so misses rows far from the others, which leave-one-out sees. A row of weight w counts as w rows of
-    which one is left out.
+    With `margins` the targets are signs, -1 and 1. Where they have several columns, one for each label, errors are
+    squared hinges of margins, (a, 1); see `margin_errors`. All penalties whose error is within one standard error of
+    the smallest one are then given the smallest one.
     """
-    V, λ = spectrum.factor.vectors, spectrum.factor.eigenvalues
     alphas = np.asarray(alphas, dtype=float)
-    inverse = np.where(λ[:, None] > 0, 1.0, 0.0) / (λ[:, None] + alphas)  # (m, a)
-    weights = (inverse[:, :, None] * spectrum.moment[:, None, :]).reshape(len(λ), -1)  # in the eigenbasis
-    centre = statistics.feature_mean if fit_intercept else np.zeros(len(λ))
-    level = statistics.target_mean if fit_intercept else np.zeros(statistics.n_targets)
-    total, seen, lacks = np.zeros((len(alphas), 1)), 0.0, []
+    total, seen, weighted = np.zeros((len(alphas), 1)), 0.0, []
     if margins and (np.abs(np.abs(targets(block.y)) - 1.0) > 1e-9).any():  # weights may have cost a last digit
         raise ValueError("alpha='margin' is for targets that are signs, -1 and 1; use alpha='loo' for others.")
     margins = margins and statistics.n_targets > 1
-    rows = default_rows(len(λ), np.float64)
+    rows = default_rows(statistics.n_components, np.float64)
     for start in range(0, len(block), rows):
         part = block[start : start + rows]
-        w = np.ones(len(part)) if part.weight is None else part.weight
-        Z = feature_map(part.X)
-        # in the precision of the features: what rounding adds to a leverage is far below the leverage
-        rotated = ((Z - centre.astype(Z.dtype)) @ V.astype(Z.dtype, copy=False)).astype(np.float64, copy=False)
-        leverage = (rotated * rotated) @ inverse + (1.0 / statistics.weight if fit_intercept else 0.0)  # (n, a)
-        fitted = (rotated @ weights).reshape(len(part), len(alphas), -1)
-        residual = (targets(part.y) - level)[:, None, :] - fitted
-        residual /= np.maximum(1.0 - leverage, 1e-12)[:, :, None]
-        errors = margin_errors(targets(part.y), residual) if margins else residual * residual
+        w, Y = np.ones(len(part)) if part.weight is None else part.weight, targets(part.y)
+        residual = statistics.left_out_residuals(feature_map(part.X), Y, alphas, spectrum, fit_intercept)
+        errors = margin_errors(Y, residual) if margins else residual * residual
         total = total + np.einsum("i,iak->ak", w, errors)
         seen += float(w.sum())
         if margins:
-            lacks.append(w[:, None] * errors[:, :, 0])
+            weighted.append(w[:, None] * errors[:, :, 0])
     mean = np.asarray(total / seen)
     if margins:
-        each_row = np.concatenate(lacks) / seen
-        difference = each_row - each_row[:, [int(mean.argmin())]]
+        of_rows = np.concatenate(weighted) / seen
+        difference = of_rows - of_rows[:, [int(mean.argmin())]]
         spread = np.sqrt((difference * difference).sum(axis=0))[:, None]
         mean = np.where(mean <= mean.min() + spread, mean.min(), mean)
     return mean

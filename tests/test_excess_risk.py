@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from bochner import RBF, KernelRidge, NystromFeatures, Polynomial, exact_kernel_ridge
-from bochner.estimators.truncations import Division, Truncations, excess
+from bochner.estimators.excess_risk import NestedRidge, RowSplit, excess_risk
 from bochner.features import Fourier
 from bochner.features.maps import FeatureMap
 from bochner.keys import Key
@@ -22,18 +22,18 @@ def curve(n, seed):
     return X, np.sin(2.0 * X[:, 0]) * X[:, 1] + NOISE * rng.normal(size=n)
 
 
-def truncations_of(
-    feature_map: FeatureMap, X, y, rows, *, alpha=0.3, weight=None, fit_intercept=True, asked=None, whole=True
+def nested_ridge(
+    feature_map: FeatureMap, X, y, rows, *, alpha=0.3, weight=None, fit_intercept=True, n_requested=None, whole=True
 ):
     """Sums over all rows, and errors of some of them; `whole`: where more were asked for, these are the kernel."""
     statistics = RidgeStatistics(feature_map.n_components, 1).update(feature_map(X), y, weight)
     chosen = None if weight is None else weight[rows]
     Z, Y = feature_map(X[rows]), y[rows, None]
     diagonal = None if isinstance(feature_map, Fourier) else RBF(1.0).diagonal(X[rows])
-    if asked is not None and diagonal is not None and whole:
+    if n_requested is not None and diagonal is not None and whole:
         diagonal = (Z * Z).sum(axis=1)
-    asked = asked or feature_map.n_components
-    return Truncations(statistics, Z, Y, chosen, alpha, fit_intercept, diagonal, asked)
+    n_requested = n_requested or feature_map.n_components
+    return NestedRidge(statistics, Z, Y, chosen, alpha, fit_intercept, diagonal, n_requested)
 
 
 def all_rows(source):
@@ -41,7 +41,7 @@ def all_rows(source):
 
 
 def maps(kernel, size):
-    """Features of either kind with columns of which every beginning is a draw."""
+    """Features of either kind, of which the first components are a draw themselves."""
     X, y = curve(200, 99)
     for name in ("fourier", "nystrom"):
         yield KernelRidge(kernel, size, features=name, random_state=0).fit(X, y).feature_map_
@@ -51,14 +51,14 @@ def maps(kernel, size):
 @pytest.mark.parametrize("n_landmarks", [1, 2, 50, 2000])
 def test_features_never_see_the_rows_that_errors_are_measured_on(n, n_landmarks):
     X = np.arange(float(n))[:, None]
-    division = Division.of(ArraySource(X, X[:, 0]), Key(0)).for_landmarks(n_landmarks)
-    measured, seen = (set(part.ravel()) for part in (division.rows.X, all_rows(division.others)))
+    split = RowSplit.of(ArraySource(X, X[:, 0]), Key(0)).for_landmarks(n_landmarks)
+    measured, seen = (set(part.ravel()) for part in (split.measured.X, all_rows(split.others)))
     assert measured
     assert seen
     if n > 1:
         assert not measured & seen
         assert measured | seen == set(X.ravel())
-    assert len(seen) >= min(4 * n_landmarks, division.most)
+    assert len(seen) >= min(4 * n_landmarks, split.most_landmarks)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 100, 2500, 9000])
@@ -66,10 +66,10 @@ def test_features_never_see_the_rows_that_errors_are_measured_on(n, n_landmarks)
 def test_folds_measure_every_row_once_that_is_wanted(n, n_landmarks):
     """Each on rows of its own, and with features that do not know them."""
     X = np.arange(float(n))[:, None]
-    division = Division.of(ArraySource(X, X[:, 0]), Key(0)).for_landmarks(n_landmarks)
-    folds = division.folds()
-    measured = [set(fold.rows.X.ravel()) for fold in folds]
-    assert measured[0] == set(division.rows.X.ravel())
+    split = RowSplit.of(ArraySource(X, X[:, 0]), Key(0)).for_landmarks(n_landmarks)
+    folds = split.folds()
+    measured = [set(fold.measured.X.ravel()) for fold in folds]
+    assert measured[0] == set(split.measured.X.ravel())
     assert len(set.union(*measured)) == sum(map(len, measured))
     assert sum(map(len, measured)) >= 0.75 * min(2048, n)
     assert len(folds) <= 3
@@ -85,28 +85,28 @@ def test_draws_are_looked_at_together():
     for half in (slice(None, 150), slice(150, 300)):  # errors are in units of the variance of a draw's targets
         y[half] = (y[half] - y[half].mean()) / y[half].std()
     for feature_map in maps(RBF(0.5), 64):
-        # of columns that are all there are: what lies beyond is taken on from each draw's own rows
+        # of components that are all there are: what lies beyond is extrapolated from each draw's own rows
         first, second, everything = (
-            truncations_of(feature_map, X, y, rows, asked=65)
+            nested_ridge(feature_map, X, y, rows, n_requested=65)
             for rows in (slice(None, 150), slice(150, 300), slice(None, 300))
         )
         parts = [first, second]
-        whole, both = excess([everything], 16), excess(parts, 16)
+        whole, both = excess_risk([everything], 16), excess_risk(parts, 16)
         np.testing.assert_allclose(both.interval, whole.interval, rtol=1e-9)
-        assert both.high - both.low < max(excess([part], 16).high - excess([part], 16).low for part in parts)
+        assert both.high - both.low < max(excess_risk([part], 16).high - excess_risk([part], 16).low for part in parts)
 
 
 def test_rows_of_weight_zero_are_neither_measured_nor_seen():
     X, weight = np.arange(100.0)[:, None], np.repeat([0.0, 1.0], 50)
-    division = Division.of(ArraySource(X, X[:, 0], weight), Key(0)).for_landmarks(10)
-    assert min(division.rows.X.min(), all_rows(division.others).min()) >= 50.0
+    split = RowSplit.of(ArraySource(X, X[:, 0], weight), Key(0)).for_landmarks(10)
+    assert min(split.measured.X.min(), all_rows(split.others).min()) >= 50.0
 
 
 @pytest.mark.parametrize("tol", [0.5, 0.05])
 def test_landmarks_of_the_model_are_none_of_the_rows_measured(tol):
     X, y = curve(600, 0)
     model = KernelRidge(Polynomial(5), tol=tol, random_state=0).fit(X, y)  # its landmarks are rows
-    rows = Division.of(ArraySource(X, y), model._key().child("left out")).for_landmarks(600).rows.X
+    rows = RowSplit.of(ArraySource(X, y), model._key().child("left out")).for_landmarks(600).measured.X
     landmarks = {row.tobytes() for row in model.features_.landmarks_}
     assert landmarks <= {row.tobytes() for row in X}
     assert not landmarks & {row.tobytes() for row in rows}
@@ -117,7 +117,7 @@ def test_landmarks_of_the_model_are_none_of_the_rows_measured(tol):
 def test_left_out_is_refitting_without_the_row(n_components, fit_intercept):
     X, y = curve(80, 1)
     for feature_map in maps(RBF(1.0), 40):
-        found = truncations_of(feature_map, X, y, slice(None, 20), fit_intercept=fit_intercept)
+        found = nested_ridge(feature_map, X, y, slice(None, 20), fit_intercept=fit_intercept)
         Z = feature_map(X)[:, :n_components]
         if isinstance(feature_map, Fourier):
             Z = Z * np.sqrt(feature_map.n_components / n_components)
@@ -126,58 +126,58 @@ def test_left_out_is_refitting_without_the_row(n_components, fit_intercept):
             rest = RidgeStatistics(n_components, 1).update(Z[others], y[others])
             w = rest.spectrum(fit_intercept).coefficients(0.3)
             expected = Z[row] @ w + rest.intercept(w, fit_intercept)
-            np.testing.assert_allclose(found.left_out(n_components)[row], expected, rtol=1e-8, atol=1e-10)
+            np.testing.assert_allclose(found.left_out_predictions(n_components)[row], expected, rtol=1e-8, atol=1e-10)
 
 
-def test_shortage_is_the_formula():
-    """Waves: the effective dimension over their number; landmarks: the part of the trace they do not explain."""
+def test_the_unexplained_share_is_the_formula():
+    """Fourier features: effective dimension over number; landmarks: the share of the trace they do not explain."""
     X, y = curve(300, 2)
     K = RBF(1.0)(X)
-    waves, landmarks = (truncations_of(f, X, y, slice(None)) for f in maps(RBF(1.0), 64))
-    centred = waves.Z - waves.Z.mean(axis=0)
+    fourier, landmarks = (nested_ridge(f, X, y, slice(None)) for f in maps(RBF(1.0), 64))
+    centred = fourier.Z - fourier.Z.mean(axis=0)
     dimension = np.trace(centred @ np.linalg.solve(centred.T @ centred + 0.3 * np.eye(64), centred.T))
-    np.testing.assert_allclose(waves.shortage, dimension / 64, rtol=1e-9)
-    np.testing.assert_allclose(landmarks.shortage, np.trace(K - landmarks.Z @ landmarks.Z.T) / 300, rtol=1e-9)
+    np.testing.assert_allclose(fourier.unexplained_share, dimension / 64, rtol=1e-9)
+    np.testing.assert_allclose(landmarks.unexplained_share, np.trace(K - landmarks.Z @ landmarks.Z.T) / 300, rtol=1e-9)
 
 
-def test_more_columns_are_less_short():
+def test_more_components_leave_less_unexplained():
     X, y = curve(300, 3)
     sizes = (16, 32, 64, 128)
     for kind in zip(*(maps(RBF(1.0), m) for m in sizes), strict=True):
-        shortages = [truncations_of(f, X, y, slice(None)).shortage for f in kind]
-        assert all(np.diff(shortages) < 0.0)
-        assert 0.0 <= shortages[-1] <= shortages[0] <= 1.0
+        shares = [nested_ridge(f, X, y, slice(None)).unexplained_share for f in kind]
+        assert all(np.diff(shares) < 0.0)
+        assert 0.0 <= shares[-1] <= shares[0] <= 1.0
 
 
 def test_equal_models_have_no_excess():
     X, y = curve(300, 4)
     for feature_map in maps(RBF(1.0), 64):
-        found = truncations_of(feature_map, X, y, slice(None), asked=65)  # there are no more than 64
-        assert excess([found], 64).value == 0.0
-        assert excess([found], 64).high == 0.0
-        assert excess([found], 64, [found]).high == 0.0
+        found = nested_ridge(feature_map, X, y, slice(None), n_requested=65)  # there are no more than 64
+        assert excess_risk([found], 64).value == 0.0
+        assert excess_risk([found], 64).high == 0.0
+        assert excess_risk([found], 64, [found]).high == 0.0
 
 
 def test_the_excess_is_between_the_distance_and_the_difference_of_errors():
-    """And is the difference where it is known well: with more rows, and where columns are fewer."""
+    """And is the difference where it is known well: with more rows, and where components are fewer."""
     apart = []
     for n in (300, 30_000):
         X, y = curve(n, 8)
         for feature_map in maps(RBF(1.0), 64):
-            found = truncations_of(feature_map, X, y, slice(None), asked=65)
-            few, everything = found.left_out(16), found.left_out(64)
+            found = nested_ridge(feature_map, X, y, slice(None), n_requested=65)
+            few, everything = found.left_out_predictions(16), found.left_out_predictions(64)
             errors = [np.mean((p - found.Y) ** 2) for p in (few, everything)]
             difference, distance = errors[0] / errors[1] - 1.0, np.mean((few - everything) ** 2) / errors[1]
-            value = excess([found], 16).value
+            value = excess_risk([found], 16).value
             assert min(difference, distance) <= value <= max(difference, distance)
-            assert excess([found], 16).low <= difference <= excess([found], 16).high
+            assert excess_risk([found], 16).low <= difference <= excess_risk([found], 16).high
             apart.append(abs(value - difference) / abs(distance - difference))
     assert max(apart[2:]) < min(apart[:2])
     assert max(apart[2:]) < 0.1
 
 
 def test_the_penalty_is_chosen_on_all_rows_and_is_that_of_the_certificate():
-    """Few rows choose too small a penalty as often as too large a one, and the columns follow."""
+    """Few rows choose too small a penalty as often as too large a one, and the number of components follows."""
     X, y = curve(900, 9)
     seen = []
 
@@ -197,14 +197,14 @@ def test_a_weight_counts_as_the_mean_of_so_many_rows():
     X, y = curve(300, 5)
     feature_map = next(maps(RBF(1.0), 64))
     weight = np.repeat([1.0, 0.5], 150)
-    once = truncations_of(feature_map, X, y, slice(None), weight=weight)
-    scaled = Truncations(once.statistics, once.Z, once.Y, 3.0 * weight, 0.3, True, None, 64)
-    np.testing.assert_allclose(excess([scaled], 16).interval, excess([once], 16).interval, rtol=1e-9)
+    once = nested_ridge(feature_map, X, y, slice(None), weight=weight)
+    scaled = NestedRidge(once.statistics, once.Z, once.Y, 3.0 * weight, 0.3, True, None, 64)
+    np.testing.assert_allclose(excess_risk([scaled], 16).interval, excess_risk([once], 16).interval, rtol=1e-9)
 
 
 @pytest.mark.slow
 def test_the_interval_covers_the_excess_of_unseen_rows():
-    """At its level, on new training rows every time, for features and a number of columns that do not change."""
+    """At its level, on new training rows every time, for features and a number of components that do not change."""
     trials = 200
     X_new, y_new = curve(20_000, 10**6)
     for feature_map in maps(RBF(1.0), 96):
@@ -213,14 +213,14 @@ def test_the_interval_covers_the_excess_of_unseen_rows():
         covered = below = 0
         for seed in range(trials):
             X, y = curve(500, seed)
-            found = truncations_of(feature_map, X, y, slice(None), asked=97)
+            found = nested_ridge(feature_map, X, y, slice(None), n_requested=97)
             errors = []
             for m in (24, 96):
                 root = np.sqrt(scale) if m == 24 else 1.0
                 sums = RidgeStatistics(m, 1).update(root * feature_map(X)[:, :m], y)
                 w = sums.spectrum().coefficients(0.3)
                 errors.append(np.mean((root * Z_new[:, :m] @ w + sums.intercept(w) - y_new[:, None]) ** 2))
-            grown, certificate = errors[0] / errors[1] - 1.0, excess([found], 24)
+            grown, certificate = errors[0] / errors[1] - 1.0, excess_risk([found], 24)
             covered += certificate.low <= grown <= certificate.high
             below += grown <= certificate.high
         assert covered >= stats.binom.ppf(RARE, trials, 0.95)
@@ -231,8 +231,8 @@ def test_the_interval_covers_the_excess_of_unseen_rows():
 @pytest.mark.parametrize("alpha", ["loo", "evidence", 0.5])
 @pytest.mark.parametrize("features", ["nystrom", "fourier"])
 def test_the_tolerance_is_met_on_unseen_rows(features, alpha):
-    """In 95 of 100 seeds, and not by taking all the columns there are."""
-    trials, tol, met, columns = 40, 0.1, 0, []
+    """In 95 of 100 seeds, and not by taking all the components there are."""
+    trials, tol, met, sizes = 40, 0.1, 0, []
     for seed in range(trials):
         X, y = curve(5000, 1000 + seed)
         model = KernelRidge(RBF(0.8), features=features, tol=tol, alpha=alpha, random_state=seed).fit(
@@ -241,24 +241,24 @@ def test_the_tolerance_is_met_on_unseen_rows(features, alpha):
         exact = exact_kernel_ridge(RBF(0.8), X[:1000], y[:1000], X[1000:], model.alpha_)
         errors = [np.mean((p - y[1000:]) ** 2) for p in (model.predict(X[1000:]), exact)]
         met += errors[0] <= (1.0 + tol) * errors[1]
-        columns.append(model.n_components_)
+        sizes.append(model.n_components_)
     assert met >= stats.binom.ppf(RARE, trials, 0.95)
-    assert np.median(columns) <= 256
+    assert np.median(sizes) <= 256
 
 
-def test_a_kernel_too_short_for_the_columns_is_noticed():
-    """Columns that explain next to nothing do not change predictions, and are not near the limit for that."""
+def test_a_kernel_too_short_for_the_components_is_noticed():
+    """Components that explain next to nothing do not change predictions, and are not near the limit for that."""
     X, y = curve(2000, 6)
     with pytest.warns(UserWarning, match="tol=0.05 is not reached"):
         KernelRidge(RBF(0.25), alpha=0.1, tol=0.05, max_components=128, random_state=0).fit(X, y)
 
 
-def test_the_excess_falls_beyond_the_columns_at_hand():
-    """Without a jump where measuring ends and taking on begins."""
+def test_the_excess_falls_beyond_the_components_at_hand():
+    """Without a jump where measuring ends and extrapolating begins."""
     X, y = curve(400, 7)
     for feature_map in maps(RBF(1.0), 64):
-        found = truncations_of(feature_map, X, y, slice(None))
-        half, whole, more = (excess([found], m).value for m in (32, 64, 100))
+        found = nested_ridge(feature_map, X, y, slice(None))
+        half, whole, more = (excess_risk([found], m).value for m in (32, 64, 100))
         assert half > whole > more > 0.0
         ratio = whole / half
         assert ratio >= 0.5 ** (0.75 if isinstance(feature_map, Fourier) else 1.5) - 1e-12
@@ -273,10 +273,10 @@ def test_doubled_rows_do_not_make_landmarks_exact():
     points = np.repeat(X[:40], 2, axis=0)
     rough, smooth = (NystromFeatures(RBF(s), 80, landmarks=points).fit(X).feature_map_ for s in (1.5, 300.0))
     found = [
-        truncations_of(feature_map.truncated(feature_map.rank), X, y, slice(200, None), asked=80, whole=False)
+        nested_ridge(feature_map.truncated(feature_map.rank), X, y, slice(200, None), n_requested=80, whole=False)
         for feature_map in (rough, smooth)
     ]
     assert all(t.n_components < 80 for t in found)
     assert [t.exact for t in found] == [False, True]
-    assert excess([found[0]], found[0].n_components).value > 0.01
-    assert excess([found[1]], found[1].n_components).value == 0.0
+    assert excess_risk([found[0]], found[0].n_components).value > 0.01
+    assert excess_risk([found[1]], found[1].n_components).value == 0.0

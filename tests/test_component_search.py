@@ -1,4 +1,4 @@
-"""n_components="auto": the tolerance is met, few columns are wasted, and budgets are kept and said."""
+"""n_components="auto": the tolerance is met, few components are wasted, and budgets are kept and said."""
 
 import warnings
 
@@ -19,7 +19,7 @@ from bochner import (
     Laplacian,
     RandomProjection,
 )
-from bochner.certificates import Budget, Certificate, Effort, distance_error, grow
+from bochner.certificates import Budget, Certificate, ComponentSearch, Effort, distance_error
 from laws import ESTIMATORS, assert_unbiased
 
 MODELS = [e for e in ESTIMATORS if "max_bytes" in e.get_params() and (hasattr(e, "predict") or hasattr(e, "n_columns"))]
@@ -46,7 +46,7 @@ def test_the_tolerance_is_met_as_often_as_promised(X):
 
 
 @pytest.mark.parametrize("rows", ["iid", "orthogonal", "quasi"])
-def test_few_columns_are_wasted(X, rows):
+def test_few_components_are_wasted(X, rows):
     X = X[:800]  # all entries are looked at, so the error is known exactly
     features = FourierFeatures(n_components="auto", tol=0.07, rows=rows, random_state=1).fit(X)
     assert features.certificate_.exact
@@ -54,7 +54,7 @@ def test_few_columns_are_wasted(X, rows):
     sizes = range(16, features.n_components_, 16)
     errors = [relative_error(FourierFeatures(n_components=m, rows=rows, random_state=1).fit(X), X) for m in sizes]
     enough = [m for m, error in zip(sizes, errors, strict=True) if error <= 0.07]
-    # the error is not monotone in the columns, so a smaller number may do by luck; not by half
+    # the error is not monotone in the components, so a smaller number may do by luck; not by half
     assert not enough or features.n_components_ <= 2 * enough[0] + 32
 
 
@@ -119,7 +119,7 @@ def positive_rows():
 
 
 def fixed_like(estimator, grown):
-    """The same estimator with the number of columns that was found, and what else "auto" decides."""
+    """The same estimator with the number of components that was found, and what else "auto" decides."""
     size = {"n_components": grown.n_components_}
     if hasattr(grown, "sample_steps"):
         size = {"sample_steps": (grown.n_components_ // grown.n_features_in_ + 1) // 2, "n_components": None}
@@ -166,7 +166,7 @@ def test_every_transformer_says_what_it_reached(estimator, histograms):
     most = 64 if hasattr(estimator, "n_grids") else 6
     auto = clone(estimator).set_params(n_components="auto", tol=1e-12, max_components=most)
     if "max_iter" in auto.get_params():
-        auto.set_params(max_iter=100)  # so that more columns have the time to be better
+        auto.set_params(max_iter=100)  # so that more components have the time to be better
     with pytest.warns(ConvergenceWarning, match="tol=1e-12 is not reached") as caught:
         grown = auto.fit(X, y)
     assert grown.n_components_ <= most
@@ -184,7 +184,7 @@ def test_distances_are_kept_as_promised():
     assert abs(kept[apart] / given[apart] - 1.0).max() <= grown.certificate_.value * (1 + 1e-9) <= 0.8
     assert RandomProjection(grown.n_components_ // 3, random_state=0).fit(X).transform(X).shape[1] > 1
     worse = distance_error(RandomProjection(grown.n_components_ // 3, random_state=0).fit(X), X)
-    assert worse.value > 0.8  # a third of the columns does not do
+    assert worse.value > 0.8  # a third of the components does not do
 
 
 def test_random_pairs_bound_all_but_a_share():
@@ -225,20 +225,33 @@ def test_budgets_say_which_limit_it_was():
         value = 1.0 / n_components
         return Certificate("toy", value, (value, value), 0.95, "", Effort(0, 0, 0.0))
 
-    assert grow(certify, tol=0.5, budget=Budget(10**6))[0] == 16
+    assert ComponentSearch(certify, tol=0.5, budget=Budget(10**6)).run()[0] == 16
+    budget = Budget(1000, max_bytes=800.0, bytes_for=lambda n_components: 8.0 * n_components)
     with pytest.warns(ConvergenceWarning, match="max_bytes=800"):
-        assert grow(certify, tol=1e-6, budget=Budget(1000, max_bytes=800.0, bytes_per_column=8.0))[0] == 100
+        assert ComponentSearch(certify, tol=1e-6, budget=budget).run()[0] == 100
     with pytest.warns(ConvergenceWarning, match="there are no more"):
-        assert grow(certify, tol=1e-6, budget=Budget(1000, ceiling=77))[0] == 77
+        assert ComponentSearch(certify, tol=1e-6, budget=Budget(1000, ceiling=77)).run()[0] == 77
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        n_components, _ = grow(certify, tol=1e-3, budget=Budget(10**6))
+        n_components, _ = ComponentSearch(certify, tol=1e-3, budget=Budget(10**6)).run()
     assert 1000 <= n_components <= 1100
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+@pytest.mark.parametrize("most", [1, 2, 99, 100, 101, 4096])
+def test_a_budget_of_bytes_allows_what_fits_and_no_more(power, most):
+    def bytes_for(n_components):
+        return 8.0 * n_components**power
+
+    for max_bytes in (bytes_for(100), np.nextafter(bytes_for(100), 0.0), np.nextafter(bytes_for(100), np.inf)):
+        fitting = [m for m in range(1, most + 1) if bytes_for(m) <= max_bytes]
+        assert Budget(most, max_bytes=max_bytes, bytes_for=bytes_for).most == max(fitting)
+    assert Budget(most, max_bytes=1.0, bytes_for=bytes_for).most == 1  # less than one component cannot be had
 
 
 @pytest.mark.parametrize("better", [0.5, 0.7, 0.9, 1.0, 1.3, 1.6])
 def test_final_tries_find_what_the_final_certificate_needs(better):
-    """Where the final columns are better, or worse, than those searched by a factor that the search does not know."""
+    """Where the final components are better or worse than those searched, by a factor the search does not know."""
     tried = []
 
     def certify(n_components, sample):
@@ -246,7 +259,7 @@ def test_final_tries_find_what_the_final_certificate_needs(better):
         tried.extend([n_components] if sample == "final" else [])
         return Certificate("toy", value, (value, value), 0.95, "", Effort(0, 0, 0.0))
 
-    n_components, found = grow(certify, tol=1e-3, budget=Budget(10**6), rate=1.0, repeats=2)
+    n_components, found = ComponentSearch(certify, tol=1e-3, budget=Budget(10**6), rate=1.0, repeats=2).run()
     assert found.high == better / n_components <= 1e-3
     assert 1000 * better <= n_components <= 1000 * better / 0.7
     assert len(tried) == len(set(tried)) <= 3
@@ -259,7 +272,7 @@ def number_of(model):
     return "n_columns" if hasattr(model, "n_columns") else "n_components"
 
 
-def columns_of(model):
+def components_of(model):
     return model.feature_map_.n_components
 
 
@@ -281,9 +294,9 @@ def test_every_model_stops_at_an_easy_tolerance(model, curve):
     grown = clone(model).set_params(**{number_of(model): "auto"}, tol=0.5).fit(X, targets_for(model, y))
     found = next(c for c in (getattr(m, "certificate_", None) for m in found_in(grown)) if c is not None)
     assert found.high <= 0.5
-    assert columns_of(grown) < 512
+    assert components_of(grown) < 512
     fixed = clone(model).set_params(features=fixed_features(grown)).fit(X, targets_for(model, y))
-    assert columns_of(fixed) == columns_of(grown)
+    assert components_of(fixed) == components_of(grown)
     if hasattr(grown, "alpha_") and not hasattr(grown, "noise_variance") and not hasattr(grown, "decision_function"):
         np.testing.assert_allclose(fixed.predict(X), grown.predict(X), rtol=1e-6, atol=1e-6)
 
@@ -293,7 +306,7 @@ def found_in(model):
 
 
 def fixed_features(grown):
-    features = clone(grown.features_).set_params(n_components=columns_of(grown))
+    features = clone(grown.features_).set_params(n_components=components_of(grown))
     if hasattr(grown.features_, "rows_"):
         features.set_params(rows=grown.features_.rows_, kernel=grown.features_.kernel_)
     if getattr(grown.features_, "landmarks_", None) is not None and grown.features_.tol is None:
@@ -305,9 +318,12 @@ def fixed_features(grown):
 def test_every_model_says_what_it_reached(model, curve):
     X, y = curve
     options = {number_of(model): "auto", "tol": 1e-9, "max_components": 16}
-    with pytest.warns(ConvergenceWarning, match="tol=1e-09 is not reached: with 16 columns .* max_components=16"):
+    with pytest.warns(
+        ConvergenceWarning, match="tol=1e-09 is not reached: with 16 components .* max_components=16"
+    ) as caught:
         grown = clone(model).set_params(**options).fit(X, targets_for(model, y))
-    assert columns_of(grown) <= 16
+    assert components_of(grown) <= 16
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,209 @@
+"""How many components a tolerance needs: more are tried until a certified error is small enough or a limit is met."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sklearn.exceptions import ConvergenceWarning
+
+from bochner.certificates.records import Certificate
+
+Certify = Callable[[int, str], Certificate]  # a number of components and the sample "search" or "final"
+
+_SLACK = 1.05  # the number found may be this much larger than the smallest that would do
+_CLOSE = 0.75  # of tol: a final error above this is close enough to tol to stop
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of a search for the number of components. The clock starts when the budget is made.
+
+    Parameters
+    ----------
+    max_components : int
+        The most components to try.
+    max_seconds : float or None
+        How long the search may take, approximately.
+    max_bytes : float or None
+        The most memory that the components may need.
+    bytes_for : callable
+        The memory that a given number of components needs, in bytes; it must grow with the number.
+    ceiling : int or None
+        The most components that the data allow or that are worth trying, whatever the user's limits.
+    reason : str
+        Why there is a ceiling, for the warning.
+
+    Examples
+    --------
+    >>> from bochner.certificates import Budget
+    >>> Budget(4096, max_bytes=8e6, bytes_for=lambda n_components: 8.0 * n_components**2).most
+    1000
+    """
+
+    max_components: int
+    max_seconds: float | None = None
+    max_bytes: float | None = None
+    bytes_for: Callable[[int], float] = float
+    ceiling: int | None = None
+    reason: str = "there are no more"
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def most(self) -> int:
+        """The most components that may be tried; at least 1."""
+        return max(1, min(self._most_in_memory, self.max_components, self.ceiling or self.max_components))
+
+    @property
+    def _most_in_memory(self) -> int:
+        if self.max_bytes is None:
+            return self.max_components
+        return bisect_right(range(1, self.max_components + 1), self.max_bytes, key=self.bytes_for)
+
+    def is_late(self) -> bool:
+        """Whether `max_seconds` have passed."""
+        return self.max_seconds is not None and time.perf_counter() - self.started > self.max_seconds
+
+    def warn(self, tol: float, n_components: int, found: Certificate) -> None:
+        """Issue a ConvergenceWarning with the error that was reached and the limit that ended the search."""
+        if n_components < self.most:
+            limit = f"max_seconds={self.max_seconds:g} allows no more. Raise that limit, or tol."
+        elif n_components == self.ceiling:
+            limit = f"{self.reason}. Raise tol."
+        elif self._most_in_memory < self.max_components:
+            limit = f"max_bytes={self.max_bytes:g} allows no more. Raise that limit, or tol."
+        else:
+            limit = f"max_components={self.max_components} allows no more. Raise that limit, or tol."
+        quantity = found.quantity.replace("_", " ").replace("frobenius", "Frobenius")
+        bound = "" if found.exact else f" (at most {found.high:.3g} with {100 * found.confidence:g} % confidence)"
+        warnings.warn(
+            f"tol={tol:g} is not reached: with {n_components} components the {quantity} error is "
+            f"{found.value:.3g}{bound}, and {limit}",
+            ConvergenceWarning,
+            stacklevel=_callers_level(),
+        )
+
+
+def _callers_level() -> int:
+    """The `stacklevel` that makes a warning point at the line outside this package that led to it."""
+    package = __name__.partition(".")[0]
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+@dataclass(frozen=True)
+class ComponentSearch:
+    """Searches for the smallest number of components whose error is certified to be at most `tol`.
+
+    Parameters
+    ----------
+    certify : callable
+        ``certify(n_components, sample)`` returns a `Certificate` of the error. `sample` is "search" while the number is
+        being chosen and "final" for the certificate that is returned, so that the latter can be measured on rows that
+        chose nothing.
+    tol : float
+    budget : Budget
+    step : int
+        Numbers of components are multiples of it, except for the limit of the budget.
+    first : int
+        The number of components to start with.
+    rate : float
+        The error is expected to fall like n_components^-rate; 0.5 suits an average of independent components.
+    refine : bool
+        False only doubles the number, for features that are expensive to make.
+    repeats : int
+        How many more numbers to try with the final sample to come close to tol. Useful where "final" means other
+        components than "search", not only other rows.
+
+    Examples
+    --------
+    >>> from bochner.certificates import Budget, Certificate, ComponentSearch, Effort
+    >>> def certify(n_components, sample):
+    ...     return Certificate("toy", 1 / n_components, (0, 1 / n_components), 0.95, "a formula", Effort(0, 0, 0.0))
+    >>> ComponentSearch(certify, tol=0.01, budget=Budget(1000)).run()[0]
+    112
+    """
+
+    certify: Certify
+    tol: float
+    budget: Budget
+    step: int = 16
+    first: int = 64
+    rate: float = 0.5
+    refine: bool = True
+    repeats: int = 0
+
+    def run(self) -> tuple[int, Certificate]:
+        """Return the number of components and its final certificate.
+
+        Warns with a ConvergenceWarning where the budget ends the search before `tol` is reached.
+        """
+        n_components, found = self._confirm(self._narrow(*self._bracket()))
+        # at the ceiling no number could do better, so the estimate decides there and not its upper end
+        if (found.value if n_components == self.budget.ceiling else found.high) > self.tol:
+            self.budget.warn(self.tol, n_components, found)
+        return n_components, found
+
+    def _in_steps(self, n_components: float) -> int:
+        return min(self.budget.most, max(1, -(-int(n_components) // self.step)) * self.step)
+
+    def _may_add(self, n_components: int) -> bool:
+        return n_components < self.budget.most and not self.budget.is_late()
+
+    def _bracket(self) -> tuple[int, int, bool]:
+        """A number that is too small, a larger one, and whether the larger one suffices."""
+        low, high = 0, self._in_steps(self.first)
+        error = self.certify(high, "search").high
+        while error > self.tol and self._may_add(high):
+            # as many as the rate asks for, at most four times as many
+            factor = min(max(1.1 * (error / self.tol) ** (1.0 / self.rate), 1.2), 4.0) if self.refine else 2.0
+            low, high = high, self._in_steps(max(high + 1, factor * high))
+            error = self.certify(high, "search").high
+        return low, high, error <= self.tol
+
+    def _narrow(self, low: int, high: int, enough: bool) -> int:
+        """Halve the bracket until its upper end is at most 5 % too large."""
+        while self.refine and enough and high > _SLACK * max(low, self.step) and not self.budget.is_late():
+            middle = self._in_steps((low + high) / 2.0)
+            if middle >= high:
+                break
+            if self.certify(middle, "search").high <= self.tol:
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _confirm(self, n_components: int) -> tuple[int, Certificate]:
+        """The smallest number tried whose final certificate is at most tol, trying larger ones if none is."""
+        finals = {n_components: self.certify(n_components, "final")}
+        while len(finals) <= self.repeats and not self._is_close(finals[n_components]) and not self.budget.is_late():
+            n_components = self._next(finals, n_components)
+            if n_components in finals:
+                break
+            finals[n_components] = self.certify(n_components, "final")
+        n_components = min((size for size, found in finals.items() if found.high <= self.tol), default=max(finals))
+        found = finals[n_components]
+        while found.high > self.tol and self._may_add(n_components):
+            n_components = self._in_steps(n_components * (1.1 if self.refine else 2.0) + 1)
+            found = self.certify(n_components, "final")
+        return n_components, found
+
+    def _is_close(self, found: Certificate) -> bool:
+        return _CLOSE * self.tol < found.high <= self.tol
+
+    def _next(self, finals: Mapping[int, Certificate], last: int) -> int:
+        """The number to try next: between one that suffices and one that does not, or where the rate points."""
+        enough = min((size for size, found in finals.items() if found.high <= self.tol), default=None)
+        below = enough or self.budget.most
+        short = max((size for size, found in finals.items() if found.high > self.tol and size < below), default=None)
+        if enough and short:
+            return self._in_steps(math.sqrt(enough * short))
+        factor = (finals[last].high / (_CLOSE * self.tol)) ** (1.0 / self.rate)
+        return self._in_steps(last * min(max(factor, 0.5), 2.0))
