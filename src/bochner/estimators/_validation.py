@@ -56,7 +56,7 @@ def check_precision(value: Any) -> str:
     if isinstance(value, str) and value in OLD_PRECISIONS:
         new = OLD_PRECISIONS[value]
         warnings.warn(
-            f"precision={value!r} is called precision={new!r} now; the old name will go in version 0.3.",
+            f"precision={value!r} is called precision={new!r} now; the old name goes in the next version.",
             FutureWarning,
             stacklevel=3,
         )
