@@ -1,4 +1,4 @@
-"""How many columns? Three answers: from theory before, from the data while fitting, from a certificate after.
+"""How many components? Three answers: from theory before, from the data while fitting, from a certificate after.
 
 Run ``python examples/choosing_components.py``.
 """
@@ -14,18 +14,16 @@ def main(tol=0.05):
     X = X.astype(np.float32)
     # before: what a theorem needs for every pair of these rows; true for any data, so pessimistic
     promised = theory.AllPairsBound(n_samples=len(X)).size(0.1, delta=0.05)
-    print(f"theory: {2 * promised:,} columns put every entry of the kernel matrix within 0.1, whatever the data")
-    # while fitting: columns are added until the measured error is below tol
+    print(f"theory: {2 * promised:,} components put every entry of the kernel matrix within 0.1, whatever the data")
+    # while fitting: components are added until the measured error is below tol
     features = FourierFeatures(n_components="auto", tol=tol, random_state=0).fit(X)
     m = features.transform(X[:1]).shape[1]
-    print(f"auto: {m} columns for a relative error below {tol}")
-    # after: the error of those columns on these rows, with an interval
+    print(f"auto: {m} components for a relative error below {tol}")
+    # after: the error of those components on these rows, with an interval
     certificate = certificates.kernel_error(features, X, norm="relative_frobenius", random_state=1)
     print(f"certificate: {certificate.value:.4f}, in [{certificate.interval[0]:.4f}, {certificate.interval[1]:.4f}]")
     model = KernelRidge(n_components="auto", random_state=0).fit(X, y)
-    print(
-        f"kernel ridge: {model.feature_map_.n_components} columns, effective dimension {model.effective_dimension_:.0f}"
-    )
+    print(f"kernel ridge: {model.n_components_} components, effective dimension {model.effective_dimension_:.0f}")
     print(recommend(X, y))
     return m, certificate.value
 

@@ -412,7 +412,7 @@ def test_compact_features_go_around_any_transformer():
     assert kept.features_.n_components == 10
     sparse = CompactFeatures(RandomBinningFeatures(n_grids=8), 8, random_state=0)
     assert sparse.fit_transform(X).shape == (30, 8)
-    with pytest.raises(ValueError, match="nothing to make compact"):
+    with pytest.raises(ValueError, match="nothing to project"):
         CompactFeatures(foreign, 11, expansion=None).fit(X)
     with pytest.raises(ValueError, match="law must be"):
         CompactFeatures(foreign, 8, projection="pca").fit(X)

@@ -45,7 +45,7 @@ def test_prediction_error_errors():
     X = DATASETS["normal"]
     y = X[:, 0]
     model = KernelRidge(features=FourierFeatures(RBF(1.0), n_components=40, random_state=0), alpha=1.0).fit(X, y)
-    with pytest.raises(ValueError, match="fewer blocks or more columns"):
+    with pytest.raises(ValueError, match="fewer blocks or more components"):
         prediction_error(model, X, n_blocks=30)
     with pytest.raises(TypeError, match="fitted KernelRidge"):
         prediction_error(FourierFeatures().fit(X), X)

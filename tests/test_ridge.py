@@ -21,7 +21,7 @@ from bochner import (
     Polynomial,
     exact_kernel_ridge,
 )
-from bochner.estimators.models import as_feature_map
+from bochner.estimators.models import CHOSEN_LANDMARKS, as_feature_map, choose_landmark_scheme
 from bochner.keys import Key
 from bochner.solvers import Cholesky
 from bochner.statistics import RidgeStatistics
@@ -170,14 +170,13 @@ def test_effective_dimension_of_a_given_penalty():
 # -- scales and sizes ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("criterion", ["gcv", "evidence"])
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_gradients_of_the_criteria(criterion, shared, fit_intercept):
+def test_the_gradient_of_the_evidence(shared, fit_intercept):
     rng = np.random.default_rng(0)
     X, root, W = rng.normal(size=(50, 3)), np.sqrt(rng.uniform(0.5, 2, 50)), rng.normal(size=(8, 3))
-    draft = _Problem(X, rng.normal(size=(50, 2)), root, W, np.zeros(3), shared, fit_intercept, criterion)
-    problem = _Problem(X, draft.centred(draft.Y), root, W, np.zeros(3), shared, fit_intercept, criterion)
+    draft = _Problem(X, rng.normal(size=(50, 2)), root, W, np.zeros(3), shared, fit_intercept)
+    problem = _Problem(X, draft.centred(draft.Y), root, W, np.zeros(3), shared, fit_intercept)
     at = np.append(0.1 * rng.normal(size=1 if shared else 3), np.log(0.3))
     gradient = problem.value_and_gradient(at)[1]
     steps = 1e-5 * np.eye(len(at))
@@ -260,7 +259,28 @@ def test_tuning_keeps_the_kernel_and_needs_no_variation():
     assert tune_length_scale(kernel, np.ones((100, 3)), y[:, None], key=Key(0)).length_scale > 0
 
 
-def test_components_grow_until_they_stop_helping():
+@pytest.mark.parametrize(
+    ("n_landmarks", "means", "nested", "scheme"),
+    [
+        (CHOSEN_LANDMARKS, True, False, "mixed"),
+        (CHOSEN_LANDMARKS, False, False, "rpcholesky"),
+        (CHOSEN_LANDMARKS + 1, True, False, "uniform"),
+        (CHOSEN_LANDMARKS + 1, False, False, "uniform"),
+        (CHOSEN_LANDMARKS + 1, True, True, "mixed"),
+        (CHOSEN_LANDMARKS + 1, False, True, "rpcholesky"),
+    ],
+)
+def test_landmarks_are_chosen_where_they_are_few_or_nested(n_landmarks, means, nested, scheme):
+    """And moved to means of rows only where there are means: not of sparse rows, nor of kernels of x·y."""
+    assert choose_landmark_scheme("mixed", n_landmarks, means=means, nested=nested) == scheme
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n_landmarks + 50, 2)), rng.normal(size=n_landmarks + 50)
+    model = KernelRidge(RBF(1.0) if means else Polynomial(2), features="nystrom", random_state=0)
+    features, _ = model._fit_features(ArraySource(X, y), model.kernel, n_landmarks, Key(0), nested=nested)
+    assert features.landmarks_law_ == scheme
+
+
+def test_components_are_added_until_they_stop_helping():
     X, y = waves(3000, d=2, noise=0.05)
     model = KernelRidge(random_state=0, max_components=2048).fit(X, y)
     assert model.n_components_ < 2048  # a smooth function of two variables needs few

@@ -68,6 +68,23 @@ def test_everything_about_a_penalty_matches_its_definition(fit_intercept):
     np.testing.assert_allclose(spectrum.log_evidence(alphas), spectrum.log_evidence(alphas, best))
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("alpha", [0.0, 1e-3, 1.0])
+def test_left_out_residuals_are_those_of_fits_without_the_row(alpha, fit_intercept):
+    """Also where components are repeated: without a penalty their share is that of the shortest solution."""
+    Z, Y, _ = problem(n=40, m=6)
+    Z = np.column_stack([Z, Z[:, 0]])
+    statistics = of(Z, Y)
+    spectrum = statistics.spectrum(fit_intercept)
+    found = statistics.left_out_residuals(Z, Y, np.array([alpha, 1.0]), spectrum, fit_intercept)
+    for row in (0, 17, 39):
+        others = np.arange(40) != row
+        rest = of(Z[others], Y[others])
+        w = rest.spectrum(fit_intercept).coefficients(alpha)
+        expected = Y[row] - Z[row] @ w - rest.intercept(w, fit_intercept)
+        np.testing.assert_allclose(found[row, 0], expected, rtol=1e-6, atol=1e-9)
+
+
 def test_gcv_of_a_noisy_line_prefers_its_noise():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(2000, 50))

@@ -122,8 +122,8 @@ def test_tuned_scales_of_weighted_rows_are_those_of_repeated_rows():
     weight = np.random.default_rng(2).integers(0, 4, 200)
     rows = np.repeat(np.arange(200), weight)
     scales = [
-        tune_length_scale(RBF(), X, y[:, None], weight.astype(float), key=Key(0), criterion="evidence").length_scale,
-        tune_length_scale(RBF(), X[rows], y[rows, None], None, key=Key(0), criterion="evidence").length_scale,
+        tune_length_scale(RBF(), X, y[:, None], weight.astype(float), key=Key(0)).length_scale,
+        tune_length_scale(RBF(), X[rows], y[rows, None], None, key=Key(0)).length_scale,
     ]
     assert scales[0] == pytest.approx(scales[1], rel=0.01)  # rounded to three digits
 

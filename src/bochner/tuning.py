@@ -1,14 +1,14 @@
-"""Length scales chosen by GCV or evidence, on a sample of rows, with exact gradients through Fourier features.
+"""Length scales of most evidence on a sample of rows, with exact gradients through Fourier features.
 
-The phases of a Fourier map are X (W / length_scale)ᵀ with W drawn once, so the criterion is a smooth function of the
-scales and of alpha, and its gradient costs about as much as its value: one n × m × m product. A common scale is one
-number, and one eigendecomposition gives the criterion at its best alpha: no gradient is needed.
+The phases of Fourier features are X (W / length_scale)ᵀ with W drawn once, so the evidence is a smooth function of the
+scales and of alpha, and its gradient costs about as much as its value: one n × m × m product. A shared scale needs no
+gradient: it is a single number, and one eigendecomposition gives the evidence at its best alpha.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -32,13 +32,13 @@ from bochner.statistics import RidgeStatistics, vertex
 from bochner.streaming import Block
 from bochner.streaming.folds import leave_one_out_errors
 
-_RANGE = np.log(1e3)  # how far a scale may move from where it starts, either way
-_HALF_STEP = np.log(2.0) / 2.0  # between scales that are tried
+_RANGE = np.log(1e3)  # how far the log of a scale may move from its start
+_HALF_STEP = np.log(2.0) / 2.0  # difference of the logs of scales that are tried
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """A criterion of (log scales, log alpha) on fixed rows: X (n, d), Y (n, k) centred and √w-weighted, W (T, d)."""
+    """Evidence as a function of (log scales, log alpha): X (n, d), Y (n, k) centred and √w-weighted, W (T, d)."""
 
     X: Any
     Y: Array
@@ -47,10 +47,9 @@ class _Problem:
     start: Array  # log of the scales to start from, (d,)
     shared: bool
     fit_intercept: bool
-    criterion: str
 
     def scales(self, move: Array) -> Array:
-        """Length scales (d,) of a move: one number, or one a feature."""
+        """Length scales (d,) of a move: one number, or one for each feature."""
         return np.exp(self.start + move)
 
     def features(self, move: Array) -> Array:
@@ -65,11 +64,11 @@ class _Problem:
 
     @property
     def freedom(self) -> float:
-        """Rows, less one for an intercept."""
+        """Number of rows, less one for an intercept."""
         return max(float(self.root @ self.root), float(len(self.root))) - float(self.fit_intercept)
 
     def value_and_gradient(self, parameters: Array) -> tuple[float, Array]:
-        """The criterion and its gradient at (moves, log alpha)."""
+        """Negative log evidence, at the most likely noise variance, and its gradient at (moves, log alpha)."""
         move, alpha = parameters[:-1], float(np.exp(parameters[-1]))
         raw = self.features(move)
         Z = self.centred(raw)
@@ -77,36 +76,17 @@ class _Problem:
         inverse, _ = dpotri(factor.L, lower=1)  # A⁻¹, lower triangle
         coefficients = cho_solve((factor.L, True), Z.T @ self.Y)
         residual = self.Y - Z @ coefficients
-        criterion = self._gcv if self.criterion == "gcv" else self._evidence
-        value, slope, at_alpha = criterion(Z, alpha, factor, inverse, coefficients, residual)
-        # through cos and sin to the phases, and through the phases to the scales
+        n, (m, k) = self.freedom, coefficients.shape
+        norms = (coefficients * coefficients).sum(axis=0)
+        Q = np.maximum((residual * residual).sum(axis=0) + alpha * norms, np.finfo(float).tiny)
+        # minus `statistics.log_evidence`, but for constants, which would change when L-BFGS stops
+        value = float(0.5 * (n * np.log(Q).sum() + k * (factor.logdet() - m * np.log(alpha))))
+        slope = k * (Z @ (np.tril(inverse) + np.tril(inverse, -1).T)) - (residual * (n / Q)) @ coefficients.T
+        at_alpha = 0.5 * (n * (norms / Q).sum() + k * (np.trace(inverse) - m / alpha))
+        # chain rule: cos and sin, phases, scales
         at_phases = slope[:, 1::2] * raw[:, ::2] - slope[:, ::2] * raw[:, 1::2]
         at_scales = -np.einsum("td,td->d", np.asarray(self.X.T @ at_phases).T, self.W) / self.scales(move)
         return value, np.append(at_scales.sum() if self.shared else at_scales, alpha * at_alpha)
-
-    def _evidence(self, Z: Array, alpha: float, factor: Any, inverse: Array, w: Array, r: Array) -> Any:
-        """-log marginal likelihood, the noise variance profiled out."""
-        n, k, m = self.freedom, w.shape[1], len(w)
-        Q = np.maximum((r * r).sum(axis=0) + alpha * (w * w).sum(axis=0), np.finfo(float).tiny)
-        # `statistics.log_evidence` without its constants, to which the relative tolerance of L-BFGS does not apply
-        value = 0.5 * (n * np.log(Q).sum() + k * (factor.logdet() - m * np.log(alpha)))
-        slope = k * (Z @ (np.tril(inverse) + np.tril(inverse, -1).T)) - (r * (n / Q)) @ w.T
-        at_alpha = 0.5 * (n * ((w * w).sum(axis=0) / Q).sum() + k * (np.trace(inverse) - m / alpha))
-        return float(value), slope, at_alpha
-
-    def _gcv(self, Z: Array, alpha: float, factor: Any, inverse: Array, w: Array, r: Array) -> Any:
-        """Half the log of GCV, summed over targets."""
-        n, k, m = self.freedom, w.shape[1], len(w)
-        rss = np.maximum((r * r).sum(axis=0), np.finfo(float).tiny)
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        squared = inverse @ inverse
-        slack = max(n - (m - alpha * np.trace(inverse)), 1e-9 * n)
-        value = 0.5 * np.log(rss).sum() - k * np.log(slack)
-        v = alpha * (inverse @ w)  # A⁻¹Zᵀr
-        u = r - Z @ v
-        slope = (2.0 * alpha * k / slack) * (Z @ squared) - (u / rss) @ w.T - (r / rss) @ v.T
-        at_alpha = ((v * w).sum(axis=0) / rss).sum() - k * (np.trace(inverse) - alpha * np.trace(squared)) / slack
-        return float(value), slope, at_alpha
 
 
 def tune_length_scale(
@@ -116,7 +96,6 @@ def tune_length_scale(
     weight: Array | None = None,
     *,
     key: Key,
-    criterion: str = "gcv",
     per_feature: bool = False,
     n_components: int = 512,
     fit_intercept: bool = True,
@@ -125,31 +104,30 @@ def tune_length_scale(
     n_landmarks: int = 0,
     margins: bool = False,
 ) -> StationaryKernel:
-    """Return a copy of a stationary kernel whose length scale minimises a criterion, jointly with alpha.
+    """Return a copy of a stationary kernel whose length scale, jointly with alpha, has the most evidence.
 
     Parameters
     ----------
     kernel : StationaryKernel
-        Its own length scale is ignored: the search starts from the median distance.
+        Its length scale is ignored: the search starts from the median distance.
     X : array or CSR matrix of shape (n_samples, n_features)
         A few thousand rows.
     Y : ndarray of shape (n_samples, n_targets)
     weight : ndarray of shape (n_samples,) or None
     key : Key
-        Of the frequencies.
-    criterion : {"gcv", "evidence"}
+        For the frequencies.
     per_feature : bool
-        One scale a feature instead of one for all.
+        One scale for each feature instead of one for all.
     n_components : int
-        Columns of the features the criterion is measured with.
+        Number of Fourier components with which the evidence is computed.
     n_restarts : int
-        Further searches, from scales drawn at random around the best of the coarse grid.
+        Number of further searches, from random scales around the best of the coarse grid.
     n_landmarks : int
-        From the scale that the criterion prefers, a common one is moved on to the least error of rows left out, with
-        that many landmarks for columns (half the rows at most): a few hundred columns prefer smoother functions than
-        the kernel does, and so does evidence.
+        If positive, a shared scale is corrected: from the scale of most evidence it moves to a minimum of the
+        leave-one-out error with so many landmarks (at most half the rows). Evidence of a few hundred components
+        prefers scales that are too long.
     margins : bool
-        Y are signs of labels, and errors of rows left out are what their scores lack.
+        Y are signs of labels, and leave-one-out errors are squared hinges of margins.
 
     Examples
     --------
@@ -160,8 +138,7 @@ def tune_length_scale(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 2))
     >>> Y = np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(500, 1))
-    >>> options = {"criterion": "evidence", "per_feature": True, "n_components": 64}
-    >>> tuned = tune_length_scale(RBF(), X, Y, key=Key(0), **options)
+    >>> tuned = tune_length_scale(RBF(), X, Y, key=Key(0), per_feature=True, n_components=64)
     >>> bool(tuned.length_scale[1] > 3 * tuned.length_scale[0])
     True
     """
@@ -177,14 +154,13 @@ def tune_length_scale(
     start = np.full(d, np.log(median))
     if per_feature:
         start = start + _log_spread(X, root * root)
-    given = Y
-    problem = _Problem(X, Y, root, W, start, not per_feature, fit_intercept, criterion)
+    given, problem = Y, _Problem(X, Y, root, W, start, not per_feature, fit_intercept)
     Y = problem.centred(Y)
     varying = (Y * Y).sum(axis=0) > 1e-20 * (problem.Y**2).sum(axis=0)
     if not varying.any() or len(root) < 3:
         return clone(kernel).set_params(length_scale=median)
     Y = Y[:, varying] / np.sqrt((Y[:, varying] ** 2).sum(axis=0) / problem.freedom)
-    problem = _Problem(X, Y, root, W, start, not per_feature, fit_intercept, criterion)
+    problem = replace(problem, Y=Y)
     move, alpha = _common(problem)
     scales = problem.scales(np.array([move]))
     if per_feature or n_restarts:
@@ -208,7 +184,7 @@ def tune_length_scale(
         scales, alpha = problem.scales(found.x[:-1]), float(np.exp(found.x[-1]))
     if n_landmarks and not per_feature:
         chosen = key.child("landmarks").generator().permutation(len(root))[: min(n_landmarks, len(root) // 2)]
-        centred = X if scipy.sparse.issparse(X) else X - X.mean(axis=0)  # so that float32 does
+        centred = X if scipy.sparse.issparse(X) else X - X.mean(axis=0)  # so that float32 suffices
         scale = scales[0]
 
         @cache
@@ -217,7 +193,7 @@ def tune_length_scale(
             return _left_out(unit, rows, given if margins else Y, root, fit_intercept, chosen, margins)
 
         scales = np.array([scale * np.exp(_HALF_STEP * _least(error))])
-    # three digits are more than the data can tell, and hide where exactly the search happened to stop
+    # three digits are more than the data determine, and hide where exactly the search stopped
     scales = np.array([float(f"{scale:.3g}") for scale in scales])
     return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
 
@@ -225,9 +201,9 @@ def tune_length_scale(
 def _left_out(
     kernel: Any, X: Any, Y: Array, root: Array, fit_intercept: bool, landmarks: Array, margins: bool = False
 ) -> float:
-    """Mean error of rows left out one at a time, with the best penalty and some rows for landmarks.
+    """Mean leave-one-out error at the best penalty, with some rows as landmarks; Y is √w-weighted.
 
-    Y is √w-weighted. Errors are those of other rows: a landmark is nearer to itself than any unseen row.
+    Errors are measured on the other rows: a landmark is closer to itself than any unseen row will be.
     """
     points, weight, Y = X[landmarks], root * root, Y / root[:, None]
     nystrom, _ = nystrom_map(Gram(points, kernel), Landmarks(points, None), len(landmarks))
@@ -242,7 +218,7 @@ def _left_out(
 
 
 def _log_spread(X: Any, weight: Array) -> Array:
-    """Log standard deviations of the columns, relative to their root mean square; 0 for constant columns."""
+    """Log standard deviations of the columns of X, relative to their root mean square; 0 for constant columns."""
     weight = weight / weight.sum()
     mean = np.asarray(weight @ X).ravel()
     squares = X.multiply(X).tocsr() if scipy.sparse.issparse(X) else X * X
@@ -253,9 +229,9 @@ def _log_spread(X: Any, weight: Array) -> Array:
 
 
 def _common(problem: _Problem) -> tuple[float, float]:
-    """The best common scale around the start, as a move, and its best alpha: of half powers of two, then a parabola.
+    """The best shared scale, as a move from the start, and its best alpha: of powers of √2, then by a parabola.
 
-    No finer: the criterion of one draw of frequencies has spikes where one of them happens to be that of the targets.
+    A finer search would find spikes of the evidence where one of the frequencies drawn happens to fit the targets.
     """
     root = problem.root[:, None]
 
@@ -264,8 +240,8 @@ def _common(problem: _Problem) -> tuple[float, float]:
         Z = problem.features(np.array([half_steps * _HALF_STEP])) / root
         statistics = RidgeStatistics(Z.shape[1], problem.Y.shape[1]).update(Z, problem.Y / root, problem.root**2)
         spectrum = statistics.spectrum(problem.fit_intercept)
-        alpha, *_ = spectrum.best(problem.criterion)
-        return float(spectrum.criterion(problem.criterion)(np.array([alpha]))[0]), alpha
+        alpha, *_ = spectrum.best("evidence")
+        return float(spectrum.criterion("evidence")(np.array([alpha]))[0]), alpha
 
     def ahead(half_steps: int) -> None:
         with limit_threads(1):
@@ -281,7 +257,7 @@ def _common(problem: _Problem) -> tuple[float, float]:
 
 
 def _least(error: Callable[[int], float]) -> float:
-    """Where a function of whole numbers has a minimum near 0, to the vertex of a parabola; 16 steps away at most."""
+    """A local minimum of a function of integers near 0, refined by a parabola; at most 16 steps away."""
     best = min((0, -1, 1), key=error)
     if best:
         step = best

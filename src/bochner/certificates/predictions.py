@@ -1,4 +1,4 @@
-"""How far predictions are from those of infinitely many features, and from new targets."""
+"""How far predictions are from those of the exact kernel, and from new targets."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def prediction_error(
 ) -> Certificate:
     r"""Root mean square distance of a model's predictions from those of the exact kernel, by a jackknife over features.
 
-    Frequencies are exchangeable, so the model is solved again without each of `n_blocks` blocks of its columns, from
-    the sums it has kept: no row of the training data is read. How the predictions move says how far they are from
-    those of infinitely many columns with the same penalty (kernel ridge regression itself).
+    Frequencies are exchangeable, so the model is solved again without each of `n_blocks` blocks of its components, from
+    the sums it has kept: no row of the training data is read. How far predictions move tells how far they are from
+    those of exact kernel ridge regression with the same penalty.
 
     Parameters
     ----------
     model : fitted KernelRidge
         With Fourier features: anything with `feature_map_`, `statistics_`, `alpha_` and `fit_intercept`.
     X : array-like or CSR matrix of shape (n_samples, n_features)
-        Rows at which predictions matter; new ones, or some of the training rows.
+        Rows whose predictions are of interest: new ones, or some of the training rows.
     n_blocks : int
         At least 4; each costs one Cholesky factorisation.
     confidence : float
@@ -45,10 +45,10 @@ def prediction_error(
     Returns
     -------
     Certificate
-        In the units of the targets; several targets count as so many more rows. Two-sided only if the frequencies are
-        independent, `rows="iid"`. Those of every other law, the default's included, repel each other: the blocks then
-        vary more than their mean does, so that value and upper end are too large, by what the law gains over
-        independent frequencies, and the interval begins at zero. `how` says which it is.
+        In the units of the targets; several targets count like additional rows. The interval is two-sided only if the
+        frequencies are independent, ``rows="iid"``. All other schemes, including the default, spread frequencies more
+        evenly than chance: value and upper end are then too large, by what the scheme gains over independent
+        frequencies, and the interval begins at zero. `how` says which case it is.
 
     Notes
     -----
@@ -76,7 +76,7 @@ def prediction_error(
     feature_map = _fourier_of(model)
     m = feature_map.n_components
     if m < 2 * B:
-        raise ValueError(f"{m} columns cannot be cut into {B} blocks of pairs; use fewer blocks or more columns.")
+        raise ValueError(f"{m} components do not make {B} blocks of pairs; use fewer blocks or more components.")
     X = as_points(X)
     Z = np.asarray(feature_map(X), dtype=np.float64)
     statistics, alpha, intercept = model.statistics_, float(model.alpha_), bool(model.fit_intercept)
@@ -91,7 +91,7 @@ def prediction_error(
     Z = Z - centre
 
     def predict(columns: Array) -> Array:
-        """Predictions up to a constant, with these columns alone, scaled up to all of them."""
+        """Predictions, up to a constant, of some components, scaled to stand for all of them."""
         scale = m / len(columns)
         inner = scale * G[np.ix_(columns, columns)]
         inner[np.diag_indices_from(inner)] += max(alpha, 1e-12 * float(np.trace(inner)) / len(columns))
@@ -121,9 +121,10 @@ def prediction_error(
     independent = getattr(getattr(model, "features_", None), "rows_", "") == "iid"
     low = max(0.0, math.sqrt(variance * low_f) - bias) if independent else 0.0
     high = bias + math.sqrt(variance * high_f)
-    how = f"the model solved again without each of {B} blocks of columns; against infinitely many, alpha = {alpha:.3g}"
+    how = f"the model solved again without each of {B} blocks of components; distance from the exact kernel with "
+    how += f"alpha = {alpha:.3g}"
     if not independent:
-        how += "; the frequencies are not independent, so only the upper end speaks"
+        how += "; the frequencies are not independent, so only the upper end is a bound"
     cost = Effort(0, X.shape[0], time.perf_counter() - started)
     return Certificate("prediction error", value, (low, high), confidence, how, cost)
 
@@ -134,8 +135,8 @@ def _fourier_of(model: Any) -> Fourier:
             raise TypeError(f"model must be a fitted KernelRidge; {type(model).__name__} has no {name}.")
     if not isinstance(model.feature_map_, Fourier) or model.feature_map_.form == "complex":
         raise ValueError(
-            "a jackknife over columns needs columns that are exchangeable: real Fourier features. For other features "
-            "use kernel_error(features, X, norm='relative_spectral', alpha=...)."
+            "a jackknife over components needs real Fourier features, whose components are exchangeable. For other "
+            "features use kernel_error(features, X, norm='relative_spectral', alpha=...)."
         )
     return model.feature_map_
 
@@ -150,7 +151,7 @@ def leave_one_out_error(
     fit_intercept: bool = True,
     confidence: float = 0.95,
 ) -> Certificate:
-    r"""Mean squared error of ridge regression at a new row, by leaving out every row given, exactly.
+    r"""Mean squared error of ridge regression at a new row, from exact leave-one-out residuals.
 
     The residual of row i in the fit without it is :math:`(y_i - \hat y_i)/(1 - h_i)` with
     :math:`h_i = z_i^T (G + \alpha I)^{-1} z_i`: one pass, no refitting.
@@ -169,8 +170,8 @@ def leave_one_out_error(
     Returns
     -------
     Certificate
-        The mean over rows and targets; the interval is that of a mean of as many squared residuals, for the error of
-        new rows of the same law.
+        The mean over rows and targets, with the interval of a mean of squared residuals: it is for the error at new
+        rows from the same distribution.
 
     Examples
     --------
@@ -223,8 +224,8 @@ def gcv_error(
     Returns
     -------
     Certificate
-        The mean over targets. The sums hold no single residual, so the interval takes them for normal, with
-        n - d_e degrees of freedom; `leave_one_out_error` does not, and looks at the rows.
+        The mean over targets. The sums do not contain single residuals, so the interval assumes that they are normal,
+        with n - d_e degrees of freedom; `leave_one_out_error` reads the rows and does not assume this.
 
     Examples
     --------

@@ -51,6 +51,13 @@ def check_budget(estimator: Any, tol: Any = None) -> None:
             check_positive(name, getattr(estimator, name))
 
 
+def check_components(estimator: Any, name: str = "n_components") -> None:
+    """Check a number of components, which may be "auto", and the limits of a search for it."""
+    if not is_auto(getattr(estimator, name), name):
+        check_count(name, getattr(estimator, name))
+    check_budget(estimator)
+
+
 def check_precision(value: Any) -> str:
     """Return "full" or "fast"; the names of version 0.1 are taken with a warning."""
     if isinstance(value, str) and value in OLD_PRECISIONS:

@@ -10,21 +10,21 @@ from bochner.features import RandomBinning, binning_map
 from bochner.kernels import Laplacian
 from bochner.keys import Key
 
-_COLUMNS = 32  # columns of a grid with n_components="auto"
+_GRID_COMPONENTS = 32  # components for each grid with n_components="auto"
 
 
 class RandomBinningFeatures(AdaptiveTransformer):
     """Sparse features of the Laplacian kernel: which cell of each of many random grids a point is in.
 
-    A row of the result has at most `n_grids` non-zeros, so that many columns cost little: models on them are sparse
+    A row of the result has at most `n_grids` non-zeros, so that many components cost little: models on them are sparse
     linear models. The mean of the products is the kernel exp(-Σ|x_j - y_j| / length_scale) (Rahimi & Recht 2007).
 
     Parameters
     ----------
     n_components : int or "auto", default=4096
-        Columns into which the cells are hashed, with random signs. Collisions add an error of variance 1/n_components.
-        "auto" adds grids, and 32 columns a grid, until the relative Frobenius error of ZZᵀ on the rows given to `fit`
-        is certified to be at most `tol`. The grids extend the same draw; the hash has as many values as columns.
+        Number of components, into which the cells are hashed with random signs. Collisions add an error of variance
+        1/n_components. "auto" adds grids, and 32 components for each, until the relative Frobenius error of ZZᵀ on the
+        rows given to `fit` is certified to be at most `tol`. More grids extend the same draw.
     n_grids : int, default=128
         Independent random grids; the error falls as their number to the power -1/2. Not used with "auto".
     length_scale : float, array of shape (n_features,), "median" or "mean", default="median"
@@ -32,7 +32,7 @@ class RandomBinningFeatures(AdaptiveTransformer):
     dense_output : bool, default=False
         Return an array instead of a CSR matrix.
     tol, max_components, max_seconds, max_bytes : numbers
-        For ``n_components="auto"``, as in `FourierFeatures`; many more columns, for they are empty but for a 32nd.
+        For ``n_components="auto"``, as in `FourierFeatures`; the limits are higher, since 31 of 32 entries are zero.
     random_state : int, RandomState, Generator or None
 
     Attributes
@@ -41,9 +41,9 @@ class RandomBinningFeatures(AdaptiveTransformer):
     kernel_ : Laplacian
         The kernel with its length scale as numbers.
     n_components_ : int
-        Columns of the result.
+        Number of components.
     certificate_ : Certificate
-        The error that was measured; with ``n_components="auto"`` only.
+        The error that `tol` limits; only with ``n_components="auto"``.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class RandomBinningFeatures(AdaptiveTransformer):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> RandomBinningFeatures:
-        """Draw the grids; of the data only the number of columns and the length scale are used.
+        """Draw the grids; the data determine only the number of features and the length scale.
 
         Parameters
         ----------
@@ -92,15 +92,15 @@ class RandomBinningFeatures(AdaptiveTransformer):
         key = Key.from_random_state(self.random_state)
         self.kernel_ = Laplacian(self.length_scale).resolve(X, key)
         scales = self.kernel_.scales(X.shape[1])
-        growing = is_auto(self.n_components)
+        auto = is_auto(self.n_components)
 
         def make(n_components: int) -> RandomBinning:
-            grids = -(-n_components // _COLUMNS) if growing else n_grids
+            grids = -(-n_components // _GRID_COMPONENTS) if auto else n_grids
             return binning_map(scales, X.shape[1], n_components, grids, key)
 
         # a grid leaves one value and one index in a row, unless they are written out as an array
-        numbers = 1.0 if self.dense_output else (1.0 + 4.0 / X.dtype.itemsize) / _COLUMNS
-        return self._fit_components(X, make, step=_COLUMNS, first=64 * _COLUMNS, numbers=numbers)
+        numbers = 1.0 if self.dense_output else (1.0 + 4.0 / X.dtype.itemsize) / _GRID_COMPONENTS
+        return self._fit_components(X, make, step=_GRID_COMPONENTS, first=64 * _GRID_COMPONENTS, numbers=numbers)
 
     def transform(self, X: Any) -> Any:
         """Map rows to features.

@@ -334,28 +334,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _ridge(self, **changes: Any) -> KernelRidge:
         """The regression of the signs with our options."""
-        options = {
-            name: getattr(self, name)
-            for name in (
-                "kernel",
-                "n_components",
-                "features",
-                "solver",
-                "fit_intercept",
-                "length_scales",
-                "tol",
-                "max_components",
-                "max_seconds",
-                "max_bytes",
-                "block_size",
-                "precision",
-                "device",
-                "checkpoint",
-                "n_jobs",
-                "verbose",
-                "random_state",
-            )
-        }
+        options = {name: getattr(self, name) for name in KernelRidge().get_params(deep=False)}
         options["alpha"] = "margin" if isinstance(self.alpha, str) and self.alpha == "auto" else self.alpha
         return KernelRidge(**{**options, **changes})
 

@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array, backend_of, is_host, is_tensor
 from bochner.estimators._validation import (
     as_host,
-    check_budget,
+    check_components,
     check_count,
-    is_auto,
     is_distributed,
     lazily,
     rowwise,
@@ -132,9 +131,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         sample_weight : array-like of shape (n_samples,) or None
         """
         k = check_count("n_clusters", self.n_clusters)
-        if not is_auto(self.n_columns, "n_columns"):
-            check_count("n_columns", self.n_columns)
-        check_budget(self)
+        check_components(self, "n_columns")
         check_count("max_iter", self.max_iter)
         with self._threads():
             source = rows_source(self, X, sample_weight, reset=True)

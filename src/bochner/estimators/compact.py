@@ -1,4 +1,4 @@
-"""Up, then down: fewer columns that hold more, around any transformer."""
+"""Many components of any transformer, projected to fewer."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class _Transformed(FeatureMap):
 
 
 class CompactFeatures(AdaptiveTransformer):
-    """Many columns of any transformer, projected down to few (CRAFT maps, Hamid et al. 2014).
+    """Many components of any transformer, projected to fewer (CRAFT maps, Hamid et al. 2014).
 
-    A random map with high variance, such as the published random Maclaurin features, wastes columns; made wide and then
-    projected, fewer columns have the error of many, up to that of the projection.
+    Random features with a high variance, such as the published random Maclaurin features, need many components.
+    Projected to fewer, they keep the error of the many, up to the error of the projection.
 
     Parameters
     ----------
     features : transformer or None, default=None
         Any transformer, cloned in `fit`; None is MaclaurinFeatures().
     n_components : int or "auto", default=256
-        Columns of the result, exactly. "auto" adds columns until the relative Frobenius error to the kernel of
+        Number of components, exactly. "auto" adds components until the relative Frobenius error to the kernel of
         `features`, which must have a `kernel_`, is certified to be at most `tol`; each number tried fits `features`
         and draws the projection anew, with the same key.
     projection : str or SketchLaw, default="srht"
@@ -58,9 +58,9 @@ class CompactFeatures(AdaptiveTransformer):
         The fitted clone.
     feature_map_ : FeatureMap
     n_components_ : int
-        Columns of the result.
+        Number of components.
     certificate_ : Certificate
-        The error that was measured; with ``n_components="auto"`` only.
+        The error that `tol` limits; only with ``n_components="auto"``.
 
     Examples
     --------
@@ -137,7 +137,7 @@ class CompactFeatures(AdaptiveTransformer):
         return self.features_.kernel_
 
     def _fit_inner(self, X: Any, y: Any, n_components: int, key: Key) -> FeatureMap:
-        """The map of `features_`, a clone wide enough to be projected to so many columns."""
+        """The map of `features_`, a clone with enough components to be projected to `n_components`."""
         features = MaclaurinFeatures() if self.features is None else clone(self.features)
         params = features.get_params(deep=False)
         if self.expansion is not None and "n_components" in params:
@@ -150,7 +150,7 @@ class CompactFeatures(AdaptiveTransformer):
             inner = _Transformed(features, features.transform(X[:1]).shape[1])
         if inner.n_components < n_components:
             raise ValueError(
-                f"{type(features).__name__} has {inner.n_components} columns, fewer than n_components={n_components}: "
-                "there is nothing to make compact. Give it more columns, ask for fewer, or use it alone."
+                f"{type(features).__name__} has {inner.n_components} components, fewer than n_components="
+                f"{n_components}: there is nothing to project. Give it more components, ask for fewer, or use it alone."
             )
         return inner

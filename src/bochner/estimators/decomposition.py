@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.estimators._validation import (
-    check_budget,
+    check_components,
     check_count,
     is_auto,
     is_distributed,
@@ -179,9 +179,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
 
     def _check_parameters(self) -> None:
         check_count("n_components", self.n_components)
-        if not is_auto(self.n_columns, "n_columns"):
-            check_count("n_columns", self.n_columns)
-        check_budget(self)
+        check_components(self, "n_columns")
         if self.fit_inverse_transform and get_tags(self).input_tags.pairwise:
             raise ValueError(
                 "Cannot fit_inverse_transform with a precomputed kernel: there are no rows to come back to. Give the "

@@ -14,14 +14,14 @@ from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.rows import as_row_law, name_of
 
-TYPICAL_COMPONENTS = 1024  # for which the law of rows is chosen when their number is not known yet
+TYPICAL_COMPONENTS = 1024  # for which the sampling scheme is chosen when their number is not known yet
 
 
 class FourierFeatures(AdaptiveTransformer):
     """Random Fourier features of a stationary kernel.
 
-    The columns Z of the transformed data satisfy ZZᵀ ≈ K, so that a linear model on Z is a kernel model on X. By
-    Bochner's theorem every column is a plane wave; `rows` says how the waves are drawn.
+    The transformed data Z satisfy ZZᵀ ≈ K, so that a linear model on Z is a kernel model on X. By Bochner's theorem the
+    components are cosines and sines of random frequencies; `rows` says how the frequencies are drawn.
 
     Parameters
     ----------
@@ -29,23 +29,23 @@ class FourierFeatures(AdaptiveTransformer):
         A stationary kernel; sums, products and multiples of such included. A name alone takes the median
         distance of (a sample of) the rows as length scale.
     n_components : int or "auto", default=256
-        Columns of the result, exactly. "auto" adds columns until the relative Frobenius error ‖ZZᵀ - K‖ / ‖K‖ on the
+        Number of components, exactly. "auto" adds components until the relative Frobenius error ‖ZZᵀ - K‖ / ‖K‖ on the
         rows given to `fit` is certified to be at most `tol`.
     rows : str or RowLaw, default="auto"
         "iid" (Rahimi & Recht), "quasi" (scrambled Sobol'; also "halton", "lattice"), "orthogonal", "structured"
         (Hadamard products: fast for many features), "fastfood", "fastfood_fft", "circulant", "kpw". "auto" chooses
         by a measured rule and says what it chose in `rows_`.
     form : {"pairs", "offset", "complex"}, default="pairs"
-        Cosine and sine of each frequency (the least variance for a given number of columns), one cosine with a
+        Cosine and sine of each frequency (the least variance for a given number of components), one cosine with a
         random offset, or complex exponentials.
     tol : float, default=0.05
         For ``n_components="auto"``.
     max_components, max_seconds, max_bytes : int, float and float or None, default=16384, None and None
-        For ``n_components="auto"``: at most so many columns, about so much time for finding how many, so many bytes
-        of features of the rows given to `fit`. A ConvergenceWarning says what was reached where they do not suffice.
+        Limits for ``n_components="auto"``: number of components, approximate duration of the search, bytes of the
+        features of the rows given to `fit`. A ConvergenceWarning says what was reached if `tol` was not.
     precision : {"full", "fast"}, default="full"
-        "full" is that of the data's own type. "fast" lets a GPU keep 11 bits of float32 data in dense phases: errors
-        of some 2e-4 |phase|, in half the time on an H200. It has no effect elsewhere.
+        "full" is the precision of the data's dtype. "fast" lets a GPU keep 11 bits of float32 data in dense phases,
+        with errors of about 2e-4 |phase|, in half the time on an H200. It has no effect elsewhere.
     random_state : int, RandomState, Generator or None
         The same integer gives the same features for any block size, thread count and device; more components extend
         the same draw.
@@ -59,11 +59,11 @@ class FourierFeatures(AdaptiveTransformer):
     kernel_ : Kernel
         The kernel with its length scale as a number.
     rows_ : str
-        The law the frequencies were drawn from.
+        How the frequencies were drawn.
     n_components_ : int
-        Columns of the result.
+        Number of components.
     certificate_ : Certificate
-        The error that was measured; with ``n_components="auto"`` only.
+        The error that `tol` limits; only with ``n_components="auto"``.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class FourierFeatures(AdaptiveTransformer):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> FourierFeatures:
-        """Draw the frequencies; of the data only the number of columns and the length scale are used.
+        """Draw the frequencies; the data determine only the number of features and the length scale.
 
         With ``n_components="auto"`` the error is measured on the data as well.
 
@@ -126,7 +126,7 @@ class FourierFeatures(AdaptiveTransformer):
         key = Key.from_random_state(self.random_state)
         self.kernel_ = as_kernel(self.kernel).resolve(X, key)
         auto = isinstance(self.rows, str) and self.rows == "auto"
-        # one law for every number of columns tried, so that they extend the same draw
+        # one scheme for every number of components tried, so that more extend the same draw
         typical = min(most, TYPICAL_COMPONENTS) if is_auto(self.n_components) else most
         law = choose_rows(self.kernel_, n_features, typical) if auto else as_row_law(self.rows)
         self.rows_ = name_of(law)

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.estimators._validation import (
-    check_budget,
     check_choice,
+    check_components,
     check_count,
     check_precision,
     is_auto,
@@ -206,9 +206,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self
 
     def _check_parameters(self) -> None:
-        if not is_auto(self.n_components):
-            check_count("n_components", self.n_components)
-        check_budget(self)
+        check_components(self)
         check_precision(self.precision)
         for name in ("noise_variance", "amplitude"):
             value = getattr(self, name)

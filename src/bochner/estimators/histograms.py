@@ -18,32 +18,33 @@ _INTERVAL = 0.7  # of more steps, over their root: the ends of the spectrum and 
 class AdditiveChi2Features(AdaptiveTransformer):
     """Features of the additive χ² kernel Σ_j 2 x_j y_j / (x_j + y_j) of histograms and counts.
 
-    Without `n_components`, the spectrum is sampled at regular frequencies: the columns of scikit-learn's
-    AdditiveChi2Sampler, deterministic, sparse for sparse data, with a small fixed error. With `n_components`, waves are
-    drawn at random: any number of columns, without bias.
+    Without `n_components`, the spectrum is sampled at regular frequencies: the components of scikit-learn's
+    AdditiveChi2Sampler, deterministic, sparse for sparse data, with a small fixed error. With `n_components`,
+    frequencies are drawn at random: any number of components, without bias.
 
     Parameters
     ----------
     sample_steps : int, default=2
-        Frequencies, zero included: 2 sample_steps - 1 columns a feature.
+        Number of frequencies, including zero: 2 sample_steps - 1 components for each feature.
     sample_interval : float or None, default=None
         Distance of the frequencies; None takes the usual one for up to three steps, 0.7 / sqrt(sample_steps) for more.
     n_components : int, "auto" or None, default=None
-        Columns of random waves, instead of regular frequencies. "auto" takes regular frequencies, as few as make the
-        relative Frobenius error of ZZᵀ on the rows given to `fit` at most `tol`: it falls like exp(-π sqrt(steps)).
+        Number of components, with random instead of regular frequencies. "auto" takes as few regular frequencies as it
+        takes for the relative Frobenius error of ZZᵀ on the rows given to `fit` to be at most `tol`; it falls like
+        exp(-π sqrt(steps)).
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
-        For random waves only.
+        For random frequencies only.
 
     Attributes
     ----------
     feature_map_ : HistogramSamples or HistogramWaves
     kernel_ : AdditiveChi2
     n_components_ : int
-        Columns of the result.
+        Number of components.
     certificate_ : Certificate
-        The error that was measured; with ``n_components="auto"`` only.
+        The error that `tol` limits; only with ``n_components="auto"``.
 
     Examples
     --------

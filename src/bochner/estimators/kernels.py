@@ -29,11 +29,11 @@ class KernelFeatures(AdaptiveTransformer):
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A `Custom` kernel, a function of two points, has no such map: use NystromFeatures.
     n_components : int or "auto", default=256
-        Columns of the result, exactly. "auto" adds columns until the relative Frobenius error of ZZᵀ on
-        the rows given to `fit` is certified to be at most `tol`. Each number
-        tried divides the columns among the parts of the kernel anew, with the same key.
+        Number of components, exactly. "auto" adds components until the relative Frobenius error of ZZᵀ on
+        the rows given to `fit` is certified to be at most `tol`. For each number tried, the components are divided
+        among the parts of the kernel and drawn anew.
     division : {"trace", "equal"}, default="trace"
-        How the terms of a sum divide the columns: in proportion to their share of the kernel's trace on the data, or
+        How the terms of a sum divide the components: in proportion to their share of the kernel's trace on the data, or
         equally.
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
@@ -47,9 +47,9 @@ class KernelFeatures(AdaptiveTransformer):
     kernel_ : Kernel
         The kernel with its length scales as numbers.
     n_components_ : int
-        Columns of the result.
+        Number of components.
     certificate_ : Certificate
-        The error that was measured; with ``n_components="auto"`` only.
+        The error that `tol` limits; only with ``n_components="auto"``.
 
     Examples
     --------

@@ -25,7 +25,7 @@ from bochner.rows import as_row_law, name_of
 class KitchenSinkFeatures(AdaptiveTransformer):
     """Any function of random projections of the data: general random kitchen sinks (Rahimi & Recht 2008).
 
-    The columns are activation(w·x + offset) for random w, which is a layer of a neural network that is not trained.
+    The components are activation(w·x + offset) for random w: a layer of a neural network that is not trained.
 
     Parameters
     ----------
@@ -34,11 +34,10 @@ class KitchenSinkFeatures(AdaptiveTransformer):
         "cos" exp(-r²/2); "step", "relu" and "squared_relu" the arc-cosine kernels of order 0, 1 and 2; "sign"
         1 - 2θ/π; "gaussian" ((1 + ‖x‖²)(1 + ‖y‖²) - (x·y)²)^(-1/2). A callable gets the array of projections.
     n_components : int or "auto", default=256
-        Columns of the result, exactly. "auto" adds columns until the relative Frobenius error of ZZᵀ on
-        the rows given to `fit` is certified to be at most `tol`. That needs
-        an activation whose kernel is known, one of the names.
+        Number of components, exactly. "auto" adds components until the relative Frobenius error of ZZᵀ on
+        the rows given to `fit` is certified to be at most `tol`. That needs a named activation, whose kernel is known.
     rows : str or RowLaw, default="auto"
-        The law of w; see `FourierFeatures`.
+        How w is drawn; see `FourierFeatures`.
     length_scale : float, array of shape (n_features,) or "median", default=1.0
         What the data is divided by first.
     bias : float, default=0.0
@@ -54,13 +53,13 @@ class KitchenSinkFeatures(AdaptiveTransformer):
     feature_map_ : KitchenSink
         The map itself: small, frozen, picklable.
     rows_ : str
-        The law the rows were drawn from.
+        How the rows w were drawn.
     kernel_ : Kernel or None
-        The kernel in expectation; None for an activation of your own.
+        The kernel in expectation; None for a callable activation.
     n_components_ : int
-        Columns of the result.
+        Number of components.
     certificate_ : Certificate
-        The error that was measured; with ``n_components="auto"`` only.
+        The error that `tol` limits; only with ``n_components="auto"``.
 
     Examples
     --------
@@ -101,7 +100,7 @@ class KitchenSinkFeatures(AdaptiveTransformer):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> KitchenSinkFeatures:
-        """Draw the rows; of the data only the number of columns is used, and the median distance if asked for.
+        """Draw w; the data determine only the number of features and, if asked for, the median distance.
 
         Parameters
         ----------
@@ -157,7 +156,7 @@ def kitchen_sinks(
 ) -> Array:
     """Fit and predict in one call: the posterior mean of a Gaussian process, through random Fourier features.
 
-    Cosine and sine columns Z with ZZᵀ ≈ K, then Z_test (ZᵀZ + noise I)⁻¹ Zᵀ y. The columns are divided by the square
+    Cosine and sine components Z with ZZᵀ ≈ K, then Z_test (ZᵀZ + noise I)⁻¹ Zᵀ y. The columns are divided by the square
     root of their number, so that `noise` means the same for any number of them, and they are real: ridge regression on
     complex exponentials is another, worse estimator.
 
@@ -167,7 +166,7 @@ def kitchen_sinks(
     y : array-like of shape (n_samples,) or (n_samples, n_targets)
     X_test : array-like or CSR matrix of shape (n_test, n_features)
     n_components : int
-        Random columns.
+        Number of random components.
     noise : float
         Variance of the noise in y, which is the penalty of the ridge regression; 0 interpolates where it can.
     kernel : str or Kernel
@@ -225,7 +224,7 @@ def _ridge(feature_map: Any, X: Any, y: Array, noise: float) -> Array:
 
 @dataclass(frozen=True)
 class GreedyFit:
-    """What `greedy_kitchen_sinks` returns: Σ_t of two columns, cosine and sine of one frequency, times weights.
+    """What `greedy_kitchen_sinks` returns: cosine and sine of each frequency times weights, summed.
 
     Attributes
     ----------

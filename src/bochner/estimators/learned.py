@@ -27,27 +27,27 @@ from bochner.statistics import RidgeStatistics
 from bochner.streaming import ArraySource, feature_blocks
 
 _CHOOSING_ROWS = 2048  # by which candidates are compared; eight times as many choose no better
-_TYPICAL_COMPONENTS = 64  # for which the law of rows is chosen when their number is not known yet
+_TYPICAL_COMPONENTS = 64  # for which the sampling scheme is chosen when their number is not known yet
 
 
 class LearnedFeatures(AdaptiveTransformer):
     """Fourier features whose frequencies are chosen by the targets, or trained together with a linear model.
 
-    Of the random frequencies of a kernel, those are kept whose waves go best with the targets (Shahrampour, Beirami &
-    Tarokh 2018): with ``n_candidates=2, max_iter=0`` in hundredths of a second. Where few waves carry the targets, as
-    many columns are then worth 1.3 to 2 times as many random ones (letter, kin40k, ijcnn1); where many do, nothing is
-    gained (protein, california). From there, L-BFGS with exact gradients lowers the loss of the best linear model on
-    the features (compact nonlinear maps, Yu et al. 2015): a few dozen trained columns do the work of many random ones.
-    The price is that both look at the targets, that the columns no longer tend to the kernel, and that the search has
-    no guarantee.
+    Of the random frequencies of a kernel, those are kept whose cosines and sines correlate best with the targets
+    (Shahrampour, Beirami & Tarokh 2018): with ``n_candidates=2, max_iter=0`` in hundredths of a second. Where the
+    targets consist of few frequencies, these components are worth 1.3 to 2 times as many random ones (letter, kin40k,
+    ijcnn1); where they consist of many, nothing is gained (protein, california). From there, L-BFGS with exact
+    gradients lowers the loss of the best linear model on the features (compact nonlinear maps, Yu et al. 2015): a few
+    dozen trained components do the work of many random ones. In return, both use the targets, more components no longer
+    approach the kernel, and the search has no guarantee.
 
     Parameters
     ----------
     kernel : str or Kernel, default="rbf"
         Stationary; its random frequencies are the start.
     n_components : int or "auto", default=64
-        Columns of the result, exactly. "auto" doubles them, from 8, until twice as many would lower the loss of the
-        rows given to `fit` by a share of at most `tol`. Each number is drawn with the same key and trained anew.
+        Number of components, exactly. "auto" doubles it, from 8, until twice as many would lower the loss of the
+        rows given to `fit` by a share of at most `tol`. Each number tried is trained anew.
     loss : {"auto", "squared", "log_loss"}, default="auto"
         "squared" for numbers, any number of outputs; "log_loss" for classes. "auto" takes integers and strings for
         classes, other numbers and several outputs for numbers.
@@ -73,9 +73,9 @@ class LearnedFeatures(AdaptiveTransformer):
     kernel_ : Kernel
     n_iter_ : int
     n_components_ : int
-        Columns of the result.
+        Number of components.
     certificate_ : Certificate
-        What twice as many columns would gain; with ``n_components="auto"`` only.
+        The share of the loss that twice as many components would save; only with ``n_components="auto"``.
     loss_curve_ : ndarray
         The loss after each iteration, the start first; empty where it was not asked for.
 
@@ -191,7 +191,7 @@ class LearnedFeatures(AdaptiveTransformer):
             started = time.perf_counter()
             fewer, more = (float(trained(m)[1][-1]) for m in (n_components, 2 * n_components))
             value = max(0.0, 1.0 - more / fewer) if fewer > 0.0 else 0.0
-            how = f"trained with {n_components} and with {2 * n_components} columns"
+            how = f"trained with {n_components} and with {2 * n_components} components"
             cost = Effort(0, X.shape[0], time.perf_counter() - started)
             return Certificate("avoidable share of the loss as", value, (value, value), 1.0, how, cost)
 
@@ -256,7 +256,7 @@ def _spread(Y: Array) -> Array:
 
 
 def waves_of_targets(candidates: LinearMap, X: Any, Y: Array, n_kept: int) -> Dense:
-    """The frequencies w whose waves go best with the targets: of the largest ‖Σ_i (y_i - mean) exp(i w·x_i)‖²."""
+    """The frequencies w that correlate best with the targets: of the largest ‖Σ_i (y_i - mean) exp(i w·x_i)‖²."""
     T = candidates.shape[0]
     waves = Fourier(candidates, 2 * T, "pairs", np.zeros(1), 1.0)
     sums = RidgeStatistics(2 * T, Y.shape[1], with_gram=False)

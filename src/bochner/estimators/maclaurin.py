@@ -12,7 +12,7 @@ from bochner.keys import Key
 
 
 class MaclaurinFeatures(AdaptiveTransformer):
-    """Random features of a kernel of x·y: products of random signs, one power of the series a column.
+    """Random features of a kernel of x·y: products of random signs, one power of the series for each component.
 
     By Schoenberg's theorem f(x·y) is a kernel in every dimension exactly when f(t) = Σ a_n tⁿ with no a_n negative,
     and the product of n independent w·x with random signs w is a feature of (x·y)ⁿ (Kar & Karnick 2012).
@@ -23,13 +23,12 @@ class MaclaurinFeatures(AdaptiveTransformer):
         `Polynomial`, `ExponentialDot`, `MaclaurinSeries`, `Linear`, sums, products, multiples and powers of these, or
         a function f of t = x·y, whose series is found numerically.
     n_components : int or "auto", default=256
-        Columns of the result, exactly. "auto" adds columns until the relative Frobenius error of ZZᵀ on
-        the rows given to `fit` is certified to be at most `tol`. Each number
-        tried allocates and draws anew, with the same key.
+        Number of components, exactly. "auto" adds components until the relative Frobenius error of ZZᵀ on
+        the rows given to `fit` is certified to be at most `tol`. Each number tried is allocated and drawn anew.
     allocation : {"optimal", "geometric"}, default="optimal"
-        "optimal" spends the columns where the variance on the data is: the kernel is exact along the mean row, constant
-        and linear terms are exact where that pays, and every power of the rest has its share of orthogonal sign rows.
-        "geometric" is the published algorithm: every column draws its degree, n with probability 2^-(n+1).
+        "optimal" spends the components where the variance on the data is: the kernel is exact along the mean row,
+        constant and linear terms are exact where that pays, and other powers have their share of orthogonal sign rows.
+        "geometric" is the published algorithm: every component draws its degree, n with probability 2^-(n+1).
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
@@ -43,9 +42,9 @@ class MaclaurinFeatures(AdaptiveTransformer):
     coefficients_ : ndarray
         a_0, a_1, …, as far as they matter for the norms seen in `fit`.
     n_components_ : int
-        Columns of the result.
+        Number of components.
     certificate_ : Certificate
-        The error that was measured; with ``n_components="auto"`` only.
+        The error that `tol` limits; only with ``n_components="auto"``.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""What all models share: data of every kind as a source, and features chosen for it."""
+"""Base of the models: any kind of data as a source, and features chosen for it."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ from bochner.streaming import (
 from bochner.tuning import tune_length_scale
 
 _PIECE_ROWS = 1024  # whose scores one thread computes at a time
-_FEATURE_ROWS = 20_000  # rows that features are fitted on
+_FEATURE_ROWS = 20_000  # rows on which features are fitted
 _TUNING_COMPONENTS = 512
-_TUNING_ROWS = 5_000  # rows that a length scale is tuned on
-CHOSEN_LANDMARKS = 1024  # of more of them any will do, and choosing costs nearly as much as the fit
+_TUNING_ROWS = 5_000  # rows on which a length scale is tuned
+CHOSEN_LANDMARKS = 1024  # with more, random rows do as well, and choosing would cost nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
 def is_there(device: str | None) -> bool:
-    """Whether a model fitted on a device finds it on this machine; elsewhere it predicts on the host."""
+    """Whether this machine has the device; models fitted on one predict on the host of other machines."""
     try:
         return device is not None and open_device(device) is not None
     except ValueError:
@@ -72,7 +72,7 @@ def numeric_targets(y: Any) -> Array:
 
 
 def check_sums(*models: Any) -> None:
-    """Say what to do about models that have no sums to add rows to."""
+    """Raise an error if a model has no sums to which rows can be added."""
     if any(model.statistics_.gram is None for model in models):
         raise ValueError(
             "this model keeps no sums to add to. If it was loaded from a file, fit again and keep them there with "
@@ -83,19 +83,14 @@ def check_sums(*models: Any) -> None:
 def choose_landmark_scheme(preferred: str, n_landmarks: int, *, means: bool, nested: bool) -> str:
     """How a model samples its landmarks.
 
-    Parameters
-    ----------
-    preferred : str
-        The scheme that suits the model, which may move landmarks to means of rows.
-    n_landmarks : int
-    means : bool
-        Whether means of rows make sense: for stationary kernels of dense rows.
-    nested : bool
-        Whether the first of the landmarks must be good ones.
+    Many landmarks are random rows: choosing would cost nearly as much as the fit and gain little. But where they are
+    `nested`, the first of them must be good landmarks themselves, which takes a choice. The `preferred` scheme of a
+    model may move landmarks to `means` of rows, which exist for stationary kernels of dense rows; otherwise they are
+    pivots.
     """
     if n_landmarks > CHOSEN_LANDMARKS and not nested:
         return "uniform"
-    return preferred if means else "rpcholesky"  # of either, the first landmarks are good ones
+    return preferred if means else "rpcholesky"
 
 
 @dataclass(frozen=True)
@@ -112,17 +107,17 @@ class Transformed(FeatureMap):
 
 
 def as_feature_map(transformer: Any, X: Any) -> FeatureMap:
-    """The map of a fitted transformer; X is one row or more of the data."""
+    """The feature map of a fitted transformer; X is at least one row of the data."""
     found = getattr(transformer, "feature_map_", None)
     if isinstance(found, Nystrom):
-        return found.truncated(max(1, found.rank))  # without the columns of zeros that keep its width
+        return found.truncated(max(1, found.rank))  # without the components that are zero
     if isinstance(found, FeatureMap) and not scipy.sparse.issparse(found(X[:1])):
         return found
     return Transformed(transformer, int(transformer.transform(X[:1]).shape[1]))
 
 
 def shift_of(transformer: Any) -> float:
-    """The delta of fitted features with K ≈ ZZᵀ + delta I; of a pipeline, that of its last step."""
+    """The shift of fitted features with K ≈ ZZᵀ + shift I; for a pipeline, that of its last step."""
     last = transformer.steps[-1][1] if hasattr(transformer, "steps") else transformer
     parts = transformer.get_params().values() if hasattr(transformer, "get_params") else ()
     hidden = [part for part in parts if isinstance(part, NystromFeatures) and part is not last]
@@ -144,9 +139,9 @@ def is_stream(X: Any) -> bool:
 
 
 def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, numeric: bool = True) -> Source:
-    """Whatever `fit` was given as a source, checked; sets or checks the number and names of the columns.
+    """The data given to `fit` as a source, after checks; sets or checks the number and names of the columns.
 
-    A path, an Arrow table or a frame may name the target's column in y (and the weights' in sample_weight).
+    With a path, an Arrow table or a frame, y and sample_weight may be names of columns.
     """
     if is_distributed(X) or is_distributed(y):
         return distributed_source(model, X, y, sample_weight, reset=reset)
@@ -167,7 +162,7 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
         if hasattr(X, "columns"):
             X, y, sample_weight = _split_frame(X, y, sample_weight)
-        # the other byte order too: the source reads it block by block
+        # either byte order: the source converts it block by block
         dtypes = [*FLOATS, *(np.dtype(t).newbyteorder() for t in FLOATS)]
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": dtypes, "multi_output": True}
         X, y = validate_data(model, X, as_native(y), reset=reset, y_numeric=numeric, **checks)
@@ -223,7 +218,7 @@ def _no_targets(block: Block) -> Block:
 
 
 def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Columns named by y and sample_weight, taken out of a frame."""
+    """Take the columns named by y and sample_weight out of a frame."""
     for name in [y] if isinstance(y, str) else y if isinstance(y, list) and y and isinstance(y[0], str) else []:
         if name not in list(X.columns):
             raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, X.columns))}.")
@@ -238,10 +233,10 @@ def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
 
 class DistributedScore:
-    """`score` that leaves dask data where they are; goes before scikit-learn's mixins."""
+    """`score` for dask data, computed where they are; comes before scikit-learn's mixins among the bases."""
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy of a classifier, the coefficient of determination R² of anything else.
+        """Return the accuracy of a classifier, or the coefficient of determination R² of other models.
 
         Parameters
         ----------
@@ -257,12 +252,12 @@ class DistributedScore:
 
 
 class KernelModel(BaseEstimator):
-    """Parameters and steps common to the models: which features, of which kernel, over which blocks."""
+    """Parameters and steps that the models have in common."""
 
-    _auto_features: str | None = None  # what features="auto" means; None: waves where there are any
-    _landmarks = "auto"  # the law of landmarks that have means
-    _takes_shift = False  # whether it has a place for the delta of K ≈ ZZᵀ + delta I
-    _tuning_landmarks = 0  # columns with which rows left out correct the scale that evidence has chosen
+    _auto_features: str | None = None  # meaning of features="auto"; None: Fourier features of stationary kernels
+    _landmarks = "auto"  # the sampling scheme of landmarks where means of rows make sense
+    _takes_shift = False  # whether the model has a use for the shift of K ≈ ZZᵀ + shift I
+    _tuning_landmarks = 0  # landmarks with which leave-one-out errors correct the length scale that evidence chose
 
     kernel: Any
     n_components: Any
@@ -279,7 +274,7 @@ class KernelModel(BaseEstimator):
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        """The model's precision, and its threads: ours and BLAS's, the same number, never at the same time."""
+        """Set the model's precision and its number of threads, the same for our code and for BLAS."""
         with use_precision(self.precision):
             if self.n_jobs is None:
                 yield
@@ -326,7 +321,7 @@ class KernelModel(BaseEstimator):
 
     def _device_scores(self, X: Any, coefficients: Array, intercept: Array) -> Any:
         backend, feature_map = backend_of(X), self.feature_map_
-        if isinstance(feature_map, Nystrom):  # the root meets the few columns, not the many rows
+        if isinstance(feature_map, Nystrom):  # the root is multiplied with the few coefficients, not with every row
             given, X = X, X.double() if feature_map.root.dtype == np.float64 else X
             wide = X.new_empty(0, dtype=backend.xp.float64)
             weights = np.ascontiguousarray(coefficients[: feature_map.rank])
@@ -339,25 +334,23 @@ class KernelModel(BaseEstimator):
         return features_of(feature_map, X) @ backend.place(coefficients, X) + backend.place(intercept, X)
 
     def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
-        """The kernel with numbers in it: tuned by evidence when it came as a name or with length_scale="auto"."""
+        """The kernel with numbers as length scales, tuned if it is given by name or has length_scale="auto"."""
         check_choice("length_scales", self.length_scales, ("shared", "per_feature"))
         kernel = as_kernel(self.kernel)
         auto = isinstance(kernel, StationaryKernel) and isinstance(kernel.length_scale, str)
         if not auto or (not isinstance(self.kernel, str) and kernel.length_scale != "auto"):
             return kernel
         block = source.sample(_TUNING_ROWS, key.child("tuning"))
-        # no more columns than the model will have: fewer of them prefer smoother functions
-        columns = min(_TUNING_COMPONENTS, _TUNING_COMPONENTS if self.n_components == "auto" else self.n_components)
+        # no more components than the model will have: fewer of them prefer longer scales
+        most = _TUNING_COMPONENTS if isinstance(self.n_components, str) else self.n_components
         return tune_length_scale(
             kernel,
             block.X,
             targets(block.y),
             block.weight,
             key=key,
-            # GCV of a few thousand rows prefers scales two to four times too long (protein, california, kin40k)
-            criterion="evidence",
             per_feature=self.length_scales == "per_feature",
-            n_components=columns,
+            n_components=min(_TUNING_COMPONENTS, most),
             fit_intercept=fit_intercept,
             n_restarts=getattr(self, "n_restarts", 0),
             n_landmarks=self._tuning_landmarks if isinstance(self.n_components, str) else 0,
@@ -365,7 +358,7 @@ class KernelModel(BaseEstimator):
         )
 
     def _features_name(self, kernel: Kernel) -> str:
-        """What `features`, a word, means for a kernel."""
+        """Which features the string `features` means for a kernel."""
         name: str = check_choice("features", self.features, ("auto", *FEATURES))
         return name if name != "auto" else self._auto_features or ("fourier" if kernel.stationary else "nystrom")
 
@@ -454,5 +447,5 @@ class KernelModel(BaseEstimator):
 
     @property
     def _shift(self) -> float:
-        """What the fitted features leave out of the diagonal of the kernel matrix."""
+        """The shift of the fitted features, K ≈ ZZᵀ + shift I."""
         return shift_of(getattr(self, "features_", None))

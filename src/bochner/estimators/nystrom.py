@@ -23,9 +23,9 @@ from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, Landmarks, as_la
 from bochner.landmarks.grams import FLOAT32_FLOOR, check_residual, check_symmetric, row_slices
 from bochner.streaming import open_device
 
-_TOL = 0.05  # of n_components="auto"
-_FIRST = 256  # landmarks to begin with
-_DEVICE_ENTRIES = 1 << 24  # of rows by landmarks, from which on a device is faster than the host
+_TOL = 0.05  # default for n_components="auto"
+_FIRST = 256  # landmarks that n_components="auto" starts with
+_DEVICE_ENTRIES = 1 << 24  # rows times landmarks from which a device is faster than the host
 
 
 @lazily
@@ -33,8 +33,8 @@ class NystromFeatures(AdaptiveTransformer):
     """Nyström features of any kernel.
 
     K is approximated by its projection on the span of `n_components` landmarks: ZZᵀ = K_nm K_mm⁻¹ K_mn, which is
-    positive semi-definite and nowhere exceeds K. For smooth kernels a few hundred columns do what thousands of random
-    features do.
+    positive semi-definite and nowhere exceeds K. For smooth kernels a few hundred components are as good as thousands
+    of random features.
 
     Parameters
     ----------
@@ -42,31 +42,32 @@ class NystromFeatures(AdaptiveTransformer):
         Any positive semi-definite kernel. With "precomputed", `fit` takes the matrix K(X, X) and `transform` takes
         K(X_new, X), with one column for every training row.
     n_components : int or "auto", default=256
-        Columns of the result, exactly. If the landmarks span fewer dimensions (more landmarks than rows, doubled
-        rows, a kernel of low rank), the columns after `effective_rank_` are zero. With `tol`, the most columns.
-        "auto" doubles the landmarks, with the same key, until `tol` is met, and keeps as many as that takes.
+        Number of components, exactly. If the landmarks span fewer dimensions (more landmarks than rows, repeated rows,
+        a kernel of low rank), the components after `effective_rank_` are zero. With `tol`, an upper limit. "auto"
+        doubles the number of landmarks until `tol` is met, and keeps as many components as that takes.
     landmarks : str, LandmarkLaw or array, default="auto"
-        Row indices or points of your own (at most n_components), or a law: "uniform" (scikit-learn's), "kmeans",
+        Indices of rows, points (at most n_components), or a sampling scheme: "uniform" (scikit-learn's), "kmeans",
         "minibatch_kmeans", "refined" (pivots moved by a few steps of k-means), "mixed" (random rows and pivots, moved
-        alike: what `KernelRidge` and `KernelClassifier` use), "column_norms", "ridge_leverage",
+        in the same way: what `KernelRidge` and `KernelClassifier` use), "column_norms", "ridge_leverage",
         "recursive_leverage", "bless", "adaptive", "rpcholesky", "greedy", "farthest_point". "auto" is "refined" for
-        stationary kernels of dense rows and "rpcholesky" for everything else, and whenever `tol` is given.
+        stationary kernels of dense rows; for all other data, and whenever `tol` is given, it is "rpcholesky".
     tol : float or None, default=None
-        Stop adding columns when the exact relative trace error tr(K - ZZᵀ) / tr(K) is at most tol; the result then has
-        as many columns as that takes. A warning says so if n_components are not enough. The trace error bounds the
-        relative Frobenius error that `tol` means for random features. None is 0.05 with ``n_components="auto"``.
+        Use only as many components as it takes for the exact relative trace error tr(K - ZZᵀ) / tr(K) to be at most
+        tol. A warning says so if n_components are not enough. The trace error is an upper bound of the relative
+        Frobenius error that `tol` means for random features. With ``n_components="auto"``, None means 0.05.
     precision : {"full", "fast"}, default="full"
-        For float32 rows. "full" has the landmarks and the span that float64 rows have, and computes kernel values in
-        float64 where float32's rounding would show in the features. "fast" computes in float32 and leaves out the
-        landmarks that the others then span: fewer columns and half the time for smooth kernels, another approximation.
+        For float32 rows. With "full" landmarks and features are those of float64 rows: kernel values are computed in
+        float64 where rounding to float32 would be visible in the features. "fast" computes in float32 and drops the
+        landmarks that are then combinations of others: fewer components and half the time for smooth kernels, but
+        another approximation.
     max_components, max_seconds, max_bytes : int, float and float or None, default=16384, None and None
-        For ``n_components="auto"``: at most so many columns, about so much time for finding how many, so many bytes
-        of features of the rows given to `fit`. A ConvergenceWarning says what was reached where they do not suffice.
+        Limits for ``n_components="auto"``: number of components, approximate duration of the search, bytes of the
+        features of the rows given to `fit`. A ConvergenceWarning says what was reached if `tol` was not.
     form : str or NystromForm, default="projection"
-        How the landmarks' columns become features. "projection" is the Nyström method; "ensemble" averages several,
-        "modified" is the best approximation from the same columns (reads all of K), "shifted" leaves `shift_` times
-        the identity out of it, "sketched" replaces landmarks by a sketch of all rows, "meka" gives every cluster of
-        rows its own landmarks. See `bochner.features.low_rank` for their parameters.
+        How kernel values of rows and landmarks become features. "projection" is the Nyström method; "ensemble" averages
+        several; "modified" is the best approximation from the same kernel values (reads all of K); "shifted" leaves
+        `shift_` times the identity out of it; "sketched" replaces landmarks by a sketch of all rows; "meka" gives every
+        cluster of rows its own landmarks. See `bochner.features.low_rank` for their parameters.
     random_state : int, RandomState, Generator or None
     n_jobs : int or None
         Threads; None uses every core (or OMP_NUM_THREADS).
@@ -78,29 +79,30 @@ class NystromFeatures(AdaptiveTransformer):
     kernel_ : Kernel or None
         The kernel with its length scale as a number; None if precomputed.
     landmarks_ : ndarray or CSR matrix of shape (effective_rank_, n_features), or None
-        Column j uses the first j + 1 of them. None if precomputed, and in other forms than "projection".
+        Component j uses the first j + 1 of them. None if precomputed, and in other forms than "projection".
     landmark_indices_ : ndarray of shape (effective_rank_,) or None
-        Which training rows they are; None if they are none, as with k-means, and in other forms.
+        Indices of the landmarks among the training rows; None if they are not rows, as with k-means, and in other
+        forms.
     landmarks_law_ : str
-        The law they were drawn from.
+        The sampling scheme of the landmarks.
     trace_error_ : float
-        tr(K - ZZᵀ) / tr(K) of the training rows, exactly: zero is perfect, one is nothing. Not there when a model
-        fitted the features, which does not need it.
+        tr(K - ZZᵀ) / tr(K) of the training rows, exactly: 0 if ZZᵀ = K, 1 if Z = 0. Missing if a model fitted the
+        features, since models do not need it.
     effective_rank_ : int
-        Columns that are not zero.
+        Number of components that are not zero.
     n_components_ : int
-        Columns of the result.
+        Number of components.
     certificate_ : Certificate
-        The error that was measured; with ``n_components="auto"`` only.
+        The trace error that `tol` limits; only with ``n_components="auto"``.
     shift_ : float
         K ≈ ZZᵀ + shift_ I: zero unless form is "shifted". `KernelRidge` adds it to its penalty and
         `GaussianProcessRegressor` to its noise; other models refuse such features.
 
     Notes
     -----
-    `fit` measures the trace error, which costs about what `transform` of the same rows costs; `fit_transform` does
-    both at once. Data of any size is read in blocks of rows; "rpcholesky", "greedy" and "adaptive" keep
-    n_samples × n_components numbers while they choose, "ridge_leverage" the kernel matrix of at most 8000 rows.
+    `fit` measures the trace error, which takes about as long as `transform` of the same rows; `fit_transform` does
+    both at once. Data is read in blocks of rows; "rpcholesky", "greedy" and "adaptive" keep n_samples × n_components
+    numbers while they choose landmarks, "ridge_leverage" keeps the kernel matrix of at most 8000 rows.
 
     Examples
     --------
@@ -155,7 +157,7 @@ class NystromFeatures(AdaptiveTransformer):
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
-        """Fit, and return the features of the same rows, for the price of one of the two.
+        """Fit, and return the features of the same rows, in about the time of `fit` alone.
 
         Parameters
         ----------
@@ -165,7 +167,7 @@ class NystromFeatures(AdaptiveTransformer):
         return self._fit(X, transform=True)
 
     def _fit(self, X: Any, transform: bool, measured: bool = True, device: str | None = None) -> Any:
-        """Fit, and return the features if asked; what is large is computed on the device, or where X is a tensor."""
+        """Fit, and return the features if asked; large products run on the device, or on that of a tensor X."""
         searching = is_auto(self.n_components)
         tol = _check_tol(self.tol)
         if searching:
@@ -193,7 +195,7 @@ class NystromFeatures(AdaptiveTransformer):
                 "form='sketched' has no landmarks: leave landmarks='auto', and choose the law of the form."
             )
         if form is not None and tol is not None:
-            raise ValueError(f"tol goes with form='projection', whose columns are nested; got form={self.form!r}.")
+            raise ValueError(f"tol goes with form='projection', whose components are nested; got form={self.form!r}.")
         if hasattr(self, "certificate_"):
             del self.certificate_
         key = key.child("landmarks")
@@ -207,8 +209,8 @@ class NystromFeatures(AdaptiveTransformer):
                 Z = self._fit_map(gram, law, n_components, tol, key, transform, measured)
                 if tol is not None and self.trace_error_ > tol:
                     warnings.warn(
-                        f"the relative trace error is {self.trace_error_:.3g} with n_components={n_components} "
-                        f"columns, above tol={tol}; raise n_components.",
+                        f"the relative trace error is {self.trace_error_:.3g} with n_components={n_components}, above "
+                        f"tol={tol}; raise n_components.",
                         ConvergenceWarning,
                         stacklevel=3,
                     )
@@ -272,7 +274,7 @@ class NystromFeatures(AdaptiveTransformer):
             of_rows, of_columns = measure(gram, feature_map, Z)
             floor = gram.floor if gram.X.dtype == np.float64 else FLOAT32_FLOOR  # that of the features
             check_residual(diagonal - of_rows, float(diagonal.max()), floor)
-        # what is left of the trace after every column: never negative but for rounding
+        # the share of the trace that the first components leave: negative only by rounding
         left = np.maximum(trace - np.cumsum(of_columns), 0.0) / (trace or 1.0)
         if tol is not None:
             enough = np.flatnonzero(left <= tol)
@@ -294,9 +296,9 @@ class NystromFeatures(AdaptiveTransformer):
 
 
 def _on_device(gram: Gram, n_landmarks: int, given: Any, device: str | None) -> Gram:
-    """The Gram matrix with its rows on a device: that of a tensor, or a named one, where this is worth the copies.
+    """The Gram matrix with its rows on the device of a tensor, or on a named one, where this is faster.
 
-    The landmarks are the same; their factor is, to rounding.
+    The landmarks are those of the host, and their factor is the same up to rounding.
     """
     large = len(gram) * n_landmarks >= _DEVICE_ENTRIES
     tensors = gram.kernel is not None and gram.kernel.any_array and not scipy.sparse.issparse(gram.X)
@@ -310,9 +312,9 @@ def _on_device(gram: Gram, n_landmarks: int, given: Any, device: str | None) -> 
 
 
 def choose_landmarks(gram: Gram, tol: float | None) -> LandmarkLaw:
-    """The law that `landmarks="auto"` means, by measurement (benchmarks/bench_landmarks.py).
+    """The sampling scheme that `landmarks="auto"` means, from measurements (benchmarks/bench_landmarks.py).
 
-    Moved pivots have the least error, but only pivots know when to stop.
+    Pivots moved by k-means have the smallest error, but only pivots themselves are chosen until a tolerance is met.
     """
     means = tol is None and gram.kernel is not None and gram.kernel.stationary and not scipy.sparse.issparse(gram.X)
     return LANDMARK_LAWS["refined" if means else "rpcholesky"]
@@ -327,7 +329,7 @@ def _check_tol(tol: Any) -> float | None:
 
 
 def _check_kernel_matrix(K: Any) -> None:
-    """A precomputed matrix is square and symmetric."""
+    """Check that a precomputed matrix is square and symmetric."""
     n, m = K.shape
     if n != m:
         raise ValueError(

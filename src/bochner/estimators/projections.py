@@ -23,12 +23,12 @@ from bochner.theory import _checks as check
 
 @lazily
 class RandomProjection(AdaptiveTransformer):
-    """Project to fewer columns, keeping distances (Johnson & Lindenstrauss 1984).
+    """Project to fewer dimensions, keeping distances (Johnson & Lindenstrauss 1984).
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Columns of the result. "auto" is the Johnson-Lindenstrauss dimension 4 ln n / (eps²/2 - eps³/3) of the
+        Number of components. "auto" is the Johnson-Lindenstrauss dimension 4 ln n / (eps²/2 - eps³/3) of the
         n_samples rows seen by `fit`, which looks at their number only; with `tol` it is measured on them instead.
     law : str or SketchLaw, default="sparse_sign"
         "sparse_sign", "gaussian", "rademacher", "achlioptas", "very_sparse", "srht", "srtt", "count_sketch", or
@@ -36,13 +36,13 @@ class RandomProjection(AdaptiveTransformer):
     eps : float, default=0.1
         Relative error of squared distances that "auto" aims at.
     tol : float or None, default=None
-        With ``n_components="auto"``: add columns until the squared distances of the rows given to `fit` have at most
-        this relative error, all of them up to 724 rows, and of more rows all but a share of 4e-4 with 95 %
-        confidence. Laws that spread a few signs over all columns draw anew for every number, with the same key.
+        With ``n_components="auto"``: add components until the squared distances of the rows given to `fit` have at
+        most this relative error: all of them for up to 724 rows; for more rows all but a share of 4e-4, with 95 %
+        confidence. Sketches that spread a few signs over all components are drawn anew for each number tried.
     max_components, max_seconds, max_bytes : numbers
-        With `tol`, as in `FourierFeatures`; never more columns than the data has.
+        With `tol`, as in `FourierFeatures`; never more components than features.
     dense_output : bool, default=False
-        False returns a sparse matrix for sparse rows, where the law is sparse too.
+        False returns a sparse matrix for sparse rows, if the sketch is sparse too.
     random_state : int, RandomState, Generator or None
     n_jobs : int or None
         Threads; None uses every core (or OMP_NUM_THREADS).
@@ -50,9 +50,9 @@ class RandomProjection(AdaptiveTransformer):
     Attributes
     ----------
     n_components_ : int
-        Columns of the result.
+        Number of components.
     certificate_ : Certificate
-        The error that was measured; with `tol` only.
+        The error that `tol` limits; only with `tol`.
     feature_map_ : Projection
         The map itself; ``feature_map_.sketch`` is the linear map S, never a dense matrix unless ``to_dense()`` is
         called.
@@ -95,7 +95,7 @@ class RandomProjection(AdaptiveTransformer):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> RandomProjection:
-        """Draw the projection; of the data only the shape is used, except by the laws "norm" and "leverage".
+        """Draw the projection; only the laws "norm" and "leverage" use more of the data than their shape.
 
         Parameters
         ----------
@@ -169,8 +169,8 @@ class RandomProjection(AdaptiveTransformer):
             n_components = check_count("n_components", self.n_components)
             if n_components > n_features:
                 raise ValueError(
-                    f"a projection has at most as many columns as the data: n_components={n_components}, "
-                    f"n_features={n_features}. Ask for fewer columns, or keep the data as they are."
+                    f"a projection has at most n_features components: n_components={n_components}, "
+                    f"n_features={n_features}. Ask for fewer components, or use the data as they are."
                 )
             return n_components
         bound = JohnsonLindenstraussBound(n_samples=max(n_samples, 2), rule="dasgupta-gupta")

@@ -15,7 +15,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_budget, check_count, check_precision, is_auto, rowwise, validate_rows
+from bochner.estimators._validation import (
+    check_components,
+    check_count,
+    check_precision,
+    is_auto,
+    rowwise,
+    validate_rows,
+)
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, numeric_targets
 from bochner.estimators.penalties import (
     LEFT_OUT,
@@ -56,72 +63,71 @@ _ALPHA_COMPONENTS = 2048  # components with which alpha is chosen when the Gram 
 class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
     """Kernel ridge regression: min ‖Zw + b - y‖² + alpha ‖w‖² with ZZᵀ ≈ K, in one pass and bounded memory.
 
-    Rows are turned into features block by block and added up; of the data only m × m sums remain, from
-    which the whole path of penalties follows. Nothing of size n_samples × n_components is ever held.
+    Rows are turned into features block by block and summed. Only m × m sums are kept for m components, and every
+    penalty is solved from them; no array of size n_samples × n_components is ever stored.
 
     Parameters
     ----------
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
-        A name (or ``length_scale="auto"`` in a kernel) has its length scale tuned on a sample of the rows; a number in
-        a kernel is used as it is.
+        The length scale is tuned on a sample of the rows if the kernel is given by name or has
+        ``length_scale="auto"``; a number is used as it is.
     n_components : int or "auto", default="auto"
-        Columns of the features. "auto" takes as few as `tol` needs.
+        Number of components, the dimension of the features. "auto" takes as few as `tol` needs.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
-        Which features; "auto" takes "nystrom" for kernels without waves and where `fit` finds `n_components` itself,
-        else "fourier". A transformer is cloned and fitted, and `kernel` and `n_components` are then its own affair.
+        Which features. "auto" means "nystrom" where `fit` finds `n_components` itself and for kernels that are not
+        stationary, otherwise "fourier". A transformer is cloned and fitted, and determines kernel and number of
+        components instead of the parameters `kernel` and `n_components`.
     alpha : float, array-like or {"loo", "margin", "gcv", "evidence"}, default="loo"
-        The penalty, never scaled by the number of rows; a grid of them, of which GCV chooses; or the criterion that
-        chooses: exact leave-one-out errors (of a sample of the rows), generalised cross-validation, marginal
-        likelihood. GCV takes all rows for equally influential and chooses too small a penalty where some lie far from
-        the others; after `partial_fit` and `merge` there are no rows to leave out, and evidence takes the place of
-        leave-one-out. "margin" is leave-one-out for targets that are signs of three labels or more, a column each:
-        errors are what the right label's score lacks to be two more than any other. Of features with a spectral shift
-        (``NystromFeatures(form="shifted")``) the shift is added to a given alpha, and is the least that a criterion
-        chooses.
+        The penalty, not scaled by the number of rows; a grid of penalties, from which GCV chooses; or the criterion
+        that chooses it: exact leave-one-out errors (of a sample of the rows), generalised cross-validation, or the
+        marginal likelihood. GCV assumes that all rows are equally influential and chooses too small a penalty where
+        some lie far from the others. After `partial_fit` and `merge` there are no rows to leave out, and evidence
+        replaces leave-one-out. "margin" is leave-one-out for the signs of three or more labels, one column each: the
+        error is what the score of the right label lacks to exceed every other by two. With features that have a
+        spectral shift (``NystromFeatures(form="shifted")``) the shift is added to a given alpha, and is a lower limit
+        for a chosen one.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
         "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
-        a device and by a sketch on the host; so does a `ConjugateGradient` with a tolerance and a number of iterations
-        of your own. "auto" takes it only when the sums would not fit into half of the free memory, and says so in
-        `report_`.
+        a device and by a sketch on the host. Pass a `ConjugateGradient` to set its tolerance and number of iterations.
+        "auto" chooses "cg" only if the sums need more than half of the free memory, and says so in `report_`.
     fit_intercept : bool, default=True
     length_scales : {"shared", "per_feature"}, default="shared"
         One tuned length scale for all features, or one for each.
     tol : float, default=0.05
-        For ``n_components="auto"``: on unseen rows like those given to `fit`, the mean squared error shall exceed that
-        of exact kernel ridge regression, with the same kernel and penalty, by a share of at most `tol` (of a
-        thousandth of the variance of the targets, where the error is less than that). It is measured on training rows
-        left out one at a time, which are no landmarks, and the upper end of its 95 % interval must be below `tol`; see
-        `certificate_`.
+        For ``n_components="auto"``: the mean squared error on unseen rows may exceed that of exact kernel ridge
+        regression, with the same kernel and penalty, by a share of at most `tol`. Errors below a thousandth of the
+        variance of the targets count as that thousandth. The excess is measured on training rows that are left out one
+        at a time and are not landmarks, and the upper end of its 95 % interval must be below `tol`; see `certificate_`.
     max_components, max_seconds, max_bytes : int, float and float or None, default=4096, None and None
-        For ``n_components="auto"``: at most so many columns, about so much time for finding how many, so many bytes of
-        sums. Never more than the rows (twice, of waves), nor than the larger of 2,048 and a sixteenth of the rows. A
-        ConvergenceWarning says what was reached where they do not suffice.
+        Limits for ``n_components="auto"``: number of components, approximate duration of the search, bytes of the sums.
+        There are never more components than rows (twice as many for Fourier features), nor more than the larger of
+        2,048 and a sixteenth of the rows. A ConvergenceWarning says what was reached if `tol` was not.
     block_size : int or None
-        Rows in a block; None fits blocks of features into the cache.
+        Rows in a block; None chooses blocks whose features fit into the cache.
     precision : {"full", "fast"}, default="full"
-        Of features and sums. "full": float32 data give the predictions of float64 data to 1e-4 of their spread, on
-        every device. "fast" rounds float32 features to integers on processors that multiply those faster (AVX-512
-        VNNI): to 8 bits where `alpha` is a number and that adds no more than a hundredth to it, which moves predictions
-        by a tenth of their standard error at most, and to 13 or 16 bits otherwise; leaves out the landmarks that
-        float32 cannot tell from the others' span; and lets a GPU keep 11 bits of the data in dense phases. `report_`
-        says what rounding added to alpha.
+        Precision of features and sums. With "full", predictions for float32 data are those for float64 data to 1e-4 of
+        their spread, on every device. "fast" rounds float32 features to integers on processors that multiply them
+        faster (AVX-512 VNNI): to 8 bits where `alpha` is a number and rounding adds at most a hundredth to it, which
+        moves predictions by at most a tenth of their standard error, and to 13 or 16 bits otherwise. It also drops
+        landmarks that in float32 are indistinguishable from combinations of others, and lets a GPU keep 11 bits of the
+        data in dense phases. `report_` says what rounding added to alpha.
     device : str or None, default=None
-        "cuda" (or "cuda:1", …) makes features and sums on a GPU and solves there, from data in host memory, with torch.
-        What is learned is host data: it pickles, and predicts on machines without a GPU.
+        "cuda" (or "cuda:1", …) computes features and sums of data in host memory on a GPU, with torch, and solves
+        there. The fitted model is kept in host memory: it can be pickled, and predicts on machines without a GPU.
     checkpoint : path or None
         A file to which the sums are written every half minute and when interrupted. Calling `fit` again with the same
-        options and data continues from there, with the same result to the last bit; it is removed when done. The rows
-        that are skipped are compared with a digest of those in the sums: other data or options are refused.
+        options and data continues from there, with the same result to the last bit; the file is removed at the end.
+        Rows that are skipped are checked against a digest in the file, so that other data or options are refused.
     n_jobs : int or None
         Threads, for features and linear algebra alike; None uses every core.
     verbose : int, default=0
-        1 shows rows a second and the time left, on a terminal.
+        1 shows the rate and the time left on a terminal.
     random_state : int, RandomState, Generator or None
 
     Attributes
     ----------
     alpha_ : float
-        The penalty used: of features with a spectral shift, with the shift.
+        The penalty used, including the spectral shift of the features if they have one.
     alpha_path_ : dict of ndarray
         "alpha", the "criterion" there (GCV and LOO: mean squared error in units of the variance of each target,
         averaged over targets; evidence: negative log likelihood) and "effective_dimension"; empty for a given alpha.
@@ -135,10 +141,10 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
     statistics_ : RidgeStatistics
         The sums.
     n_samples_seen_ : int
-        Rows of positive weight.
+        Number of rows of positive weight.
     n_components_ : int
     certificate_ : Certificate
-        The excess that was estimated; with ``n_components="auto"`` only.
+        The excess of the mean squared error that `tol` limits; only with ``n_components="auto"``.
     report_ : Report
         Solver, condition number, jitter, iterations, and the choices made, in words.
 
@@ -195,7 +201,7 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
         self.verbose = verbose
         self.random_state = random_state
 
-    _landmarks = "mixed"  # predictions err where there are rows, not where there is room
+    _landmarks = "mixed"  # most landmarks where most rows are, since that is where predictions are made
     _takes_shift = True
     _tuning_landmarks = 768
 
@@ -219,23 +225,24 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with self._threads():
             source = as_source(self, X, y, sample_weight, reset=True)
             self._forget()
-            self._auto_features = "nystrom" if self._may_look(source) else None
+            self._auto_features = "nystrom" if self._may_depend_on_rows(source) else None
             self._learn(source)
         return self
 
-    def _may_look(self, source: Source) -> bool:
-        """Whether the features may depend on the rows.
+    def _may_depend_on_rows(self, source: Source) -> bool:
+        """Whether features="auto" may choose landmarks.
 
-        Landmarks need half the columns of waves or fewer (benchmarks/bench_ridge.py time_to_error). But a given number
-        of waves is the same for all rows, so that models of different rows can be merged and blocks added one by one.
+        At most half as many landmarks as Fourier components are needed (benchmarks/bench_ridge.py time_to_error). But
+        Fourier features of a given number do not depend on the rows, so that models of different rows can be merged
+        and more rows added by `partial_fit`.
         """
         dense = not scipy.sparse.issparse(next(source.blocks(1)).X)
         return dense and isinstance(self.n_components, str)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
-        """Learn from more rows. The first call chooses the features, from the rows it is given.
+        """Learn from more rows; the first call chooses the features from its rows.
 
-        Coefficients are computed when they are next asked for. Parameters are those of `fit`.
+        Coefficients are computed when they are next needed. Parameters are those of `fit`.
         """
         self._check_parameters()
         first = not hasattr(self, "statistics_")
@@ -249,7 +256,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             shape = _target_shape(source)
             if shape != self._target_shape:
                 raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
-            # into a copy, so that a bad block in the middle leaves the model as it was
+            # summed apart first, so that an error in a later block leaves the model unchanged
             more = RidgeStatistics(self.n_components_, self.statistics_.n_targets)
             self._accumulate(source, self.feature_map_, more)
             self.statistics_.merge(more)
@@ -257,9 +264,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self
 
     def merge(self, other: KernelRidge) -> KernelRidge:
-        """Add what another model has learned from other rows; equal to having trained on both. Returns self.
+        """Add the rows that another model was fitted on, as if this one had been fitted on both. Returns self.
 
-        Both need the same features: the same kernel with the same numbers, n_components and random_state.
+        Both models need the same features: the same kernel and length scale, n_components and random_state.
         """
         check_is_fitted(self)
         check_is_fitted(other)
@@ -275,9 +282,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _check_parameters(self) -> None:
         check_penalty(self.alpha, self.solver)
-        if not is_auto(self.n_components):
-            check_count("n_components", self.n_components)
-        check_budget(self)
+        check_components(self)
         check_precision(self.precision)
         if self.block_size is not None:
             check_count("block_size", self.block_size)
@@ -305,7 +310,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self.statistics_.device_gram = None  # the device's memory is free again
 
     def _key(self) -> Key:
-        """The key of random_state; of the checkpoint to be continued, when random_state is None."""
+        """The key of random_state; if that is None, the key of the checkpoint to continue."""
         if self.random_state is None and self.checkpoint is not None:
             seed = saved_about(self.checkpoint).get("seed")
             if seed is not None:
@@ -343,7 +348,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self._accumulate(source, feature_map, statistics, checkpoint)
         finally:
             statistics.digest = None
-            # whatever ended the pass, what was learned until then is kept and can be used
+            # even if the pass was interrupted, the sums of the rows read so far can be used
             if statistics.n_samples:
                 self.statistics_, self._solution = statistics, None
         if not statistics.n_samples:
@@ -367,11 +372,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
             checkpoint.remove()
 
     def _shaping_options(self, source: Source, key: Key) -> dict[str, Any]:
-        """What shapes the sums besides the rows, by name: a checkpoint with another of them is refused.
+        """Options that shape the sums, by name: a checkpoint made with others is refused.
 
-        Causes come before what follows from them, since a refusal names the first that differs.
+        Causes come before their consequences, since the refusal names the first option that differs.
         """
-        named = isinstance(self.features, str)  # kernel and seed of a transformer are its own
+        named = isinstance(self.features, str)  # otherwise the transformer has kernel and seed
         return {
             **source.layout(),
             "kernel": described(getattr(self.features_, "kernel_", None)) if named else None,
@@ -401,7 +406,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     # -- solving -------------------------------------------------------------------------------------------------
 
     def _current(self) -> Solution:
-        """The solution of the sums as they stand, computed when asked for."""
+        """The solution of the current sums, computed when first needed."""
         if not hasattr(self, "statistics_"):
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
@@ -465,7 +470,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return Solution(weights, intercept, alpha, path, factor.report.noting(*chosen, *notes), float("nan"))
 
     def _alpha_for_iteration(self, source: Source, key: Key) -> tuple[float, dict[str, Array], tuple[str, ...]]:
-        """A given alpha, or the one chosen with as many columns as can be squared: alpha means the same for any m."""
+        """A given alpha, or one chosen with fewer components, since it means the same for any number of them."""
         if isinstance(self.alpha, numbers.Real):
             return float(self.alpha) + self._shift, {}, ()
         if not isinstance(self.features, str):
@@ -488,7 +493,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     @property
     def alpha_path_(self) -> dict[str, Array]:
-        """The penalties tried, and the criterion and effective dimension of each."""
+        """Penalties tried, with the criterion and the effective dimension of each."""
         return self._current().path
 
     @property
@@ -515,7 +520,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     @property
     def intercept_(self) -> Any:
-        """The constant, one a target."""
+        """The intercept, one for each target."""
         intercept = self._current().intercept
         return float(intercept[0]) if self._target_shape == () else intercept
 
@@ -526,7 +531,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     @property
     def n_samples_seen_(self) -> int:
-        """Rows of positive weight learned from."""
+        """Number of rows of positive weight the model was fitted on."""
         if not hasattr(self, "statistics_"):
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet.")
         return self.statistics_.n_samples

@@ -19,7 +19,7 @@ from bochner.keys import Key
 class TensorSketchFeatures(AdaptiveTransformer):
     """Sketched features of a polynomial kernel (gamma x·y + coef0)^degree, in O(nnz) of the data.
 
-    The columns Z satisfy E[ZZᵀ] = K. Along one direction, the mean row by default, the kernel is written out exactly
+    The features Z satisfy E[ZZᵀ] = K. Along one direction, the mean row by default, the kernel is written out exactly
     and only what is orthogonal to it is sketched: on data with a mean (counts, pixels, any coef0 > 0) this leaves a
     fraction of the error of a sketch of everything.
 
@@ -28,9 +28,8 @@ class TensorSketchFeatures(AdaptiveTransformer):
     kernel : str or Kernel, default="polynomial"
         A `Polynomial` (or `Linear`) kernel; the name alone means Polynomial(degree=3, gamma=None, coef0=1).
     n_components : int or "auto", default=256
-        Columns of the result, exactly. "auto" adds columns until the relative Frobenius error of ZZᵀ on
-        the rows given to `fit` is certified to be at most `tol`. Each number
-        tried is hashed and drawn anew, with the same key.
+        Number of components, exactly. "auto" adds components until the relative Frobenius error of ZZᵀ on
+        the rows given to `fit` is certified to be at most `tol`. Each number tried is drawn anew.
     factors : str, default="count_sketch"
         What is multiplied: "count_sketch" (TensorSketch; the only one that takes sparse rows in O(nnz)),
         "rademacher", "srht", or their complex forms "complex_rademacher" and "complex_srht", which have the lower
@@ -40,7 +39,7 @@ class TensorSketchFeatures(AdaptiveTransformer):
         that of the tree polynomially; "auto" uses the tree from degree 4 on (real factors only).
     direction : {"mean", "ones"}, array or None, default="mean"
         Where the kernel is exact. "mean" is the mean row, "ones" the vector of ones, which looks at no data (the
-        columns are then divided as if a third of each row's squared norm lay along it); None sketches everything.
+        components are then divided as if a third of each row's squared norm lay along it); None sketches everything.
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
@@ -54,9 +53,9 @@ class TensorSketchFeatures(AdaptiveTransformer):
     kernel_ : Kernel
         The kernel.
     n_components_ : int
-        Columns of the result.
+        Number of components.
     certificate_ : Certificate
-        The error that was measured; with ``n_components="auto"`` only.
+        The error that `tol` limits; only with ``n_components="auto"``.
 
     Examples
     --------

@@ -108,21 +108,9 @@ class AdaptiveTransformer(FeatureTransformer):
     ) -> Self:
         """Set `feature_map_` to ``make(n_components)``, with the number given or the one that `tol` needs.
 
-        Parameters
-        ----------
-        X : array or CSR matrix
-            Rows on which errors are measured.
-        make : callable
-            From a number of components to a feature map. Where possible, more components extend the same draw. The last
-            call is the one whose map is kept.
-        n_components : int or None
-            Overrides the parameter of the same name.
-        certify : callable or None
-            See `ComponentSearch`; None measures the relative Frobenius error of the approximation of `kernel_`.
-        numbers : float
-            Numbers stored for each row and component.
-        **options
-            Of the search, see `ComponentSearch`, and `ceiling`, see `Budget`.
+        The last call of `make` is the one whose map is kept; where possible, more components extend the same draw.
+        `certify` and the options are those of `ComponentSearch`; unless given, it measures the relative Frobenius error
+        of the approximation of `kernel_`. Each component stores `numbers` numbers for each row.
         """
         if hasattr(self, "certificate_"):
             del self.certificate_

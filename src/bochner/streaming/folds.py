@@ -343,7 +343,7 @@ def leave_one_out_errors(
 def margin_errors(signs: Array, residual: Array) -> Array:
     """Squared hinges of margins, (n, a, 1), from signs (n, k) of k labels and residuals (n, a, k) of scores.
 
-    The margin is half of what the right label's score exceeds any other by: other scores may be as low as they like.
+    The margin is half the difference between the score of the right label and the largest of the others.
     """
     right = signs[:, None, :] > 0
     scores = signs[:, None, :] - residual
