@@ -12,7 +12,7 @@ SOURCE = Path(bochner.__file__).parent
 # A module may import from the same layer's own package and from layers further down.
 LAYERS = [
     ["__init__", "cli"],
-    ["experiments", "recommendations", "stopwatches"],
+    ["experiments", "recommendations"],
     ["estimators", "exports", "persistence"],
     ["diagnostics", "distributed", "streaming", "tuning"],
     ["features", "certificates"],

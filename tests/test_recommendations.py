@@ -1,12 +1,26 @@
-"""recommend: sensible choices, budgets that bind, a page that can be read, models that fit."""
+"""recommend: what `fit` would choose, budgets that bind, a page that can be read, models that fit."""
+
+import itertools
 
 import numpy as np
 import pytest
 import scipy.sparse
 
 import bochner
-from bochner import RBF, FourierFeatures, KernelRidge, Matern, NystromFeatures, Polynomial, Recommendation, recommend
+from bochner import (
+    RBF,
+    FourierFeatures,
+    KernelClassifier,
+    KernelRidge,
+    Matern,
+    NystromFeatures,
+    Polynomial,
+    Recommendation,
+    recommend,
+    recommendations,
+)
 from bochner.certificates import kernel_error
+from bochner.recommendations import Trial, _largest, _Times, carried_on, growth
 
 
 @pytest.fixture(scope="module", name="data")
@@ -16,67 +30,191 @@ def some_data():
     return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=3000)
 
 
-def test_a_smooth_kernel_in_few_dimensions_wants_landmarks(data):
+@pytest.fixture(scope="module", name="advice")
+def some_advice(data):
+    return recommend(*data, kernel=RBF(2.0))
+
+
+# -- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def trials_of(sizes, components, dimensions):
+    return [Trial("nystrom", *row, 0.04, row[1], d, 1.0) for *row, d in zip(sizes, components, dimensions, strict=True)]
+
+
+@pytest.mark.parametrize("power", [0.0, 0.3, 0.5, 1.0])
+def test_a_power_of_the_rows_is_carried_on_exactly(power):
+    sizes = np.array([1000, 4000, 16_000])
+    components = 7.0 * sizes**power
+    without_targets = trials_of(sizes, components, [np.nan] * 3)
+    assert growth(without_targets) == pytest.approx(power, abs=1e-12)
+    assert carried_on(without_targets, components, 10**6) == pytest.approx(7.0 * 10 ** (6 * power))
+    half = trials_of(sizes, 7.0 * sizes**0.5, 3.0 * sizes**0.5)
+    assert growth(half) == pytest.approx(0.5)
+
+
+def test_models_are_drawn_towards_the_square_root_and_stay_between_no_growth_and_a_component_a_row():
+    sizes = [1000, 4000]
+    assert growth(trials_of(sizes, [100, 400], [50, 200])) == pytest.approx((1.0 + 1.0 + 0.5) / 3)
+    assert growth(trials_of(sizes, [400, 100], [200, 50])) == 0.0
+    assert growth(trials_of(sizes, [10, 1000], [10, 1000])) == 1.0
+    assert carried_on(trials_of(sizes, [90, 400], [50, 200]), [90, 400], 4000) == 400.0  # nothing to carry on
+
+
+@pytest.mark.parametrize("power", range(6))
+def test_times_of_the_form_that_is_assumed_are_carried_on_exactly(power):
+    coefficients = np.array([1e-6, 1e-8, 1e-10, 1e-2, 1e-7, 1e-9])
+    coefficients[power] = 0.0
+    truth = _Times(coefficients)
+    timings = [(n, m, truth(n, m)) for n, m in itertools.product((5000, 20_000), (16, 64, 128, 256, 512))]
+    found = _Times.of(timings)
+    assert found(10**6, 2048) == pytest.approx(truth(10**6, 2048), rel=1e-4)
+    # linear in the rows
+    assert found(3 * 10**6, 512) - found(2 * 10**6, 512) == pytest.approx(found(2 * 10**6, 512) - found(10**6, 512))
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.3])
+def test_times_grow_with_rows_and_components_whatever_was_measured(noise):
+    rng = np.random.default_rng(1)
+    timings = [(n, m, 0.1 * rng.lognormal(sigma=noise)) for n in (5000, 20_000) for m in (64, 128, 256)]
+    times = _Times.of(timings)
+    assert times(10**5, 256) >= times(20_000, 256) >= times(20_000, 64) >= 0.0
+
+
+def test_the_largest_number_that_is_allowed():
+    assert [_largest(limit.__ge__, 100) for limit in (0, 1, 37, 100, 1000)] == [1, 1, 37, 100, 100]
+
+
+def test_max_seconds_bounds_the_effort(data, monkeypatch):
+    """With a clock that jumps a second whenever it is looked at."""
+
+    def rows_searched(max_seconds):
+        monkeypatch.setattr(recommendations, "_clock", itertools.count().__next__)
+        monkeypatch.setattr(recommendations, "_FIRST_ROWS", 50)
+        monkeypatch.setattr(recommendations, "_MORE_ROWS", 2)
+        return [t.n_samples for t in recommend(*data, kernel=RBF(2.0), max_seconds=max_seconds).trials]
+
+    assert rows_searched(5.0) == [50, 100]  # two in any case
+    assert rows_searched(1000.0) == [50, 100, 200, 400, 800, 1600, 3000]
+
+
+def test_seconds_are_those_of_the_clock(data, monkeypatch):
+    """A clock of which every fit takes a second says that a fit to all rows takes one."""
+    monkeypatch.setattr(recommendations, "_clock", itertools.count().__next__)
+    assert recommend(data[0][:300], data[1][:300], kernel=RBF(2.0)).seconds == pytest.approx(1.0, rel=1e-6)
+
+
+# -- choices ---------------------------------------------------------------------------------------------------------
+
+
+def test_models_are_what_fit_would_choose(data, advice):
     X, y = data
-    advice = recommend(X, y, kernel=RBF(2.0))
     assert isinstance(advice, Recommendation)
-    assert advice.features == "nystrom"
-    low, high = advice.effective_dimension
-    assert 5 < low <= high < 1000
+    assert (advice.task, advice.features, advice.shape) == ("regression", "nystrom", (3000, 3))
+    assert advice.trials[-1].n_samples == 3000
     model = advice.model(random_state=0).fit(X[:2500], y[:2500])
     assert isinstance(model, KernelRidge)
     assert model.score(X[2500:], y[2500:]) > 0.95
     assert model.n_components_ == advice.n_components
-    assert set(advice.seconds) == {"features", "map", "sums", "solve", "penalty"}
-    assert all(seconds > 0 for seconds in advice.seconds.values())
+    assert advice.solver == model.report_.solver
+    assert 1.0 < advice.effective_dimension <= advice.n_components
+    assert advice.seconds > 0
 
 
-def test_tol_is_met(data):
+def _sines(rng, X):
+    return np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=len(X))
+
+
+def _rough(rng, X):
+    return np.abs(X[:, 0]) + np.sign(X[:, 1]) + 0.3 * rng.normal(size=len(X))
+
+
+def _labels(rng, X):
+    return np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=len(X)) > 0, "same", "different")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernel", "n_features", "target"),
+    [(RBF(2.0), 3, _sines), (Matern(3.0, nu=1.5), 5, _rough), (RBF(1.5), 3, _labels)],
+)
+def test_components_and_time_are_those_of_fit(kernel, n_features, target):
+    """Within a factor of two in components and three in processor time."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(20_000, n_features)).astype(np.float32)
+    y = target(rng, X)
+    advice = recommend(X, y, kernel=kernel)
+    assert advice.trials[-1].n_samples < len(X)
+    kind = KernelClassifier if advice.task == "classification" else KernelRidge
+    chosen = kind(kernel, random_state=1, n_jobs=1).fit(X, y).n_components_
+    assert chosen / 2 <= advice.n_components <= 2 * chosen
+    model = advice.model(random_state=1).set_params(n_jobs=1)
+    taken = []
+    for _ in range(2):
+        start = recommendations._clock()
+        model.fit(X, y)
+        taken.append(recommendations._clock() - start)
+    assert min(taken) / 3 <= advice.seconds <= 3 * min(taken)
+
+
+def test_without_targets_tol_is_that_of_the_kernel_matrix(data):
     X, _ = data
     advice = recommend(X, kernel=Matern(2.0, nu=1.5), tol=0.1)
+    assert advice.task is advice.solver is None
+    assert np.isnan([advice.alpha, advice.effective_dimension]).all()
+    assert {t.features for t in advice.trials} == {"fourier", "nystrom"}
     features = advice.transformer(random_state=0).fit(X)
     assert isinstance(features, (FourierFeatures, NystromFeatures))
     assert advice.error <= 0.1
-    # measured on 800 other rows, with another draw
+    # another draw than the one that was measured
     assert kernel_error(features, X, norm="relative_frobenius", random_state=0).value < 0.15
-    assert set(advice.seconds) == {"features", "map"}
 
 
 def test_a_kernel_without_frequencies_gets_landmarks(data):
     X, y = data
-    advice = recommend(X, y, kernel=Polynomial(2, coef0=1.0))
-    assert advice.features == "nystrom"
-    assert advice.rows is None
-    assert advice.landmarks == "rpcholesky"
-    assert any("no frequencies" in reason for reason in advice.reasons)
+    for targets in (y[:500], None):
+        advice = recommend(X[:500], targets, kernel=Polynomial(2, coef0=1.0))
+        assert advice.features == "nystrom"
+        assert any("no frequencies" in reason for reason in advice.reasons)
 
 
 def test_budgets_bind_and_say_so(data):
-    X, y = data[0][:900], data[1][:900]
-    free = recommend(X, y, kernel="exponential")
-    hurried = recommend(X, y, kernel="exponential", budget_seconds=free.total_seconds / 8)
-    assert hurried.n_components < free.n_components or hurried.features != free.features
-    assert hurried.total_seconds <= free.total_seconds / 8 * 1.01
+    X, y = data[0][:400], data[1][:400]
+    free = recommend(X, y, kernel=Matern(2.0, nu=0.5))
+    hurried = recommend(X, y, kernel=Matern(2.0, nu=0.5), budget_seconds=free.seconds / 100)
+    assert hurried.n_components < free.n_components
     assert any("do not suffice" in reason for reason in hurried.reasons)
-    cramped = recommend(X, y, kernel="exponential", budget_bytes=2**20)
-    assert cramped.n_components <= 200
+    cramped = recommend(X, y, kernel=Matern(2.0, nu=0.5), budget_bytes=2**20)
+    assert cramped.n_components < free.n_components
+    assert cramped.bytes <= 2**20
     assert any("of memory hold" in reason for reason in cramped.reasons)
 
 
-def test_page(data):
-    X, y = data
-    page = str(recommend(X, y, kernel=RBF(2.0)))
-    for words in ("Recommendation for 3000 rows of 3 features", "effective dimension", "processor time", "memory",
-                  "Why", "Compared", "columns"):  # fmt: skip
+def test_page(advice):
+    page = str(advice)
+    for words in ("Recommendation for 3000 rows of 3 features", "KernelRidge(", "effective dimension",
+                  "processor time", "memory", "Why", "Tried", "components"):  # fmt: skip
         assert words in page
 
 
-def test_labels_sparse_rows_and_few_rows(data):
-    X, _ = data
-    assert recommend(X[:500], np.where(X[:500, 0] > 0, "yes", "no"), kernel=RBF(2.0)).n_components >= 1
-    assert recommend(scipy.sparse.csr_matrix(X[:300]), kernel=RBF(2.0)).n_components >= 1
-    tiny = recommend(X[:5], X[:5, 0], kernel=RBF(2.0))
-    assert tiny.n_components <= 16
+def test_labels_get_a_classifier_that_knows_them_all(data):
+    X = data[0][:600]
+    y = np.where(X[:, 0] > 0, "yes", "no").astype(object)
+    y[123] = "once"
+    advice = recommend(X, y, kernel=RBF(2.0), max_seconds=0.1)
+    assert advice.task == "classification"
+    model = advice.model(random_state=0).fit(X, y)
+    assert isinstance(model, KernelClassifier)
+    assert model.score(X, y) > 0.9
+
+
+def test_sparse_rows_and_few_rows(data):
+    X, y = data
+    rows = scipy.sparse.csr_matrix(X[:300])
+    assert recommend(rows, kernel=RBF(2.0)).n_components >= 1
+    assert recommend(rows, y[:300], kernel=RBF(2.0)).features == "fourier"
+    tiny = recommend(X[:5], y[:5], kernel=RBF(2.0))
+    assert tiny.n_components <= 5
 
 
 def test_errors(data):
@@ -89,5 +227,12 @@ def test_errors(data):
         recommend(X, np.full(len(X), np.nan))
     with pytest.raises(ValueError, match="X contains NaN"):
         recommend(np.full((10, 2), np.nan), kernel=RBF(1.0))
-    with pytest.raises(ValueError, match="budget_seconds must be a positive number"):
-        bochner.recommend(X, budget_seconds=0)
+    with pytest.raises(ValueError, match="missing labels"):
+        recommend(X, np.array([None, "a", "b"] * 1000, dtype=object))
+    with pytest.raises(ValueError, match="one column"):
+        recommend(X, np.full((len(X), 2), "a"))
+    with pytest.raises(ValueError, match="two classes"):
+        recommend(X, np.full(len(X), "a"))
+    for name in ("budget_seconds", "budget_bytes", "tol", "max_seconds"):
+        with pytest.raises(ValueError, match=f"{name} must be a positive number"):
+            bochner.recommend(X, **{name: 0})

@@ -1,46 +1,71 @@
-"""Which features, how many, which solver, and what it will cost: measured on a sample, with reasons."""
+"""Which features, how many, and what they will cost: small real fits, timed, and carried on to all rows."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+from scipy.optimize import nnls
+from sklearn.exceptions import ConvergenceWarning
 
+from bochner import theory
 from bochner.backends import Array
-from bochner.certificates.kernels import _factor, _whitened_norm
-from bochner.certificates.residuals import Residual
-from bochner.diagnostics import GramSpectrum, gram_spectrum
-from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures
+from bochner.estimators import FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures
 from bochner.estimators._validation import check_positive
 from bochner.kernels import Kernel, as_kernel, as_points
 from bochner.keys import Key
 from bochner.solvers import memory_available
-from bochner.stopwatches import GRAM_COPIES, Stopwatch, unfitted
 
-_SAMPLE = 800  # rows on which errors and penalties are measured
-_FIT_ROWS = 5000  # rows that trial features are fitted on
-_MOST = 8192  # columns tried
-_TINY = np.finfo(float).tiny
-_TARGET = 0.5  # relative spectral error at which ridge regression on features is as good as the exact one
+_KERNEL_ROWS = 5000  # on which a model tunes a length scale
+_FIRST_ROWS = 2000  # of the first search
+_TYPICAL_GROWTH = 0.5  # the power of the number of rows with which a model's components grow
+_MORE_ROWS = 4  # of the next search, so many times those of the last
+_SEARCH_GROWTH = 2.5  # so many times as long it takes
+_SEARCH_COMPONENTS = 1024  # which searches try at most: what is missing then is carried on
+_TIMED_ROWS = (5000, 20_000)  # beyond a few thousand, every row takes the same time
+_TIMED_COMPONENTS = 512  # up to which the time may be exceeded, by half: few say little about many
+_TIMED_GROWTH = 5.0  # how much longer fits with twice as many components take
+_CLASSIFIER_ROWS = 20_000  # on which KernelClassifier finds its number of components
+_SUMS_COPIES = 4.5  # of the m × m sums: their float32 scratch, eigenvectors, workspace
+
+_TIMING = 0.2  # share of the time that is kept for timing fits
+FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
+Timing = tuple[int, int, float]  # rows, components, seconds
+
+_clock = time.process_time
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """One way to do it: columns needed, the error measured with them, and the time predicted."""
+class Trial:
+    """What a search for the number of components found on some of the rows.
+
+    Attributes
+    ----------
+    features : {"fourier", "nystrom"}
+    n_samples, n_components : int
+    error : float
+        Upper end of the certificate's interval.
+    wanted : float
+        The components that `tol` needs: more than `n_components` where those were the most that were tried. The excess
+        of a model's error is taken to fall like one over their number, the error of a kernel matrix like its root.
+    effective_dimension : float
+        Of the fitted model; nan without targets.
+    seconds : float
+        Processor time of the search.
+    """
 
     features: str
+    n_samples: int
     n_components: int
     error: float
-    reached: bool
-    seconds: dict[str, float]
-
-    @property
-    def total(self) -> float:
-        """Seconds of processor time in all."""
-        return sum(self.seconds.values())
+    wanted: float
+    effective_dimension: float
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -49,98 +74,87 @@ class Recommendation:
 
     Attributes
     ----------
+    task : {"regression", "classification"} or None
+        None without targets.
     features : {"fourier", "nystrom"}
     kernel : Kernel
         With its length scale as a number.
-    rows, landmarks : str or None
-        The law of the frequencies, or of the landmarks.
     n_components : int
-    solver : str
+    solver : str or None
+        What a fit solves with; None without targets.
     alpha : float
-        The penalty that the effective dimension is for.
-    effective_dimension : (float, float)
-        A bracket, measured.
+        The penalty of the largest trial; nan without targets.
+    effective_dimension : float
+        Of a fit to all rows, carried on from the trials; nan without targets.
     error : float
-        Of these features on a sample of the rows, by `criterion`.
-    criterion : str
-    seconds : dict of str to float
-        Predicted processor time of every step.
+        Upper end of the largest trial's certificate.
+    tol : float
+        What that error was to be at most.
+    seconds : float
+        Predicted processor time of fitting `model` (without targets: of ``transformer().fit_transform``) to all rows.
     bytes : float
         Predicted memory besides the data.
-    candidates : tuple of Candidate
-        What was compared.
+    trials : tuple of Trial
+        The searches, on growing numbers of rows.
     reasons : tuple of str
     shape : (int, int)
         Of the data.
     """
 
+    task: str | None
     features: str
     kernel: Kernel
-    rows: str | None
-    landmarks: str | None
     n_components: int
-    solver: str
+    solver: str | None
     alpha: float
-    effective_dimension: tuple[float, float]
+    effective_dimension: float
     error: float
-    criterion: str
-    seconds: dict[str, float]
+    tol: float
+    seconds: float
     bytes: float
-    candidates: tuple[Candidate, ...]
+    trials: tuple[Trial, ...]
     reasons: tuple[str, ...]
     shape: tuple[int, int]
 
-    @property
-    def total_seconds(self) -> float:
-        """Predicted processor time of all steps."""
-        return sum(self.seconds.values())
-
     def transformer(self, random_state: Any = None) -> FourierFeatures | NystromFeatures:
         """The features, not fitted."""
-        if self.features == "fourier":
-            return FourierFeatures(self.kernel, self.n_components, rows=self.rows, random_state=random_state)
-        return NystromFeatures(self.kernel, self.n_components, landmarks=self.landmarks, random_state=random_state)
+        made: type[FourierFeatures | NystromFeatures] = FEATURES[self.features]
+        return made(self.kernel, self.n_components, random_state=random_state)
 
-    def model(self, random_state: Any = None) -> KernelRidge:
-        """Kernel ridge regression with these features, not fitted."""
-        return KernelRidge(
-            self.kernel,
-            self.n_components,
-            features=self.features,
-            alpha="loo" if self.solver == "eigen" else self.alpha,
-            solver=self.solver,
-            random_state=random_state,
-        )
+    def model(self, random_state: Any = None) -> KernelRidge | KernelClassifier:
+        """The model with these features, not fitted: a classifier of labels, else kernel ridge regression."""
+        made = KernelClassifier if self.task == "classification" else KernelRidge
+        return made(self.kernel, self.n_components, features=self.features, random_state=random_state)
 
     def __repr__(self) -> str:
         n, d = self.shape
-        low, high = self.effective_dimension
-        law = f'rows="{self.rows}"' if self.features == "fourier" else f'landmarks="{self.landmarks}"'
-        name = "FourierFeatures" if self.features == "fourier" else "NystromFeatures"
-        between = f"{low:.4g}" if high - low < 0.01 * low else f"{low:.4g} to {high:.4g}"
-        lines = [
-            f"Recommendation for {n} rows of {d} features",
-            "",
-            f"  {name}({self.kernel!r}, n_components={self.n_components}, {law})",
-            f"  solver: {self.solver}, alpha about {self.alpha:.3g}",
-            "",
-            f"  effective dimension       {between}",
-            f"  {self.criterion:<25s} {self.error:.3g}, measured on {min(n, _SAMPLE)} rows",
-            f"  processor time            {_seconds(self.total_seconds)} "
-            f"({', '.join(f'{step} {_seconds(s)}' for step, s in self.seconds.items())})",
-            f"  memory                    {_bytes(self.bytes)} besides the data",
-            "",
-            "Why",
-            *(f"  - {reason}" for reason in self.reasons),
-            "",
-            "Compared",
-        ]
-        for c in self.candidates:
-            reached = "" if c.reached else ", which is not enough"
-            lines.append(
-                f"  {c.features:<8s} {c.n_components:6d} columns, error {c.error:.3g}{reached}: {_seconds(c.total)}"
+        made = self.transformer() if self.task is None else self.model()
+        features = "" if self.task is None else f', features="{self.features}"'
+        facts = {
+            "processor time": f"{_seconds(self.seconds)} for all rows",
+            "memory": f"{_bytes(self.bytes)} besides the data",
+        }
+        if self.task is not None:
+            facts = {"effective dimension": f"{self.effective_dimension:.3g}", "alpha": f"{self.alpha:.3g}"} | facts
+        return "\n".join(
+            (
+                f"Recommendation for {n} rows of {d} features",
+                "",
+                f"  {type(made).__name__}({self.kernel!r}, n_components={self.n_components}{features})",
+                "",
+                *(f"  {name:<21s} {fact}" for name, fact in facts.items()),
+                "",
+                "Why",
+                *(f"  - {reason}" for reason in self.reasons),
+                "",
+                f"Tried, until the error is at most {self.tol:g}",
+                *(
+                    f"  {t.features:<8s} {t.n_samples:6d} rows: {t.n_components:5d} components, error at most "
+                    f"{t.error:.2g}, in {_seconds(t.seconds)}"
+                    for t in self.trials
+                ),
             )
-        return "\n".join(lines)
+        )
 
 
 def _seconds(s: float) -> str:
@@ -160,27 +174,32 @@ def recommend(
     kernel: Any = "rbf",
     budget_seconds: float | None = None,
     budget_bytes: float | None = None,
-    tol: float | None = None,
+    tol: float = 0.05,
+    max_seconds: float = 5.0,
     random_state: Any = 0,
 ) -> Recommendation:
-    """Say which features, how many, and which solver suit the data, with reasons and predicted costs.
+    """Say which features `fit` will choose, how many, and what they will cost, with reasons.
 
-    A sample of the rows is looked at: the effective dimension at the penalty that fits the targets (one tenth of
-    k(x, x) without targets), the columns that Fourier and Nyström features need, and the time both take here.
+    Models with ``n_components="auto"`` are fitted to 2,000 rows, 8,000, and so on while there is time. Their numbers of
+    components are carried on to all rows, as are the times of some fits with few components.
 
     Parameters
     ----------
     X : array-like or CSR matrix of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
-        Numbers, or labels.
+        Numbers, for `KernelRidge`, or labels, for `KernelClassifier`. Without targets `FourierFeatures` and
+        `NystromFeatures` are compared.
     kernel : Kernel, str or callable
     budget_seconds : float, optional
-        Processor time that fitting may take; fewer columns are recommended where it does not suffice, and that is said.
+        Processor time that fitting may take; fewer components are recommended where it does not suffice, and that is
+        said.
     budget_bytes : float, optional
         Memory besides the data; half of what is free unless given.
-    tol : float, optional
-        Relative Frobenius error of K that is wanted. Without it, columns are counted that make the relative spectral
-        error of K + alpha I at most 1/2, with which ridge regression is about as good as with K itself.
+    tol : float, default=0.05
+        As for the estimators: by how much the error may exceed that of the kernel itself, or, without targets, the
+        error of the kernel matrix.
+    max_seconds : float, default=5.0
+        About so much processor time for the recommendation itself. Less than a second makes it a guess.
     random_state : int, RandomState, Generator or None
 
     Returns
@@ -190,7 +209,9 @@ def recommend(
 
     Notes
     -----
-    Times are operations counted by `theory.cost_estimate` times the rate measured on a small piece of the same work.
+    The number of components is taken to grow like a power of the number of rows, and to stop at the estimator's own
+    limits. A fit is taken to cost ``n (a + b m + c m²) + d + e m² + f m³`` seconds with n rows and m components; the
+    six numbers, none negative, come from fits on one thread.
 
     Examples
     --------
@@ -201,7 +222,8 @@ def recommend(
     >>> advice.features, advice.n_components < 400
     ('nystrom', True)
     """
-    for name, value in (("budget_seconds", budget_seconds), ("budget_bytes", budget_bytes), ("tol", tol)):
+    limits = {"budget_seconds": budget_seconds, "budget_bytes": budget_bytes, "tol": tol, "max_seconds": max_seconds}
+    for name, value in limits.items():
         if value is not None:
             check_positive(name, value)
     X = as_points(X)
@@ -209,168 +231,263 @@ def recommend(
     if n < 2:
         raise ValueError(f"a recommendation needs at least two rows, got {n}.")
     key = Key.from_random_state(random_state)
-    resolved = as_kernel(kernel).resolve(X, key)
-    spectrum = gram_spectrum(X, resolved, max_rows=_SAMPLE, random_state=key)
-    Y = None if y is None else _targets(y, n)
-    alpha, why_alpha = _penalty(X, Y, resolved, spectrum, key)
-    low, high = spectrum.effective_dimension(alpha)
-    reasons = [why_alpha, _dimension_reason(low, high, n)]
-    trial = _Trial(X, resolved, alpha, tol, key)
-    stopwatch = Stopwatch(X, resolved, 1 if Y is None else Y.shape[1], Y is not None, alpha, key)
-    memory = float(budget_bytes) if budget_bytes is not None else memory_available() / 2.0
-    solver = "eigen"
-    most = max(16, min(_MOST, int(math.sqrt(memory / GRAM_COPIES / 8.0)), n))
-    if most < min(_MOST, n):
-        reasons.append(f"{_bytes(memory)} of memory hold the sums of {most} columns at most")
-    names = ["fourier", "nystrom"] if resolved.stationary else ["nystrom"]
+    y = None if y is None else _targets(y, n)
+    task = None if y is None else "regression" if y.dtype.kind == "f" else "classification"
+    order = key.child("recommendation").generator().permutation(n)
+    if task == "classification":
+        order = _every_label_first(order, y)
+    fits = _Fits(X, y, order, task, float(tol), key.seed)
+    until = _clock() + max_seconds
+    share = min(1.0, max_seconds / 5.0)
+    resolved, chosen = fits.resolve(kernel, math.ceil(share * _KERNEL_ROWS))
+    names: tuple[str, ...] = (chosen,)
+    why = f"{chosen} features, which fit takes for these rows and this kernel"
     if not resolved.stationary:
-        reasons.append("the kernel is not a function of x - y, so it has no frequencies: Nyström")
+        why = "the kernel is not a function of x - y, so it has no frequencies: Nyström"
+    elif task is None:
+        names, why = ("fourier", "nystrom"), "no targets: of two kinds of features the faster one"
     found = []
-    for name in names:
-        m, error, reached = trial.columns(name, most)
-        found.append(Candidate(name, m, error, reached, stopwatch.predict(name, m, solver)))
-    best = min(found, key=lambda c: (not c.reached, c.total if c.reached else c.error))
-    reasons += _comparison(found, best, trial.criterion)
-    if budget_seconds is not None and best.total > budget_seconds:
-        best, said = _within(best, float(budget_seconds), trial, stopwatch, solver, names)
-        reasons.append(said)
-    if Y is not None and best.n_components > 3000 and best.seconds["solve"] > 0.5 * best.total:
-        solver = "cholesky"
-        best = replace(best, seconds=stopwatch.predict(best.features, best.n_components, solver))
-        reasons.append("solver cholesky: all eigenvalues of so many columns would cost more than everything else")
-    elif Y is not None:
-        reasons.append("solver eigen: one factorisation gives every penalty")
-    rows, landmarks = stopwatch.laws(best.features, best.n_components)
+    for i, name in enumerate(names):
+        found.append(
+            _Candidate.of(fits, resolved, name, math.ceil(share * _FIRST_ROWS), (until - _clock()) / (len(names) - i))
+        )
+    best = min(found, key=lambda c: (c.trials[-1].error > tol, c.seconds))
+    reasons = [why, *(reason for c in found for reason in c.reasons())]
+    m, memory = best.n_components, memory_available() / 2.0 if budget_bytes is None else float(budget_bytes)
+    if fits.bytes(best.features, m) > memory:
+        m = _largest(lambda size: fits.bytes(best.features, size) <= memory, m)
+        reasons.append(f"{_bytes(memory)} of memory hold {m} components: the error will exceed tol")
+    if budget_seconds is not None and best.times(n, m) > budget_seconds:
+        m = _largest(lambda size: best.times(n, size) <= budget_seconds, m)
+        reasons.append(
+            f"{_seconds(budget_seconds)} do not suffice for that: {m} components fit, and the error will exceed tol"
+        )
     return Recommendation(
-        best.features,
-        resolved,
-        rows,
-        landmarks,
-        best.n_components,
-        solver,
-        alpha,
-        (low, high),
-        best.error,
-        trial.criterion,
-        best.seconds,
-        stopwatch.memory(best.features, best.n_components),
-        tuple(found),
-        tuple(reasons),
-        (n, d),
+        task=task,
+        features=best.features,
+        kernel=resolved,
+        n_components=m,
+        solver=fits.solver,
+        alpha=fits.alpha,
+        effective_dimension=min(carried_on(best.trials, [t.effective_dimension for t in best.trials], n), float(m)),
+        error=best.trials[-1].error,
+        tol=float(tol),
+        seconds=best.times(n, m),
+        bytes=fits.bytes(best.features, m),
+        trials=tuple(trial for c in found for trial in c.trials),
+        reasons=tuple(reasons),
+        shape=(n, d),
     )
 
 
-def _targets(y: Any, n: int) -> Array:
-    """Targets (n, k) as numbers; labels as indicators of the first few classes."""
+def _targets(y: Any, n: int) -> Any:
+    """Numbers as float64, labels as they are."""
     y = np.asarray(y)
     if y.shape[:1] != (n,):
         raise ValueError(f"y has {len(y) if y.ndim else 0} rows and X has {n}; they must agree.")
     if y.dtype.kind not in "fiub":
-        labels = np.unique(y)[:20]
-        return np.asarray(y[:, None] == labels, dtype=np.float64)
-    out = np.asarray(y, dtype=np.float64).reshape(n, -1)
-    if not np.isfinite(out).all():
+        if y.ndim > 1:
+            raise ValueError(f"labels must be one column, got y of shape {y.shape}. Pass one column of them.")
+        return y
+    y = y.astype(np.float64)
+    if not np.isfinite(y).all():
         raise ValueError("y contains NaN or infinity; remove those rows first.")
+    return y
+
+
+def _every_label_first(order: Array, y: Array) -> Array:
+    """The rows in that order, but for one row of every label: those come first, so that every trial knows them all."""
+    seen: dict[Any, int] = {}
+    for row, label in zip(order.tolist(), y[order].tolist(), strict=True):
+        seen.setdefault(label, row)
+    first = np.fromiter(seen.values(), dtype=order.dtype)
+    return np.concatenate([first, order[~np.isin(order, first)]])
+
+
+def _largest(allowed: Callable[[int], bool], most: int) -> int:
+    """The largest number of components up to `most` that is allowed; one where none is."""
+    low, high = 1, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if allowed(middle) else (low, middle)
+    return low
+
+
+class _Fits:
+    """Real estimators on the first of the rows in a random order, on one thread, with their processor time."""
+
+    def __init__(self, X: Any, y: Any, order: Array, task: str | None, tol: float, seed: int) -> None:
+        self.X, self.y, self.order, self.task, self.tol, self.seed = X, y, order, task, tol, seed
+        self.n_samples = len(order)
+        self.solver: str | None = None
+        self.alpha = float("nan")
+
+    def _estimator(self, features: str, kernel: Any, n_components: Any, **options: Any) -> Any:
+        options |= {"n_jobs": 1, "random_state": self.seed}
+        if self.task is None:
+            return FEATURES[features](kernel, n_components, **options)
+        if self.task == "regression":
+            return KernelRidge(kernel, n_components, features=features, **options)
+        # with "auto" the squared loss finds the number of components for every loss
+        loss = "squared" if n_components == "auto" else "log_loss"
+        return KernelClassifier(kernel, n_components, features=features, loss=loss, **options)
+
+    def _fit(self, estimator: Any, n_rows: int, searching: bool) -> float:
+        rows = np.sort(self.order[:n_rows])
+        X, y = self.X[rows], None if self.y is None else self.y[rows]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a trial may stop short of tol
+            start = _clock()
+            estimator.fit(X, y) if y is not None or searching else estimator.fit_transform(X)
+            return _clock() - start
+
+    def resolve(self, kernel: Any, n_rows: int) -> tuple[Kernel, str]:
+        """The kernel with its numbers, tuned as the estimator does, and the features it takes for these rows."""
+        if self.task is None:
+            return as_kernel(kernel).resolve(self.X[np.sort(self.order[:n_rows])], Key(self.seed)), "nystrom"
+        estimator = self._estimator("auto", kernel, "auto", max_components=8)  # "auto", but for the time it takes
+        self._fit(estimator, n_rows, searching=True)
+        fitted = estimator.features_
+        return fitted.kernel_, "fourier" if isinstance(fitted, FourierFeatures) else "nystrom"
+
+    def search(self, features: str, kernel: Kernel, n_rows: int) -> Trial:
+        """What n_components="auto" finds."""
+        estimator = self._estimator(features, kernel, "auto", tol=self.tol, max_components=_SEARCH_COMPONENTS)
+        seconds = self._fit(estimator, n_rows, searching=True)
+        model = estimator.ridge_ if self.task == "classification" else estimator
+        dimension = float("nan")
+        if self.task is not None:
+            dimension, self.alpha = float(model.effective_dimension_), float(model.alpha_)
+        m, error = int(model.n_components_), float(model.certificate_.high)
+        wanted = m * max(1.0, error / self.tol) ** (1.0 if self.task else 2.0)
+        return Trial(features, n_rows, m, error, wanted, dimension, seconds)
+
+    def timed(self, features: str, kernel: Kernel, n_rows: int, n_components: int) -> Timing:
+        """A fit with that many components."""
+        n_rows = min(n_rows, self.n_samples)
+        estimator = self._estimator(features, kernel, n_components)
+        seconds = self._fit(estimator, n_rows, searching=False)
+        self.solver = None if self.task is None else estimator.report_.solver
+        return n_rows, n_components, seconds
+
+    def ceiling(self, features: str) -> int:
+        """The most components that "auto" tries, as documented in the estimators."""
+        n = self.n_samples
+        rows = 2 * n if features == "fourier" else n
+        return min(rows, 16_384) if self.task is None else min(rows, 4096, max(2048, self.search_rows // 16))
+
+    @property
+    def search_rows(self) -> int:
+        """Rows that "auto" looks at."""
+        return min(self.n_samples, _CLASSIFIER_ROWS) if self.task == "classification" else self.n_samples
+
+    def bytes(self, features: str, n_components: int) -> float:
+        """Of the map, and of the sums with a block of features, or of all features."""
+        size = {"n_samples": self.n_samples, "n_features": self.X.shape[1], "n_components": n_components}
+        cost = theory.cost_estimate(features, itemsize=self.X.dtype.itemsize, **size)
+        if self.task is None:
+            return cost.bytes
+        return cost.state_bytes + min(cost.work_bytes, float(1 << 25)) + _SUMS_COPIES * 8.0 * n_components**2
+
+
+@dataclass(frozen=True)
+class _Times:
+    """Seconds of a fit as a function of rows and components, with coefficients that are not negative."""
+
+    coefficients: Array
+
+    @staticmethod
+    def _terms(n: float, m: float) -> list[float]:
+        return [n, n * m, n * m**2, 1.0, m**2, m**3]
+
+    @classmethod
+    def of(cls, timings: Sequence[Timing]) -> _Times:
+        """The best in relative error, of timings (rows, components, seconds)."""
+        terms = np.array([np.array(cls._terms(n, m)) / max(seconds, 1e-6) for n, m, seconds in timings], dtype=float)
+        unit = terms.max(axis=0)
+        return cls(nnls(terms / unit, np.ones(len(terms)))[0] / unit)
+
+    def __call__(self, n: int, m: int) -> float:
+        return float(self.coefficients @ self._terms(n, m))
+
+
+def _slope(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """Of log values against log sizes, by least squares; zero where there is one size only."""
+    x = np.log(sizes) - np.mean(np.log(sizes))
+    return float(x @ np.log(np.maximum(values, 1.0)) / (x @ x)) if len(sizes) > 1 else 0.0
+
+
+def growth(trials: Sequence[Trial]) -> float:
+    """The power of the number of rows with which components grow, from 0 to 1.
+
+    That of the components found is noisy, and too low: intervals are narrower on more rows, so that fewer components
+    are needed to be sure. That of the effective dimension is steadier, and too high: the more components a model has,
+    the fewer it needs for every effective parameter. Both are drawn towards the square root that theory has for many
+    problems (Rudi & Rosasco 2017, "Generalization properties of learning with random features").
+    """
+    sizes = [t.n_samples for t in trials]
+    slopes = [_slope(sizes, [t.wanted for t in trials])]
+    if not math.isnan(trials[0].effective_dimension):
+        slopes += (_TYPICAL_GROWTH, _slope(sizes, [t.effective_dimension for t in trials]))
+    return min(1.0, max(0.0, sum(slopes) / len(slopes)))
+
+
+def carried_on(trials: Sequence[Trial], values: Sequence[float], n: int) -> float:
+    """Values found in trials, for n rows: a power law with the slope of `growth`, through the middle of them."""
+    if trials[-1].n_samples >= n:
+        return float(values[-1])
+    middle = np.mean([math.log(t.n_samples) for t in trials])
+    return math.exp(np.mean(np.log(np.maximum(values, 1.0))) + growth(trials) * (math.log(n) - middle))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Features, what searches on some rows found of them, and what follows for all rows."""
+
+    features: str
+    trials: tuple[Trial, ...]
+    wanted: float  # components, of which the estimator tries no more than n_components
+    n_components: int
+    times: _Times
+    seconds: float
+
+    @classmethod
+    def of(cls, fits: _Fits, kernel: Kernel, features: str, first: int, seconds: float) -> _Candidate:
+        """From two searches, and more while there is time, beginning with `first` rows, and from timed fits."""
+        until = _clock() + seconds
+        n = fits.search_rows
+        trials = [fits.search(features, kernel, min(n, first))]
+        while (last := trials[-1]).n_samples < n and (
+            len(trials) == 1 or _SEARCH_GROWTH * last.seconds < until - _clock() - _TIMING * seconds
+        ):
+            trials.append(fits.search(features, kernel, min(n, _MORE_ROWS * last.n_samples)))
+        wanted = carried_on(trials, [t.wanted for t in trials], n)
+        m = max(1, min(fits.ceiling(features), round(wanted)))
+        times = _Times.of(_timings(fits, kernel, features, m, until, until + seconds / 2.0))
+        return cls(features, tuple(trials), wanted, m, times, times(fits.n_samples, m))
+
+    def reasons(self) -> list[str]:
+        rows, found = (
+            [str(value) for value in of]
+            for of in zip(*((t.n_samples, t.n_components) for t in self.trials), strict=True)
+        )
+        out = [f"{self.features}: of {', '.join(rows)} rows fit takes {', '.join(found)} components"]
+        if len(rows) > 1:
+            out[0] += f", a number that grows like the power {growth(self.trials):.2f} of the rows"
+        if self.wanted > self.n_components + 1:
+            out.append(f"all rows would need {self.wanted:.0f}; fit tries no more than {self.n_components} of them")
+        return out
+
+
+def _timings(fits: _Fits, kernel: Kernel, features: str, m: int, until: float, late: float) -> list[Timing]:
+    """Of fits with a few components, twice as many and so on, up to m while there is time."""
+    fits.timed(features, kernel, 100, min(m, 8))  # takes what only a first fit takes
+    size = max(1, min(m, _TIMED_COMPONENTS) // 8)
+    out = [fits.timed(features, kernel, n, size) for n in _TIMED_ROWS]
+    while size < m:
+        next_pair = _TIMED_GROWTH * (out[-1][2] + out[-2][2])
+        if _clock() + next_pair > (late if size < _TIMED_COMPONENTS else until):
+            break
+        size = min(m, 2 * size)
+        out += [fits.timed(features, kernel, n, size) for n in _TIMED_ROWS]
     return out
-
-
-def _penalty(X: Any, Y: Array | None, kernel: Kernel, spectrum: GramSpectrum, key: Key) -> tuple[float, str]:
-    """The penalty of largest marginal likelihood on a sample; alpha means the same for any number of rows."""
-    unit = float(spectrum.fresh_diagonal.mean()) or 1.0
-    if Y is None:
-        return 0.1 * unit, f"no targets: the penalty is taken as {0.1 * unit:.3g}, a tenth of k(x, x)"
-    rows = key.child("penalty").generator().permutation(X.shape[0])[:_SAMPLE]
-    values, vectors = scipy.linalg.eigh(kernel(X[rows].astype(np.float64)))
-    values = np.maximum(values, 0.0)
-    turned = vectors.T @ (Y[rows] - Y[rows].mean(axis=0))
-    alphas = unit * np.logspace(-6, 3, 37)
-    scores = []
-    for alpha in alphas:
-        shifted = values + alpha
-        # the size of k is free: its maximum likelihood estimate is put in
-        squares = np.maximum((turned**2 / shifted[:, None]).sum(axis=0), _TINY)
-        scores.append(float(np.sum(0.5 * len(rows) * np.log(squares) + 0.5 * np.log(shifted).sum())))
-    alpha = float(alphas[int(np.argmin(scores))])
-    return alpha, f"alpha = {alpha:.3g} by marginal likelihood on {len(rows)} rows"
-
-
-def _dimension_reason(low: float, high: float, n: int) -> str:
-    share = "few" if high < 0.05 * n else "many"
-    ends = sorted({f"{low:.3g}", f"{high:.3g}"}, key=float)
-    return f"a fit with this penalty has {' to '.join(ends)} effective parameters for {n} rows: {share}"
-
-
-def _comparison(found: list[Candidate], best: Candidate, criterion: str) -> list[str]:
-    out = []
-    for c in found:
-        count = f"{c.features} features need {c.n_components} columns for a {criterion} of {c.error:.2g}"
-        if not c.reached:
-            most = f"{c.n_components} columns, the most tried"
-            count = f"{c.features} features have a {criterion} of {c.error:.2g} with {most}"
-        out.append(count)
-    for c in found:
-        if c is not best and c.reached and best.reached:
-            out.append(f"{best.features} is predicted to take {_seconds(best.total)}, {c.features} {_seconds(c.total)}")
-    return out
-
-
-def _within(
-    best: Candidate, budget: float, trial: _Trial, stopwatch: Stopwatch, solver: str, names: list[str]
-) -> tuple[Candidate, str]:
-    """The map with the smallest error among those that fit into the time."""
-    options = []
-    for name in names:
-        m = _MOST if name == best.features else best.n_components
-        m = max(m, best.n_components)
-        while m > 8 and sum(stopwatch.predict(name, m, solver).values()) > budget:
-            m = int(m / 1.1)
-        options.append(Candidate(name, m, trial.error(name, m), False, stopwatch.predict(name, m, solver)))
-    chosen = min(options, key=lambda c: (c.total > budget, c.error))
-    said = (
-        f"{_seconds(budget)} do not suffice for that: {chosen.n_components} columns fit, with a {trial.criterion} of "
-        f"{chosen.error:.2g}"
-    )
-    return chosen, said
-
-
-class _Trial:
-    """Errors of features on a sample of the rows."""
-
-    def __init__(self, X: Any, kernel: Kernel, alpha: float, tol: float | None, key: Key) -> None:
-        order = key.child("trial").generator().permutation(X.shape[0])
-        self.sample = X[np.sort(order[:_SAMPLE])]
-        # landmarks are better on the rows they were chosen from: others, where there are others
-        rest = order[_SAMPLE:] if X.shape[0] >= 2 * _SAMPLE else order
-        self.fitted_on = X[np.sort(rest[:_FIT_ROWS])]
-        self.kernel, self.key, self.tol = kernel, key, tol
-        share = self.sample.shape[0] / X.shape[0]
-        self.factor = None
-        if tol is None:
-            self.factor = _factor(kernel(self.sample.astype(np.float64)), alpha * share)
-        self.criterion = "relative spectral error" if tol is None else "relative Frobenius error"
-        self.target = _TARGET if tol is None else tol
-
-    def error(self, name: str, n_components: int) -> float:
-        """The criterion with so many columns."""
-        transformer = unfitted(name, self.kernel, n_components, self.key).fit(self.fitted_on)
-        residual = Residual(transformer, self.sample)
-        rows = np.arange(self.sample.shape[0])
-        E, K = residual.tile(rows, rows)
-        if self.factor is not None:
-            return _whitened_norm(E, self.factor)
-        return float(np.linalg.norm(E) / np.linalg.norm(K))
-
-    def columns(self, name: str, most: int) -> tuple[int, float, bool]:
-        """The fewest columns whose error is below the target, within a tenth; with their error and whether it is."""
-        if name == "nystrom":
-            most = min(most, self.fitted_on.shape[0])
-        low, high = 0, min(32, most)
-        error = self.error(name, high)
-        while error > self.target and high < most:
-            low, high = high, min(2 * high, most)
-            error = self.error(name, high)
-        while error <= self.target and high - low > 0.1 * high and high > 16:
-            middle = (low + high) // 2
-            trial = self.error(name, middle)
-            low, high, error = (low, middle, trial) if trial <= self.target else (middle, high, error)
-        return high, error, error <= self.target

@@ -239,7 +239,7 @@ def fit(
     if seconds is not None:
         advice = recommend_(table.X, table.y, kernel=learned, budget_seconds=seconds, random_state=seed)
         features, n_components = advice.features, advice.n_components
-        _note(f"{n_components:,} {features} columns are predicted to take {show_seconds(advice.total_seconds)}")
+        _note(f"{n_components:,} {features} columns are predicted to take {show_seconds(advice.seconds)}")
     kind: Any = KernelClassifier if task_of(table.y) == "classification" else KernelRidge
     chosen = {} if alpha is None else {"alpha": alpha}
     model = kind(learned, n_components, features=features, random_state=seed, verbose=1, **chosen)
@@ -348,8 +348,8 @@ def recommend(
     length_scale: ScaleOption = None,
     seconds: Annotated[float | None, typer.Option("--time", help="Seconds that fitting may take.")] = None,
     tol: Annotated[
-        float | None, typer.Option(help="Relative Frobenius error of the kernel matrix that is wanted.")
-    ] = None,
+        float, typer.Option(help="By which share the error may exceed the kernel's own, as for fit.")
+    ] = 0.05,
     task: TaskOption = None,
     encode: EncodeOption = None,
     drop: DropOption = None,
@@ -357,7 +357,7 @@ def recommend(
     standardize: StandardizeOption = True,
     seed: SeedOption = 0,
 ) -> int:
-    """Say which features suit the data, how many, and what they will cost, with reasons."""
+    """Say which features fit will choose, how many, and what they will cost, with reasons."""
     options = {"encode": encode, "drop": drop, "drop_missing": drop_missing, "standardize": standardize}
     table = _load(data, target=target, task=task, **options)
     learned = _kernel(kernel, length_scale)
