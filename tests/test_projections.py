@@ -92,7 +92,7 @@ def test_inverse_is_the_pseudo_inverse(law):
 def test_errors_name_the_remedy():
     X = np.eye(8)
     for options, message in [
-        ({"n_components": 9}, "fewer columns"),
+        ({"n_components": 9}, "fewer components"),
         ({"n_components": 2.0}, "positive integer"),
         ({"n_components": 2, "law": "hadamard"}, "srht"),
         ({"n_components": "auto", "eps": 1.5}, "eps"),
