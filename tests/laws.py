@@ -6,6 +6,7 @@ A new kernel, row law, map or estimator adds one line here and inherits every te
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import j0
 from scipy.stats import norm
 
 from bochner import (
@@ -54,6 +55,47 @@ def slowly_decaying(r):
 def triangle(r):
     return np.maximum(0.0, 1.0 - r)
 
+
+def wendland(degree):
+    """(1 - r)₊^(degree + 1) ((degree + 1) r + 1), positive definite up to 2 degree - 3 dimensions."""
+    return lambda r: np.maximum(0.0, 1.0 - r) ** (degree + 1) * ((degree + 1) * r + 1.0)
+
+
+# Profiles, and the largest dimension in which they are positive definite.
+EVERY = 10**9
+PROFILES = {
+    "gaussian": (lambda r: np.exp(-0.5 * r * r), EVERY),
+    "exponential": (lambda r: np.exp(-r), EVERY),
+    "matern32": (lambda r: (1.0 + r) * np.exp(-r), EVERY),
+    "square root": (lambda r: np.exp(-np.sqrt(r)), EVERY),
+    "rational": (lambda r: 1.0 / (1.0 + r * r), EVERY),
+    "rational quadratic": (lambda r: (1.0 + r * r / 3.0) ** -1.5, EVERY),
+    "slowly decaying": (slowly_decaying, EVERY),
+    "hyperbolic": (lambda r: 2.0 / (np.exp(r) + np.exp(-r)), EVERY),
+    "two scales": (lambda r: 0.5 * np.exp(-r) + 0.5 * np.exp(-1e6 * r), EVERY),
+    "constant": (np.ones_like, EVERY),
+    "not to zero": (lambda r: 0.3 + 0.7 * np.exp(-r), EVERY),
+    "wendland 4": (wendland(4), 5),
+    "wendland 3": (wendland(3), 3),
+    "spherical": (lambda r: np.where(r < 1.0, 1.0 - 1.5 * r + 0.5 * r**3, 0.0), 3),
+    "askey": (lambda r: np.maximum(0.0, 1.0 - r) ** 2, 3),
+    "sine over r": (lambda r: np.sinc(r / np.pi), 3),
+    "bessel": (j0, 2),
+    "damped bessel": (lambda r: j0(3.0 * r) * np.exp(-r), 2),
+    "hat": (lambda r: (1.0 - 0.4 * r * r) * np.exp(-0.5 * r * r), 2),
+    "triangle": (triangle, 1),
+    "raised triangle": (lambda r: 0.5 + 0.5 * triangle(r), 1),
+    "cosine": (np.cos, 1),
+    "damped cosine": (lambda r: np.cos(3.0 * r) * np.exp(-0.5 * r * r), 1),
+    "quartic": (lambda r: np.exp(-(r**4)), 0),
+    "a little over two": (lambda r: np.exp(-(r**2.001)), 0),
+    "indicator": (lambda r: (r < 1.0).astype(float), 0),
+    "parabola": (lambda r: np.maximum(0.0, 1.0 - r * r), 0),
+    "negative mean": (lambda r: 1.2 * np.exp(-r) - 0.2, 0),
+    "beyond one": (lambda r: (1.0 + r) * np.exp(-0.5 * r), 0),
+}
+# profile, dimension: waves that decay too slowly for numbers to decide
+UNDECIDED = {("bessel", 1), ("sine over r", 2)}
 
 # Stationary kernels with a spectral law, positive definite in every dimension.
 RADIAL_KERNELS = {

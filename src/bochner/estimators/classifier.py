@@ -135,8 +135,8 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
     n_components : int or "auto", default="auto"
         Columns of the features. "auto" takes as few as `tol` needs.
     loss : {"log_loss", "squared_hinge", "squared"}, default="log_loss"
-        Logistic or softmax regression with probabilities; a support vector machine, one class against the rest; or
-        ridge regression of signs, which takes one pass and has `partial_fit`.
+        Logistic or softmax regression with probabilities, ℓ = -log p; a support vector machine, one class against the
+        rest, ℓ = max(0, 1 - y f)² / 2; or ridge regression of signs, ℓ = (y - f)² / 2, in one pass, with `partial_fit`.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
     alpha : float, array-like or {"auto", "loo", "margin", "gcv", "evidence"}, default="auto"
         The penalty, never scaled by the number of rows: the prior precision of the scores (1 / C elsewhere). "auto"

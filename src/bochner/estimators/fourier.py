@@ -33,8 +33,10 @@ class FourierFeatures(AdaptiveTransformer):
         rows given to `fit` is certified to be at most `tol`.
     rows : str or RowLaw, default="auto"
         "iid" (Rahimi & Recht), "quasi" (scrambled Sobol'; also "halton", "lattice"), "orthogonal", "structured"
-        (Hadamard products: fast for many features), "fastfood", "fastfood_fft", "circulant", "kpw". "auto" chooses
-        by a measured rule and says what it chose in `rows_`.
+        (Hadamard products: fast for many features), "fastfood", "fastfood_fft", "circulant", "kpw". All are exact,
+        the mean of z(x)·z(y) is k(x, y), but for "structured", off by at most 0.004 for the Gaussian kernel (0.03 for
+        17 to 32 features), and "kpw" beyond 64 features, at most 0.006: `rows.RowLaw.bias`. "auto" chooses by a
+        measured rule and says what it chose in `rows_`.
     form : {"pairs", "offset", "complex"}, default="pairs"
         Cosine and sine of each frequency (the least variance for a given number of components), one cosine with a
         random offset, or complex exponentials.

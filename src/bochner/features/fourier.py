@@ -197,7 +197,10 @@ def draw_frequencies(
             return Selected(inner, columns, n_features)
         case RadialKernel():
             rows = law.sample(n_features, n_rows, key)
-            rows = rows.scale_rows(kernel.mixing(law.uniforms(n_features, n_rows, key)))
+            u = law.uniforms(n_features, n_rows, key)
+            lengths = kernel.lengths(u, n_features)
+            norms = 1.0 if lengths is None else np.linalg.norm(rows(np.eye(n_features)), axis=0)
+            rows = rows.scale_rows((kernel.mixing(u) if lengths is None else lengths) / norms)
         case SeparableKernel():
             if not isinstance(law, PointLaw):
                 raise ValueError(

@@ -94,6 +94,10 @@ class RadialKernel(StationaryKernel):
     def mixing(self, u: Array) -> Array:
         """Uniforms (n,) to scales s (n,) such that k(r) = E exp(-s² r² / 2)."""
 
+    def lengths(self, u: Array, n_features: int) -> Array | None:
+        """Uniforms (n,) to lengths of frequencies, of a kernel for so many features; None where `mixing` has a law."""
+        return None
+
     def distances(self, X: Array, Y: Array) -> Array:
         d2 = squared_distances(X, Y)
         return backend_of(d2).xp.sqrt(d2)
@@ -185,8 +189,9 @@ class Matern(RadialKernel):
         if nu == 2.5:
             return (1.0 + a + a * a / 3.0) * exp(-a)
         a = a.astype(float)
-        small = a < 1e-8  # K_ν is infinite at 0, the product is 1 - O(a² + a^(2ν))
-        a = np.maximum(a, 1e-8)
+        least = max(10.0 ** (-8.0 / min(nu, 1.0)), 1e-290)  # K_ν is infinite at 0, the product 1 - O(a² + a^(2ν))
+        small = a < least
+        a = np.maximum(a, least)
         log_k = (1.0 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(a) + _log_bessel_k(nu, a)
         return np.where(small, 1.0, np.exp(log_k)).astype(r.dtype)
 
@@ -271,12 +276,16 @@ class RationalQuadratic(RadialKernel):
 
 
 class Radial(RadialKernel):
-    """Any radial kernel given by its profile alone; its mixing law is found numerically.
+    """Any radial kernel given by its profile alone; the law of its frequencies is found numerically.
 
     Parameters
     ----------
     function : callable
-        k as a function of r = ||x - y|| / length_scale, one at zero, positive definite in every dimension.
+        k as a function of r = ||x - y|| / length_scale, one at zero, positive definite in the dimension of the data.
+        One that is positive definite in every dimension is a mixture of Gaussians, which is looked for first. Others
+        (Wendland's, spherical, J₀) have a law in each dimension in which they are; where they are not, Fourier features
+        raise an error that names the dimension and a frequency of negative density. Either law is that of a kernel
+        within 0.001 of the function; `diagnostics.spectral_check` says how close.
     length_scale : float, array of shape (n_features,), "median" or "mean"
 
     Examples
@@ -296,6 +305,28 @@ class Radial(RadialKernel):
 
     def mixing(self, u: Array) -> Array:
         return spectra.numeric_mixing(self.function)(u)
+
+    def lengths(self, u: Array, n_features: int) -> Array | None:
+        if spectra.numeric_mixing(self.function).residual <= spectra.TOLERANCE:
+            return None
+        return _found(self.function, n_features)(u)
+
+
+def _found(function: Callable[[Array], Array], n_features: int) -> spectra.NumericRadii:
+    """The law of lengths in n_features dimensions, or what is known instead."""
+    finding = spectra.find_radii(function, n_features)
+    if finding.witness is not None:
+        raise ValueError(
+            f"this profile is not positive definite for {n_features} feature(s): {finding.how}. By Bochner's theorem "
+            "no random frequencies have it. Use a profile that is positive definite in so many dimensions, or give "
+            "this one fewer features: kernel.on([0]) looks at the first alone."
+        )
+    if finding.law is None:
+        raise ValueError(
+            f"no law of frequencies was found for this profile and {n_features} feature(s): {finding.how}. Use "
+            "NystromFeatures, which takes any kernel."
+        )
+    return finding.law
 
 
 class SeparableKernel(StationaryKernel):
@@ -348,7 +379,9 @@ class Separable(SeparableKernel):
     Parameters
     ----------
     function : callable
-        The kernel of one coordinate as a function of the distance, one at zero.
+        The kernel of one coordinate as a function of the distance, one at zero. Its frequencies are those of a function
+        within 0.001 of it, found numerically at the function's own scale; one that is not positive definite on the line
+        is refused.
     length_scale : float, array of shape (n_features,), "median" or "mean"
     """
 
@@ -371,7 +404,8 @@ class Separable(SeparableKernel):
         return out
 
     def quantile(self, u: Array) -> Array:
-        return spectra.numeric_quantile(self.function)(u)
+        lengths = _found(self.function, 1)(np.abs(2.0 * u - 1.0))
+        return np.asarray(np.where(u < 0.5, -lengths, lengths))
 
 
 class Cauchy(Separable):

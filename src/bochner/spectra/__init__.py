@@ -1,0 +1,41 @@
+"""How a kernel becomes random: the laws behind stationary kernels, as transports of uniforms.
+
+A radial kernel that is positive definite in every dimension is a scale mixture of Gaussians (Schoenberg 1938), so
+its frequencies are w = s g with g ~ N(0, I) and one positive scale s: the *mixing law* ``mixing(u)`` maps uniforms
+to scales and has no dimension in it. One that is positive definite up to some dimension has a law of *lengths* in each
+of these (Bochner), and a product kernel the law of one coordinate. All are monotone maps of uniforms, so Monte Carlo
+and low-discrepancy points share them. A kernel f(x·y) has another law: the coefficients of its power series, none of
+them negative (Schoenberg 1942).
+"""
+
+from bochner.spectra.closed_forms import (
+    cauchy_quantile,
+    laplace_quantile,
+    matern_mixing,
+    rational_quadratic_mixing,
+    sech_quantile,
+)
+from bochner.spectra.hankel import RadialSpectrum
+from bochner.spectra.mixtures import NumericMixing, numeric_mixing
+from bochner.spectra.power_series import maclaurin_coefficients
+from bochner.spectra.profiles import TOLERANCE, Profile, profile_scale
+from bochner.spectra.radii import NumericRadii, SpectralFinding, Witness, find_radii
+
+__all__ = [
+    "TOLERANCE",
+    "NumericMixing",
+    "NumericRadii",
+    "Profile",
+    "RadialSpectrum",
+    "SpectralFinding",
+    "Witness",
+    "cauchy_quantile",
+    "find_radii",
+    "laplace_quantile",
+    "maclaurin_coefficients",
+    "matern_mixing",
+    "numeric_mixing",
+    "profile_scale",
+    "rational_quadratic_mixing",
+    "sech_quantile",
+]
