@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
@@ -174,11 +175,52 @@ def fixed_point(Z: Array, seen: int = 0, budget: float = 0.0) -> None:
     """Floats multiply as fast as anything here."""
 
 
+def moments(Z: Array, right: Array, out: Array) -> None:
+    """Products with a few columns, in float64."""
+    out += Z.astype(np.float64, copy=False).T @ right
+
+
 def gram_product(Z: Array, V: Array, weights: Array | None, out: Array) -> None:
     """Products with the Gram matrix of some rows."""
     wide = Z.astype(np.float64, copy=False)
     product = wide @ V
     out += wide.T @ (product if weights is None else product * weights[:, None])
+
+
+def rank_one(G: Array, v: Array, scale: float) -> None:
+    """Add scale v vᵀ."""
+    G += scale * np.outer(v, v)
+
+
+def cholesky(G: Array, shift: float) -> Array | None:
+    """LLᵀ = G + shift I."""
+    try:
+        return np.linalg.cholesky(G + shift * np.eye(len(G)))
+    except np.linalg.LinAlgError:
+        return None
+
+
+def cholesky_solve(L: Array, B: Array) -> Array:
+    """(LLᵀ)⁻¹B."""
+    return np.asarray(scipy.linalg.cho_solve((L, True), B, check_finite=False))
+
+
+def triangular_solve(L: Array, B: Array) -> Array:
+    """L⁻¹B."""
+    return np.asarray(scipy.linalg.solve_triangular(L, B, lower=True, check_finite=False))
+
+
+def eigh(G: Array) -> tuple[Array, Array] | None:
+    """Divide and conquer, which seldom gives up."""
+    try:
+        return scipy.linalg.eigh(G, driver="evd", lower=True, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return None
+
+
+def fetch_lower(G: Array, out: Array) -> None:
+    """Copy everything."""
+    out[...] = G
 
 
 reference = Backend(
@@ -205,5 +247,12 @@ reference = Backend(
     subsampled_hadamard=subsampled_hadamard,
     gram=gram,
     fixed_point=fixed_point,
+    moments=moments,
     gram_product=gram_product,
+    rank_one=rank_one,
+    cholesky=cholesky,
+    cholesky_solve=cholesky_solve,
+    triangular_solve=triangular_solve,
+    eigh=eigh,
+    fetch_lower=fetch_lower,
 )

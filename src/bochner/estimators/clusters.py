@@ -226,7 +226,7 @@ class NearestFold(Fold):
     """Of the rows nearest to each centre the weighted sums of features and the weights; the squared distances."""
 
     centres: Array
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     def zero(self) -> list[Any]:
         return [np.zeros(self.centres.shape), np.zeros(len(self.centres)), 0.0]

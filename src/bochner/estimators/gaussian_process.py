@@ -257,7 +257,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self.n_samples_seen_ = self.statistics_.n_samples
         self._posterior = None
         self._current()
-        self.statistics_.device_gram = None  # the device's memory is free again
+        self.statistics_.to_host()  # the device's memory is free again
 
     def _choose_alpha(self, block: Block) -> float:
         """Noise over amplitude: given, or of most evidence on a sample of rows."""

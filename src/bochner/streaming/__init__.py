@@ -5,7 +5,6 @@ from bochner.streaming.checkpoints import Checkpoint, check_path, read_arrays, s
 from bochner.streaming.descents import Problem, newton
 from bochner.streaming.devices import (
     DeviceSource,
-    DeviceStatistics,
     on_device,
     open_device,
     rows_on,
@@ -43,7 +42,6 @@ __all__ = [
     "BlockSource",
     "Checkpoint",
     "DeviceSource",
-    "DeviceStatistics",
     "Fold",
     "MappedSource",
     "Problem",

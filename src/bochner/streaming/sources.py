@@ -79,7 +79,6 @@ class Source(ABC):
     feature_names: list[str] | None = None
     dtype: Any
     remote: ClassVar[bool] = False
-    takes_roots = False  # whether sums over Nyström features are made of kernel columns where they are summed
 
     @abstractmethod
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
@@ -121,6 +120,10 @@ class Source(ABC):
         from bochner.streaming.folds import fold_blocks
 
         return fold_blocks(self, fold, feature_map, total, rows=rows, start=start, stop=stop, after=after)
+
+    def place(self, array: Array) -> Any:
+        """An array of this process where a pass of `fold` here has its features."""
+        return array
 
     def accumulate(self, feature_map: Any, statistics: Any, targets: Any, **options: Any) -> Any:
         """Fold the rows into statistics. See `bochner.streaming.folds.accumulate` for the options."""

@@ -145,7 +145,7 @@ def fold_leaf(work: Work, feature_map: Any, raws: list[Any], first: int, row: in
     with work.setting():
         blocks = [work.reader(raw, first + i) for i, raw in enumerate(raws)]
         leaf = on_device_if_there(Leaf(blocks, row, work.reader), work.setting.device)
-        return leaf.fold(work.fold, feature_map, rows=work.rows, start=row)
+        return work.fold.to_host(leaf.fold(work.fold, feature_map, rows=work.rows, start=row))
 
 
 def merge_totals(work: Work, totals: list[Any]) -> Any:
