@@ -134,8 +134,8 @@ def test_products_with_a_gram_matrix(shape: tuple[int, int], k: int, dtype: type
     rng = np.random.default_rng(1)
     Z, V, w = rng.standard_normal(shape).astype(dtype), rng.standard_normal((shape[1], k)), rng.random(shape[0])
     for weights in (None, w):
-        expected = np.ones((shape[1], k))
-        reference.gram_product(Z, V, weights, expected)
+        wide = Z.astype(np.float64)
+        expected = 1.0 + wide.T @ ((1.0 if weights is None else w[:, None]) * (wide @ V))
         out = tensor(np.ones((shape[1], k)), device)
         there = None if weights is None else tensor(weights, device)
         backend_of(out).gram_product(tensor(Z, device), tensor(V, device), there, out)
@@ -558,6 +558,30 @@ def test_streamed_products_of_nystrom_features(n_components: int, device: str | 
     expected = Z.T @ (w[:, None] * (Z @ V))
     np.testing.assert_allclose(StreamedGram(source, feature_map) @ V, expected, rtol=0, atol=1e-8 * abs(expected).max())
     np.testing.assert_allclose(StreamedGram(source, feature_map) @ V[:, 0], expected[:, 0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [1, 3, 5])
+def test_products_of_kernel_values_that_are_not_stored(k: int, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    import bochner.backends.torch as backend
+
+    used = []
+
+    def tiles(X: Any, Y: Any, form: Any, V: Any, out: Any) -> None:
+        used.append((len(X), len(Y)))
+        assert form == ("gaussian", 1)
+        K = torch.exp(-0.5 * torch.cdist(X, Y) ** 2)
+        out.copy_(K if V is None else K.to(V.dtype) @ V)
+
+    monkeypatch.setattr(backend, "plain", replace(backend.plain, tiles=tiles))
+    rng = np.random.default_rng(23)
+    X, w = rng.standard_normal((200, 3)), rng.random(200) if weighted else None
+    feature_map = NystromFeatures(RBF(2.0), 30, landmarks="uniform", random_state=0).fit(X).feature_map_
+    Z, V = feature_map(X), rng.standard_normal((30, k))
+    expected = Z.T @ ((1.0 if w is None else w[:, None]) * (Z @ V))
+    found = StreamedGram(devices.on_device(ArraySource(X, np.zeros(200), w), "cpu"), feature_map) @ V
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * abs(expected).max())
+    assert used == ([(200, feature_map.rank), (feature_map.rank, 200)] if k <= 4 else [])
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -181,15 +182,16 @@ def moments(Z: Array, right: Array, out: Array) -> None:
 
 
 def gram_product(Z: Array, V: Array, weights: Array | None, out: Array) -> None:
-    """Products with the Gram matrix of some rows."""
-    wide = Z.astype(np.float64, copy=False)
-    product = wide @ V
-    out += wide.T @ (product if weights is None else product * weights[:, None])
+    """Products with the Gram matrix of some rows, in the precision of Z."""
+    product = Z @ V.astype(Z.dtype, copy=False)
+    if weights is not None:
+        product *= weights[:, None].astype(product.dtype, copy=False)
+    out += Z.T @ product
 
 
 def rank_one(G: Array, v: Array, scale: float) -> None:
-    """Add scale v vᵀ."""
-    G += scale * np.outer(v, v)
+    """Add scale v vᵀ to the lower triangle."""
+    scipy.linalg.blas.dsyr(scale, v, a=G, lower=1, overwrite_a=1)
 
 
 def cholesky(G: Array, shift: float) -> Array | None:
@@ -200,27 +202,12 @@ def cholesky(G: Array, shift: float) -> Array | None:
         return None
 
 
-def cholesky_solve(L: Array, B: Array) -> Array:
-    """(LLᵀ)⁻¹B."""
-    return np.asarray(scipy.linalg.cho_solve((L, True), B, check_finite=False))
-
-
-def triangular_solve(L: Array, B: Array) -> Array:
-    """L⁻¹B."""
-    return np.asarray(scipy.linalg.solve_triangular(L, B, lower=True, check_finite=False))
-
-
 def eigh(G: Array) -> tuple[Array, Array] | None:
     """Divide and conquer, which seldom gives up."""
     try:
         return scipy.linalg.eigh(G, driver="evd", lower=True, overwrite_a=True, check_finite=False)
     except scipy.linalg.LinAlgError:
         return None
-
-
-def fetch_lower(G: Array, out: Array) -> None:
-    """Copy everything."""
-    out[...] = G
 
 
 reference = Backend(
@@ -251,8 +238,8 @@ reference = Backend(
     gram_product=gram_product,
     rank_one=rank_one,
     cholesky=cholesky,
-    cholesky_solve=cholesky_solve,
-    triangular_solve=triangular_solve,
+    cholesky_solve=lambda L, B: scipy.linalg.cho_solve((L, True), B, check_finite=False),
+    triangular_solve=partial(scipy.linalg.solve_triangular, lower=True, check_finite=False),
     eigh=eigh,
-    fetch_lower=fetch_lower,
+    fetch_lower=lambda G, out: np.copyto(out, G),
 )

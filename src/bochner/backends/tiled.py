@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve
-from scipy.linalg.blas import dsyr
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from bochner.backends import Array, n_threads
@@ -71,19 +70,6 @@ def moments(Z: Array, right: Array, out: Array) -> None:
 
     with one_thread():
         each(add, parts_of(Z.shape[1], _TILE), n_threads())
-
-
-def gram_product(Z: Array, V: Array, weights: Array | None, out: Array) -> None:
-    """Products with the Gram matrix of some rows, in the precision of Z."""
-    product = Z @ V.astype(Z.dtype, copy=False)
-    if weights is not None:
-        product *= weights[:, None].astype(product.dtype, copy=False)
-    out += Z.T @ product
-
-
-def rank_one(G: Array, v: Array, scale: float) -> None:
-    """Add scale v vᵀ to the lower triangle; G is in Fortran order."""
-    dsyr(scale, v, a=G, lower=1, overwrite_a=1)
 
 
 def cholesky(G: Array, shift: float) -> Array | None:
@@ -147,8 +133,6 @@ tiled = replace(
     name="tiled",
     gram=gram,
     moments=moments,
-    gram_product=gram_product,
-    rank_one=rank_one,
     cholesky=cholesky,
     cholesky_solve=cholesky_solve,
 )

@@ -17,7 +17,7 @@ from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import KernelModel, is_there, rows_source
 from bochner.kernels import as_kernel
 from bochner.keys import Key
-from bochner.streaming import ArraySource, Block, DeviceSource, Fold, Source, feature_blocks, on_device
+from bochner.streaming import ArraySource, Block, Fold, Source, on_device
 
 _START_ROWS = 10_000  # rows whose features are held to find where to start
 
@@ -167,9 +167,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
     def _blocks(self, source: Source) -> Iterator[tuple[Any, Block]]:
         """Features of every block, on the device if it is there."""
         there = on_device(source, self.device if is_there(self.device) else None)
-        if isinstance(there, DeviceSource):
-            return there.features(self.feature_map_)
-        return feature_blocks(source, self.feature_map_, self.block_size)
+        return there.features(self.feature_map_, self.block_size)
 
     def _assign(self, source: Source) -> None:
         labels, self.inertia_ = [], 0.0

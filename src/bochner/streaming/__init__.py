@@ -17,8 +17,6 @@ from bochner.streaming.folds import (
     StreamedGram,
     Targets,
     accumulate,
-    default_rows,
-    feature_blocks,
     leave_one_out,
     resumed,
 )
@@ -31,6 +29,7 @@ from bochner.streaming.sources import (
     Source,
     check_weight,
     checked_block,
+    default_rows,
     positive,
     representative,
 )
@@ -57,7 +56,6 @@ __all__ = [
     "checked_block",
     "default_rows",
     "described",
-    "feature_blocks",
     "fingerprint",
     "leave_one_out",
     "newton",

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bochner.backends import Array, Backend, backend_of, times_columns
+from bochner.backends import Array, backend_of, times_columns
 from bochner.backends.threads import one_thread
 from bochner.features import FeatureMap, Identity
 from bochner.features.nystrom import KernelColumns, Nystrom
@@ -22,30 +22,11 @@ from bochner.streaming.checkpoints import Checkpoint
 from bochner.streaming.digests import RowDigest
 from bochner.streaming.interruptions import Interruptions
 from bochner.streaming.progress import Progress
-from bochner.streaming.sources import Block, Source, first_rows
+from bochner.streaming.sources import Block, Source, default_rows, first_rows
 
 Targets = Callable[[Any], Array]  # y as it came ↦ (n, k) float64
 _PLAIN_ROWS = 1 << 16  # in a block of which no features are made
-_BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
 _FEW_COLUMNS = 4  # up to which kernel values are computed twice on a device rather than stored
-
-
-def default_rows(n_components: int, dtype: Any) -> int:
-    """Rows in a block: some 32 MiB of features, and enough of them for the rank-k update to run at full rate."""
-    rows = _BLOCK_BYTES // (max(1, n_components) * np.dtype(dtype).itemsize)
-    return int(np.clip(rows // 256 * 256, 512, 16384))
-
-
-def feature_blocks(
-    source: Source, feature_map: FeatureMap, rows: int | None = None, start: int = 0, stop: int | None = None
-) -> Iterator[tuple[Array, Block]]:
-    """Features of every block, in one buffer that is used again for the next."""
-    rows = rows or default_rows(feature_map.n_components, source.dtype)
-    buffer = np.empty((rows, feature_map.n_components), source.dtype)
-    for block in first_rows(source.blocks(rows, start), None if stop is None else stop - start):
-        Z = buffer[: len(block)]
-        feature_map.into(block.X, Z)
-        yield Z, block
 
 
 class Fold(ABC):
@@ -94,7 +75,7 @@ def fold_blocks(
         plain = source.blocks(rows or _PLAIN_ROWS, start)
         blocks = ((None, block) for block in first_rows(plain, None if stop is None else stop - start))
     else:
-        blocks = feature_blocks(source, feature_map, rows, start, stop)
+        blocks = source.features(feature_map, rows, start, stop)
     with Interruptions() as interruptions:
         for Z, block in blocks:
             with interruptions.held():
@@ -254,16 +235,16 @@ class ProductFold(Fold):
         return xp.zeros(self.columns.shape, dtype=xp.float64, device=self.columns.device)
 
     def add(self, total: Any, Z: Any, block: Block, row: int) -> Any:
-        backend, V, weights = self._there(Z, block)
-        total = backend.place(total, V)
-        backend.gram_product(Z, V, weights, total)
+        backend = backend_of(Z)
+        wide = backend.xp.zeros(0, dtype=backend.xp.float64, device=Z.device)
+        weights = None if block.weight is None else backend.place(block.weight, wide)
+        total = backend.place(total, wide)
+        self._add_product(Z, backend.place(self.columns, wide), weights, total)
         return total
 
-    def _there(self, Z: Any, block: Block) -> tuple[Backend, Any, Any]:
-        """V and the weights of a block, in float64 where Z is."""
-        backend = backend_of(Z)
-        V = backend.place(self.columns, backend.xp.zeros(0, dtype=backend.xp.float64, device=Z.device))
-        return backend, V, None if block.weight is None else backend.place(block.weight, V)
+    def _add_product(self, Z: Any, V: Any, weights: Any, out: Any) -> None:
+        """As `Backend.gram_product`."""
+        backend_of(Z).gram_product(Z, V, weights, out)
 
     def merge(self, total: Any, other: Any) -> Any:
         return total + other
@@ -279,15 +260,12 @@ class TiledProductFold(ProductFold):
     kernel: Kernel
     landmarks: Any
 
-    def add(self, total: Any, Z: Any, block: Block, row: int) -> Any:
-        backend, V, weights = self._there(Z, block)
-        points = backend.place(self.landmarks, Z)
+    def _add_product(self, Z: Any, V: Any, weights: Any, out: Any) -> None:
+        points = backend_of(Z).place(self.landmarks, Z)
         product = self.kernel.product(Z, points, V)
         if weights is not None:
             product *= weights[:, None]
-        total = backend.place(total, V)
-        total += self.kernel.product(points, Z, product)
-        return total
+        out += self.kernel.product(points, Z, product)
 
 
 @dataclass(frozen=True)
@@ -310,13 +288,12 @@ class StreamedGram(PSDOperator):
     def __matmul__(self, V: Array) -> Array:
         # a transposed factor is multiplied in another order, and workers may or may not be given it transposed
         columns = self.source.place(np.ascontiguousarray(V, dtype=np.float64).reshape(len(V), -1))
+        backend = backend_of(columns)
         if not isinstance(self.feature_map, Nystrom):
-            return backend_of(columns).fetch(self._product(ProductFold(columns), self.feature_map)).reshape(V.shape)
+            return backend.fetch(self._product(ProductFold(columns), self.feature_map)).reshape(V.shape)
         # rootᵀ CᵀC root V: the root meets the few columns, not the many rows
-        backend, rank = backend_of(columns), self.feature_map.rank
-        root = backend.place(self.feature_map.root, columns)
-        columns = times_columns(root, columns[:rank])
-        total = self._product(*self._fold_of_kernel(self.feature_map, columns))
+        root, rank = backend.place(self.feature_map.root, columns), self.feature_map.rank
+        total = self._product(*self._fold_of_kernel(self.feature_map, times_columns(root, columns[:rank])))
         out = np.zeros((len(V), columns.shape[1]))
         out[:rank] = backend.fetch(times_columns(root.T, total))
         return out.reshape(V.shape)
