@@ -300,7 +300,7 @@ class StreamedGram(PSDOperator):
 
     def _fold_of_kernel(self, nystrom: Nystrom, columns: Any) -> tuple[Fold, FeatureMap]:
         """A fold over kernel values: stored, or made twice where a device can do that and columns are few."""
-        few = nystrom.any_array and columns.shape[1] <= _FEW_COLUMNS
+        few = nystrom.runs_on_device and columns.shape[1] <= _FEW_COLUMNS
         if few and nystrom.kernel is not None and nystrom.root.dtype == self.source.dtype:
             row = self.source.place(np.zeros((1, self.source.n_features), self.source.dtype))
             if backend_of(row).tiles is not None and nystrom.kernel._tile(row, row) is not None:
