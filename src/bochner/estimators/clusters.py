@@ -152,6 +152,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
                 self.labels_ = self.predict(X)
             else:
                 self._assign(source)
+                if isinstance(source, ArraySource) and source.kept is not None:  # rows of weight zero have labels too
+                    self.labels_ = as_host(self.predict(X))
         return self
 
     def _step(self, source: Source, centres: Array) -> tuple[Array, float]:
