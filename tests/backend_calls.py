@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -12,9 +12,11 @@ import scipy.sparse
 from bochner.backends import Backend
 
 # not walked: what describes a backend, what moves arrays, and entries with tests of their own
-OTHERS = ("name", "xp", "block_bytes", "empty", "place", "keep", "fetch")
-OTHERS += ("nonzeros", "gram", "fixed_point", "gram_product", "tiles")
-ENTRIES = [field.name for field in fields(Backend) if field.name not in OTHERS]
+OTHERS = ("name", "xp", "block_bytes", "empty", "place", "keep", "fetch", "nonzeros", "fixed_point", "tiles")
+# sums and factorisations, whose arguments are of other shapes: see `linear_calls`
+LINEAR = ("gram", "moments", "gram_product", "rank_one", "cholesky", "cholesky_solve", "triangular_solve", "eigh")
+LINEAR += ("fetch_lower",)
+ENTRIES = [field.name for field in fields(Backend) if field.name not in (*OTHERS, *LINEAR)]
 N_FEATURES = [1, 3, 11, 100, 128]
 SCALE, TAIL = 0.125, 0.7
 
@@ -110,3 +112,82 @@ def calls(entry: str, dtype: type, n: int, d: int, seed: int = 0) -> Iterator[Ca
                 for n_columns in (2 * T, 2 * T - 1):
                     columns = np.repeat(rounding if n_columns % 2 == 0 else tail_rounding, 2, axis=1)
                     yield Call((*arguments, SCALE, TAIL), n_columns, SCALE * columns[:, :n_columns])
+
+
+def linear_calls(entry: str, dtype: type, m: int) -> Iterator[list[Any]]:
+    """Yield arguments of an entry of linear algebra: lists for what belongs to the backend, arrays for what is NumPy's.
+
+    Matrices in the lists are in Fortran order; of a symmetric one everything above the diagonal is wrong.
+    """
+    rng = np.random.default_rng(m)
+    A = rng.standard_normal((2 * m, m))
+    L = np.linalg.cholesky(A.T @ A)
+    G = np.asfortranarray(np.tril(A.T @ A) + np.triu(np.full((m, m), 1e3), 1))
+    for n, k in ((1, 1), (37, 3), (2100, 1), (2100, 20)):
+        Z, V = rng.standard_normal((n, m)).astype(dtype), rng.standard_normal((m, k))
+        match entry:
+            case "gram":
+                yield [[Z], [G]]
+            case "moments":
+                yield [[Z], rng.standard_normal((n, k)), [V]]
+            case "gram_product":
+                yield [[Z], [V], [rng.random(n)] if k > 1 else None, [rng.standard_normal((m, k))]]
+            case "cholesky_solve" | "triangular_solve":
+                yield [[np.asfortranarray(L)], [V]]
+    match entry:
+        case "rank_one":
+            yield [[G], rng.standard_normal(m), -0.5]
+        case "cholesky":
+            yield [[G], 3.0]
+        case "eigh":
+            yield [[G]]
+        case "fetch_lower":
+            yield [[G], np.zeros((m, m), order="F")]
+
+
+def linear_result(
+    entry: str,
+    function: Callable[..., Any],
+    arguments: list[Any],
+    there: Callable[[np.ndarray], Any],
+    here: Callable[[Any], np.ndarray],
+) -> np.ndarray:
+    """Return what the entry makes of the arguments, copied first: one matrix, zero where it is not defined."""
+    given = [there(a[0]) if isinstance(a, list) else a.copy("K") if isinstance(a, np.ndarray) else a for a in arguments]
+    returned = function(*given)
+    match entry:
+        case "gram" | "fetch_lower":
+            return np.tril(here(given[1]))
+        case "rank_one":
+            return np.tril(here(given[0]))
+        case "moments" | "gram_product":
+            return here(given[-1])
+        case "eigh":
+            values, vectors = map(here, returned)
+            assert (np.diff(values) >= 0.0).all()
+            return (vectors * values) @ vectors.T
+        case _:
+            return here(returned)
+
+
+def check_linear(
+    backend: Backend,
+    entry: str,
+    dtype: type,
+    m: int,
+    there: Callable[[np.ndarray], Any],
+    here: Callable[[Any], np.ndarray],
+) -> None:
+    """Compare an entry with that of the reference, in units of the largest entry: errors of sums grow with √n at most.
+
+    A Cholesky factor and what is solved with it have errors of the condition number, which is below 1e3 · m here.
+    """
+    from bochner.backends.reference import reference
+
+    for arguments in linear_calls(entry, dtype, m):
+        expected = linear_result(entry, getattr(reference, entry), arguments, lambda a: a.copy("K"), np.asarray)
+        found = linear_result(entry, getattr(backend, entry), arguments, there, here)
+        unit = np.finfo(dtype if entry in ("gram", "gram_product") else np.float64).eps
+        bound = 1e3 * m if entry.endswith("solve") or entry == "cholesky" else 100.0
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, expected, rtol=0, atol=bound * unit * max(1.0, np.abs(expected).max()))

@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse
 
 import bochner.backends.native as native_module
-from backend_calls import ENTRIES, N_FEATURES, SCALE, TAIL, Call, calls, strided
+from backend_calls import ENTRIES, LINEAR, N_FEATURES, SCALE, TAIL, Call, calls, check_linear, strided
 from bochner import RBF, FourierFeatures, _native
-from bochner.backends import FLOATS, empty_columns, limit_threads, n_threads
+from bochner.backends import FLOATS, Backend, empty_columns, limit_threads, n_threads
 from bochner.backends.native import native
 from bochner.backends.reference import reference
 
@@ -62,6 +62,24 @@ def test_nonzeros(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
                 backend.nonzeros(A, expected.indptr, columns, values)
             np.testing.assert_array_equal(columns, expected.indices)
             np.testing.assert_array_equal(values, expected.data)
+
+
+@pytest.mark.parametrize("m", [1, 70, 600, 1100])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("entry", LINEAR)
+def test_sums_and_factorisations_agree_with_reference(entry: str, dtype: type, m: int) -> None:
+    for threads in (1, 3):
+        with limit_threads(threads):
+            check_linear(native, entry, dtype, m, lambda a: a.copy("K"), np.asarray)
+
+
+@pytest.mark.parametrize("backend", [reference, native], ids=lambda backend: backend.name)
+@pytest.mark.parametrize("m", [1, 70, 1100])
+def test_matrices_without_a_cholesky_factor(backend: Backend, m: int) -> None:
+    G = np.asfortranarray(np.eye(m))
+    G[-1, -1] = -2.0
+    assert backend.cholesky(G.copy("K"), 1.0) is None
+    np.testing.assert_array_equal(backend.cholesky(G, 3.0), np.diag([*[2.0] * (m - 1), 1.0]))
 
 
 def test_every_entry_is_replaced() -> None:

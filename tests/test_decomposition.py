@@ -192,6 +192,9 @@ def test_bad_clusters():
     with pytest.raises(ValueError, match="n_clusters must be"):
         KernelKMeans(0).fit(X)
     assert len(set(KernelKMeans(2, n_columns=10, random_state=0).fit(np.zeros((10, 2)) + X[:10]).labels_)) == 2
+    none = np.where(np.arange(len(X)) % 3, 1.0, 0.0)  # a third of the rows are no rows, and have labels all the same
+    weighted = KernelKMeans(2, kernel=RBF(2.0), n_columns=50, random_state=0).fit(X, sample_weight=none)
+    np.testing.assert_array_equal(weighted.labels_, weighted.predict(X))
     weighted = KernelKMeans(2, kernel=RBF(2.0), n_columns=50, random_state=0).fit(X, sample_weight=np.ones(len(X)))
     assert weighted.inertia_ > 0
 

@@ -430,7 +430,7 @@ ON_DEVICES = [model for model in MODELS if "device" in model.get_params()]
 @pytest.mark.parametrize("model", ON_DEVICES, ids=name_of)
 def test_the_client_needs_no_device(model, monkeypatch, small_trees):
     """A device that only workers have: features are chosen here without it, every sum is made there."""
-    from bochner.backends import NoDeviceError
+    from bochner.backends import NoDeviceError, is_tensor
     from bochner.estimators import nystrom
     from bochner.streaming import devices, folds, workers
 
@@ -449,6 +449,10 @@ def test_the_client_needs_no_device(model, monkeypatch, small_trees):
         finally:
             on_worker.is_one = False
 
+    def tensors(Z):
+        assert is_tensor(Z)
+        return Z
+
     def recorded(cls):
         inner = cls.__init__
         monkeypatch.setattr(cls, "__init__", lambda self, *args: (made.add(cls.__name__), inner(self, *args))[1])
@@ -458,8 +462,9 @@ def test_the_client_needs_no_device(model, monkeypatch, small_trees):
         monkeypatch.setattr(module, "open_device", open_device)
     monkeypatch.setattr(nystrom, "_DEVICE_ENTRIES", 0)
     monkeypatch.setattr(distributed, "fold_leaf", fold_leaf)
-    monkeypatch.setattr(folds.StatisticsFold, "add", None)  # on the host: nothing may be added there
-    monkeypatch.setattr(folds.ProductFold, "add", None)
+    for fold in (folds.StatisticsFold, folds.ProductFold):  # nothing may be added up on the host
+        add = fold.add
+        monkeypatch.setattr(fold, "add", lambda self, total, Z, *rest, add=add: add(self, total, tensors(Z), *rest))
     recorded(devices.DeviceSource)
     X, y, weight = table()
     y = np.where(y > np.median(y), "high", "low") if is_classifier(model) else y

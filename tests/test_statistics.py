@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.linalg
 from scipy.stats import multivariate_normal
 from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -255,7 +256,7 @@ SOLVERS = {
     "eigen": lambda G, alpha: Eigen(),
     "cg": lambda G, alpha: ConjugateGradient(tol=1e-13, rank=5),
     "falkon": lambda G, alpha: ConjugateGradient(
-        tol=1e-13, preconditioner=SampledPreconditioner(Cholesky().factor(DenseGram(1.1 * G), alpha))
+        tol=1e-13, preconditioner=SampledPreconditioner.of(Cholesky().factor(DenseGram(1.1 * G), alpha))
     ),
 }
 
@@ -279,6 +280,17 @@ def test_a_factor_solves(name):
     else:
         with pytest.raises(ValueError, match="determinant"):
             factor.logdet()
+
+
+def test_eigenvalues_that_divide_and_conquer_gives_up(monkeypatch):
+    A = np.random.default_rng(0).normal(size=(30, 12))
+
+    def gives_up(G, **options):
+        raise np.linalg.LinAlgError("did not converge")
+
+    monkeypatch.setattr(scipy.linalg, "eigh", gives_up)
+    found = Eigen().factor(DenseGram(A.T @ A), 1.0).eigenvalues
+    np.testing.assert_allclose(found, np.linalg.eigvalsh(A.T @ A), rtol=1e-10)
 
 
 def test_large_matrices_are_factored_panel_by_panel():

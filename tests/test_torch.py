@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import scipy.sparse
 from sklearn.base import clone
 
 import laws
-from backend_calls import ENTRIES, N_FEATURES, Call, calls
+from backend_calls import ENTRIES, LINEAR, N_FEATURES, Call, calls, check_linear
 from bochner import (
     RBF,
     FourierFeatures,
@@ -31,9 +32,11 @@ from bochner.backends.reference import reference
 from bochner.estimators import nystrom
 from bochner.keys import Key
 from bochner.landmarks import Gram, RPCholesky
+from bochner.operators import DenseGram
 from bochner.rows import ROW_LAWS
 from bochner.sketches import as_sketch_law
-from bochner.solvers import ConjugateGradient
+from bochner.solvers import Cholesky, CholeskyFactor, ConjugateGradient, Eigen
+from bochner.statistics import RidgeStatistics
 from bochner.streaming import ArraySource, StreamedGram, devices
 from laws import rounding_squares
 
@@ -91,18 +94,29 @@ def test_torch_agrees_with_reference(entry: str, dtype: type, d: int, device: st
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("m", [1, 70, 300])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_gram_and_nonzeros(dtype: type, device: str) -> None:
-    rng = np.random.default_rng(0)
-    Z = rng.standard_normal((501, 70)).astype(dtype)
-    start = rng.standard_normal((70, 70))
-    out = tensor(start, device)
-    backend = backend_of(out)
-    backend.gram(tensor(Z, device), out)
-    exact = start + Z.T.astype(np.float64) @ Z.astype(np.float64)
-    sizes = np.sqrt(np.outer(*[np.square(Z).sum(axis=0, dtype=float)] * 2))
-    error = np.tril(abs(out.cpu().numpy() - exact) / sizes)
-    assert error.max() <= (1e-6 if dtype is np.float32 else 1e-13)
+@pytest.mark.parametrize("entry", LINEAR)
+def test_sums_and_factorisations_agree_with_reference(entry: str, dtype: type, m: int, device: str) -> None:
+    check_linear(backend_of(tensor(np.zeros(1), device)), entry, dtype, m, lambda a: tensor(a, device), here)
+
+
+def here(found: Any) -> np.ndarray:
+    return np.asarray(found.cpu() if torch.is_tensor(found) else found)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_matrices_without_a_cholesky_factor(device: str) -> None:
+    G = tensor(np.diag([1.0, 1.0, -2.0]), device)
+    assert backend_of(G).cholesky(G.clone(), 1.0) is None
+    np.testing.assert_array_equal(here(backend_of(G).cholesky(G, 3.0)), np.diag([2.0, 2.0, 1.0]))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_nonzeros(dtype: type, device: str) -> None:
+    Z = np.random.default_rng(0).standard_normal((501, 70)).astype(dtype)
+    backend = backend_of(tensor(Z, device))
     A = Z * (Z > 0.5)
     expected = scipy.sparse.csr_array(A)
     columns = tensor(np.empty(expected.nnz, np.int32), device)
@@ -120,12 +134,159 @@ def test_products_with_a_gram_matrix(shape: tuple[int, int], k: int, dtype: type
     rng = np.random.default_rng(1)
     Z, V, w = rng.standard_normal(shape).astype(dtype), rng.standard_normal((shape[1], k)), rng.random(shape[0])
     for weights in (None, w):
-        expected = np.ones((shape[1], k))
-        reference.gram_product(Z, V, weights, expected)
+        wide = Z.astype(np.float64)
+        expected = 1.0 + wide.T @ ((1.0 if weights is None else w[:, None]) * (wide @ V))
         out = tensor(np.ones((shape[1], k)), device)
         there = None if weights is None else tensor(weights, device)
         backend_of(out).gram_product(tensor(Z, device), tensor(V, device), there, out)
         np.testing.assert_allclose(out.cpu().numpy(), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def same_sums(found: RidgeStatistics, expected: RidgeStatistics, dtype: type) -> None:
+    """Compare what follows from sums, whose offset may be another, in units of the largest entry."""
+    unit = 1e-5 if dtype is np.float32 else 1e-12
+    for of in (RidgeStatistics.right_side, RidgeStatistics.total_squares, lambda s: s.feature_sum, lambda s: s.weight):
+        wanted = of(expected)
+        np.testing.assert_allclose(of(found), wanted, rtol=0, atol=unit * np.abs(wanted).max())
+    if expected.with_gram:
+        wanted = expected.operator(False).to_dense()
+        np.testing.assert_allclose(found.operator(False).to_dense(), wanted, rtol=0, atol=unit * np.abs(wanted).max())
+    assert found.n_samples == expected.n_samples
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("with_gram", [True, False])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sums_are_made_where_the_features_are(dtype: type, weighted: bool, with_gram: bool, device: str) -> None:
+    rng = np.random.default_rng(18)
+    Z, Y = rng.standard_normal((900, 40)).astype(dtype), 100.0 + rng.standard_normal((900, 2))
+    w = rng.random(900) * (rng.random(900) < 0.9) if weighted else None
+
+    def sums(*parts: tuple[int, bool]) -> RidgeStatistics:
+        """Sums of 900 rows in parts that end with a row each, on the device or not."""
+        made, start = RidgeStatistics(40, 2, with_gram=with_gram), 0
+        for stop, on_host in parts:
+            rows = slice(start, stop)
+            part = Z[rows] if on_host else tensor(Z[rows], device)
+            made.update(part, Y[rows], None if w is None else w[rows])
+            np.testing.assert_array_equal(here(part), Z[rows])  # not to be overwritten
+            start = stop
+        return made
+
+    expected = sums((900, True))
+    there = sums((300, False), (900, False))
+    assert torch.is_tensor(there.products)
+    assert torch.is_tensor(there.squares) is with_gram
+    same_sums(there.copy(), expected, dtype)
+    if with_gram:
+        assert (there.rounding > there.trace * 1e-15) is (dtype is np.float32)
+        np.testing.assert_allclose(there.rounding, expected.rounding, rtol=0.5)
+        assert torch.is_tensor(there.squares)  # nothing so far has asked for it
+    # what goes elsewhere is in host memory, and so is what is mixed
+    for found in (
+        pickle.loads(pickle.dumps(there)),
+        sums((300, False), (900, False)).to_host(),
+        sums((300, False), (900, True)),
+        sums((300, True), (900, False)),
+        sums((300, False), (600, True), (900, False)),
+    ):
+        assert isinstance(found.products, np.ndarray)
+        assert isinstance(found.squares, np.ndarray) is with_gram
+        same_sums(found, expected, dtype)
+    twice = RidgeStatistics(40, 2, with_gram=with_gram).merge(there).merge(sums((900, False)))
+    same_sums(twice, expected.copy().merge(expected), dtype)
+    with pytest.raises(ValueError, match="of 40 features"):
+        there.update(tensor(Z[:, :3], device), Y)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("centred", [False, True])
+def test_factors_are_made_where_the_sums_are(centred: bool, device: str) -> None:
+    rng = np.random.default_rng(19)
+    Z, Y = rng.standard_normal((500, 60)), rng.standard_normal((500, 2))
+    host, there = (RidgeStatistics(60, 2).update(rows, Y) for rows in (Z, tensor(Z, device)))
+    for rule in (Cholesky(), Eigen()):
+        expected, found = (rule.factor(sums.operator(centred), 0.3) for sums in (host, there))
+        np.testing.assert_allclose(found.solve(Y[:60]), expected.solve(Y[:60]), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.solve(Y[:60, 0]), expected.solve(Y[:60, 0]), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.quadratic_form(Z), expected.quadratic_form(Z), rtol=1e-9)
+        np.testing.assert_allclose(found.logdet(), expected.logdet(), rtol=1e-12)
+        assert 0.01 <= found.report.condition / expected.report.condition <= 1.001
+        if isinstance(found, CholeskyFactor):
+            assert found.L.device.type == device
+            assert found.report.notes == (f"factored on {found.L.device}",)
+    V = rng.standard_normal((60, 3))
+    np.testing.assert_allclose(there.operator(centred) @ V, host.operator(centred) @ V, rtol=1e-9, atol=1e-9)
+    assert torch.is_tensor(there.squares)
+    negative = DenseGram(tensor(-1e9 * np.eye(3), device))
+    with pytest.raises(ValueError, match="far from positive definite"):
+        Cholesky().factor(negative, 1.0)
+    with pytest.raises(ValueError, match="not finite"):
+        Eigen().factor(DenseGram(tensor(np.full((3, 3), np.nan), device)), 1.0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_eigenvalues_that_divide_and_conquer_gives_up(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    A = np.random.default_rng(20).standard_normal((30, 12))
+
+    def gives_up(G: Any) -> None:
+        raise torch.linalg.LinAlgError("did not converge")
+
+    monkeypatch.setattr(torch.linalg, "eigh", gives_up)
+    found = Eigen().factor(DenseGram(tensor(A.T @ A, device)), 1.0).eigenvalues
+    np.testing.assert_allclose(found, np.linalg.eigvalsh(A.T @ A), rtol=1e-10)
+
+
+FITS: list[Any] = [
+    KernelRidge(RBF(2.0), 40, alpha=1.0, random_state=0),
+    KernelRidge(RBF(2.0), 40, alpha="loo", random_state=0),
+    KernelRidge(RBF(2.0), 40, features="nystrom", alpha=[0.1, 1.0], random_state=0),
+    GaussianProcessRegressor(RBF(2.0), 40, noise_variance=0.1, amplitude=1.0, random_state=0),
+    KernelPCA(3, kernel=RBF(2.0), n_columns=40, random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", FITS, ids=lambda model: repr(model)[:60])
+def test_a_fit_brings_its_gram_matrix_to_host_memory_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import bochner.backends.torch as backend
+
+    copies = []
+
+    def counted(G: Any, out: np.ndarray) -> None:
+        copies.append(G.shape)
+        backend.fetch_lower(G, out)
+
+    monkeypatch.setattr(backend, "plain", replace(backend.plain, fetch_lower=counted))
+    X = np.random.default_rng(21).standard_normal((600, 3))
+    fitted = clone(model).set_params(device="cpu").fit(X, X[:, 0])
+    m = fitted.feature_map_.n_components
+    assert copies == [(m, m)]
+    assert isinstance(fitted.statistics_.squares, np.ndarray)
+    assert fitted.statistics_.gram is not None
+    assert len(copies) == 1
+
+
+def test_what_a_pass_on_a_device_leaves_when_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(22)
+    X, y = rng.standard_normal((1000, 3)), rng.standard_normal(1000)
+    monkeypatch.setattr(devices, "_SECONDS", 0.0)
+    monkeypatch.setattr(devices, "_MOST_ROWS", 256)
+    model = KernelRidge(RBF(2.0), 40, alpha=1.0, device="cpu", random_state=0)
+    expected = clone(model).fit(X[:256], y[:256])
+    update = RidgeStatistics.update
+
+    def struck(self: RidgeStatistics, Z: Any, Y: np.ndarray, *others: Any, **options: Any) -> Any:
+        if Y[0] == y[256]:
+            raise KeyboardInterrupt
+        return update(self, Z, Y, *others, **options)
+
+    monkeypatch.setattr(RidgeStatistics, "update", struck)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert isinstance(model.statistics_.squares, np.ndarray)
+    assert model.n_samples_seen_ == 256
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -260,19 +421,19 @@ def test_memory_that_runs_out_halves_the_blocks(monkeypatch: pytest.MonkeyPatch)
     X, y = rng.standard_normal((3000, 3)), rng.standard_normal(3000)
     model = KernelRidge(RBF(2.0), 40, alpha=1.0, device="cpu", random_state=0)
     expected, tried = model.fit(X, y).coef_, []
-    update = devices.DeviceStatistics.update
+    update = RidgeStatistics.update
 
-    def too_much(self: Any, Z: Any, *others: Any) -> None:
+    def too_much(self: Any, Z: Any, *others: Any, **options: Any) -> Any:
         tried.append(len(Z))
         if len(Z) > 500:
             raise torch.OutOfMemoryError
-        update(self, Z, *others)
+        return update(self, Z, *others, **options)
 
-    monkeypatch.setattr(devices.DeviceStatistics, "update", too_much)
+    monkeypatch.setattr(RidgeStatistics, "update", too_much)
     np.testing.assert_allclose(model.fit(X, y).coef_, expected, rtol=1e-9)
     assert max(tried) > 500
     monkeypatch.setattr(devices.DeviceSource, "_rows", lambda *_: 64)
-    monkeypatch.setattr(devices.DeviceStatistics, "update", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError()))
+    monkeypatch.setattr(RidgeStatistics, "update", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError()))
     with pytest.raises(MemoryError, match="too little memory"):
         model.fit(X, y)
 
@@ -367,7 +528,7 @@ def test_gaussian_processes_on_a_device(features: str, dtype: type, weighted: bo
         host, there = (clone(model).set_params(device=d).fit(X, y, w) for d in (None, device))
         assert pickle.dumps(there.feature_map_) == pickle.dumps(host.feature_map_)
         assert there.n_samples_seen_ == host.n_samples_seen_
-        assert there.statistics_.device_gram is None
+        assert isinstance(there.statistics_.squares, np.ndarray)
         (mean, std), (expected, own) = (m.predict(new, return_std=True) for m in (there, host))
         tolerance = 1e-3 if dtype is np.float32 else 1e-7
         assert np.linalg.norm(mean - expected) <= tolerance * np.linalg.norm(expected)
@@ -397,6 +558,30 @@ def test_streamed_products_of_nystrom_features(n_components: int, device: str | 
     expected = Z.T @ (w[:, None] * (Z @ V))
     np.testing.assert_allclose(StreamedGram(source, feature_map) @ V, expected, rtol=0, atol=1e-8 * abs(expected).max())
     np.testing.assert_allclose(StreamedGram(source, feature_map) @ V[:, 0], expected[:, 0], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [1, 3, 5])
+def test_products_of_kernel_values_that_are_not_stored(k: int, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    import bochner.backends.torch as backend
+
+    used = []
+
+    def tiles(X: Any, Y: Any, form: Any, V: Any, out: Any) -> None:
+        used.append((len(X), len(Y)))
+        assert form == ("gaussian", 1)
+        K = torch.exp(-0.5 * torch.cdist(X, Y) ** 2)
+        out.copy_(K if V is None else K.to(V.dtype) @ V)
+
+    monkeypatch.setattr(backend, "plain", replace(backend.plain, tiles=tiles))
+    rng = np.random.default_rng(23)
+    X, w = rng.standard_normal((200, 3)), rng.random(200) if weighted else None
+    feature_map = NystromFeatures(RBF(2.0), 30, landmarks="uniform", random_state=0).fit(X).feature_map_
+    Z, V = feature_map(X), rng.standard_normal((30, k))
+    expected = Z.T @ ((1.0 if w is None else w[:, None]) * (Z @ V))
+    found = StreamedGram(devices.on_device(ArraySource(X, np.zeros(200), w), "cpu"), feature_map) @ V
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * abs(expected).max())
+    assert used == ([(200, feature_map.rank), (feature_map.rank, 200)] if k <= 4 else [])
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -26,10 +26,10 @@ from bochner.streaming.interruptions import Interruptions
 from bochner.streaming.scores import AccuracyFold, DeterminationFold
 from bochner.streaming.sources import Block, Source, joined, regroup
 from bochner.streaming.workers import (
+    FoldTask,
     Predictions,
     Reader,
-    Setting,
-    Work,
+    WorkerOptions,
     apply_method,
     count_positive,
     describe_block,
@@ -126,7 +126,7 @@ class DaskSource(Source):
     parts : list
         Of a block each: delayed X, y and weight, or None.
     reader : Reader
-    setting : Setting
+    options : WorkerOptions
     meta : array or frame
         Some rows, or none, to tell columns and their names by.
     weighted : bool
@@ -136,8 +136,10 @@ class DaskSource(Source):
     n_samples: int
     remote: ClassVar[bool] = True
 
-    def __init__(self, parts: list[Any], reader: Reader, setting: Setting, meta: Any, weighted: bool = True) -> None:
-        self.parts, self.reader, self.setting, self.meta, self.weighted = parts, reader, setting, meta, weighted
+    def __init__(
+        self, parts: list[Any], reader: Reader, options: WorkerOptions, meta: Any, weighted: bool = True
+    ) -> None:
+        self.parts, self.reader, self.options, self.meta, self.weighted = parts, reader, options, meta, weighted
         self.offsets = np.concatenate([[0], np.cumsum(reader.counts)]).astype(int)
         self.n_samples = int(self.offsets[-1])
         self.n_features, self.dtype, self.feature_names = reader.n_features, reader.dtype, reader.columns
@@ -185,7 +187,7 @@ class DaskSource(Source):
     ) -> Any:
         if self._map is None or self._map[0] is not feature_map:  # of many passes the first sends it
             self._map = (feature_map, _shared("map", feature_map))
-        what = _shared("what", Work(fold, self.reader, rows, self.setting))
+        what = _shared("what", FoldTask(fold, self.reader, rows, self.options))
         leaves = self._leaves(0 if feature_map is None else feature_map.n_components)
         rounds = [leaves[i : i + _ROUND] for i in range(0, len(leaves), _ROUND)]
         last = self.n_samples if stop is None else stop
@@ -350,7 +352,7 @@ def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
     )
     whole = [(part, ys[i], weights[i]) for i, part in enumerate(parts)]
     weighted = isinstance(X, (list, tuple)) or weight is not None or sample_weight is not None
-    return DaskSource(whole, reader, Setting.of(model), meta, weighted)
+    return DaskSource(whole, reader, WorkerOptions.of(model), meta, weighted)
 
 
 def _float_like(dtype: Any) -> Any:

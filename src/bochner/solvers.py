@@ -14,21 +14,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, eigh, solve_triangular
+from scipy.linalg import eigh
 from scipy.linalg.blas import dtrsv
-from scipy.linalg.lapack import dpotrf, dtrtri
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.backends import Array, backend_of, n_threads
-from bochner.backends.threads import each, one_thread
+from bochner.backends import Array, backend_of, is_host, times_columns
+from bochner.backends.threads import one_thread
 from bochner.keys import Key
 from bochner.linalg import conjugate_gradient, nystrom_preconditioner
 from bochner.operators import PSDOperator
 
-_PANEL = 512  # columns that LAPACK factors at a time
-_TILE = 256  # rows and columns of a product on one thread
-_RIGHT = 16  # right sides solved for at a time
-_STEP = 128  # columns solved for at a time, by the inverse of their triangle
 _UNTHREADED = 2048  # up to this size factorisations gain nothing from threads
 
 
@@ -98,38 +93,41 @@ def _rounding(gram: PSDOperator, trace: float) -> float:
     return max(gram.rounding, float(np.finfo(float).eps) * max(0.0, trace))
 
 
+def _norm(G: Any) -> float:
+    """The trace: of the largest eigenvalue, from above."""
+    norm = float(backend_of(G).fetch(G.diagonal()).sum())
+    if not np.isfinite(norm):
+        raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
+    return norm
+
+
 @dataclass(frozen=True)
 class Cholesky(RidgeSolver):
     """G + alpha I = L Lᵀ: m³/3 operations, one penalty."""
 
-    def factor(self, gram: PSDOperator, alpha: float) -> CholeskyFactor | DeviceCholeskyFactor:
-        there = gram.on_device()
-        if there is not None:
-            return _device_cholesky(gram, there, alpha)
+    def factor(self, gram: PSDOperator, alpha: float) -> CholeskyFactor:
         with _few_threads(gram.shape[0]):
-            return self._factor_here(gram, alpha)
-
-    def _factor_here(self, gram: PSDOperator, alpha: float) -> CholeskyFactor:
-        G = gram.lower()
-        diagonal = np.diagonal(G).copy()
-        norm = float(diagonal.sum())  # of the largest eigenvalue, from above
-        if not np.isfinite(norm):
-            raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
-        rounding = _rounding(gram, norm)
-        jitter = max(0.0, rounding - alpha)
-        while True:
-            np.einsum("ii->i", G)[:] = diagonal + (alpha + jitter)
-            if factor_in_place(G):
-                break
-            jitter = max(10.0 * jitter, rounding, np.finfo(float).tiny / np.finfo(float).eps)
-            if jitter > max(1.0, norm):
-                raise ValueError("the Gram matrix of the features is far from positive definite.")
             G = gram.lower()
-        return CholeskyFactor(G, Report("cholesky", _condition(G, norm + alpha + jitter), jitter))
+            norm = _norm(G)
+            rounding = _rounding(gram, norm)
+            jitter = max(0.0, rounding - alpha)
+            while (L := backend_of(G).cholesky(G, alpha + jitter)) is None:
+                jitter = max(10.0 * jitter, rounding, np.finfo(float).tiny / np.finfo(float).eps)
+                if jitter > max(1.0, norm):
+                    raise ValueError("the Gram matrix of the features is far from positive definite.")
+                G = gram.lower()
+            notes = () if is_host(L) else (f"factored on {L.device}",)
+            return CholeskyFactor(L, Report("cholesky", _condition(L, norm + alpha + jitter), jitter, notes=notes))
 
 
-def _condition(L: Array, norm: float) -> float:
-    """The norm of LLᵀ over its least eigenvalue by three steps of inverse iteration: a fourth of dpocon's time."""
+def _condition(L: Any, norm: float) -> float:
+    """The norm of LLᵀ over its least eigenvalue by three steps of inverse iteration: a fourth of dpocon's time.
+
+    On a device, where solving for one vector takes long, from below, by the pivots.
+    """
+    if not is_host(L):
+        pivots = L.diagonal()
+        return float((pivots.max() / pivots.min()) ** 2)
     v = np.where(np.arange(len(L)) % 2, -1.0, 1.0) * np.linspace(1.0, 2.0, len(L))
     size = float(np.linalg.norm(v))
     with one_thread():
@@ -141,68 +139,25 @@ def _condition(L: Array, norm: float) -> float:
     return norm * size
 
 
-def factor_in_place(G: Array) -> bool:
-    """Turn the lower triangle of G (m, m) into its Cholesky factor and clear the rest; tell whether there is one.
-
-    Halves, until LAPACK takes over; what links them is pieces and tiles, each on one thread.
-    """
-    m = len(G)
-    if m <= _PANEL:
-        with one_thread():
-            L, failed = dpotrf(G, lower=1, clean=1, overwrite_a=1)
-        if not np.may_share_memory(L, G):  # a part of a larger matrix is copied on the way
-            G[:] = L
-        return not failed
-    half = m // 2 // _STEP * _STEP
-    L, below, corner = G[:half, :half], G[half:, :half], G[half:, half:]
-    if not factor_in_place(L):
-        return False
-    steps = [slice(start, start + _STEP) for start in range(0, half, _STEP)]
-    with one_thread():
-        inverses = [dtrtri(L[step, step], lower=1)[0] for step in steps]
-
-    # transposed: G is stored by columns, and products come by rows
-    def solve(rows: slice) -> None:
-        B = below[rows].T
-        for step, inverse in zip(steps, inverses, strict=True):
-            B[step] = inverse @ (B[step] - L[step, : step.start] @ B[: step.start])
-
-    def subtract(tile: tuple[slice, slice]) -> None:
-        rows, columns = tile
-        corner[rows, columns].T[:] -= below[columns] @ below[rows].T
-
-    parts = [slice(start, start + _TILE) for start in range(0, m - half, _TILE)]
-    with one_thread():
-        each(solve, parts, n_threads())
-        each(subtract, [(a, b) for i, a in enumerate(parts) for b in parts[: i + 1]], n_threads())
-    G[:half, half:] = 0.0
-    return factor_in_place(corner)
-
-
 @dataclass(frozen=True)
 class CholeskyFactor(Factor):
-    """The lower triangle L of G + alpha I = L Lᵀ."""
+    """The lower triangle L of G + alpha I = L Lᵀ, on any device; right sides and solutions are host arrays."""
 
-    L: Array
+    L: Any
     report: Report
 
     def solve(self, B: Array) -> Array:
-        found = np.empty(B.shape)
-        columns, out = B.reshape(len(B), -1), found.reshape(len(B), -1)
-
-        def solve(part: slice) -> None:
-            out[:, part] = cho_solve((self.L, True), columns[:, part], check_finite=False)
-
-        with one_thread():
-            each(solve, [slice(start, start + _RIGHT) for start in range(0, columns.shape[1], _RIGHT)], n_threads())
-        return found
+        backend = backend_of(self.L)
+        columns = backend.place(np.asarray(B, dtype=np.float64).reshape(len(B), -1), self.L)
+        return backend.fetch(backend.cholesky_solve(self.L, columns)).reshape(B.shape)
 
     def quadratic_form(self, Z: Array) -> Array:
-        half = solve_triangular(self.L, np.asarray(Z, dtype=np.float64).T, lower=True, check_finite=False)
-        return np.einsum("ij,ij->j", half, half)
+        backend = backend_of(self.L)
+        half = backend.triangular_solve(self.L, backend.place(np.asarray(Z, dtype=np.float64).T, self.L))
+        return backend.fetch(backend.xp.einsum("ij,ij->j", half, half))
 
     def logdet(self) -> float:
-        return float(2.0 * np.log(np.diagonal(self.L)).sum())
+        return float(2.0 * np.log(backend_of(self.L).fetch(self.L.diagonal())).sum())
 
 
 @dataclass(frozen=True)
@@ -210,19 +165,14 @@ class Eigen(RidgeSolver):
     """G = V diag(λ) Vᵀ: some 9 m³ operations, then every penalty costs m² (see `EigenFactor.at`)."""
 
     def factor(self, gram: PSDOperator, alpha: float) -> EigenFactor:
-        there = gram.on_device()
-        if there is not None:
-            return _device_eigen(gram, there, alpha)
         G = gram.lower()
-        norm = float(np.trace(G))
-        if not np.isfinite(norm):
-            raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
-        rounding = _rounding(gram, norm)
-        try:
-            with _few_threads(len(G)):
-                eigenvalues, vectors = eigh(G, driver="evd", lower=True, overwrite_a=True, check_finite=False)
-        except LinAlgError:  # divide and conquer gave up: the slower driver does not
-            eigenvalues, vectors = eigh(gram.lower(), driver="evr", lower=True, check_finite=False)
+        backend, rounding = backend_of(G), _rounding(gram, _norm(G))
+        with _few_threads(len(G)):
+            found = backend.eigh(G)
+        if found is None:  # divide and conquer gave up: the slower driver does not
+            eigenvalues, vectors = eigh(backend.fetch(gram.lower()), driver="evr", lower=True, check_finite=False)
+        else:
+            eigenvalues, vectors = map(backend.fetch, found)
         return EigenFactor(np.where(eigenvalues > rounding, eigenvalues, 0.0), vectors, float(alpha))
 
 
@@ -262,61 +212,6 @@ class EigenFactor(Factor):
         return float(np.log(self.eigenvalues + self.alpha).sum())
 
 
-def _device_cholesky(gram: PSDOperator, G: Any, alpha: float) -> DeviceCholeskyFactor:
-    """As `Cholesky.factor`, of a tensor G that may be overwritten."""
-    xp = backend_of(G).xp
-    diagonal = G.diagonal().clone()
-    norm = float(diagonal.sum())
-    if not np.isfinite(norm):
-        raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
-    rounding = _rounding(gram, norm)
-    jitter = max(0.0, rounding - alpha)
-    while True:
-        G.diagonal().copy_(diagonal + (alpha + jitter))
-        L, failed = xp.linalg.cholesky_ex(G)
-        if not int(failed):
-            break
-        jitter = max(10.0 * jitter, rounding, np.finfo(float).tiny / np.finfo(float).eps)
-        if jitter > max(1.0, norm):
-            raise ValueError("the Gram matrix of the features is far from positive definite.")
-    pivots = L.diagonal()
-    condition = float((pivots.max() / pivots.min()) ** 2)  # from below
-    return DeviceCholeskyFactor(L, Report("cholesky", condition, jitter, notes=(f"factored on {G.device}",)))
-
-
-@dataclass(frozen=True)
-class DeviceCholeskyFactor(Factor):
-    """A Cholesky factor on a device; right sides and solutions are host arrays."""
-
-    L: Any
-    report: Report
-
-    def solve(self, B: Array) -> Array:
-        backend = backend_of(self.L)
-        right = backend.place(np.asarray(B, dtype=np.float64).reshape(len(B), -1), self.L)
-        return backend.fetch(backend.xp.cholesky_solve(right, self.L)).reshape(B.shape)
-
-    def quadratic_form(self, Z: Array) -> Array:
-        backend = backend_of(self.L)
-        columns = backend.place(np.asarray(Z, dtype=np.float64).T, self.L)
-        half = backend.xp.linalg.solve_triangular(self.L, columns, upper=False)
-        return backend.fetch((half * half).sum(0))
-
-    def logdet(self) -> float:
-        return float(2.0 * self.L.diagonal().log().sum())
-
-
-def _device_eigen(gram: PSDOperator, G: Any, alpha: float) -> EigenFactor:
-    """As `Eigen.factor`, of a tensor G; the factor is host arrays."""
-    backend = backend_of(G)
-    norm = float(G.diagonal().sum())
-    if not np.isfinite(norm):
-        raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
-    eigenvalues, vectors = (backend.fetch(part) for part in backend.xp.linalg.eigh(G))
-    rounding = _rounding(gram, norm)
-    return EigenFactor(np.where(eigenvalues > rounding, eigenvalues, 0.0), vectors, float(alpha))
-
-
 Preconditioner = Callable[[Array], Array]
 
 
@@ -324,13 +219,23 @@ Preconditioner = Callable[[Array], Array]
 class SampledPreconditioner:
     """P⁻¹ from the Gram matrix of a sample of rows, scaled up: Falkon's preconditioner (Rudi et al. 2017).
 
-    Holds m × m numbers, but costs no pass over the data.
+    Holds m × m numbers, but costs no pass over the data. They are L⁻¹, with LLᵀ = P, on any device: two products take
+    less time there than two solves.
     """
 
-    factor: Factor
+    inverse: Any
+
+    @classmethod
+    def of(cls, factor: CholeskyFactor) -> SampledPreconditioner:
+        """The inverse of what was factored."""
+        backend, L = backend_of(factor.L), factor.L
+        return cls(backend.triangular_solve(L, backend.xp.eye(len(L), dtype=L.dtype, device=L.device)))
 
     def __call__(self, V: Array) -> Array:
-        return self.factor.solve(V)
+        backend = backend_of(self.inverse)
+        columns = backend.place(np.asarray(V, dtype=np.float64).reshape(len(V), -1), self.inverse)
+        found = times_columns(self.inverse.T, times_columns(self.inverse, columns))
+        return backend.fetch(found).reshape(V.shape)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.backends import Array, backend_of, n_threads
-from bochner.backends.threads import each, one_thread
+from bochner.backends import Array, backend_of, is_host
 from bochner.operators import Centred, DenseGram, PSDOperator
 from bochner.solvers import Eigen, EigenFactor
 
@@ -26,14 +25,11 @@ from bochner.solvers import Eigen, EigenFactor
 # it is a hundredth of a known penalty at most, they have 8 bits. Everything but ZᵀZ is summed in float64, of the same
 # rounded rows: centring subtracts sums as large as the Gram matrix itself, and what is left may be a 1e-8 of it.
 _FLUSH_ROWS = 8192
-_MOMENT_ROWS = 1024  # widened to float64 at a time: a tile of them stays in the cache
 _FLOAT32_ERROR = 2e-7  # of a float32 product, see `float32_error`
 _FLOAT32_COLUMNS = 512  # of fewer, float64 products cost little beside the features
 _FLOAT32_SHARE = 1e-3  # of a penalty, that the errors of float32 products may be
 _ROUNDING_SHARE = 0.01  # of a penalty, that rounding to 8 bits may add to it
 _FEW_ROWS = 256  # below this, float64 all the way costs less than the addition
-_PIECE_ROWS = 2048  # that one thread multiplies at a time where columns are few
-_TILE = 512  # rows and columns of the Gram matrix that one thread works on at a time
 
 
 class RidgeStatistics:
@@ -41,6 +37,9 @@ class RidgeStatistics:
 
     Targets are kept as differences from `offset`, the mean of the first rows seen, so that a large mean costs no
     digits. All sums are float64, whatever the features are. A weight of w counts as w equal rows.
+
+    Sums are made where the features are. Those of features on a device stay there until they are asked for or
+    `to_host` is called: what is merged, pickled or written to a file is in host memory.
 
     Parameters
     ----------
@@ -57,13 +56,14 @@ class RidgeStatistics:
 
     Attributes
     ----------
-    gram : ndarray of shape (m, m) or None
-        Σ w zzᵀ; only the lower triangle is kept.
-    moment : ndarray of shape (m, k)
-        Σ w z (y - offset)ᵀ.
+    squares : array of shape (m, m) or None
+        Σ w zzᵀ where the features are; only the lower triangle is kept.
+    products : array of shape (m, k + 1)
+        Σ w z (y - offset)ᵀ, and Σ w z in the last column, where the features are.
+    gram, moment, feature_sum : ndarrays of shapes (m, m), (m, k) and (m,)
+        The same in host memory, to which they are brought when they are asked for.
     target_squares, target_sum, offset : ndarrays of shape (k,)
         Σ w (y - offset)², Σ w (y - offset).
-    feature_sum : ndarray of shape (m,)
     weight : float
         Σ w.
     n_samples : int
@@ -90,32 +90,83 @@ class RidgeStatistics:
         precision: str = "full",
         penalty: float | None = None,
     ) -> None:
-        self.gram: Array | None = np.zeros((n_components, n_components), order="F") if with_gram else None
-        self.moment = np.zeros((n_components, n_targets))
+        self.squares: Any = np.zeros((n_components, n_components), order="F") if with_gram else None
+        self.products: Any = np.zeros((n_components, n_targets + 1))
+        self._room: Array | None = None  # host memory for a Gram matrix on a device
+        self._single = False  # whether sums on a device are of float32 features, and not in `float32_error` yet
         self.target_squares = np.zeros(n_targets)
         self.target_sum = np.zeros(n_targets)
-        self.feature_sum = np.zeros(n_components)
         self.offset = np.zeros(n_targets)
         self.weight = 0.0
         self.n_samples = 0
         self.float32_error = 0.0  # of what was multiplied in float32, see `float32_error`
         self.precision, self.penalty = precision, penalty
         self.rounding_noise = 0.0  # n times the variance that rounding to integers added to an entry
-        self.device_gram: Any = None  # the Gram matrix on a device, while a fit lasts
         self.digest: Any = None  # of the rows, while a fit with a checkpoint lasts: `streaming.RowDigest`
 
     @property
     def n_components(self) -> int:
         """Columns of the features, m."""
-        return len(self.moment)
+        return len(self.products)
 
     @property
     def n_targets(self) -> int:
         """Targets, k."""
-        return int(self.moment.shape[1])
+        return int(self.products.shape[1]) - 1
 
-    def update(self, Z: Array, Y: Array, weight: Array | None = None, *, overwrite: bool = False) -> RidgeStatistics:
-        """Add rows: Z (n, m) float32 or float64, Y (n, k), weight (n,) ≥ 0. Returns self.
+    @property
+    def with_gram(self) -> bool:
+        """Whether the m × m sum is kept."""
+        return self.squares is not None
+
+    @property
+    def gram(self) -> Array | None:
+        """Σ w zzᵀ in host memory, or None; only the lower triangle is kept."""
+        return self.to_host().squares
+
+    @gram.setter
+    def gram(self, matrix: Array | None) -> None:
+        self.squares, self._room = matrix, None
+
+    @property
+    def moment(self) -> Array:
+        """Σ w z (y - offset)ᵀ, (m, k)."""
+        self._settle()
+        return self.products[:, :-1]
+
+    @property
+    def feature_sum(self) -> Array:
+        """Σ w z, (m,)."""
+        self._settle()
+        return np.ascontiguousarray(self.products[:, -1])
+
+    def _settle(self) -> None:
+        """Bring everything but the Gram matrix to host memory; nothing is added to it on a device from then on."""
+        if not is_host(self.products):
+            self.products = backend_of(self.products).fetch(self.products)
+            if self._single and self.squares is not None:
+                self.float32_error += float32_error(self._diagonal)
+
+    def to_host(self) -> RidgeStatistics:
+        """Bring all sums to host memory; a device that held them has its own back. Returns self."""
+        self._settle()
+        if self.squares is not None and not is_host(self.squares):
+            room = np.zeros(self.squares.shape, order="F") if self._room is None else self._room
+            backend_of(self.squares).fetch_lower(self.squares, room)
+            self.squares, self._room = room, None
+        return self
+
+    @property
+    def _diagonal(self) -> Array:
+        return backend_of(self.squares).fetch(self.squares.diagonal())
+
+    @property
+    def trace(self) -> float:
+        """Σ w ‖z‖²."""
+        return float(self._diagonal.sum())
+
+    def update(self, Z: Any, Y: Array, weight: Array | None = None, *, overwrite: bool = False) -> RidgeStatistics:
+        """Add rows: Z (n, m) float32 or float64 on any device, Y (n, k), weight (n,) ≥ 0. Returns self.
 
         `overwrite` lets the update scale and round the rows of Z in place.
         """
@@ -126,20 +177,28 @@ class RidgeStatistics:
                 f"these statistics are of {self.n_components} features and {self.n_targets} target(s); "
                 f"the block has {Z.shape[1]} and {Y.shape[1]}."
             )
+        backend = backend_of(Z)
         if weight is not None:
             weight = np.asarray(weight, dtype=np.float64)
             if not (weight > 0).all():  # a row of weight zero is no row
-                Z, Y, weight = Z[weight > 0], Y[weight > 0], weight[weight > 0]
+                keep = np.flatnonzero(weight > 0)
+                Z, Y, weight = Z[backend.place(keep, Z)], Y[keep], weight[keep]
                 overwrite = True
         if not len(Z):
             return self
-        self.device_gram = None
+        if is_host(Z):
+            self.to_host()
+        elif is_host(self.products):
+            if self.n_samples:  # what is here and what is there are added up here
+                more = RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram)
+                return self.merge(more.update(Z, Y, weight, overwrite=overwrite))
+            self._begin_with(Z)
         w = np.ones(len(Z)) if weight is None else weight
         if self.n_samples == 0:
             self.offset = w @ Y / w.sum()
         root = np.sqrt(w)
         if weight is not None:
-            Z = np.multiply(Z, root[:, None].astype(Z.dtype), out=Z if overwrite else None)
+            Z = backend.xp.multiply(Z, backend.place(root, Z)[:, None], out=Z if overwrite else None)
             overwrite = True
         Y = Y - self.offset
         with np.errstate(over="ignore"):
@@ -151,58 +210,43 @@ class RidgeStatistics:
         self.weight += float(w.sum())
         self.n_samples += len(Z)
         right = np.column_stack([root[:, None] * Y, root])
+        if not is_host(Z):
+            self._single = self._single or Z.dtype != backend.xp.float64
+            backend.moments(Z, right, self.products)
+            if self.squares is not None:
+                backend.gram(Z, self.squares)
+            return self
         for start in range(0, len(Z), _FLUSH_ROWS):
             rows = slice(start, start + _FLUSH_ROWS)
             part = np.ascontiguousarray(Z[rows])
-            given = not overwrite and part.base is not None and Z.dtype == np.float32
-            self._add_products(part.copy() if given else part, right[rows])
+            if not overwrite and part.base is not None and Z.dtype == np.float32:
+                part = part.copy()
+            backend.moments(part if self.squares is None else self._add_squares(part), right[rows], self.products)
         return self
 
-    def _add_products(self, Z: Array, right: Array) -> None:
-        """Add ZᵀZ and Zᵀ right: tiles of the triangle, each on one thread and added up there. Z may be rounded.
+    def _begin_with(self, Z: Any) -> None:
+        """Have sums of nothing on the device of some features."""
+        xp = backend_of(Z).xp
+        self.products = xp.zeros(self.products.shape, dtype=xp.float64, device=Z.device)
+        if self.squares is not None:
+            self._room, self.squares = self.squares, xp.zeros(self.squares.shape, dtype=xp.float64, device=Z.device)
 
-        The sums do not depend on the number of threads, and none of them waits before the last tile.
-        """
-        fixed = before = None
-        if Z.dtype == np.float32 and len(Z) > _FEW_ROWS:
-            if self.gram is not None and self.precision == "fast":
-                fixed = backend_of(Z).fixed_point(Z, self.n_samples, _ROUNDING_SHARE * (self.penalty or 0.0))
-            if fixed is not None:
-                self.rounding_noise += fixed.noise
-            elif self.gram is not None and self._float32_will_do(Z):
-                before = np.diagonal(self.gram).copy()
-            elif self.gram is not None:
-                Z = Z.astype(np.float64)
+    def _add_squares(self, Z: Array) -> Array:
+        """Add ZᵀZ of features in host memory. Return them as they were multiplied: rounded in place, or widened."""
+        backend, fixed, single = backend_of(Z), None, Z.dtype == np.float32 and len(Z) > _FEW_ROWS
+        if single and self.precision == "fast":
+            fixed = backend.fixed_point(Z, self.n_samples, _ROUNDING_SHARE * (self.penalty or 0.0))
+        if fixed is not None:
+            self.rounding_noise += fixed.noise
+            fixed.gram(self.squares)
+        elif single and self._float32_will_do(Z):
+            before = self._diagonal.copy()
+            backend.gram(Z, self.squares)
+            self.float32_error += float32_error(self._diagonal - before)
         else:
             Z = Z.astype(np.float64, copy=False)
-        left = np.ascontiguousarray(right.T)
-
-        def add(tile: tuple[slice, slice | None]) -> None:
-            rows, columns = tile
-            if columns is None:
-                for start in range(0, len(Z), _MOMENT_ROWS):
-                    some = slice(start, start + _MOMENT_ROWS)
-                    product = (left[:, some] @ Z[some, rows].astype(np.float64, copy=False)).T
-                    self.moment[rows] += product[:, :-1]
-                    self.feature_sum[rows] += product[:, -1]
-            elif fixed is not None:
-                fixed.add(rows, columns, self.gram.T[rows, columns])  # type: ignore[union-attr]
-            elif self.gram is not None:
-                self.gram.T[rows, columns] += Z[:, rows].T @ Z[:, columns]
-
-        step = _TILE if fixed is None else _TILE // 2
-        parts = [slice(start, start + step) for start in range(0, self.n_components, step)]
-        tiles: list[tuple[slice, slice | None]] = []
-        if self.gram is not None and fixed is None and self.n_components < 2 * _TILE:
-            self._add_narrow(Z)
-        elif self.gram is not None:
-            tiles += [(parts[i], parts[j]) for j in range(len(parts)) for i in range(j)]
-            tiles += [(part, part) for part in parts]  # half the work: last, to even out the threads
-        tiles += [(slice(start, start + _TILE), None) for start in range(0, self.n_components, _TILE)]
-        with one_thread():
-            each(add, tiles, n_threads())
-        if before is not None:
-            self.float32_error += float32_error(np.diagonal(self.gram) - before)  # type: ignore[arg-type]
+            backend.gram(Z, self.squares)
+        return Z
 
     def _float32_will_do(self, Z: Array) -> bool:
         """Whether errors of float32 products are small beside a penalty that is known."""
@@ -211,19 +255,6 @@ class RidgeStatistics:
         squares = np.einsum("ij,ij->j", Z, Z, dtype=np.float64)
         return _FLOAT32_ERROR * float32_error(squares) <= _FLOAT32_SHARE * self.penalty * len(Z)
 
-    def _add_narrow(self, Z: Array) -> None:
-        """Add ZᵀZ of few columns, which make too few tiles: a thread multiplies some rows."""
-        pieces = [Z[start : start + _PIECE_ROWS] for start in range(0, len(Z), _PIECE_ROWS)]
-        products: list[Any] = [None] * len(pieces)
-
-        def multiply(i: int) -> None:
-            products[i] = pieces[i].T @ pieces[i]
-
-        with one_thread():
-            each(multiply, range(len(pieces)), n_threads())
-        for product in products:  # in this order, whichever came first
-            self.gram += product.T
-
     def merge(self, other: RidgeStatistics) -> RidgeStatistics:
         """Add the rows another set of statistics has seen. Returns self."""
         if (other.n_components, other.n_targets) != (self.n_components, self.n_targets):
@@ -231,22 +262,24 @@ class RidgeStatistics:
                 f"cannot merge statistics of {other.n_components} features and {other.n_targets} target(s) into "
                 f"statistics of {self.n_components} and {self.n_targets}."
             )
-        if (self.gram is None) != (other.gram is None):
+        if self.with_gram != other.with_gram:
             raise ValueError("cannot merge statistics with a Gram matrix and statistics without one.")
         if self.digest is not None:
             self.digest = None if other.digest is None else self.digest.merge(other.digest)
         if other.n_samples == 0:
             return self
-        self.device_gram = None
         if self.n_samples == 0:
             self.offset = other.offset.copy()
         shift = other.offset - self.offset  # y - offset = (y - other.offset) + shift
-        self.moment += other.moment + np.outer(other.feature_sum, shift)
+        self._settle()
+        self.products[:, :-1] += other.moment + np.outer(other.feature_sum, shift)
+        self.products[:, -1] += other.feature_sum
         self.target_squares += other.target_squares + shift * (2.0 * other.target_sum + other.weight * shift)
         self.target_sum += other.target_sum + other.weight * shift
-        self.feature_sum += other.feature_sum
-        if self.gram is not None:
-            self.gram += other.gram
+        if self.squares is not None and self.n_samples == 0 and not is_host(other.squares):
+            self._room, self.squares = self.squares, other.squares  # stays where it is
+        elif self.squares is not None:
+            self.to_host().squares += other.gram
         self.weight += other.weight
         self.n_samples += other.n_samples
         self.float32_error += other.float32_error
@@ -255,8 +288,7 @@ class RidgeStatistics:
 
     def copy(self) -> RidgeStatistics:
         """Independent statistics of the same rows."""
-        with_gram = self.gram is not None
-        return RidgeStatistics(self.n_components, self.n_targets, with_gram=with_gram).merge(self)
+        return RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram).merge(self)
 
     @property
     def n_effective(self) -> float:
@@ -276,9 +308,10 @@ class RidgeStatistics:
     @property
     def rounding(self) -> float:
         """Eigenvalues of the Gram matrix below this are rounding errors of its sums."""
-        if self.gram is None:
+        if self.squares is None:
             return 0.0
-        double = np.finfo(float).eps * np.trace(self.gram)  # also what centring leaves of a constant column
+        self._settle()
+        double = np.finfo(float).eps * self.trace  # also what centring leaves of a constant column
         # rounded entries are noise: eigenvalues of a random matrix (Marchenko & Pastur)
         noise = self.rounding_noise * (1.0 + np.sqrt(self.n_components / max(self.n_samples, 1))) ** 2
         return float(max(double, noise, _FLOAT32_ERROR * self.float32_error))
@@ -289,9 +322,9 @@ class RidgeStatistics:
 
     def operator(self, fit_intercept: bool = True) -> PSDOperator:
         """The Gram matrix, of centred rows when there is an intercept."""
-        if self.gram is None:
+        if self.squares is None:
             raise ValueError("these statistics were collected without a Gram matrix.")
-        gram = DenseGram(self.gram, self.rounding, self.device_gram)
+        gram = DenseGram(self.squares, self.rounding)
         return Centred(gram, self.feature_sum, self.weight) if fit_intercept else gram
 
     def right_side(self, fit_intercept: bool = True) -> Array:
@@ -321,7 +354,7 @@ class RidgeStatistics:
             (factor.eigenvalues > 0)[:, None] * (factor.vectors.T @ self.right_side(fit_intercept)),
             self.total_squares(fit_intercept),
             self.n_effective - float(fit_intercept),
-            float(np.trace(self.gram)) / self.weight if self.weight else 1.0,  # type: ignore[arg-type]
+            self.trace / self.weight if self.weight else 1.0,
         )
 
     def left_out_residuals(
@@ -347,7 +380,7 @@ class RidgeStatistics:
     def arrays(self) -> dict[str, Array]:
         """Everything as named arrays, for a file; the triangle alone of the Gram matrix."""
         found = {
-            "moment": self.moment,
+            "moment": np.ascontiguousarray(self.moment),
             "target_squares": self.target_squares,
             "target_sum": self.target_sum,
             "feature_sum": self.feature_sum,
@@ -364,7 +397,8 @@ class RidgeStatistics:
         """What `arrays` wrote."""
         m, k = arrays["moment"].shape
         made = cls(m, k, with_gram="gram" in arrays)
-        for name in ("moment", "target_squares", "target_sum", "feature_sum", "offset"):
+        made.products = np.column_stack([arrays["moment"], arrays["feature_sum"]]).astype(np.float64, copy=False)
+        for name in ("target_squares", "target_sum", "offset"):
             setattr(made, name, np.array(arrays[name], dtype=np.float64))
         made.weight = float(arrays["totals"][0])
         made.n_samples = int(arrays["totals"][1])
@@ -375,7 +409,7 @@ class RidgeStatistics:
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "device_gram": None}
+        return self.to_host().__dict__.copy()
 
 
 def float32_error(squares: Array) -> float:

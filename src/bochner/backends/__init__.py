@@ -1,7 +1,7 @@
 """Where it runs: a backend is a frozen record of functions, chosen once by the type of the array.
 
-`reference` is plain NumPy and the specification of every entry; the others replace entries one by one. All
-entries write into `out`, which the caller has allocated, and return nothing.
+`reference` is plain NumPy and the specification of every entry; the others replace entries one by one. Entries
+write into `out`, which the caller has allocated, and return nothing, but for factorisations.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class FixedPoint(Protocol):
     def noise(self) -> float:
         """Rows times the variance of what rounding changed in an entry."""
 
-    def add(self, rows: slice, columns: slice, out: Array) -> None:
-        """Add (ZᵀZ)[rows, columns] to `out`, float64; of a block on the diagonal, the upper triangle at least."""
+    def gram(self, out: Array) -> None:
+        """Add ZᵀZ to the lower triangle of `out`, as the entry `gram` does."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,25 @@ class Backend:
     # place; or None, where they would not, and Z as it was. They are the last of so many rows, and rounding may add so
     # much to the variance of an entry, or what the finest integers add.
     fixed_point: Callable[[Array, int, float], FixedPoint | None]
-    # (Z (n, m), V (m, k), weights (n,) or None, out (m, k)), all but Z in float64: adds Zᵀ diag(weights) Z V, summed in
-    # float64.
+    # (Z (n, m), right (n, k) a NumPy array, out (m, k)), all but Z in float64: adds Zᵀ right, summed in float64.
+    moments: Callable[[Array, Array, Array], None]
+    # (Z (n, m), V (m, k), weights (n,) or None, out (m, k)), all but Z in float64: adds Zᵀ diag(weights) Z V, to the
+    # precision of Z or better.
     gram_product: Callable[[Array, Array, Array | None, Array], None]
+    # Factorisations of a matrix G (m, m) in float64 of which only the lower triangle is read and which may be
+    # overwritten; NumPy's in Fortran order. Those that may fail return None then.
+    # (G, v (m,) a NumPy array, scale): adds scale v vᵀ to the lower triangle, in place.
+    rank_one: Callable[[Array, Array, float], None]
+    # (G, shift): the lower Cholesky factor of G + shift I, zero above its diagonal.
+    cholesky: Callable[[Array, float], Array | None]
+    # (L (m, m), B (m, k)): (LLᵀ)⁻¹B.
+    cholesky_solve: Callable[[Array, Array], Array]
+    # (L (m, m), B (m, k)): L⁻¹B.
+    triangular_solve: Callable[[Array, Array], Array]
+    # (G): eigenvalues, the smallest first, and eigenvectors in columns.
+    eigh: Callable[[Array], tuple[Array, Array] | None]
+    # (G, out (m, m) a NumPy array in Fortran order): copies the lower triangle.
+    fetch_lower: Callable[[Array, Array], None]
     # (X (n, d), Y (m, d), form, V (m, k) or None, out): k(X, Y) into out (n, m), or k(X, Y) V into out (n, k), of which
     # k(X, Y) is never stored. None: formulas of distances do it.
     tiles: Callable[[Any, Any, Form, Any, Any], None] | None = None
@@ -136,6 +152,11 @@ def is_tensor(X: Any) -> bool:
 def is_host(X: Any) -> bool:
     """Whether X is an array or sparse matrix of the host's own, NumPy's or SciPy's."""
     return isinstance(X, np.ndarray) or scipy.sparse.issparse(X)
+
+
+def times_columns(A: Any, V: Any) -> Any:
+    """A V for arrays of one backend; for a single column as a product with a vector, which is faster."""
+    return (A @ V[:, 0])[:, None] if V.shape[1] == 1 else A @ V
 
 
 def as_native(X: Any) -> Any:
@@ -185,9 +206,9 @@ def _host_backend() -> Backend:
     try:
         from bochner.backends.native import native
     except ImportError:  # built without a compiler: everything still works, slower
-        from bochner.backends.reference import reference
+        from bochner.backends.tiled import tiled
 
-        return reference
+        return tiled
     return native
 
 

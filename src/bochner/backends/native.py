@@ -17,7 +17,8 @@ import scipy.sparse
 from bochner import _native
 from bochner.backends import Array, n_threads
 from bochner.backends.reference import reference
-from bochner.backends.threads import each
+from bochner.backends.threads import each, one_thread
+from bochner.backends.tiled import tiled, triangle
 
 levels, use_level = (
     _native.levels,
@@ -179,6 +180,7 @@ def subsampled_hadamard(X: Array, signs: Array, picks: Array, lengths: Array, ou
 
 
 integers_pay = _native.has_vnni  # does this processor multiply small integers faster than floats?
+_TILE = 256  # rows and columns of a Gram matrix that one thread adds to at a time
 _SLAB_WORDS, _PANEL_COLUMNS = 256, 16  # as in native/grams.hpp: a word has two rows of 16 bits or four of 8
 _SMALL_UNITS = 126  # at most, of 8 bits, before rounding up or down at random
 _EVEN_UNITS = 4095  # at most, where all columns have one unit: 128 squares are less than 2^31 whatever they are
@@ -219,8 +221,17 @@ class Slabs:
         squares = np.asarray(self.sizes) @ np.square(self.units.max(axis=1), dtype=np.float64)
         return float(squares * _VARIANCES[self.bits])
 
+    def gram(self, out: Array) -> None:
+        """Add ZᵀZ to the lower triangle."""
+
+        def add(tile: tuple[slice, slice]) -> None:
+            self.add(tile[0], tile[1], out.T[tile])
+
+        with one_thread():
+            each(add, triangle(self.units.shape[1], _TILE), n_threads())
+
     def add(self, rows: slice, columns: slice, out: Array) -> None:
-        """Add (ZᵀZ)[rows, columns], on this thread."""
+        """Add (ZᵀZ)[rows, columns], on this thread; of a tile on the diagonal, the upper triangle at least."""
         for slab, n, units in zip(self.packed, self.sizes, self.units, strict=True):
             _native.add_gram(self.bits, slab, n, units, rows.start, columns.start, out)
 
@@ -278,7 +289,7 @@ def _a_column(units: Array, m: int) -> Array:
 
 
 native = replace(
-    reference,
+    tiled,
     name="native",
     fwht=fwht,
     pairs=pairs,

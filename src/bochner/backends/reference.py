@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
@@ -174,11 +176,38 @@ def fixed_point(Z: Array, seen: int = 0, budget: float = 0.0) -> None:
     """Floats multiply as fast as anything here."""
 
 
+def moments(Z: Array, right: Array, out: Array) -> None:
+    """Products with a few columns, in float64."""
+    out += Z.astype(np.float64, copy=False).T @ right
+
+
 def gram_product(Z: Array, V: Array, weights: Array | None, out: Array) -> None:
-    """Products with the Gram matrix of some rows."""
-    wide = Z.astype(np.float64, copy=False)
-    product = wide @ V
-    out += wide.T @ (product if weights is None else product * weights[:, None])
+    """Products with the Gram matrix of some rows, in the precision of Z."""
+    product = Z @ V.astype(Z.dtype, copy=False)
+    if weights is not None:
+        product *= weights[:, None].astype(product.dtype, copy=False)
+    out += Z.T @ product
+
+
+def rank_one(G: Array, v: Array, scale: float) -> None:
+    """Add scale v vᵀ to the lower triangle."""
+    scipy.linalg.blas.dsyr(scale, v, a=G, lower=1, overwrite_a=1)
+
+
+def cholesky(G: Array, shift: float) -> Array | None:
+    """LLᵀ = G + shift I."""
+    try:
+        return np.linalg.cholesky(G + shift * np.eye(len(G)))
+    except np.linalg.LinAlgError:
+        return None
+
+
+def eigh(G: Array) -> tuple[Array, Array] | None:
+    """Divide and conquer, which seldom gives up."""
+    try:
+        return scipy.linalg.eigh(G, driver="evd", lower=True, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return None
 
 
 reference = Backend(
@@ -205,5 +234,12 @@ reference = Backend(
     subsampled_hadamard=subsampled_hadamard,
     gram=gram,
     fixed_point=fixed_point,
+    moments=moments,
     gram_product=gram_product,
+    rank_one=rank_one,
+    cholesky=cholesky,
+    cholesky_solve=lambda L, B: scipy.linalg.cho_solve((L, True), B, check_finite=False),
+    triangular_solve=partial(scipy.linalg.solve_triangular, lower=True, check_finite=False),
+    eigh=eigh,
+    fetch_lower=lambda G, out: np.copyto(out, G),
 )

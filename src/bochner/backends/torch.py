@@ -234,6 +234,14 @@ def gram(Z: Tensor, out: Tensor) -> None:
 _PRODUCT_ROWS = 8192  # of features widened to float64 at a time
 
 
+def moments(Z: Tensor, right: Array, out: Tensor) -> None:
+    """Products with a few columns, of rows widened a few at a time."""
+    there = place(right, out)
+    for start in range(0, len(Z), _PRODUCT_ROWS):
+        rows = slice(start, start + _PRODUCT_ROWS)
+        out += Z[rows].double().T @ there[rows]
+
+
 def gram_product(Z: Tensor, V: Tensor, weights: Tensor | None, out: Tensor) -> None:
     """Products with the Gram matrix of some rows, widened a few at a time."""
     for start in range(0, len(Z), _PRODUCT_ROWS):
@@ -243,6 +251,47 @@ def gram_product(Z: Tensor, V: Tensor, weights: Tensor | None, out: Tensor) -> N
         if weights is not None:
             product *= weights[rows, None]
         out += wide.T @ product
+
+
+def rank_one(G: Tensor, v: Array, scale: float) -> None:
+    """Add scale v vᵀ."""
+    there = place(v, G)
+    G.addr_(there, there, alpha=scale)
+
+
+def cholesky(G: Tensor, shift: float) -> Tensor | None:
+    """LLᵀ = G + shift I."""
+    G.diagonal().add_(shift)
+    L, failed = torch.linalg.cholesky_ex(G)
+    return None if int(failed) else L
+
+
+def cholesky_solve(L: Tensor, B: Tensor) -> Tensor:
+    """(LLᵀ)⁻¹B."""
+    return torch.cholesky_solve(B, L)
+
+
+def triangular_solve(L: Tensor, B: Tensor) -> Tensor:
+    """L⁻¹B."""
+    return torch.linalg.solve_triangular(L, B, upper=False)
+
+
+def eigh(G: Tensor) -> tuple[Tensor, Tensor] | None:
+    """All eigenvalues and eigenvectors."""
+    try:
+        return torch.linalg.eigh(G)
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+        return None
+
+
+def fetch_lower(G: Tensor, out: Array) -> None:
+    """Copy the lower triangle into an array in Fortran order; from a GPU on several threads."""
+    m = len(G)
+    if not G.is_cuda:
+        out.T[...] = G.T.numpy()
+        return
+    width = max(16, _PINNED_BYTES // (8 * max(1, m)))
+    _fetch_parts([(G[j:, j : j + width].T, out.T[j : j + width, j:]) for j in range(0, m, width)])
 
 
 plain = Backend(
@@ -269,7 +318,14 @@ plain = Backend(
     subsampled_hadamard=subsampled_hadamard,
     gram=gram,
     fixed_point=lambda Z, seen, budget: None,
+    moments=moments,
     gram_product=gram_product,
+    rank_one=rank_one,
+    cholesky=cholesky,
+    cholesky_solve=cholesky_solve,
+    triangular_solve=triangular_solve,
+    eigh=eigh,
+    fetch_lower=fetch_lower,
 )
 
 
@@ -296,9 +352,9 @@ def free_memory(device: str) -> int:
     return int(torch.cuda.mem_get_info(device)[0] + cached)
 
 
-def one_row(n_features: int, dtype: Any, device: str) -> Tensor:
-    """A row of zeros on a device, to ask what is known of such."""
-    return torch.zeros((1, n_features), dtype=getattr(torch, np.dtype(dtype).name), device=device)
+def tensor_on(device: str, array: Array) -> Tensor:
+    """A copy of an array on a device."""
+    return torch.from_numpy(np.array(array)).to(device)
 
 
 def forget_memory() -> None:
@@ -343,16 +399,6 @@ def _pinned(X: Array) -> Tensor:
 
 
 _PINNED_BYTES = 1 << 23  # of a thread that fetches: to pin half a gigabyte takes longer than to copy it
-
-
-def fetch_lower(G: Tensor, out: Array) -> None:
-    """Copy the lower triangle of G into an array in Fortran order, on several threads."""
-    m = len(G)
-    if not G.is_cuda:
-        out.T[...] = G.T.numpy()
-        return
-    width = max(16, _PINNED_BYTES // (8 * max(1, m)))
-    _fetch_parts([(G[j:, j : j + width].T, out.T[j : j + width, j:]) for j in range(0, m, width)])
 
 
 def _fetch_parts(parts: list[tuple[Tensor, Array]]) -> None:

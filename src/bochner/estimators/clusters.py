@@ -24,7 +24,7 @@ from bochner.estimators._validation import (
 from bochner.estimators.models import KernelModel, is_there, rows_source
 from bochner.kernels import as_kernel
 from bochner.keys import Key
-from bochner.streaming import ArraySource, Block, DeviceSource, Fold, Source, feature_blocks, on_device
+from bochner.streaming import ArraySource, Block, Fold, Source, on_device
 
 _START_ROWS = 10_000  # rows whose features are held to find where to start
 
@@ -157,6 +157,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
                 self.labels_ = self.predict(X)
             else:
                 self._assign(source)
+                if isinstance(source, ArraySource) and source.kept is not None:  # rows of weight zero have labels too
+                    self.labels_ = as_host(self.predict(X))
         return self
 
     def _step(self, source: Source, centres: Array) -> tuple[Array, float]:
@@ -172,9 +174,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
     def _blocks(self, source: Source) -> Iterator[tuple[Any, Block]]:
         """Features of every block, on the device if it is there."""
         there = on_device(source, self.device if is_there(self.device) else None)
-        if isinstance(there, DeviceSource):
-            return there.features(self.feature_map_)
-        return feature_blocks(source, self.feature_map_, self.block_size)
+        return there.features(self.feature_map_, self.block_size)
 
     def _assign(self, source: Source) -> None:
         labels, self.inertia_ = [], 0.0
@@ -234,7 +234,7 @@ class NearestFold(Fold):
     """Of the rows nearest to each centre the weighted sums of features and the weights; the squared distances."""
 
     centres: Array
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     def zero(self) -> list[Any]:
         return [np.zeros(self.centres.shape), np.zeros(len(self.centres)), 0.0]

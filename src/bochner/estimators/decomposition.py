@@ -196,7 +196,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     def _accumulate(self, source: Source, statistics: RidgeStatistics) -> RidgeStatistics:
         options: dict[str, Any] = {"rows": self.block_size, "verbose": self.verbose}
         accumulate(on_device(source, self.device), self.feature_map_, statistics, np.asarray, **options)
-        statistics.device_gram = None
+        statistics.to_host()
         if not statistics.n_samples:
             raise ValueError("every row has weight zero.")
         return statistics

@@ -15,7 +15,7 @@ from bochner.features import FeatureMap
 from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key
 from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource, accumulate, feature_blocks
+from bochner.streaming import ArraySource, accumulate
 
 _FEATURE_ROWS = 10_000  # rows that features and the length scale are fitted on
 _LABELS = 1 << 26  # rows × permutations above which "auto" goes by the limit law
@@ -122,7 +122,7 @@ def _by_permutation(
     for b in range(1, n_permutations + 1):
         first[draw.choice(len(signs), n, replace=False), b] = True
     sums, whole, start = np.zeros((feature_map.n_components, n_permutations + 1)), np.zeros(feature_map.n_components), 0
-    for Z, block in feature_blocks(source, feature_map):
+    for Z, block in source.features(feature_map):
         sums += Z.T @ first[start : start + len(block)].astype(Z.dtype)
         whole += Z.sum(axis=0, dtype=np.float64)
         start += len(block)

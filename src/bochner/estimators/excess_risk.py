@@ -13,9 +13,9 @@ import scipy.linalg
 from scipy import stats
 
 from bochner.backends import Array
+from bochner.backends.tiled import factor_in_place
 from bochner.certificates import Certificate, Effort
 from bochner.keys import Key
-from bochner.solvers import factor_in_place
 from bochner.statistics import RidgeStatistics, leave_one_out
 from bochner.streaming import ArraySource, Block, Source
 

@@ -270,7 +270,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self.n_samples_seen_ = self.statistics_.n_samples
         self._posterior = None
         self._current()
-        self.statistics_.device_gram = None  # the device's memory is free again
+        self.statistics_.to_host()  # the device's memory is free again
 
     def _exact_scale(self, kernel: Any, block: Block) -> Kernel:
         """The kernel with the length scale of most evidence: of all rows, the exact kernel and what is given."""

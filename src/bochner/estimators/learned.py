@@ -24,7 +24,7 @@ from bochner.keys import Key
 from bochner.operators import Dense, LinearMap
 from bochner.rows import ROW_LAWS
 from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource, feature_blocks
+from bochner.streaming import ArraySource
 
 _CHOOSING_ROWS = 2048  # by which candidates are compared; eight times as many choose no better
 _TYPICAL_COMPONENTS = 64  # for which the sampling scheme is chosen when their number is not known yet
@@ -260,7 +260,7 @@ def waves_of_targets(candidates: LinearMap, X: Any, Y: Array, n_kept: int) -> De
     T = candidates.shape[0]
     waves = Fourier(candidates, 2 * T, "pairs", np.zeros(1), 1.0)
     sums = RidgeStatistics(2 * T, Y.shape[1], with_gram=False)
-    for Z, block in feature_blocks(ArraySource(X, Y), waves):
+    for Z, block in ArraySource(X, Y).features(waves):
         sums.update(Z, block.y)
     sizes = (sums.right_side() ** 2).sum(axis=1).reshape(T, 2).sum(axis=1)
     kept = np.sort(np.argsort(-sizes, kind="stable")[:n_kept])  # in the order of the draw

@@ -326,7 +326,7 @@ class KernelModel(BaseEstimator):
             wide = X.new_empty(0, dtype=backend.xp.float64)
             weights = np.ascontiguousarray(coefficients[: feature_map.rank])
             weights = backend.place(feature_map.root, wide) @ backend.place(weights, wide)
-            if feature_map.kernel is not None and feature_map.any_array:
+            if feature_map.kernel is not None and feature_map.runs_on_device:
                 scores = feature_map.kernel.product(X, backend.place(feature_map.landmarks, X), weights)
             else:
                 scores = features_of(KernelColumns(feature_map), X) @ weights.to(X.dtype)

@@ -301,7 +301,7 @@ def _on_device(gram: Gram, n_landmarks: int, given: Any, device: str | None) -> 
     The landmarks are those of the host, and their factor is the same up to rounding.
     """
     large = len(gram) * n_landmarks >= _DEVICE_ENTRIES
-    tensors = gram.kernel is not None and gram.kernel.any_array and not scipy.sparse.issparse(gram.X)
+    tensors = gram.kernel is not None and gram.kernel.runs_on_device and not scipy.sparse.issparse(gram.X)
     device = str(given.device) if is_tensor(given) else device
     if not (large and tensors) or device is None:
         return gram

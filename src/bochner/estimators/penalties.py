@@ -131,7 +131,7 @@ def solve_sums(
 def warn_of_jitter(report: Report, alpha: float, statistics: RidgeStatistics) -> None:
     """Warn where rounding had to be met by more than a tenth of the penalty: the answer is that of another penalty."""
     # where no penalty was asked for, the least that float64 can do with is none
-    least = 10.0 * float(np.finfo(float).eps) * float(np.trace(statistics.gram))  # type: ignore[arg-type]
+    least = 10.0 * float(np.finfo(float).eps) * statistics.trace
     if report.jitter > (0.1 * alpha or least):
         hint = "a larger alpha" if statistics.rounding_noise + statistics.float32_error == 0.0 else "float64 data"
         warnings.warn(

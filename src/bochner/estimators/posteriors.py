@@ -18,7 +18,7 @@ from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.solvers import Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
-from bochner.streaming import Block, DeviceStatistics, Fold, StatisticsFold
+from bochner.streaming import Block, Fold
 
 # units in the last place of k(x, x) that its difference from zᵀz is off by, by the bytes of a number: squares of
 # float32 features are summed in float64
@@ -111,48 +111,26 @@ class ShareFold(Fold):
     alpha: float
     shift: float = 0.0
     n_samples: int | None = None
-    with_gram: ClassVar[bool] = True
+
+    runs_on_device: ClassVar[bool] = True
+    with_gram = True
 
     def zero(self) -> list[Any]:
         penalty = self.alpha / self.n_samples if self.n_samples else 0.0
         return [RidgeStatistics(self.n_components, self.n_targets, penalty=penalty), 0.0, 0.0]
 
-    def add(self, total: list[Any], Z: Array, block: Block, row: int) -> list[Any]:
+    def add(self, total: list[Any], Z: Any, block: Block, row: int) -> list[Any]:
         statistics, weight, log_weight = total
         w = np.ones(len(Z)) if block.weight is None else block.weight
-        share = self.shares(Z, block)
+        share = noise_shares(left_out(self.kernel, block.X, Z, self.shift), self.alpha)
         statistics.update(Z, numeric_targets(block.y), w * share, overwrite=True)
         return [statistics, weight + float(w.sum()), log_weight + float(w @ np.log(share))]
-
-    def shares(self, Z: Any, block: Block) -> Array:
-        """Noise over what each row sees as noise, (n,)."""
-        return noise_shares(left_out(self.kernel, block.X, Z, self.shift), self.alpha)
 
     def merge(self, total: list[Any], other: list[Any]) -> list[Any]:
         return [total[0].merge(other[0]), total[1] + other[1], total[2] + other[2]]
 
-    def sums_on(self, Z: Any) -> DeviceShares:
-        return DeviceShares(self, Z)
-
-
-class DeviceShares:
-    """The sums of `ShareFold`, on the device of some features."""
-
-    def __init__(self, fold: ShareFold, Z: Any) -> None:
-        self.fold = fold
-        self.statistics = DeviceStatistics(StatisticsFold(fold.n_components, fold.n_targets, numeric_targets), Z)
-        self.weight, self.log_weight = 0.0, 0.0
-
-    def update(self, Z: Any, block: Block) -> None:
-        """Add rows; Z may be overwritten."""
-        w = np.ones(len(Z)) if block.weight is None else block.weight
-        share = self.fold.shares(Z, block)
-        self.statistics.add(Z, numeric_targets(block.y), w * share)
-        self.weight, self.log_weight = self.weight + float(w.sum()), self.log_weight + float(w @ np.log(share))
-
-    def added_to(self, total: list[Any]) -> list[Any]:
-        """Add to a total in host memory."""
-        return [self.statistics.added_to(total[0]), total[1] + self.weight, total[2] + self.log_weight]
+    def to_host(self, total: list[Any]) -> list[Any]:
+        return [total[0].to_host(), *total[1:]]
 
 
 @dataclass(frozen=True)

@@ -307,7 +307,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
             fitted = FittedFeatures(*self._fit_features(source, kernel, self.n_components, key))
         self._learn_with(source, fitted, key)
         self._current()
-        self.statistics_.device_gram = None  # the device's memory is free again
 
     def _key(self) -> Key:
         """The key of random_state; if that is None, the key of the checkpoint to continue."""
@@ -413,7 +412,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 "using this estimator."
             )
         if self._solution is None:
-            if self.statistics_.gram is None:
+            if not self.statistics_.with_gram:
                 raise NotFittedError("the fit was interrupted before solver='cg' began; call fit again.")
             with self._threads():
                 self._solution = self._solve(self.statistics_)
@@ -439,7 +438,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 fit_intercept=self.fit_intercept,
                 margins=isinstance(self.alpha, str) and self.alpha == "margin",
             )
-        return solve_sums(
+        solution = solve_sums(
             statistics,
             self.alpha,
             self.solver,
@@ -447,6 +446,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
             left_out=left_out,
             shift=self._shift,
         )
+        statistics.to_host()  # the device's memory is free again
+        return solution
 
     def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> Solution:
         """Conjugate gradients on a Gram matrix that is never formed."""

@@ -18,7 +18,7 @@ class StackedMap(FeatureMap):
     """Columns of several maps side by side: the map of a sum of kernels."""
 
     parts: tuple[FeatureMap, ...]
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
@@ -39,7 +39,7 @@ class ScaledMap(FeatureMap):
 
     inner: FeatureMap
     factor: float
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
@@ -57,7 +57,7 @@ class RestrictedMap(FeatureMap):
 
     inner: FeatureMap
     columns: Array
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
@@ -88,7 +88,7 @@ class ProductMap(FeatureMap):
 
     parts: tuple[FeatureMap, ...]
     sketches: tuple[LinearMap, ...]
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
@@ -109,7 +109,7 @@ class ProjectedMap(FeatureMap):
 
     inner: FeatureMap
     projection: LinearMap
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]

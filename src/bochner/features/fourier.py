@@ -51,7 +51,7 @@ class Fourier(FeatureMap):
     form: str
     offsets: Array
     amplitude: float
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     def __call__(self, X: Array) -> Array:
         columns = 2 * self.n_components if self.form == "complex" else self.n_components

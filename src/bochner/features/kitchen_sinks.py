@@ -77,7 +77,7 @@ class KitchenSink(FeatureMap):
         return self.rows.shape[0]
 
     @property
-    def any_array(self) -> bool:
+    def runs_on_device(self) -> bool:
         return isinstance(self.activation, str)
 
     def units(self, A: Array) -> Array:

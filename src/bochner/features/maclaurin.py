@@ -39,7 +39,7 @@ class Maclaurin(FeatureMap):
     degrees: Array
     constants: Array
     factors: tuple[Dense, ...]
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]

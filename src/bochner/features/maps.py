@@ -18,7 +18,7 @@ class FeatureMap(ABC):
     n_components: int
 
     @property
-    def any_array(self) -> bool:
+    def runs_on_device(self) -> bool:
         """Whether it takes arrays of every backend, not NumPy's and SciPy's alone; see `features_of`."""
         return False
 
@@ -36,7 +36,7 @@ class Identity(FeatureMap):
     """The columns themselves: features that were made already."""
 
     n_components: int
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     def __call__(self, X: Any) -> Array:
         return X.toarray() if scipy.sparse.issparse(X) else X
@@ -54,7 +54,7 @@ def features_of(feature_map: FeatureMap, X: Any) -> Any:
 
     A map that knows host arrays only is given copies of the rows, block by block, and its features are copied back.
     """
-    if is_host(X) or feature_map.any_array:
+    if is_host(X) or feature_map.runs_on_device:
         return feature_map(X)
     backend = backend_of(X)
     first = feature_map(backend.fetch(X[:1]))

@@ -13,12 +13,12 @@ from scipy.linalg.lapack import dtrtri
 
 from bochner.backends import Array, backend_of, is_host, limit_threads, n_threads
 from bochner.backends.threads import each, one_thread
+from bochner.backends.tiled import factor_in_place
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import Kernel
 from bochner.landmarks import Gram, Landmarks
 from bochner.landmarks.factors import DeviceCholesky
 from bochner.landmarks.grams import FLOAT32_PIVOTS, check_residual, check_symmetric, row_slices
-from bochner.solvers import factor_in_place
 
 _PIECE_ROWS = 512  # that one thread works on at a time
 _STEP, _DEVICE_STEP = 64, 2048  # columns of a triangular root that are multiplied at a time
@@ -59,8 +59,8 @@ class Nystrom(FeatureMap):
         return int(self.root.shape[1])
 
     @property
-    def any_array(self) -> bool:
-        return self.kernel is None or (self.kernel.any_array and not scipy.sparse.issparse(self.landmarks))
+    def runs_on_device(self) -> bool:
+        return self.kernel is None or (self.kernel.runs_on_device and not scipy.sparse.issparse(self.landmarks))
 
     def __call__(self, X: Any) -> Array:
         Z = backend_of(X).empty((X.shape[0], self.n_components), X)
@@ -75,7 +75,7 @@ class Nystrom(FeatureMap):
         if not is_host(X):
             C = self.columns(X)
             self._multiply(C, backend_of(C).place(self.root, C), out, _DEVICE_STEP)
-        elif not self.any_array or X.shape[0] < 2 * _PIECE_ROWS:
+        elif not self.runs_on_device or X.shape[0] < 2 * _PIECE_ROWS:
             C = self.columns(X)
             self._multiply(C, self.root.astype(C.dtype, copy=False), out, _STEP)
         else:
@@ -135,8 +135,8 @@ class KernelColumns(FeatureMap):
         return len(self.nystrom.root)
 
     @property
-    def any_array(self) -> bool:
-        return self.nystrom.any_array
+    def runs_on_device(self) -> bool:
+        return self.nystrom.runs_on_device
 
     def __call__(self, X: Any) -> Array:
         return self.nystrom.columns(X)

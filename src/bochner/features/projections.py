@@ -26,7 +26,7 @@ class Projection(FeatureMap):
 
     sketch: LinearMap
     dense_output: bool = True
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:  # type: ignore[override]

@@ -39,7 +39,7 @@ class Kernel(BaseEstimator, ABC):
     stationary: bool = False
 
     @property
-    def any_array(self) -> bool:
+    def runs_on_device(self) -> bool:
         """Whether its blocks are computed for arrays of every backend, not NumPy's and SciPy's alone."""
         return False
 
@@ -69,7 +69,7 @@ class Kernel(BaseEstimator, ABC):
         """The block for tensors, and for a tensor and a host array; through host memory where there is no other way."""
         tensor = X if is_tensor(X) else Y
         backend = backend_of(tensor)
-        if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y) or not self.any_array:
+        if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y) or not self.runs_on_device:
             X, Y = (backend.fetch(A) if is_tensor(A) else A for A in (X, Y))
             return backend.place(self(X, Y), tensor)
         return self._block(*(A if is_tensor(A) else backend.place(A, tensor) for A in (X, Y)))
@@ -202,8 +202,8 @@ class Sum(Kernel):
         return bool(self.left.stationary and self.right.stationary)
 
     @property
-    def any_array(self) -> bool:
-        return self.left.any_array and self.right.any_array
+    def runs_on_device(self) -> bool:
+        return self.left.runs_on_device and self.right.runs_on_device
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self.left._block(X, Y) + self.right._block(X, Y)
@@ -230,8 +230,8 @@ class Product(Kernel):
         return bool(self.left.stationary and self.right.stationary)
 
     @property
-    def any_array(self) -> bool:
-        return self.left.any_array and self.right.any_array
+    def runs_on_device(self) -> bool:
+        return self.left.runs_on_device and self.right.runs_on_device
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self.left._block(X, Y) * self.right._block(X, Y)
@@ -260,8 +260,8 @@ class Multiple(Kernel):
         return float(self.factor)
 
     @property
-    def any_array(self) -> bool:
-        return self.kernel.any_array
+    def runs_on_device(self) -> bool:
+        return self.kernel.runs_on_device
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self._factor() * self.kernel._block(X, Y)
@@ -293,8 +293,8 @@ class Power(Kernel):
         return int(self.exponent)
 
     @property
-    def any_array(self) -> bool:
-        return self.kernel.any_array
+    def runs_on_device(self) -> bool:
+        return self.kernel.runs_on_device
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self.kernel._block(X, Y) ** self._exponent()
@@ -331,8 +331,8 @@ class Restricted(Kernel):
         return self.kernel._block(X[:, columns], Y[:, columns])
 
     @property
-    def any_array(self) -> bool:
-        return self.kernel.any_array
+    def runs_on_device(self) -> bool:
+        return self.kernel.runs_on_device
 
     def _diagonal(self, X: Array) -> Array:
         return self.kernel._diagonal(X[:, self.indices(X.shape[1])])

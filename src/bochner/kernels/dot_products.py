@@ -71,7 +71,7 @@ class Linear(DotProductKernel):
     """Linear kernel x·y."""
 
     @property
-    def any_array(self) -> bool:
+    def runs_on_device(self) -> bool:
         return True
 
     def profile(self, t: Array, n_features: int) -> Array:
@@ -115,7 +115,7 @@ class Polynomial(DotProductKernel):
         self.coef0 = coef0
 
     @property
-    def any_array(self) -> bool:
+    def runs_on_device(self) -> bool:
         return True
 
     def _check(self) -> None:
@@ -158,7 +158,7 @@ class ExponentialDot(DotProductKernel):
         self.gamma = gamma
 
     @property
-    def any_array(self) -> bool:
+    def runs_on_device(self) -> bool:
         return True
 
     def profile(self, t: Array, n_features: int) -> Array:

@@ -127,7 +127,7 @@ class RBF(RadialKernel):
         self.length_scale = length_scale
 
     @property
-    def any_array(self) -> bool:
+    def runs_on_device(self) -> bool:
         return True
 
     def profile(self, r: Array) -> Array:
@@ -175,7 +175,7 @@ class Matern(RadialKernel):
         return float(np.asarray(self.nu))
 
     @property
-    def any_array(self) -> bool:
+    def runs_on_device(self) -> bool:
         return self.nu in (0.5, 1.5, 2.5)
 
     def profile(self, r: Array) -> Array:
@@ -231,7 +231,7 @@ class Exponential(RadialKernel):
         self.length_scale = length_scale
 
     @property
-    def any_array(self) -> bool:
+    def runs_on_device(self) -> bool:
         return True
 
     def profile(self, r: Array) -> Array:
@@ -264,7 +264,7 @@ class RationalQuadratic(RadialKernel):
         return float(np.asarray(self.alpha))
 
     @property
-    def any_array(self) -> bool:
+    def runs_on_device(self) -> bool:
         return True
 
     def profile(self, r: Array) -> Array:
@@ -356,7 +356,7 @@ class Laplacian(SeparableKernel):
         return out
 
     @property
-    def any_array(self) -> bool:
+    def runs_on_device(self) -> bool:
         return True
 
     def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:

@@ -23,7 +23,7 @@ class HadamardBlocks(LinearMap):
     n_features: int
     signs: Array
     lengths: Array
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -68,7 +68,7 @@ class FastfoodBlocks(LinearMap):
     permutations: Array
     gains: Array
     lengths: Array
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -24,7 +24,7 @@ class LinearMap(ABC):
     """A matrix W of shape (n_rows, n_features), applied to the rows of X as X Wᵀ."""
 
     accepts_sparse: ClassVar[bool] = False
-    any_array: ClassVar[bool] = False  # takes arrays of every backend, not NumPy's alone
+    runs_on_device: ClassVar[bool] = False  # takes arrays of every backend, not NumPy's alone
 
     @property
     @abstractmethod
@@ -41,7 +41,7 @@ class LinearMap(ABC):
 
     def on(self, X: Any) -> LinearMap:
         """The same map for arrays like X: itself, or its dense matrix where it knows NumPy's arrays only."""
-        if self.any_array or is_host(X):
+        if self.runs_on_device or is_host(X):
             return self
         found: LinearMap = _matrices.get(self, "dense", lambda: Dense(self.to_dense()))
         return found
@@ -70,7 +70,7 @@ class Dense(LinearMap):
 
     matrix: Array
     accepts_sparse: ClassVar[bool] = True
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:

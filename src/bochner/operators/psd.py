@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsymm, dsyr
+from scipy.linalg.blas import dsymm
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, backend_of, is_host
 
 
 class PSDOperator(ABC):
@@ -33,13 +33,12 @@ class PSDOperator(ABC):
     def to_dense(self) -> Array:
         """The matrix, (m, m) in float64."""
 
-    def lower(self) -> Array:
-        """A fresh float64 array in Fortran order whose lower triangle is the matrix's."""
-        return np.asfortranarray(self.to_dense())
+    def lower(self) -> Any:
+        """A fresh float64 array whose lower triangle is the matrix's: NumPy's, in Fortran order, or on a device.
 
-    def on_device(self) -> Any:
-        """A fresh tensor whose lower triangle is the matrix's, if whoever summed it has it on a device; else None."""
-        return None
+        It is where the matrix was summed, and the functions of `backend_of` take it either way.
+        """
+        return np.asfortranarray(self.to_dense())
 
 
 @dataclass(frozen=True)
@@ -48,14 +47,13 @@ class DenseGram(PSDOperator):
 
     Attributes
     ----------
-    matrix : ndarray of shape (m, m)
+    matrix : ndarray or tensor of shape (m, m)
     rounding : float
         Eigenvalues below it are rounding errors of whoever summed the matrix.
     """
 
-    matrix: Array
+    matrix: Any
     rounding: float = 0.0
-    device_gram: Any = None  # the same matrix on a device
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -63,17 +61,20 @@ class DenseGram(PSDOperator):
 
     def __matmul__(self, V: Array) -> Array:
         columns = np.asarray(V, dtype=np.float64).reshape(len(V), -1)
-        return np.ascontiguousarray(dsymm(1.0, self.matrix, columns, lower=1)).reshape(V.shape)
+        return np.ascontiguousarray(dsymm(1.0, self._here, columns, lower=1)).reshape(V.shape)
 
     def to_dense(self) -> Array:
-        lower = np.tril(self.matrix)
+        lower = np.tril(self._here)
         return np.asarray(lower + np.tril(lower, -1).T)
 
-    def lower(self) -> Array:
-        return self.matrix.astype(np.float64, order="F", copy=True)
+    @property
+    def _here(self) -> Array:
+        return backend_of(self.matrix).fetch(self.matrix)
 
-    def on_device(self) -> Any:
-        return None if self.device_gram is None else self.device_gram.clone()
+    def lower(self) -> Any:
+        if not is_host(self.matrix):
+            return self.matrix.clone()
+        return self.matrix.astype(np.float64, order="F", copy=True)
 
 
 @dataclass(frozen=True)
@@ -104,12 +105,7 @@ class Centred(PSDOperator):
     def to_dense(self) -> Array:
         return self.gram.to_dense() - np.outer(self.total, self.total / self.weight)
 
-    def on_device(self) -> Any:
-        G = self.gram.on_device()
-        if G is None:
-            return None
-        total = backend_of(G).place(self.total, G)
-        return G.addr_(total, total, alpha=-1.0 / self.weight)
-
-    def lower(self) -> Array:
-        return np.asarray(dsyr(-1.0 / self.weight, self.total, a=self.gram.lower(), lower=1, overwrite_a=1))
+    def lower(self) -> Any:
+        G = self.gram.lower()
+        backend_of(G).rank_one(G, self.total, -1.0 / self.weight)
+        return G

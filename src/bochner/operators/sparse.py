@@ -29,7 +29,7 @@ class SparseRows(LinearMap):
     signs: Array
     lengths: Array
     accepts_sparse: ClassVar[bool] = True
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -114,7 +114,7 @@ class PickedRows(LinearMap):
     picks: Array
     lengths: Array
     accepts_sparse: ClassVar[bool] = True
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -71,7 +71,7 @@ class _Subsampled(LinearMap):
 class SubsampledHadamard(_Subsampled):
     """Coordinates of unnormalised Walsh-Hadamard transforms, zero-padded to 2^q (Sarlós 2006)."""
 
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     def __call__(self, X: Array) -> Array:
         _refuse_sparse(X)

@@ -5,7 +5,6 @@ from bochner.streaming.checkpoints import Checkpoint, check_path, read_arrays, s
 from bochner.streaming.descents import Problem, newton
 from bochner.streaming.devices import (
     DeviceSource,
-    DeviceStatistics,
     on_device,
     open_device,
     rows_on,
@@ -18,8 +17,6 @@ from bochner.streaming.folds import (
     StreamedGram,
     Targets,
     accumulate,
-    default_rows,
-    feature_blocks,
     leave_one_out_errors,
     resumed,
 )
@@ -32,6 +29,7 @@ from bochner.streaming.sources import (
     Source,
     check_weight,
     checked_block,
+    default_rows,
     positive,
     representative,
 )
@@ -43,7 +41,6 @@ __all__ = [
     "BlockSource",
     "Checkpoint",
     "DeviceSource",
-    "DeviceStatistics",
     "Fold",
     "MappedSource",
     "Problem",
@@ -59,7 +56,6 @@ __all__ = [
     "checked_block",
     "default_rows",
     "described",
-    "feature_blocks",
     "fingerprint",
     "leave_one_out_errors",
     "newton",

@@ -94,7 +94,7 @@ class ScoreFold(Fold):
     loss: ScoreLoss
     P: Array
 
-    any_array: ClassVar[bool] = True
+    runs_on_device: ClassVar[bool] = True
 
     def scores(self, Z: Any, block: Block) -> tuple[Array, Array, Array]:
         """Scores in float64, signs and weights."""

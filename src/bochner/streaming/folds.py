@@ -11,46 +11,30 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of, times_columns
 from bochner.backends.threads import one_thread
-from bochner.features import FeatureMap
+from bochner.features import FeatureMap, Identity
 from bochner.features.nystrom import KernelColumns, Nystrom
+from bochner.kernels import Kernel
 from bochner.operators import PSDOperator
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming.checkpoints import Checkpoint
 from bochner.streaming.digests import RowDigest
 from bochner.streaming.interruptions import Interruptions
 from bochner.streaming.progress import Progress
-from bochner.streaming.sources import Block, Source, first_rows
+from bochner.streaming.sources import Block, Source, default_rows, first_rows
 
 Targets = Callable[[Any], Array]  # y as it came ↦ (n, k) float64
 _PLAIN_ROWS = 1 << 16  # in a block of which no features are made
-_BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
-
-
-def default_rows(n_components: int, dtype: Any) -> int:
-    """Rows in a block: some 32 MiB of features, and enough of them for the rank-k update to run at full rate."""
-    rows = _BLOCK_BYTES // (max(1, n_components) * np.dtype(dtype).itemsize)
-    return int(np.clip(rows // 256 * 256, 512, 16384))
-
-
-def feature_blocks(
-    source: Source, feature_map: FeatureMap, rows: int | None = None, start: int = 0, stop: int | None = None
-) -> Iterator[tuple[Array, Block]]:
-    """Features of every block, in one buffer that is used again for the next."""
-    rows = rows or default_rows(feature_map.n_components, source.dtype)
-    buffer = np.empty((rows, feature_map.n_components), source.dtype)
-    for block in first_rows(source.blocks(rows, start), None if stop is None else stop - start):
-        Z = buffer[: len(block)]
-        feature_map.into(block.X, Z)
-        yield Z, block
+_FEW_COLUMNS = 4  # up to which kernel values are computed twice on a device rather than stored
 
 
 class Fold(ABC):
     """What a pass adds up over blocks of rows: a monoid, so that some rows can be added up here and others there."""
 
-    any_array: ClassVar[bool] = False  # whether `add` takes features on any device
+    runs_on_device: ClassVar[bool] = False  # whether `add` takes features on any device
     plain: ClassVar[bool] = False  # whether `add` takes no features: Z is None, whatever the map
+    with_gram: bool = False  # whether m × m numbers are added up where the features are
 
     @abstractmethod
     def zero(self) -> Any:
@@ -58,18 +42,18 @@ class Fold(ABC):
 
     @abstractmethod
     def add(self, total: Any, Z: Array, block: Block, row: int) -> Any:
-        """Return the total with a block added, whose first row has number `row`; total and Z may be overwritten."""
+        """Return the total with a block added, whose first row has number `row`; total and Z may be overwritten.
+
+        Sums of features on a device may be on that device.
+        """
 
     def merge(self, total: Any, other: Any) -> Any:
         """Return the total with another one added; `total` may be overwritten."""
         return [a + b for a, b in zip(total, other, strict=True)]
 
-    def sums_on(self, Z: Any) -> Any:
-        """Sums on the device of features: `update(Z, block)` adds a block, `added_to(total)` brings them to the host.
-
-        None where the fold has no such sums.
-        """
-        return None
+    def to_host(self, total: Any) -> Any:
+        """Return the total in host memory, where it may be sent elsewhere."""
+        return total
 
 
 def fold_blocks(
@@ -91,7 +75,7 @@ def fold_blocks(
         plain = source.blocks(rows or _PLAIN_ROWS, start)
         blocks = ((None, block) for block in first_rows(plain, None if stop is None else stop - start))
     else:
-        blocks = feature_blocks(source, feature_map, rows, start, stop)
+        blocks = source.features(feature_map, rows, start, stop)
     with Interruptions() as interruptions:
         for Z, block in blocks:
             with interruptions.held():
@@ -114,6 +98,8 @@ class StatisticsFold(Fold):
     penalty: float | None = None
     digested: bool = False
 
+    runs_on_device: ClassVar[bool] = True
+
     def zero(self) -> RidgeStatistics:
         options: dict[str, Any] = {"precision": self.precision, "penalty": self.penalty}
         made = RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram, **options)
@@ -124,7 +110,7 @@ class StatisticsFold(Fold):
         """Targets of a block, (n, k)."""
         return self.targets(block.y) if self.n_targets else np.empty((len(block), 0))
 
-    def add(self, total: RidgeStatistics, Z: Array, block: Block, row: int) -> RidgeStatistics:
+    def add(self, total: RidgeStatistics, Z: Any, block: Block, row: int) -> RidgeStatistics:
         Y = self.target_rows(block)
         with one_thread():  # every product of size is shared out to our own threads, which BLAS's would hinder
             total.update(Z, Y, block.weight, overwrite=True)
@@ -134,6 +120,9 @@ class StatisticsFold(Fold):
 
     def merge(self, total: RidgeStatistics, other: RidgeStatistics) -> RidgeStatistics:
         return total.merge(other)
+
+    def to_host(self, total: RidgeStatistics) -> RidgeStatistics:
+        return total.to_host()
 
 
 @dataclass(frozen=True)
@@ -215,7 +204,7 @@ def accumulate(
         statistics.n_components,
         statistics.n_targets,
         targets,
-        with_gram=statistics.gram is not None,
+        with_gram=statistics.with_gram,
         precision=statistics.precision,
         penalty=statistics.penalty,
         digested=checkpoint is not None,
@@ -223,6 +212,7 @@ def accumulate(
     try:
         source.fold(fold, feature_map, statistics, rows=rows, start=start, after=after)
     except BaseException:
+        statistics.to_host()
         # an error within an update leaves sums of which some have the block and others have not
         if checkpoint is not None and done > start and statistics.n_samples == counted:
             checkpoint.save(statistics)
@@ -234,22 +224,48 @@ def accumulate(
 
 @dataclass(frozen=True)
 class ProductFold(Fold):
-    """Σ w z zᵀV, (m, k)."""
+    """Σ w z zᵀV, (m, k), where the features are; V (m, k) in float64, in host memory or there."""
 
-    columns: Array
+    columns: Any
 
-    def zero(self) -> Array:
-        return np.zeros(self.columns.shape)
+    runs_on_device: ClassVar[bool] = True
 
-    def add(self, total: Array, Z: Array, block: Block, row: int) -> Array:
-        product = Z @ self.columns
-        if block.weight is not None:
-            product *= block.weight[:, None].astype(product.dtype)
-        total += Z.T @ product
+    def zero(self) -> Any:
+        xp = backend_of(self.columns).xp
+        return xp.zeros(self.columns.shape, dtype=xp.float64, device=self.columns.device)
+
+    def add(self, total: Any, Z: Any, block: Block, row: int) -> Any:
+        backend = backend_of(Z)
+        wide = backend.xp.zeros(0, dtype=backend.xp.float64, device=Z.device)
+        weights = None if block.weight is None else backend.place(block.weight, wide)
+        total = backend.place(total, wide)
+        self._add_product(Z, backend.place(self.columns, wide), weights, total)
         return total
 
-    def merge(self, total: Array, other: Array) -> Array:
+    def _add_product(self, Z: Any, V: Any, weights: Any, out: Any) -> None:
+        """As `Backend.gram_product`."""
+        backend_of(Z).gram_product(Z, V, weights, out)
+
+    def merge(self, total: Any, other: Any) -> Any:
         return total + other
+
+    def to_host(self, total: Any) -> Array:
+        return backend_of(total).fetch(total)
+
+
+@dataclass(frozen=True)
+class TiledProductFold(ProductFold):
+    """Σ w c cᵀV of kernel values c = k(landmarks, x) that are never stored: Z is rows."""
+
+    kernel: Kernel
+    landmarks: Any
+
+    def _add_product(self, Z: Any, V: Any, weights: Any, out: Any) -> None:
+        points = backend_of(Z).place(self.landmarks, Z)
+        product = self.kernel.product(Z, points, V)
+        if weights is not None:
+            product *= weights[:, None]
+        out += self.kernel.product(points, Z, product)
 
 
 @dataclass(frozen=True)
@@ -271,24 +287,33 @@ class StreamedGram(PSDOperator):
 
     def __matmul__(self, V: Array) -> Array:
         # a transposed factor is multiplied in another order, and workers may or may not be given it transposed
-        columns, feature_map = np.ascontiguousarray(V, dtype=np.float64).reshape(len(V), -1), self.feature_map
-        rooted = isinstance(feature_map, Nystrom) and not self.source.takes_roots
-        if rooted and isinstance(
-            feature_map, Nystrom
-        ):  # rootᵀ CᵀC root V: the root meets the few columns, not the many rows
-            columns, feature_map = feature_map.root @ columns[: feature_map.rank], KernelColumns(feature_map)
+        columns = self.source.place(np.ascontiguousarray(V, dtype=np.float64).reshape(len(V), -1))
+        backend = backend_of(columns)
+        if not isinstance(self.feature_map, Nystrom):
+            return backend.fetch(self._product(ProductFold(columns), self.feature_map)).reshape(V.shape)
+        # rootᵀ CᵀC root V: the root meets the few columns, not the many rows
+        root, rank = backend.place(self.feature_map.root, columns), self.feature_map.rank
+        total = self._product(*self._fold_of_kernel(self.feature_map, times_columns(root, columns[:rank])))
+        out = np.zeros((len(V), columns.shape[1]))
+        out[:rank] = backend.fetch(times_columns(root.T, total))
+        return out.reshape(V.shape)
+
+    def _fold_of_kernel(self, nystrom: Nystrom, columns: Any) -> tuple[Fold, FeatureMap]:
+        """A fold over kernel values: stored, or made twice where a device can do that and columns are few."""
+        few = nystrom.runs_on_device and columns.shape[1] <= _FEW_COLUMNS
+        if few and nystrom.kernel is not None and nystrom.root.dtype == self.source.dtype:
+            row = self.source.place(np.zeros((1, self.source.n_features), self.source.dtype))
+            if backend_of(row).tiles is not None and nystrom.kernel._tile(row, row) is not None:
+                rows = Identity(self.source.n_features)
+                return TiledProductFold(columns, nystrom.kernel, nystrom.landmarks), rows
+        return ProductFold(columns), KernelColumns(nystrom)
+
+    def _product(self, fold: Fold, feature_map: FeatureMap) -> Any:
+        """One pass."""
         progress = Progress(self.source.n_samples, "product", self.verbose > 0)
-        total = self.source.fold(
-            ProductFold(columns if self.source.takes_roots else columns.astype(self.source.dtype)),
-            feature_map,
-            rows=self.rows,
-            after=lambda _, row: progress.reach(row),
-        )
+        total = self.source.fold(fold, feature_map, rows=self.rows, after=lambda _, row: progress.reach(row))
         progress.close()
-        if rooted and isinstance(self.feature_map, Nystrom):
-            zeros = np.zeros((self.shape[0] - self.feature_map.rank, columns.shape[1]))
-            total = np.vstack([self.feature_map.root.T.astype(np.float64) @ total, zeros])
-        return np.asarray(total.reshape(V.shape))
+        return total
 
     def to_dense(self) -> Array:
         statistics = RidgeStatistics(self.shape[0], 0)

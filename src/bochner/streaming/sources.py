@@ -16,6 +16,7 @@ from bochner.keys import Key
 
 # By the bytes of a number: room for large features in Σ w zzᵀ, and for products of four weights in an iteration.
 _LARGEST_WEIGHT = {4: 1e30, 8: 1e75}
+_BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,6 @@ class Source(ABC):
     feature_names: list[str] | None = None
     dtype: Any
     remote: ClassVar[bool] = False
-    takes_roots = False  # whether sums over Nyström features are made of kernel columns where they are summed
 
     @abstractmethod
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
@@ -88,6 +88,17 @@ class Source(ABC):
     @abstractmethod
     def sample(self, n: int, key: Key) -> Block:
         """At most n rows of positive weight, drawn at random without replacement, in the order of the data."""
+
+    def features(
+        self, feature_map: Any, rows: int | None = None, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[Any, Block]]:
+        """Features of every block, in one buffer that is used again for the next."""
+        rows = rows or default_rows(feature_map.n_components, self.dtype)
+        buffer = np.empty((rows, feature_map.n_components), self.dtype)
+        for block in first_rows(self.blocks(rows, start), None if stop is None else stop - start):
+            Z = buffer[: len(block)]
+            feature_map.into(block.X, Z)
+            yield Z, block
 
     def fold(
         self,
@@ -121,6 +132,10 @@ class Source(ABC):
         from bochner.streaming.folds import fold_blocks
 
         return fold_blocks(self, fold, feature_map, total, rows=rows, start=start, stop=stop, after=after)
+
+    def place(self, array: Array) -> Any:
+        """An array of this process where a pass of `fold` here has its features."""
+        return array
 
     def accumulate(self, feature_map: Any, statistics: Any, targets: Any, **options: Any) -> Any:
         """Fold the rows into statistics. See `bochner.streaming.folds.accumulate` for the options."""
@@ -303,6 +318,12 @@ def joined(blocks: list[Block]) -> Block:
         None if first.y is None else np.concatenate([block.y for block in blocks]),
         None if first.weight is None else np.concatenate([block.weight for block in blocks]),
     )
+
+
+def default_rows(n_components: int, dtype: Any) -> int:
+    """Rows in a block: some 32 MiB of features, and enough of them for the rank-k update to run at full rate."""
+    rows = _BLOCK_BYTES // (max(1, n_components) * np.dtype(dtype).itemsize)
+    return int(np.clip(rows // 256 * 256, 512, 16384))
 
 
 def first_rows(blocks: Iterator[Block], n: int | None) -> Iterator[Block]:

@@ -48,7 +48,7 @@ _threads = Threads()
 
 
 @dataclass(frozen=True)
-class Setting:
+class WorkerOptions:
     """How a task runs on its worker: the workers are the parallelism, so one thread unless n_jobs says otherwise."""
 
     n_jobs: int | None = None
@@ -56,8 +56,8 @@ class Setting:
     precision: str = "full"
 
     @classmethod
-    def of(cls, model: Any) -> Setting:
-        """The setting that a model asks for."""
+    def of(cls, model: Any) -> WorkerOptions:
+        """What a model asks for."""
         return cls(getattr(model, "n_jobs", None), getattr(model, "device", None), getattr(model, "precision", "full"))
 
     @contextmanager
@@ -115,7 +115,7 @@ def split(raw: Any, columns: list[str] | None, target: Any, weight: Any) -> tupl
     return X, None if y is None else np.asarray(y), None if w is None else np.asarray(w)
 
 
-class Leaf(Source):
+class PartitionSource(Source):
     """Blocks that one task adds up, beginning with row `row` of all."""
 
     def __init__(self, blocks: list[Block], row: int, reader: Reader) -> None:
@@ -131,28 +131,28 @@ class Leaf(Source):
 
 
 @dataclass(frozen=True)
-class Work:
+class FoldTask:
     """What all leaves of a pass have in common."""
 
     fold: Fold
     reader: Reader
     rows: int | None
-    setting: Setting
+    options: WorkerOptions
 
 
-def fold_leaf(work: Work, feature_map: Any, raws: list[Any], first: int, row: int) -> Any:
+def fold_leaf(task: FoldTask, feature_map: Any, raws: list[Any], first: int, row: int) -> Any:
     """The total of a few blocks, of which the first has this number and begins with this row."""
-    with work.setting():
-        blocks = [work.reader(raw, first + i) for i, raw in enumerate(raws)]
-        leaf = on_device_if_there(Leaf(blocks, row, work.reader), work.setting.device)
-        return leaf.fold(work.fold, feature_map, rows=work.rows, start=row)
+    with task.options():
+        blocks = [task.reader(raw, first + i) for i, raw in enumerate(raws)]
+        source = on_device_if_there(PartitionSource(blocks, row, task.reader), task.options.device)
+        return task.fold.to_host(source.fold(task.fold, feature_map, rows=task.rows, start=row))
 
 
-def merge_totals(work: Work, totals: list[Any]) -> Any:
+def merge_totals(task: FoldTask, totals: list[Any]) -> Any:
     """The totals as one."""
-    total = work.fold.zero()  # what came from elsewhere is not ours to change
+    total = task.fold.zero()  # what came from elsewhere is not ours to change
     for other in totals:
-        total = work.fold.merge(total, other)
+        total = task.fold.merge(total, other)
     return total
 
 
@@ -206,7 +206,7 @@ def apply_method(
         rows = rows[0]
     if not np.shape(rows)[0]:
         return empty if pick is None else empty[pick]
-    with Setting.of(model)():
+    with WorkerOptions.of(model)():
         found = getattr(model, name)(rows, *arguments, **options)
     return found if pick is None else found[pick]
 

@@ -1,0 +1,138 @@
+"""Sums and factorisations of NumPy arrays in tiles, each multiplied on one thread of BLAS.
+
+Their bits do not depend on the number of threads, none of which waits for another before the last tile, and no second
+m × m array is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_solve
+from scipy.linalg.lapack import dpotrf, dtrtri
+
+from bochner.backends import Array, n_threads
+from bochner.backends.reference import reference
+from bochner.backends.threads import each, one_thread
+
+_TILE = 512  # rows and columns of a Gram matrix that one thread adds to at a time
+_PIECE_ROWS = 2048  # that one thread multiplies at a time where columns are few
+_MOMENT_ROWS = 1024  # widened to float64 at a time: a tile of them stays in the cache
+_PANEL = 512  # columns that LAPACK factors at a time
+_FACTOR_TILE = 256  # rows and columns of a product within a factorisation
+_STEP = 128  # columns solved for at a time, by the inverse of their triangle
+_RIGHT = 16  # right sides solved for at a time
+
+
+def parts_of(m: int, step: int) -> list[slice]:
+    """Slices of so many columns that cover m."""
+    return [slice(start, start + step) for start in range(0, m, step)]
+
+
+def triangle(m: int, step: int) -> list[tuple[slice, slice]]:
+    """Tiles of the upper triangle of m columns; those on the diagonal, which are half the work, come last."""
+    parts = parts_of(m, step)
+    return [(parts[i], parts[j]) for j in range(len(parts)) for i in range(j)] + [(part, part) for part in parts]
+
+
+def gram(Z: Array, out: Array) -> None:
+    """Sums of products of columns, in the precision of Z."""
+    if Z.shape[1] < 2 * _TILE:  # too few tiles: a thread multiplies some rows
+        pieces = [Z[rows] for rows in parts_of(len(Z), _PIECE_ROWS)]
+        products: list[Any] = [None] * len(pieces)
+
+        def multiply(i: int) -> None:
+            products[i] = pieces[i].T @ pieces[i]
+
+        with one_thread():
+            each(multiply, range(len(pieces)), n_threads())
+        for product in products:  # in this order, whichever came first
+            out += product.T
+        return
+
+    def add(tile: tuple[slice, slice]) -> None:
+        rows, columns = tile
+        out.T[rows, columns] += Z[:, rows].T @ Z[:, columns]
+
+    with one_thread():
+        each(add, triangle(Z.shape[1], _TILE), n_threads())
+
+
+def moments(Z: Array, right: Array, out: Array) -> None:
+    """Products with a few columns, in float64."""
+    left = np.ascontiguousarray(right.T)
+
+    def add(columns: slice) -> None:
+        for rows in parts_of(len(Z), _MOMENT_ROWS):
+            out[columns] += (left[:, rows] @ Z[rows, columns].astype(np.float64, copy=False)).T
+
+    with one_thread():
+        each(add, parts_of(Z.shape[1], _TILE), n_threads())
+
+
+def cholesky(G: Array, shift: float) -> Array | None:
+    """The factor, in the memory of G, which is in Fortran order."""
+    np.einsum("ii->i", G)[:] += shift
+    return G if factor_in_place(G) else None
+
+
+def factor_in_place(G: Array) -> bool:
+    """Turn the lower triangle of G (m, m) into its Cholesky factor and clear the rest; tell whether there is one.
+
+    Halves, until LAPACK takes over; what links them is pieces and tiles, each on one thread.
+    """
+    m = len(G)
+    if m <= _PANEL:
+        with one_thread():
+            L, failed = dpotrf(G, lower=1, clean=1, overwrite_a=1)
+        if not np.may_share_memory(L, G):  # a part of a larger matrix is copied on the way
+            G[:] = L
+        return not failed
+    half = m // 2 // _STEP * _STEP
+    L, below, corner = G[:half, :half], G[half:, :half], G[half:, half:]
+    if not factor_in_place(L):
+        return False
+    steps = parts_of(half, _STEP)
+    with one_thread():
+        inverses = [dtrtri(L[step, step], lower=1)[0] for step in steps]
+
+    # transposed: G is stored by columns, and products come by rows
+    def solve(rows: slice) -> None:
+        B = below[rows].T
+        for step, inverse in zip(steps, inverses, strict=True):
+            B[step] = inverse @ (B[step] - L[step, : step.start] @ B[: step.start])
+
+    def subtract(tile: tuple[slice, slice]) -> None:
+        rows, columns = tile
+        corner[rows, columns].T[:] -= below[columns] @ below[rows].T
+
+    parts = parts_of(m - half, _FACTOR_TILE)
+    with one_thread():
+        each(solve, parts, n_threads())
+        each(subtract, [(a, b) for i, a in enumerate(parts) for b in parts[: i + 1]], n_threads())
+    G[:half, half:] = 0.0
+    return factor_in_place(corner)
+
+
+def cholesky_solve(L: Array, B: Array) -> Array:
+    """Solutions, some right sides a thread."""
+    out = np.empty(B.shape)
+
+    def solve(columns: slice) -> None:
+        out[:, columns] = cho_solve((L, True), B[:, columns], check_finite=False)
+
+    with one_thread():
+        each(solve, parts_of(B.shape[1], _RIGHT), n_threads())
+    return out
+
+
+tiled = replace(
+    reference,
+    name="tiled",
+    gram=gram,
+    moments=moments,
+    cholesky=cholesky,
+    cholesky_solve=cholesky_solve,
+)
