@@ -265,6 +265,8 @@ def test_a_fit_brings_its_gram_matrix_to_host_memory_once(model: Any, monkeypatc
     assert isinstance(fitted.statistics_.squares, np.ndarray)
     assert fitted.statistics_.gram is not None
     assert len(copies) == 1
+    if getattr(model, "alpha", None) == 1.0:  # factored before that
+        assert "factored on cpu" in fitted.report_.notes
 
 
 def test_what_a_pass_on_a_device_leaves_when_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:

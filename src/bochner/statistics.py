@@ -192,7 +192,10 @@ class RidgeStatistics:
             if self.n_samples:  # what is here and what is there are added up here
                 more = RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram)
                 return self.merge(more.update(Z, Y, weight, overwrite=overwrite))
-            self._begin_with(Z)
+            xp = backend.xp
+            self.products = xp.zeros(self.products.shape, dtype=xp.float64, device=Z.device)
+            if self.squares is not None:
+                self._room, self.squares = self.squares, xp.zeros(self.squares.shape, dtype=xp.float64, device=Z.device)
         w = np.ones(len(Z)) if weight is None else weight
         if self.n_samples == 0:
             self.offset = w @ Y / w.sum()
@@ -223,13 +226,6 @@ class RidgeStatistics:
                 part = part.copy()
             backend.moments(part if self.squares is None else self._add_squares(part), right[rows], self.products)
         return self
-
-    def _begin_with(self, Z: Any) -> None:
-        """Have sums of nothing on the device of some features."""
-        xp = backend_of(Z).xp
-        self.products = xp.zeros(self.products.shape, dtype=xp.float64, device=Z.device)
-        if self.squares is not None:
-            self._room, self.squares = self.squares, xp.zeros(self.squares.shape, dtype=xp.float64, device=Z.device)
 
     def _add_squares(self, Z: Array) -> Array:
         """Add ZᵀZ of features in host memory. Return them as they were multiplied: rounded in place, or widened."""

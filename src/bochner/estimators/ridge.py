@@ -45,6 +45,7 @@ from bochner.streaming import (
     Checkpoint,
     Source,
     StreamedGram,
+    accumulate,
     check_path,
     default_rows,
     described,
@@ -393,7 +394,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         statistics: RidgeStatistics,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        on_device(source, self.device).accumulate(
+        accumulate(
+            on_device(source, self.device),
             feature_map,
             statistics,
             numeric_targets,

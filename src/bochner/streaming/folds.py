@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -20,12 +20,10 @@ from bochner.operators import PSDOperator
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming.checkpoints import Checkpoint
 from bochner.streaming.digests import RowDigest
-from bochner.streaming.interruptions import Interruptions
 from bochner.streaming.progress import Progress
-from bochner.streaming.sources import Block, Source, default_rows, first_rows
+from bochner.streaming.sources import Block, Source, default_rows
 
 Targets = Callable[[Any], Array]  # y as it came ↦ (n, k) float64
-_PLAIN_ROWS = 1 << 16  # in a block of which no features are made
 _FEW_COLUMNS = 4  # up to which kernel values are computed twice on a device rather than stored
 
 
@@ -54,36 +52,6 @@ class Fold(ABC):
     def to_host(self, total: Any) -> Any:
         """Return the total in host memory, where it may be sent elsewhere."""
         return total
-
-
-def fold_blocks(
-    source: Source,
-    fold: Fold,
-    feature_map: FeatureMap | None = None,
-    total: Any = None,
-    *,
-    rows: int | None = None,
-    start: int = 0,
-    stop: int | None = None,
-    after: Callable[[Any, int], None] | None = None,
-) -> Any:
-    """Add up the blocks of a source one after the other; see `Source.fold`. Ctrl-C strikes between blocks."""
-    total = fold.zero() if total is None else total
-    row = start
-    blocks: Iterator[tuple[Any, Block]]
-    if feature_map is None or fold.plain:
-        plain = source.blocks(rows or _PLAIN_ROWS, start)
-        blocks = ((None, block) for block in first_rows(plain, None if stop is None else stop - start))
-    else:
-        blocks = source.features(feature_map, rows, start, stop)
-    with Interruptions() as interruptions:
-        for Z, block in blocks:
-            with interruptions.held():
-                total = fold.add(total, Z, block, row)
-                row += len(block)
-                if after is not None:
-                    after(total, row)
-    return total
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,11 @@ from sklearn.utils import check_array
 
 from bochner.backends import FLOATS, Array, as_native
 from bochner.keys import Key
+from bochner.streaming.interruptions import Interruptions
 
 # By the bytes of a number: room for large features in Σ w zzᵀ, and for products of four weights in an iteration.
 _LARGEST_WEIGHT = {4: 1e30, 8: 1e75}
+_PLAIN_ROWS = 1 << 16  # in a block of which no features are made
 _BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
 
 
@@ -113,6 +115,8 @@ class Source(ABC):
     ) -> Any:
         """One pass: add all rows up, in order; a source on many machines does it as a tree of merges.
 
+        Ctrl-C strikes between blocks.
+
         Parameters
         ----------
         fold : Fold
@@ -129,19 +133,25 @@ class Source(ABC):
         after : callable or None
             Called as ``after(total, row)`` whenever the total holds all rows up to `row`.
         """
-        from bochner.streaming.folds import fold_blocks
-
-        return fold_blocks(self, fold, feature_map, total, rows=rows, start=start, stop=stop, after=after)
+        total = fold.zero() if total is None else total
+        blocks: Iterator[tuple[Any, Block]]
+        if feature_map is None or fold.plain:
+            plain = self.blocks(rows or _PLAIN_ROWS, start)
+            blocks = ((None, block) for block in first_rows(plain, None if stop is None else stop - start))
+        else:
+            blocks = self.features(feature_map, rows, start, stop)
+        with Interruptions() as interruptions:
+            for Z, block in blocks:
+                with interruptions.held():
+                    total = fold.add(total, Z, block, start)
+                    start += len(block)
+                    if after is not None:
+                        after(total, start)
+        return total
 
     def place(self, array: Array) -> Any:
         """An array of this process where a pass of `fold` here has its features."""
         return array
-
-    def accumulate(self, feature_map: Any, statistics: Any, targets: Any, **options: Any) -> Any:
-        """Fold the rows into statistics. See `bochner.streaming.folds.accumulate` for the options."""
-        from bochner.streaming.folds import accumulate
-
-        return accumulate(self, feature_map, statistics, targets, **options)
 
     def mapped(self, function: Callable[[Block], Block]) -> Source:
         """These rows, every block passed through a function; blocks on other machines are passed through it there.
