@@ -36,7 +36,7 @@ class Budget:
         The memory that a given number of components needs, in bytes; it must grow with the number.
     ceiling : int or None
         The most components that the data allow or that are worth trying, whatever the user's limits.
-    reason : str
+    because : str
         Why there is a ceiling, for the warning.
 
     Examples
@@ -51,7 +51,7 @@ class Budget:
     max_bytes: float | None = None
     bytes_for: Callable[[int], float] = float
     ceiling: int | None = None
-    reason: str = "there are no more"
+    because: str = "there are no more"
     started: float = field(default_factory=time.perf_counter)
 
     @property
@@ -74,7 +74,7 @@ class Budget:
         if n_components < self.most:
             limit = f"max_seconds={self.max_seconds:g} allows no more. Raise that limit, or tol."
         elif n_components == self.ceiling:
-            limit = f"{self.reason}. Raise tol."
+            limit = f"{self.because}. Raise tol."
         elif self._most_in_memory < self.max_components:
             limit = f"max_bytes={self.max_bytes:g} allows no more. Raise that limit, or tol."
         else:

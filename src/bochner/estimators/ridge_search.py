@@ -84,7 +84,7 @@ class RidgeSearch:
             model.max_bytes,
             bytes_for=lambda n_components: 8.0 * n_components**2,  # of the sums
             ceiling=ceiling,
-            reason=f"with {n_samples} rows more are not tried; give n_components as a number to have more",
+            because=f"with {n_samples} rows more are not tried; give n_components as a number to have more",
         )
 
     def _certify(self, n_components: int, sample: str) -> Certificate:
