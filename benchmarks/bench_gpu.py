@@ -50,7 +50,6 @@ from bochner.keys import Key
 from bochner.landmarks import Gram, RPCholesky
 from bochner.sketches import CountSketch, SparseSign
 from bochner.solvers import ConjugateGradient
-from bochner.streaming import devices
 
 QUICK = "--quick" in sys.argv
 TABLE: list[tuple[str, str, str, str]] = []  # what, measured, limit or peer, wanted
@@ -482,16 +481,6 @@ def bench_falkon() -> None:
         verdict(t, 15.0),
     )
     say(f"the same to a residual of 1e-6, {passes} iterations", f"{t_cg:.1f} s, test error {settled:.4f}", "noise 0.25")
-    was, devices._MOST_COLUMNS = devices._MOST_COLUMNS, 0 if devices._MOST_COLUMNS else 4
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        t = time.perf_counter()
-        KernelRidge(RBF(5.0), m, solver=rule, **options).fit(X[train], y[train])
-        t = time.perf_counter() - t
-    way = "kernel values stored" if was else "kernel values computed twice, never stored"
-    devices._MOST_COLUMNS = was
-    torch.cuda.empty_cache()
-    say(f"Falkon, {steps} iterations, {way}", f"{t:.1f} s")
 
 
 def plain_pivots(X: Any, k: int, length_scale: float) -> float:
