@@ -28,8 +28,8 @@ _MORE_ROWS = 4  # of the next search, so many times those of the last
 _SEARCH_GROWTH = 2.5  # so many times as long it takes
 _SEARCH_COMPONENTS = 1024  # which searches try at most: what is missing then is carried on
 _TIMED_ROWS = (5000, 20_000)  # beyond a few thousand, every row takes the same time
-_TIMED_COMPONENTS = 512  # up to which the time may be exceeded, by half: few say little about many
-_TIMED_GROWTH = 5.0  # how much longer fits with twice as many components take
+_TIMED_COMPONENTS = 512  # up to which fits to both numbers of rows are timed; more are for what a row does not cost
+_TIMED_GROWTH = 3.0  # how much longer a fit with twice as many components takes
 _CLASSIFIER_ROWS = 20_000  # on which KernelClassifier finds its number of components
 _SUMS_COPIES = 4.5  # of the m × m sums: their float32 scratch, eigenvectors, workspace
 
@@ -463,7 +463,7 @@ class _Candidate:
             trials.append(fits.search(features, kernel, min(n, _MORE_ROWS * last.n_samples)))
         wanted = carried_on(trials, [t.wanted for t in trials], n)
         m = max(1, min(fits.ceiling(features), round(wanted)))
-        times = _Times.of(_timings(fits, kernel, features, m, until, until + seconds / 2.0))
+        times = _Times.of(_timings(fits, kernel, features, m, until + seconds / 2.0))
         return cls(features, tuple(trials), wanted, m, times, times(fits.n_samples, m))
 
     def reasons(self) -> list[str]:
@@ -479,15 +479,16 @@ class _Candidate:
         return out
 
 
-def _timings(fits: _Fits, kernel: Kernel, features: str, m: int, until: float, late: float) -> list[Timing]:
+def _timings(fits: _Fits, kernel: Kernel, features: str, m: int, until: float) -> list[Timing]:
     """Of fits with a few components, twice as many and so on, up to m while there is time."""
     fits.timed(features, kernel, 100, min(m, 8))  # takes what only a first fit takes
-    size = max(1, min(m, _TIMED_COMPONENTS) // 8)
-    out = [fits.timed(features, kernel, n, size) for n in _TIMED_ROWS]
-    while size < m:
-        next_pair = _TIMED_GROWTH * (out[-1][2] + out[-2][2])
-        if _clock() + next_pair > (late if size < _TIMED_COMPONENTS else until):
-            break
+    few, many = _TIMED_ROWS
+    size = max(1, min(m, _TIMED_COMPONENTS) // 4)
+    out: list[Timing] = []
+    while True:
+        for n in (few, many) if size <= _TIMED_COMPONENTS else (few,):
+            twice = [fits.timed(features, kernel, n, size) for _ in range(2 if size < _TIMED_COMPONENTS else 1)]
+            out.append(min(twice, key=lambda timing: timing[2]))  # other work on the machine can only add to it
+        if size >= m or _clock() + _TIMED_GROWTH * out[-1][2] > until:
+            return out
         size = min(m, 2 * size)
-        out += [fits.timed(features, kernel, n, size) for n in _TIMED_ROWS]
-    return out
