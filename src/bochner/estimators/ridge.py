@@ -359,7 +359,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self._solution = self._iterate(source, feature_map, statistics, key)
         elif self._leaves_rows_out:
             self._solution = self._solve(statistics, source.sample(LEFT_OUT_ROWS, key.child("left out")))
-        if statistics.gram is not None and self.device is None and statistics.is_coarse(self._current().alpha):
+        if statistics.with_gram and self.device is None and statistics.is_coarse(self._current().alpha):
             # the penalty that was chosen is below the errors of float32 products: once more, in float64
             penalty = self._current().alpha / statistics.n_effective
             finer = RidgeStatistics(feature_map.n_components, n_targets, penalty=penalty)
@@ -504,7 +504,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """The trace of G (G + alpha I)⁻¹."""
         solution = self._current()
         if solution.effective_dimension is None:
-            if self.statistics_.gram is None:
+            if not self.statistics_.with_gram:
                 raise AttributeError(
                     "effective_dimension_ needs the sums, which the file of this model lacks: save it with "
                     "bochner.save(model, path, sums=True), or look at effective_dimension_ before you save it."
