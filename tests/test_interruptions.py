@@ -45,15 +45,15 @@ def interrupting(number, frame):
 def test_an_interruption_in_the_middle_of_an_update_waits_for_its_end(name, tmp_path, monkeypatch):
     number = getattr(signal, name)
     truth = ridge().fit(blocks())
-    original, calls = RidgeStatistics._add_products, []
+    original, calls = RidgeStatistics._add_squares, []
 
     def struck(self, *arguments):
         calls.append(1)
         if len(calls) == 4:
             os.kill(os.getpid(), number)  # some sums have the block, others have not
-        original(self, *arguments)
+        return original(self, *arguments)
 
-    monkeypatch.setattr(RidgeStatistics, "_add_products", struck)
+    monkeypatch.setattr(RidgeStatistics, "_add_squares", struck)
     path = tmp_path / "checkpoint"
     model = ridge(checkpoint=path)
     with handled(number, interrupting):
@@ -87,15 +87,15 @@ def test_an_alarm_that_rings_while_sums_come_back_from_a_device_leaves_a_checkpo
 
 
 def test_an_error_in_the_middle_of_an_update_is_not_saved(tmp_path, monkeypatch):
-    original, calls = RidgeStatistics._add_products, []
+    original, calls = RidgeStatistics._add_squares, []
 
     def short_of_memory(self, *arguments):
         calls.append(1)
         if len(calls) == 4:
             raise MemoryError
-        original(self, *arguments)
+        return original(self, *arguments)
 
-    monkeypatch.setattr(RidgeStatistics, "_add_products", short_of_memory)
+    monkeypatch.setattr(RidgeStatistics, "_add_squares", short_of_memory)
     path = tmp_path / "checkpoint"
     with pytest.raises(MemoryError):
         ridge(checkpoint=path).fit(blocks())
