@@ -69,7 +69,8 @@ class StationaryKernel(Kernel):
             else:
                 centre = np.asarray(weight @ sample / weight.sum()).reshape(1, -1)
                 r = self.distances(sample, centre).ravel()
-            r, weight = r[r > 0], weight[r > 0]  # duplicate rows say nothing about the scale
+            apart = r > 1e-12 * r.max(initial=0.0)  # rows that are equal but for rounding say nothing about the scale
+            r, weight = r[apart], weight[apart]
             centre_of = np.average if self.length_scale == "mean" else _median
             kernel.length_scale = size * float(centre_of(r, weights=weight)) if len(r) else 1.0
         return kernel
