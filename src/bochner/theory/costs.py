@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bochner.theory import _checks as check
 
@@ -96,6 +96,7 @@ def _hadamard(s: _Sizes, transforms: int, multiplications: int, kept: int) -> _C
 
 
 def _structured(s: _Sizes) -> _Count:
+    s = replace(s, d=64 if 2 <= s.d <= 16 else s.d)  # few features are padded
     return _hadamard(s, 3, 4, 3)  # H D1 H D2 H D3, then the lengths
 
 
