@@ -77,8 +77,8 @@ def kernel_error(
     *Random rows* (more): with rows drawn independently, averages of products of entries around cycles of disjoint
     samples are unbiased for tr E² and tr E⁴. The entries lie in many small tiles: eight times as many rows are seen as
     one large tile of as many entries has. Intervals are those of asymptotic normality of U-statistics with Student's t,
-    a correction for skewness, and the jackknife's standard error, which errs on the long side. "frobenius" is the first.
-    "spectral" lies between sqrt(tr E⁴ / tr E²) and (tr E⁴)^(1/4), whatever the spectrum. "relative_spectral" is
+    a correction for skewness, and the jackknife's standard error, which errs on the long side. "frobenius" is the
+    first. "spectral" lies between sqrt(tr E⁴ / tr E²) and (tr E⁴)^(1/4), whatever the spectrum. "relative_spectral" is
     computed on a sample of rows, alpha scaled with their share; its lower end is that of the sample with all of alpha,
     its upper end ‖E‖ / alpha: a wide interval around a good estimate, for K + alpha I is largest where E is, and the
     bound knows nothing of it: 13 to 30 times the truth on five real datasets (benchmarks/bench_certificates.py). What a
