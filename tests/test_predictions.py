@@ -75,21 +75,16 @@ def test_leave_one_out_is_refitting(fit_intercept, n_targets):
     assert found.value == pytest.approx(np.mean(errors), rel=1e-8)
 
 
-def test_leave_one_out_and_gcv_cover_the_error_at_new_rows():
-    rng, trials, hits = np.random.default_rng(1), 200, np.zeros(2)
-    truth_of = np.array([1.0, -1.0, 0.5, 0.0, 2.0])
-    for _ in range(trials):
-        Z = rng.normal(size=(200, 5))
-        y = Z @ truth_of + 0.7 * rng.normal(size=200)
-        statistics = RidgeStatistics(5, 1).update(Z, y)
-        fitted = ridge_fit(Z, y[:, None], 2.0, True)
-        # risk at a standard normal row, in closed form from the value at 0 and the unit vectors
-        intercept = fitted(np.zeros((1, 5)))[0, 0]
-        slope = fitted(np.eye(5))[:, 0] - intercept
-        risk = 0.49 + intercept**2 + np.sum((slope - truth_of) ** 2)
-        both = leave_one_out_error(statistics, lambda Z: Z, Z, y, 2.0), gcv_error(statistics, 2.0)
-        hits += [found.low <= risk <= found.high for found in both]
-    assert (binom.cdf(hits, trials, 0.95) > 1e-6).all(), hits
+def test_heavy_tails_have_no_upper_end():
+    """Squares without a mean: an interval of a mean of them would end somewhere all the same."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(2000, 3))
+    ends = []
+    for noise in (rng.normal(size=2000), rng.standard_cauchy(size=2000)):
+        found = leave_one_out_error(RidgeStatistics(3, 1).update(Z, noise), lambda Z: Z, Z, noise, 1.0)
+        ends.append(found.high / found.value)
+    assert ends[0] < 1.2
+    assert ends[1] == np.inf
 
 
 def test_gcv_is_its_formula():

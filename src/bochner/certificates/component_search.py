@@ -80,7 +80,9 @@ class Budget:
         else:
             limit = f"max_components={self.max_components} allows no more. Raise that limit, or tol."
         quantity = found.quantity.replace("_", " ").replace("frobenius", "Frobenius")
-        bound = "" if found.exact else f" (at most {found.high:.3g} with {100 * found.confidence:g} % confidence)"
+        bound = ""
+        if found.confidence is not None and not found.exact:
+            bound = f" (at most {found.high:.3g} with {100 * found.confidence:g} % confidence)"
         warnings.warn(
             f"tol={tol:g} is not reached: with {n_components} components the {quantity} error is "
             f"{found.value:.3g}{bound}, and {limit}",

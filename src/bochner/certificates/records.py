@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 
@@ -47,9 +48,10 @@ class Certificate:
         What was measured.
     value : float
         The estimate; the number itself where the interval is a point.
-    interval : (float, float)
-        Contains the true number with probability `confidence`, over what `how` says is random.
-    confidence : float
+    interval : (float, float) or None
+        Contains the true number with probability `confidence`, over what `how` says is random. None where what was
+        looked at does not say how uncertain the value is; `low` and `high` are then infinite.
+    confidence : float or None
     how : str
         How it was measured, and what the interval rests on.
     cost : Effort
@@ -65,30 +67,31 @@ class Certificate:
 
     quantity: str
     value: float
-    interval: tuple[float, float]
-    confidence: float
+    interval: tuple[float, float] | None
+    confidence: float | None
     how: str
     cost: Effort
 
     @property
     def exact(self) -> bool:
         """Whether the value is the true one, up to rounding."""
-        return self.interval[0] == self.interval[1]
+        return self.interval is not None and self.interval[0] == self.interval[1]
 
     @property
     def low(self) -> float:
         """The lower end of the interval."""
-        return self.interval[0]
+        return -math.inf if self.interval is None else self.interval[0]
 
     @property
     def high(self) -> float:
         """The upper end of the interval: what may be relied on."""
-        return self.interval[1]
+        return math.inf if self.interval is None else self.interval[1]
 
     def __float__(self) -> float:
         return self.value
 
     def __repr__(self) -> str:
-        low, high = self.interval
-        known = "exactly" if self.exact else f"in [{low:.4g}, {high:.4g}] with {100 * self.confidence:g} % confidence"
+        known = "exactly" if self.exact else "with no interval"
+        if self.interval is not None and self.confidence is not None and not self.exact:
+            known = f"in [{self.low:.4g}, {self.high:.4g}] with {100 * self.confidence:g} % confidence"
         return f"Certificate: {self.quantity} = {self.value:.4g}, {known}\n  how: {self.how}\n  cost: {self.cost}"
