@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from bochner.backends import Array
+from bochner.backends import Array, reading
 from bochner.certificates.kernels import _factor, _whitened_norm
 from bochner.certificates.residuals import Residual
 from bochner.diagnostics import GramSpectrum, gram_spectrum
+from bochner.diagnostics.distances import finite_points
 from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures
 from bochner.estimators._validation import check_positive
-from bochner.kernels import Kernel, as_kernel, as_points
+from bochner.estimators.classifier import labels_of, unique_labels
+from bochner.estimators.models import check_target_size
+from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key
 from bochner.solvers import memory_available
 from bochner.stopwatches import GRAM_COPIES, Stopwatch, unfitted
@@ -204,7 +207,7 @@ def recommend(
     for name, value in (("budget_seconds", budget_seconds), ("budget_bytes", budget_bytes), ("tol", tol)):
         if value is not None:
             check_positive(name, value)
-    X = as_points(X)
+    X = finite_points(X)
     n, d = X.shape
     if n < 2:
         raise ValueError(f"a recommendation needs at least two rows, got {n}.")
@@ -262,15 +265,17 @@ def recommend(
 
 def _targets(y: Any, n: int) -> Array:
     """Targets (n, k) as numbers; labels as indicators of the first few classes."""
-    y = np.asarray(y)
-    if y.shape[:1] != (n,):
-        raise ValueError(f"y has {len(y) if y.ndim else 0} rows and X has {n}; they must agree.")
+    with reading("y"):
+        y = np.asarray(y)
+    if y.shape[:1] != (n,) or y.ndim > 2 or not y.size:
+        raise ValueError(f"y has shape {y.shape} and X has {n} rows; they must agree.")
     if y.dtype.kind not in "fiub":
-        labels = np.unique(y)[:20]
-        return np.asarray(y[:, None] == labels, dtype=np.float64)
+        y = labels_of(y)
+        return np.asarray(y[:, None] == unique_labels(y)[:20], dtype=np.float64)
     out = np.asarray(y, dtype=np.float64).reshape(n, -1)
     if not np.isfinite(out).all():
         raise ValueError("y contains NaN or infinity; remove those rows first.")
+    check_target_size(out)
     return out
 
 

@@ -11,7 +11,7 @@ import scipy.sparse
 
 from bochner.backends import Array
 from bochner.certificates.records import Certificate, Effort
-from bochner.kernels import as_points
+from bochner.certificates.residuals import _checked, _transform_of
 from bochner.keys import Key
 from bochner.theory import _arguments as check
 
@@ -50,10 +50,13 @@ def distance_error(
     """
     started = time.perf_counter()
     confidence = check.fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
-    X = as_points(X)
+    X = _checked(features, X)
     n = int(X.shape[0])
-    transform = getattr(features, "feature_map_", features)
-    transform = transform if callable(transform) else features.transform
+    if n < 2:
+        raise ValueError(f"a distance needs two rows, got {n}.")
+    max_pairs = check.count("max_pairs", max_pairs)
+    found = getattr(features, "feature_map_", None)
+    transform = _transform_of(features) if found is None else found
     small = n * (n - 1) // 2 <= max_pairs
     if small:
         first, second = np.triu_indices(n, 1)
@@ -66,20 +69,22 @@ def distance_error(
         share = -math.log(1.0 - confidence) / pairs
         how = f"the worst of {pairs} random pairs: worse is at most a share of {share:.2g} of all"
     mapped = transform(X) if small else None
+    unit = float(abs(X).max()) or 1.0  # squares of very large or small numbers would overflow or vanish
     value = 0.0
     for start in range(0, len(first), _ROWS):
         i, j = first[start : start + _ROWS], second[start : start + _ROWS]
-        given = _squares(X[i], X[j])
-        kept = _squares(mapped[i], mapped[j]) if mapped is not None else _squares(transform(X[i]), transform(X[j]))
+        given = _squares(X[i], X[j], unit)
+        Z = (mapped[i], mapped[j]) if mapped is not None else (transform(X[i]), transform(X[j]))
+        kept = _squares(*Z, unit)
         apart = given > 0
         value = max(value, float(np.abs(kept[apart] / given[apart] - 1.0).max(initial=0.0)))
     cost = Effort(0, 2 * len(first), time.perf_counter() - started)
     return Certificate("relative squared distance", value, (value, value), confidence, how, cost)
 
 
-def _squares(A: Any, B: Any) -> Array:
-    """‖a - b‖² row by row, in float64."""
-    D = A.astype(np.float64) - B.astype(np.float64)
+def _squares(A: Any, B: Any, unit: float) -> Array:
+    """‖a - b‖² / unit² row by row, in float64."""
+    D = A.astype(np.float64) / unit - B.astype(np.float64) / unit
     if scipy.sparse.issparse(D):
         return np.asarray(D.multiply(D).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", D, D)

@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, backend_of, is_host, is_tensor
-from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
+from bochner.estimators._validation import check_count, check_positive, is_distributed, lazily, rowwise, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import KernelModel, is_there, rows_source
 from bochner.kernels import as_kernel
@@ -128,6 +128,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
             check_count("n_columns", self.n_columns)
         check_budget(self)
         check_count("max_iter", self.max_iter)
+        check_positive("solver_tol", self.solver_tol, zero=True)
+        self._check_options()
         with self._threads():
             source = rows_source(self, X, sample_weight, reset=True)
             if source.n_samples is not None and source.n_samples < k:

@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_count, is_distributed, lazily, rowwise, validate_rows
+from bochner.estimators._validation import check_count, check_flag, is_distributed, lazily, rowwise, validate_rows
 from bochner.estimators.growths import check_budget, is_auto
 from bochner.estimators.models import KernelModel, rows_source
 from bochner.estimators.ridge import KernelRidge
@@ -164,7 +164,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         check_count("n_components", self.n_components)
         if not is_auto(self.n_columns, "n_columns"):
             check_count("n_columns", self.n_columns)
+        check_flag("fit_inverse_transform", self.fit_inverse_transform)
         check_budget(self)
+        self._check_options()
 
     def _learn(self, source: Source) -> None:
         key = Key.from_random_state(self.random_state)

@@ -273,8 +273,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if not is_auto(self.n_components):
             check_count("n_components", self.n_components)
         check_budget(self)
-        if self.block_size is not None:
-            check_count("block_size", self.block_size)
+        self._check_options()
 
     def _forget(self) -> None:
         for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution"):
@@ -583,4 +582,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
 def _target_shape(source: Source) -> tuple[int, ...]:
     """() for y of shape (n,), (k,) for y of shape (n, k)."""
-    return tuple(np.shape(source.head().y)[1:])
+    shape = tuple(np.shape(source.head().y)[1:])
+    if 0 in shape:
+        raise ValueError("y has no columns; there is nothing to learn.")
+    return shape
