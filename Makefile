@@ -57,7 +57,7 @@ docs: $(VENV)/.built
 FUZZ ?= 200
 fuzz: $(VENV)/.built
 	$(BIN)/python -m pip install -q --group fuzz
-	BOCHNER_FUZZ_EXAMPLES=$(FUZZ) $(PYTEST) tests/test_hostile_input.py
+	BOCHNER_FUZZ_EXAMPLES=$(FUZZ) $(PYTEST) tests/test_hostile_input.py tests/test_hostile_calls.py
 	PYTHONPATH=tests $(BIN)/python fuzz/load.py -max_total_time=300
 
 # The compiled core under the address and undefined-behaviour sanitizers. Python itself never frees some of its memory:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import StandardScaler
 
@@ -216,6 +217,23 @@ def test_doctor(capsys):
     out = capsys.readouterr().out
     for word in ("processor", "native code", "linear algebra", "threads", "GPU", "numpy", "torch", bochner.__version__):
         assert word in out
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_columns_of_any_size_are_standardised(sparse):
+    """A column of 1e300 or 1e-300 is one like any other: its variance neither overflows nor vanishes."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3)) + 0.5
+    X[:, 2] = 7.0  # constant: left as it is
+    usual = Recipe(("a", "b", "c")).scaled(scipy.sparse.csr_array(X) if sparse else X)
+    for exponent in (-1000, -500, 500, 990):
+        A = X * np.ldexp(1.0, [exponent, 0, 0])
+        A = scipy.sparse.csr_array(A) if sparse else A
+        recipe = Recipe(("a", "b", "c")).scaled(A)
+        found, expected = recipe.scale_rows(A), usual.scale_rows(scipy.sparse.csr_array(X) if sparse else X)
+        found, expected = (Z.toarray() if sparse else Z for Z in (found, expected))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        assert np.ptp(found[:, 2]) == 0.0
 
 
 # -- mistakes ------------------------------------------------------------------------------------------------------

@@ -381,7 +381,7 @@ def test_bad_chi2():
         AdditiveChi2Features().fit(-X)
     with pytest.raises(ValueError, match="Negative"):
         AdditiveChi2Features(n_components=4).fit(X).transform(-X)
-    with pytest.raises(ValueError, match="sample_interval must be positive"):
+    with pytest.raises(ValueError, match="sample_interval must be a positive number"):
         AdditiveChi2Features(5, sample_interval=-1.0).fit(X)
     assert AdditiveChi2Features(5, sample_interval=0.3).fit_transform(X).shape == (3, 18)
 

@@ -456,5 +456,5 @@ def test_bad_and_strange_data():
     assert np.isfinite(doubled.predict(X_new, return_std=True)[1]).all()
     with pytest.raises(ValueError, match="not for both"):
         model.predict(X, return_std=True, return_cov=True)
-    with pytest.raises(ValueError, match="raise noise_variance"):
+    with pytest.raises(ValueError, match="noise_variance must be"):
         exact_gaussian_process(RBF(1.0), np.vstack([X, X]), np.r_[y, y], X_new, -1e-3)

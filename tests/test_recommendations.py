@@ -230,7 +230,7 @@ def test_errors(data):
         recommend(np.full((10, 2), np.nan), kernel=RBF(1.0))
     with pytest.raises(ValueError, match="missing labels"):
         recommend(X, np.array([None, "a", "b"] * 1000, dtype=object))
-    with pytest.raises(ValueError, match="one column"):
+    with pytest.raises(ValueError, match="y should be a 1d array"):
         recommend(X, np.full((len(X), 2), "a"))
     with pytest.raises(ValueError, match="two classes"):
         recommend(X, np.full(len(X), "a"))

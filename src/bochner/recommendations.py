@@ -14,10 +14,13 @@ from scipy.optimize import nnls
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner import theory
-from bochner.backends import Array
+from bochner.backends import Array, reading
+from bochner.diagnostics.distances import finite_points
 from bochner.estimators import FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures
 from bochner.estimators._validation import check_positive
-from bochner.kernels import Kernel, as_kernel, as_points
+from bochner.estimators.classifier import labels_of
+from bochner.estimators.models import check_target_size
+from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key
 from bochner.solvers import memory_available
 
@@ -226,7 +229,7 @@ def recommend(
     for name, value in limits.items():
         if value is not None:
             check_positive(name, value)
-    X = as_points(X)
+    X = finite_points(X)
     n, d = X.shape
     if n < 2:
         raise ValueError(f"a recommendation needs at least two rows, got {n}.")
@@ -282,16 +285,16 @@ def recommend(
 
 def _targets(y: Any, n: int) -> Any:
     """Numbers as float64, labels as they are."""
-    y = np.asarray(y)
-    if y.shape[:1] != (n,):
-        raise ValueError(f"y has {len(y) if y.ndim else 0} rows and X has {n}; they must agree.")
+    with reading("y"):
+        y = np.asarray(y)
+    if y.shape[:1] != (n,) or y.ndim > 2 or not y.size:
+        raise ValueError(f"y has shape {y.shape} and X has {n} rows; they must agree.")
     if y.dtype.kind not in "fiub":
-        if y.ndim > 1:
-            raise ValueError(f"labels must be one column, got y of shape {y.shape}. Pass one column of them.")
-        return y
+        return labels_of(y)
     y = y.astype(np.float64)
     if not np.isfinite(y).all():
         raise ValueError("y contains NaN or infinity; remove those rows first.")
+    check_target_size(y)
     return y
 
 

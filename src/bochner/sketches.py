@@ -354,12 +354,19 @@ def norm_probabilities(A: Any) -> Array:
     >>> norm_probabilities([[3.0, 0.0], [0.0, 1.0]])
     array([0.9, 0.1])
     """
+    A = _of_size_one(A)
     if scipy.sparse.issparse(A):
-        squares = np.asarray(A.multiply(A).sum(axis=1), np.float64).ravel()
+        squares = np.asarray(A.multiply(A).sum(axis=1)).ravel()
     else:
-        A = np.asarray(A)
         squares = np.einsum("ij,ij->i", A, A, dtype=np.float64)
     return _normalised(squares)
+
+
+def _of_size_one(A: Any) -> Any:
+    """A, sparse in float64, divided by a power of two where squares of its entries would overflow or vanish."""
+    A = A.astype(np.float64) if scipy.sparse.issparse(A) else np.asarray(A)
+    largest = float(abs(A).max()) if A.size else 0.0
+    return A if largest == 0.0 or 1e-100 < largest < 1e100 else A / 2.0 ** (np.frexp(largest)[1] - 1)
 
 
 def leverage_probabilities(A: Any, key: Key | None = None, *, n_components: int | None = None) -> Array:
@@ -383,7 +390,7 @@ def leverage_probabilities(A: Any, key: Key | None = None, *, n_components: int 
     array([0.5 , 0.25, 0.25])
     """
     sparse = scipy.sparse.issparse(A)
-    A = A if sparse else np.asarray(A, np.float64)
+    A = _of_size_one(A if sparse else np.asarray(A, np.float64))
     if n_components is not None and n_components < A.shape[0]:
         if key is None:
             raise ValueError("sketched leverage scores are random: pass a key.")

@@ -6,6 +6,7 @@ write into `out`, which the caller has allocated, and return nothing, but for fa
 
 from __future__ import annotations
 
+import numbers
 import os
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -179,6 +180,58 @@ def _has_rows(X: Array) -> bool:
     return (X.shape[1] <= 1 or X.strides[1] == X.itemsize) and (X.shape[0] <= 1 or X.strides[0] > 0)
 
 
+# What NumPy and pandas say about things that are no tables of numbers.
+_CONVERSIONS = (
+    *("could not convert", "float() argument", "setting an array element", "at least one array or dtype"),
+    *("unsupported dtype", "Cannot cast", "cannot convert", "Cannot convert", "not a real number"),
+)
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Run checks of what a user gave: NumPy is quiet about large numbers, and what is no number is called so."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
+    except OverflowError as error:
+        raise ValueError(f"{name} holds a number that is too large for float64: {error}.") from None
+    except (TypeError, ValueError) as error:
+        if not any(part in str(error) for part in _CONVERSIONS):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name} must hold numbers; encode text and fill in what is missing ({error}).") from None
+
+
+def is_moderate(X: Any) -> bool:
+    """Whether the numbers of X are so far below the largest that differences and sums of them are finite."""
+    low, high, most = _extent(X)
+    return -most < low and high < most
+
+
+def check_moderate(X: Any, *, alone: bool = False) -> Any:
+    """X itself, where `is_moderate` and, of rows that are looked at alone, where these can be divided by their size."""
+    low, high, most = _extent(X)
+    largest = max(-low, high)
+    if not largest < most:
+        raise ValueError(
+            f"X holds numbers beyond {most:.1e}, of which differences and sums are infinite in {X.dtype}; divide those "
+            f"columns by a constant{', or give float64' if X.dtype.itemsize == 4 else ''}."
+        )
+    if alone and 0.0 < largest < 1.0 / most:
+        raise ValueError(
+            f"the largest number of X is {largest:.1e}, by which nothing can be divided in {X.dtype}; multiply X by a "
+            f"constant{', or give float64' if X.dtype.itemsize == 4 else ''}."
+        )
+    return X
+
+
+def _extent(X: Any) -> tuple[float, float, float]:
+    """The smallest and the largest number of X or 0, and how large they may be."""
+    values = X.data if scipy.sparse.issparse(X) else X
+    most = float(np.finfo(values.dtype).max) / 1e4
+    return (float(values.min()), float(values.max()), most) if values.size else (0.0, 0.0, most)
+
+
 class Memo:
     """What was made of an object, remembered for as long as the object lives; objects are told apart by identity."""
 
@@ -245,6 +298,7 @@ def use_precision(precision: str) -> Iterator[None]:
         _precision.reset(token)
 
 
+_MOST_THREADS = 1 << 16
 _thread_limit: ContextVar[int | None] = ContextVar("_thread_limit", default=None)
 
 
@@ -272,9 +326,11 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
     if n_jobs is None:
         yield
         return
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0; use None or -1 for every core, or a positive number of threads.")
-    token = _thread_limit.set(n_jobs if n_jobs > 0 else max(1, n_cores() + 1 + n_jobs))
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or not 0 < abs(n_jobs) <= _MOST_THREADS:
+        raise ValueError(
+            f"n_jobs must not be {n_jobs!r}; use None or -1 for every core, or a positive number of threads."
+        )
+    token = _thread_limit.set(int(n_jobs) if n_jobs > 0 else max(1, n_cores() + 1 + int(n_jobs)))
     try:
         yield
     finally:

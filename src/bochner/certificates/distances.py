@@ -12,7 +12,7 @@ from scipy import stats
 
 from bochner.backends import Array
 from bochner.certificates.records import Certificate, Effort
-from bochner.kernels import as_points
+from bochner.certificates.residuals import _checked, _transform_of
 from bochner.keys import Key
 from bochner.theory import _arguments as check
 
@@ -54,10 +54,13 @@ def distance_error(
     """
     started = time.perf_counter()
     confidence = check.fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
-    X = as_points(X)
+    X = _checked(features, X)
     n = int(X.shape[0])
-    transform = getattr(features, "feature_map_", features)
-    transform = transform if callable(transform) else features.transform
+    if n < 2:
+        raise ValueError(f"a distance needs two rows, got {n}.")
+    max_pairs = check.count("max_pairs", max_pairs)
+    found = getattr(features, "feature_map_", None)
+    transform = _transform_of(features) if found is None else found
     small, rank = n * (n - 1) // 2 <= max_pairs, 0
     if small:
         first, second = np.triu_indices(n, 1)
@@ -70,13 +73,20 @@ def distance_error(
         # the pairs among them that belong to the share are about Poisson: at least one of them, and not many
         expected = -math.log(0.8 * (1.0 - confidence))
         rank = int(stats.poisson.isf(0.2 * (1.0 - confidence), expected)) + 1
+        if pairs < 2 * rank:
+            raise ValueError(
+                f"max_pairs={max_pairs} are too few for {100 * confidence:g} % confidence; give "
+                f"at least {2 * rank}, or all {n * (n - 1) // 2} pairs."
+            )
         how = f"the {rank} worst of {pairs} random pairs, for all pairs but a share of {expected / pairs:.2g}"
     mapped = transform(X) if small else None
+    unit = float(abs(X).max()) or 1.0  # squares of very large or small numbers would overflow or vanish
     errors = np.zeros(len(first))
     for start in range(0, len(first), _ROWS):
         i, j = first[start : start + _ROWS], second[start : start + _ROWS]
-        given = _squares(X[i], X[j])
-        kept = _squares(mapped[i], mapped[j]) if mapped is not None else _squares(transform(X[i]), transform(X[j]))
+        given = _squares(X[i], X[j], unit)
+        Z = (mapped[i], mapped[j]) if mapped is not None else (transform(X[i]), transform(X[j]))
+        kept = _squares(*Z, unit)
         apart = given > 0
         errors[start : start + _ROWS][apart] = np.abs(kept[apart] / given[apart] - 1.0)
     value = float(errors.max(initial=0.0))
@@ -85,9 +95,9 @@ def distance_error(
     return Certificate("relative squared distance", value, (low, value), confidence, how, cost)
 
 
-def _squares(A: Any, B: Any) -> Array:
-    """‖a - b‖² row by row, in float64."""
-    D = A.astype(np.float64) - B.astype(np.float64)
+def _squares(A: Any, B: Any, unit: float) -> Array:
+    """‖a - b‖² / unit² row by row, in float64."""
+    D = A.astype(np.float64) / unit - B.astype(np.float64) / unit
     if scipy.sparse.issparse(D):
         return np.asarray(D.multiply(D).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", D, D)

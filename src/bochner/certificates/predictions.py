@@ -13,6 +13,7 @@ from scipy import stats
 from bochner.backends import Array
 from bochner.certificates.kernels import _bounds
 from bochner.certificates.records import Certificate, Effort
+from bochner.certificates.residuals import _checked
 from bochner.features import Fourier
 from bochner.kernels import as_points
 from bochner.statistics import RidgeStatistics
@@ -77,7 +78,7 @@ def prediction_error(
     m = feature_map.n_components
     if m < 2 * B:
         raise ValueError(f"{m} components do not make {B} blocks of pairs; use fewer blocks or more components.")
-    X = as_points(X)
+    X = _checked(model, X)
     Z = np.asarray(feature_map(X), dtype=np.float64)
     statistics, alpha, intercept = model.statistics_, float(model.alpha_), bool(model.fit_intercept)
     if statistics.gram is None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, check_moderate
 from bochner.certificates.records import Certificate, Effort
 from bochner.features import FeatureMap
 from bochner.features.nystrom import Nystrom
@@ -175,11 +175,11 @@ def _kernel_of(features: Any, kernel: Any, X: Any) -> Kernel:
 
 def _checked(features: Any, X: Any) -> Any:
     X = as_points(X)
-    if X.shape[0] < 1:
-        raise ValueError(f"X has no rows, shape {X.shape}; a certificate needs data.")
-    finite = np.isfinite(X.data if scipy.sparse.issparse(X) else X).all()
-    if not finite:
+    if 0 in X.shape:
+        raise ValueError(f"X has no rows or no columns, shape {X.shape}; a certificate needs data.")
+    if not np.isfinite(X.data if scipy.sparse.issparse(X) else X).all():
         raise ValueError("X contains NaN or infinity; remove or fill in those values first.")
+    check_moderate(X)
     expected = getattr(features, "n_features_in_", None)
     if expected is not None and expected != X.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features, but the transformer was fitted with {expected}.")

@@ -68,13 +68,21 @@ class Recipe:
 
     def scaled(self, X: Any) -> Recipe:
         """The same with the means and standard deviations of X; constant columns are left as they are."""
+        # squares of very large or small numbers would overflow or vanish; a power of two rounds nothing
+        largest = abs(X).max(axis=0)
+        largest = np.ravel(largest.toarray() if scipy.sparse.issparse(largest) else largest).astype(np.float64)
+        units = 2.0 ** np.clip(np.frexp(largest)[1], -1000, 1000)
         if scipy.sparse.issparse(X):  # divided only, so that zeros stay zeros
             mean = np.zeros(X.shape[1])
-            second = np.asarray(X.multiply(X).mean(axis=0)).ravel()
-            scale = np.sqrt(np.maximum(second - np.asarray(X.mean(axis=0)).ravel() ** 2, 0.0))
+            S = X @ scipy.sparse.diags(1.0 / units)
+            centre, second = (np.asarray(A.mean(axis=0)).ravel() for A in (S, S.multiply(S)))
+            scale = units * np.sqrt(np.maximum(second - centre**2, 0.0))
+            varies = scale > 1e-12 * units * np.abs(centre)
         else:
-            mean, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
-        scale = np.where(scale > 1e-12 * (1.0 + np.abs(mean)), scale, 1.0)
+            S = X / units
+            mean, scale = units * S.mean(axis=0, dtype=np.float64), units * S.std(axis=0, dtype=np.float64)
+            varies = scale > 1e-12 * np.abs(mean)
+        scale = np.where(varies, scale, 1.0)
         return replace(self, mean=tuple(map(float, mean)), scale=tuple(map(float, scale)))
 
     def scale_rows(self, X: Any) -> Any:

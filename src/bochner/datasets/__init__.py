@@ -98,6 +98,8 @@ def load(name: str) -> Dataset:
     >>> data.X.shape, data.X.dtype, data.n_train
     ((1797, 64), dtype('float32'), 1797)
     """
+    if not isinstance(name, str):
+        raise ValueError(f"name must be that of a dataset, such as {names()[0]!r}; got {name!r}.")
     here = folder()
     if here is not None and (here / f"{name}.npz").exists():
         return _read(here / f"{name}.npz")

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, check_moderate
 from bochner.kernels import as_points, squared_distances
 from bochner.keys import Key
+from bochner.theory import _arguments as check
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ def distance_concentration(X: Any, *, max_rows: int = 2000, random_state: Any = 
     X = finite_points(X)
     if X.shape[0] < 2:
         raise ValueError("a distance needs two rows, got one.")
+    check.count("max_rows", max_rows, minimum=2, advice="A distance needs two rows.")
     if X.shape[0] > max_rows:
         rows = Key.from_random_state(random_state).child("distances").generator().permutation(X.shape[0])[:max_rows]
         X = X[np.sort(rows)]
@@ -85,8 +87,8 @@ def distance_concentration(X: Any, *, max_rows: int = 2000, random_state: Any = 
 def finite_points(X: Any) -> Any:
     """Rows as they are given to a kernel, or what is wrong with them."""
     X = as_points(X)
-    if X.shape[0] == 0:
-        raise ValueError(f"X has no rows, shape {X.shape}.")
+    if 0 in X.shape:
+        raise ValueError(f"X has no rows or no columns, shape {X.shape}.")
     if not np.isfinite(X.data if scipy.sparse.issparse(X) else X).all():
         raise ValueError("X contains NaN or infinity; remove or fill in those values first.")
-    return X
+    return check_moderate(X, alone=True)

@@ -289,4 +289,5 @@ def leverage_coherence(
     low, high = spectrum.effective_dimension(alpha)
     dimension = float(np.sqrt(low * high))
     largest = float(scores.max())
-    return Coherence(alpha, largest, dimension, spectrum.n_samples * largest / dimension, spectrum.complete)
+    coherence = spectrum.n_samples * largest / dimension if dimension > 0 else 1.0
+    return Coherence(alpha, largest, dimension, coherence, spectrum.complete)

@@ -11,26 +11,49 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
-from bochner.backends import FLOATS, OLD_PRECISIONS, PRECISIONS, as_native, backend_of, is_tensor
+from bochner.backends import (
+    FLOATS,
+    OLD_PRECISIONS,
+    PRECISIONS,
+    as_native,
+    backend_of,
+    check_moderate,
+    is_moderate,
+    is_tensor,
+    reading,
+)
+
+_MOST = 2**31 - 1  # of anything that is counted: what 32 bits hold
 
 
-def check_count(name: str, value: Any) -> int:
-    """Return a positive integer, or say what it should have been."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
-    return int(value)
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """Return a positive integer, or zero where that is the least, or say what it should have been."""
+    count = int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else -1
+    if count < least:
+        raise ValueError(f"{name} must be a positive integer{'' if least else ' or 0'}, got {value!r}.")
+    if count > _MOST:
+        raise ValueError(f"{name} must be at most {_MOST}, got {value!r}.")
+    return count
 
 
-def check_positive(name: str, value: Any) -> float:
-    """Return a positive finite number, or say what it should have been."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0.0 < float(value) < float("inf"):
-        raise ValueError(f"{name} must be a positive number, got {value!r}.")
-    return float(value)
+def check_flag(name: str, value: Any) -> bool:
+    """Return True or False, or say that it should have been one of them."""
+    if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, numbers.Integral) and value in (0, 1)):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
+    """Return a positive finite number, or zero where that may be, or say what it should have been."""
+    number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else -1.0
+    if not 0.0 <= number < float("inf") or (number == 0.0 and not zero):
+        raise ValueError(f"{name} must be a positive number{' or 0' if zero else ''}, got {value!r}.")
+    return number
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return one of the choices, or list them."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
     return str(value)
 
@@ -137,18 +160,22 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
         return X
     if is_tensor(X):
         return _validate_tensor(estimator, X, reset=reset)
-    return as_native(validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS))
+    with reading("X"):
+        X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS)
+    return check_moderate(as_native(X), alone=reset)
 
 
 def check_rows(X: Any, **options: Any) -> Any:
     """`validate_rows` for functions: X as a finite float32 or float64 array or CSR matrix; see `as_native`."""
-    return as_native(check_array(as_native(X), **{"accept_sparse": "csr", "dtype": FLOATS, **options}))
+    with reading(options.get("input_name", "X")):
+        X = check_array(as_native(X), **{"accept_sparse": "csr", "dtype": FLOATS, **options})
+    return check_moderate(as_native(X))
 
 
 def _validate_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:
     backend = backend_of(X)
     if reset:
-        return validate_data(estimator, backend.fetch(X), reset=True, dtype=FLOATS)
+        return check_moderate(validate_data(estimator, backend.fetch(X), reset=True, dtype=FLOATS), alone=True)
     name = type(estimator).__name__
     if X.ndim != 2 or not len(X):
         raise ValueError(f"expected a 2-D tensor of at least one row, got one of shape {tuple(X.shape)}.")
@@ -193,5 +220,5 @@ def _is_plain(estimator: Any, X: Any) -> bool:
         and len(X) > 0
         and X.shape[1] == getattr(estimator, "n_features_in_", None)
         and not hasattr(estimator, "feature_names_in_")
-        and bool(np.isfinite(np.add.reduce(X, axis=None)))  # a sum that overflows goes the long way
+        and is_moderate(X)
     )

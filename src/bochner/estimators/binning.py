@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bochner.estimators._validation import check_count, is_auto, validate_rows
+from bochner.estimators._validation import check_count, check_flag, is_auto, validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import RandomBinning, binning_map
 from bochner.kernels import Laplacian
@@ -88,6 +88,7 @@ class RandomBinningFeatures(AdaptiveTransformer):
         """
         self._most_components()
         n_grids = check_count("n_grids", self.n_grids)
+        check_flag("dense_output", self.dense_output)
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
         self.kernel_ = Laplacian(self.length_scale).resolve(X, key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +15,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, check_positive, rowwise, validate_rows
+from bochner.backends import Array, reading
+from bochner.estimators._validation import check_choice, check_count, check_flag, check_positive, rowwise, validate_rows
+from bochner.estimators.exact import exact_rows
 from bochner.estimators.models import DistributedScore, KernelModel, as_source
 from bochner.estimators.ridge import KernelRidge
 from bochner.features import FeatureMap, Identity
@@ -23,7 +25,7 @@ from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.losses import SCORE_LOSSES, LogLoss, ScoreLoss
 from bochner.solvers import Report
-from bochner.streaming import ArraySource, Block, Fold, Problem, Source, newton, on_device, positive
+from bochner.streaming import ArraySource, Block, Fold, Problem, Source, check_weight, newton, on_device, positive
 
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
@@ -73,13 +75,15 @@ class Labels:
 
 def labels_of(y: Any) -> Array:
     """Labels (n,) of any type, none of them missing."""
-    y = column_or_1d(np.asarray(y), warn=True)
+    with reading("y"):
+        y = column_or_1d(np.asarray(y), warn=True)
     missing = y != y if y.dtype.kind in "fcO" else np.zeros(len(y), bool)
     if y.dtype == object:
         missing = missing | np.array([label is None for label in y], bool)
     if np.any(missing):
         raise ValueError("y contains missing labels (NaN or None); remove those rows.")
-    check_classification_targets(y)
+    with np.errstate(invalid="ignore"):  # it casts numbers beyond 2^63 to integers
+        check_classification_targets(y)
     return y
 
 
@@ -364,6 +368,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if isinstance(self.class_weight, str):
             check_choice("class_weight", self.class_weight, ("balanced",))
             return np.divide(totals.sum() / len(classes), totals, out=np.zeros(len(classes)), where=totals > 0)
+        if not isinstance(self.class_weight, Mapping):
+            raise ValueError(f"class_weight must be None, 'balanced' or a dict of classes; got {self.class_weight!r}.")
         weights = np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], dtype=float)
         unknown = [label for label in self.class_weight if label not in classes.tolist()]
         if unknown or not np.isfinite(weights).all() or (weights < 0).any():
@@ -587,14 +593,19 @@ def exact_kernel_classifier(
     """
     check_choice("loss", loss, tuple(SCORE_LOSSES))
     rule = SCORE_LOSSES[loss]
-    X, X_new = np.asarray(X, dtype=np.float64), np.asarray(X_new, dtype=np.float64)
-    classes = np.unique(y)
+    alpha, fit_intercept = check_positive("alpha", alpha), check_flag("fit_intercept", fit_intercept)
+    X, X_new = exact_rows(X, X_new)
+    y = labels_of(y)
+    if len(y) != len(X):
+        raise ValueError(f"X has {len(X)} rows and y has {len(y)}; they must agree.")
+    w = np.ones(len(X)) if sample_weight is None else check_weight(sample_weight, len(X))
+    X, y, w = X[w > 0], y[w > 0], w[w > 0]
+    classes = unique_labels(y)
     if len(classes) < 2:
         raise ValueError(f"a classifier needs two classes or more, got {classes.tolist()}.")
     labels = Labels(classes, np.ones(len(classes)))
     Y = labels(Block(X, y)).y
-    w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    k = as_kernel(kernel).resolve(X, sample_weight=sample_weight)
+    k = as_kernel(kernel).resolve(X, sample_weight=w)
     # f = K a in an orthonormal basis of the functions k(·, x_i): K = V λ Vᵀ, f(X) = V √λ c
     values, V = np.linalg.eigh(k(X))
     keep = values > 1e-13 * values[-1]

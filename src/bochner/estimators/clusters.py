@@ -16,6 +16,7 @@ from bochner.estimators._validation import (
     as_host,
     check_components,
     check_count,
+    check_positive,
     is_distributed,
     lazily,
     rowwise,
@@ -133,6 +134,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         k = check_count("n_clusters", self.n_clusters)
         check_components(self, "n_columns")
         check_count("max_iter", self.max_iter)
+        check_positive("solver_tol", self.solver_tol, zero=True)
+        self._check_options()
         with self._threads():
             source = rows_source(self, X, sample_weight, reset=True)
             if source.n_samples is not None and source.n_samples < k:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from sklearn.base import clone
 
-from bochner.backends import Array
 from bochner.estimators._validation import check_count, in_memory, is_auto, validate_rows
 from bochner.estimators.maclaurin import MaclaurinFeatures
+from bochner.estimators.models import Transformed, real_features
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import FeatureMap, ProjectedMap
 from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.sketches import as_sketch_law
-
-
-@dataclass(frozen=True)
-class _Transformed(FeatureMap):
-    """The `transform` of a fitted transformer that is not ours."""
-
-    transformer: Any
-    n_components: int
-
-    def __call__(self, X: Array) -> Array:
-        return self.transformer.transform(X)
 
 
 class CompactFeatures(AdaptiveTransformer):
@@ -110,6 +98,8 @@ class CompactFeatures(AdaptiveTransformer):
         self._most_components()
         if self.expansion is not None:
             check_count("expansion", self.expansion)
+        if self.features is not None and not (hasattr(self.features, "fit") and hasattr(self.features, "get_params")):
+            raise ValueError(f"features must be a transformer or None, got {self.features!r}.")
         law = as_sketch_law(self.projection)
         X, y = in_memory(self, X, y)
         X = validate_rows(self, X, reset=True)
@@ -145,9 +135,8 @@ class CompactFeatures(AdaptiveTransformer):
         if "random_state" in params and params["random_state"] is None:
             features.set_params(random_state=int(key.child("features").generator().integers(2**31)))
         self.features_ = features.fit(X, y)
-        inner = getattr(features, "feature_map_", None)
-        if inner is None:
-            inner = _Transformed(features, features.transform(X[:1]).shape[1])
+        width = real_features(features, features.transform(X[:1]), X[:1]).shape[1]
+        inner: FeatureMap = getattr(features, "feature_map_", None) or Transformed(features, width)
         if inner.n_components < n_components:
             raise ValueError(
                 f"{type(features).__name__} has {inner.n_components} components, fewer than n_components="

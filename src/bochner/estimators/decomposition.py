@@ -16,6 +16,7 @@ from bochner.backends import Array
 from bochner.estimators._validation import (
     check_components,
     check_count,
+    check_flag,
     is_auto,
     is_distributed,
     lazily,
@@ -180,6 +181,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     def _check_parameters(self) -> None:
         check_count("n_components", self.n_components)
         check_components(self, "n_columns")
+        check_flag("fit_inverse_transform", self.fit_inverse_transform)
+        self._check_options()
         if self.fit_inverse_transform and get_tags(self).input_tags.pairwise:
             raise ValueError(
                 "Cannot fit_inverse_transform with a precomputed kernel: there are no rows to come back to. Give the "

@@ -10,6 +10,7 @@ import scipy.sparse
 
 from bochner.backends import Array
 from bochner.estimators._validation import check_choice, check_count, check_rows
+from bochner.estimators.exact import exact_rows
 from bochner.estimators.models import FEATURES, as_feature_map
 from bochner.features import FeatureMap
 from bochner.kernels import Kernel, as_kernel
@@ -168,6 +169,6 @@ def exact_mmd(kernel: Any, X: Any, Y: Any) -> float:
     0.0
     """
     k = as_kernel(kernel)
-    X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+    X, Y = exact_rows(X, Y)
     means: list[Array] = [k(X).mean(), k(Y).mean(), k(X, Y).mean()]
     return float(means[0] + means[1] - 2.0 * means[2])

@@ -7,8 +7,28 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from bochner.backends import Array
+from bochner.backends import Array, reading
+from bochner.estimators._validation import check_flag, check_positive, check_rows
+from bochner.estimators.models import numeric_targets
 from bochner.kernels import as_kernel
+from bochner.streaming import check_weight
+
+
+def exact_rows(X: Any, X_new: Any) -> tuple[Array, Array]:
+    """Rows to learn from and rows to predict, in float64, checked."""
+    X, X_new = (check_rows(A, input_name=name, accept_sparse=False) for name, A in (("X", X), ("X_new", X_new)))
+    if X.shape[1] != X_new.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} features and X_new has {X_new.shape[1]}; they must be the same.")
+    return X.astype(np.float64, copy=False), X_new.astype(np.float64, copy=False)
+
+
+def _exact_targets(y: Any, n: int) -> Array:
+    """Targets in float64, of one or two dimensions and as many rows as there are."""
+    with reading("y"):
+        y = np.asarray(y)
+    if y.ndim not in (1, 2) or len(y) != n or not y.size:
+        raise ValueError(f"y must have a row for each of the {n} rows of X, and one or two dimensions; got {y.shape}.")
+    return numeric_targets(y).reshape(y.shape)
 
 
 def exact_kernel_ridge(
@@ -36,11 +56,14 @@ def exact_kernel_ridge(
     >>> exact_kernel_ridge(RBF(1.0), X, np.sin(X[:, 0]), [[1.0]], alpha=1e-4).round(2)
     array([0.84])
     """
-    k = as_kernel(kernel)
-    X, X_new, Y = (np.asarray(a, dtype=np.float64) for a in (X, X_new, y))
-    k = k.resolve(X, sample_weight=sample_weight)
+    alpha, fit_intercept = check_positive("alpha", alpha, zero=True), check_flag("fit_intercept", fit_intercept)
+    X, X_new = exact_rows(X, X_new)
+    Y = _exact_targets(y, len(X))
     targets = Y.reshape(len(Y), -1)
-    w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    w = np.ones(len(X)) if sample_weight is None else check_weight(sample_weight, len(X))
+    if not (w > 0).any():
+        raise ValueError("sample_weight is zero for every row.")
+    k = as_kernel(kernel).resolve(X, sample_weight=w)
     X, targets, w = X[w > 0], targets[w > 0], w[w > 0]
     # K + alpha W⁻¹, bordered by the constraint Σ a = 0 that a free intercept puts on the dual
     n = len(X)
@@ -48,7 +71,10 @@ def exact_kernel_ridge(
     system[:n, :n] = k(X) + alpha * np.diag(1.0 / w)
     system[:n, n] = system[n, :n] = 1.0 if fit_intercept else 0.0
     system[n, n] = 0.0 if fit_intercept else 1.0
-    dual = np.linalg.solve(system, np.vstack([targets, np.zeros((1, targets.shape[1]))]))
+    try:
+        dual = np.linalg.solve(system, np.vstack([targets, np.zeros((1, targets.shape[1]))]))
+    except LinAlgError:
+        raise ValueError("the kernel matrix is singular; raise alpha.") from None
     predictions = k(X_new, X) @ dual[:n] + (dual[n] if fit_intercept else 0.0)
     return np.asarray(predictions.reshape(-1, *Y.shape[1:]))
 
@@ -81,7 +107,12 @@ def exact_gaussian_process(
     >>> mean.round(2) + 0.0, np.sqrt(np.diagonal(covariance)).round(2)
     (array([0.84, 0.  ]), array([0.01, 1.  ]))
     """
-    X, X_new, y = (np.asarray(a, dtype=np.float64) for a in (X, X_new, y))
+    noise_variance = check_positive("noise_variance", noise_variance, zero=True)
+    amplitude = check_positive("amplitude", amplitude)
+    X, X_new = exact_rows(X, X_new)
+    y = _exact_targets(y, len(X))
+    if y.ndim != 1:
+        raise ValueError(f"y must have one dimension, got {y.ndim}; call it for one column after the other.")
     k = as_kernel(kernel).resolve(X)
     K = amplitude * k(X) + noise_variance * np.eye(len(X))
     try:

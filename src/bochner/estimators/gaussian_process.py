@@ -214,8 +214,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 check_choice(name, value, ("auto",))
             elif not isinstance(value, numbers.Real) or not is_positive(value):
                 raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}.")
-        if not isinstance(self.n_restarts, numbers.Integral) or self.n_restarts < 0:
-            raise ValueError(f"n_restarts must be a non-negative integer, got {self.n_restarts!r}.")
+        check_count("n_restarts", self.n_restarts, least=0)
+        self._check_options()
 
     def _learn(self, source: Source) -> None:
         key = Key.from_random_state(self.random_state)
@@ -574,7 +574,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         functions : callable
             functions(X) has shape (n_rows, n_samples), or (n_rows, n_targets, n_samples) if y has two dimensions.
         """
-        n_samples = check_count("n_samples", n_samples)
+        n_samples, n_waves = check_count("n_samples", n_samples), check_count("n_waves", n_waves)
         return draw_functions(self, self._current(), n_samples, Key.from_random_state(random_state), n_waves)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:

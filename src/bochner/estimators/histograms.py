@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from bochner.estimators._validation import check_count, is_auto, validate_rows
+from bochner.estimators._validation import check_count, check_positive, is_auto, validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import HistogramSamples, check_histograms, histogram_map
 from bochner.kernels import AdditiveChi2
-from bochner.kernels.algebra import is_positive
 from bochner.keys import Key
 
+_LONGEST = 100.0  # beyond it the spectrum is zero but at its first sample
 _INTERVALS = {1: 0.8, 2: 0.5, 3: 0.4}  # by Vedaldi & Zisserman's figure, as in scikit-learn
 _INTERVAL = 0.7  # of more steps, over their root: the ends of the spectrum and of the period then err alike
 
@@ -88,8 +88,8 @@ class AdditiveChi2Features(AdaptiveTransformer):
         steps = check_count("sample_steps", self.sample_steps)
         X = validate_rows(self, X, reset=True)
         check_histograms(X)
-        if self.sample_interval is not None and not is_positive(self.sample_interval):
-            raise ValueError(f"sample_interval must be positive, got {self.sample_interval!r}.")
+        if self.sample_interval is not None and check_positive("sample_interval", self.sample_interval) > _LONGEST:
+            raise ValueError(f"sample_interval must be at most {_LONGEST}, got {self.sample_interval!r}.")
         self.kernel_ = AdditiveChi2()
         d = X.shape[1]
 

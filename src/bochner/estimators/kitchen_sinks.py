@@ -11,9 +11,10 @@ import scipy.linalg
 import scipy.optimize
 from sklearn.utils.validation import check_X_y
 
-from bochner.backends import FLOATS, Array, as_native
-from bochner.estimators._validation import check_choice, check_count, check_rows, is_auto, validate_rows
+from bochner.backends import FLOATS, Array, as_native, check_moderate, reading
+from bochner.estimators._validation import check_choice, check_count, check_flag, check_rows, is_auto, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
+from bochner.estimators.models import check_target_size, numeric_targets
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import ACTIVATIONS, KitchenSink, RandomLayer, choose_rows, draw_frequencies, row_blocks
 from bochner.kernels import RBF, as_kernel
@@ -194,11 +195,18 @@ def kitchen_sinks(
 
 
 def _check_data(X: Any, y: Any, X_test: Any) -> tuple[Any, Array, Any]:
-    X, y = check_X_y(as_native(X), y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True)
-    X, X_test = as_native(X), check_rows(X_test)
+    with reading("X or y"):
+        X, y = check_X_y(as_native(X), y, accept_sparse="csr", dtype=FLOATS, multi_output=True, y_numeric=True)
+    X, X_test = check_moderate(as_native(X), alone=True), check_rows(X_test, input_name="X_test")
     if X_test.shape[1] != X.shape[1]:
         raise ValueError(f"X_test has {X_test.shape[1]} features and X has {X.shape[1]}; they must be the same.")
-    return X, np.asarray(y, dtype=X.dtype), X_test
+    return X, _numbers(y).astype(X.dtype), X_test
+
+
+def _numbers(y: Array) -> Array:
+    y = numeric_targets(y).reshape(y.shape)
+    check_target_size(y)
+    return y
 
 
 def _check_noise(noise: Any) -> float:
@@ -247,6 +255,8 @@ class GreedyFit:
         X : array-like of shape (n_samples, n_features)
         """
         X = check_rows(X, accept_sparse=False)
+        if X.shape[1] != self.frequencies.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} features, and the fit was of {self.frequencies.shape[1]}.")
         return _waves(X @ self.frequencies.T) @ self.weights
 
 
@@ -297,10 +307,12 @@ def greedy_kitchen_sinks(
     >>> bool(fit.errors[-1] < 1e-2)
     True
     """
+    refine = check_flag("refine", refine)
     n_terms, n_candidates = check_count("n_terms", n_terms), check_count("n_candidates", n_candidates)
     check_choice("method", method, ("omp", "jones"))
-    X, y = check_X_y(as_native(X), y, dtype=FLOATS, y_numeric=True)
-    X = as_native(X)
+    with reading("X or y"):
+        X, y = check_X_y(as_native(X), y, dtype=FLOATS, y_numeric=True)
+    X, y = check_moderate(as_native(X), alone=True), _numbers(y)
     key = Key.from_random_state(random_state)
     resolved = as_kernel(kernel).resolve(X, key)
     frequencies = np.empty((n_terms, X.shape[1]))

@@ -13,9 +13,18 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
-from bochner.backends import FLOATS, Array, as_native
+from bochner.backends import FLOATS, Array, as_native, check_moderate, is_moderate, reading
 from bochner.certificates import Certificate, Effort
-from bochner.estimators._validation import as_host, check_choice, check_count, in_memory, is_auto
+from bochner.estimators._validation import (
+    as_host,
+    check_choice,
+    check_count,
+    check_flag,
+    check_positive,
+    in_memory,
+    is_auto,
+)
+from bochner.estimators.classifier import labels_of, unique_labels
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import Fourier, choose_rows, draw_frequencies, n_frequencies
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogLoss, SquaredLoss
@@ -133,9 +142,9 @@ class LearnedFeatures(AdaptiveTransformer):
             Numbers, or classes.
         """
         most = self._most_components()
-        max_iter = self.max_iter
-        if isinstance(max_iter, bool) or not isinstance(max_iter, numbers.Integral) or max_iter < 0:
-            raise ValueError(f"max_iter must be a positive integer or 0, got {max_iter!r}.")
+        max_iter = check_count("max_iter", self.max_iter, least=0)
+        check_positive("solver_tol", self.solver_tol, zero=True)
+        circulant = check_flag("circulant", self.circulant)
         n_candidates = check_count("n_candidates", self.n_candidates)
         loss = check_choice("loss", self.loss, ("auto", "squared", "log_loss"))
         if not isinstance(self.alpha, numbers.Real) or not 0 < float(self.alpha) < np.inf:
@@ -147,8 +156,9 @@ class LearnedFeatures(AdaptiveTransformer):
             )
         X, y = in_memory(self, X, y)
         X, y = as_native(as_host(X)), as_native(as_host(y))
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
-        X = as_native(X)
+        with reading("X or y"):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
+        X = check_moderate(as_native(X), alone=True)
         loss, Y = self._targets(loss, y)
         key = Key.from_random_state(self.random_state)
         self.kernel_ = as_kernel(self.kernel).resolve(X, key)
@@ -157,21 +167,23 @@ class LearnedFeatures(AdaptiveTransformer):
                 f"LearnedFeatures starts from the frequencies of a stationary kernel, a function of x - y; "
                 f"{self.kernel_!r} is not. Use kernel='rbf'."
             )
-        if self.circulant and n_candidates > 1:
+        if circulant and n_candidates > 1:
             raise ValueError(
                 "circulant=True has frequencies in blocks, of which none can be chosen alone; use n_candidates=1."
             )
-        if self.circulant and isinstance(self.kernel_, (Sum, Product, Power, Restricted)):
+        if circulant and isinstance(self.kernel_, (Sum, Product, Power, Restricted)):
             raise ValueError(
                 "circulant=True learns the frequencies of one radial kernel, such as RBF or Matern, not of sums, "
                 "products or some columns; use such a kernel, or circulant=False."
             )
         typical = _TYPICAL_COMPONENTS if is_auto(self.n_components) else most
-        law = ROW_LAWS["circulant"] if self.circulant else choose_rows(self.kernel_, X.shape[1], n_candidates * typical)
+        law = ROW_LAWS["circulant"] if circulant else choose_rows(self.kernel_, X.shape[1], n_candidates * typical)
         offset = 2.0 * np.pi * key.child("offsets").generator().random(1)
         few = min(X.shape[0], _CHOOSING_ROWS)
         sample = np.sort(key.child("rows").generator().choice(X.shape[0], few, replace=False))
         spread = _spread(Y) if loss == "squared" else 1.0
+        # the loss has no units; but squares of very large or small targets would overflow or vanish
+        units = 2.0 ** np.frexp(np.abs(Y).max(initial=0.0))[1] if loss == "squared" else 1.0
 
         @cache
         def trained(n_components: int) -> tuple[Fourier, Array]:
@@ -181,9 +193,9 @@ class LearnedFeatures(AdaptiveTransformer):
                 drawn = waves_of_targets(drawn, X[sample], Y[sample] / spread, T)
             if max_iter == 0 and not is_auto(self.n_components):
                 return Fourier(drawn, n_components, "pairs", offset, 1.0), np.empty(0)
-            frequencies = CirculantFrequencies.of(drawn) if self.circulant else DenseFrequencies.of(drawn)
+            frequencies = CirculantFrequencies.of(drawn) if circulant else DenseFrequencies.of(drawn)
             objective_of = SquaredLoss if loss == "squared" else LogLoss
-            objective = objective_of(frequencies, X, Y, n_components, float(offset[0]), float(self.alpha))
+            objective = objective_of(frequencies, X, Y / units, n_components, float(offset[0]), float(self.alpha))
             theta, curve = self._search(objective, max_iter)
             return Fourier(frequencies.at(theta[: len(frequencies.start)]), n_components, "pairs", offset, 1.0), curve
 
@@ -211,13 +223,16 @@ class LearnedFeatures(AdaptiveTransformer):
         if loss == "squared":
             try:
                 Y = np.asarray(y, dtype=float).reshape(len(y), -1)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 raise ValueError("loss='squared' needs numbers as targets; use loss='log_loss' for classes.") from error
             if not np.isfinite(Y).all():
                 raise ValueError("y holds NaN or infinite values; remove those rows.")
+            if not is_moderate(Y):
+                raise ValueError("y holds numbers beyond 1e300; divide them by a constant.")
             return loss, Y - Y.mean(axis=0)
         if y.ndim > 1 and y.shape[1] > 1:
             raise ValueError("loss='log_loss' takes one column of classes; use loss='squared' for several outputs.")
+        unique_labels(labels_of(y))
         binarizer = LabelBinarizer().fit(np.ravel(y))
         one_hot = np.asarray(binarizer.transform(np.ravel(y)), dtype=float)
         if len(binarizer.classes_) < 2:
@@ -236,7 +251,7 @@ class LearnedFeatures(AdaptiveTransformer):
             jac=True,
             method="L-BFGS-B",
             callback=lambda intermediate_result: curve.append(float(intermediate_result.fun)),
-            options={"maxiter": max_iter, "ftol": float(self.solver_tol), "maxcor": 20},
+            options={"maxiter": max_iter, "ftol": min(1.0, float(self.solver_tol)), "maxcor": 20},
         )
         return np.asarray(result.x), np.array(curve)
 

@@ -16,9 +16,20 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from bochner.backends import FLOATS, Array, as_native, backend_of, is_tensor, limit_threads, n_threads, use_precision
+from bochner.backends import (
+    FLOATS,
+    Array,
+    as_native,
+    backend_of,
+    check_moderate,
+    is_tensor,
+    limit_threads,
+    n_threads,
+    reading,
+    use_precision,
+)
 from bochner.backends.threads import each, one_thread
-from bochner.estimators._validation import as_host, check_choice, is_distributed, validate_rows
+from bochner.estimators._validation import as_host, check_choice, check_count, check_flag, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
@@ -44,6 +55,7 @@ from bochner.tuning import tune_length_scale
 
 _PIECE_ROWS = 1024  # whose scores one thread computes at a time
 _FEATURE_ROWS = 20_000  # rows on which features are fitted
+_TARGETS = (1e-140, 1e140)  # sizes of which a few million squares are far from vanishing and from overflow
 _TUNING_COMPONENTS = 512
 _TUNING_ROWS = 5_000  # rows on which a length scale is tuned
 CHOSEN_LANDMARKS = 1024  # with more, random rows do as well, and choosing would cost nearly as much as the fit
@@ -61,13 +73,15 @@ def is_there(device: str | None) -> bool:
 def numeric_targets(y: Any) -> Array:
     """Targets as (n, k) float64, finite."""
     try:
-        y = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
+        y = np.asarray(y)
+        y = y.astype(np.float64, casting="same_kind" if y.dtype.kind == "c" else "unsafe", copy=False)
+    except (TypeError, ValueError, OverflowError):
         raise ValueError("the targets must be numbers.") from None
     if y.ndim > 2:
         raise ValueError(f"y should have one or two dimensions, got {y.ndim}.")
     if not np.isfinite(y).all():
         raise ValueError("the targets contain NaN or infinity; remove those rows.")
+    check_target_size(y, whole=False)
     return y.reshape(len(y), -1)
 
 
@@ -93,6 +107,16 @@ def choose_landmark_scheme(preferred: str, n_landmarks: int, *, means: bool, nes
     return preferred if means else "rpcholesky"
 
 
+def check_target_size(y: Any, *, whole: bool = True) -> None:
+    """Refuse targets whose squares are infinite, or where these are all of them, zero although the targets are not."""
+    largest = float(np.abs(y).max(initial=0.0)) if y.dtype.kind in "fiub" else 0.0
+    if largest > _TARGETS[1] or (whole and 0.0 < largest < _TARGETS[0]):
+        raise ValueError(
+            f"the largest target is {largest:.3g}, and squares of such targets are not numbers any more; divide the "
+            "targets by a constant."
+        )
+
+
 @dataclass(frozen=True)
 class Transformed(FeatureMap):
     """Anything with a `transform` as a feature map."""
@@ -101,9 +125,34 @@ class Transformed(FeatureMap):
     n_components: int
 
     def __call__(self, X: Array) -> Array:
-        Z = self.transformer.transform(X)
-        Z = Z.toarray() if scipy.sparse.issparse(Z) else np.asarray(Z)
-        return Z.astype(X.dtype, copy=False)
+        Z = real_features(self.transformer, self.transformer.transform(X), X)
+        if Z.shape[1] != self.n_components:
+            raise ValueError(f"{self.transformer!r} gave {self.n_components} columns before, and {Z.shape[1]} now.")
+        return Z
+
+
+def real_features(transformer: Any, Z: Any, X: Any) -> Array:
+    """What a transformer made of the rows of X, in the dtype of X, or what is wrong with it."""
+    Z = Z.toarray() if scipy.sparse.issparse(Z) else np.asarray(Z)
+    name = f"the features of {transformer!r}"
+    if np.iscomplexobj(Z):
+        raise ValueError(
+            f"{name} are complex, and a model takes real ones: FourierFeatures gives these with form='pairs' or "
+            "form='offset'."
+        )
+    if Z.ndim != 2 or Z.shape[0] != X.shape[0] or not Z.shape[1]:
+        raise ValueError(f"{name} have shape {Z.shape}; a model takes a row for each row of X, here {X.shape[0]}.")
+    try:
+        with np.errstate(over="ignore"):
+            Z = Z.astype(X.dtype, copy=False)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} are of type {Z.dtype}; a model takes numbers.") from None
+    largest = float(np.max(np.abs(Z), initial=0.0))
+    if not largest < np.sqrt(np.finfo(Z.dtype).max) / 1e6:  # sums of squares are numbers; NaN is not less
+        raise ValueError(
+            f"{name} reach {largest:.3g} in {Z.dtype}, whose squares a model adds up; scale the rows or the features."
+        )
+    return Z
 
 
 def as_feature_map(transformer: Any, X: Any) -> FeatureMap:
@@ -111,9 +160,9 @@ def as_feature_map(transformer: Any, X: Any) -> FeatureMap:
     found = getattr(transformer, "feature_map_", None)
     if isinstance(found, Nystrom):
         return found.truncated(max(1, found.rank))  # without the components that are zero
-    if isinstance(found, FeatureMap) and not scipy.sparse.issparse(found(X[:1])):
-        return found
-    return Transformed(transformer, int(transformer.transform(X[:1]).shape[1]))
+    Z = found(X[:1]) if isinstance(found, FeatureMap) else transformer.transform(X[:1])
+    width = real_features(transformer, Z, X[:1]).shape[1]
+    return found if isinstance(found, FeatureMap) and not scipy.sparse.issparse(Z) else Transformed(transformer, width)
 
 
 def shift_of(transformer: Any) -> float:
@@ -147,6 +196,8 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         return distributed_source(model, X, y, sample_weight, reset=reset)
     if isinstance(X, Source):
         source = X
+        if isinstance(X, ArraySource):
+            X.check()
     elif isinstance(X, (str, os.PathLike)) or type(X).__module__.split(".")[0] == "pyarrow":
         named = y is None or isinstance(y, str) or (isinstance(y, list) and all(isinstance(c, str) for c in y))
         if not named or not (sample_weight is None or isinstance(sample_weight, str)):
@@ -165,7 +216,11 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         # either byte order: the source converts it block by block
         dtypes = [*FLOATS, *(np.dtype(t).newbyteorder() for t in FLOATS)]
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": dtypes, "multi_output": True}
-        X, y = validate_data(model, X, as_native(y), reset=reset, y_numeric=numeric, **checks)
+        with reading("X or y"):
+            X, y = validate_data(model, X, as_native(y), reset=reset, y_numeric=numeric, **checks)
+        check_moderate(X, alone=reset)
+        if numeric and isinstance(y, np.ndarray):
+            check_target_size(y)
         weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0], dtype=X.dtype)
         if weight is not None and not (weight > 0).any():
             raise ValueError("sample_weight is zero for every row.")
@@ -198,6 +253,8 @@ def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Sourc
     if is_distributed(X):
         return distributed_source(model, X, None, sample_weight, reset=reset).mapped(_no_targets)
     if isinstance(X, Source):
+        if isinstance(X, ArraySource):
+            X.check()
         if reset:
             model.n_features_in_ = X.n_features
         elif X.n_features != model.n_features_in_:
@@ -271,6 +328,18 @@ class KernelModel(BaseEstimator):
     n_jobs: int | None
     verbose: int
     random_state: Any
+
+    def _check_options(self) -> None:
+        """Complain about an option of all models that is none."""
+        if self.block_size is not None:
+            check_count("block_size", self.block_size)
+        check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
+        check_flag("fit_intercept", getattr(self, "fit_intercept", True))
+        if self.device is not None and not isinstance(self.device, str):
+            raise ValueError(f"device must be None, 'cuda', 'cuda:0', … or 'cpu'; got {self.device!r}.")
+        checkpoint = getattr(self, "checkpoint", None)
+        if checkpoint is not None and not isinstance(checkpoint, (str, os.PathLike)):
+            raise ValueError(f"checkpoint must be the path of a file or None, got {checkpoint!r}.")
 
     @contextmanager
     def _threads(self) -> Iterator[None]:

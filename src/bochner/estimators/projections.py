@@ -12,7 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.certificates import Certificate, distance_error
-from bochner.estimators._validation import check_count, check_rows, count_rows, is_auto, lazily, rowwise, validate_rows
+from bochner.estimators._validation import (
+    check_count,
+    check_flag,
+    check_rows,
+    count_rows,
+    is_auto,
+    lazily,
+    rowwise,
+    validate_rows,
+)
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features.projections import Projection
 from bochner.keys import Key
@@ -103,6 +112,7 @@ class RandomProjection(AdaptiveTransformer):
         y : ignored
         """
         law = as_sketch_law(self.law)
+        check_flag("dense_output", self.dense_output)
         n_samples = None if isinstance(self.n_components, numbers.Integral) else count_rows(X)
         X = validate_rows(self, X, reset=True)
         self._check_sparse(X)

@@ -289,6 +289,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             check_count("block_size", self.block_size)
         if self.checkpoint is not None:
             check_path(self.checkpoint)
+        self._check_options()
 
     def _forget(self) -> None:
         for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution"):
@@ -566,4 +567,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
 def _target_shape(source: Source) -> tuple[int, ...]:
     """() for y of shape (n,), (k,) for y of shape (n, k)."""
-    return tuple(np.shape(source.head().y)[1:])
+    shape = tuple(np.shape(source.head().y)[1:])
+    if 0 in shape:
+        raise ValueError("y has no columns; there is nothing to learn.")
+    return shape

@@ -174,11 +174,14 @@ class TensorSketchFeatures(AdaptiveTransformer):
             ones = self.direction == "ones"
             u = np.ones(X.shape[1]) if ones else np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
         else:
-            u = np.asarray(self.direction, np.float64)
+            try:
+                u = np.asarray(self.direction, np.float64)
+            except (TypeError, ValueError):
+                u = np.empty(0)
             if u.shape != (X.shape[1],) or not np.isfinite(u).all():
                 raise ValueError(
                     f"direction must be 'mean', 'ones', None or {X.shape[1]} finite numbers, one a feature; "
-                    f"got an array of shape {u.shape}."
+                    f"got {self.direction!r}."
                 )
         if offset > 0:
             u = np.append(u, offset)

@@ -42,7 +42,8 @@ class DenseFrequencies(Frequencies):
     @classmethod
     def of(cls, frequencies: LinearMap) -> DenseFrequencies:
         W = frequencies.to_dense()
-        unit = float(np.sqrt(np.mean(W**2)))
+        top = np.abs(W).max()  # squares of very large or small numbers would overflow or vanish
+        unit = float(top * np.sqrt(np.mean((W / top) ** 2)))
         return cls(W.ravel() / unit, (W.shape[0], W.shape[1]), unit)
 
     def at(self, theta: Array) -> LinearMap:

@@ -232,8 +232,9 @@ def trace_shares(degree: int, X: Any, direction: Array, offset: float) -> Array:
     """Mean over the rows of binomial(p, k) a^(2(p-k)) ‖x̃‖^(2k), up to one factor: (degree + 1,)."""
     u = np.asarray(direction, np.float64) / np.linalg.norm(direction)
     squares, along = np.empty(X.shape[0]), np.empty(X.shape[0])
+    size = max(float(abs(X).max()), offset) or 1.0  # squares of very large or small numbers would overflow or vanish
     for rows in row_blocks(X, 64 if scipy.sparse.issparse(X) else None):
-        B = append_offset(X[rows], offset).astype(np.float64)
+        B = append_offset(X[rows], offset).astype(np.float64) / size
         along[rows] = B @ u
         sparse = scipy.sparse.issparse(B)
         squares[rows] = np.asarray(B.multiply(B).sum(axis=1)).ravel() if sparse else np.einsum("ij,ij->i", B, B)

@@ -11,24 +11,29 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, clone
 
-from bochner.backends import Array, Form, as_native, backend_of, is_tensor
+from bochner.backends import FLOATS, Array, Form, as_native, backend_of, is_moderate, is_tensor, reading
 from bochner.keys import Key
 
 _FEW_COLUMNS = 16  # up to which a product is made with the tiles of a kernel
+_LARGEST_POWER = 1 << 20
 _SCALE_SAMPLE = 1000  # rows from which "median" and "mean" are taken
 
 
 def as_points(X: Any) -> Any:
     """X as a 2-D float32 or float64 array or CSR matrix, see `as_native`; other dtypes become float64."""
-    X = as_native(X if is_tensor(X) or scipy.sparse.issparse(X) else np.asarray(X))
     if scipy.sparse.issparse(X):
-        X = X.tocsr()
-        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+        X = as_native(X).tocsr()
+    elif not is_tensor(X):
+        with reading("X"):
+            X = np.asarray(X)
+            if X.dtype.newbyteorder("=") not in FLOATS:  # numbers, but neither text nor complex ones
+                X = X.astype(np.float64, casting="unsafe" if X.dtype == object else "same_kind")
+        X = as_native(X)
     if X.ndim != 2:
         raise ValueError(f"expected a 2-D array of shape (n_samples, n_features), got {X.ndim} dimension(s).")
     if is_tensor(X):
         return X if X.is_floating_point() else X.double()
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    return X if X.dtype in FLOATS else X.astype(np.float64)
 
 
 class Kernel(BaseEstimator, ABC):
@@ -87,9 +92,13 @@ class Kernel(BaseEstimator, ABC):
         A row of weight w counts as w equal rows.
         """
         X = as_points(X)
+        if 0 in X.shape:
+            raise ValueError(f"a length scale needs rows and columns to be taken from; X has shape {tuple(X.shape)}.")
         weight = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if not (weight > 0).all():
             X, weight = X[weight > 0], weight[weight > 0]
+            if not len(weight):
+                raise ValueError("sample_weight is zero for every row.")
         if X.shape[0] > _SCALE_SAMPLE:
             key = Key.from_random_state(random_state).child("scale")
             rows = np.sort(key.generator().choice(X.shape[0], _SCALE_SAMPLE, replace=False))
@@ -115,7 +124,13 @@ class Kernel(BaseEstimator, ABC):
         True
         """
         X, Y = as_points(X), as_points(Y)
-        V = V if is_tensor(V) else np.asarray(V, dtype=np.result_type(X.dtype, np.asarray(V).dtype))
+        if not is_tensor(V):
+            with reading("V"):
+                V = np.asarray(V)
+                kind = np.float64 if V.dtype.kind not in "fiub" else np.result_type(X.dtype, V.dtype)
+                V = V.astype(kind, casting="unsafe" if V.dtype == object else "same_kind", copy=False)
+            if not is_moderate(V) and np.isfinite(V).all():
+                raise ValueError(f"V holds numbers beyond {np.finfo(V.dtype).max / 1e4:.1e}; divide it by a constant.")
         if V.ndim != 2 or V.shape[0] != Y.shape[0]:
             raise ValueError(
                 f"V must have two dimensions and a row for each of the {Y.shape[0]} rows of Y; its shape is "
@@ -181,10 +196,26 @@ def dense(X: Any) -> Array:
     return X.toarray() if scipy.sparse.issparse(X) else np.ascontiguousarray(X)
 
 
+def entrywise(function: Any, t: Array) -> Array:
+    """A function of the user's at every entry of t, in the dtype of t; says so where it gives anything else."""
+    if not callable(function):
+        raise ValueError(f"function must be a function of an array, got {function!r}.")
+    values = np.asarray(function(t))
+    if values.shape != t.shape or values.dtype.kind not in "fiub":
+        raise ValueError(
+            f"the function of a kernel must give a number for every entry of its argument, of shape {t.shape}; it gave "
+            f"an array of shape {values.shape} and type {values.dtype}."
+        )
+    return values.astype(t.dtype, copy=False)
+
+
 def is_positive(value: Any) -> bool:
     """Whether this is a positive finite number, or a list of them."""
     try:
-        array = np.asarray(value, dtype=float)
+        array = np.asarray(value)
+        if array.dtype.kind == "c":
+            return False
+        array = array.astype(float)
     except (TypeError, ValueError):
         return False
     return array.ndim <= 1 and array.size > 0 and bool(np.isfinite(array).all() and (array > 0).all())
@@ -288,7 +319,8 @@ class Power(Kernel):
         return bool(self.kernel.stationary)
 
     def _exponent(self) -> int:
-        if not isinstance(self.exponent, numbers.Real) or self.exponent != int(self.exponent) or self.exponent < 1:
+        finite = isinstance(self.exponent, numbers.Real) and is_positive(self.exponent)
+        if not finite or self.exponent != int(self.exponent) or self.exponent > _LARGEST_POWER:
             raise ValueError(f"a kernel can be raised to a positive integer power only, got {self.exponent!r}.")
         return int(self.exponent)
 
@@ -319,7 +351,10 @@ class Restricted(Kernel):
 
     def indices(self, n_features: int) -> Array:
         """The columns as an index array, checked against the width of the data."""
-        columns = np.asarray(self.columns)
+        try:
+            columns = np.asarray(self.columns)
+        except ValueError:
+            columns = np.empty(0)
         if columns.ndim != 1 or columns.size == 0 or columns.dtype.kind not in "iu":
             raise ValueError(f"columns must be a non-empty list of integers, got {self.columns!r}.")
         if columns.min() < -n_features or columns.max() >= n_features:

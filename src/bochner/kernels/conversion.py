@@ -33,6 +33,8 @@ class Custom(Kernel):
         self.function = function
 
     def _block(self, X: Array, Y: Array) -> Array:
+        if not callable(self.function):
+            raise ValueError(f"function must be a function of two sets of rows or of two rows, got {self.function!r}.")
         X, Y = dense(X), dense(Y)
         try:
             gram = np.asarray(self.function(X, Y))
@@ -114,7 +116,7 @@ def _kernel_of_name(name: str, params: dict[str, Any]) -> Kernel:
             raise ValueError("give gamma or length_scale, not both.")
         if name not in ("rbf", "gaussian", "laplacian"):
             raise ValueError(f"gamma has no agreed meaning for kernel {name!r}; give length_scale.")
-        if not is_positive(gamma):
+        if np.ndim(gamma) or not is_positive(gamma):
             raise ValueError(f"gamma must be positive, got {gamma!r}.")
         params["length_scale"] = 1.0 / gamma if name == "laplacian" else float(1.0 / np.sqrt(2.0 * gamma))
     params.setdefault("length_scale", "median")

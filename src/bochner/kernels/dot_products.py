@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from bochner import spectra
 from bochner.backends import Array, Form, backend_of
-from bochner.kernels.algebra import Kernel, dense, is_positive
+from bochner.kernels.algebra import Kernel, dense, entrywise, is_positive
 from bochner.kernels.stationary import squared_distances
 
 
@@ -182,7 +182,11 @@ class MaclaurinSeries(DotProductKernel):
         self.series = series
 
     def _series(self) -> Array:
-        a = np.asarray(self.series, dtype=float)
+        try:
+            a = np.asarray(self.series)
+            a = a.astype(float) if a.dtype.kind != "c" else np.empty(0)
+        except (TypeError, ValueError):
+            a = np.empty(0)
         if a.ndim != 1 or not np.isfinite(a).all() or not a.any() or (a < 0).any():
             raise ValueError(
                 "series must be finite non-negative coefficients, not all zero: a negative one makes f(x·y) indefinite "
@@ -223,7 +227,7 @@ class DotProduct(DotProductKernel):
 
     def profile(self, t: Array, n_features: int) -> Array:
         try:
-            return np.asarray(self.function(t)).astype(t.dtype, copy=False)
+            return entrywise(self.function, t)
         except TypeError as error:
             raise ValueError(
                 f"a function of x·y must take arrays, which this one refused ({error}); write it with NumPy functions."
@@ -249,7 +253,7 @@ class ArcCosine(Kernel):
         self.order = order
 
     def _order(self) -> int:
-        if self.order not in (0, 1, 2):
+        if not isinstance(self.order, numbers.Real) or self.order not in (0, 1, 2):
             raise ValueError(f"order must be 0, 1 or 2, got {self.order!r}.")
         return int(self.order)
 

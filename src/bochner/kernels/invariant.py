@@ -41,6 +41,8 @@ class CyclicInvariant(Kernel):
 
     def axes(self, n_features: int) -> tuple[int, ...]:
         """The shape as numbers, checked against the width of the data."""
+        if not isinstance(self.kernel, Kernel):
+            raise ValueError(f"kernel must be a kernel of bochner, got {self.kernel!r}; as_kernel makes one of others.")
         if self.shape is None:
             return (n_features,)
         shape = tuple(np.atleast_1d(self.shape).tolist())
@@ -70,6 +72,7 @@ class CyclicInvariant(Kernel):
         return np.array([self._block(X[i : i + 1], X[i : i + 1])[0, 0] for i in range(X.shape[0])], X.dtype)
 
     def _resolve(self, sample: Array, weight: Array) -> Kernel:
+        self.axes(sample.shape[1])
         return CyclicInvariant(self.kernel._resolve(sample, weight), self.shape)
 
 

@@ -13,7 +13,10 @@ from sklearn.base import clone
 
 from bochner import spectra
 from bochner.backends import Array, Form, backend_of
-from bochner.kernels.algebra import Kernel, dense, is_positive
+from bochner.kernels.algebra import Kernel, dense, entrywise, is_positive
+
+_LARGEST_NU = 1e6  # beyond it the kernel is Gaussian to seven digits
+_SHORTEST = 1e-300  # length scale: that of shorter ones rows could not be divided by
 
 
 class StationaryKernel(Kernel):
@@ -37,6 +40,10 @@ class StationaryKernel(Kernel):
         if not is_positive(value):
             raise ValueError(f"length_scale must be positive and finite, got {value!r}.")
         scales = np.asarray(value, dtype=float)
+        if (scales < _SHORTEST).any():
+            raise ValueError(
+                f"length_scale must be at least {_SHORTEST:.0e}, got {value!r}; multiply the data by a constant."
+            )
         if scales.ndim == 1 and len(scales) == 1:
             scales = scales[0]
         if scales.ndim == 1 and len(scales) != n_features:
@@ -61,6 +68,8 @@ class StationaryKernel(Kernel):
         kernel = clone(self)
         if isinstance(self.length_scale, str) and self.length_scale in ("median", "mean", "auto"):
             size = float(abs(sample).max()) or 1.0  # squares of 1e30 or 1e-30 do not fit into float32
+            if not np.isfinite(size):
+                raise ValueError("X contains NaN or infinity, from which no length scale can be taken.")
             sample = sample.astype(np.float64) / size
             weight = weight / weight.max()
             if self.length_scale != "mean":  # "auto" is for models, which tune it; elsewhere it means the median
@@ -171,8 +180,10 @@ class Matern(RadialKernel):
         self.nu = nu
 
     def _nu(self) -> float:
-        if not (np.isscalar(self.nu) and is_positive(self.nu)):
-            raise ValueError(f"nu must be a positive number (use RBF for nu → infinity), got {self.nu!r}.")
+        if not (np.isscalar(self.nu) and is_positive(self.nu) and float(np.asarray(self.nu)) <= _LARGEST_NU):
+            raise ValueError(
+                f"nu must be a positive number, at most {_LARGEST_NU:.0e} (use RBF for nu → infinity), got {self.nu!r}."
+            )
         return float(np.asarray(self.nu))
 
     @property
@@ -302,7 +313,7 @@ class Radial(RadialKernel):
         self.length_scale = length_scale
 
     def profile(self, r: Array) -> Array:
-        return np.asarray(self.function(r), dtype=r.dtype)
+        return entrywise(self.function, r)
 
     def mixing(self, u: Array) -> Array:
         return spectra.numeric_mixing(self.function)(u)
@@ -392,7 +403,7 @@ class Separable(SeparableKernel):
 
     def profile(self, r: Array) -> Array:
         """The kernel of one coordinate."""
-        return np.asarray(self.function(r), dtype=r.dtype)
+        return entrywise(self.function, r)
 
     def distances(self, X: Array, Y: Array) -> Array:
         return np.sqrt(squared_distances(X, Y))
@@ -445,9 +456,10 @@ def _sparse_squared_distances(X: Any, Y: Any) -> Array:
     X, Y = (scipy.sparse.csr_matrix(A, dtype=np.float64) for A in (X, Y))
     xx, yy = (np.asarray(A.multiply(A).sum(axis=1)).ravel() for A in (X, Y))
     product = X @ Y.T
-    total = xx[:, None] + yy
-    d2 = total - 2.0 * product.toarray()
-    close_x, close_y = np.nonzero(d2 < 1e-6 * total)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = xx[:, None] + yy
+        d2 = total - 2.0 * product.toarray()
+        close_x, close_y = np.nonzero(~(d2 >= 1e-6 * total))  # not of squares that overflow either
     for start in range(0, len(close_x), 1 << 14):
         pairs = slice(start, start + (1 << 14))
         difference = X[close_x[pairs]] - Y[close_y[pairs]]

@@ -47,8 +47,13 @@ def as_landmark_law(landmarks: Any) -> LandmarkLaw:
             return LANDMARK_LAWS[landmarks]
     elif scipy.sparse.issparse(landmarks):
         return Given(landmarks.tocsr())
-    elif np.ndim(landmarks) in (1, 2) and np.asarray(landmarks).dtype.kind in "iuf":
-        return Given(np.asarray(landmarks))
+    elif isinstance(landmarks, (np.ndarray, list, tuple)):
+        try:
+            given = np.asarray(landmarks)
+        except ValueError:  # rows of different lengths
+            given = np.empty(0, object)
+        if given.ndim in (1, 2) and given.dtype.kind in "iuf":
+            return Given(given)
     raise ValueError(
         f"landmarks must be 'auto', one of {', '.join(map(repr, LANDMARK_LAWS))}, a landmark law, an array of row "
         f"indices or a 2-D array of points; got {landmarks!r}."

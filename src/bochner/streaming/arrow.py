@@ -71,7 +71,14 @@ class ArrowSource(Source):
             except pa.ArrowInvalid as error:
                 raise ValueError(f"{str(path)!r} cannot be read as Parquet: {error}") from None
         else:
-            dataset = data if isinstance(data, pa.dataset.Dataset) else pa.dataset.dataset(data)
+            try:
+                dataset = data if isinstance(data, pa.dataset.Dataset) else pa.dataset.dataset(data)
+            except (TypeError, pa.ArrowInvalid) as error:
+                raise ValueError(f"data must be a path, an Arrow table or an Arrow dataset: {error}") from None
+        for role, value in (("target", target), ("columns", columns), ("weight", weight)):
+            listed = isinstance(value, (list, tuple)) and role != "weight"
+            if value is not None and not all(isinstance(name, str) for name in (value if listed else [value])):
+                raise ValueError(f"{role} must name columns, got {value!r}.")
         self.target = target
         targets = [] if target is None else [target] if isinstance(target, str) else list(target)
         names = list(dataset.schema.names)

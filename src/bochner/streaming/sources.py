@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import check_array
 
-from bochner.backends import FLOATS, Array, as_native
+from bochner.backends import FLOATS, Array, as_native, check_moderate, is_host, reading
 from bochner.keys import Key
 from bochner.streaming.interruptions import Interruptions
 
@@ -19,6 +19,8 @@ from bochner.streaming.interruptions import Interruptions
 _LARGEST_WEIGHT = {4: 1e30, 8: 1e75}
 _PLAIN_ROWS = 1 << 16  # in a block of which no features are made
 _BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
+
+_CHECKED_ROWS = 1 << 14  # at a time
 
 
 @dataclass(frozen=True)
@@ -187,12 +189,23 @@ class ArraySource(Source):
     """
 
     def __init__(self, X: Any, y: Any = None, weight: Array | None = None) -> None:
+        if not is_host(X) or X.ndim != 2 or X.dtype.newbyteorder("=") not in FLOATS:
+            raise ValueError(f"X must be a 2-D array or CSR matrix of float32 or float64; got {_shape(X)}.")
+        y = _checked_targets(y, X.shape[0], "y")
         # SciPy takes no rows of a matrix in the other byte order
-        self.block = Block(as_native(X) if scipy.sparse.issparse(X) else X, y, weight)
+        weight = None if weight is None else check_weight(weight, X.shape[0], dtype=X.dtype)
+        self.block = Block(as_native(X).tocsr() if scipy.sparse.issparse(X) else X, y, weight)
         # of rows some of which have weight zero: the numbers of the others
         self.kept = None if weight is None or (weight > 0).all() else np.flatnonzero(weight > 0)
         self.n_samples = X.shape[0] if self.kept is None else len(self.kept)
         self.n_features, self.dtype = X.shape[1], X.dtype.newbyteorder("=")
+
+    def check(self) -> None:
+        """Refuse rows that are none, not finite or too large, as `fit` does with arrays."""
+        if not self.n_samples or not self.n_features:
+            raise ValueError(f"X has no rows or no columns, shape {self.block.X.shape}.")
+        for block in self.blocks(_CHECKED_ROWS):
+            checked_block(block.X, block.y, block.weight, name="the source")
 
     def _rows(self, rows: Any) -> Block:
         """Some rows as compiled code reads them: of a file in another byte order or layout a block at a time."""
@@ -230,6 +243,8 @@ class BlockSource(Source):
     """
 
     def __init__(self, iterable: Iterable[Any]) -> None:
+        if not isinstance(iterable, Iterable) or getattr(iterable, "ndim", 1) == 0:
+            raise ValueError(f"a stream is an iterable of (X, y) or (X, y, weight) blocks, got {_shape(iterable)}.")
         if iter(iterable) is iterable:
             raise ValueError(
                 "an iterator can be read only once, and choosing features needs a look at the data. Pass a list of "
@@ -242,8 +257,9 @@ class BlockSource(Source):
             raise ValueError("the stream has no blocks.")
         self.n_features = first.X.shape[1]
         self.dtype = first.X.dtype
-        self.has_weight = first.weight is not None
+        self.has_weight, self.is_sparse = first.weight is not None, scipy.sparse.issparse(first.X)
         self.target_shape = np.shape(first.y)[1:]
+        self.kind_of_target = _kind(first.y)
 
     def _checked(self) -> Iterator[Block]:
         for index, item in enumerate(self.iterable):
@@ -255,10 +271,16 @@ class BlockSource(Source):
                     f"block {index} of the stream has {block.X.shape[1]} columns, the blocks before it have "
                     f"{self.n_features}."
                 )
+            if index and scipy.sparse.issparse(block.X) != self.is_sparse:
+                raise ValueError(f"block {index} of the stream differs from the first in being sparse or not.")
             if index and np.shape(block.y)[1:] != self.target_shape:
                 raise ValueError(
                     f"block {index} of the stream has targets of shape {np.shape(block.y)}, the first block "
                     f"(n, {', '.join(map(str, self.target_shape))})."
+                )
+            if index and _kind(block.y) != self.kind_of_target:
+                raise ValueError(
+                    f"block {index} of the stream has {_kind(block.y)} as targets, the first one {self.kind_of_target}."
                 )
             if index and (block.weight is not None) != self.has_weight:
                 raise ValueError(f"block {index} of the stream differs from the first in having weights or not.")
@@ -289,24 +311,57 @@ class BlockSource(Source):
 def checked_block(X: Any, y: Any, weight: Any = None, *, name: str, dtype: Any = FLOATS) -> Block:
     """A block as arrays, finite and of one length, or an error that names it."""
     try:
-        X = as_native(check_array(as_native(X), accept_sparse="csr", dtype=dtype, input_name="X"))
-    except ValueError as error:
+        with reading("X"):
+            X = check_array(as_native(X), accept_sparse="csr", dtype=dtype, input_name="X")
+        X = check_moderate(as_native(X))
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from None
-    y = None if y is None else as_native(np.asarray(y))
+    y = _checked_targets(y, X.shape[0], name)
     weight = None if weight is None else check_weight(weight, X.shape[0], name, X.dtype)
-    if y is not None and len(y) != X.shape[0]:
-        raise ValueError(f"{name}: X has {X.shape[0]} rows and y has {len(y)}.")
     return Block(X, y, weight)
+
+
+def _checked_targets(y: Any, n: int, name: str) -> Any:
+    """Targets as an array of n rows, or None."""
+    if y is None:
+        return None
+    with reading(f"{name}: y"):
+        y = as_native(np.asarray(y))
+    if not y.ndim or len(y) != n:
+        raise ValueError(f"{name}: X has {n} rows and y has {len(y) if y.ndim else 'none'}.")
+    return y
+
+
+_KINDS = dict.fromkeys("fiub", "numbers") | dict.fromkeys("USTO", "labels")
+
+
+def _kind(y: Any) -> str:
+    """What kind of targets these are, in words."""
+    return "nothing" if y is None else _KINDS.get(y.dtype.kind, str(y.dtype))
+
+
+def _shape(A: Any) -> str:
+    """What something is, in words."""
+    return f"a {type(A).__name__} of shape {A.shape} and type {A.dtype}" if hasattr(A, "dtype") else repr(A)
 
 
 def check_weight(weight: Any, n: int, name: str = "sample_weight", dtype: Any = np.float64) -> Array:
     """Weights (n,), finite, not negative and not too large for rows of a dtype; one number stands for all."""
-    weight = np.asarray(weight, dtype=np.float64)
+    try:
+        weight = np.asarray(weight)
+        weight = weight.astype(np.float64, casting="unsafe" if weight.dtype.kind == "O" else "same_kind")
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: sample_weight must hold real numbers, one a row.") from None
     weight = np.full(n, weight) if weight.ndim == 0 else weight
     if weight.shape != (n,):
         raise ValueError(f"{name}: sample_weight should have shape ({n},), one a row; got {weight.shape}.")
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ValueError(f"{name}: sample_weight must be finite and not negative.")
+    if weight.any() and weight.max() < 1e-140:
+        raise ValueError(
+            f"{name}: the largest weight is {weight.max():.3g}, and the squares of such weights are zero; divide "
+            "sample_weight, and alpha where it is a number, by the same small constant."
+        )
     with np.errstate(over="ignore"):
         total = float(weight.sum())
     if total > _LARGEST_WEIGHT[np.dtype(dtype).itemsize]:
