@@ -16,7 +16,7 @@ from bochner.features import Identity
 from bochner.keys import Key
 from bochner.losses import SCORE_LOSSES
 from bochner.streaming import ArraySource, MappedSource, Problem, newton
-from bochner.streaming.descents import StreamedHessian
+from bochner.streaming.newton import StreamedHessian
 
 LOSSES = ["log_loss", "squared_hinge"]
 

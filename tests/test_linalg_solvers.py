@@ -9,7 +9,7 @@ from scipy.sparse.linalg import aslinearoperator
 from bochner import RBF, datasets, linalg
 from bochner.backends import limit_threads
 from bochner.keys import Key
-from bochner.linalg.iterations import heavy_ball
+from bochner.linalg.krylov import heavy_ball
 from bochner.linalg.least_squares import _whiten
 from bochner.linalg.matrices import gram_product, residual_product
 from bochner.sketches import SKETCH_LAWS, as_sketch_law

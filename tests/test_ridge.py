@@ -146,7 +146,7 @@ def test_falkon_is_conjugate_gradients_on_nystrom_features():
 
 def test_solver_auto_turns_to_iterations_when_memory_is_short(monkeypatch):
     X, y = waves(300)
-    monkeypatch.setattr("bochner.estimators.penalties.memory_available", lambda: 100_000)
+    monkeypatch.setattr("bochner.estimators.ridge_solution.memory_available", lambda: 100_000)
     model = KernelRidge(RBF(1.0), 100, random_state=0).fit(X, y)
     assert model.report_.solver == "cg"
     assert "GiB are free" in model.report_.notes[0]

@@ -457,7 +457,7 @@ def n_rows(X: Any) -> int:
     return dask_source(None, X).n_samples
 
 
-# -- rows to rows, lazily --------------------------------------------------------------------------------------------
+# -- rows to rows, lazily ----------------------------------------------------------------------------------------------
 
 
 def _check_ready(model: Any) -> None:

@@ -118,8 +118,8 @@ def count_rows(X: Any) -> int | None:
     return n_rows(X)
 
 
-def rowwise(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose result has a row for every row of X: of dask data, lazily and block by block."""
+def map_dask_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method whose result has a row for every row of X: of Dask data, lazily and block by block."""
 
     @wraps(method)
     def call(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
@@ -132,10 +132,10 @@ def rowwise(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def lazily(cls: Any) -> Any:
-    """Class decorator: `transform` and `fit_transform` are `rowwise`, outside of scikit-learn's `set_output`."""
+def dask_aware(cls: Any) -> Any:
+    """Class decorator: `transform` and `fit_transform` take Dask data, outside of scikit-learn's `set_output`."""
     if "transform" in vars(cls):
-        cls.transform = rowwise(cls.transform)
+        cls.transform = map_dask_blocks(cls.transform)
     inner = cls.fit_transform
 
     @wraps(inner)

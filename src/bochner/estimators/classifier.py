@@ -16,7 +16,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bochner.backends import Array, reading
-from bochner.estimators._validation import check_choice, check_count, check_flag, check_positive, rowwise, validate_rows
+from bochner.estimators._validation import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_positive,
+    map_dask_blocks,
+    validate_rows,
+)
 from bochner.estimators.exact import exact_rows
 from bochner.estimators.models import DistributedScore, KernelModel, as_source
 from bochner.estimators.ridge import KernelRidge
@@ -480,7 +487,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         check_is_fitted(self, "classes_")
         return np.atleast_1d(self.ridge_.intercept_ if hasattr(self, "ridge_") else self._intercept)
 
-    @rowwise
+    @map_dask_blocks
     def decision_function(self, X: Any) -> Array:
         """Scores, block by block: the larger, the likelier.
 
@@ -498,7 +505,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         F = self._scores(X, np.asarray(self.coef_.T), self.intercept_)
         return F[:, 0] if self._labels.n_scores == 1 else F
 
-    @rowwise
+    @map_dask_blocks
     def predict(self, X: Any) -> Array:
         """The likeliest label of each row.
 
@@ -510,7 +517,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self.classes_[(F > 0).astype(int) if F.ndim == 1 else F.argmax(axis=1)]
 
     @available_if(_has_probabilities)
-    @rowwise
+    @map_dask_blocks
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n_samples, n_classes).
 
@@ -525,7 +532,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return np.hstack([LogLoss().probabilities(-F[:, None]), p])
 
     @available_if(_has_probabilities)
-    @rowwise
+    @map_dask_blocks
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities, exact where those round to 0.
 

@@ -21,7 +21,7 @@ from bochner.estimators._validation import (
     check_precision,
     is_auto,
     is_distributed,
-    rowwise,
+    map_dask_blocks,
     validate_rows,
 )
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, is_there, numeric_targets
@@ -490,7 +490,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self.feature_map_.into(block, Z)
             yield slice(start, start + rows), block, Z.astype(np.float64, copy=False)
 
-    @rowwise
+    @map_dask_blocks
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
         """Posterior mean, and its standard deviations or covariances, block by block.
 
@@ -614,7 +614,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         y = self._means(X, posterior)[:, :, None] + spread.transpose(1, 0, 2)
         return y.reshape(len(root), *self._target_shape, n_samples).astype(X.dtype, copy=False)
 
-    @rowwise
+    @map_dask_blocks
     def _function_values(self, X: Any, n_samples: int, seed: int) -> Array:
         return self.sample_functions(n_samples, seed)(X)
 

@@ -13,7 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, is_tensor, limit_threads
 from bochner.certificates import Certificate, Effort
-from bochner.estimators._validation import check_budget, check_count, check_precision, is_auto, lazily, validate_rows
+from bochner.estimators._validation import (
+    check_budget,
+    check_count,
+    check_precision,
+    dask_aware,
+    is_auto,
+    validate_rows,
+)
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
 from bochner.features.nystrom import Nystrom, measure, nystrom_map
@@ -28,7 +35,7 @@ _FIRST = 256  # landmarks that n_components="auto" starts with
 _DEVICE_ENTRIES = 1 << 24  # rows times landmarks from which a device is faster than the host
 
 
-@lazily
+@dask_aware
 class NystromFeatures(AdaptiveTransformer):
     """Nyström features of any kernel.
 

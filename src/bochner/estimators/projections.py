@@ -17,9 +17,9 @@ from bochner.estimators._validation import (
     check_flag,
     check_rows,
     count_rows,
+    dask_aware,
     is_auto,
-    lazily,
-    rowwise,
+    map_dask_blocks,
     validate_rows,
 )
 from bochner.estimators.transformers import AdaptiveTransformer
@@ -30,7 +30,7 @@ from bochner.theory import JohnsonLindenstraussBound
 from bochner.theory import _checks as check
 
 
-@lazily
+@dask_aware
 class RandomProjection(AdaptiveTransformer):
     """Project to fewer dimensions, keeping distances (Johnson & Lindenstrauss 1984).
 
@@ -147,7 +147,7 @@ class RandomProjection(AdaptiveTransformer):
         self._check_sparse(X)
         return super().transform(X)
 
-    @rowwise
+    @map_dask_blocks
     def inverse_transform(self, Z: Any) -> Array:
         """Return Z times the pseudo-inverse of the projection: the shortest rows that project to Z.
 

@@ -20,11 +20,12 @@ from bochner.estimators._validation import (
     check_count,
     check_precision,
     is_auto,
-    rowwise,
+    map_dask_blocks,
     validate_rows,
 )
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, numeric_targets
-from bochner.estimators.penalties import (
+from bochner.estimators.ridge_search import FittedFeatures, RidgeSearch
+from bochner.estimators.ridge_solution import (
     LEFT_OUT,
     Solution,
     check_penalty,
@@ -33,7 +34,6 @@ from bochner.estimators.penalties import (
     penalty_per_row,
     solve_sums,
 )
-from bochner.estimators.ridge_search import FittedFeatures, RidgeSearch
 from bochner.features import FeatureMap
 from bochner.kernels import as_kernel
 from bochner.keys import Key
@@ -540,7 +540,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet.")
         return self.statistics_.n_samples
 
-    @rowwise
+    @map_dask_blocks
     def predict(self, X: Any) -> Array:
         """Predict targets, block by block.
 

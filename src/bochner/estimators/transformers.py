@@ -10,14 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, limit_threads, use_precision
 from bochner.certificates import Budget, Certificate, ComponentSearch, kernel_error
-from bochner.estimators._validation import as_tensor, check_budget, check_count, is_auto, lazily, validate_rows
+from bochner.estimators._validation import as_tensor, check_budget, check_count, dask_aware, is_auto, validate_rows
 from bochner.features import FeatureMap, features_of
 from bochner.keys import Key
 
 _ENTRIES = 1 << 20  # kernel values that a certificate looks at
 
 
-@lazily
+@dask_aware
 class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of all transformers: `fit` sets `feature_map_`, and `transform` validates rows and calls it."""
 

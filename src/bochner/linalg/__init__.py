@@ -7,9 +7,9 @@ squares and ridge regression (`lstsq`, `ridge`, `sketched_kernel_ridge`, `conjug
 """
 
 from bochner.linalg.approximations import Factors, generalized_nystrom, nystrom
-from bochner.linalg.columns import CUR, CX, cur, cx
+from bochner.linalg.cur import CUR, CX, cur, cx
 from bochner.linalg.factorizations import SVD, Eigh, Range, randomized_eigh, randomized_svd, range_finder
-from bochner.linalg.iterations import conjugate_gradient
+from bochner.linalg.krylov import conjugate_gradient
 from bochner.linalg.least_squares import lstsq
 from bochner.linalg.losses import LOSSES, Huber, LogLoss, Loss, Poisson, Squared, SquaredHinge, as_loss
 from bochner.linalg.newton_sketches import newton_sketch

@@ -13,7 +13,7 @@ import scipy.sparse
 from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.factorizations import gaussian
-from bochner.linalg.iterations import heavy_ball, lsqr
+from bochner.linalg.krylov import heavy_ball, lsqr
 from bochner.linalg.matrices import (
     Operator,
     as_matrix,

@@ -9,7 +9,7 @@ import scipy.linalg
 
 from bochner.backends import Array
 from bochner.keys import Key
-from bochner.linalg.iterations import conjugate_gradient
+from bochner.linalg.krylov import conjugate_gradient
 from bochner.linalg.least_squares import lstsq, sketch_rows
 from bochner.linalg.matrices import (
     Operator,

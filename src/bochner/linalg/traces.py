@@ -13,7 +13,7 @@ import scipy.sparse
 from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.factorizations import gaussian
-from bochner.linalg.iterations import conjugate_gradient
+from bochner.linalg.krylov import conjugate_gradient
 from bochner.linalg.matrices import (
     Operator,
     as_matrix,

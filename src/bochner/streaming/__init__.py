@@ -2,7 +2,6 @@
 
 from bochner.streaming.arrow import ArrowSource
 from bochner.streaming.checkpoints import Checkpoint, check_path, read_arrays, saved_about, write_arrays
-from bochner.streaming.descents import Problem, newton
 from bochner.streaming.devices import (
     DeviceSource,
     on_device,
@@ -21,6 +20,7 @@ from bochner.streaming.folds import (
     resumed,
 )
 from bochner.streaming.mappings import MappedSource
+from bochner.streaming.newton import Problem, newton
 from bochner.streaming.progress import Progress
 from bochner.streaming.sources import (
     ArraySource,

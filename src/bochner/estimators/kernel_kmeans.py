@@ -17,9 +17,9 @@ from bochner.estimators._validation import (
     check_components,
     check_count,
     check_positive,
+    dask_aware,
     is_distributed,
-    lazily,
-    rowwise,
+    map_dask_blocks,
     validate_rows,
 )
 from bochner.estimators.models import KernelModel, is_there, rows_source
@@ -30,7 +30,7 @@ from bochner.streaming import ArraySource, Block, Fold, Source, on_device
 _START_ROWS = 10_000  # rows whose features are held to find where to start
 
 
-@lazily
+@dask_aware
 class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, KernelModel):
     """Kernel k-means: Lloyd's algorithm on features ZZᵀ ≈ K, which are made again in every pass and never held.
 
@@ -209,7 +209,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
             blocks = self._blocks(ArraySource(as_host(X)))
             return X, np.concatenate([np.sqrt(squared_distances_to(Z, self.cluster_centers_)) for Z, _ in blocks])
 
-    @rowwise
+    @map_dask_blocks
     def predict(self, X: Any) -> Array:
         """The cluster of each row.
 

@@ -17,10 +17,10 @@ from bochner.estimators._validation import (
     check_components,
     check_count,
     check_flag,
+    dask_aware,
     is_auto,
     is_distributed,
-    lazily,
-    rowwise,
+    map_dask_blocks,
     validate_rows,
 )
 from bochner.estimators.models import KernelModel, check_sums, rows_source
@@ -35,7 +35,7 @@ from bochner.streaming import Block, Fold, Source, accumulate, on_device
 _TIE = 1e-4  # of a column's range, by which its ends must differ to be told apart in float32
 
 
-@lazily
+@dask_aware
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     """Kernel principal components: eigenvectors of the covariance of features ZZᵀ ≈ K, summed in one pass.
 
@@ -245,7 +245,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         X = validate_rows(self, X, reset=False)
         return self._scores(X, self.components_.T, -self.components_ @ self.statistics_.feature_mean)
 
-    @rowwise
+    @map_dask_blocks
     def inverse_transform(self, T: Any) -> Array:
         """Rows whose components are about these, (n_samples, n_features).
 

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bochner.backends import Array, backend_of, is_host
 from bochner.features import FeatureMap
 from bochner.keys import Key
-from bochner.linalg.iterations import IndefiniteError
+from bochner.linalg.krylov import IndefiniteError
 from bochner.losses import ScoreLoss
 from bochner.operators import PSDOperator
 from bochner.solvers import Cholesky, ConjugateGradient, Factor, Report
@@ -65,7 +65,7 @@ class Problem:
 
     def state(self, P: Array) -> State:
         """One pass: the objective and its gradient."""
-        value, curvature, n, gradient = self.fold(SlopeFold(self.loss, P))
+        value, curvature, n, gradient = self.fold(GradientFold(self.loss, P))
         return State(P, value + self.penalty(P), self._penalised(gradient, P), curvature, n)
 
     def penalty(self, P: Array) -> float:
@@ -102,7 +102,7 @@ class ScoreFold(Fold):
         return times(Z, self.P), block.y, weight
 
 
-class SlopeFold(ScoreFold):
+class GradientFold(ScoreFold):
     """Σ w ℓ, Σ w × curvature, n and the gradient of the first."""
 
     def zero(self) -> list[Any]:
@@ -146,7 +146,7 @@ class CurvatureFold(ScoreFold):
 
 
 @dataclass(frozen=True)
-class BendFold(ScoreFold):
+class HessianProductFold(ScoreFold):
     """The Hessian without its penalty, times a direction D (m + 1, k)."""
 
     D: Array
@@ -189,7 +189,7 @@ class StreamedHessian(PSDOperator):
 
     def __matmul__(self, V: Array) -> Array:
         D = V.reshape(self.P.shape)
-        (total,) = self.problem.fold(BendFold(self.problem.loss, self.P, D))
+        (total,) = self.problem.fold(HessianProductFold(self.problem.loss, self.P, D))
         return self.problem._penalised(total, D).reshape(V.shape)
 
     def to_dense(self) -> Array:
