@@ -159,6 +159,36 @@ def test_rows_do_not_depend_on_their_company(estimator, X, seed):
     np.testing.assert_allclose(found, expected, rtol=0, atol=rounding * size)
 
 
+WEIGHTED = [estimator for estimator in ESTIMATORS if has_fit_parameter(estimator, "sample_weight")]
+
+
+@pytest.mark.parametrize("estimator", WEIGHTED, ids=repr)
+@FUZZ
+@given(X=matrices(min_rows=6, poison=False), seed=st.integers(0, 99), huge=st.booleans())
+def test_rows_of_weight_zero_change_nothing(estimator, X, seed, huge):
+    """As if they were not there, whatever their values; `huge`: targets that no other row has."""
+    n = X.shape[0]
+    kept = np.sort(np.random.default_rng(seed).permutation(n)[: max(4, n // 2)])
+    weight, y = np.zeros(n), targets(estimator, n, seed)
+    weight[kept] = 1.0
+    others = weight == 0
+    y[others] = 7 if is_classifier(estimator) else y[others] * (1e6 if huge else 1.0)
+    rows = (X.tocsr() if scipy.sparse.issparse(X) else X)[kept]
+    weighted, plain = (
+        answer(clone(estimator).fit, X, y, sample_weight=weight),
+        answer(clone(estimator).fit, rows, y[kept]),
+    )
+    assert (weighted is None) == (plain is None)
+    method = next((m for m in ("transform", "decision_function", "predict") if hasattr(plain, m)), "")
+    found, expected = (None if m is None else answer(getattr(m, method), rows) for m in (weighted, plain))
+    assert (found is None) == (expected is None)
+    if found is None:
+        return
+    found, expected = (Z.toarray() if scipy.sparse.issparse(Z) else Z for Z in (found, expected))
+    size = max(np.abs(expected).max(), np.abs(np.asarray(getattr(plain, "coef_", 0.0))).sum())
+    np.testing.assert_allclose(found, expected, rtol=0, atol=(1e-2 if X.dtype.itemsize == 4 else 1e-6) * size)
+
+
 @pytest.mark.parametrize("name", KERNELS)
 @FUZZ
 @given(X=matrices(poison=False))
@@ -255,7 +285,6 @@ def test_a_certificate_answers_or_refuses(X, norm):
         assert np.isfinite([low, high]).all()
 
 
-WEIGHTED = [estimator for estimator in ESTIMATORS if has_fit_parameter(estimator, "sample_weight")]
 MANY = 60  # rows
 
 
