@@ -242,7 +242,14 @@ class LearnedFeatures(AdaptiveTransformer):
     def _search(self, objective: Any, max_iter: int) -> tuple[Array, Array]:
         """The best parameters, and the loss after each iteration."""
         start = objective.start()
-        curve = [objective(start)[0]]
+        value, gradient = objective(start)
+        with np.errstate(over="ignore"):
+            if not np.isfinite(gradient @ gradient):
+                raise ValueError(
+                    "the rows are so many length scales away from zero that a step along the gradient overflows; subtract "
+                    "the mean of every column, or give the kernel a longer length scale."
+                )
+        curve = [value]
         if max_iter == 0:
             return start, np.array(curve)
         result = scipy.optimize.minimize(
