@@ -246,8 +246,8 @@ class LearnedFeatures(AdaptiveTransformer):
         with np.errstate(over="ignore"):
             if not np.isfinite(gradient @ gradient):
                 raise ValueError(
-                    "the rows are so many length scales away from zero that a step along the gradient overflows; subtract "
-                    "the mean of every column, or give the kernel a longer length scale."
+                    "the rows are so many length scales away from zero that a step along the gradient overflows; "
+                    "subtract the mean of every column, or give the kernel a longer length scale."
                 )
         curve = [value]
         if max_iter == 0:
