@@ -28,44 +28,19 @@ from bochner.estimators import (
 )
 from bochner.experiments.compare import compare
 from bochner.exports import export_onnx
-from bochner.kernels import (
-    RBF,
-    AdditiveChi2,
-    ArcCosine,
-    Cauchy,
-    Custom,
-    CyclicInvariant,
-    DotProduct,
-    Exponential,
-    ExponentialDot,
-    Kernel,
-    Laplacian,
-    Linear,
-    MaclaurinSeries,
-    Matern,
-    Polynomial,
-    Radial,
-    RationalQuadratic,
-    Separable,
-    as_kernel,
-)
+from bochner.kernels import Custom, CyclicInvariant, Kernel, as_kernel, dot_products, stationary
+from bochner.kernels.dot_products import *  # noqa: F403 - every kernel that its module lists
+from bochner.kernels.stationary import *  # noqa: F403
 from bochner.persistence import ModelFileError, load, save
 from bochner.recommendations import Recommendation, recommend
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "RBF",
-    "AdditiveChi2",
     "AdditiveChi2Features",
-    "ArcCosine",
-    "Cauchy",
     "CompactFeatures",
     "Custom",
     "CyclicInvariant",
-    "DotProduct",
-    "Exponential",
-    "ExponentialDot",
     "FourierFeatures",
     "GaussianProcessRegressor",
     "Kernel",
@@ -75,21 +50,13 @@ __all__ = [
     "KernelPCA",
     "KernelRidge",
     "KitchenSinkFeatures",
-    "Laplacian",
     "LearnedFeatures",
-    "Linear",
     "MaclaurinFeatures",
-    "MaclaurinSeries",
-    "Matern",
     "ModelFileError",
     "NystromFeatures",
-    "Polynomial",
-    "Radial",
     "RandomBinningFeatures",
     "RandomProjection",
-    "RationalQuadratic",
     "Recommendation",
-    "Separable",
     "TensorSketchFeatures",
     "as_kernel",
     "certificates",
@@ -111,3 +78,5 @@ __all__ = [
     "sketches",
     "theory",
 ]
+__all__ += dot_products.__all__
+__all__ += stationary.__all__

@@ -8,16 +8,10 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
+from bochner.kernels import dot_products, stationary
 from bochner.kernels.algebra import Kernel, dense, is_positive
-from bochner.kernels.dot_products import (
-    AdditiveChi2,
-    ArcCosine,
-    ExponentialDot,
-    Linear,
-    MaclaurinSeries,
-    Polynomial,
-)
-from bochner.kernels.stationary import RBF, Cauchy, Exponential, Laplacian, Matern, RationalQuadratic
+from bochner.kernels.dot_products import MaclaurinSeries, Polynomial
+from bochner.kernels.stationary import RBF, Matern, RationalQuadratic
 
 
 class Custom(Kernel):
@@ -48,24 +42,7 @@ class Custom(Kernel):
         return np.array([self._block(x, x)[0, 0] for x in dense(X)[:, None, :]])
 
 
-_NAMES: dict[str, Callable[..., Kernel]] = {
-    "rbf": RBF,
-    "gaussian": RBF,
-    "matern": Matern,
-    "matern12": lambda **p: Matern(nu=0.5, **p),
-    "matern32": lambda **p: Matern(nu=1.5, **p),
-    "matern52": lambda **p: Matern(nu=2.5, **p),
-    "exponential": Exponential,
-    "rational_quadratic": RationalQuadratic,
-    "laplacian": Laplacian,
-    "cauchy": Cauchy,
-    "linear": Linear,
-    "polynomial": Polynomial,
-    "poly": Polynomial,
-    "exponential_dot": ExponentialDot,
-    "arc_cosine": ArcCosine,
-    "additive_chi2": AdditiveChi2,
-}
+_NAMES: dict[str, Callable[..., Kernel]] = {**stationary.NAMES, **dot_products.NAMES}
 
 
 def as_kernel(kernel: Any, **params: Any) -> Kernel:
@@ -108,7 +85,7 @@ def _kernel_of_name(name: str, params: dict[str, Any]) -> Kernel:
     if name not in _NAMES:
         raise ValueError(f"unknown kernel {name!r}; the names are {', '.join(sorted(_NAMES))}.")
     make = _NAMES[name]
-    if name in ("linear", "polynomial", "poly", "exponential_dot", "arc_cosine", "additive_chi2"):
+    if name in dot_products.NAMES:
         return make(**params)
     if "gamma" in params:
         gamma = params.pop("gamma")

@@ -16,6 +16,8 @@ from bochner.backends import Array, Form, backend_of
 from bochner.kernels.algebra import Kernel, dense, entrywise, is_positive
 from bochner.kernels.stationary import squared_distances
 
+__all__ = ["AdditiveChi2", "ArcCosine", "DotProduct", "ExponentialDot", "Linear", "MaclaurinSeries", "Polynomial"]
+
 
 def _products(X: Any, Y: Any) -> Array:
     product = X @ Y.T
@@ -300,3 +302,14 @@ class AdditiveChi2(Kernel):
     def _diagonal(self, X: Array) -> Array:
         self._check(X)
         return np.asarray(X.sum(axis=1)).ravel().astype(X.dtype)
+
+
+# what `as_kernel` makes of a name; a new kernel adds its line here and its name to __all__
+NAMES: dict[str, Callable[..., Kernel]] = {
+    "linear": Linear,
+    "polynomial": Polynomial,
+    "poly": Polynomial,
+    "exponential_dot": ExponentialDot,
+    "arc_cosine": ArcCosine,
+    "additive_chi2": AdditiveChi2,
+}

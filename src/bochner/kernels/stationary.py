@@ -15,6 +15,8 @@ from bochner import spectra
 from bochner.backends import Array, Form, backend_of
 from bochner.kernels.algebra import Kernel, dense, entrywise, is_positive
 
+__all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "RationalQuadratic", "Separable"]
+
 _LARGEST_NU = 1e6  # beyond it the kernel is Gaussian to seven digits
 _SHORTEST = 1e-300  # length scale: that of shorter ones rows could not be divided by
 
@@ -437,6 +439,21 @@ class Cauchy(Separable):
 
     def quantile(self, u: Array) -> Array:
         return spectra.laplace_quantile(u)
+
+
+# what `as_kernel` makes of a name; a new kernel adds its line here and its name to __all__
+NAMES: dict[str, Callable[..., StationaryKernel]] = {
+    "rbf": RBF,
+    "gaussian": RBF,
+    "matern": Matern,
+    "matern12": lambda **p: Matern(nu=0.5, **p),
+    "matern32": lambda **p: Matern(nu=1.5, **p),
+    "matern52": lambda **p: Matern(nu=2.5, **p),
+    "exponential": Exponential,
+    "rational_quadratic": RationalQuadratic,
+    "laplacian": Laplacian,
+    "cauchy": Cauchy,
+}
 
 
 def squared_distances(X: Array, Y: Array) -> Array:
