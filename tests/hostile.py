@@ -105,6 +105,7 @@ def hostile_rows(X):
         "zeros": np.zeros((n, d)),
         "negative": -X,
         "equal rows": np.repeat(X[:1], n, axis=0),
+        "equal rows far away": np.full((n, d), 1e279),
         "an empty sparse matrix": scipy.sparse.csr_array((n, d)),
         "sparse NaN": scipy.sparse.csr_array(with_one(X, np.nan)),
         "sparse without rows": scipy.sparse.csr_array((0, d)),

@@ -39,6 +39,11 @@ def scaled(X: Any, scales: Array) -> Any:
     return X.multiply(factors).tocsr() if scipy.sparse.issparse(X) else X * factors
 
 
+def _unit(X: Any) -> Any:
+    """A power of two: squares of rows in this unit neither overflow nor vanish, and their digits are the same."""
+    return X.dtype.type(2.0 ** np.clip(np.frexp(float(abs(X).max()))[1], -1000, 1000)) if X.size else X.dtype.type(1.0)
+
+
 def _subsample(gram: Gram, n_rows: int | None, key: Key) -> Gram:
     if n_rows is None or n_rows >= len(gram):
         return gram
@@ -107,7 +112,7 @@ class KMeans(LandmarkLaw):
         scales = metric_scales(gram)
         n_rows = None if self.n_rows is None else max(self.n_rows, 20 * n_landmarks)
         gram = _subsample(gram, n_rows, key)
-        n_landmarks = min(n_landmarks, len(gram))
+        n_landmarks, X = min(n_landmarks, len(gram)), scaled(gram.rows, scales)
         if self.init in ("rpcholesky", "mixed"):
             # the law itself: Lloyd's steps undo most of what pools would gain
             n_pivots = n_landmarks if self.init == "rpcholesky" else -(-n_landmarks // (1 + _RANDOM))
@@ -116,10 +121,9 @@ class KMeans(LandmarkLaw):
                 indices = _in_turns(indices, key.child("others").generator().permutation(len(gram)), n_landmarks)
         elif self.init == "k-means++":
             seed = int(key.generator().integers(2**31))
-            indices = kmeans_plusplus(scaled(gram.rows, scales), n_landmarks, random_state=seed)[1]
+            indices = kmeans_plusplus(X / _unit(X), n_landmarks, random_state=seed)[1]
         else:
             raise ValueError(f"init must be 'k-means++', 'rpcholesky' or 'mixed', got {self.init!r}.")
-        X = scaled(gram.rows, scales)
         start = X[indices].toarray() if scipy.sparse.issparse(X) else X[indices]
         return Landmarks(lloyd(X, start, self.max_iter) * scales.astype(X.dtype), None)
 
@@ -149,11 +153,12 @@ class MiniBatchKMeans(LandmarkLaw):
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
         scales = metric_scales(gram)
         X, k = scaled(gram.rows, scales), min(n_landmarks, len(gram))
+        unit = _unit(X)
         seed = int(key.generator().integers(2**31))
         model = SklearnMiniBatchKMeans(
             k, batch_size=max(k, self.batch_size), max_iter=self.max_iter, n_init=1, random_state=seed
         )
         with warnings.catch_warnings():  # fewer distinct rows than landmarks: the factorisation drops the copies
             warnings.simplefilter("ignore", ConvergenceWarning)
-            centres = model.fit(X).cluster_centers_
+            centres = model.fit(X / unit).cluster_centers_ * unit
         return Landmarks(centres.astype(X.dtype) * scales.astype(X.dtype), None)
