@@ -13,8 +13,8 @@ from scipy import stats
 from bochner.backends import Array
 from bochner.certificates.records import Certificate, Effort
 from bochner.certificates.residuals import _checked, _transform_of
+from bochner.checks import check_count, check_fraction
 from bochner.keys import Key
-from bochner.theory import _arguments as check
 
 _ROWS = 1024  # looked at together
 
@@ -53,12 +53,12 @@ def distance_error(
     (True, True)
     """
     started = time.perf_counter()
-    confidence = check.fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
+    confidence = check_fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
     X = _checked(features, X)
     n = int(X.shape[0])
     if n < 2:
         raise ValueError(f"a distance needs two rows, got {n}.")
-    max_pairs = check.count("max_pairs", max_pairs)
+    max_pairs = check_count("max_pairs", max_pairs)
     found = getattr(features, "feature_map_", None)
     transform = _transform_of(features) if found is None else found
     small, rank = n * (n - 1) // 2 <= max_pairs, 0

@@ -15,9 +15,9 @@ from bochner import theory
 from bochner.backends import Array
 from bochner.certificates.records import Certificate
 from bochner.certificates.residuals import Residual, RowSampler
+from bochner.checks import check_choice, check_count, check_fraction, check_positive
 from bochner.features import Fourier
 from bochner.keys import Key
-from bochner.theory import _arguments as check
 
 NORMS = ("frobenius", "relative_frobenius", "spectral", "relative_spectral", "max", "trace")
 _BLOCK = 4  # random starts of the Lanczos iteration
@@ -100,16 +100,16 @@ def kernel_error(
     >>> 0.0 < error.low <= error.value <= error.high < 0.1
     True
     """
-    check.choice("norm", norm, NORMS)
-    confidence = check.fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
-    check.count("max_entries", max_entries, minimum=1 << 14, advice="An interval needs a hundred rows.")
+    check_choice("norm", norm, NORMS)
+    confidence = check_fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
+    check_count("max_entries", max_entries, least=1 << 14, advice="An interval needs a hundred rows.")
     if norm == "relative_spectral":
         if alpha is None:
             raise ValueError(
                 "norm='relative_spectral' is relative to K + alpha I: pass alpha, the penalty of the ridge regression "
                 "that the features are for."
             )
-        check.positive("alpha", alpha)
+        check_positive("alpha", alpha)
     elif alpha is not None:
         raise ValueError(f"alpha belongs to norm='relative_spectral', not to norm={norm!r}; leave it out.")
     residual = Residual(features, X, kernel)

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from bochner import spectra
 from bochner.backends import Array
+from bochner.checks import check_count
 from bochner.kernels import (
     Kernel,
     Multiple,
@@ -23,7 +24,6 @@ from bochner.kernels import (
     Sum,
     as_kernel,
 )
-from bochner.theory import _arguments as check
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def spectral_check(kernel: Any, n_features: int) -> SpectralCheck:
     >>> spectral_check(lambda r: np.maximum(0.0, 1.0 - r), 2)
     NOT positive definite: no random features have this kernel (in 2 dimension(s) the spectral density is -0.16 at ...
     """
-    d = check.count("n_features", n_features)
+    d = check_count("n_features", n_features)
     if not isinstance(kernel, Kernel):
         kernel = Radial(kernel) if callable(kernel) else as_kernel(kernel)
     match kernel:

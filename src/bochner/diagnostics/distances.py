@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, check_moderate
+from bochner.checks import check_count
 from bochner.kernels import as_points, squared_distances
 from bochner.keys import Key
-from bochner.theory import _arguments as check
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def distance_concentration(X: Any, *, max_rows: int = 2000, random_state: Any = 
     X = finite_points(X)
     if X.shape[0] < 2:
         raise ValueError("a distance needs two rows, got one.")
-    check.count("max_rows", max_rows, minimum=2, advice="A distance needs two rows.")
+    check_count("max_rows", max_rows, least=2, advice="A distance needs two rows.")
     if X.shape[0] > max_rows:
         rows = Key.from_random_state(random_state).child("distances").generator().permutation(X.shape[0])[:max_rows]
         X = X[np.sort(rows)]

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.linalg
 
 from bochner.backends import Array
+from bochner.checks import check_count, check_positive
 from bochner.diagnostics.distances import finite_points
 from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key
-from bochner.theory import _arguments as check
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def gram_spectrum(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_s
     """
     X = finite_points(X)
     n = X.shape[0]
-    check.count("max_rows", max_rows, minimum=2, advice="A spectrum needs some rows.")
+    check_count("max_rows", max_rows, least=2, advice="A spectrum needs some rows.")
     key = Key.from_random_state(random_state)
     resolved = as_kernel(kernel).resolve(X, key)
     order = np.arange(n) if n <= 2 * max_rows else key.child("spectrum").generator().permutation(n)[: 2 * max_rows]
@@ -165,7 +165,7 @@ def effective_dimension_curve(
     """
     spectrum = gram_spectrum(X, kernel, max_rows=max_rows, random_state=random_state)
     grid = spectrum.trace * np.logspace(-6, 0, 13) if alphas is None else np.ravel(np.asarray(alphas, dtype=float))
-    brackets = np.array([spectrum.effective_dimension(check.positive("alphas", float(a))) for a in grid])
+    brackets = np.array([spectrum.effective_dimension(check_positive("alphas", float(a))) for a in grid])
     return DimensionCurve(grid, brackets[:, 0], brackets[:, 1], spectrum.n_samples)
 
 
@@ -283,7 +283,7 @@ def leverage_coherence(
     >>> leverage_coherence(X, RBF(1.0), alpha=0.1).coherence > 100
     True
     """
-    alpha = check.positive("alpha", alpha)
+    alpha = check_positive("alpha", alpha)
     spectrum = gram_spectrum(X, kernel, max_rows=max_rows, random_state=random_state)
     scores = np.minimum(spectrum.leverages(alpha), 1.0)
     low, high = spectrum.effective_dimension(alpha)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bochner.estimators._validation import check_count, check_flag, is_auto, validate_rows
+from bochner.checks import check_count, check_flag, is_auto
+from bochner.estimators._validation import validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import RandomBinning, binning_map
 from bochner.kernels import Laplacian

@@ -6,7 +6,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from bochner.estimators._validation import check_count, in_memory, is_auto, validate_rows
+from bochner.checks import check_count, is_auto
+from bochner.estimators._validation import in_memory, validate_rows
 from bochner.estimators.maclaurin import MaclaurinFeatures
 from bochner.estimators.models import Transformed, real_features
 from bochner.estimators.transformers import AdaptiveTransformer

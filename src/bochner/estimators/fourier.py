@@ -7,7 +7,8 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_precision, is_auto, validate_rows
+from bochner.checks import check_choice, is_auto
+from bochner.estimators._validation import check_precision, validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import Fourier, choose_rows, fourier_map
 from bochner.kernels import as_kernel

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bochner.estimators._validation import check_count, check_positive, is_auto, validate_rows
+from bochner.checks import check_count, check_positive, is_auto
+from bochner.estimators._validation import validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import HistogramSamples, check_histograms, histogram_map
 from bochner.kernels import AdditiveChi2

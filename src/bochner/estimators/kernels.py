@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.estimators._validation import check_choice, validate_rows
+from bochner.checks import check_choice
+from bochner.estimators._validation import validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import FeatureMap, kernel_map
 from bochner.kernels import as_kernel

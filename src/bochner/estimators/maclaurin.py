@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bochner.estimators._validation import check_choice, validate_rows
+from bochner.checks import check_choice
+from bochner.estimators._validation import validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import FeatureMap, geometric_map, is_series, optimal_map, series_of, squared_radius
 from bochner.kernels import DotProduct, Kernel, as_kernel

@@ -12,22 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.certificates import Certificate, distance_error
-from bochner.estimators._validation import (
-    check_count,
-    check_flag,
-    check_rows,
-    count_rows,
-    dask_aware,
-    is_auto,
-    map_dask_blocks,
-    validate_rows,
-)
+from bochner.checks import check_count, check_flag, check_fraction, is_auto
+from bochner.estimators._validation import check_rows, count_rows, dask_aware, map_dask_blocks, validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features.projections import Projection
 from bochner.keys import Key
 from bochner.sketches import as_sketch_law
 from bochner.theory import JohnsonLindenstraussBound
-from bochner.theory import _checks as check
 
 
 @dask_aware
@@ -184,7 +175,7 @@ class RandomProjection(AdaptiveTransformer):
                 )
             return n_components
         bound = JohnsonLindenstraussBound(n_samples=max(n_samples, 2), rule="dasgupta-gupta")
-        n_components = bound.printed_size(check.fraction("eps", self.eps)) if n_samples > 1 else 1
+        n_components = bound.printed_size(check_fraction("eps", self.eps)) if n_samples > 1 else 1
         if n_components > n_features:
             raise ValueError(
                 f"eps={self.eps} and n_samples={n_samples} ask for n_components={n_components}, more than the "

@@ -9,7 +9,8 @@ import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, validate_rows
+from bochner.checks import check_choice
+from bochner.estimators._validation import validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features.tensor_sketch import FACTORS, TensorSketch, tensor_sketch, trace_shares
 from bochner.kernels import Linear, Polynomial, as_kernel

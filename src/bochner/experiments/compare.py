@@ -15,7 +15,7 @@ import numpy as np
 
 from bochner.backends import Array
 from bochner.backends.machines import describe
-from bochner.estimators._validation import check_count
+from bochner.checks import check_count
 from bochner.experiments.candidates import Candidate, as_candidates
 from bochner.experiments.references import EXACT, Reference, Rows, as_table, baselines, dense, draw_rows, linear_error
 from bochner.kernels import Kernel, Polynomial, as_kernel

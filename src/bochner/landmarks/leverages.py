@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import eigh, solve_triangular
 
 from bochner.backends import Array
+from bochner.checks import check_positive
 from bochner.keys import Key
 from bochner.landmarks.grams import Gram, check_symmetric, cholesky
 from bochner.landmarks.laws import RowChoice, weighted_choice
@@ -35,11 +36,6 @@ def leverage_scores(gram: Gram, rows: Array, sample: Array, probabilities: Array
     return np.clip(scores, 0.0, 1.0)
 
 
-def _check_alpha(alpha: float | None) -> None:
-    if alpha is not None and not (np.isfinite(alpha) and alpha > 0):
-        raise ValueError(f"alpha must be a positive number or None, got {alpha!r}.")
-
-
 @dataclass(frozen=True)
 class RidgeLeverage(RowChoice):
     """Rows in proportion to their exact ridge leverage scores; for thousands of rows, as all of K is factored.
@@ -54,7 +50,8 @@ class RidgeLeverage(RowChoice):
     alpha: float | None = None
 
     def choose(self, gram: Gram, n_landmarks: int, key: Key) -> Array:
-        _check_alpha(self.alpha)
+        if self.alpha is not None:
+            check_positive("alpha", self.alpha, advice="Or pass None.")
         n = len(gram)
         if n > EXACT_ROWS:
             raise ValueError(
@@ -98,7 +95,8 @@ class RecursiveLeverage(RowChoice):
     alpha: float | None = None
 
     def choose(self, gram: Gram, n_landmarks: int, key: Key) -> Array:
-        _check_alpha(self.alpha)
+        if self.alpha is not None:
+            check_positive("alpha", self.alpha, advice="Or pass None.")
         n = len(gram)
         order = key.child("order").generator().permutation(n)
         if not gram.diagonal().any():
@@ -152,7 +150,8 @@ class BLESS(RowChoice):
     oversampling: float = 3.0
 
     def choose(self, gram: Gram, n_landmarks: int, key: Key) -> Array:
-        _check_alpha(self.alpha)
+        if self.alpha is not None:
+            check_positive("alpha", self.alpha, advice="Or pass None.")
         n = len(gram)
         order = key.child("order").generator().permutation(n)  # candidates of every level are a prefix
         largest = float(gram.diagonal().max())

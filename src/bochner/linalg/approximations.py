@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from bochner.backends import Array
+from bochner.checks import check_count, check_positive
 from bochner.keys import Key
 from bochner.linalg.factorizations import N_PROBES, Eigh, check_rank, gaussian
 from bochner.linalg.matrices import (
@@ -23,7 +24,6 @@ from bochner.linalg.matrices import (
 )
 from bochner.linalg.reports import Estimate, LowRank, Report, error_estimates, met
 from bochner.sketches import as_sketch_law
-from bochner.theory import _arguments as check
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def nystrom(
     A, unit = in_units(as_square(A))
     n = A.shape[0]
     k, tol = check_rank(rank, tol, n)
-    extra = check.count("oversampling", oversampling, minimum=0, advice="0 adds no columns.")
-    n_iter = check.count("n_iter", n_iter, minimum=0, advice="0 reads the matrix once.")
+    extra = check_count("oversampling", oversampling, least=0, advice="0 adds no columns.")
+    n_iter = check_count("n_iter", n_iter, least=0, advice="0 reads the matrix once.")
     key = Key.from_random_state(random_state)
     probes = gaussian((n, N_PROBES), A, key.child("probes"))
     products = A @ probes
@@ -177,8 +177,8 @@ def generalized_nystrom(
     """
     A, unit = in_units(as_matrix(A))
     m, n = A.shape
-    k = min(check.count("rank", rank), m, n)
-    factor = check.positive("oversampling", oversampling)
+    k = min(check_count("rank", rank), m, n)
+    factor = check_positive("oversampling", oversampling)
     if factor < 1.0:
         raise ValueError(f"oversampling must be at least 1, got {oversampling}; 1.5 is a good choice.")
     law, key = as_sketch_law(law), Key.from_random_state(random_state)

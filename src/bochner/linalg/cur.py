@@ -10,11 +10,11 @@ import numpy as np
 import scipy.linalg
 
 from bochner.backends import Array
+from bochner.checks import check_choice, check_count
 from bochner.keys import Key
 from bochner.linalg.factorizations import N_PROBES, gaussian, randomized_svd
 from bochner.linalg.matrices import Operator, as_matrix, columns, frobenius_norm, in_units, left_product, orthonormal
 from bochner.linalg.reports import Estimate, LowRank, Report, error_estimates
-from bochner.theory import _arguments as check
 
 SELECTIONS = ("pivoted", "leverage", "adaptive", "norm", "uniform")
 
@@ -134,7 +134,7 @@ def cur(
         row_selection = selection if isinstance(selection, str) else "pivoted"
     # rows that pin down the columns taken also pin down A, up to what the columns miss
     source = C if isinstance(row_selection, str) and row_selection == "pivoted" else A
-    size = len(indices) if n_rows is None else check.count("n_rows", n_rows)
+    size = len(indices) if n_rows is None else check_count("n_rows", n_rows)
     rows, _ = _selected(source.T, size, row_selection, key.child("rows"))
     R = columns(A.T, rows).T
     basis, solve = _pseudo_inverse(C)
@@ -169,8 +169,8 @@ def _selected(A: Any, rank: Any, selection: Any, key: Key) -> tuple[Array, str]:
         if indices.min() < 0 or indices.max() >= n:
             raise ValueError(f"selection has indices outside 0 … {n - 1}.")
         return indices, "given"
-    k = min(check.count("rank", rank), n)
-    method = check.choice("selection", selection, SELECTIONS)
+    k = min(check_count("rank", rank), n)
+    method = check_choice("selection", selection, SELECTIONS)
     if method == "pivoted":
         omega = gaussian((A.shape[0], min(k + N_PROBES, A.shape[0])), A, key.child("sketch"))
         sketch = left_product(omega.T, A)

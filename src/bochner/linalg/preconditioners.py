@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
+from bochner.checks import check_count, check_positive
 from bochner.keys import Key
 from bochner.linalg.approximations import shifted_nystrom
 from bochner.linalg.factorizations import N_PROBES, gaussian
 from bochner.linalg.matrices import as_square, check_symmetric, in_units_with, orthonormal
 from bochner.linalg.reports import Estimate, Report
-from bochner.theory import _arguments as check
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ def nystrom_preconditioner(
     precision = getattr(A, "precision", np.float64)  # of its products, whatever they are stored in
     A = as_square(A)
     n = A.shape[0]
-    alpha = check.positive("alpha", alpha, advice="Without it, use lstsq or conjugate_gradient.")
+    alpha = check_positive("alpha", alpha, advice="Without it, use lstsq or conjugate_gradient.")
     A, scaled, unit = in_units_with(A, alpha, 1)
     scaled = max(scaled, float(np.finfo(np.float64).tiny))
     if rank is not None:
-        limit = size = min(check.count("rank", rank), n)
+        limit = size = min(check_count("rank", rank), n)
     else:
-        limit = min(n, 1000) if max_rank is None else min(n, check.count("max_rank", max_rank))
+        limit = min(n, 1000) if max_rank is None else min(n, check_count("max_rank", max_rank))
         size = min(limit, 32)
     key = Key.from_random_state(random_state)
     passes = 0

@@ -16,7 +16,7 @@ import scipy.sparse
 from bochner.backends import Array
 from bochner.persistence.checks import check
 from bochner.persistence.containers import ModelFileError
-from bochner.persistence.registries import classes
+from bochner.persistence.registries import OLD_CLASSES, OLD_FIELDS, classes
 from bochner.statistics import RidgeStatistics, unpack_upper
 
 # What decoding may do, in bytes, beside the bytes of the tensors: a forged file may name one tensor a million times.
@@ -140,14 +140,17 @@ class Decoder:
         return matrix
 
     def _class(self, value: dict[str, Any]) -> Any:
-        cls = classes().get(value["class"]) if isinstance(value["class"], str) else None
+        name: str = value["class"] if isinstance(value["class"], str) else ""
+        cls = classes().get(OLD_CLASSES.get(name, name))
         if cls is None:
             raise ModelFileError(
                 f"the model holds an object of class {value['class']!r}, which this version of bochner does not have."
             )
         if inspect.isabstract(cls):
             raise ModelFileError(f"{value['class']} is abstract.")
-        state = {name: self.decode(item) for name, item in dict(value["fields"]).items()}
+        renamed = OLD_FIELDS.get(name, {})
+        given: dict[str, Any] = dict(value["fields"])
+        state = {renamed.get(field, field): self.decode(item) for field, item in given.items()}
         sums = issubclass(cls, RidgeStatistics)
         for item in state.values():
             if isinstance(item, np.ndarray):

@@ -8,6 +8,7 @@ from functools import cache
 
 from sklearn.base import BaseEstimator
 
+from bochner.linalg import Report
 from bochner.statistics import RidgeStatistics
 
 # Data alone: making an object of a class defined here opens no file and calls nothing that it was given.
@@ -31,7 +32,7 @@ _PACKAGES = (
 @cache
 def classes() -> dict[str, type]:
     """What a file may name: the dataclasses and estimators of our packages, as ``package.Class``."""
-    found: dict[str, type] = {}
+    found: dict[str, type] = {"solvers.Report": Report}
     for name, module in sorted(sys.modules.items()):
         parts = name.split(".")
         if len(parts) < 2 or parts[0] != "bochner" or parts[1] not in _PACKAGES:
@@ -46,6 +47,11 @@ def classes() -> dict[str, type]:
 
 def _is_kind(cls: type) -> bool:
     return is_dataclass(cls) or issubclass(cls, (BaseEstimator, RidgeStatistics))
+
+
+#: Names that earlier versions wrote: of classes, and of their fields.
+OLD_CLASSES = {"estimators.Solution": "estimators.RidgeSolution"}
+OLD_FIELDS: dict[str, dict[str, str]] = {"solvers.Report": {"solver": "method"}}
 
 
 @cache

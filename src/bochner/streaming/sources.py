@@ -12,11 +12,10 @@ import scipy.sparse
 from sklearn.utils import check_array
 
 from bochner.backends import FLOATS, Array, as_native, check_moderate, is_host, reading
+from bochner.checks import check_weight
 from bochner.keys import Key
 from bochner.streaming.interruptions import Interruptions
 
-# By the bytes of a number: room for large features in Σ w zzᵀ, and for products of four weights in an iteration.
-_LARGEST_WEIGHT = {4: 1e30, 8: 1e75}
 _PLAIN_ROWS = 1 << 16  # in a block of which no features are made
 _BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
 
@@ -343,34 +342,6 @@ def _kind(y: Any) -> str:
 def _shape(A: Any) -> str:
     """What something is, in words."""
     return f"a {type(A).__name__} of shape {A.shape} and type {A.dtype}" if hasattr(A, "dtype") else repr(A)
-
-
-def check_weight(weight: Any, n: int, name: str = "sample_weight", dtype: Any = np.float64) -> Array:
-    """Weights (n,), finite, not negative and not too large for rows of a dtype; one number stands for all."""
-    try:
-        weight = np.asarray(weight)
-        weight = weight.astype(np.float64, casting="unsafe" if weight.dtype.kind == "O" else "same_kind")
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: sample_weight must hold real numbers, one a row.") from None
-    weight = np.full(n, weight) if weight.ndim == 0 else weight
-    if weight.shape != (n,):
-        raise ValueError(f"{name}: sample_weight should have shape ({n},), one a row; got {weight.shape}.")
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError(f"{name}: sample_weight must be finite and not negative.")
-    if weight.any() and weight.max() < 1e-140:
-        raise ValueError(
-            f"{name}: the largest weight is {weight.max():.3g}, and the squares of such weights are zero; divide "
-            "sample_weight, and alpha where it is a number, by the same small constant."
-        )
-    with np.errstate(over="ignore"):
-        total = float(weight.sum())
-    if total > _LARGEST_WEIGHT[np.dtype(dtype).itemsize]:
-        other = ", or give X as float64" if dtype == np.float32 else ""
-        raise ValueError(
-            f"{name}: the weights add up to {total:.3g}; sums of weighted {np.dtype(dtype)} rows or of squared weights "
-            f"would overflow; divide sample_weight, and alpha where it is a number, by the same constant{other}."
-        )
-    return weight
 
 
 def joined(blocks: list[Block]) -> Block:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from bochner.theory import _checks as check
+from bochner.checks import check_positive
 from bochner.theory.bounds import Count, ErrorBound, Positive
 
 
@@ -149,7 +149,7 @@ class GreedyBound(ErrorBound):
 
     counts = "n_terms"
     norm: Positive
-    target_norm: Annotated[float, partial(check.positive, zero=True)] = 0.0
+    target_norm: Annotated[float, partial(check_positive, zero=True)] = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.theory import _checks as check
+from bochner.checks import check_count, check_points, check_positive
 
 _BLOCK = 512  # rows of a distance block: 512 × n_samples doubles at a time
 
@@ -31,8 +31,8 @@ def log_covering_number(n_features: int, radius: float, eps: float) -> float:
     >>> round(theory.log_covering_number(1000, 1.0, 0.1), 1)
     3044.5
     """
-    d = check.count("n_features", n_features)
-    R, r = check.positive("radius", radius), check.positive("eps", eps)
+    d = check_count("n_features", n_features)
+    R, r = check_positive("radius", radius), check_positive("eps", eps)
     return 0.0 if r >= R else d * math.log1p(2 * R / r)
 
 
@@ -91,8 +91,8 @@ def eps_net(X: Any, eps: float) -> NDArray[np.intp]:
     >>> theory.eps_net(np.linspace(0, 1, 11).reshape(-1, 1), 0.25)
     array([ 0, 10,  5])
     """
-    X = check.points("X", X)
-    eps = check.positive("eps", eps)
+    X = check_points("X", X)
+    eps = check_positive("eps", eps)
     chosen = [0]
     nearest = _distances(X, X[0])
     while nearest.max() > eps:
@@ -115,7 +115,7 @@ def covering_radius(X: Any, centers: Any) -> float:
     >>> theory.covering_radius([[0.0], [1.0], [3.0]], [[0.0], [2.0]])
     1.0
     """
-    X, centers = check.points("X", X), check.points("centers", centers)
+    X, centers = check_points("X", X), check_points("centers", centers)
     if X.shape[1] != centers.shape[1]:
         raise ValueError(
             f"X and centers must have equally many columns, got {X.shape[1]} and {centers.shape[1]}. "
@@ -141,7 +141,7 @@ def packing_radius(centers: Any) -> float:
     >>> theory.packing_radius([[0.0], [1.0], [3.0]])
     0.5
     """
-    centers = check.points("centers", centers)
+    centers = check_points("centers", centers)
     if len(centers) < 2:
         raise ValueError("centers must have at least two rows to be apart, got one. Pass the whole packing.")
     return min(float(_distances(centers[:i], centers[i]).min()) for i in range(1, len(centers))) / 2
@@ -168,7 +168,7 @@ def lipschitz_constant(X: Any, values: Any) -> float:
     >>> round(theory.lipschitz_constant(x, x[:, 0] ** 2), 2)
     1.99
     """
-    X = check.points("X", X)
+    X = check_points("X", X)
     f = np.asarray(values, dtype=np.float64)
     if f.shape != (len(X),) or not np.isfinite(f).all():
         raise ValueError(

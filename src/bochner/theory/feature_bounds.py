@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bochner.theory import _checks as check
+from bochner.checks import check_choice, check_count, check_positive
 from bochner.theory.bounds import ErrorBound
 
 # One summand lies in [-range, range] and within `deviation` of its mean: cos(w.lag) for pairs,
@@ -27,9 +27,9 @@ from bochner.theory.bounds import ErrorBound
 RANGE = {"pairs": 1.0, "offset": 2.0}
 _DEVIATION = {"pairs": 2.0, "offset": 3.0}
 
-Form = Annotated[str, partial(check.choice, options=RANGE)]
-Variance = Annotated[float | None, partial(check.positive, zero=True)]
-Samples = Annotated[int, partial(check.count, minimum=2, advice="A pair needs two points.")]
+Form = Annotated[str, partial(check_choice, choices=RANGE)]
+Variance = Annotated[float | None, partial(check_positive, zero=True)]
+Samples = Annotated[int, partial(check_count, least=2, most=math.inf, advice="A pair needs two points.")]
 Array = NDArray[np.float64]
 Values = TypeVar("Values", float, Array)
 
@@ -98,7 +98,7 @@ def _similarities(k_lag: Any, k_twice: Any) -> tuple[Array, Array]:
 
 
 def _per_component(values: Array, n_components: int) -> Any:
-    values = values / check.count("n_components", n_components)
+    values = values / check_count("n_components", n_components, most=math.inf)
     return float(values) if values.ndim == 0 else values
 
 

@@ -28,7 +28,7 @@ from typing import Annotated, Any
 
 from scipy import optimize
 
-from bochner.theory import _checks as check
+from bochner.checks import check_choice, check_count, check_positive
 from bochner.theory.bounds import Count, ErrorBound, Positive, TailBound
 from bochner.theory.coverings import log_covering_number
 from bochner.theory.feature_bounds import RANGE, Form, Variance, tail_error, tail_rate
@@ -70,16 +70,16 @@ def spectral_second_moment(
     >>> theory.spectral_second_moment("laplacian", 5)
     inf
     """
-    kernel = check.choice("kernel", kernel, _KERNELS)
-    d = check.count("n_features", n_features)
-    scale = check.positive("length_scale", length_scale)
+    kernel = check_choice("kernel", kernel, _KERNELS)
+    d = check_count("n_features", n_features)
+    scale = check_positive("length_scale", length_scale)
     if (kernel == "matern") != (nu is not None):
         raise ValueError(
             f"nu goes with kernel='matern' and only with it; got kernel={kernel!r}, nu={nu!r}. Change one."
         )
     factor = {"rbf": 1.0, "rational_quadratic": 1.0, "cauchy": 2.0}.get(kernel, math.inf)
     if nu is not None:
-        nu = check.positive("nu", nu)
+        nu = check_positive("nu", nu)
         factor = nu / (nu - 1) if nu > 1 else math.inf
     return d * factor / scale**2
 
@@ -90,11 +90,11 @@ def _finite_moment(name: str, value: Any) -> float:
             f"{name} is infinite: the frequencies of Laplacian, exponential and Matérn (nu <= 1) kernels have no "
             "second moment, and uniform bounds of this kind are void. Use AllPairsBound on a finite set of points."
         )
-    return check.positive(name, value)
+    return check_positive(name, value)
 
 
 Moment = Annotated[float, _finite_moment]
-Rule = Annotated[str, partial(check.choice, options=("corrected", "sutherland-schneider", "rahimi-recht"))]
+Rule = Annotated[str, partial(check_choice, choices=("corrected", "sutherland-schneider", "rahimi-recht"))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +154,7 @@ class UniformBound(TailBound):
     n_features: Count
     diameter: Positive
     second_moment: Moment
-    top_moment: Annotated[float | None, check.positive] = None
+    top_moment: Annotated[float | None, check_positive] = None
     form: Form = "pairs"
     variance: Variance = None
     rule: Rule = "corrected"
