@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bochner import theory
 from bochner.backends import Array, reading
 from bochner.checks import check_positive
-from bochner.diagnostics.distances import finite_points
+from bochner.diagnostics import finite_points
 from bochner.estimators import FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures
 from bochner.estimators.classifier import labels_of
 from bochner.estimators.models import check_target_size

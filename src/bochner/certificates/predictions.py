@@ -12,8 +12,7 @@ from scipy import stats
 
 from bochner.backends import Array
 from bochner.certificates.kernels import _bounds
-from bochner.certificates.records import Certificate, Effort
-from bochner.certificates.residuals import _checked
+from bochner.certificates.residuals import Certificate, Effort, _checked
 from bochner.checks import check_count, check_fraction, check_positive
 from bochner.features import Fourier
 from bochner.kernels import as_points

@@ -21,7 +21,7 @@ from bochner.features.nystrom import Nystrom, nystrom_map, pivoted_cholesky
 from bochner.keys import Key
 from bochner.landmarks import Gram, KMeans, LandmarkLaw, Landmarks
 from bochner.landmarks.grams import check_symmetric, raise_indefinite, row_slices
-from bochner.landmarks.leverages import EXACT_ROWS
+from bochner.landmarks.laws import EXACT_ROWS
 from bochner.landmarks.means import assign, metric_scales, scaled
 from bochner.sketches import SketchLaw, as_sketch_law
 

@@ -10,8 +10,7 @@ from bochner.backends import Array
 from bochner.backends.threads import one_thread
 from bochner.checks import check_choice
 from bochner.keys import Key
-from bochner.landmarks.factors import PartialCholesky, partial_cholesky, walk
-from bochner.landmarks.grams import Gram
+from bochner.landmarks.grams import Gram, PartialCholesky, partial_cholesky, walk
 from bochner.landmarks.laws import LandmarkLaw, Landmarks
 
 METHODS = ("pooled", "accelerated", "simple", "greedy")

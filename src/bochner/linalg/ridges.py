@@ -12,6 +12,7 @@ from bochner.checks import check_choice, check_count, check_positive
 from bochner.keys import Key
 from bochner.linalg.krylov import conjugate_gradient
 from bochner.linalg.least_squares import lstsq, sketch_rows
+from bochner.linalg.low_rank import nystrom_preconditioner
 from bochner.linalg.matrices import (
     Operator,
     as_matrix,
@@ -24,7 +25,6 @@ from bochner.linalg.matrices import (
     in_units_of,
     in_units_with,
 )
-from bochner.linalg.preconditioners import nystrom_preconditioner
 from bochner.linalg.reports import Report, Solution, met
 from bochner.sketches import RowSampling, SketchLaw, UniformRows, as_sketch_law
 

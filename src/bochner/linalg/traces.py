@@ -15,6 +15,7 @@ from bochner.checks import check_choice, check_count, check_positive
 from bochner.keys import Key
 from bochner.linalg.factorizations import gaussian
 from bochner.linalg.krylov import conjugate_gradient
+from bochner.linalg.low_rank import nystrom_preconditioner
 from bochner.linalg.matrices import (
     Operator,
     as_matrix,
@@ -28,7 +29,6 @@ from bochner.linalg.matrices import (
     is_symmetric,
     orthonormal,
 )
-from bochner.linalg.preconditioners import nystrom_preconditioner
 from bochner.linalg.reports import Estimate, Report, Result, trace_estimate
 
 TRACE_METHODS = ("xtrace", "xnystrace", "hutch++", "hutchinson")

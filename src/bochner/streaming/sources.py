@@ -14,7 +14,7 @@ from sklearn.utils import check_array
 from bochner.backends import FLOATS, Array, as_native, check_moderate, is_host, reading
 from bochner.checks import check_weight
 from bochner.keys import Key
-from bochner.streaming.interruptions import Interruptions
+from bochner.streaming.progress import Interruptions
 
 _PLAIN_ROWS = 1 << 16  # in a block of which no features are made
 _BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
@@ -162,8 +162,6 @@ class Source(ABC):
         function : callable
             Block ↦ Block of as many columns, row by row, so that it does not matter how the rows are grouped.
         """
-        from bochner.streaming.mappings import MappedSource
-
         return MappedSource(self, function)
 
     def head(self) -> Block:
@@ -390,3 +388,47 @@ def regroup(blocks: Iterator[Block], rows: int, skip: int = 0) -> Iterator[Block
             held += len(block)
     if waiting:
         yield joined(waiting)
+
+
+class MappedSource(Source):
+    """The rows of another source in this process, every block passed through a function; see `Source.mapped`.
+
+    Parameters
+    ----------
+    source : Source
+    function : callable
+        Block ↦ Block of as many columns, row by row, so that it does not matter how the rows are grouped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.streaming import ArraySource, Block, MappedSource
+    >>> source = ArraySource(np.zeros((3, 2)), np.array(["a", "b", "a"]))
+    >>> coded = MappedSource(source, lambda block: Block(block.X, (block.y == "a") * 1.0))
+    >>> [block.y.tolist() for block in coded.blocks(2)]
+    [[1.0, 0.0], [1.0]]
+    """
+
+    def __init__(self, source: Source, function: Callable[[Block], Block]) -> None:
+        self.source = source
+        self.function = function
+        self.n_features = source.n_features
+        self.feature_names = source.feature_names
+        self.dtype = source.dtype
+
+    @property
+    def n_samples(self) -> int | None:  # type: ignore[override]
+        """Known when the other source knows it."""
+        return self.source.n_samples
+
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        return map(self.function, self.source.blocks(rows, start))
+
+    def head(self) -> Block:
+        return self.function(self.source.head())
+
+    def sample(self, n: int, key: Key) -> Block:
+        return positive(self.function(self.source.sample(n, key)))
+
+    def layout(self) -> dict[str, Any]:
+        return self.source.layout()
