@@ -33,7 +33,7 @@ from sklearn.kernel_approximation import Nystroem
 from bochner import RBF, NystromFeatures, as_kernel
 from bochner.features.nystrom import nystrom_map
 from bochner.keys import Key
-from bochner.landmarks import LANDMARK_LAWS, Gram, KMeans, MiniBatchKMeans, RPCholesky, leverages
+from bochner.landmarks import LANDMARK_LAWS, Gram, KMeans, MiniBatchKMeans, RPCholesky, laws
 
 DATASETS = ("usps", "letter", "kin40k", "protein")
 COLUMNS = (50, 100, 200, 400)
@@ -87,7 +87,7 @@ class Problem:
     def decompose(self):
         """Eigenvalues, largest first; exact leverage scores of every draw come from the same decomposition."""
         pair = scipy.linalg.eigh(self.K, driver="evd", check_finite=False)
-        leverages.eigh = lambda K: pair
+        laws.eigh = lambda K: pair
         self.eigenvalues = np.maximum(pair[0][::-1], 0.0)
 
 

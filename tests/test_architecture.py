@@ -20,7 +20,7 @@ LAYERS = [
     ["kernels", "rows", "sketches"],
     ["spectra", "operators", "datasets"],
     ["keys", "theory", "backends", "_native"],
-    ["deprecations"],
+    ["checks", "deprecations"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -66,7 +66,7 @@ def test_only_one_command_knows_the_reproductions_and_only_when_it_runs():
 def test_theory_imports_nothing_of_ours():
     for path in FILES:
         if module_of(path) == "theory":
-            assert set(imported(path)) <= {"theory", "deprecations"}
+            assert set(imported(path)) <= {"theory", "checks", "deprecations"}
 
 
 def test_no_optional_package_is_imported_by_default():

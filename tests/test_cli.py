@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import bochner
 from bochner.cli import commands, tables
 from bochner.cli.commands import run
-from bochner.cli.recipes import Recipe, nearest
+from bochner.cli.tables import Recipe, nearest
 
 NUMBERS = ["map", "columns", "run", "frobenius", "spectral", "bytes", "error"]
 
@@ -85,7 +85,7 @@ def test_what_was_left_out_is_said_on_the_screen_and_in_the_report(folder, monke
 def test_nothing_is_cut_off_on_a_terminal(width, target):
     from rich.console import Console
 
-    from bochner.cli.displays import ranking
+    from bochner.cli.commands import ranking
     from bochner.experiments.compare import run_comparison
 
     X, y = load_diabetes(return_X_y=True)

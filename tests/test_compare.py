@@ -14,8 +14,8 @@ from bochner.experiments import compare as experiment
 from bochner.experiments import references
 from bochner.experiments.candidates import MAPS, as_candidates, default_maps
 from bochner.experiments.charts import spread
+from bochner.experiments.compare import conclude, pareto, show_bytes, show_seconds, show_share, summarise
 from bochner.experiments.references import BASELINES, Reference, _as_gram, _best_alpha, draw_rows, exact_error, task_of
-from bochner.experiments.verdicts import conclude, pareto, show_bytes, show_seconds, show_share, summarise
 from bochner.keys import Key
 
 FEW = {"n_components": [16, 32], "n_runs": 2, "n_reference": 120}
@@ -402,7 +402,7 @@ def test_the_verdict_is_the_cheapest_that_is_good(comparison):
 
 @pytest.mark.parametrize("name", ["RBFSampler", "fourier:orthogonal", "nystrom:auto"])
 def test_the_code_runs_and_is_the_map(comparison, name, diabetes):
-    from bochner.experiments.verdicts import code
+    from bochner.experiments.compare import code
 
     lines = code(comparison, name, 32)
     X, y = diabetes

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bochner import datasets
-from bochner.datasets.registry import (
+from bochner.datasets import (
     REGISTRY,
     Entry,
     File,

@@ -424,7 +424,7 @@ def test_streams_weights_parts_and_dtypes():
     ("options", "message"),
     [
         ({"noise_variance": 0.0}, "noise_variance must be a positive"),
-        ({"noise_variance": "loud"}, "noise_variance must be one of"),
+        ({"noise_variance": "loud"}, "noise_variance must be a positive number, got 'loud'. Or pass 'auto'"),
         ({"amplitude": -1}, "amplitude must be a positive"),
         ({"n_restarts": -1}, "n_restarts must be"),
         ({"n_components": "many"}, "n_components must be"),

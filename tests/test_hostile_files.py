@@ -221,7 +221,7 @@ def signs(shape, fill=1):
     ],
 )
 def test_operators_with_wrong_shapes_or_indices(name, fields, folder):
-    from bochner.persistence.encoders import Encoder
+    from bochner.persistence.codecs import Encoder
 
     encoder = Encoder()
     encoded = {key: encoder.encode(value, key) for key, value in fields.items()}

@@ -14,7 +14,7 @@ import pytest
 from bochner import RBF, KernelRidge
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import devices, read_arrays
-from bochner.streaming.interruptions import Interruptions
+from bochner.streaming.progress import Interruptions
 
 STREAMS = Path(__file__).parents[1] / "benchmarks" / "bench_streams.py"
 

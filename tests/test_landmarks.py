@@ -25,8 +25,7 @@ from bochner.landmarks import (
     name_of,
     pivots,
 )
-from bochner.landmarks.laws import RowChoice, weighted_choice
-from bochner.landmarks.leverages import penalty_for
+from bochner.landmarks.laws import RowChoice, penalty_for, weighted_choice
 from bochner.landmarks.means import lloyd
 
 MEANS = {"kmeans", "minibatch_kmeans", "mixed", "refined"}

@@ -165,5 +165,8 @@ def test_the_old_names_of_the_ends_still_work():
     estimate = linalg.Estimate.exact(2.0)
     with pytest.warns(FutureWarning, match=r"Estimate\.low"):
         assert estimate.lower == 2.0
-    with pytest.warns(FutureWarning, match=r"Estimate\.high"):
+    with pytest.warns(FutureWarning, match=r"Estimate\.high") as seen:
         assert estimate.upper == 2.0
+    assert [warning.filename for warning in seen] == [__file__]
+    with pytest.warns(FutureWarning, match=r"Report\.method"):
+        assert linalg.Report("cg").solver == "cg"

@@ -48,7 +48,7 @@ def test_auto_is_the_johnson_lindenstrauss_dimension():
     assert RandomProjection(random_state=0).fit(X[:1]).n_components_ == 1
     with pytest.raises(ValueError, match="larger eps"):
         RandomProjection().fit(X[:, :100])
-    with pytest.raises(ValueError, match="eps must lie strictly between 0 and 1"):
+    with pytest.raises(ValueError, match="eps must be a number strictly between 0 and 1"):
         RandomProjection(eps=2.0).fit(X)
 
 

@@ -116,7 +116,7 @@ def test_models_are_what_fit_would_choose(data, advice):
     assert isinstance(model, KernelRidge)
     assert model.score(X[2500:], y[2500:]) > 0.95
     assert model.n_components_ == advice.n_components
-    assert advice.solver == model.report_.solver
+    assert advice.solver == model.report_.method
     assert 1.0 < advice.effective_dimension <= advice.n_components
     assert advice.seconds > 0
 

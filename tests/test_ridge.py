@@ -148,7 +148,7 @@ def test_solver_auto_turns_to_iterations_when_memory_is_short(monkeypatch):
     X, y = waves(300)
     monkeypatch.setattr("bochner.estimators.ridge_solution.memory_available", lambda: 100_000)
     model = KernelRidge(RBF(1.0), 100, random_state=0).fit(X, y)
-    assert model.report_.solver == "cg"
+    assert model.report_.method == "cg"
     assert "GiB are free" in model.report_.notes[0]
     assert "chosen" in model.report_.notes[-1]
     assert model.score(X, y) > 0.9

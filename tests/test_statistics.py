@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from bochner import RBF, FourierFeatures
 from bochner.backends import limit_threads
-from bochner.backends.threads import one_thread
+from bochner.backends.threads import blas_threads, one_thread
 from bochner.operators import Centred, DenseGram
 from bochner.solvers import Cholesky, ConjugateGradient, Eigen, SampledPreconditioner
 from bochner.statistics import RidgeStatistics
@@ -329,6 +329,21 @@ def test_the_limit_on_threads_ends_with_the_last_one_inside():
         assert set(threads()) == {1}
         second.__exit__(None, None, None)
         assert threads() == before
+
+
+def test_of_two_limits_on_threads_the_smaller_holds():
+    threads = lambda: {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}  # noqa: E731
+    with threadpool_limits(4, "blas"):
+        with blas_threads(3):
+            outer, inner = blas_threads(3), blas_threads(2)
+            outer.__enter__()
+            inner.__enter__()
+            assert threads() == {2}
+            outer.__exit__(None, None, None)
+            assert threads() == {2}
+            inner.__exit__(None, None, None)
+            assert threads() == {3}
+        assert threads() == {4}
 
 
 def test_a_preconditioner_saves_iterations():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 
@@ -35,3 +36,32 @@ def old_names(module: str, table: Mapping[str, tuple[str, Any]]) -> Callable[[st
         return thing
 
     return __getattr__
+
+
+def old_attribute(owner: str, old: str, new: str) -> Any:
+    """Build a property that stands for another one, and warns.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the class, as users write it.
+    old, new : str
+        Names of the attribute.
+
+    Examples
+    --------
+    >>> from bochner.deprecations import old_attribute
+    >>> class Square:
+    ...     side = 3.0
+    ...     width = old_attribute("Square", "width", "side")
+    """
+
+    def read(self: Any) -> Any:
+        warnings.warn(
+            f"{owner}.{old} is deprecated and goes in the next version. Write {owner}.{new} instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return attrgetter(new)(self)
+
+    return property(read, doc=f"Old name of `{new}`.")

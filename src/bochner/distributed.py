@@ -21,8 +21,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.backends import Array
 from bochner.keys import Key
-from bochner.streaming.digests import fingerprint
-from bochner.streaming.interruptions import Interruptions
+from bochner.streaming.checkpoints import fingerprint
+from bochner.streaming.progress import Interruptions
 from bochner.streaming.scores import AccuracyFold, DeterminationFold
 from bochner.streaming.sources import Block, Source, joined, regroup
 from bochner.streaming.workers import (

@@ -15,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner import theory
 from bochner.backends import Array, reading
-from bochner.diagnostics.distances import finite_points
+from bochner.checks import check_positive
+from bochner.diagnostics import finite_points
 from bochner.estimators import FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures
-from bochner.estimators._validation import check_positive
 from bochner.estimators.classifier import labels_of
 from bochner.estimators.models import check_target_size
 from bochner.kernels import Kernel, as_kernel
@@ -370,7 +370,7 @@ class _Fits:
         n_rows = min(n_rows, self.n_samples)
         estimator = self._estimator(features, kernel, n_components)
         seconds = self._fit(estimator, n_rows, searching=False)
-        self.solver = None if self.task is None else estimator.report_.solver
+        self.solver = None if self.task is None else estimator.report_.method
         return n_rows, n_components, seconds
 
     def ceiling(self, features: str) -> int:

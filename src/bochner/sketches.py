@@ -18,6 +18,7 @@ import scipy.linalg
 import scipy.sparse
 
 from bochner.backends import Array
+from bochner.checks import check_count
 from bochner.keys import Key
 from bochner.operators import (
     Dense,
@@ -194,8 +195,7 @@ class SparseSign(SketchLaw):
     extends: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.n_nonzeros < 1:
-            raise ValueError(f"n_nonzeros must be at least 1, got {self.n_nonzeros}.")
+        check_count("n_nonzeros", self.n_nonzeros)
 
     def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
         zeta = min(self.n_nonzeros, n_components)

@@ -21,40 +21,11 @@ from sklearn.exceptions import ConvergenceWarning
 from bochner.backends import Array, backend_of, is_host, times_columns
 from bochner.backends.threads import one_thread
 from bochner.keys import Key
+from bochner.linalg import Report as Report  # what a factor carries
 from bochner.linalg import conjugate_gradient, nystrom_preconditioner
 from bochner.operators import PSDOperator
 
 _UNTHREADED = 2048  # up to this size factorisations gain nothing from threads
-
-
-@dataclass(frozen=True)
-class Report:
-    """How a system was solved.
-
-    Attributes
-    ----------
-    solver : str
-    condition : float
-        Estimated condition number of G + alpha I; nan when unknown.
-    jitter : float
-        What had to be added to alpha so that rounding does not make the matrix indefinite.
-    iterations : int
-        Passes over the Gram matrix; 0 for direct solvers.
-    converged : bool
-    notes : tuple of str
-        Choices made on the user's behalf, in words.
-    """
-
-    solver: str
-    condition: float = float("nan")
-    jitter: float = 0.0
-    iterations: int = 0
-    converged: bool = True
-    notes: tuple[str, ...] = ()
-
-    def noting(self, *notes: str) -> Report:
-        """The same report with more notes."""
-        return replace(self, notes=(*self.notes, *notes))
 
 
 class Factor(ABC):
@@ -117,7 +88,9 @@ class Cholesky(RidgeSolver):
                     raise ValueError("the Gram matrix of the features is far from positive definite.")
                 G = gram.lower()
             notes = () if is_host(L) else (f"factored on {L.device}",)
-            return CholeskyFactor(L, Report("cholesky", _condition(L, norm + alpha + jitter), jitter, notes=notes))
+            condition = _condition(L, norm + alpha + jitter)
+            report = Report("cholesky", converged=True, notes=notes, condition=condition, jitter=jitter)
+            return CholeskyFactor(L, report)
 
 
 def _condition(L: Any, norm: float) -> float:
@@ -192,7 +165,7 @@ class EigenFactor(Factor):
     @property
     def report(self) -> Report:  # type: ignore[override]
         low, high = self.eigenvalues[0] + self.alpha, self.eigenvalues[-1] + self.alpha
-        return Report(self.name, float(high / low) if low > 0 else float("inf"))
+        return Report(self.name, converged=True, condition=float(high / low) if low > 0 else float("inf"))
 
     @property
     def _inverse(self) -> Array:

@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -55,25 +55,38 @@ def each(function: Callable[[Any], None], jobs: Iterable[Any], n: int) -> None:
         other.result()
 
 
-_controller = cache(ThreadpoolController)
-_alone: list[Any] = []  # the limits in force, of as many threads as are inside `one_thread`
-_alone_lock = Lock()
+_controller = cache(ThreadpoolController)  # finding the libraries takes milliseconds
+_limits: list[int] = []  # of all threads that are inside `blas_threads`
+_limits_lock = Lock()
+_before: Any = None  # restores what was set before the first of them
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def blas_threads(n: int) -> Iterator[None]:
+    """BLAS on at most n threads: the limit is the whole process's, the smallest of those in force."""
+    global _before
+    with _limits_lock:
+        if not _limits:
+            _before = _controller().limit(limits=n, user_api="blas")
+        elif n < min(_limits):
+            _controller().limit(limits=n, user_api="blas")
+        _limits.append(n)
+    try:
+        yield
+    finally:
+        with _limits_lock:
+            _limits.remove(n)
+            if not _limits:
+                _before.restore_original_limits()
+            elif n < min(_limits):
+                _controller().limit(limits=min(_limits), user_api="blas")
+
+
+def one_thread() -> AbstractContextManager[None]:
     """BLAS on one thread, for LAPACK's many small steps and for jobs that have a thread each.
 
     After each small step threads wait for one another, and on a machine with other work to do a wait costs a time
     slice: a factorisation of 80 ms then takes 3 s. And threads of BLAS spin for some 20 ms after a product, on cores
-    that ours would work on. The limit is the whole process's, until the last one inside leaves.
+    that ours would work on.
     """
-    with _alone_lock:
-        _alone.append(_alone[0] if _alone else _controller().limit(limits=1, user_api="blas"))
-    try:
-        yield
-    finally:
-        with _alone_lock:
-            limits = _alone.pop()
-            if not _alone:
-                limits.restore_original_limits()
+    return blas_threads(1)

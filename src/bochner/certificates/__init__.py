@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from bochner.certificates.component_search import Budget, ComponentSearch
-from bochner.certificates.distances import distance_error
-from bochner.certificates.kernels import NORMS, kernel_error
+from bochner.certificates.kernels import NORMS, distance_error, kernel_error
 from bochner.certificates.predictions import gcv_error, leave_one_out_error, prediction_error
-from bochner.certificates.records import Certificate, Effort
+from bochner.certificates.residuals import Certificate, Effort
 from bochner.deprecations import old_names
 
 __all__ = [

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.certificates.records import Certificate
+from bochner.certificates.residuals import Certificate
 
 Certify = Callable[[int, str], Certificate]  # a number of components and the sample "search" or "final"
 

@@ -12,12 +12,11 @@ from scipy import stats
 
 from bochner.backends import Array
 from bochner.certificates.kernels import _bounds
-from bochner.certificates.records import Certificate, Effort
-from bochner.certificates.residuals import _checked
+from bochner.certificates.residuals import Certificate, Effort, _checked
+from bochner.checks import check_count, check_fraction, check_positive
 from bochner.features import Fourier
 from bochner.kernels import as_points
 from bochner.statistics import RidgeStatistics
-from bochner.theory import _arguments as check
 
 
 def prediction_error(
@@ -72,8 +71,8 @@ def prediction_error(
     True
     """
     started = time.perf_counter()
-    B = check.count("n_blocks", n_blocks, minimum=4, advice="A spread needs a few of them.")
-    confidence = check.fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
+    B = check_count("n_blocks", n_blocks, least=4, advice="A spread needs a few of them.")
+    confidence = check_fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
     feature_map = _fourier_of(model)
     m = feature_map.n_components
     if m < 2 * B:
@@ -189,8 +188,8 @@ def leave_one_out_error(
     True
     """
     started = time.perf_counter()
-    alpha = check.positive("alpha", alpha, zero=True)
-    confidence = check.fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
+    alpha = check_positive("alpha", alpha, zero=True)
+    confidence = check_fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
     X = as_points(X)
     Y = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1)
     spectrum = statistics.spectrum(fit_intercept)
@@ -272,7 +271,7 @@ def gcv_error(statistics: RidgeStatistics, alpha: float, *, fit_intercept: bool 
     (True, None)
     """
     started = time.perf_counter()
-    alpha = check.positive("alpha", alpha)
+    alpha = check_positive("alpha", alpha)
     value = float(statistics.spectrum(fit_intercept).gcv([alpha]).mean())
     how = f"the sums of {statistics.n_samples} rows, which hold no single residual"
     cost = Effort(0, 0, time.perf_counter() - started)

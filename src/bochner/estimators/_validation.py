@@ -1,10 +1,9 @@
-"""Checks of what users hand in, made once, at the estimator."""
+"""Rows of X as an estimator takes them, and the checks that several estimators share."""
 
 from __future__ import annotations
 
-import numbers
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -22,47 +21,7 @@ from bochner.backends import (
     is_tensor,
     reading,
 )
-
-_MOST = 2**31 - 1  # of anything that is counted: what 32 bits hold
-
-
-def check_count(name: str, value: Any, least: int = 1) -> int:
-    """Return a positive integer, or zero where that is the least, or say what it should have been."""
-    count = int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else -1
-    if count < least:
-        raise ValueError(f"{name} must be a positive integer{'' if least else ' or 0'}, got {value!r}.")
-    if count > _MOST:
-        raise ValueError(f"{name} must be at most {_MOST}, got {value!r}.")
-    return count
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """Return True or False, or say that it should have been one of them."""
-    if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, numbers.Integral) and value in (0, 1)):
-        raise ValueError(f"{name} must be True or False, got {value!r}.")
-    return bool(value)
-
-
-def check_positive(name: str, value: Any, *, zero: bool = False) -> float:
-    """Return a positive finite number, or zero where that may be, or say what it should have been."""
-    number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else -1.0
-    if not 0.0 <= number < float("inf") or (number == 0.0 and not zero):
-        raise ValueError(f"{name} must be a positive number{' or 0' if zero else ''}, got {value!r}.")
-    return number
-
-
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
-    """Return one of the choices, or list them."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
-    return str(value)
-
-
-def is_auto(value: Any, name: str = "n_components") -> bool:
-    """Whether a parameter is "auto"; raises an error for any other string."""
-    if isinstance(value, str) and value != "auto":
-        raise ValueError(f"{name} must be a positive integer or 'auto', got {value!r}.")
-    return isinstance(value, str)
+from bochner.checks import check_choice, check_count, check_positive, is_auto
 
 
 def check_budget(estimator: Any, tol: Any = None) -> None:

@@ -16,14 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bochner.backends import Array, reading
-from bochner.estimators._validation import (
-    check_choice,
-    check_count,
-    check_flag,
-    check_positive,
-    map_dask_blocks,
-    validate_rows,
-)
+from bochner.checks import check_choice, check_count, check_flag, check_positive, check_weight
+from bochner.estimators._validation import map_dask_blocks, validate_rows
 from bochner.estimators.exact import exact_rows
 from bochner.estimators.models import DistributedScore, KernelModel, as_source
 from bochner.estimators.ridge import KernelRidge
@@ -32,7 +26,7 @@ from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.losses import SCORE_LOSSES, LogLoss, ScoreLoss
 from bochner.solvers import Report
-from bochner.streaming import ArraySource, Block, Fold, Problem, Source, check_weight, newton, on_device, positive
+from bochner.streaming import ArraySource, Block, Fold, Problem, Source, newton, on_device, positive
 
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from bochner.backends import Array, reading
-from bochner.estimators._validation import check_flag, check_positive, check_rows
+from bochner.checks import check_flag, check_positive, check_weight
+from bochner.estimators._validation import check_rows
 from bochner.estimators.models import numeric_targets
 from bochner.kernels import as_kernel
-from bochner.streaming import check_weight
 
 
 def exact_rows(X: Any, X_new: Any) -> tuple[Array, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,12 +13,10 @@ from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
+from bochner.checks import check_count, check_positive, is_auto
 from bochner.estimators._validation import (
-    check_choice,
     check_components,
-    check_count,
     check_precision,
-    is_auto,
     is_distributed,
     map_dask_blocks,
     validate_rows,
@@ -38,7 +35,6 @@ from bochner.estimators.posteriors import (
 )
 from bochner.features import Nystrom, features_of
 from bochner.kernels import Kernel, as_kernel
-from bochner.kernels.algebra import is_positive
 from bochner.keys import Key
 from bochner.solvers import Cholesky, Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics, log_evidence
@@ -210,10 +206,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         check_precision(self.precision)
         for name in ("noise_variance", "amplitude"):
             value = getattr(self, name)
-            if isinstance(value, str):
-                check_choice(name, value, ("auto",))
-            elif not isinstance(value, numbers.Real) or not is_positive(value):
-                raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}.")
+            if not (isinstance(value, str) and value == "auto"):
+                check_positive(name, value, advice="Or pass 'auto'.")
         check_count("n_restarts", self.n_restarts, least=0)
         self._check_options()
 

@@ -12,11 +12,10 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, backend_of, is_host, is_tensor
+from bochner.checks import check_count, check_positive
 from bochner.estimators._validation import (
     as_host,
     check_components,
-    check_count,
-    check_positive,
     dask_aware,
     is_distributed,
     map_dask_blocks,

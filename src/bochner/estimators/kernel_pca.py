@@ -13,16 +13,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import (
-    check_components,
-    check_count,
-    check_flag,
-    dask_aware,
-    is_auto,
-    is_distributed,
-    map_dask_blocks,
-    validate_rows,
-)
+from bochner.checks import check_count, check_flag, is_auto
+from bochner.estimators._validation import check_components, dask_aware, is_distributed, map_dask_blocks, validate_rows
 from bochner.estimators.models import KernelModel, check_sums, rows_source
 from bochner.estimators.ridge import KernelRidge
 from bochner.features import FeatureMap, Nystrom, ProjectedMap

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,8 @@ import scipy.optimize
 from sklearn.utils.validation import check_X_y
 
 from bochner.backends import FLOATS, Array, as_native, check_moderate, reading
-from bochner.estimators._validation import check_choice, check_count, check_flag, check_rows, is_auto, validate_rows
+from bochner.checks import check_choice, check_count, check_flag, check_positive, is_auto
+from bochner.estimators._validation import check_rows, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.models import check_target_size, numeric_targets
 from bochner.estimators.transformers import AdaptiveTransformer
@@ -111,8 +111,7 @@ class KitchenSinkFeatures(AdaptiveTransformer):
         most = self._most_components()
         if not callable(self.activation):
             check_choice("activation", self.activation, tuple(ACTIVATIONS))
-        if not isinstance(self.bias, numbers.Real) or not 0 <= self.bias < np.inf:
-            raise ValueError(f"bias must be a non-negative number, got {self.bias!r}.")
+        check_positive("bias", self.bias, zero=True)
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
         kernel = RBF(self.length_scale).resolve(X, key)  # its frequencies are our rows: N(0, I) / length_scale
@@ -188,7 +187,7 @@ def kitchen_sinks(
     True
     """
     X, y, X_test = _check_data(X, y, X_test)
-    noise = _check_noise(noise)
+    noise = check_positive("noise", noise, zero=True)
     features = FourierFeatures(kernel, n_components, random_state=random_state).fit(X)
     weights = _ridge(features.feature_map_, X, y, noise)
     return np.concatenate([features.feature_map_(X_test[rows]) @ weights for rows in row_blocks(X_test)])
@@ -207,12 +206,6 @@ def _numbers(y: Array) -> Array:
     y = numeric_targets(y).reshape(y.shape)
     check_target_size(y)
     return y
-
-
-def _check_noise(noise: Any) -> float:
-    if not isinstance(noise, numbers.Real) or not 0 <= float(noise) < np.inf:
-        raise ValueError(f"noise must be a non-negative variance, got {noise!r}.")
-    return float(noise)
 
 
 def _ridge(feature_map: Any, X: Any, y: Array, noise: float) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import time
 from functools import cache
 from typing import Any
@@ -15,15 +14,8 @@ from sklearn.utils.validation import validate_data
 
 from bochner.backends import FLOATS, Array, as_native, check_moderate, is_moderate, reading
 from bochner.certificates import Certificate, Effort
-from bochner.estimators._validation import (
-    as_host,
-    check_choice,
-    check_count,
-    check_flag,
-    check_positive,
-    in_memory,
-    is_auto,
-)
+from bochner.checks import check_choice, check_count, check_flag, check_positive, is_auto
+from bochner.estimators._validation import as_host, in_memory
 from bochner.estimators.classifier import labels_of, unique_labels
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import Fourier, choose_rows, draw_frequencies, n_frequencies
@@ -147,8 +139,7 @@ class LearnedFeatures(AdaptiveTransformer):
         circulant = check_flag("circulant", self.circulant)
         n_candidates = check_count("n_candidates", self.n_candidates)
         loss = check_choice("loss", self.loss, ("auto", "squared", "log_loss"))
-        if not isinstance(self.alpha, numbers.Real) or not 0 < float(self.alpha) < np.inf:
-            raise ValueError(f"alpha must be a positive number, got {self.alpha!r}.")
+        check_positive("alpha", self.alpha)
         if y is None:
             raise ValueError(
                 "LearnedFeatures requires y to be passed, but the target y is None; for features that need no targets "

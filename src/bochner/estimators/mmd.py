@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice, check_count, check_rows
+from bochner.checks import check_choice, check_count
+from bochner.estimators._validation import check_rows
 from bochner.estimators.exact import exact_rows
 from bochner.estimators.models import FEATURES, as_feature_map
 from bochner.features import FeatureMap

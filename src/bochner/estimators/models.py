@@ -14,7 +14,6 @@ import scipy.sparse
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
-from threadpoolctl import threadpool_limits
 
 from bochner.backends import (
     FLOATS,
@@ -28,8 +27,9 @@ from bochner.backends import (
     reading,
     use_precision,
 )
-from bochner.backends.threads import each, one_thread
-from bochner.estimators._validation import as_host, check_choice, check_count, check_flag, is_distributed, validate_rows
+from bochner.backends.threads import blas_threads, each, one_thread
+from bochner.checks import check_choice, check_count, check_flag, check_weight
+from bochner.estimators._validation import as_host, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
@@ -45,7 +45,6 @@ from bochner.streaming import (
     BlockSource,
     Source,
     Targets,
-    check_weight,
     default_rows,
     open_device,
     representative,
@@ -348,7 +347,7 @@ class KernelModel(BaseEstimator):
             if self.n_jobs is None:
                 yield
                 return
-            with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
+            with limit_threads(self.n_jobs), blas_threads(n_threads()):
                 yield
 
     def _scores(self, X: Array, coefficients: Array, intercept: Array) -> Array:

@@ -13,14 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, is_tensor, limit_threads
 from bochner.certificates import Certificate, Effort
-from bochner.estimators._validation import (
-    check_budget,
-    check_count,
-    check_precision,
-    dask_aware,
-    is_auto,
-    validate_rows,
-)
+from bochner.checks import check_count, is_auto
+from bochner.estimators._validation import check_budget, check_precision, dask_aware, validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
 from bochner.features.nystrom import Nystrom, measure, nystrom_map

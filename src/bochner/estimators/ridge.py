@@ -15,19 +15,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import (
-    check_components,
-    check_count,
-    check_precision,
-    is_auto,
-    map_dask_blocks,
-    validate_rows,
-)
+from bochner.checks import check_count, is_auto
+from bochner.estimators._validation import check_components, check_precision, map_dask_blocks, validate_rows
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, numeric_targets
 from bochner.estimators.ridge_search import FittedFeatures, RidgeSearch
 from bochner.estimators.ridge_solution import (
     LEFT_OUT,
-    Solution,
+    RidgeSolution,
     check_penalty,
     choose_solver,
     effective_dimension,
@@ -207,7 +201,7 @@ class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelMode
     _tuning_landmarks = 768
 
     statistics_: RidgeStatistics
-    _solution: Solution | None
+    _solution: RidgeSolution | None
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -407,7 +401,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     # -- solving -------------------------------------------------------------------------------------------------
 
-    def _current(self) -> Solution:
+    def _current(self) -> RidgeSolution:
         """The solution of the current sums, computed when first needed."""
         if not hasattr(self, "statistics_"):
             raise NotFittedError(
@@ -428,7 +422,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _solve(
         self, statistics: RidgeStatistics, rows: Block | None = None, feature_map: FeatureMap | None = None
-    ) -> Solution:
+    ) -> RidgeSolution:
         """Solve from the sums; where alpha asks for it, the first `rows` are left out one at a time."""
         left_out = None
         if rows is not None and self._leaves_rows_out:
@@ -452,7 +446,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         statistics.to_host()  # the device's memory is free again
         return solution
 
-    def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> Solution:
+    def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> RidgeSolution:
         """Conjugate gradients on a Gram matrix that is never formed."""
         there = on_device(source, self.device)
         gram: PSDOperator = StreamedGram(there, feature_map, self.block_size, self.verbose)
@@ -471,7 +465,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         weights = factor.solve(statistics.right_side(self.fit_intercept))
         chosen = choose_solver(self.solver, self.alpha, feature_map.n_components)[1]
         intercept = statistics.intercept(weights, self.fit_intercept)
-        return Solution(weights, intercept, alpha, path, factor.report.noting(*chosen, *notes), float("nan"))
+        return RidgeSolution(weights, intercept, alpha, path, factor.report.noting(*chosen, *notes), float("nan"))
 
     def _alpha_for_iteration(self, source: Source, key: Key) -> tuple[float, dict[str, Array], tuple[str, ...]]:
         """A given alpha, or one chosen with fewer components, since it means the same for any number of them."""

@@ -10,7 +10,7 @@ import numpy as np
 from bochner.certificates import Budget, Certificate, ComponentSearch
 from bochner.estimators.excess_risk import NestedRidge, RowSplit, exact_excess_risk, excess_risk
 from bochner.estimators.models import numeric_targets
-from bochner.estimators.ridge_solution import Solution
+from bochner.estimators.ridge_solution import RidgeSolution
 from bochner.features import FeatureMap, Fourier
 from bochner.kernels import Kernel
 from bochner.keys import Key
@@ -32,7 +32,7 @@ class FittedFeatures:
     transformer: Any
     feature_map: FeatureMap
     statistics: RidgeStatistics | None = None
-    solution: Solution | None = None
+    solution: RidgeSolution | None = None
 
 
 class RidgeSearch:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import LinAlgWarning, solve
 
 from bochner.backends import Array
-from bochner.estimators._validation import check_choice
+from bochner.checks import check_choice
 from bochner.solvers import Cholesky, Factor, Report, RidgeSolver, memory_available
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 
@@ -23,7 +23,7 @@ LeftOut = Callable[[RidgeSpectrum, Any], Array]  # leave-one-out mean squared er
 
 
 @dataclass(frozen=True)
-class Solution:
+class RidgeSolution:
     """Coefficients (m, k), intercepts (k,), the penalty and how it was found."""
 
     coefficients: Array
@@ -81,7 +81,7 @@ def solve_sums(
     fit_intercept: bool = True,
     left_out: LeftOut | None = None,
     shift: float = 0.0,
-) -> Solution:
+) -> RidgeSolution:
     """Coefficients of a given penalty, or of the best of a path; `left_out` measures the path of LEFT_OUT.
 
     Of K ≈ ZZᵀ + shift I the shift is added to a given penalty, and is the least of a path.
@@ -100,7 +100,7 @@ def solve_sums(
         warn_of_jitter(factor.report, float(alpha), statistics)
         weights = factor.solve(statistics.right_side(fit_intercept))
         intercept = statistics.intercept(weights, fit_intercept)
-        return Solution(weights, intercept, float(alpha), {}, factor.report.noting(*notes))
+        return RidgeSolution(weights, intercept, float(alpha), {}, factor.report.noting(*notes))
     spectrum = statistics.spectrum(fit_intercept)
     path: dict[str, Array] = {}
     if not isinstance(alpha, numbers.Real):
@@ -118,7 +118,7 @@ def solve_sums(
         path = {"alpha": alphas, "criterion": values, "effective_dimension": spectrum.effective_dimension(alphas)}
     alpha = float(alpha)
     weights = spectrum.coefficients(alpha)
-    return Solution(
+    return RidgeSolution(
         weights,
         statistics.intercept(weights, fit_intercept),
         alpha,

@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, limit_threads, use_precision
 from bochner.certificates import Budget, Certificate, ComponentSearch, kernel_error
-from bochner.estimators._validation import as_tensor, check_budget, check_count, dask_aware, is_auto, validate_rows
+from bochner.checks import check_count, is_auto
+from bochner.estimators._validation import as_tensor, check_budget, dask_aware, validate_rows
 from bochner.features import FeatureMap, features_of
 from bochner.keys import Key
 

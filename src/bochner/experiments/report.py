@@ -15,11 +15,10 @@ import numpy as np
 
 from bochner.experiments.candidates import Candidate
 from bochner.experiments.charts import NARROW, THEMES, WIDE, Axis, Chart, Series, gradient, matrix_image, save_figure
-from bochner.experiments.compare import Comparison
+from bochner.experiments.compare import Comparison, Verdict, conclude, headings, pareto, ranked, summarise
 from bochner.experiments.references import BASELINES, CONSTANT, EXACT, LINEAR
-from bochner.experiments.verdicts import Verdict, conclude, headings, pareto, ranked, summarise
 
-from bochner.experiments.verdicts import show_bytes, show_error, show_seconds, show_share  # isort: skip
+from bochner.experiments.compare import show_bytes, show_error, show_seconds, show_share  # isort: skip
 
 
 def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:

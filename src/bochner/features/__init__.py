@@ -1,15 +1,32 @@
 """Feature maps X ↦ Z with ZZᵀ ≈ K: frozen values that `fit` makes and that may be called without validation."""
 
-from bochner.features.binning import RandomBinning, binning_map
-from bochner.features.compositions import ProductMap, ProjectedMap, RestrictedMap, ScaledMap, StackedMap
-from bochner.features.fourier import Fourier, choose_rows, draw_frequencies, fourier_map, n_frequencies
-from bochner.features.histograms import HistogramSamples, HistogramWaves, check_histograms, histogram_map
-from bochner.features.invariant import ConvolvedMap, ShiftedMap, invariant_map
+from bochner.features.compositions import (
+    ConvolvedMap,
+    ProductMap,
+    ProjectedMap,
+    RestrictedMap,
+    ScaledMap,
+    ShiftedMap,
+    StackedMap,
+    invariant_map,
+)
+from bochner.features.fourier import (
+    Fourier,
+    HistogramSamples,
+    HistogramWaves,
+    RandomBinning,
+    binning_map,
+    check_histograms,
+    choose_rows,
+    draw_frequencies,
+    fourier_map,
+    histogram_map,
+    n_frequencies,
+)
 from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, RandomLayer
 from bochner.features.maclaurin import Maclaurin, geometric_map, is_series, optimal_map, series_of, squared_radius
-from bochner.features.maps import FeatureMap, Identity, features_of, row_blocks
+from bochner.features.maps import FeatureMap, Identity, Projection, features_of, row_blocks
 from bochner.features.nystrom import Nystrom, nystrom_map
-from bochner.features.projections import Projection
 from bochner.features.tensor_sketch import TensorSketch, convolve, tensor_sketch
 from bochner.features.trees import Node, kernel_map
 

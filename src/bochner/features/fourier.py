@@ -1,4 +1,9 @@
-"""Random Fourier features: plane waves whose frequencies a kernel and a row law draw together."""
+"""Random features of stationary kernels: Fourier features, random binning, and features of the additive χ² kernel.
+
+A kernel and a row law draw the frequencies of Fourier features together. Random binning (Rahimi & Recht 2007) is the
+cell of a random grid that a row falls into, as a sparse column. Features of the additive χ² kernel (Vedaldi & Zisserman
+2012) are Fourier features of the logarithm of each value.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,7 @@ from bochner.kernels import (
 from bochner.keys import Key
 from bochner.operators import Dense, LinearMap, Scaled, Selected, Stacked, Summed, next_power_of_two
 from bochner.rows import ROW_LAWS, PointLaw, RowLaw, stratified
+from bochner.spectra import sech_quantile
 
 # Evenly spread draws of two factors would be spread along the same sequence, row i of one tied to row i of the other:
 # their sums would have the right mean but would not converge. One factor may be spread, the others are independent.
@@ -214,3 +220,157 @@ def draw_frequencies(
         rows = Dense(np.asfortranarray(_short(rows.matrix), dtype))  # a single row then needs no packing of W
     scales = kernel.scales(n_features)
     return rows if scales.ndim == 0 and scales == 1.0 else Scaled(rows, 1.0 / scales)
+
+
+@dataclass(frozen=True)
+class RandomBinning(FeatureMap):
+    """One entry ±1/√R a row and grid: the cell's hashed column, with a hashed sign.
+
+    Two points share a cell of a grid of pitch δ in one dimension with probability max(0, 1 - |x - y| / δ); for δ of law
+    Gamma(2, length_scale) the mean is exp(-|x - y| / length_scale). Cells that meet in one column have independent
+    signs: collisions add variance 1 / n_components and no bias.
+
+    Attributes
+    ----------
+    pitches, origins : ndarray of shape (n_grids, n_features)
+    multipliers : ndarray of shape (n_grids, n_features), odd uint64
+    salts : ndarray of shape (n_grids,), uint64
+    """
+
+    n_components: int
+    pitches: Array
+    origins: Array
+    multipliers: Array
+    salts: Array
+
+    def __call__(self, X: Any) -> Any:
+        n, R = X.shape[0], len(self.salts)
+        columns = np.empty((n, R), np.int64)
+        values = np.empty((n, R), X.dtype)
+        for rows in row_blocks(X, 4 * X.shape[1]):
+            block = X[rows]
+            block = (block.toarray() if scipy.sparse.issparse(block) else block).astype(float)
+            for r in range(R):
+                cells = np.floor((block - self.origins[r]) / self.pitches[r])
+                # cells beyond ±2^62 are beyond float64's resolution of the grid anyway
+                codes = np.clip(cells, -(2.0**62), 2.0**62).astype(np.int64).view(np.uint64)
+                mixed = _mix((codes * self.multipliers[r]).sum(axis=1, dtype=np.uint64) + self.salts[r])
+                columns[rows, r] = (mixed >> np.uint64(1)) % np.uint64(self.n_components)
+                values[rows, r] = np.where(mixed & np.uint64(1), 1.0, -1.0) / np.sqrt(R)
+        indptr = np.arange(0, n * R + 1, R)
+        out = scipy.sparse.csr_matrix((values.ravel(), columns.ravel(), indptr), shape=(n, self.n_components))
+        out.sum_duplicates()
+        return out
+
+
+def _mix(h: Array) -> Array:
+    """The finaliser of SplitMix64: every bit of the result depends on every bit of h."""
+    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return h ^ (h >> np.uint64(31))
+
+
+def binning_map(length_scale: Any, n_features: int, n_components: int, n_grids: int, key: Key) -> RandomBinning:
+    """Draw grids for the kernel exp(-Σ |x_j - y_j| / length_scale_j)."""
+    shape = (n_grids, n_features)
+    pitches = key.child("pitches").generator().gamma(2.0, 1.0, shape) * length_scale
+    origins = key.child("origins").generator().random(shape) * pitches
+    multipliers = key.child("multipliers").generator().integers(0, 2**64, shape, dtype=np.uint64) | np.uint64(1)
+    salts = key.child("salts").generator().integers(0, 2**64, n_grids, dtype=np.uint64)
+    return RandomBinning(n_components, pitches, origins, multipliers, salts)
+
+
+def check_histograms(X: Any) -> None:
+    """Refuse negative values."""
+    values = X.data if scipy.sparse.issparse(X) else X
+    if values.size and values.min() < 0:
+        raise ValueError(
+            "Negative values in data passed to the additive χ² kernel, which is one of histograms and counts. Shift or "
+            "clip the data, or use another kernel."
+        )
+
+
+@dataclass(frozen=True)
+class HistogramWaves(FeatureMap):
+    """Random columns √x_j cos(λ log x_j), √x_j sin(λ log x_j): 2xy/(x + y) = √(xy) E cos(λ log(x/y)).
+
+    Attributes
+    ----------
+    coordinates, frequencies, scales : ndarray of shape (n_waves,)
+        j, λ and the factor of each wave; a last single column is √x_j cos(λ log x_j + offset).
+    offset : float
+    """
+
+    n_components: int
+    coordinates: Array
+    frequencies: Array
+    scales: Array
+    offset: float
+
+    def __call__(self, X: Array) -> Array:
+        check_histograms(X)
+        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        for rows in row_blocks(X, max(X.shape[1], self.n_components)):
+            V: Any = X[rows][:, self.coordinates]
+            V = V.toarray() if scipy.sparse.issparse(V) else V
+            phases = np.log(np.where(V > 0, V, 1)) * self.frequencies.astype(X.dtype)
+            sizes = np.sqrt(V) * self.scales.astype(X.dtype)
+            if self.n_components % 2:
+                phases[:, -1] += self.offset
+            out[rows, 0::2] = sizes * np.cos(phases)
+            odd = self.n_components // 2
+            out[rows, 1::2] = sizes[:, :odd] * np.sin(phases[:, :odd])
+        return out
+
+
+def histogram_map(sample: Any, n_components: int, key: Key) -> HistogramWaves:
+    """Draw waves: coordinates in proportion to their size in the sample, frequencies from their law."""
+    check_histograms(sample)
+    T, d = -(-n_components // 2), sample.shape[1]
+    means = np.asarray(sample.mean(axis=0), dtype=float).ravel()
+    # a coordinate that is zero in the sample may not be zero elsewhere
+    law = 0.95 * (means / means.sum() if means.sum() > 0 else 1.0 / d) + 0.05 / d
+    steps = np.cumsum(np.broadcast_to(law, d))
+    u, v = (stratified(T, step, key.child(step_name)) for step_name, step in _STEPS)
+    coordinates = np.minimum(np.searchsorted(steps, u * steps[-1], side="right"), d - 1)
+    scales = np.sqrt(2.0 * steps[-1] / (n_components * np.broadcast_to(law, d)[coordinates]))
+    offset = 2.0 * np.pi * key.child("offset").generator().random()
+    return HistogramWaves(n_components, coordinates, sech_quantile(v), scales, float(offset))
+
+
+_STEPS = (("coordinates", 0.7548776662466927), ("frequencies", 0.5698402909980532))  # evenly spread together
+
+
+@dataclass(frozen=True)
+class HistogramSamples(FeatureMap):
+    """The spectrum of the additive χ² kernel sampled at multiples of an interval: deterministic, sparse for sparse X.
+
+    Columns in blocks of n_features: √(x L), then √(2 x L sech(πjL)) times cosine and sine of jL log x, j = 1, 2, ….
+    """
+
+    n_features: int
+    sample_steps: int
+    interval: float
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        return self.n_features * (2 * self.sample_steps - 1)
+
+    def __call__(self, X: Any) -> Any:
+        check_histograms(X)
+        if scipy.sparse.issparse(X):
+            values: Any = X.data
+            parts = [type(X)((block, X.indices, X.indptr), shape=X.shape) for block in self._blocks(values)]
+            return scipy.sparse.hstack(parts, format="csr")
+        return np.concatenate(list(self._blocks(X)), axis=1)
+
+    def _blocks(self, V: Array) -> list[Array]:
+        L = self.interval
+        dtype = V.dtype.type
+        log = np.log(np.where(V > 0, V, 1))
+        blocks = [np.sqrt(V * dtype(L))]
+        for j in range(1, self.sample_steps):
+            size = np.sqrt(V * dtype(2.0 * L / np.cosh(np.pi * j * L)))
+            phase = log * dtype(j * L)
+            blocks += [size * np.cos(phase), size * np.sin(phase)]
+        return blocks

@@ -15,12 +15,13 @@ from scipy.linalg import eigh, solve_triangular, svd
 from scipy.optimize import nnls
 
 from bochner.backends import Array
+from bochner.checks import check_choice, check_count
 from bochner.features.maps import FeatureMap
 from bochner.features.nystrom import Nystrom, nystrom_map, pivoted_cholesky
 from bochner.keys import Key
 from bochner.landmarks import Gram, KMeans, LandmarkLaw, Landmarks
 from bochner.landmarks.grams import check_symmetric, raise_indefinite, row_slices
-from bochner.landmarks.leverages import EXACT_ROWS
+from bochner.landmarks.laws import EXACT_ROWS
 from bochner.landmarks.means import assign, metric_scales, scaled
 from bochner.sketches import SketchLaw, as_sketch_law
 
@@ -64,10 +65,8 @@ class Ensemble(NystromForm):
     weights: str = "uniform"
 
     def fit(self, gram: Gram, law: LandmarkLaw, n_components: int, key: Key) -> tuple[FeatureMap, float]:
-        if self.weights not in ("uniform", "fitted"):
-            raise ValueError(f"weights must be 'uniform' or 'fitted', got {self.weights!r}.")
-        if self.n_experts < 1:
-            raise ValueError(f"n_experts must be a positive integer, got {self.n_experts!r}.")
+        check_choice("weights", self.weights, ("uniform", "fitted"))
+        check_count("n_experts", self.n_experts)
         points = law.sample(gram, n_components, key).points
         order = key.child("experts").generator().permutation(points.shape[0])
         shares = [np.sort(share) for share in np.array_split(order, self.n_experts) if len(share)]
@@ -212,8 +211,7 @@ class MEKA(NystromForm):
     n_rows: int = 200
 
     def fit(self, gram: Gram, law: LandmarkLaw, n_components: int, key: Key) -> tuple[FeatureMap, float]:
-        if self.n_clusters < 1:
-            raise ValueError(f"n_clusters must be a positive integer, got {self.n_clusters!r}.")
+        check_count("n_clusters", self.n_clusters)
         scales = metric_scales(gram)
         centres = KMeans(max_iter=20, n_rows=20_000).sample(gram, min(self.n_clusters, n_components), key).points
         centres = np.unique(np.asarray(scaled(centres, scales)), axis=0)

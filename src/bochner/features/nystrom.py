@@ -17,8 +17,7 @@ from bochner.backends.tiled import factor_in_place
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import Kernel
 from bochner.landmarks import Gram, Landmarks
-from bochner.landmarks.factors import DeviceCholesky
-from bochner.landmarks.grams import FLOAT32_PIVOTS, check_residual, check_symmetric, row_slices
+from bochner.landmarks.grams import FLOAT32_PIVOTS, DeviceCholesky, check_residual, check_symmetric, row_slices
 
 _PIECE_ROWS = 512  # that one thread works on at a time
 _STEP, _DEVICE_STEP = 64, 2048  # columns of a triangular root that are multiplied at a time

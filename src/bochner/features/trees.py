@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
-from bochner.features.compositions import ProductMap, RestrictedMap, ScaledMap, StackedMap
-from bochner.features.fourier import choose_rows, draw_frequencies, fourier_map
-from bochner.features.histograms import histogram_map
-from bochner.features.invariant import ConvolvedMap, invariant_map
+from bochner.features.compositions import ConvolvedMap, ProductMap, RestrictedMap, ScaledMap, StackedMap, invariant_map
+from bochner.features.fourier import choose_rows, draw_frequencies, fourier_map, histogram_map
 from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink
 from bochner.features.maclaurin import divide, is_series, optimal_map, series_of, squared_radius
 from bochner.features.maps import FeatureMap

@@ -12,6 +12,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator, clone
 
 from bochner.backends import FLOATS, Array, Form, as_native, backend_of, is_moderate, is_tensor, reading
+from bochner.checks import check_count, check_positive, check_weight
 from bochner.keys import Key
 
 _FEW_COLUMNS = 16  # up to which a product is made with the tiles of a kernel
@@ -94,7 +95,7 @@ class Kernel(BaseEstimator, ABC):
         X = as_points(X)
         if 0 in X.shape:
             raise ValueError(f"a length scale needs rows and columns to be taken from; X has shape {tuple(X.shape)}.")
-        weight = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        weight = np.ones(X.shape[0]) if sample_weight is None else check_weight(sample_weight, X.shape[0])
         if not (weight > 0).all():
             X, weight = X[weight > 0], weight[weight > 0]
             if not len(weight):
@@ -209,18 +210,6 @@ def entrywise(function: Any, t: Array) -> Array:
     return values.astype(t.dtype, copy=False)
 
 
-def is_positive(value: Any) -> bool:
-    """Whether this is a positive finite number, or a list of them."""
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind == "c":
-            return False
-        array = array.astype(float)
-    except (TypeError, ValueError):
-        return False
-    return array.ndim <= 1 and array.size > 0 and bool(np.isfinite(array).all() and (array > 0).all())
-
-
 class Sum(Kernel):
     """left + right."""
 
@@ -286,9 +275,7 @@ class Multiple(Kernel):
         return bool(self.kernel.stationary)
 
     def _factor(self) -> float:
-        if not is_positive(self.factor):
-            raise ValueError(f"a kernel can be multiplied by a positive number only, got {self.factor!r}.")
-        return float(self.factor)
+        return check_positive("the factor of a kernel", self.factor)
 
     @property
     def runs_on_device(self) -> bool:
@@ -319,10 +306,9 @@ class Power(Kernel):
         return bool(self.kernel.stationary)
 
     def _exponent(self) -> int:
-        finite = isinstance(self.exponent, numbers.Real) and is_positive(self.exponent)
-        if not finite or self.exponent != int(self.exponent) or self.exponent > _LARGEST_POWER:
-            raise ValueError(f"a kernel can be raised to a positive integer power only, got {self.exponent!r}.")
-        return int(self.exponent)
+        exponent = check_positive("the power of a kernel", self.exponent)
+        whole = int(exponent) if exponent.is_integer() else self.exponent
+        return check_count("the power of a kernel", whole, most=_LARGEST_POWER)
 
     @property
     def runs_on_device(self) -> bool:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
+from bochner.checks import check_positive
 from bochner.kernels import dot_products, stationary
-from bochner.kernels.algebra import Kernel, dense, is_positive
+from bochner.kernels.algebra import Kernel, dense
 from bochner.kernels.dot_products import MaclaurinSeries, Polynomial
 from bochner.kernels.stationary import RBF, Matern, RationalQuadratic
 
@@ -93,8 +94,7 @@ def _kernel_of_name(name: str, params: dict[str, Any]) -> Kernel:
             raise ValueError("give gamma or length_scale, not both.")
         if name not in ("rbf", "gaussian", "laplacian"):
             raise ValueError(f"gamma has no agreed meaning for kernel {name!r}; give length_scale.")
-        if np.ndim(gamma) or not is_positive(gamma):
-            raise ValueError(f"gamma must be positive, got {gamma!r}.")
+        gamma = check_positive("gamma", gamma)
         params["length_scale"] = 1.0 / gamma if name == "laplacian" else float(1.0 / np.sqrt(2.0 * gamma))
     params.setdefault("length_scale", "median")
     return make(**params)

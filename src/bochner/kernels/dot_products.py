@@ -13,7 +13,8 @@ from scipy.special import gammaln
 
 from bochner import spectra
 from bochner.backends import Array, Form, backend_of
-from bochner.kernels.algebra import Kernel, dense, entrywise, is_positive
+from bochner.checks import check_count, check_positive
+from bochner.kernels.algebra import Kernel, dense, entrywise
 from bochner.kernels.stationary import squared_distances
 
 __all__ = ["AdditiveChi2", "ArcCosine", "DotProduct", "ExponentialDot", "Linear", "MaclaurinSeries", "Polynomial"]
@@ -88,9 +89,7 @@ class Linear(DotProductKernel):
 def _gamma(gamma: Any, n_features: int) -> float:
     if gamma is None:
         return 1.0 / n_features
-    if not (np.isscalar(gamma) and is_positive(gamma)):
-        raise ValueError(f"gamma must be a positive number or None (for 1 / n_features), got {gamma!r}.")
-    return float(np.asarray(gamma))
+    return check_positive("gamma", gamma, advice="None means 1 / n_features.")
 
 
 class Polynomial(DotProductKernel):
@@ -121,10 +120,8 @@ class Polynomial(DotProductKernel):
         return True
 
     def _check(self) -> None:
-        if not isinstance(self.degree, numbers.Integral) or self.degree < 1:
-            raise ValueError(f"degree must be a positive integer, got {self.degree!r}.")
-        if not isinstance(self.coef0, numbers.Real) or not 0 <= self.coef0 < np.inf:
-            raise ValueError(f"coef0 must be non-negative for a positive definite kernel, got {self.coef0!r}.")
+        check_count("degree", self.degree)
+        check_positive("coef0", self.coef0, zero=True, advice="The kernel would not be positive definite.")
 
     def profile(self, t: Array, n_features: int) -> Array:
         self._check()

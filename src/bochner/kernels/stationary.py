@@ -13,7 +13,8 @@ from sklearn.base import clone
 
 from bochner import spectra
 from bochner.backends import Array, Form, backend_of
-from bochner.kernels.algebra import Kernel, dense, entrywise, is_positive
+from bochner.checks import check_positive, is_positive
+from bochner.kernels.algebra import Kernel, dense, entrywise
 
 __all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "RationalQuadratic", "Separable"]
 
@@ -182,11 +183,9 @@ class Matern(RadialKernel):
         self.nu = nu
 
     def _nu(self) -> float:
-        if not (np.isscalar(self.nu) and is_positive(self.nu) and float(np.asarray(self.nu)) <= _LARGEST_NU):
-            raise ValueError(
-                f"nu must be a positive number, at most {_LARGEST_NU:.0e} (use RBF for nu → infinity), got {self.nu!r}."
-            )
-        return float(np.asarray(self.nu))
+        if check_positive("nu", self.nu) > _LARGEST_NU:
+            raise ValueError(f"nu must be at most {_LARGEST_NU:.0e}, got {self.nu!r}. Use RBF for nu → infinity.")
+        return float(self.nu)
 
     @property
     def runs_on_device(self) -> bool:
@@ -273,9 +272,7 @@ class RationalQuadratic(RadialKernel):
         self.alpha = alpha
 
     def _alpha(self) -> float:
-        if not (np.isscalar(self.alpha) and is_positive(self.alpha)):
-            raise ValueError(f"alpha must be a positive number, got {self.alpha!r}.")
-        return float(np.asarray(self.alpha))
+        return check_positive("alpha", self.alpha)
 
     @property
     def runs_on_device(self) -> bool:

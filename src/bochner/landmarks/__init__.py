@@ -7,10 +7,20 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.landmarks.factors import PartialCholesky
-from bochner.landmarks.grams import Gram
-from bochner.landmarks.laws import Adaptive, ColumnNorms, FarthestPoint, Given, LandmarkLaw, Landmarks, Uniform
-from bochner.landmarks.leverages import BLESS, RecursiveLeverage, RidgeLeverage, leverage_scores
+from bochner.landmarks.grams import Gram, PartialCholesky
+from bochner.landmarks.laws import (
+    BLESS,
+    Adaptive,
+    ColumnNorms,
+    FarthestPoint,
+    Given,
+    LandmarkLaw,
+    Landmarks,
+    RecursiveLeverage,
+    RidgeLeverage,
+    Uniform,
+    leverage_scores,
+)
 from bochner.landmarks.means import KMeans, MiniBatchKMeans
 from bochner.landmarks.pivots import RPCholesky
 

@@ -1,4 +1,4 @@
-"""Laws of Nyström points that look at the kernel matrix little or not at all, and what a law is."""
+"""Laws of landmarks: which rows, and with what probabilities; ridge leverage scores."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.linalg import eigh, solve_triangular
 
 from bochner.backends import Array, as_native
+from bochner.checks import check_positive
 from bochner.keys import Key
-from bochner.landmarks.factors import PartialCholesky
-from bochner.landmarks.grams import Gram
+from bochner.landmarks.grams import Gram, PartialCholesky, check_symmetric, cholesky
 
 
 @dataclass(frozen=True)
@@ -189,3 +190,172 @@ class Given(LandmarkLaw):
             raise ValueError(f"landmarks name rows between {given.min()} and {given.max()} of data with {n} rows.")
         indices = given.astype(np.intp) % n
         return Landmarks(gram.points(indices), indices)
+
+
+EXACT_ROWS = 8000  # 0.5 GB of kernel matrix
+
+
+def leverage_scores(gram: Gram, rows: Array, sample: Array, probabilities: Array, alpha: float) -> Array:
+    """Ridge leverage scores of some rows, estimated from a sample whose members were kept with given probabilities.
+
+    (kᵢᵢ - kᵢₛ (Kₛₛ + alpha diag(p))⁻¹ kₛᵢ) / alpha; exact if the sample is everything with probabilities one.
+    """
+    K = gram.block(sample, sample)
+    check_symmetric(K, gram.floor)
+    scale = max(K.diagonal().max(), np.finfo(float).tiny)
+    K[np.diag_indices_from(K)] += alpha * probabilities + len(K) * np.finfo(float).eps * scale
+    L = cholesky(K)
+    scores = np.empty(len(rows))
+    diagonal = gram.diagonal()[rows] if gram.kernel is None else Gram(gram.X[rows], gram.kernel).diagonal()
+    step = max(1, (1 << 20) // len(sample))
+    for start in range(0, len(rows), step):
+        block = slice(start, start + step)
+        V = solve_triangular(L, gram.block(rows[block], sample).T, lower=True, check_finite=False)
+        scores[block] = (diagonal[block] - np.einsum("ij,ij->j", V, V)) / alpha
+    return np.clip(scores, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class RidgeLeverage(RowChoice):
+    """Rows in proportion to their exact ridge leverage scores; for thousands of rows, as all of K is factored.
+
+    Parameters
+    ----------
+    alpha : float or None
+        The penalty of the kernel ridge regression they are for. None takes the one at which the effective dimension
+        is half the number of landmarks.
+    """
+
+    alpha: float | None = None
+
+    def choose(self, gram: Gram, n_landmarks: int, key: Key) -> Array:
+        if self.alpha is not None:
+            check_positive("alpha", self.alpha, advice="Or pass None.")
+        n = len(gram)
+        if n > EXACT_ROWS:
+            raise ValueError(
+                f"exact leverage scores of {n} rows need a {n} × {n} matrix; use landmarks='recursive_leverage' or "
+                f"'bless' for more than {EXACT_ROWS} rows."
+            )
+        K = gram.block(slice(0, n), slice(0, n))
+        check_symmetric(K, gram.floor)
+        values, vectors = eigh(K)
+        values = np.maximum(values, 0.0)
+        if not values.any():
+            return np.arange(0)
+        alpha = self.alpha if self.alpha is not None else penalty_for(values, 0.5 * n_landmarks)
+        scores = np.square(vectors) @ (values / (values + alpha))
+        return weighted_choice(np.clip(scores, 0.0, 1.0), n_landmarks, key)
+
+
+def penalty_for(eigenvalues: Array, dimension: float) -> float:
+    """The alpha at which Σ λ / (λ + alpha) is the dimension, by bisection of its logarithm."""
+    top = eigenvalues.max()
+    low, high = np.log(top * 1e-14), np.log(top * len(eigenvalues) * 1e3 / min(1.0, dimension))
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if np.sum(eigenvalues / (eigenvalues + np.exp(middle))) > dimension:
+            low = middle
+        else:
+            high = middle
+    return float(np.exp(high))
+
+
+@dataclass(frozen=True)
+class RecursiveLeverage(RowChoice):
+    """Ridge leverage scores estimated from half the rows, whose scores come from a quarter, … (Musco & Musco 2017).
+
+    Parameters
+    ----------
+    alpha : float or None
+        None takes the mean of the eigenvalues beyond the first n_landmarks / (4 log n_landmarks), estimated.
+    """
+
+    alpha: float | None = None
+
+    def choose(self, gram: Gram, n_landmarks: int, key: Key) -> Array:
+        if self.alpha is not None:
+            check_positive("alpha", self.alpha, advice="Or pass None.")
+        n = len(gram)
+        order = key.child("order").generator().permutation(n)
+        if not gram.diagonal().any():
+            return order[:0]
+        oversampling = max(1.0, np.log(n_landmarks))
+        sizes = [n]
+        while sizes[-1] > max(n_landmarks, 2):
+            sizes.append(-(-sizes[-1] // 2))
+        sample = order[: sizes[-1]]
+        probabilities = np.ones(len(sample))
+        for level, size in reversed(list(enumerate(sizes[:-1]))):
+            rows = order[:size]
+            alpha = self.alpha or _tail(gram, sample, probabilities, int(np.ceil(n_landmarks / (4.0 * oversampling))))
+            scores = leverage_scores(gram, rows, sample, probabilities, alpha)
+            if level == 0:
+                return rows[weighted_choice(scores, n_landmarks, key.child("landmarks"))]
+            keep = np.minimum(1.0, oversampling * scores)
+            # the expected size is oversampling · d_eff; never more than the landmarks asked for, which bounds the cost
+            keep *= min(1.0, n_landmarks / max(keep.sum(), np.finfo(float).tiny))
+            kept = np.flatnonzero(key.child(level).generator().random(size) < keep)
+            if len(kept):
+                sample, probabilities = rows[kept], keep[kept]
+        return order[:n_landmarks]
+
+
+def _tail(gram: Gram, sample: Array, probabilities: Array, k: int) -> float:
+    """Mean over k of the eigenvalues after the first k, from a weighted sample of K."""
+    root = 1.0 / np.sqrt(probabilities)
+    K = gram.block(sample, sample) * np.outer(root, root)
+    values = np.sort(np.linalg.eigvalsh(K))[::-1]
+    smallest = max(values[0], np.finfo(float).tiny) * 1e-10
+    return float(max(values[k:].sum() / k, smallest))
+
+
+@dataclass(frozen=True)
+class BLESS(RowChoice):
+    """Leverage scores down a path of halved penalties, from uniform candidates (Rudi et al. 2018).
+
+    No score exceeds k(x, x) / alpha, so at a large alpha a few candidates tell as much as all rows, and the rows kept
+    there serve to estimate the scores of more candidates at half of it.
+
+    Parameters
+    ----------
+    alpha : float or None
+        Stop the path here; None stops when enough rows stand out for the landmarks asked for.
+    oversampling : float
+        Rows kept a level, over the effective dimension there.
+    """
+
+    alpha: float | None = None
+    oversampling: float = 3.0
+
+    def choose(self, gram: Gram, n_landmarks: int, key: Key) -> Array:
+        if self.alpha is not None:
+            check_positive("alpha", self.alpha, advice="Or pass None.")
+        n = len(gram)
+        order = key.child("order").generator().permutation(n)  # candidates of every level are a prefix
+        largest = float(gram.diagonal().max())
+        if largest == 0.0:
+            return order[:0]
+        alpha = n * largest  # here every score is below one half, and uniform rows will do
+        sample, probabilities = order[:1], np.ones(1)
+        level = 0
+        while True:
+            alpha = 0.5 * alpha if self.alpha is None else max(0.5 * alpha, self.alpha)
+            n_candidates = min(n, int(np.ceil(self.oversampling * n * largest / alpha)))
+            rows = order[:n_candidates]
+            scores = leverage_scores(gram, rows, sample, probabilities, alpha)
+            dimension = scores.sum() * n / n_candidates  # the effective dimension at alpha
+            finished = 2.0 * dimension >= n_landmarks if self.alpha is None else alpha <= self.alpha
+            exhausted = alpha <= gram.floor * n * largest
+            if finished or exhausted:
+                if n_candidates < min(n, 2 * n_landmarks):  # too few to choose from: look at more
+                    rows = order[: 2 * n_landmarks]
+                    scores = leverage_scores(gram, rows, sample, probabilities, alpha)
+                return rows[weighted_choice(scores, n_landmarks, key.child("landmarks"))]
+            expected = min(max(self.oversampling * dimension, 10.0), 2.0 * n_landmarks + 10.0)
+            keep = np.minimum(1.0, expected * scores / max(scores.sum(), np.finfo(float).tiny))
+            kept = np.flatnonzero(key.child(level).generator().random(n_candidates) < keep)
+            if len(kept):
+                # kept with probability (candidate) × (kept), as a sample of all n rows
+                sample, probabilities = rows[kept], keep[kept] * n_candidates / n
+            level += 1

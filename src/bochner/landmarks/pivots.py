@@ -8,9 +8,9 @@ import numpy as np
 
 from bochner.backends import Array
 from bochner.backends.threads import one_thread
+from bochner.checks import check_choice
 from bochner.keys import Key
-from bochner.landmarks.factors import PartialCholesky, partial_cholesky, walk
-from bochner.landmarks.grams import Gram
+from bochner.landmarks.grams import Gram, PartialCholesky, partial_cholesky, walk
 from bochner.landmarks.laws import LandmarkLaw, Landmarks
 
 METHODS = ("pooled", "accelerated", "simple", "greedy")
@@ -46,8 +46,7 @@ class RPCholesky(LandmarkLaw):
 
     def factor(self, gram: Gram, n_pivots: int, key: Key, tol: float = 0.0) -> PartialCholesky:
         """The partial Cholesky factor with these pivots, stopped once the relative trace error is at most tol."""
-        if self.method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; got {self.method!r}.")
+        check_choice("method", self.method, METHODS)
         factor = partial_cholesky(gram, n_pivots)
         with one_thread():  # of BLAS, for many small products; the large ones are shared out
             (self._blocked if self.method in ("pooled", "accelerated") else self._simple)(factor, n_pivots, key, tol)

@@ -6,14 +6,22 @@ squares and ridge regression (`lstsq`, `ridge`, `sketched_kernel_ridge`, `conjug
 `effective_dimension`). Every function returns a frozen result that unpacks as NumPy's would, with a `report`.
 """
 
-from bochner.linalg.approximations import Factors, generalized_nystrom, nystrom
-from bochner.linalg.cur import CUR, CX, cur, cx
 from bochner.linalg.factorizations import SVD, Eigh, Range, randomized_eigh, randomized_svd, range_finder
 from bochner.linalg.krylov import conjugate_gradient
 from bochner.linalg.least_squares import lstsq
 from bochner.linalg.losses import LOSSES, Huber, LogLoss, Loss, Poisson, Squared, SquaredHinge, as_loss
+from bochner.linalg.low_rank import (
+    CUR,
+    CX,
+    Factors,
+    NystromPreconditioner,
+    cur,
+    cx,
+    generalized_nystrom,
+    nystrom,
+    nystrom_preconditioner,
+)
 from bochner.linalg.newton_sketches import newton_sketch
-from bochner.linalg.preconditioners import NystromPreconditioner, nystrom_preconditioner
 from bochner.linalg.reports import Estimate, LowRank, Report, Result, Solution
 from bochner.linalg.ridges import ridge, sketched_kernel_ridge
 from bochner.linalg.traces import Number, effective_dimension, log_determinant, trace

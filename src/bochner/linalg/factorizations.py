@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from bochner.backends import Array
+from bochner.checks import check_choice, check_count, check_fraction
 from bochner.keys import Key
 from bochner.linalg.matrices import (
     Operator,
@@ -23,7 +24,6 @@ from bochner.linalg.matrices import (
     orthonormal_rows,
 )
 from bochner.linalg.reports import Estimate, LowRank, Report, Result, error_estimates, exact_error, met
-from bochner.theory import _arguments as check
 
 N_PROBES = 10
 ITERATIONS = ("krylov", "subspace")
@@ -72,8 +72,8 @@ def check_rank(rank: Any, tol: Any, limit: int) -> tuple[int, float | None]:
     if (rank is None) == (tol is None):
         raise ValueError("give either a rank or a tol: the rank fixes the cost, the tol the error.")
     if rank is None:
-        return limit, check.fraction("tol", tol, advice="It is relative to the Frobenius norm: 0.01 for one per cent.")
-    return min(check.count("rank", rank), limit), None
+        return limit, check_fraction("tol", tol, advice="It is relative to the Frobenius norm: 0.01 for one per cent.")
+    return min(check_count("rank", rank), limit), None
 
 
 def gaussian_rows(shape: tuple[int, int], A: Any, key: Key) -> Array:
@@ -363,9 +363,9 @@ def _smallest_rank(values: Array, difference: Array, goal: float) -> int:
 
 def _options(oversampling: Any, n_iter: Any, iteration: Any) -> tuple[int, int, str]:
     return (
-        check.count("oversampling", oversampling, minimum=0, advice="0 adds no columns."),
-        check.count("n_iter", n_iter, minimum=0, advice="0 reads the matrix once."),
-        check.choice("iteration", iteration, ITERATIONS),
+        check_count("oversampling", oversampling, least=0, advice="0 adds no columns."),
+        check_count("n_iter", n_iter, least=0, advice="0 reads the matrix once."),
+        check_choice("iteration", iteration, ITERATIONS),
     )
 
 

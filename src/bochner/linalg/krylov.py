@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
+from bochner.checks import check_count, check_positive
 from bochner.linalg.matrices import (
     as_square,
     as_targets,
@@ -18,7 +19,6 @@ from bochner.linalg.matrices import (
     in_units_of,
 )
 from bochner.linalg.reports import Report, Solution
-from bochner.theory import _arguments as check
 
 Product = Callable[[Array], Array]
 
@@ -75,8 +75,8 @@ def conjugate_gradient(
     n = len(B)
     product, unit = _as_product(matvec, n, "matvec")
     precondition, _ = _as_product(preconditioner, n, "preconditioner") if preconditioner is not None else (None, 1.0)
-    tol = check.positive("tol", tol)
-    limit = 10 * n if max_iter is None else check.count("max_iter", max_iter)
+    tol = check_positive("tol", tol)
+    limit = 10 * n if max_iter is None else check_count("max_iter", max_iter)
     exponents = exponents - exponent_of(unit)
     X = np.zeros_like(B)
     if x0 is not None:

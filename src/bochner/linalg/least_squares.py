@@ -11,6 +11,7 @@ import scipy.linalg
 import scipy.sparse
 
 from bochner.backends import Array
+from bochner.checks import check_choice, check_count, check_positive
 from bochner.keys import Key
 from bochner.linalg.factorizations import gaussian
 from bochner.linalg.krylov import heavy_ball, lsqr
@@ -29,7 +30,6 @@ from bochner.linalg.matrices import (
 )
 from bochner.linalg.reports import CONFIDENCE, DELTA, Estimate, Report, Solution
 from bochner.sketches import Gaussian, SketchLaw, SparseSign, as_sketch_law
-from bochner.theory import _arguments as check
 
 METHODS = ("iterative", "precondition", "sketch")
 SKETCH_AND_SOLVE = "sketch and solve"
@@ -140,10 +140,10 @@ def lstsq(
     """
     A = as_matrix(A)
     b = as_targets(b, A.shape[0])
-    check.choice("method", method, METHODS)
-    law, limit = as_sketch_law(law), check.count("max_iter", max_iter)
+    check_choice("method", method, METHODS)
+    law, limit = as_sketch_law(law), check_count("max_iter", max_iter)
     if tol is not None:
-        tol = check.positive("tol", tol)
+        tol = check_positive("tol", tol)
     A, unit = in_units(A)
     key = Key.from_random_state(random_state)
     B, exponents = in_column_units(b, A.dtype)
@@ -178,7 +178,7 @@ def _solved(
 def _size(shape: tuple[int, int], size: Any, method: str) -> int:
     n, d = shape
     if size is not None:
-        size = check.count("sketch_size", size)
+        size = check_count("sketch_size", size)
         if size < d:
             raise ValueError(
                 f"sketch_size must be at least the number of columns, {d}, got {size}; "

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import expit
 
 from bochner.backends import Array
+from bochner.checks import check_positive
 
 
 class Loss(ABC):
@@ -101,8 +102,7 @@ class Huber(Loss):
     delta: float = 1.35
 
     def __post_init__(self) -> None:
-        if not self.delta > 0:
-            raise ValueError(f"delta must be positive, got {self.delta}.")
+        check_positive("delta", self.delta)
 
     def value(self, t: Array, y: Array) -> Array:
         r = np.abs(t - y)

@@ -11,6 +11,7 @@ import scipy.linalg
 import scipy.sparse
 
 from bochner.backends import Array
+from bochner.checks import check_choice, check_count, check_positive
 from bochner.keys import Key
 from bochner.linalg.least_squares import sketch_rows
 from bochner.linalg.losses import Loss, as_loss
@@ -25,7 +26,6 @@ from bochner.linalg.matrices import (
 )
 from bochner.linalg.reports import Report, Solution
 from bochner.sketches import Achlioptas, CountSketch, Gaussian, Rademacher, as_sketch_law
-from bochner.theory import _arguments as check
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,10 @@ def newton_sketch(
     y = as_targets(y, n, "y")
     if y.ndim != 1:
         raise ValueError(f"y must have one dimension, its shape is {y.shape}; fit one model a column.")
-    check.choice("finish", finish, ("auto", "sketch"))
-    law, tol, limit = as_sketch_law(law), check.positive("tol", tol), check.count("max_iter", max_iter)
+    check_choice("finish", finish, ("auto", "sketch"))
+    law, tol, limit = as_sketch_law(law), check_positive("tol", tol), check_count("max_iter", max_iter)
     x = np.zeros(d) if x0 is None else as_targets(x0, d, "x0").astype(np.float64).reshape(d)
-    rows = min(d, 256) if sketch_size is None else check.count("sketch_size", sketch_size)
+    rows = min(d, 256) if sketch_size is None else check_count("sketch_size", sketch_size)
     A, penalties, unit = in_units_with(A, _penalties(alpha, d), 2)
     f = _Objective(loss, A, loss.targets(y.astype(np.float64)), penalties)
     x, report = _minimise(f, x * unit, law, rows, finish == "auto", tol, limit, Key.from_random_state(random_state))

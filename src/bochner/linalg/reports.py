@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ import numpy as np
 from scipy.special import lambertw
 
 from bochner.backends import Array
+from bochner.deprecations import old_attribute
 from bochner.theory import trace_upper_factor
 
 CONFIDENCE = 0.999
@@ -53,21 +53,8 @@ class Estimate:
     def __float__(self) -> float:
         return self.value
 
-    @property
-    def lower(self) -> float:
-        """Old name of `low`."""
-        warnings.warn(
-            "Estimate.lower is now Estimate.low; the old name goes in bochner 0.2.", FutureWarning, stacklevel=2
-        )
-        return self.low
-
-    @property
-    def upper(self) -> float:
-        """Old name of `high`."""
-        warnings.warn(
-            "Estimate.upper is now Estimate.high; the old name goes in bochner 0.2.", FutureWarning, stacklevel=2
-        )
-        return self.high
+    lower = old_attribute("Estimate", "lower", "low")
+    upper = old_attribute("Estimate", "upper", "high")
 
     def times(self, unit: float) -> Estimate:
         """The same in other units."""
@@ -92,14 +79,18 @@ class Report:
     method : str
         What ran; where the method asked for was replaced by a better or safer one, what replaced it.
     iterations : int
-        Passes over the matrix after the first one, or steps of an iteration.
+        Passes over the matrix after the first one, or steps of an iteration; 0 for direct solvers.
     converged : bool or None
         Whether the tolerance was met; None where none was asked for.
     residual : float
         What the method drives to zero, relative to its natural size; the largest over right-hand sides.
     estimates : mapping of str to `Estimate`
     notes : tuple of str
-        What a user should know: a fallback, a rank that was cut, a limit that was met.
+        What a user should know: a fallback, a rank that was cut, a limit that was met, a choice that was made.
+    condition : float
+        Estimated condition number of the matrix that was factored; nan when unknown.
+    jitter : float
+        What had to be added to a penalty so that rounding does not make the matrix indefinite.
     """
 
     method: str
@@ -108,6 +99,14 @@ class Report:
     residual: float = 0.0
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    condition: float = float("nan")
+    jitter: float = 0.0
+
+    solver = old_attribute("Report", "solver", "method")
+
+    def noting(self, *notes: str) -> Report:
+        """The same report with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
 
 
 class Result:

@@ -8,9 +8,11 @@ import numpy as np
 import scipy.linalg
 
 from bochner.backends import Array
+from bochner.checks import check_choice, check_count, check_positive
 from bochner.keys import Key
 from bochner.linalg.krylov import conjugate_gradient
 from bochner.linalg.least_squares import lstsq, sketch_rows
+from bochner.linalg.low_rank import nystrom_preconditioner
 from bochner.linalg.matrices import (
     Operator,
     as_matrix,
@@ -23,10 +25,8 @@ from bochner.linalg.matrices import (
     in_units_of,
     in_units_with,
 )
-from bochner.linalg.preconditioners import nystrom_preconditioner
 from bochner.linalg.reports import Report, Solution, met
 from bochner.sketches import RowSampling, SketchLaw, UniformRows, as_sketch_law
-from bochner.theory import _arguments as check
 
 METHODS = ("precondition", "partial_sketch", "full_sketch")
 
@@ -88,11 +88,11 @@ def ridge(
     """
     A = as_matrix(A)
     b = as_targets(b, A.shape[0])
-    alpha = check.positive("alpha", alpha, zero=True)
-    check.choice("method", method, METHODS)
+    alpha = check_positive("alpha", alpha, zero=True)
+    check_choice("method", method, METHODS)
     key = Key.from_random_state(random_state)
     if tol is not None:
-        tol = check.positive("tol", tol)
+        tol = check_positive("tol", tol)
     _check_options(method, law=law, sketch_size=sketch_size, rank=rank, max_iter=max_iter)
     law = as_sketch_law("sparse_sign" if law is None else law)
     A, alpha, unit = in_units_with(A, alpha, 2)
@@ -123,7 +123,7 @@ def _check_options(method: str, **options: Any) -> None:
 
 def _size(shape: tuple[int, int], size: Any, method: str) -> int:
     n, d = shape
-    m = min(20 * d, n) if size is None else check.count("sketch_size", size)
+    m = min(20 * d, n) if size is None else check_count("sketch_size", size)
     if method == "full_sketch":
         if m <= d + 1 and size is not None:
             raise ValueError(
@@ -240,9 +240,9 @@ def sketched_kernel_ridge(
     K = as_square(K, "K")
     n = K.shape[0]
     y = as_targets(y, n, "y")
-    alpha = check.positive("alpha", alpha, advice="Without a penalty a sketch has nothing to be compared with.")
-    check.choice("side", side, ("right", "left"))
-    size = max(10, int(np.ceil(4.0 * np.sqrt(n)))) if sketch_size is None else check.count("sketch_size", sketch_size)
+    alpha = check_positive("alpha", alpha, advice="Without a penalty a sketch has nothing to be compared with.")
+    check_choice("side", side, ("right", "left"))
+    size = max(10, int(np.ceil(4.0 * np.sqrt(n)))) if sketch_size is None else check_count("sketch_size", sketch_size)
     key, law = Key.from_random_state(random_state), as_sketch_law(law)
     K, alpha, unit = in_units_with(K, alpha, 1)
     alpha = max(alpha, float(np.finfo(np.float64).tiny))

@@ -11,9 +11,11 @@ import scipy.linalg
 import scipy.sparse
 
 from bochner.backends import Array
+from bochner.checks import check_choice, check_count, check_positive
 from bochner.keys import Key
 from bochner.linalg.factorizations import gaussian
 from bochner.linalg.krylov import conjugate_gradient
+from bochner.linalg.low_rank import nystrom_preconditioner
 from bochner.linalg.matrices import (
     Operator,
     as_matrix,
@@ -27,9 +29,7 @@ from bochner.linalg.matrices import (
     is_symmetric,
     orthonormal,
 )
-from bochner.linalg.preconditioners import nystrom_preconditioner
 from bochner.linalg.reports import Estimate, Report, Result, trace_estimate
-from bochner.theory import _arguments as check
 
 TRACE_METHODS = ("xtrace", "xnystrace", "hutch++", "hutchinson")
 
@@ -101,8 +101,8 @@ def trace(A: Any, n_products: int = 100, *, method: str = "xtrace", random_state
     """
     A, unit = in_units(as_square(A))
     n = A.shape[0]
-    check.choice("method", method, TRACE_METHODS)
-    m = check.count("n_products", n_products, minimum=6, advice="An error bar needs a few of them.")
+    check_choice("method", method, TRACE_METHODS)
+    m = check_count("n_products", n_products, least=6, advice="An error bar needs a few of them.")
     key = Key.from_random_state(random_state)
     if m >= n:
         entries = diagonal(A)
@@ -243,9 +243,9 @@ def log_determinant(
     """
     A = as_square(A)
     n = A.shape[0]
-    alpha = check.positive("alpha", alpha, zero=True)
-    s = check.count("n_probes", n_probes, minimum=2, advice="An error bar needs two.")
-    steps = min(check.count("n_steps", n_steps, minimum=2), n)
+    alpha = check_positive("alpha", alpha, zero=True)
+    s = check_count("n_probes", n_probes, least=2, advice="An error bar needs two.")
+    steps = min(check_count("n_steps", n_steps, least=2), n)
     A, alpha, unit = in_units_with(A, alpha, 1)
     check_symmetric(A, "A", "The logarithm of its determinant needs a symmetric positive definite matrix.")
     probes = gaussian((n, s), A, Key.from_random_state(random_state)).astype(np.float64)
@@ -342,9 +342,9 @@ def effective_dimension(
     1.4
     """
     A = as_matrix(A_or_K, "A_or_K")
-    alpha = check.positive("alpha", alpha, advice="At 0 the effective dimension is the rank.")
-    check.choice("method", method, ("exact", "sketch", "stochastic"))
-    check.choice("kind", kind, ("auto", "data", "kernel"))
+    alpha = check_positive("alpha", alpha, advice="At 0 the effective dimension is the rank.")
+    check_choice("method", method, ("exact", "sketch", "stochastic"))
+    check_choice("kind", kind, ("auto", "data", "kernel"))
     key = Key.from_random_state(random_state)
     if kind == "auto":
         kind = "kernel" if A.shape[0] == A.shape[1] and is_symmetric(A) else "data"
@@ -360,7 +360,7 @@ def effective_dimension(
         return _bracket(G, alpha, rank, total, key)
     P = nystrom_preconditioner(G, alpha, rank, random_state=key.child("sketch"))
     found = float((P.values / (P.values + alpha)).sum())
-    s = check.count("n_probes", n_probes, minimum=2, advice="An error bar needs two.")
+    s = check_count("n_probes", n_probes, least=2, advice="An error bar needs two.")
     probes = gaussian((n, s), G, key.child("probes")).astype(np.float64)
     probes *= np.sqrt(n) / np.linalg.norm(probes, axis=0)
     # ωᵀG(G + alpha)⁻¹ω = ωᵀω - alpha ωᵀ(G + alpha)⁻¹ω, less the same of the Nyström approximation (trace known)
@@ -387,7 +387,7 @@ def _bracket(G: Any, alpha: float, rank: int | None, total: float | None, key: K
     if total is None:
         report = trace(G, max(6, min(n, 100)), method="hutch++", random_state=key.child("trace")).report
         total, confidence = report.estimates["trace"].high, report.estimates["trace"].confidence
-    size = min(n, 32) if rank is None else min(n, check.count("rank", rank))
+    size = min(n, 32) if rank is None else min(n, check_count("rank", rank))
     while True:
         P = nystrom_preconditioner(G, alpha, size, random_state=key.child("sketch"))
         found = float((P.values / (P.values + alpha)).sum())

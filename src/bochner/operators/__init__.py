@@ -6,12 +6,18 @@ definition, not from the fast path: it is the oracle of the tests.
 """
 
 from bochner.operators.compositions import Scaled, Selected, Stacked, Summed
-from bochner.operators.hadamard import FastfoodBlocks, HadamardBlocks, SubsampledBlocks
-from bochner.operators.maps import Dense, LinearMap, Signs, next_power_of_two
-from bochner.operators.psd import Centred, DenseGram, PSDOperator
-from bochner.operators.sparse import PickedRows, SparseRows
-from bochner.operators.spectral import CirculantBlocks, FFTBlocks
-from bochner.operators.subsampled import SubsampledCosine, SubsampledHadamard
+from bochner.operators.maps import Centred, Dense, DenseGram, LinearMap, PSDOperator, Signs, next_power_of_two
+from bochner.operators.structured import (
+    CirculantBlocks,
+    FastfoodBlocks,
+    FFTBlocks,
+    HadamardBlocks,
+    PickedRows,
+    SparseRows,
+    SubsampledBlocks,
+    SubsampledCosine,
+    SubsampledHadamard,
+)
 
 __all__ = [
     "Centred",

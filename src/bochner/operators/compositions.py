@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, Memo, backend_of, is_host
-from bochner.operators.hadamard import FastfoodBlocks, HadamardBlocks
 from bochner.operators.maps import Dense, LinearMap
+from bochner.operators.structured import FastfoodBlocks, HadamardBlocks
 
 _rescaled, _matrices = Memo(), Memo()
 

@@ -12,10 +12,8 @@ import sklearn
 
 import bochner
 import bochner.estimators  # every class that a file may name
+from bochner.persistence.codecs import Decoder, Encoder, classes
 from bochner.persistence.containers import ModelFileError, parse, read, write
-from bochner.persistence.decoders import Decoder
-from bochner.persistence.encoders import Encoder
-from bochner.persistence.registries import classes
 
 __all__ = ["FORMAT", "ModelFileError", "classes", "load", "save"]
 

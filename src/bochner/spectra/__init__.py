@@ -8,18 +8,20 @@ and low-discrepancy points share them. A kernel f(x·y) has another law: the coe
 them negative (Schoenberg 1942).
 """
 
-from bochner.spectra.closed_forms import (
+from bochner.spectra.profiles import (
+    TOLERANCE,
+    NumericMixing,
+    Profile,
     cauchy_quantile,
     laplace_quantile,
+    maclaurin_coefficients,
     matern_mixing,
+    numeric_mixing,
+    profile_scale,
     rational_quadratic_mixing,
     sech_quantile,
 )
-from bochner.spectra.hankel import RadialSpectrum
-from bochner.spectra.mixtures import NumericMixing, numeric_mixing
-from bochner.spectra.power_series import maclaurin_coefficients
-from bochner.spectra.profiles import TOLERANCE, Profile, profile_scale
-from bochner.spectra.radii import NumericRadii, SpectralFinding, Witness, find_radii
+from bochner.spectra.radii import NumericRadii, RadialSpectrum, SpectralFinding, Witness, find_radii
 
 __all__ = [
     "TOLERANCE",

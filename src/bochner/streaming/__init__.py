@@ -1,7 +1,16 @@
 """How data arrives: sources of blocks, the fold into statistics, checkpoints and progress."""
 
 from bochner.streaming.arrow import ArrowSource
-from bochner.streaming.checkpoints import Checkpoint, check_path, read_arrays, saved_about, write_arrays
+from bochner.streaming.checkpoints import (
+    Checkpoint,
+    RowDigest,
+    check_path,
+    described,
+    fingerprint,
+    read_arrays,
+    saved_about,
+    write_arrays,
+)
 from bochner.streaming.devices import (
     DeviceSource,
     on_device,
@@ -9,7 +18,6 @@ from bochner.streaming.devices import (
     rows_on,
     sampled_preconditioner,
 )
-from bochner.streaming.digests import RowDigest, described, fingerprint
 from bochner.streaming.folds import (
     Fold,
     StatisticsFold,
@@ -19,15 +27,14 @@ from bochner.streaming.folds import (
     leave_one_out_errors,
     resumed,
 )
-from bochner.streaming.mappings import MappedSource
 from bochner.streaming.newton import Problem, newton
 from bochner.streaming.progress import Progress
 from bochner.streaming.sources import (
     ArraySource,
     Block,
     BlockSource,
+    MappedSource,
     Source,
-    check_weight,
     checked_block,
     default_rows,
     positive,
@@ -52,7 +59,6 @@ __all__ = [
     "Targets",
     "accumulate",
     "check_path",
-    "check_weight",
     "checked_block",
     "default_rows",
     "described",

@@ -20,7 +20,7 @@ from bochner.operators import Centred, DenseGram, PSDOperator
 from bochner.solvers import Cholesky, SampledPreconditioner
 from bochner.statistics import RidgeStatistics
 from bochner.streaming.folds import Fold, StatisticsFold
-from bochner.streaming.interruptions import Interruptions
+from bochner.streaming.progress import Interruptions
 from bochner.streaming.sources import ArraySource, Block, Source, first_rows
 
 _MOST_ROWS = 65_536  # in a block

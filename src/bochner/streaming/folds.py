@@ -18,8 +18,7 @@ from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.kernels import Kernel
 from bochner.operators import PSDOperator
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
-from bochner.streaming.checkpoints import Checkpoint
-from bochner.streaming.digests import RowDigest
+from bochner.streaming.checkpoints import Checkpoint, RowDigest
 from bochner.streaming.progress import Progress
 from bochner.streaming.sources import Block, Source, default_rows
 

@@ -12,11 +12,10 @@ import scipy.sparse
 from sklearn.utils import check_array
 
 from bochner.backends import FLOATS, Array, as_native, check_moderate, is_host, reading
+from bochner.checks import check_weight
 from bochner.keys import Key
-from bochner.streaming.interruptions import Interruptions
+from bochner.streaming.progress import Interruptions
 
-# By the bytes of a number: room for large features in Σ w zzᵀ, and for products of four weights in an iteration.
-_LARGEST_WEIGHT = {4: 1e30, 8: 1e75}
 _PLAIN_ROWS = 1 << 16  # in a block of which no features are made
 _BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
 
@@ -163,8 +162,6 @@ class Source(ABC):
         function : callable
             Block ↦ Block of as many columns, row by row, so that it does not matter how the rows are grouped.
         """
-        from bochner.streaming.mappings import MappedSource
-
         return MappedSource(self, function)
 
     def head(self) -> Block:
@@ -345,34 +342,6 @@ def _shape(A: Any) -> str:
     return f"a {type(A).__name__} of shape {A.shape} and type {A.dtype}" if hasattr(A, "dtype") else repr(A)
 
 
-def check_weight(weight: Any, n: int, name: str = "sample_weight", dtype: Any = np.float64) -> Array:
-    """Weights (n,), finite, not negative and not too large for rows of a dtype; one number stands for all."""
-    try:
-        weight = np.asarray(weight)
-        weight = weight.astype(np.float64, casting="unsafe" if weight.dtype.kind == "O" else "same_kind")
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: sample_weight must hold real numbers, one a row.") from None
-    weight = np.full(n, weight) if weight.ndim == 0 else weight
-    if weight.shape != (n,):
-        raise ValueError(f"{name}: sample_weight should have shape ({n},), one a row; got {weight.shape}.")
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError(f"{name}: sample_weight must be finite and not negative.")
-    if weight.any() and weight.max() < 1e-140:
-        raise ValueError(
-            f"{name}: the largest weight is {weight.max():.3g}, and the squares of such weights are zero; divide "
-            "sample_weight, and alpha where it is a number, by the same small constant."
-        )
-    with np.errstate(over="ignore"):
-        total = float(weight.sum())
-    if total > _LARGEST_WEIGHT[np.dtype(dtype).itemsize]:
-        other = ", or give X as float64" if dtype == np.float32 else ""
-        raise ValueError(
-            f"{name}: the weights add up to {total:.3g}; sums of weighted {np.dtype(dtype)} rows or of squared weights "
-            f"would overflow; divide sample_weight, and alpha where it is a number, by the same constant{other}."
-        )
-    return weight
-
-
 def joined(blocks: list[Block]) -> Block:
     """Blocks one below the other."""
     if len(blocks) == 1:
@@ -419,3 +388,47 @@ def regroup(blocks: Iterator[Block], rows: int, skip: int = 0) -> Iterator[Block
             held += len(block)
     if waiting:
         yield joined(waiting)
+
+
+class MappedSource(Source):
+    """The rows of another source in this process, every block passed through a function; see `Source.mapped`.
+
+    Parameters
+    ----------
+    source : Source
+    function : callable
+        Block ↦ Block of as many columns, row by row, so that it does not matter how the rows are grouped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.streaming import ArraySource, Block, MappedSource
+    >>> source = ArraySource(np.zeros((3, 2)), np.array(["a", "b", "a"]))
+    >>> coded = MappedSource(source, lambda block: Block(block.X, (block.y == "a") * 1.0))
+    >>> [block.y.tolist() for block in coded.blocks(2)]
+    [[1.0, 0.0], [1.0]]
+    """
+
+    def __init__(self, source: Source, function: Callable[[Block], Block]) -> None:
+        self.source = source
+        self.function = function
+        self.n_features = source.n_features
+        self.feature_names = source.feature_names
+        self.dtype = source.dtype
+
+    @property
+    def n_samples(self) -> int | None:  # type: ignore[override]
+        """Known when the other source knows it."""
+        return self.source.n_samples
+
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        return map(self.function, self.source.blocks(rows, start))
+
+    def head(self) -> Block:
+        return self.function(self.source.head())
+
+    def sample(self, n: int, key: Key) -> Block:
+        return positive(self.function(self.source.sample(n, key)))
+
+    def layout(self) -> dict[str, Any]:
+        return self.source.layout()

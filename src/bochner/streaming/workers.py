@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,40 +10,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from threadpoolctl import ThreadpoolController
 
-from bochner.backends import Array, limit_threads, use_precision
+from bochner.backends import Array, limit_threads, n_threads, use_precision
+from bochner.backends.threads import blas_threads
 from bochner.keys import Key
 from bochner.streaming.devices import on_device_if_there
 from bochner.streaming.folds import Fold
 from bochner.streaming.sources import Block, Source, checked_block, positive, regroup
-
-
-class Threads:
-    """One BLAS setting of a process that runs several tasks at a time: the first to come sets it, the last restores."""
-
-    def __init__(self) -> None:
-        self.lock, self.inside, self.limits = threading.Lock(), 0, None
-        self.controller: Any = None  # finding the libraries takes milliseconds: once a process
-
-    @contextmanager
-    def __call__(self, n_jobs: int | None) -> Iterator[None]:
-        with self.lock:
-            if not self.inside:
-                self.controller = self.controller or ThreadpoolController()
-                self.limits = self.controller.limit(limits=n_jobs or 1, user_api="blas")
-            self.inside += 1
-        try:
-            with limit_threads(n_jobs or 1):
-                yield
-        finally:
-            with self.lock:
-                self.inside -= 1
-                if not self.inside and self.limits is not None:
-                    self.limits.restore_original_limits()
-
-
-_threads = Threads()
 
 
 @dataclass(frozen=True)
@@ -63,7 +35,7 @@ class WorkerOptions:
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Run the body so."""
-        with _threads(self.n_jobs), use_precision(self.precision):
+        with limit_threads(self.n_jobs or 1), blas_threads(n_threads()), use_precision(self.precision):
             yield
 
 

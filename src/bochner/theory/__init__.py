@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 from bochner.deprecations import old_names
 from bochner.theory._old_names import OLD_NAMES
-from bochner.theory.approximation_bounds import GreedyBound, HilbertMeanBound, KitchenSinksBound, KitchenSinksRiskBound
 from bochner.theory.bounds import Bound
 from bochner.theory.costs import Cost, cost_estimate
-from bochner.theory.coverings import (
-    covering_number,
-    covering_radius,
-    eps_net,
-    lipschitz_constant,
-    log_covering_number,
-    packing_radius,
+from bochner.theory.feature_bounds import (
+    AllPairsBound,
+    GreedyBound,
+    HilbertMeanBound,
+    KitchenSinksBound,
+    KitchenSinksRiskBound,
+    PointwiseBound,
+    offset_variance,
+    pair_variance,
 )
-from bochner.theory.feature_bounds import AllPairsBound, PointwiseBound, offset_variance, pair_variance
 from bochner.theory.matrix_bounds import (
     GaussianSketchBound,
     LowRankBound,
@@ -38,7 +38,17 @@ from bochner.theory.projection_bounds import (
     chi2_tail,
     distance_range,
 )
-from bochner.theory.uniform_bounds import GaussianUniformBound, UniformBound, spectral_second_moment
+from bochner.theory.uniform_bounds import (
+    GaussianUniformBound,
+    UniformBound,
+    covering_number,
+    covering_radius,
+    eps_net,
+    lipschitz_constant,
+    log_covering_number,
+    packing_radius,
+    spectral_second_moment,
+)
 
 BOUNDS: tuple[type[Bound], ...] = (
     PointwiseBound,

@@ -6,9 +6,15 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields
 from typing import Any
 
-from bochner.theory.approximation_bounds import GreedyBound, HilbertMeanBound, KitchenSinksBound, KitchenSinksRiskBound
 from bochner.theory.bounds import Bound
-from bochner.theory.feature_bounds import AllPairsBound, PointwiseBound
+from bochner.theory.feature_bounds import (
+    AllPairsBound,
+    GreedyBound,
+    HilbertMeanBound,
+    KitchenSinksBound,
+    KitchenSinksRiskBound,
+    PointwiseBound,
+)
 from bochner.theory.matrix_bounds import GaussianSketchBound, LowRankBound, RidgeBound, SpectralBound
 from bochner.theory.projection_bounds import JohnsonLindenstraussBound, NormDistortionBound
 from bochner.theory.uniform_bounds import GaussianUniformBound, UniformBound

@@ -11,13 +11,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Annotated, Any, ClassVar, get_type_hints
 
-from bochner.theory import _checks as check
+from bochner.checks import check_count, check_fraction, check_positive
 
 # The type of an assumption carries its check, a function of name and value.
-Count = Annotated[int, check.count]
-Positive = Annotated[float, check.positive]
+Count = Annotated[int, partial(check_count, most=math.inf)]
+Positive = Annotated[float, check_positive]
 
 _ROUNDING = 1 + 1e-12  # what an inverse may be off, so that 1 / 0.1² is 100 and not 101
 
@@ -28,6 +29,16 @@ def least(keeps: Callable[[float], bool], low: float, high: float) -> float:
         middle = math.sqrt(low) * math.sqrt(high)
         low, high = (low, middle) if keeps(middle) else (middle, high)
     return high
+
+
+def round_up(name: str, value: float) -> int:
+    """Round a size up, with a message where the promise needs more than any machine holds."""
+    if not value < 2**62:
+        raise ValueError(
+            f"{name} would exceed 2**62: no feasible size keeps this promise. "
+            "Allow a larger error or delta, or shrink the domain."
+        )
+    return max(1, math.ceil(value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,14 +97,14 @@ class Bound(ABC):
     def error(self, size: int, delta: float | None = None) -> float:
         """Error that is exceeded with probability at most delta."""
         size = self._checked_size(size)
-        return self._mean(size) if delta is None else self._error(size, check.fraction("delta", delta))
+        return self._mean(size) if delta is None else self._error(size, check_fraction("delta", delta))
 
     def size(self, error: float, delta: float | None = None) -> int:
         """Smallest size whose error exceeds `error` with probability at most delta."""
         error = self._checked_error(error)
         if delta is None:
             return self._smallest(lambda size: self._mean(size) <= error * _ROUNDING)
-        delta = check.fraction("delta", delta)
+        delta = check_fraction("delta", delta)
         return self.least_size if error >= self.limit else self._size(error, delta)
 
     @abstractmethod
@@ -115,7 +126,7 @@ class Bound(ABC):
         """Smallest size that `keeps`, if all larger ones do."""
         first, step = self.least_size, 1
         while not keeps(first + step - 1):
-            step = check.whole(self.counts, 2 * step)
+            step = round_up(self.counts, 2 * step)
         low, high = first + step // 2 - 1, first + step - 1
         while high - low > 1:
             middle = (low + high) // 2
@@ -123,12 +134,11 @@ class Bound(ABC):
         return high
 
     def _checked_size(self, size: Any) -> int:
-        return check.count(
-            f"size ({self.counts})", size, minimum=self.least_size, advice="The theorem says nothing of fewer."
-        )
+        advice = "The theorem says nothing of fewer."
+        return check_count(f"size ({self.counts})", size, least=self.least_size, most=math.inf, advice=advice)
 
     def _checked_error(self, error: Any) -> float:
-        return check.fraction("error", error) if self.relative else check.positive("error", error)
+        return check_fraction("error", error) if self.relative else check_positive("error", error)
 
 
 class TailBound(Bound):

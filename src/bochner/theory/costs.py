@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bochner.theory import _checks as check
+from bochner.checks import check_choice, check_count
 
 TRANSCENDENTAL = 20
 """Operations charged for one sine, cosine or exponential: what a vectorised polynomial takes."""
@@ -302,19 +302,19 @@ def cost_estimate(
     >>> f"{fit.flops:.1e}"
     '1.7e+13'
     """
-    step = check.choice("step", step, _COSTS)
+    step = check_choice("step", step, _COSTS)
     sizes = {"n_features": n_features, "n_components": n_components}
     for name, spared in (("n_features", _NO_FEATURES), ("n_components", _NO_COMPONENTS)):
         if sizes[name] is None and step not in spared:
             raise ValueError(f"{name} is needed for the cost of {step!r}, got None. Pass {name}=...")
     counted = _Sizes(
-        n=check.count("n_samples", n_samples),
-        d=1 if n_features is None else check.count("n_features", n_features),
-        m=1 if n_components is None else check.count("n_components", n_components),
-        t=check.count("n_targets", n_targets),
-        degree=check.count("degree", degree),
-        iterations=check.count("iterations", iterations),
-        size=check.count("itemsize", itemsize),
+        n=check_count("n_samples", n_samples, most=math.inf),
+        d=1 if n_features is None else check_count("n_features", n_features, most=math.inf),
+        m=1 if n_components is None else check_count("n_components", n_components, most=math.inf),
+        t=check_count("n_targets", n_targets),
+        degree=check_count("degree", degree),
+        iterations=check_count("iterations", iterations),
+        size=check_count("itemsize", itemsize),
     )
     flops, kept, written = _COSTS[step](counted)
     return Cost(float(flops), float(kept), float(written) * counted.size)

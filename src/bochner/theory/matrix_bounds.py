@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from scipy import optimize, stats
 
-from bochner.theory import _checks as check
+from bochner.checks import check_count, check_fraction, check_positive, check_spectrum
 from bochner.theory.bounds import Count, ErrorBound, Positive
 from bochner.theory.feature_bounds import RANGE, Form
 
@@ -47,7 +47,7 @@ class SpectralBound(ErrorBound):
     """
 
     n_samples: Count
-    kernel_norm: Annotated[float | None, check.positive] = None
+    kernel_norm: Annotated[float | None, check_positive] = None
     form: Form = "pairs"
 
     def __post_init__(self) -> None:
@@ -103,8 +103,8 @@ def effective_dimension(eigenvalues: Any, alpha: float) -> float:
     >>> theory.effective_dimension([3.0, 1.0], 1.0)
     1.25
     """
-    values = check.vector("eigenvalues", eigenvalues)
-    return float((values / (values + check.positive("alpha", alpha))).sum())
+    values = check_spectrum("eigenvalues", eigenvalues)
+    return float((values / (values + check_positive("alpha", alpha))).sum())
 
 
 def effective_dimension_range(eigenvalues: Any, alpha: float, *, trace: float, n_samples: int) -> tuple[float, float]:
@@ -132,10 +132,10 @@ def effective_dimension_range(eigenvalues: Any, alpha: float, *, trace: float, n
     >>> round(low, 3), round(high, 3)
     (2.86, 11.025)
     """
-    seen = check.vector("eigenvalues", eigenvalues)
-    alpha = check.positive("alpha", alpha)
-    n = check.count("n_samples", n_samples, minimum=len(seen), advice="K has n_samples eigenvalues in all.")
-    left, hidden, cap = check.positive("trace", trace) - float(seen.sum()), n - len(seen), float(seen.min())
+    seen = check_spectrum("eigenvalues", eigenvalues)
+    alpha = check_positive("alpha", alpha)
+    n = check_count("n_samples", n_samples, least=len(seen), most=math.inf, advice="K has n_samples eigenvalues.")
+    left, hidden, cap = check_positive("trace", trace) - float(seen.sum()), n - len(seen), float(seen.min())
     if not -1e-9 * trace <= left <= hidden * cap * (1 + 1e-9) + 1e-9 * trace:
         raise ValueError(
             f"trace = {trace:g} leaves {left:g} for {hidden} eigenvalues up to {cap:g}, which cannot be. "
@@ -184,7 +184,7 @@ class RidgeBound(ErrorBound):
 
     relative = True
     effective_dimension: Positive
-    coherence: Annotated[float | None, check.positive] = None
+    coherence: Annotated[float | None, check_positive] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -212,7 +212,7 @@ class RidgeBound(ErrorBound):
 
 
 def _spectrum(name: str, value: Any) -> tuple[float, ...]:
-    return tuple(np.sort(check.vector(name, value))[::-1].tolist())
+    return tuple(np.sort(check_spectrum(name, value))[::-1].tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -328,8 +328,8 @@ def trace_upper_factor(n_probes: int, *, delta: float) -> float:
     >>> [round(theory.trace_upper_factor(s, delta=1e-3), 2) for s in (10, 30, 100)]
     [9.77, 3.13, 1.78]
     """
-    s = check.count("n_probes", n_probes)
-    target = 2 * math.log(check.fraction("delta", delta)) / s  # ln y + 1 - y at y = 1 - e
+    s = check_count("n_probes", n_probes)
+    target = 2 * math.log(check_fraction("delta", delta)) / s  # ln y + 1 - y at y = 1 - e
 
     def gap(log_y: float) -> float:
         return log_y + 1 - math.exp(log_y) - target

@@ -26,8 +26,8 @@ from typing import Annotated
 
 from scipy import stats
 
-from bochner.theory import _checks as check
-from bochner.theory.bounds import TailBound, least
+from bochner.checks import check_choice, check_count, check_fraction
+from bochner.theory.bounds import TailBound, least, round_up
 from bochner.theory.feature_bounds import Samples
 
 
@@ -55,7 +55,7 @@ _TAILS: dict[str, Callable[[int, float], float]] = {
     "classical": _classical,
 }
 
-Rule = Annotated[str, partial(check.choice, options=_TAILS)]
+Rule = Annotated[str, partial(check_choice, choices=_TAILS)]
 
 
 def chi2_tail(n_components: int, eps: float, *, rule: str = "exact") -> float:
@@ -87,9 +87,9 @@ def chi2_tail(n_components: int, eps: float, *, rule: str = "exact") -> float:
     >>> [round(theory.chi2_tail(500, 0.2, rule=rule), 5) for rule in rules]
     [0.00174, 0.01511, 0.02625, 0.03663]
     """
-    k = check.count("n_components", n_components)
-    eps = check.fraction("eps", eps)
-    return min(1.0, _TAILS[check.choice("rule", rule, _TAILS)](k, eps))
+    k = check_count("n_components", n_components, most=math.inf)
+    eps = check_fraction("eps", eps)
+    return min(1.0, _TAILS[check_choice("rule", rule, _TAILS)](k, eps))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +184,7 @@ class JohnsonLindenstraussBound(NormDistortionBound):
         """
         eps = self._checked_error(error)
         if self.rule == "dasgupta-gupta":
-            return check.whole(self.counts, 4 * math.log(self.n_samples) / (eps**2 / 2 - eps**3 / 3))
+            return round_up(self.counts, 4 * math.log(self.n_samples) / (eps**2 / 2 - eps**3 / 3))
         if self.rule != "classical":
             raise ValueError(
                 f"rule must be 'dasgupta-gupta' or 'classical', which were printed without a delta; got {self.rule!r}. "
@@ -195,7 +195,7 @@ class JohnsonLindenstraussBound(NormDistortionBound):
                 f"error must be at most 0.5 for the printed constant 20 of rule='classical', got {eps}. "
                 "Use size with delta=0.01, or another rule."
             )
-        return check.whole(self.counts, 20 * math.log(self.n_samples) / eps**2)
+        return round_up(self.counts, 20 * math.log(self.n_samples) / eps**2)
 
 
 def distance_range(n_features: int, *, n_samples: int = 2, delta: float = 0.01) -> tuple[float, float]:
@@ -223,8 +223,8 @@ def distance_range(n_features: int, *, n_samples: int = 2, delta: float = 0.01) 
     >>> [tuple(round(x, 2) for x in theory.distance_range(d, n_samples=100)) for d in (3, 100, 10000)]
     [(0.01, 3.2), (0.68, 1.35), (0.97, 1.03)]
     """
-    d = check.count("n_features", n_features)
-    n = check.count("n_samples", n_samples, minimum=2, advice="A distance needs two points.")
-    tail = check.fraction("delta", delta) / (n * (n - 1))
+    d = check_count("n_features", n_features, most=math.inf)
+    n = check_count("n_samples", n_samples, most=math.inf, least=2, advice="A distance needs two points.")
+    tail = check_fraction("delta", delta) / (n * (n - 1))
     low, high = stats.chi2.ppf(tail, d), stats.chi2.isf(tail, d)
     return math.sqrt(float(low) / d), math.sqrt(float(high) / d)

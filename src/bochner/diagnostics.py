@@ -1,4 +1,4 @@
-"""The kernel matrix through a sample of its rows: effective dimension, decay of eigenvalues, leverage."""
+"""What data and kernel are like together: effective dimension, decay, coherence, distances, spectral density."""
 
 from __future__ import annotations
 
@@ -7,12 +7,123 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
+from sklearn.base import clone
 
-from bochner.backends import Array
-from bochner.diagnostics.distances import finite_points
-from bochner.kernels import Kernel, as_kernel
+from bochner import spectra
+from bochner.backends import Array, check_moderate
+from bochner.checks import check_count, check_positive
+from bochner.kernels import (
+    Kernel,
+    Multiple,
+    Power,
+    Product,
+    Radial,
+    RadialKernel,
+    Restricted,
+    Separable,
+    SeparableKernel,
+    Sum,
+    as_kernel,
+    as_points,
+    squared_distances,
+)
 from bochner.keys import Key
-from bochner.theory import _arguments as check
+
+__all__ = [
+    "Coherence",
+    "DimensionCurve",
+    "DistanceConcentration",
+    "GramSpectrum",
+    "SpectralCheck",
+    "SpectrumDecay",
+    "distance_concentration",
+    "effective_dimension_curve",
+    "gram_spectrum",
+    "leverage_coherence",
+    "spectral_check",
+    "spectrum_decay",
+]
+
+
+@dataclass(frozen=True)
+class DistanceConcentration:
+    """How alike all distances are.
+
+    Attributes
+    ----------
+    mean, std : float
+        Of the distances of pairs.
+    contrast : float
+        std / mean: near zero when all distances are the same.
+    dimension : float
+        2 (mean d²)² / var d²: the dimension of the normal law whose squared distances vary as much.
+    quantiles : ndarray of shape (5,)
+        1, 25, 50, 75 and 99 %.
+    """
+
+    mean: float
+    std: float
+    contrast: float
+    dimension: float
+    quantiles: Array
+
+    def __repr__(self) -> str:
+        said = (
+            "all distances are nearly the same: a radial kernel sees little but equality, and is close to a linear one"
+            if self.contrast < 0.1
+            else "distances differ: a radial kernel has something to see"
+        )
+        return (
+            f"distances {self.mean:.4g} ± {self.std:.3g} (contrast {self.contrast:.3g}), as in a normal law of "
+            f"{self.dimension:.3g} dimensions; {said}"
+        )
+
+
+def distance_concentration(X: Any, *, max_rows: int = 2000, random_state: Any = None) -> DistanceConcentration:
+    """Whether all Euclidean distances are about the same, as they become in many dimensions.
+
+    Parameters
+    ----------
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        At least two rows.
+    max_rows : int
+        Rows whose pairs are looked at.
+    random_state : int, RandomState, Generator or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.diagnostics import distance_concentration
+    >>> rng = np.random.default_rng(0)
+    >>> [round(distance_concentration(rng.normal(size=(1000, d))).contrast, 2) for d in (2, 20, 200)]
+    [0.52, 0.16, 0.05]
+    """
+    X = finite_points(X)
+    if X.shape[0] < 2:
+        raise ValueError("a distance needs two rows, got one.")
+    check_count("max_rows", max_rows, least=2, advice="A distance needs two rows.")
+    if X.shape[0] > max_rows:
+        rows = Key.from_random_state(random_state).child("distances").generator().permutation(X.shape[0])[:max_rows]
+        X = X[np.sort(rows)]
+    X = X.astype(np.float64, copy=False)
+    size = float(abs(X).max()) or 1.0
+    squares = squared_distances(X / size, X / size)[np.triu_indices(X.shape[0], 1)]
+    r = np.sqrt(squares)
+    mean, std, variance = float(r.mean()), float(r.std()), float(squares.var())
+    dimension = 2.0 * float(squares.mean()) ** 2 / variance if variance > 0 else np.inf
+    quantiles = size * np.quantile(r, [0.01, 0.25, 0.5, 0.75, 0.99])
+    return DistanceConcentration(size * mean, size * std, std / mean if mean > 0 else 0.0, dimension, quantiles)
+
+
+def finite_points(X: Any) -> Any:
+    """Rows as they are given to a kernel, or what is wrong with them."""
+    X = as_points(X)
+    if 0 in X.shape:
+        raise ValueError(f"X has no rows or no columns, shape {X.shape}.")
+    if not np.isfinite(X.data if scipy.sparse.issparse(X) else X).all():
+        raise ValueError("X contains NaN or infinity; remove or fill in those values first.")
+    return check_moderate(X, alone=True)
 
 
 @dataclass(frozen=True)
@@ -98,7 +209,7 @@ def gram_spectrum(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_s
     """
     X = finite_points(X)
     n = X.shape[0]
-    check.count("max_rows", max_rows, minimum=2, advice="A spectrum needs some rows.")
+    check_count("max_rows", max_rows, least=2, advice="A spectrum needs some rows.")
     key = Key.from_random_state(random_state)
     resolved = as_kernel(kernel).resolve(X, key)
     order = np.arange(n) if n <= 2 * max_rows else key.child("spectrum").generator().permutation(n)[: 2 * max_rows]
@@ -165,7 +276,7 @@ def effective_dimension_curve(
     """
     spectrum = gram_spectrum(X, kernel, max_rows=max_rows, random_state=random_state)
     grid = spectrum.trace * np.logspace(-6, 0, 13) if alphas is None else np.ravel(np.asarray(alphas, dtype=float))
-    brackets = np.array([spectrum.effective_dimension(check.positive("alphas", float(a))) for a in grid])
+    brackets = np.array([spectrum.effective_dimension(check_positive("alphas", float(a))) for a in grid])
     return DimensionCurve(grid, brackets[:, 0], brackets[:, 1], spectrum.n_samples)
 
 
@@ -283,7 +394,7 @@ def leverage_coherence(
     >>> leverage_coherence(X, RBF(1.0), alpha=0.1).coherence > 100
     True
     """
-    alpha = check.positive("alpha", alpha)
+    alpha = check_positive("alpha", alpha)
     spectrum = gram_spectrum(X, kernel, max_rows=max_rows, random_state=random_state)
     scores = np.minimum(spectrum.leverages(alpha), 1.0)
     low, high = spectrum.effective_dimension(alpha)
@@ -291,3 +402,100 @@ def leverage_coherence(
     largest = float(scores.max())
     coherence = spectrum.n_samples * largest / dimension if dimension > 0 else 1.0
     return Coherence(alpha, largest, dimension, coherence, spectrum.complete)
+
+
+@dataclass(frozen=True)
+class SpectralCheck:
+    """Bochner's theorem, checked by numbers: whether the spectral measure is one of probability.
+
+    Attributes
+    ----------
+    positive : bool or None
+        True: the kernel is, at any distance, within 0.001 of one with a spectral measure, and no negative density was
+        found. False: there is a frequency whose density is negative by ten times the error of its computation, so the
+        kernel is not positive definite in that many dimensions. None: the numbers do not decide.
+    negative, mass : float
+        Negative spectral mass that was found, and all mass.
+    how : str
+        What the answer rests on.
+    """
+
+    positive: bool | None
+    negative: float
+    mass: float
+    how: str
+
+    def __repr__(self) -> str:
+        verdict = {
+            True: "positive definite",
+            False: "NOT positive definite: no random features have this kernel",
+            None: "cannot decide whether it is positive definite",
+        }[self.positive]
+        return f"{verdict} ({self.how})"
+
+
+def spectral_check(kernel: Any, n_features: int) -> SpectralCheck:
+    """Check a stationary kernel against Bochner's theorem, in a given dimension.
+
+    Parameters
+    ----------
+    kernel : Kernel or callable
+        A radial or separable kernel, or sums, products, powers and multiples of such; a function of the distance is
+        taken as ``Radial(function)``.
+    n_features : int
+        Dimension of the data; a profile may be positive definite in one and not in another.
+
+    Notes
+    -----
+    The density comes from an adaptive Hankel transform, in units of the profile's own scale, with an estimate of its
+    error. Of a profile that does not decay, the product with a wide Gaussian is transformed: it is positive definite
+    if the profile is. A mixture of Gaussians close to the profile (Schoenberg's theorem) decides where the transform
+    does not reach. "None" is the answer for waves that decay slowly, such as J₀ on the line, and for sums and
+    products with a part that is not positive definite itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import Matern
+    >>> from bochner.diagnostics import spectral_check
+    >>> spectral_check(Matern(2.0), 3).positive
+    True
+    >>> spectral_check(lambda r: np.maximum(0.0, 1.0 - r), 1).positive
+    True
+    >>> spectral_check(lambda r: np.maximum(0.0, 1.0 - r), 2)
+    NOT positive definite: no random features have this kernel (in 2 dimension(s) the spectral density is -0.16 at ...
+    """
+    d = check_count("n_features", n_features)
+    if not isinstance(kernel, Kernel):
+        kernel = Radial(kernel) if callable(kernel) else as_kernel(kernel)
+    match kernel:
+        case Multiple():
+            return spectral_check(kernel.kernel, d)
+        case Restricted():
+            return spectral_check(kernel.kernel, len(kernel.indices(d)))
+        case Sum() | Product() | Power():
+            parts = [kernel.kernel] if isinstance(kernel, Power) else [kernel.left, kernel.right]
+            checks = [spectral_check(part, d) for part in parts]
+            worst = next((part for part in checks if not part.positive), checks[0])
+            how = "every part is" if worst.positive else f"a part is not, or not certainly: {worst.how}"
+            return SpectralCheck(worst.positive or None, worst.negative, worst.mass, how)
+        case Radial():
+            return _check_profile(kernel.function, d)
+        case RadialKernel():
+            return _check_profile(clone(kernel).profile, d)  # a copy: findings are kept, and parameters may change
+        case Separable() if hasattr(kernel, "function"):
+            return _check_profile(kernel.function, 1)
+        case SeparableKernel():
+            coordinate = clone(kernel).set_params(length_scale=1.0)
+
+            def profile(r: Array) -> Array:
+                return np.asarray(coordinate(np.zeros((1, 1)), r[:, None])[0])
+
+            return _check_profile(profile, 1)
+    raise ValueError(f"the spectral density is that of a radial or separable kernel; got {kernel!r}.")
+
+
+def _check_profile(profile: spectra.Profile, d: int) -> SpectralCheck:
+    found = spectra.find_radii(profile, d)
+    positive = False if found.witness is not None else None if found.law is None else True
+    return SpectralCheck(positive, found.negative, found.mass, found.how)

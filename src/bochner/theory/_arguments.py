@@ -1,1 +1,0 @@
-from bochner.theory._checks import *  # noqa: F403
