@@ -51,8 +51,7 @@ from bochner.kernels import (
 )
 from bochner.persistence import ModelFileError, load, save
 from bochner.recommendations import Recommendation, recommend
-
-__version__ = "0.1.0"
+from bochner.version import __version__ as __version__
 
 __all__ = [
     "RBF",
@@ -111,3 +110,7 @@ __all__ = [
     "sketches",
     "theory",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

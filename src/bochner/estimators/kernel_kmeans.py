@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +30,7 @@ _START_ROWS = 10_000  # rows whose features are held to find where to start
 
 
 @dask_aware
+@dataclass(eq=False, repr=False)
 class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, KernelModel):
     """Kernel k-means: Lloyd's algorithm on features ZZᵀ ≈ K, which are made again in every pass and never held.
 
@@ -84,42 +85,12 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
 
     _auto_features = "nystrom"
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        kernel: Any = "rbf",
-        n_columns: Any = 256,
-        features: Any = "auto",
-        n_init: int = 5,
-        max_iter: int = 100,
-        solver_tol: float = 1e-4,
-        tol: float = 0.05,
-        max_components: int = 4096,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        block_size: int | None = None,
-        device: str | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.n_columns = n_columns
-        self.features = features
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.solver_tol = solver_tol
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.block_size = block_size
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_columns: Any = 256
+    n_init: int = 5
+    max_iter: int = 100
+    solver_tol: float = 1e-4
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelKMeans:
         """Find the clusters.

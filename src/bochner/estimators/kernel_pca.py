@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ _TIE = 1e-4  # of a column's range, by which its ends must differ to be told apa
 
 
 @dask_aware
+@dataclass(eq=False, repr=False)
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     """Kernel principal components: eigenvectors of the covariance of features ZZᵀ ≈ K, summed in one pass.
 
@@ -91,40 +92,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
 
     _auto_features = "nystrom"
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        kernel: Any = "rbf",
-        n_columns: Any = 512,
-        features: Any = "auto",
-        fit_inverse_transform: bool = False,
-        alpha: Any = "loo",
-        tol: float = 0.05,
-        max_components: int = 4096,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        block_size: int | None = None,
-        device: str | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.n_columns = n_columns
-        self.features = features
-        self.fit_inverse_transform = fit_inverse_transform
-        self.alpha = alpha
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.block_size = block_size
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    n_columns: Any = 512
+    fit_inverse_transform: bool = False
+    alpha: Any = "loo"
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelPCA:
         """Find the components.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from bochner.operators import LinearMap
 from bochner.rows import as_row_law, name_of
 
 
+@dataclass(eq=False, repr=False)
 class KitchenSinkFeatures(AdaptiveTransformer):
     """Any function of random projections of the data: general random kitchen sinks (Rahimi & Recht 2008).
 
@@ -73,32 +74,13 @@ class KitchenSinkFeatures(AdaptiveTransformer):
     True
     """
 
-    def __init__(
-        self,
-        activation: Any = "relu",
-        n_components: Any = 256,
-        *,
-        rows: Any = "auto",
-        length_scale: Any = 1.0,
-        bias: float = 0.0,
-        tol: float = 0.05,
-        max_components: int = 16384,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.activation = activation
-        self.n_components = n_components
-        self.rows = rows
-        self.length_scale = length_scale
-        self.bias = bias
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    activation: Any = "relu"
+    n_components: Any = 256
+    _: KW_ONLY
+    rows: Any = "auto"
+    length_scale: Any = 1.0
+    bias: float = 0.0
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> KitchenSinkFeatures:
         """Draw w; the data determine only the number of features and, if asked for, the median distance.

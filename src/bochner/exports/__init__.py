@@ -12,6 +12,10 @@ from bochner.streaming.checkpoints import replacing
 __all__ = ["export_onnx"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted transformer or model as an ONNX graph, which onnxruntime and others run without bochner.
 

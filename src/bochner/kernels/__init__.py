@@ -64,3 +64,7 @@ __all__ = [
     "as_points",
     "squared_distances",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -49,7 +49,7 @@ class Custom(Kernel):
         return np.array([self._block(x, x)[0, 0] for x in dense(X)[:, None, :]])
 
 
-_NAMES: dict[str, Callable[..., Kernel]] = {
+KERNEL_NAMES: dict[str, Callable[..., Kernel]] = {
     "rbf": RBF,
     "gaussian": RBF,
     "matern": Matern,
@@ -100,15 +100,15 @@ def as_kernel(kernel: Any, **params: Any) -> Kernel:
     if callable(kernel):
         return Custom(kernel)
     raise ValueError(
-        f"kernel must be a name ({', '.join(sorted(_NAMES))}), a bochner or scikit-learn kernel, or a function; "
+        f"kernel must be a name ({', '.join(sorted(KERNEL_NAMES))}), a bochner or scikit-learn kernel, or a function; "
         f"got {kernel!r}."
     )
 
 
 def _kernel_of_name(name: str, params: dict[str, Any]) -> Kernel:
-    if name not in _NAMES:
-        raise ValueError(f"unknown kernel {name!r}; the names are {', '.join(sorted(_NAMES))}.")
-    make = _NAMES[name]
+    if name not in KERNEL_NAMES:
+        raise ValueError(f"unknown kernel {name!r}; the names are {', '.join(sorted(KERNEL_NAMES))}.")
+    make = KERNEL_NAMES[name]
     if name in ("linear", "polynomial", "poly", "exponential_dot", "arc_cosine", "additive_chi2"):
         return make(**params)
     if "gamma" in params:
