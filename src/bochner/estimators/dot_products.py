@@ -49,7 +49,7 @@ class MaclaurinFeatures(AdaptiveTransformer):
         The map itself: small, frozen, picklable.
     kernel_ : Kernel
     coefficients_ : ndarray
-        a_0, a_1, …, as far as they matter for the norms seen in `fit`.
+        a_0, a_1, … up to the last one that matters for the norms seen in `fit`.
     n_components_ : int
         Number of components.
     certificate_ : Certificate
@@ -57,7 +57,7 @@ class MaclaurinFeatures(AdaptiveTransformer):
 
     Notes
     -----
-    The mean over draws is the kernel, as far as the series was kept: an infinite series is cut where the rest is below
+    The mean over draws is the kernel, up to where its series ends: an infinite series is cut where the rest is below
     1e-12 of the kernel's largest value on the data of `fit`.
 
     Examples

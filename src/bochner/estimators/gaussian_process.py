@@ -76,9 +76,9 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
     n_restarts : int, default=1
         Further searches for the length scale, from random starts.
     tol, max_components, max_seconds, max_bytes : numbers
-        For ``n_components="auto"``, as in `NystromFeatures` and `FourierFeatures`: columns are added until the relative
-        trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
-        at most `tol`.
+        For ``n_components="auto"``, as in `NystromFeatures` and `FourierFeatures`: components are added until the
+        relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows, or of a
+        sample of 20,000, is at most `tol`.
     block_size : int or None
     precision : {"full", "fast"}, default="full"
         Of features and sums; see `KernelRidge`.
@@ -518,8 +518,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def sample_functions(self, n_samples: int = 1, random_state: Any = None, *, n_waves: int = 4096) -> FunctionSamples:
         """Draw functions from the posterior, to be called on any rows as often as wanted.
 
-        Pathwise conditioning (Wilson et al. 2020): a draw of the prior, made of random waves (or of other random
-        features, where the kernel is not stationary), is corrected on the landmarks with the exact kernel so that it
+        Pathwise conditioning (Wilson et al. 2020): a draw of the prior, made of random Fourier features (or of others,
+        where the kernel is not stationary), is corrected on the landmarks with the exact kernel so that it
         agrees with a draw of the posterior there. Far from the data the prior is left as it is, so that its variance
         does not starve. Features other than Nyström's give draws of the weights alone. Covariances are those of
         `predict` up to 1 / sqrt(n_waves) of the prior's, and exactly so on average over random_state.

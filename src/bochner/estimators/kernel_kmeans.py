@@ -49,9 +49,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
     solver_tol : float, default=1e-4
         Stop when the centres move by less than this share of the features' spread.
     tol, max_components, max_seconds, max_bytes : numbers
-        For ``n_columns="auto"``, as in `NystromFeatures` and `FourierFeatures`: columns are added until the relative
-        trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
-        at most `tol`.
+        For ``n_columns="auto"``, as in `NystromFeatures` and `FourierFeatures`: components are added to the features
+        until the relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows,
+        or of a sample of 20,000, is at most `tol`.
     block_size : int or None
     device : str or None, default=None
         "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`.

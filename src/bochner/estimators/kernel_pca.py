@@ -32,7 +32,7 @@ _TIE = 1e-4  # of a column's range, by which its ends must differ to be told apa
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     """Kernel principal components: eigenvectors of the covariance of features ZZᵀ ≈ K, summed in one pass.
 
-    The columns of the result are those of exact kernel PCA up to the features' error. Signs are scikit-learn's, found
+    The result is that of exact kernel PCA up to the error of the features. Signs are scikit-learn's, found
     in a second pass: of each column, over the rows of `fit`, the entry farthest from zero is positive. Where entries of
     both signs are as far, the column has a positive covariance with one column of X, that of the largest absolute one.
     So signs depend neither on the order of rows nor on random_state. `partial_fit` keeps them as components move.
@@ -44,7 +44,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name takes the median distance as length scale.
     n_columns : int or "auto", default=512
-        Columns of the features that the components are combined from.
+        Number of components of the features Z that the principal components are combinations of.
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
     fit_inverse_transform : bool, default=False
@@ -53,9 +53,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     alpha : float or {"loo", "gcv", "evidence"}, default="loo"
         The penalty of that regression.
     tol, max_components, max_seconds, max_bytes : numbers
-        For ``n_columns="auto"``, as in `NystromFeatures` and `FourierFeatures`: columns are added until the relative
-        trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
-        at most `tol`.
+        For ``n_columns="auto"``, as in `NystromFeatures` and `FourierFeatures`: components are added to the features
+        until the relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows,
+        or of a sample of 20,000, is at most `tol`.
     block_size : int or None
     device : str or None, default=None
         "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`.

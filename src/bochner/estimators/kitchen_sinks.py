@@ -248,19 +248,20 @@ def greedy_kitchen_sinks(
 ) -> GreedyFit:
     """Choose frequencies one at a time: the greedy fit that random kitchen sinks replace.
 
-    At each step the wave that agrees best with what is left of y is looked for among candidates drawn from the
-    kernel's spectrum and then along the gradient. For y in the convex hull of C times unit waves the error after T
-    terms is at most C/√T (Jones 1992), which random frequencies reach too, up to a constant and without a search.
+    At each step the frequency whose cosine and sine explain most of what is left of y is looked for among candidates
+    drawn from the kernel's spectrum and then along the gradient. For y in the convex hull of C times such functions the
+    error after T terms is at most C/√T (Jones 1992), which random frequencies reach too, up to a constant and without a
+    search.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     n_terms : int
-        Waves; one wave is a cosine and a sine.
+        Frequencies; each is a cosine and a sine.
     method : {"omp", "jones"}
         "omp" fits all weights again after each step (orthogonal matching pursuit); "jones" shrinks what it has and
-        adds one wave, the relaxed greedy step of the theorem.
+        adds one frequency, the relaxed greedy step of the theorem.
     kernel : str or Kernel
         Stationary; candidates are drawn from its spectrum.
     n_candidates : int
@@ -331,7 +332,7 @@ def _best_wave(X: Array, residual: Array, pool: LinearMap, refine: bool) -> Arra
         gain, weights = _explained(phases, residual)
         a, b = weights[:, 0]
         cosine, sine = np.cos(phases[:, 0]), np.sin(phases[:, 0])
-        # the weights are optimal, so that only the waves move
+        # the weights are optimal, so that only the frequencies move
         gradient = 2.0 * ((residual - a * cosine - b * sine) * (b * cosine - a * sine)) @ X
         return -scale * float(gain[0]), -scale * gradient
 
