@@ -1,54 +1,186 @@
 """The import order of the package, walked with ast, and its optional doors."""
 
 import ast
+import importlib
+import sys
+import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bochner
 
 SOURCE = Path(bochner.__file__).parent
 
-# A module may import from the same layer's own package and from layers further down.
+# A module may import from its own package and from layers further down, never from its neighbours.
 LAYERS = [
-    ["__init__", "cli"],
+    ["cli"],
+    ["__init__"],
     ["experiments", "recommendations"],
-    ["estimators", "exports", "persistence"],
-    ["diagnostics", "distributed", "streaming", "tuning"],
-    ["features", "certificates"],
-    ["landmarks", "losses", "statistics", "solvers", "linalg"],
+    ["exports", "persistence"],
+    ["estimators"],
+    ["diagnostics", "distributed", "tuning"],
+    ["streaming"],
+    ["certificates"],
+    ["features"],
+    ["landmarks", "statistics"],
+    ["losses", "solvers"],
+    ["linalg"],
     ["kernels", "rows", "sketches"],
     ["spectra", "operators", "datasets"],
-    ["keys", "theory", "backends", "_native"],
-    ["checks", "deprecations"],
+    ["keys", "theory", "backends"],
+    ["_native", "checks", "deprecations", "version"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+# The same inside the packages in which modules build on one another.
+INSIDE = {
+    "estimators": [
+        ["learned"],
+        ["classifier", "kernel_pca"],
+        ["ridge", "gaussian_process", "kernel_kmeans", "kitchen_sinks", "mmd", "projections"],
+        ["ridge_search", "posteriors", "exact"],
+        ["excess_risk", "ridge_solution"],
+        ["models"],
+        ["fourier", "nystrom", "dot_products"],
+        ["transformers"],
+        ["parameters", "_validation"],
+    ],
+    "streaming": [
+        ["newton", "scores", "workers"],
+        ["devices"],
+        ["folds", "arrow"],
+        ["sources", "checkpoints"],
+        ["progress"],
+    ],
+    "features": [
+        ["trees"],
+        ["compositions", "low_rank"],
+        ["fourier", "kitchen_sinks", "learned", "maclaurin", "nystrom", "tensor_sketch"],
+        ["maps"],
+    ],
+    "linalg": [
+        ["newton_sketches", "ridges", "traces"],
+        ["least_squares", "low_rank", "losses"],
+        ["factorizations", "krylov"],
+        ["matrices"],
+        ["reports"],
+    ],
+}
 FILES = sorted(SOURCE.rglob("*.py"))
+walk = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
 
 
 def module_of(path):
-    parts = path.relative_to(SOURCE).with_suffix("").parts
-    return parts[0]
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def running(tree):
+    """All nodes but those that only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if (
+            isinstance(node, ast.If)
+            and "TYPE_CHECKING" in ast.unparse(node.test)
+            and "not" not in ast.unparse(node.test)
+        ):
+            continue
+        yield node
+        yield from running(node)
+
+
+def imports(path):
+    """What a file imports of ours, as (parts of the module's name below bochner, name or None)."""
+    for node in running(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path} imports by dots"
+            root, *parts = (node.module or "").split(".")
+            if root == "bochner":
+                for alias in node.names:
+                    yield (parts, alias.name) if parts else ([alias.name], None)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                root, *parts = alias.name.split(".")
+                if root == "bochner":
+                    yield parts or ["__init__"], None
 
 
 def imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "bochner":
-            parts = node.module.split(".")[1:]
-            yield from [parts[0]] if parts else [alias.name for alias in node.names]
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.startswith("bochner."):
-                    yield alias.name.split(".")[1]
+    return [parts[0] for parts, _ in imports(path)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+@walk
 def test_imports_go_down_only(path):
     module = module_of(path)
     assert module in LEVEL, f"{module} has no layer: add it to LAYERS"
     for name in imported(path):
-        same = name == module
-        assert same or LEVEL[name] >= LEVEL[module], f"{module} imports {name}, which is above it"
+        assert name == module or LEVEL[name] > LEVEL[module], f"{module} imports {name}, which is beside or above it"
+
+
+@walk
+def test_imports_inside_a_package_go_down_too(path):
+    package, *rest = path.relative_to(SOURCE).with_suffix("").parts
+    if package not in INSIDE or rest == ["__init__"]:
+        return
+    level = {name: i for i, names in enumerate(INSIDE[package]) for name in names}
+    (module,) = rest
+    assert module in level, f"{package}.{module} has no layer: add it to INSIDE"
+    for parts, _ in imports(path):
+        if parts[0] == package and len(parts) > 1:
+            assert level[parts[1]] > level[module], f"{package}.{module} imports {parts[1]}, beside or above it"
+
+
+@walk
+def test_nothing_private_is_imported_from_another_module(path):
+    doors = {(("_native",), None), (("backends",), "_triton")}
+    for parts, name in imports(path):
+        if (tuple(parts), name) not in doors:
+            assert not (name or "").startswith("_") or name == "__version__", f"{name} of {'.'.join(parts)} is private"
+
+
+PACKAGES = sorted(p.parent.relative_to(SOURCE).parts for p in SOURCE.rglob("__init__.py"))
+INNER = {("backends",), ("backends", "_triton"), ("cli",), ("experiments",)}  # nobody imports from these directly
+
+
+@pytest.mark.parametrize("parts", [parts for parts in PACKAGES if parts not in INNER], ids=".".join)
+def test_every_public_package_lists_its_public_names(parts):
+    package = importlib.import_module(".".join(("bochner", *parts)))
+    assert dir(package) == sorted(package.__all__)
+    assert all(hasattr(package, name) for name in package.__all__)
+
+
+def test_the_version_stands_in_one_place():
+    root = SOURCE.parents[1]
+    assert "version" in tomllib.loads((root / "pyproject.toml").read_text())["project"]["dynamic"]
+    stated = [path.name for path in FILES if f'"{bochner.__version__}"' in path.read_text()]
+    assert stated == ["version.py"]
+
+
+# What a fit with everything given passes through; fewer is better, and more needs a reason.
+MOST_FUNCTIONS, MOST_MODULES = 176, 27
+
+
+def test_the_way_of_a_plain_fit_is_short():
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    model = bochner.KernelRidge(bochner.RBF(1.0), 2048, alpha=1.0, random_state=0)
+    model.fit(X, X[:, 0])  # what is imported and looked up once only is no part of the way
+    seen = set()
+
+    def note(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(SOURCE)):
+            seen.add((code.co_filename, code.co_qualname))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        model.fit(X, X[:, 0])
+    finally:
+        sys.setprofile(before)
+    found = {(Path(file).stem, name) for file, name in seen if "<" not in name.rsplit(".", 1)[-1]}
+    modules = {file for file, _ in seen}
+    assert len(found) > 20
+    assert len(found) <= MOST_FUNCTIONS, sorted(found)
+    assert len(modules) <= MOST_MODULES, sorted(modules)
 
 
 def test_only_one_command_knows_the_reproductions_and_only_when_it_runs():

@@ -4,6 +4,8 @@ A new estimator adds one line to `laws.ESTIMATORS` and inherits these, those of 
 `test_representations.py`. Tests of tensors and devices are in `test_torch.py` and `test_gpu.py`.
 """
 
+import inspect
+
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier, is_clusterer
@@ -11,6 +13,21 @@ from sklearn.utils.validation import has_fit_parameter
 
 from bochner import RBF, GaussianProcessRegressor, LearnedFeatures
 from laws import ESTIMATORS
+
+CLASSES = sorted({type(estimator) for estimator in ESTIMATORS}, key=lambda cls: cls.__name__)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_a_constructor_stores_what_it_is_given_and_does_nothing_else(cls):
+    parameters = inspect.signature(cls).parameters
+    given = {name: object() for name in parameters}
+    made = cls(**given)
+    assert vars(made) == given
+    assert made.get_params(deep=False) == given
+    # what is positional may not move, and no attribute that `fit` sets is a parameter
+    assert len([p for p in parameters.values() if p.kind is not p.KEYWORD_ONLY]) <= 2
+    assert not [name for name in parameters if name.endswith("_") or name.startswith("_")]
+    assert not [name for name, p in parameters.items() if p.default is p.empty]
 
 
 def table(n=300, d=4, seed=0):

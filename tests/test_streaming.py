@@ -719,7 +719,7 @@ def test_statistics_are_saved_every_so_often(tmp_path):
         ((np.full((5, 3), np.nan), np.zeros(5)), "block 2 of the stream: Input X contains NaN"),
         ((np.zeros((5, 3)), np.zeros(4)), "block 2 of the stream: X has 5 rows and y has 4"),
         ((np.zeros((5, 3)), np.full(5, np.nan)), "targets contain NaN"),
-        ((np.zeros((5, 3)), np.array(["a"] * 5)), "has labels as targets, the first one numbers"),
+        ((np.zeros((5, 3)), np.array(["a"] * 5)), "block 2 of the stream has labels as targets, the first one numbers"),
         ((np.zeros((5, 3)), np.zeros((5, 2))), "targets of shape"),
         ((np.zeros((5, 3)), np.zeros(5), np.ones(5)), "having weights or not"),
         (np.zeros((5, 3)), "should be"),

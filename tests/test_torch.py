@@ -213,7 +213,6 @@ def test_factors_are_made_where_the_sums_are(centred: bool, device: str) -> None
         expected, found = (rule.factor(sums.operator(centred), 0.3) for sums in (host, there))
         np.testing.assert_allclose(found.solve(Y[:60]), expected.solve(Y[:60]), rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(found.solve(Y[:60, 0]), expected.solve(Y[:60, 0]), rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(found.quadratic_form(Z), expected.quadratic_form(Z), rtol=1e-9)
         np.testing.assert_allclose(found.logdet(), expected.logdet(), rtol=1e-12)
         assert 0.01 <= found.report.condition / expected.report.condition <= 1.001
         if isinstance(found, CholeskyFactor):

@@ -33,8 +33,7 @@ from bochner.kernels.dot_products import *  # noqa: F403 - every kernel that its
 from bochner.kernels.stationary import *  # noqa: F403
 from bochner.persistence import ModelFileError, load, save
 from bochner.recommendations import Recommendation, recommend
-
-__version__ = "0.1.0"
+from bochner.version import __version__ as __version__
 
 __all__ = [
     "AdditiveChi2Features",
@@ -80,3 +79,7 @@ __all__ = [
 ]
 __all__ += dot_products.__all__
 __all__ += stationary.__all__
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

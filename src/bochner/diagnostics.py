@@ -46,6 +46,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 @dataclass(frozen=True)
 class DistanceConcentration:
     """How alike all distances are.

@@ -38,10 +38,6 @@ class Factor(ABC):
         """(G + alpha I)⁻¹ B for B of shape (m,) or (m, k)."""
 
     @abstractmethod
-    def quadratic_form(self, Z: Array) -> Array:
-        """zᵀ (G + alpha I)⁻¹ z for every row z of Z (n, m)."""
-
-    @abstractmethod
     def logdet(self) -> float:
         """The logarithm of det(G + alpha I)."""
 
@@ -124,11 +120,6 @@ class CholeskyFactor(Factor):
         columns = backend.place(np.asarray(B, dtype=np.float64).reshape(len(B), -1), self.L)
         return backend.fetch(backend.cholesky_solve(self.L, columns)).reshape(B.shape)
 
-    def quadratic_form(self, Z: Array) -> Array:
-        backend = backend_of(self.L)
-        half = backend.triangular_solve(self.L, backend.place(np.asarray(Z, dtype=np.float64).T, self.L))
-        return backend.fetch(backend.xp.einsum("ij,ij->j", half, half))
-
     def logdet(self) -> float:
         return float(2.0 * np.log(backend_of(self.L).fetch(self.L.diagonal())).sum())
 
@@ -176,10 +167,6 @@ class EigenFactor(Factor):
     def solve(self, B: Array) -> Array:
         rotated = self.vectors.T @ B
         return np.asarray(self.vectors @ (self._inverse.reshape(-1, *[1] * (rotated.ndim - 1)) * rotated))
-
-    def quadratic_form(self, Z: Array) -> Array:
-        rotated = Z @ self.vectors
-        return np.asarray((rotated * rotated) @ self._inverse)
 
     def logdet(self) -> float:
         return float(np.log(self.eigenvalues + self.alpha).sum())
@@ -271,10 +258,6 @@ class ConjugateGradientFactor(Factor):
             )
         self.report = Report("cg", iterations=report.iterations, converged=report.converged, notes=report.notes)
         return solution
-
-    def quadratic_form(self, Z: Array) -> Array:
-        columns = np.asarray(Z, dtype=np.float64).T
-        return np.einsum("ij,ij->j", columns, self.solve(columns))
 
     def logdet(self) -> float:
         raise ValueError(

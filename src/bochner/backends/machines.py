@@ -14,6 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from bochner.backends import backend_of, n_cores, n_threads
+from bochner.version import __version__
 
 REQUIRED = ("numpy", "scipy", "scikit-learn")
 OPTIONAL = {  # package: (extra that brings it, what it is for)
@@ -84,8 +85,6 @@ def blas() -> list[str]:
 
 def describe() -> dict[str, Any]:
     """The machine and the versions, as plain strings and numbers."""
-    import bochner  # above us, and loaded by now
-
     name, features = cpu()
     levels = native_levels()
     return {
@@ -100,7 +99,7 @@ def describe() -> dict[str, Any]:
         "blas": blas(),
         "versions": {
             "python": ".".join(map(str, sys.version_info[:3])),
-            "bochner": bochner.__version__,
+            "bochner": __version__,
             **{package: version_of(package) for package in REQUIRED},
         },
     }

@@ -22,6 +22,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def _grow(certify: Any, **options: Any) -> tuple[int, Certificate]:
     return ComponentSearch(certify, **options).run()
 

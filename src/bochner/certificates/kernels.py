@@ -15,7 +15,7 @@ from scipy import stats
 
 from bochner import theory
 from bochner.backends import Array
-from bochner.certificates.residuals import Certificate, Effort, Residual, RowSampler, _checked, _transform_of
+from bochner.certificates.residuals import Certificate, Effort, Residual, RowSampler, checked_rows, transform_of
 from bochner.checks import check_choice, check_count, check_fraction, check_positive
 from bochner.features import Fourier
 from bochner.keys import Key
@@ -246,7 +246,7 @@ def _norm_interval(
 # -- random rows -------------------------------------------------------------------------------------------------
 
 
-def _bounds(value: float, influences: list[Array], failure: float) -> tuple[float, float]:
+def influence_bounds(value: float, influences: list[Array], failure: float) -> tuple[float, float]:
     """An interval of a positive number whose estimate is `value`, from the influence of each row drawn.
 
     The influences of a sample of q rows contribute their variance over q. Each end fails with probability
@@ -283,7 +283,7 @@ def _sampled_frobenius(residual: Residual, norm: str, confidence: float, max_ent
     square = float(means[0, 0].mean()) / unit
     # the error of a ratio of means is that of its linearisation
     table = (means[0] - square * means[1]) / unit if relative else means[0]
-    low, high = _bounds(square, [table[0].ravel(), table[1].ravel()], 1.0 - confidence)
+    low, high = influence_bounds(square, [table[0].ravel(), table[1].ravel()], 1.0 - confidence)
     if residual.semidefinite and not relative:  # sqrt(Σ E_ii²) ≤ ‖E‖ ≤ tr E
         low = max(low, float(np.square(residual.diagonal).sum()))
         high = max(low, min(high, float(residual.diagonal.sum()) ** 2))
@@ -337,11 +337,11 @@ def _sampled_norm(residual: Residual, failure: float, max_entries: int, key: Key
         ratio = m4 / m2
         # a row drawn moves the average of four tiles by half its influence on its own two
         joint = [(f - ratio * s / 2.0) / m2 for s, f in zip(twos, fours, strict=True)]
-        low = max(low, math.sqrt(_bounds(ratio, joint, failure)[0]))
+        low = max(low, math.sqrt(influence_bounds(ratio, joint, failure)[0]))
     # three ends, each of which fails with probability failure / 3
     high = min(
-        _bounds(m2, [s / 2.0 for s in twos], failure)[1] ** 0.5,
-        _bounds(m4, fours, failure)[1] ** 0.25,
+        influence_bounds(m2, [s / 2.0 for s in twos], failure)[1] ** 0.5,
+        influence_bounds(m4, fours, failure)[1] ** 0.25,
     )
     if residual.semidefinite:
         high = min(high, abs(float(residual.diagonal.sum())))
@@ -438,13 +438,13 @@ def distance_error(
     """
     started = time.perf_counter()
     confidence = check_fraction("confidence", confidence, advice="Pass 0.95 for 95 %.")
-    X = _checked(features, X)
+    X = checked_rows(features, X)
     n = int(X.shape[0])
     if n < 2:
         raise ValueError(f"a distance needs two rows, got {n}.")
     max_pairs = check_count("max_pairs", max_pairs)
     found = getattr(features, "feature_map_", None)
-    transform = _transform_of(features) if found is None else found
+    transform = transform_of(features) if found is None else found
     small, rank = n * (n - 1) // 2 <= max_pairs, 0
     if small:
         first, second = np.triu_indices(n, 1)

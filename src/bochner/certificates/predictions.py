@@ -11,8 +11,8 @@ import scipy.linalg
 from scipy import stats
 
 from bochner.backends import Array
-from bochner.certificates.kernels import _bounds
-from bochner.certificates.residuals import Certificate, Effort, _checked
+from bochner.certificates.kernels import influence_bounds
+from bochner.certificates.residuals import Certificate, Effort, checked_rows
 from bochner.checks import check_count, check_fraction, check_positive
 from bochner.features import Fourier
 from bochner.kernels import as_points
@@ -77,7 +77,7 @@ def prediction_error(
     m = feature_map.n_components
     if m < 2 * B:
         raise ValueError(f"{m} components do not make {B} blocks of pairs; use fewer blocks or more components.")
-    X = _checked(model, X)
+    X = checked_rows(model, X)
     Z = np.asarray(feature_map(X), dtype=np.float64)
     statistics, alpha, intercept = model.statistics_, float(model.alpha_), bool(model.fit_intercept)
     if statistics.gram is None:
@@ -205,7 +205,7 @@ def leave_one_out_error(
     value = float(mine.mean())
     interval = 0.0, math.inf
     if len(mine) > 1:
-        low, high = _bounds(value, [mine], 1.0 - confidence)
+        low, high = influence_bounds(value, [mine], 1.0 - confidence)
         interval = low, max(high, _heaviest_mean(mine, (1.0 - confidence) / 3.0))
     how = f"{len(mine)} rows left out one at a time, exactly; interval of a mean of squares, with a Pareto tail"
     cost = Effort(0, len(mine), time.perf_counter() - started)

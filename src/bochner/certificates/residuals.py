@@ -126,10 +126,10 @@ class Residual:
 
     def __init__(self, features: Any, X: Any, kernel: Any = None) -> None:
         self.feature_map = getattr(features, "feature_map_", features)
-        self._transform = self.feature_map if isinstance(self.feature_map, FeatureMap) else _transform_of(features)
+        self._transform = self.feature_map if isinstance(self.feature_map, FeatureMap) else transform_of(features)
         self._own_kernel = kernel is None
         self.kernel = _kernel_of(features, kernel, X)
-        self.X = _checked(features, X)
+        self.X = checked_rows(features, X)
         self.n = int(self.X.shape[0])
         self.started = time.perf_counter()
         self.kernel_entries = 0
@@ -240,7 +240,8 @@ class RowSampler:
         return tile
 
 
-def _transform_of(features: Any) -> Any:
+def transform_of(features: Any) -> Any:
+    """The function from rows to features of a fitted transformer or a feature map."""
     if hasattr(features, "transform"):
         return features.transform
     if callable(features):
@@ -265,7 +266,8 @@ def _kernel_of(features: Any, kernel: Any, X: Any) -> Kernel:
     return as_kernel(kernel).resolve(X)
 
 
-def _checked(features: Any, X: Any) -> Any:
+def checked_rows(features: Any, X: Any) -> Any:
+    """Rows that features can be asked about."""
     X = as_points(X)
     if 0 in X.shape:
         raise ValueError(f"X has no rows or no columns, shape {X.shape}; a certificate needs data.")

@@ -38,7 +38,7 @@ from bochner.experiments.compare import (
 )
 from bochner.experiments.compare import Progress as Callback
 from bochner.experiments.references import BASELINES, task_of
-from bochner.kernels.conversion import _NAMES
+from bochner.kernels.conversion import KERNEL_NAMES
 from bochner.recommendations import recommend as recommend_
 
 _WIDE = 120  # characters of a line that is not read on a terminal
@@ -136,7 +136,7 @@ class Task(StrEnum):
     classification = "classification"
 
 
-KernelName = Enum("KernelName", {name: name for name in sorted(_NAMES)}, type=str)  # type: ignore[misc]
+KernelName = Enum("KernelName", {name: name for name in sorted(KERNEL_NAMES)}, type=str)  # type: ignore[misc]
 
 DataArgument = Annotated[str, typer.Argument(help="CSV, Parquet, NPZ or NPY file, or a dataset's name.")]
 OptionalData = Annotated[
@@ -162,7 +162,7 @@ def _kernel(name: Enum, length_scale: float | None) -> Any:
     if not (np.isfinite(length_scale) and length_scale > 0):
         raise DataError(f"--length-scale must be a positive number, got {length_scale}.")
     try:
-        return _NAMES[name.value](length_scale=length_scale)
+        return KERNEL_NAMES[name.value](length_scale=length_scale)
     except TypeError:
         raise DataError(f"the {name.value} kernel has no length scale.") from None
 

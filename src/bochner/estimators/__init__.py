@@ -41,3 +41,7 @@ __all__ = [
     "kitchen_sinks",
     "mmd_test",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bochner.kernels import DotProduct, Kernel, Linear, Polynomial, as_kernel
 from bochner.keys import Key
 
 
+@dataclass(eq=False, repr=False)
 class MaclaurinFeatures(AdaptiveTransformer):
     """Random features of a kernel of x·y: products of random signs, one power of the series for each component.
 
@@ -47,7 +49,7 @@ class MaclaurinFeatures(AdaptiveTransformer):
         The map itself: small, frozen, picklable.
     kernel_ : Kernel
     coefficients_ : ndarray
-        a_0, a_1, …, as far as they matter for the norms seen in `fit`.
+        a_0, a_1, … up to the last one that matters for the norms seen in `fit`.
     n_components_ : int
         Number of components.
     certificate_ : Certificate
@@ -55,7 +57,7 @@ class MaclaurinFeatures(AdaptiveTransformer):
 
     Notes
     -----
-    The mean over draws is the kernel, as far as the series was kept: an infinite series is cut where the rest is below
+    The mean over draws is the kernel, up to where its series ends: an infinite series is cut where the rest is below
     1e-12 of the kernel's largest value on the data of `fit`.
 
     Examples
@@ -69,28 +71,11 @@ class MaclaurinFeatures(AdaptiveTransformer):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = "polynomial",
-        n_components: Any = 256,
-        *,
-        allocation: str = "optimal",
-        tol: float = 0.05,
-        max_components: int = 16384,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.allocation = allocation
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    kernel: Any = "polynomial"
+    n_components: Any = 256
+    _: KW_ONLY
+    allocation: str = "optimal"
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> MaclaurinFeatures:
         """Draw the signs; of the data the norms are used, and for "optimal" the mean and a sample of rows.
@@ -127,6 +112,7 @@ def _dot_product_kernel(kernel: Any) -> Kernel:
     return as_kernel(kernel)
 
 
+@dataclass(eq=False, repr=False)
 class TensorSketchFeatures(AdaptiveTransformer):
     """Sketched features of a polynomial kernel (gamma x·y + coef0)^degree, in O(nnz) of the data.
 
@@ -180,32 +166,13 @@ class TensorSketchFeatures(AdaptiveTransformer):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = "polynomial",
-        n_components: Any = 256,
-        *,
-        factors: str = "count_sketch",
-        tree: Any = "auto",
-        direction: Any = "mean",
-        tol: float = 0.05,
-        max_components: int = 16384,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.factors = factors
-        self.tree = tree
-        self.direction = direction
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    kernel: Any = "polynomial"
+    n_components: Any = 256
+    _: KW_ONLY
+    factors: str = "count_sketch"
+    tree: Any = "auto"
+    direction: Any = "mean"
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> TensorSketchFeatures:
         """Draw the sketches; of the data only the mean row and the mean sizes of the terms are used.

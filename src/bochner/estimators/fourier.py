@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from bochner.rows import as_row_law, name_of
 _SAMPLE = 1000  # rows from which traces, norms and variances are taken
 
 
+@dataclass(eq=False, repr=False)
 class KernelFeatures(AdaptiveTransformer):
     """Random features of any kernel: sums, products, powers, multiples, restrictions, invariance.
 
@@ -79,28 +81,11 @@ class KernelFeatures(AdaptiveTransformer):
     └─ 0.5 * Linear(): ... columns, the data itself: exact
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        n_components: Any = 256,
-        *,
-        division: str = "trace",
-        tol: float = 0.05,
-        max_components: int = 16384,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.division = division
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    kernel: Any = "rbf"
+    n_components: Any = 256
+    _: KW_ONLY
+    division: str = "trace"
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> KernelFeatures:
         """Build the map; of the data length scales, traces and norms are used, from a sample of rows.
@@ -141,6 +126,7 @@ def _sample(X: Any, key: Key) -> Any:
 TYPICAL_COMPONENTS = 1024  # for which the sampling scheme is chosen when their number is not known yet
 
 
+@dataclass(eq=False, repr=False)
 class FourierFeatures(AdaptiveTransformer):
     """Random Fourier features of a stationary kernel.
 
@@ -205,34 +191,13 @@ class FourierFeatures(AdaptiveTransformer):
     (True, True)
     """
 
-    feature_map_: Fourier
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        n_components: Any = 256,
-        *,
-        rows: Any = "auto",
-        form: str = "pairs",
-        tol: float = 0.05,
-        max_components: int = 16384,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        precision: str = "full",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.rows = rows
-        self.form = form
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.precision = precision
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    kernel: Any = "rbf"
+    n_components: Any = 256
+    _: KW_ONLY
+    rows: Any = "auto"
+    form: str = "pairs"
+    precision: str = "full"
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> FourierFeatures:
         """Draw the frequencies; the data determine only the number of features and the length scale.
@@ -271,6 +236,7 @@ class FourierFeatures(AdaptiveTransformer):
 _GRID_COMPONENTS = 32  # components for each grid with n_components="auto"
 
 
+@dataclass(eq=False, repr=False)
 class RandomBinningFeatures(AdaptiveTransformer):
     """Sparse features of the Laplacian kernel: which cell of each of many random grids a point is in.
 
@@ -313,28 +279,13 @@ class RandomBinningFeatures(AdaptiveTransformer):
     True
     """
 
-    def __init__(
-        self,
-        n_components: Any = 4096,
-        *,
-        n_grids: int = 128,
-        length_scale: Any = "median",
-        dense_output: bool = False,
-        tol: float = 0.1,
-        max_components: int = 1 << 19,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_grids = n_grids
-        self.length_scale = length_scale
-        self.dense_output = dense_output
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.random_state = random_state
+    n_components: Any = 4096
+    _: KW_ONLY
+    n_grids: int = 128
+    length_scale: Any = "median"
+    dense_output: bool = False
+    tol: float = 0.1
+    max_components: int = 1 << 19
 
     def fit(self, X: Any, y: Any = None) -> RandomBinningFeatures:
         """Draw the grids; the data determine only the number of features and the length scale.
@@ -381,6 +332,7 @@ _INTERVALS = {1: 0.8, 2: 0.5, 3: 0.4}  # by Vedaldi & Zisserman's figure, as in 
 _INTERVAL = 0.7  # of more steps, over their root: the ends of the spectrum and of the period then err alike
 
 
+@dataclass(eq=False, repr=False)
 class AdditiveChi2Features(AdaptiveTransformer):
     """Features of the additive χ² kernel Σ_j 2 x_j y_j / (x_j + y_j) of histograms and counts.
 
@@ -422,26 +374,10 @@ class AdditiveChi2Features(AdaptiveTransformer):
     True
     """
 
-    def __init__(
-        self,
-        sample_steps: int = 2,
-        *,
-        sample_interval: float | None = None,
-        n_components: Any = None,
-        tol: float = 0.05,
-        max_components: int = 16384,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.sample_steps = sample_steps
-        self.sample_interval = sample_interval
-        self.n_components = n_components
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.random_state = random_state
+    sample_steps: int = 2
+    _: KW_ONLY
+    sample_interval: float | None = None
+    n_components: Any = None
 
     def fit(self, X: Any, y: Any = None) -> AdditiveChi2Features:
         """Choose the frequencies; random ones prefer the features that are large in X.

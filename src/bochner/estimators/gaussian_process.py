@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ _SCALES = np.log(1e3)  # how far it may move
 _LESS_NOISE = 9.0  # in log alpha: what landmarks leave out is noise while the search begins, and then no more
 
 
+@dataclass(eq=False, repr=False)
 class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
     """Gaussian process regression in one pass and bounded memory, with hyperparameters fitted by evidence.
 
@@ -75,9 +76,9 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
     n_restarts : int, default=1
         Further searches for the length scale, from random starts.
     tol, max_components, max_seconds, max_bytes : numbers
-        For ``n_components="auto"``, as in `NystromFeatures` and `FourierFeatures`: columns are added until the relative
-        trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
-        at most `tol`.
+        For ``n_components="auto"``, as in `NystromFeatures` and `FourierFeatures`: components are added until the
+        relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows, or of a
+        sample of 20,000, is at most `tol`.
     block_size : int or None
     precision : {"full", "fast"}, default="full"
         Of features and sums; see `KernelRidge`.
@@ -121,51 +122,18 @@ class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixi
     (2, 3)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        n_components: Any = 1024,
-        *,
-        features: Any = "auto",
-        noise_variance: Any = "auto",
-        amplitude: Any = "auto",
-        fit_intercept: bool = True,
-        length_scales: str = "shared",
-        n_restarts: int = 1,
-        tol: float = 0.01,
-        max_components: int = 4096,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        block_size: int | None = None,
-        precision: str = "full",
-        device: str | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.features = features
-        self.noise_variance = noise_variance
-        self.amplitude = amplitude
-        self.fit_intercept = fit_intercept
-        self.length_scales = length_scales
-        self.n_restarts = n_restarts
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.block_size = block_size
-        self.precision = precision
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    kernel: Any = "rbf"
+    n_components: Any = 1024
+    _: KW_ONLY
+    noise_variance: Any = "auto"
+    amplitude: Any = "auto"
+    fit_intercept: bool = True
+    length_scales: str = "shared"
+    n_restarts: int = 1
+    tol: float = 0.01
+    precision: str = "full"
 
     _takes_shift = True
-
-    statistics_: RidgeStatistics
-    _posterior: Posterior | None
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -262,7 +230,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             raise ValueError("every row has weight zero.")
         self._counts = (weight + of_rows, log_weight + of_logs)
         self.n_samples_seen_ = self.statistics_.n_samples
-        self._posterior = None
+        self._posterior: Posterior | None = None
         self._current()
         self.statistics_.to_host()  # the device's memory is free again
 
@@ -550,8 +518,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def sample_functions(self, n_samples: int = 1, random_state: Any = None, *, n_waves: int = 4096) -> FunctionSamples:
         """Draw functions from the posterior, to be called on any rows as often as wanted.
 
-        Pathwise conditioning (Wilson et al. 2020): a draw of the prior, made of random waves (or of other random
-        features, where the kernel is not stationary), is corrected on the landmarks with the exact kernel so that it
+        Pathwise conditioning (Wilson et al. 2020): a draw of the prior, made of random Fourier features (or of others,
+        where the kernel is not stationary), is corrected on the landmarks with the exact kernel so that it
         agrees with a draw of the posterior there. Far from the data the prior is left as it is, so that its variance
         does not starve. Features other than Nyström's give draws of the weights alone. Covariances are those of
         `predict` up to 1 / sqrt(n_waves) of the prior's, and exactly so on average over random_state.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +30,7 @@ _START_ROWS = 10_000  # rows whose features are held to find where to start
 
 
 @dask_aware
+@dataclass(eq=False, repr=False)
 class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, KernelModel):
     """Kernel k-means: Lloyd's algorithm on features ZZᵀ ≈ K, which are made again in every pass and never held.
 
@@ -48,9 +49,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
     solver_tol : float, default=1e-4
         Stop when the centres move by less than this share of the features' spread.
     tol, max_components, max_seconds, max_bytes : numbers
-        For ``n_columns="auto"``, as in `NystromFeatures` and `FourierFeatures`: columns are added until the relative
-        trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
-        at most `tol`.
+        For ``n_columns="auto"``, as in `NystromFeatures` and `FourierFeatures`: components are added to the features
+        until the relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows,
+        or of a sample of 20,000, is at most `tol`.
     block_size : int or None
     device : str or None, default=None
         "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`.
@@ -84,42 +85,12 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
 
     _auto_features = "nystrom"
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        kernel: Any = "rbf",
-        n_columns: Any = 256,
-        features: Any = "auto",
-        n_init: int = 5,
-        max_iter: int = 100,
-        solver_tol: float = 1e-4,
-        tol: float = 0.05,
-        max_components: int = 4096,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        block_size: int | None = None,
-        device: str | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.n_columns = n_columns
-        self.features = features
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.solver_tol = solver_tol
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.block_size = block_size
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_columns: Any = 256
+    n_init: int = 5
+    max_iter: int = 100
+    solver_tol: float = 1e-4
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelKMeans:
         """Find the clusters.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,11 @@ _TIE = 1e-4  # of a column's range, by which its ends must differ to be told apa
 
 
 @dask_aware
+@dataclass(eq=False, repr=False)
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     """Kernel principal components: eigenvectors of the covariance of features ZZᵀ ≈ K, summed in one pass.
 
-    The columns of the result are those of exact kernel PCA up to the features' error. Signs are scikit-learn's, found
+    The result is that of exact kernel PCA up to the error of the features. Signs are scikit-learn's, found
     in a second pass: of each column, over the rows of `fit`, the entry farthest from zero is positive. Where entries of
     both signs are as far, the column has a positive covariance with one column of X, that of the largest absolute one.
     So signs depend neither on the order of rows nor on random_state. `partial_fit` keeps them as components move.
@@ -43,7 +44,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name takes the median distance as length scale.
     n_columns : int or "auto", default=512
-        Columns of the features that the components are combined from.
+        Number of components of the features Z that the principal components are combinations of.
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
     fit_inverse_transform : bool, default=False
@@ -52,9 +53,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     alpha : float or {"loo", "gcv", "evidence"}, default="loo"
         The penalty of that regression.
     tol, max_components, max_seconds, max_bytes : numbers
-        For ``n_columns="auto"``, as in `NystromFeatures` and `FourierFeatures`: columns are added until the relative
-        trace error (Nyström) or Frobenius error (waves) of the kernel matrix of the rows, or of a sample of 20,000, is
-        at most `tol`.
+        For ``n_columns="auto"``, as in `NystromFeatures` and `FourierFeatures`: components are added to the features
+        until the relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows,
+        or of a sample of 20,000, is at most `tol`.
     block_size : int or None
     device : str or None, default=None
         "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`.
@@ -91,40 +92,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
 
     _auto_features = "nystrom"
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        kernel: Any = "rbf",
-        n_columns: Any = 512,
-        features: Any = "auto",
-        fit_inverse_transform: bool = False,
-        alpha: Any = "loo",
-        tol: float = 0.05,
-        max_components: int = 4096,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        block_size: int | None = None,
-        device: str | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.n_columns = n_columns
-        self.features = features
-        self.fit_inverse_transform = fit_inverse_transform
-        self.alpha = alpha
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.block_size = block_size
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    n_columns: Any = 512
+    fit_inverse_transform: bool = False
+    alpha: Any = "loo"
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelPCA:
         """Find the components.

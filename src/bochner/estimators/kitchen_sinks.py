@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from bochner.operators import LinearMap
 from bochner.rows import as_row_law, name_of
 
 
+@dataclass(eq=False, repr=False)
 class KitchenSinkFeatures(AdaptiveTransformer):
     """Any function of random projections of the data: general random kitchen sinks (Rahimi & Recht 2008).
 
@@ -73,32 +74,13 @@ class KitchenSinkFeatures(AdaptiveTransformer):
     True
     """
 
-    def __init__(
-        self,
-        activation: Any = "relu",
-        n_components: Any = 256,
-        *,
-        rows: Any = "auto",
-        length_scale: Any = 1.0,
-        bias: float = 0.0,
-        tol: float = 0.05,
-        max_components: int = 16384,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.activation = activation
-        self.n_components = n_components
-        self.rows = rows
-        self.length_scale = length_scale
-        self.bias = bias
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    activation: Any = "relu"
+    n_components: Any = 256
+    _: KW_ONLY
+    rows: Any = "auto"
+    length_scale: Any = 1.0
+    bias: float = 0.0
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> KitchenSinkFeatures:
         """Draw w; the data determine only the number of features and, if asked for, the median distance.
@@ -266,19 +248,20 @@ def greedy_kitchen_sinks(
 ) -> GreedyFit:
     """Choose frequencies one at a time: the greedy fit that random kitchen sinks replace.
 
-    At each step the wave that agrees best with what is left of y is looked for among candidates drawn from the
-    kernel's spectrum and then along the gradient. For y in the convex hull of C times unit waves the error after T
-    terms is at most C/√T (Jones 1992), which random frequencies reach too, up to a constant and without a search.
+    At each step the frequency whose cosine and sine explain most of what is left of y is looked for among candidates
+    drawn from the kernel's spectrum and then along the gradient. For y in the convex hull of C times such functions the
+    error after T terms is at most C/√T (Jones 1992), which random frequencies reach too, up to a constant and without a
+    search.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     n_terms : int
-        Waves; one wave is a cosine and a sine.
+        Frequencies; each is a cosine and a sine.
     method : {"omp", "jones"}
         "omp" fits all weights again after each step (orthogonal matching pursuit); "jones" shrinks what it has and
-        adds one wave, the relaxed greedy step of the theorem.
+        adds one frequency, the relaxed greedy step of the theorem.
     kernel : str or Kernel
         Stationary; candidates are drawn from its spectrum.
     n_candidates : int
@@ -349,7 +332,7 @@ def _best_wave(X: Array, residual: Array, pool: LinearMap, refine: bool) -> Arra
         gain, weights = _explained(phases, residual)
         a, b = weights[:, 0]
         cosine, sine = np.cos(phases[:, 0]), np.sin(phases[:, 0])
-        # the weights are optimal, so that only the waves move
+        # the weights are optimal, so that only the frequencies move
         gradient = 2.0 * ((residual - a * cosine - b * sine) * (b * cosine - a * sine)) @ X
         return -scale * float(gain[0]), -scale * gradient
 

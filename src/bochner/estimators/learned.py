@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any
 
@@ -31,6 +32,7 @@ _CHOOSING_ROWS = 2048  # by which candidates are compared; eight times as many c
 _TYPICAL_COMPONENTS = 64  # for which the sampling scheme is chosen when their number is not known yet
 
 
+@dataclass(eq=False, repr=False)
 class LearnedFeatures(AdaptiveTransformer):
     """Fourier features whose frequencies are chosen by the targets, or trained together with a linear model.
 
@@ -91,38 +93,18 @@ class LearnedFeatures(AdaptiveTransformer):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        n_components: Any = 64,
-        *,
-        loss: str = "auto",
-        alpha: float = 0.1,
-        circulant: bool = False,
-        n_candidates: int = 1,
-        max_iter: int = 100,
-        solver_tol: float = 1e-6,
-        tol: float = 0.1,
-        max_components: int = 1024,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.loss = loss
-        self.alpha = alpha
-        self.circulant = circulant
-        self.n_candidates = n_candidates
-        self.max_iter = max_iter
-        self.solver_tol = solver_tol
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    kernel: Any = "rbf"
+    n_components: Any = 64
+    _: KW_ONLY
+    loss: str = "auto"
+    alpha: float = 0.1
+    circulant: bool = False
+    n_candidates: int = 1
+    max_iter: int = 100
+    solver_tol: float = 1e-6
+    tol: float = 0.1
+    max_components: int = 1024
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> LearnedFeatures:
         """Draw frequencies, then train them.

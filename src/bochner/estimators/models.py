@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
@@ -32,6 +32,7 @@ from bochner.checks import check_choice, check_count, check_flag, check_weight
 from bochner.estimators._validation import as_host, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
+from bochner.estimators.parameters import ModelParameters
 from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
 from bochner.features.low_rank import Modified, as_nystrom_form
 from bochner.features.nystrom import KernelColumns, Nystrom
@@ -307,7 +308,7 @@ class DistributedScore:
         return super().score(X, y, sample_weight)  # type: ignore[misc]
 
 
-class KernelModel(BaseEstimator):
+class KernelModel(ModelParameters):
     """Parameters and steps that the models have in common."""
 
     _auto_features: str | None = None  # meaning of features="auto"; None: Fourier features of stationary kernels
@@ -315,18 +316,11 @@ class KernelModel(BaseEstimator):
     _takes_shift = False  # whether the model has a use for the shift of K ≈ ZZᵀ + shift I
     _tuning_landmarks = 0  # landmarks with which leave-one-out errors correct the length scale that evidence chose
 
-    kernel: Any
     n_components: Any
-    features: Any
     length_scales: str
-    block_size: int | None
     alpha: Any
     feature_map_: FeatureMap
     precision: str = "full"
-    device: str | None
-    n_jobs: int | None
-    verbose: int
-    random_state: Any
 
     def _check_options(self) -> None:
         """Complain about an option of all models that is none."""

@@ -160,20 +160,20 @@ class FunctionSamples:
         return out[:, 0] if self.model._target_shape == () else out
 
     def _check_reach(self, waves: Array, X: Array) -> None:
-        """Refuse rows where the waves are far from the prior's variance: a power series is cut off somewhere."""
+        """Refuse rows where the features are far from the prior's variance: a power series is cut off somewhere."""
         kernel = self.model.kernel_
         if kernel.stationary:
             return
         truth, found = kernel.diagonal(X), np.einsum("ij,ij->i", waves, waves)
         if ((found < 0.1 * truth) | (found > 10.0 * truth)).any():
             raise ValueError(
-                f"functions drawn with {waves.shape[1]} waves do not have the variance of {kernel!r} at these rows, "
-                "some of which are far from the data; raise n_waves, or draw values at the rows with sample_y."
+                f"functions drawn with {waves.shape[1]} components do not have the variance of {kernel!r} at these "
+                "rows, some of which are far from the data; raise n_waves, or draw values at the rows with sample_y."
             )
 
 
 def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n_waves: int) -> FunctionSamples:
-    """Draws of the weights of a fitted process and, where the prior has waves, of what the features leave of it."""
+    """Draws of the weights of a fitted process and, where they are used, of the features of its prior."""
     k, factor = len(posterior.level), posterior.spectrum.factor.at(posterior.alpha)
     draw = key.child("weights").generator().standard_normal((n_samples, k, len(factor.eigenvalues)))
     # (m, k, s): draws of the weights, and of the level

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from bochner.theory import JohnsonLindenstraussBound
 
 
 @dask_aware
+@dataclass(eq=False, repr=False)
 class RandomProjection(AdaptiveTransformer):
     """Project to fewer dimensions, keeping distances (Johnson & Lindenstrauss 1984).
 
@@ -74,30 +76,13 @@ class RandomProjection(AdaptiveTransformer):
     True
     """
 
-    def __init__(
-        self,
-        n_components: Any = "auto",
-        *,
-        law: Any = "sparse_sign",
-        eps: float = 0.1,
-        tol: float | None = None,
-        max_components: int = 16384,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        dense_output: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.law = law
-        self.eps = eps
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.dense_output = dense_output
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: Any = "auto"
+    _: KW_ONLY
+    law: Any = "sparse_sign"
+    eps: float = 0.1
+    tol: float | None = None
+    dense_output: bool = False
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> RandomProjection:
         """Draw the projection; only the laws "norm" and "leverage" use more of the data than their shape.
@@ -204,6 +189,7 @@ class RandomProjection(AdaptiveTransformer):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class CompactFeatures(AdaptiveTransformer):
     """Many components of any transformer, projected to fewer (CRAFT maps, Hamid et al. 2014).
 
@@ -250,30 +236,13 @@ class CompactFeatures(AdaptiveTransformer):
     ((50, 64), 256)
     """
 
-    def __init__(
-        self,
-        features: Any = None,
-        n_components: Any = 256,
-        *,
-        projection: Any = "srht",
-        expansion: int | None = 4,
-        tol: float = 0.1,
-        max_components: int = 16384,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.features = features
-        self.n_components = n_components
-        self.projection = projection
-        self.expansion = expansion
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    features: Any = None
+    n_components: Any = 256
+    _: KW_ONLY
+    projection: Any = "srht"
+    expansion: int | None = 4
+    tol: float = 0.1
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> CompactFeatures:
         """Fit the transformer and draw the projection.

@@ -12,6 +12,7 @@ from bochner.backends import Array, limit_threads, use_precision
 from bochner.certificates import Budget, Certificate, ComponentSearch, kernel_error
 from bochner.checks import check_count, is_auto
 from bochner.estimators._validation import as_tensor, check_budget, dask_aware, validate_rows
+from bochner.estimators.parameters import SearchParameters
 from bochner.features import FeatureMap, features_of
 from bochner.keys import Key
 
@@ -56,15 +57,10 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
 
-class AdaptiveTransformer(FeatureTransformer):
+class AdaptiveTransformer(FeatureTransformer, SearchParameters):
     """Base of the transformers with ``n_components="auto"``, whose `fit` ends with `_fit_components`."""
 
     n_components: Any
-    tol: Any
-    max_components: int
-    max_seconds: float | None
-    max_bytes: float | None
-    random_state: Any
     kernel_: Any
     feature_map_: Any
     certificate_: Certificate

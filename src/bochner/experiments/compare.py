@@ -122,7 +122,8 @@ def compare(
         None takes those that suit the kernel, ``bochner.experiments.candidates.default_maps``. A transformer is cloned
         and has `n_components` and `random_state` set; it keeps the kernel that it has.
     n_components : int, sequence of int or None, default=None
-        Numbers of columns. None takes 64, 128, 256, 512 and 1,024, as far as there are twice as many reference rows.
+        Numbers of components. None takes those of 64, 128, 256, 512 and 1,024 that are at most half of
+        the reference rows.
     n_runs : int, default=5
         Draws of every map: run r has the seed random_state + r.
     n_reference : int, default=4000

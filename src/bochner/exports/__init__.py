@@ -12,6 +12,10 @@ from bochner.streaming.checkpoints import replacing
 __all__ = ["export_onnx"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted transformer or model as an ONNX graph, which onnxruntime and others run without bochner.
 
@@ -22,9 +26,9 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     transforms are products with matrices of at most 64 × 64.
 
     Outputs equal bochner's for the same rows in float64, up to the rounding of float32 (about 1e-6 of the largest):
-    phases, kernels and products of rows are computed in float64. Of waves this holds as long as float64 resolves their
-    phases: an error of 1e-15 for every radian, so that rows some 1e9 length scales long keep six digits, and of rows
-    longer than 1e15 neither the graph nor bochner says anything. What is too large for float32 is infinite.
+    phases, kernels and products of rows are computed in float64. For Fourier features this holds as long as float64
+    resolves their phases: an error of 1e-15 for every radian, so that rows some 1e9 length scales long keep six
+    digits, and rows longer than 1e15 none, in the graph as in bochner. What is too large for float32 is infinite.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ from bochner.kernels import (
     StationaryKernel,
     Sum,
 )
-from bochner.kernels.invariant import _moves_together
+from bochner.kernels.invariant import moves_together
 
 _TABLE = 1 << 13  # values of a profile without a closed form
 _TABLE_RANGE = (-18.0, 14.0)  # of log r
@@ -235,7 +235,7 @@ def _(kernel: CyclicInvariant, X: Tensor, Y: Array) -> Tensor:
     moves = kernel.shifts(d)
     G = len(moves)
     shifted = np.concatenate([Y[:, move] for move in moves])  # (G m, d)
-    if _moves_together(kernel.kernel):
+    if moves_together(kernel.kernel):
         return block(kernel.kernel, X, shifted).reshape(-1, G, m).reduce("Mean", 1)
     rows = X.gather(moves).reshape(-1, d)
     return block(kernel.kernel, rows, shifted).reshape(-1, G * G, m).reduce("Mean", 1)

@@ -72,3 +72,7 @@ __all__ = [
     "squared_radius",
     "tensor_sketch",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -140,8 +140,8 @@ def choose_rows(kernel: Kernel, n_features: int, n_components: int) -> RowLaw:
 def _short(W: Array) -> Array:
     """W rounded to 11 bits, which tensor cores hold exactly: the same frequencies on every device.
 
-    A rounded wave differs from the drawn one by a phase of 2^-12 at most where its own phase is one, with an error of
-    mean zero: far below what any number of random waves resolves.
+    A rounded frequency changes a phase of one by at most 2^-12, with an error of mean zero: far below the error of any
+    number of random features.
     """
     fraction, exponent = np.frexp(W)
     return np.ldexp(np.rint(fraction * 2048.0), exponent - 11)
@@ -297,7 +297,7 @@ class HistogramWaves(FeatureMap):
     Attributes
     ----------
     coordinates, frequencies, scales : ndarray of shape (n_waves,)
-        j, λ and the factor of each wave; a last single column is √x_j cos(λ log x_j + offset).
+        j, λ and the factor of each frequency; a last single column is √x_j cos(λ log x_j + offset).
     offset : float
     """
 
@@ -324,7 +324,7 @@ class HistogramWaves(FeatureMap):
 
 
 def histogram_map(sample: Any, n_components: int, key: Key) -> HistogramWaves:
-    """Draw waves: coordinates in proportion to their size in the sample, frequencies from their law."""
+    """Draw frequencies: coordinates in proportion to their size in the sample, values from their density."""
     check_histograms(sample)
     T, d = -(-n_components // 2), sample.shape[1]
     means = np.asarray(sample.mean(axis=0), dtype=float).ravel()

@@ -130,7 +130,7 @@ def kernel_map(
             return Node(kernel, layer, f"kitchen sinks: {name} units of {name_of(law)} normal projections")
         case AdditiveChi2():
             chi2 = histogram_map(sample, n_components, key)
-            return Node(kernel, chi2, "random waves in log x, coordinates in proportion to their size")
+            return Node(kernel, chi2, "random Fourier features of log x, coordinates in proportion to their size")
         case Multiple():
             part = build(kernel.kernel, n_components, key)
             factor = float(np.sqrt(kernel._factor()))

@@ -32,3 +32,7 @@ __all__ = [
 ]
 __all__ += dot_products.__all__
 __all__ += stationary.__all__
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -43,7 +43,7 @@ class Custom(Kernel):
         return np.array([self._block(x, x)[0, 0] for x in dense(X)[:, None, :]])
 
 
-_NAMES: dict[str, Callable[..., Kernel]] = {**stationary.NAMES, **dot_products.NAMES}
+KERNEL_NAMES: dict[str, Callable[..., Kernel]] = {**stationary.NAMES, **dot_products.NAMES}
 
 
 def as_kernel(kernel: Any, **params: Any) -> Kernel:
@@ -77,15 +77,15 @@ def as_kernel(kernel: Any, **params: Any) -> Kernel:
     if callable(kernel):
         return Custom(kernel)
     raise ValueError(
-        f"kernel must be a name ({', '.join(sorted(_NAMES))}), a bochner or scikit-learn kernel, or a function; "
+        f"kernel must be a name ({', '.join(sorted(KERNEL_NAMES))}), a bochner or scikit-learn kernel, or a function; "
         f"got {kernel!r}."
     )
 
 
 def _kernel_of_name(name: str, params: dict[str, Any]) -> Kernel:
-    if name not in _NAMES:
-        raise ValueError(f"unknown kernel {name!r}; the names are {', '.join(sorted(_NAMES))}.")
-    make = _NAMES[name]
+    if name not in KERNEL_NAMES:
+        raise ValueError(f"unknown kernel {name!r}; the names are {', '.join(sorted(KERNEL_NAMES))}.")
+    make = KERNEL_NAMES[name]
     if name in dot_products.NAMES:
         return make(**params)
     if "gamma" in params:

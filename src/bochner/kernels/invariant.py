@@ -61,7 +61,7 @@ class CyclicInvariant(Kernel):
 
     def _block(self, X: Array, Y: Array) -> Array:
         moves = self.shifts(X.shape[1])
-        left = moves[:1] if _moves_together(self.kernel) else moves
+        left = moves[:1] if moves_together(self.kernel) else moves
         total = np.zeros((X.shape[0], Y.shape[0]), X.dtype)
         for g in left:
             for h in moves:
@@ -84,13 +84,13 @@ def shifts(shape: tuple[int, ...]) -> Array:
     return np.stack([np.roll(places, [-s for s in step], axes).ravel() for step in steps])
 
 
-def _moves_together(kernel: Kernel) -> bool:
+def moves_together(kernel: Kernel) -> bool:
     """Whether k(gx, gy) = k(x, y) for every permutation g of the features, as far as we know."""
     match kernel:
         case Sum() | Product():
-            return _moves_together(kernel.left) and _moves_together(kernel.right)
+            return moves_together(kernel.left) and moves_together(kernel.right)
         case Multiple() | Power():
-            return _moves_together(kernel.kernel)
+            return moves_together(kernel.kernel)
         case StationaryKernel():
             scale: Any = kernel.length_scale
             return np.ndim(scale) == 0 or len(scale) == 1

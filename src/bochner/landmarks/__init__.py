@@ -96,3 +96,7 @@ __all__ = [
     "leverage_scores",
     "name_of",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

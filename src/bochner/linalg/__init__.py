@@ -65,3 +65,7 @@ __all__ = [
     "sketched_kernel_ridge",
     "trace",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -41,3 +41,7 @@ __all__ = [
     "Summed",
     "next_power_of_two",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

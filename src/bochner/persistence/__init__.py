@@ -10,12 +10,17 @@ import numpy
 import scipy
 import sklearn
 
-import bochner
-import bochner.estimators  # every class that a file may name
+from bochner import estimators as _estimators  # noqa: F401  (every class that a file may name)
 from bochner.persistence.codecs import Decoder, Encoder, classes
 from bochner.persistence.containers import ModelFileError, parse, read, write
+from bochner.version import __version__
 
 __all__ = ["FORMAT", "ModelFileError", "classes", "load", "save"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 #: raised when files of this version can no longer be read by the code before it
 FORMAT = 1
@@ -115,5 +120,5 @@ def _said(about: dict[str, Any]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    modules = {"bochner": bochner, "numpy": numpy, "scipy": scipy, "scikit-learn": sklearn}
-    return {name: str(module.__version__) for name, module in modules.items()}
+    modules = {"numpy": numpy, "scipy": scipy, "scikit-learn": sklearn}
+    return {"bochner": __version__} | {name: str(module.__version__) for name, module in modules.items()}

@@ -84,7 +84,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _is(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says, as far as that can be told."""
+    """Whether a value is what an annotation says; True where that cannot be told."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or isinstance(hint, typing.TypeVar):
         return True
@@ -266,7 +266,9 @@ def _binning(map_: RandomBinning) -> None:
 def _histogram_waves(map_: HistogramWaves) -> None:
     T = -(-map_.n_components // 2)
     expect(
-        map_.coordinates.shape == map_.frequencies.shape == map_.scales.shape == (T,), map_, "another number of waves"
+        map_.coordinates.shape == map_.frequencies.shape == map_.scales.shape == (T,),
+        map_,
+        "too many or too few frequencies",
     )
     expect(_within(map_.coordinates, 1 << 62), map_, "coordinates that are none")
 

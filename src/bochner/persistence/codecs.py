@@ -127,7 +127,7 @@ class Encoder:
     def _fields(self, value: Any, where: str) -> dict[str, Any]:
         if isinstance(value, RidgeStatistics):
             state = {name: array for name, array in value.arrays().items() if self.sums or name != "gram"}
-        elif is_dataclass(value):
+        elif is_dataclass(value) and not isinstance(value, BaseEstimator):
             state = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         else:
             summed = getattr(vars(value).get("statistics_"), "gram", None) is not None
@@ -348,7 +348,7 @@ class Decoder:
                 self._spend((2 * _COPY if sums else 1) * item.nbytes)
         if sums:
             made: Any = _statistics(state)
-        elif is_dataclass(cls):
+        elif not issubclass(cls, BaseEstimator):
             made = _dataclass(cls, state)
         else:
             made = _estimator(cls, state)

@@ -41,3 +41,7 @@ __all__ = [
     "rational_quadratic_mixing",
     "sech_quantile",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -76,3 +76,7 @@ __all__ = [
     "saved_about",
     "write_arrays",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import scipy.sparse
+from sklearn.base import BaseEstimator
 
 from bochner.backends import Array
 from bochner.statistics import RidgeStatistics
@@ -82,7 +83,7 @@ def _parts(value: Any) -> bytes | list[Any]:
     if scipy.sparse.issparse(value):
         value = value.tocsr()
         return [value.shape, value.data, value.indices, value.indptr]
-    if is_dataclass(value) and not isinstance(value, type):
+    if is_dataclass(value) and not isinstance(value, (type, BaseEstimator)):
         return [(field.name, getattr(value, field.name)) for field in fields(value) if field.compare]
     if isinstance(value, types.CodeType):
         return [value.co_code, value.co_names, value.co_consts, value.co_varnames[: value.co_argcount]]

@@ -1,0 +1,36 @@
+"""Parameters that many estimators have, declared once.
+
+An estimator is a dataclass without the comparison and the repr of one: its constructor stores its parameters and does
+nothing else, as scikit-learn asks. What it declares again has another default here, or is positional.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SearchParameters(BaseEstimator):
+    """Of everything that draws, and looks for the number of components where that is "auto"."""
+
+    tol: Any = 0.05
+    max_components: int = 16384
+    max_seconds: float | None = None
+    max_bytes: float | None = None
+    random_state: Any = None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ModelParameters(SearchParameters):
+    """Of everything that reads its rows in blocks."""
+
+    kernel: Any = "rbf"
+    features: Any = "auto"
+    max_components: int = 4096
+    block_size: int | None = None
+    device: str | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
