@@ -30,7 +30,7 @@ from bochner.estimators.ridge import KernelRidge
 from bochner.features import FeatureMap, Identity
 from bochner.kernels import as_kernel
 from bochner.keys import Key
-from bochner.losses import SCORE_LOSSES, LogLoss, ScoreLoss
+from bochner.losses import LogLoss, Loss, as_loss
 from bochner.solvers import Report
 from bochner.streaming import ArraySource, Block, Fold, Problem, Source, check_weight, newton, on_device, positive
 
@@ -402,7 +402,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 kernel = self._choose_kernel(signs, np.asarray, key, self.fit_intercept)
             transformer, feature_map = self._fit_features(signs, kernel, self.n_components, key)
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
-        loss = SCORE_LOSSES[self.loss]
+        loss = as_loss(self.loss)
         alpha, path, choice = self._choose_alpha(signs, feature_map, loss, key.child("alpha"))
         kept = _kept(signs, feature_map) if self.device is None else (on_device(signs, self.device), feature_map)
         problem = self._problem(*kept, loss, alpha)
@@ -410,11 +410,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self._coefficients, self._intercept = P[:-1], P[-1]
         self._alpha, self._path, self._report = alpha, path, report.noting(*choice, *notes)
 
-    def _problem(self, signs: Source, feature_map: FeatureMap, loss: ScoreLoss, alpha: float) -> Problem:
+    def _problem(self, signs: Source, feature_map: FeatureMap, loss: Loss, alpha: float) -> Problem:
         return Problem(signs, feature_map, loss, alpha, self._labels.n_scores, self.fit_intercept, self.block_size)
 
     def _choose_alpha(
-        self, signs: Source, feature_map: FeatureMap, loss: ScoreLoss, key: Key
+        self, signs: Source, feature_map: FeatureMap, loss: Loss, key: Key
     ) -> tuple[float, dict[str, Array], tuple[str, ...]]:
         """A given penalty, or the one with the least loss on held-out rows of a sample."""
         if isinstance(self.alpha, numbers.Real):
@@ -582,7 +582,7 @@ def exact_kernel_classifier(
     X_new : array-like of shape (n_new, n_features)
     alpha : float
         The penalty of Σ w ℓ(f(x) + b, y) + alpha / 2 ‖f‖².
-    loss : {"log_loss", "squared_hinge"}
+    loss : {"log_loss", "squared_hinge", "squared"}
     sample_weight : array-like of shape (n_samples,) or None
     fit_intercept : bool
 
@@ -598,8 +598,7 @@ def exact_kernel_classifier(
     >>> exact_kernel_classifier(RBF(1.0), X, X[:, 0] > 0, [[0.0]], alpha=1.0).round(3) + 0.0
     array([0.])
     """
-    check_choice("loss", loss, tuple(SCORE_LOSSES))
-    rule = SCORE_LOSSES[loss]
+    rule = as_loss(check_choice("loss", loss, LOSSES))
     alpha, fit_intercept = check_positive("alpha", alpha), check_flag("fit_intercept", fit_intercept)
     X, X_new = exact_rows(X, X_new)
     y = labels_of(y)
@@ -621,7 +620,7 @@ def exact_kernel_classifier(
     def objective(flat: Array) -> tuple[float, Array]:
         P = flat.reshape(-1, Y.shape[1])
         F = Z @ P[:-1] + P[-1]
-        slope = rule.slope(F, Y)[0] * w[:, None]
+        slope = rule.slope(F, Y) * w[:, None]
         gradient = np.vstack([Z.T @ slope + alpha * P[:-1], slope.sum(axis=0) * float(fit_intercept)])
         return float(w @ rule.value(F, Y)) + 0.5 * alpha * float((P[:-1] ** 2).sum()), gradient.ravel()
 

@@ -13,7 +13,6 @@ import scipy.sparse
 from bochner.backends import Array
 from bochner.keys import Key
 from bochner.linalg.least_squares import sketch_rows
-from bochner.linalg.losses import Loss, as_loss
 from bochner.linalg.matrices import (
     Operator,
     as_matrix,
@@ -24,6 +23,7 @@ from bochner.linalg.matrices import (
     in_units_with,
 )
 from bochner.linalg.reports import Report, Solution
+from bochner.losses import Loss, as_loss
 from bochner.sketches import Achlioptas, CountSketch, Gaussian, Rademacher, as_sketch_law
 from bochner.theory import _arguments as check
 

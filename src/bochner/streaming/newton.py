@@ -19,7 +19,7 @@ from bochner.backends import Array, backend_of, is_host
 from bochner.features import FeatureMap
 from bochner.keys import Key
 from bochner.linalg.krylov import IndefiniteError
-from bochner.losses import ScoreLoss
+from bochner.losses import Loss
 from bochner.operators import PSDOperator
 from bochner.solvers import Cholesky, ConjugateGradient, Factor, Report
 from bochner.statistics import RidgeStatistics
@@ -48,7 +48,7 @@ class Problem:
 
     source: Source
     feature_map: FeatureMap
-    loss: ScoreLoss
+    loss: Loss
     alpha: float
     n_scores: int
     fit_intercept: bool = True
@@ -91,7 +91,7 @@ class Problem:
 class ScoreFold(Fold):
     """A pass at a point P (m + 1, k)."""
 
-    loss: ScoreLoss
+    loss: Loss
     P: Array
 
     runs_on_device: ClassVar[bool] = True
@@ -112,10 +112,8 @@ class GradientFold(ScoreFold):
         F, Y, weight = self.scores(Z, block)
         value, curvature, n, gradient = total
         value += float(weight @ self.loss.value(F, Y))
-        slope, at = self.loss.slope(F, Y)
-        slope *= weight[:, None]
-        add_moment(gradient, Z, slope)
-        curvature += float(weight @ self.loss.curvature(at))
+        add_moment(gradient, Z, self.loss.slope(F, Y) * weight[:, None])
+        curvature += float(weight @ self.loss.mean_curvature(F, Y))
         return [value, curvature, n + len(Z), gradient]
 
 
@@ -131,7 +129,7 @@ class CurvatureFold(ScoreFold):
 
     def add(self, total: RidgeStatistics, Z: Any, block: Block, row: int) -> RidgeStatistics:
         F, Y, weight = self.scores(Z, block)
-        h = weight * self.loss.curvature(self.loss.slope(F, Y)[1])
+        h = weight * self.loss.mean_curvature(F, Y)
         if np.isfinite(self.share):
             chance = np.minimum(1.0, self.share * h)
             drawn = self.key.uniforms(row, len(h)) < chance
@@ -156,8 +154,7 @@ class HessianProductFold(ScoreFold):
 
     def add(self, total: list[Array], Z: Any, block: Block, row: int) -> list[Array]:
         F, Y, weight = self.scores(Z, block)
-        change = times(Z, self.D)
-        bent = self.loss.curve(self.loss.slope(F, Y)[1], change)
+        bent = self.loss.curvature_product(F, Y, times(Z, self.D))
         add_moment(total[0], Z, bent * weight[:, None])
         return total
 
