@@ -49,10 +49,20 @@ class Loss(ABC):
         """The largest eigenvalue that the second derivative of a row can have."""
         return np.inf
 
+    def ignores_shifts(self, n_scores: int = 1) -> bool:
+        """Whether ℓ stays the same when all scores of a row move together."""
+        return False
+
 
 def _of_rows(values: Any) -> Any:
     """Sums over the columns, where there are columns."""
     return values if values.ndim == 1 else values.sum(1)
+
+
+def _indicator(holds: Any, F: Any) -> Any:
+    """1 where a condition holds and 0 elsewhere, in the dtype of F."""
+    xp = backend_of(F).xp
+    return xp.where(holds, xp.ones_like(F), 0.0)
 
 
 def _signs(y: Array) -> Array:
@@ -82,7 +92,7 @@ class LogLoss(Loss):
     def slope(self, F: Any, Y: Any) -> Any:
         if _one_score(F):
             return -Y * self.probabilities(-Y * F)
-        return self.probabilities(F) - 1.0 * (Y > 0)
+        return self.probabilities(F) - _indicator(Y > 0, F)
 
     def probabilities(self, F: Any) -> Any:
         """Of the second class, or of each class."""
@@ -112,6 +122,9 @@ class LogLoss(Loss):
     def curvature_bound(self, n_scores: int = 1) -> float:
         return 0.25 if n_scores == 1 else 0.5
 
+    def ignores_shifts(self, n_scores: int = 1) -> bool:
+        return n_scores > 1
+
 
 def _one_score(F: Any) -> bool:
     return F.ndim == 1 or F.shape[1] == 1
@@ -131,7 +144,7 @@ class SquaredHinge(Loss):
         return -Y * backend_of(F).xp.clip(1.0 - Y * F, 0.0, None)
 
     def curvature(self, F: Any, Y: Any) -> Any:
-        return 1.0 * (Y * F < 1.0)
+        return _indicator(Y * F < 1.0, F)
 
     def curvature_bound(self, n_scores: int = 1) -> float:
         return 1.0
@@ -174,7 +187,7 @@ class Huber(Loss):
         return backend_of(F).xp.clip(F - Y, -self.delta, self.delta)
 
     def curvature(self, F: Any, Y: Any) -> Any:
-        return 1.0 * (abs(F - Y) <= self.delta)
+        return _indicator(abs(F - Y) <= self.delta, F)
 
     def curvature_bound(self, n_scores: int = 1) -> float:
         return 1.0

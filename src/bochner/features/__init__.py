@@ -7,7 +7,7 @@ from bochner.features.histograms import HistogramSamples, HistogramWaves, check_
 from bochner.features.invariant import ConvolvedMap, ShiftedMap, invariant_map
 from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, RandomLayer
 from bochner.features.maclaurin import Maclaurin, geometric_map, is_series, optimal_map, series_of, squared_radius
-from bochner.features.maps import FeatureMap, Identity, features_of, row_blocks
+from bochner.features.maps import FeatureMap, Identity, LinearAfter, features_of, row_blocks
 from bochner.features.nystrom import Nystrom, nystrom_map
 from bochner.features.projections import Projection
 from bochner.features.tensor_sketch import TensorSketch, convolve, tensor_sketch
@@ -22,6 +22,7 @@ __all__ = [
     "HistogramWaves",
     "Identity",
     "KitchenSink",
+    "LinearAfter",
     "Maclaurin",
     "Node",
     "Nystrom",
