@@ -2,21 +2,22 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
 
-from bochner import RBF, FourierFeatures, KernelClassifier, exact_kernel_classifier
-from bochner.features import Identity
+from bochner import RBF, FourierFeatures, KernelClassifier, NystromFeatures, exact_kernel_classifier
+from bochner.features import Identity, LinearAfter
 from bochner.keys import Key
-from bochner.losses import SCORE_LOSSES
+from bochner.losses import as_loss
 from bochner.streaming import ArraySource, MappedSource, Problem, newton
-from bochner.streaming.newton import StreamedHessian
 
 LOSSES = ["log_loss", "squared_hinge"]
 
@@ -66,45 +67,138 @@ def test_linear_models_of_scikit_learn_agree(k):
     np.testing.assert_allclose(ridge.decision_function(X), truth.decision_function(Z), atol=1e-8)
 
 
+def objective_of(Z, Y, weight, loss, alpha, P):
+    """The objective and its gradient, written out."""
+    F = Z @ P[:-1] + P[-1]
+    slope = loss.slope(F, Y) * weight[:, None]
+    value = float(weight @ loss.value(F, Y)) + 0.5 * alpha * float((P[:-1] ** 2).sum())
+    return value, np.vstack([Z.T @ slope + alpha * P[:-1], slope.sum(axis=0)])
+
+
+def least_objective(Z, Y, weight, loss, alpha, fit_intercept):
+    """The minimum by scikit-learn's and SciPy's workhorse, converged to the last digits."""
+    shape = (Z.shape[1] + 1, Y.shape[1])
+
+    def function(flat):
+        value, gradient = objective_of(Z, Y, weight, loss, alpha, flat.reshape(shape))
+        gradient[-1] *= fit_intercept
+        return value, gradient.ravel()
+
+    options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 50}
+    return minimize(function, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B", options=options).fun
+
+
+def signs_of(y):
+    k = y.max() + 1
+    signs = 2.0 * np.eye(k)[y] - 1.0
+    return signs[:, 1:] if k == 2 else signs
+
+
+MAPS = {
+    "identity": lambda X: Identity(3),
+    "fourier": lambda X: FourierFeatures(RBF(1.5), 40, random_state=0).fit(X).feature_map_,
+    "nystrom": lambda X: NystromFeatures(RBF(1.5), 40, random_state=0).fit(X).feature_map_,
+    "nystrom with zero columns": lambda X: NystromFeatures(RBF(1.5), 40, random_state=0).fit(X[:25]).feature_map_,
+}
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge", "squared", "huber"])
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("features", MAPS)
+def test_the_minimum_is_reached_in_few_passes(loss, k, fit_intercept, features):
+    X, y, weight = problem(n=3000, k=k)
+    feature_map, Y, rule = MAPS[features](X), signs_of(y), as_loss(loss)
+    Z = feature_map(X)[weight > 0]
+    kept = weight > 0
+    least = least_objective(Z, Y[kept], weight[kept], rule, 0.3, fit_intercept)
+    at = Problem(ArraySource(X, Y, weight), feature_map, rule, 0.3, Y.shape[1], fit_intercept, rows=700)
+    for tol, most in ((1e-4, 40), (1e-9, 90)):
+        P, report, steps = newton(at, Key(0), tol=tol)
+        value, _ = objective_of(Z, Y[kept], weight[kept], rule, 0.3, P)
+        assert report.converged
+        assert least * (1 - 1e-9) <= value <= least * (1 + tol)
+        assert steps < report.iterations <= most
+        assert fit_intercept or not P[-1].any()
+        held, _, _ = newton(at.kept(), Key(0), tol=tol)  # features made once are the same problem
+        np.testing.assert_allclose(objective_of(Z, Y[kept], weight[kept], rule, 0.3, held)[0], value, rtol=1.1 * tol)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("features", MAPS)
+def test_a_map_is_a_matrix_after_a_cheaper_map(features, dtype):
+    X, _, _ = problem(n=2100)
+    X = X.astype(dtype)
+    feature_map = MAPS[features](X)
+    inner, matrix = feature_map.factored()
+    C = np.empty((len(X), inner.n_components), inner.dtype_of(X.dtype))
+    inner.into(X, C)
+    np.testing.assert_allclose(C, inner(X), rtol=1e-6)
+    Z = C if matrix is None else C @ matrix
+    np.testing.assert_allclose(Z, feature_map(X), atol=5e-5 if dtype == np.float32 else 1e-9)
+    assert (matrix is not None) == features.startswith("nystrom")
+    if matrix is not None:
+        assert LinearAfter(inner, matrix).factored() == (inner, matrix)
+        np.testing.assert_allclose(LinearAfter(inner, matrix)(X), Z)
+
+
+def test_passes_do_not_grow_with_the_rows():
+    """A step is a pass, and a larger sample needs no more steps to the same share of the objective."""
+    passes = []
+    for n in (4000, 32_000):
+        X, y, _ = problem(n=n, k=2)
+        feature_map = FourierFeatures(RBF(1.0), 60, random_state=0).fit(X).feature_map_
+        at = Problem(ArraySource(X, signs_of(y)), feature_map, as_loss("log_loss"), 1e-3 * n, 1)
+        passes.append(newton(at, Key(0))[1].iterations)
+    assert max(passes) <= 14
+
+
+@pytest.mark.parametrize("features", MAPS)
+def test_features_are_held_only_where_they_are_few(features):
+    X, y, _ = problem(n=500)
+    at = Problem(ArraySource(X, signs_of(y)), MAPS[features](X), as_loss("log_loss"), 0.1, 3)
+    inner, _ = at.feature_map.factored()
+    assert at.kept(8 * 500 * inner.n_components - 1) is at
+    held = at.kept(8 * 500 * inner.n_components)
+    assert (held is at) == (features == "identity")
+    P = np.random.default_rng(0).normal(size=at.shape)
+    np.testing.assert_allclose(held.state(P).gradient, at.state(P).gradient, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("k", [1, 4])
-def test_slopes_and_curvatures_are_derivatives(loss, k):
-    rule = SCORE_LOSSES[loss]
-    rng = np.random.default_rng(0)
-    F, D = rng.normal(size=(2, 30, k))
-    Y = np.where(rng.random((30, 1)) < 0.5, 1.0, -1.0) if k == 1 else 2.0 * np.eye(k)[rng.integers(0, k, 30)] - 1.0
-    F[np.abs(1 - Y * F) < 1e-2] += 0.1  # away from the kink of the second derivative
-    slope, state = rule.slope(F, Y)
-    h = 1e-6
-    rise = (rule.value(F + h * D, Y) - rule.value(F - h * D, Y)) / (2 * h)
-    np.testing.assert_allclose((slope * D).sum(axis=1), rise, atol=1e-8)
-    bend = (rule.slope(F + h * D, Y)[0] - rule.slope(F - h * D, Y)[0]) / (2 * h)
-    np.testing.assert_allclose(rule.curve(state, D), bend, atol=1e-8)
-    diagonal = sum(rule.curve(state, np.tile(e, (30, 1)))[:, j] for j, e in enumerate(np.eye(k)))
-    freedom = max(1, k - 1) if loss == "log_loss" else k
-    np.testing.assert_allclose(rule.curvature(state), diagonal / freedom, atol=1e-12)
+@pytest.mark.parametrize("features", MAPS)
+def test_states_are_values_and_their_derivatives(loss, features):
+    X, y, weight = problem(n=200)
+    feature_map, Y = MAPS[features](X), signs_of(y)
+    at = Problem(ArraySource(X, Y, weight), feature_map, as_loss(loss), 0.2, 3, rows=64)
+    P = 0.3 * np.random.default_rng(0).normal(size=at.shape)
+    value, gradient = objective_of(feature_map(X), Y, weight, as_loss(loss), 0.2, P)
+    state = at.state(P)
+    np.testing.assert_allclose(state.value, value, rtol=1e-9)
+    np.testing.assert_allclose(state.gradient, gradient, rtol=1e-8, atol=1e-8)
 
 
-def test_the_streamed_hessian_is_the_derivative_of_the_gradient():
-    X, y, weight = problem(n=60)
-    Y = 2.0 * np.eye(3)[y] - 1.0
-    at = Problem(ArraySource(X, Y, weight), Identity(3), SCORE_LOSSES["log_loss"], 0.2, 3, rows=17)
-    P = 0.3 * np.random.default_rng(0).normal(size=(4, 3))
-    H = StreamedHessian(at, P).to_dense()
-    np.testing.assert_allclose(H, H.T, atol=1e-12)
-    h = 1e-6
-    for j in range(P.size):
-        step = np.zeros(P.size)
-        step[j] = h
-        change = (at.state(P + step.reshape(P.shape)).gradient - at.state(P - step.reshape(P.shape)).gradient) / (2 * h)
-        np.testing.assert_allclose(H[:, j], change.ravel(), atol=1e-6)
+def test_the_metric_of_all_rows_is_the_hessian():
+    """For one score the Hessian itself, for several the block of each: a change of the gradient is undone by it."""
+    X, y, weight = problem(n=90)
+    for k, Y in ((1, signs_of(y)[:, :1]), (3, signs_of(y))):
+        at = Problem(ArraySource(X, Y, weight), Identity(3), as_loss("log_loss"), 0.2, k, rows=17)
+        P = 0.3 * np.random.default_rng(0).normal(size=(4, k))
+        metric, h = replace(at.metric(at.state(P), 1000, Key(0)), balanced=False), 1e-6
+        for j in range(k):
+            for i in range(4):
+                step = np.zeros((4, k))
+                step[i, j] = h
+                change = (at.state(P + step).gradient - at.state(P - step).gradient) / 2.0
+                change[:, np.arange(k) != j] = 0.0
+                np.testing.assert_allclose(metric(change), step, atol=1e-5 * h)
 
 
 def test_the_sketch_decides_the_cost_and_not_the_answer():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(6000, 8))
     y = np.where(Z[:, :1] + 0.5 * rng.normal(size=(6000, 1)) > 0, 1.0, -1.0)
-    at = Problem(ArraySource(Z, y), Identity(8), SCORE_LOSSES["log_loss"], 1.0, 1)
+    at = Problem(ArraySource(Z, y), Identity(8), as_loss("log_loss"), 1.0, 1)
     answers = []
     for seed in range(3):
         P, report, _ = newton(at, Key(seed), tol=1e-13)
@@ -115,7 +209,7 @@ def test_the_sketch_decides_the_cost_and_not_the_answer():
     np.testing.assert_allclose(answers[0], answers[2], atol=1e-6)
     # the sketch itself is an unbiased estimate of the Hessian: the mean of its weight is the total curvature
     state = at.state(answers[0])
-    totals = np.array([at.sketch(state, 500, Key(100 + seed)).weight for seed in range(200)])
+    totals = np.array([at.metric(state, 500, Key(100 + seed)).parts[0][2] for seed in range(200)])
     z = (totals.mean() - state.curvature) / (totals.std(ddof=1) / np.sqrt(len(totals)))
     assert abs(z) < 5.5
 

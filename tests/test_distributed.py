@@ -155,7 +155,7 @@ MODELS = [
 @pytest.mark.parametrize("model", MODELS, ids=name_of)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_tree_gives_the_in_memory_fit(model, weighted, small_trees, monkeypatch):
-    monkeypatch.setattr(bochner.estimators.classifier, "_KEPT_BYTES", 0)  # Newton's passes too
+    monkeypatch.setattr(bochner.estimators.classifier, "KEPT_BYTES", 0)  # Newton's passes too
     X, y, weight = table(600)
     y = (y > np.median(y)).astype(int) if is_classifier(model) else y
     weights = {"sample_weight": weight} if weighted else {}
@@ -763,7 +763,7 @@ def as_arrays(blocks):
 
 @pytest.mark.slow
 def test_bits_are_the_same_for_any_number_of_workers(small_trees, monkeypatch):
-    monkeypatch.setattr(bochner.estimators.classifier, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(bochner.estimators.classifier, "KEPT_BYTES", 0)
     X, y, weight = table(1200)
     data = [da.from_array(a, chunks=(170, *a.shape[1:])) for a in (X, y, weight)]
     models = [

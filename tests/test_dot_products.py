@@ -36,7 +36,7 @@ from bochner import (
 )
 from bochner.estimators.learned import waves_of_targets
 from bochner.features import geometric_map, maclaurin, optimal_map, series_of, squared_radius
-from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogLoss, SquaredLoss
+from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogObjective, SquaredObjective
 from bochner.features.maclaurin import divide
 from bochner.keys import Key
 from bochner.operators import Dense
@@ -443,14 +443,14 @@ def learned_objective(kind, circulant, n_components, sparse=False):
     drawn = law.sample(4, -(-n_components // 2), key)
     frequencies = CirculantFrequencies.of(drawn) if circulant else DenseFrequencies.of(drawn)
     classes = np.eye(3)[rng.integers(0, 3, 23)]
-    Y = rng.normal(size=(23, 2)) if kind is SquaredLoss else classes
+    Y = rng.normal(size=(23, 2)) if kind is SquaredObjective else classes
     return kind(frequencies, scipy.sparse.csr_matrix(X) if sparse else X, Y, n_components, 0.3, 0.5)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("n_components", [1, 6, 13])
 @pytest.mark.parametrize("circulant", [False, True])
-@pytest.mark.parametrize("kind", [SquaredLoss, LogLoss])
+@pytest.mark.parametrize("kind", [SquaredObjective, LogObjective])
 def test_gradients_are_exact(kind, circulant, n_components, sparse):
     objective = learned_objective(kind, circulant, n_components, sparse)
     theta = objective.start() + 0.1 * np.random.default_rng(1).normal(size=len(objective.start()))
@@ -460,7 +460,7 @@ def test_gradients_are_exact(kind, circulant, n_components, sparse):
 
 
 def test_the_squared_loss_is_that_of_ridge_on_the_features():
-    objective = learned_objective(SquaredLoss, False, 7)
+    objective = learned_objective(SquaredObjective, False, 7)
     rng = np.random.default_rng(0)
     features = LearnedFeatures(RBF(1.0), 7, max_iter=3, alpha=0.5, random_state=0)
     X, y = objective.X, rng.normal(size=len(objective.X))

@@ -1,6 +1,7 @@
-"""Losses of a row's scores: value, slope, and curvature, for Newton's method on any number of classes.
+"""Convex losses of scores: value, slope and curvature, one family for classifiers, regressions and learned features.
 
-Targets are signs Y (n, k): 1 in the column of the row's class, -1 elsewhere; two classes have one column.
+Formulas take arrays of any backend. One score a row is F (n,) with targets Y (n,); several are (n, k). Targets of
+classes are signs: 1 in the column of the row's class, -1 elsewhere; two classes have one column.
 """
 
 from __future__ import annotations
@@ -10,79 +11,218 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logsumexp
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of
+from bochner.checks import check_positive
 
 
-class ScoreLoss(ABC):
-    """A convex loss ℓ(f, y) of k scores f. Arrays are (n, k) unless said otherwise."""
+class Loss(ABC):
+    """A convex, once differentiable loss ℓ(f, y) with a (generalised) second derivative.
+
+    Of several scores a row, it is the sum over the columns, unless a subclass says otherwise.
+    """
+
+    def targets(self, y: Array) -> Array:
+        """Return y in the form the formulas want, or say what is wrong with it."""
+        return y
 
     @abstractmethod
-    def value(self, F: Array, Y: Array) -> Array:
+    def value(self, F: Any, Y: Any) -> Any:
         """ℓ of every row, (n,)."""
 
     @abstractmethod
-    def slope(self, F: Array, Y: Array) -> tuple[Array, Array]:
-        """∂ℓ/∂f, and whatever `curve` and `curvature` need to know of F and Y."""
+    def slope(self, F: Any, Y: Any) -> Any:
+        """∂ℓ/∂f, of the shape of F."""
 
     @abstractmethod
-    def curve(self, state: Array, D: Array) -> Array:
-        """The second derivative of every row times a direction."""
+    def curvature(self, F: Any, Y: Any) -> Any:
+        """∂²ℓ/∂f² of every score, at least 0, of the shape of F."""
 
-    @abstractmethod
-    def curvature(self, state: Array) -> Array:
-        """One number ≥ 0 a row, (n,): the second derivative averaged over the scores."""
+    def curvature_product(self, F: Any, Y: Any, D: Any) -> Any:
+        """The second derivative of every row times a direction D, of the shape of F."""
+        return self.curvature(F, Y) * D
+
+    def mean_curvature(self, F: Any, Y: Any) -> Any:
+        """One number ≥ 0 a row, (n,): the second derivative averaged over the directions in which ℓ changes."""
+        return self.curvature(F, Y).mean(1)
+
+    def curvature_bound(self, n_scores: int = 1) -> float:
+        """The largest eigenvalue that the second derivative of a row can have."""
+        return np.inf
+
+    def ignores_shifts(self, n_scores: int = 1) -> bool:
+        """Whether ℓ stays the same when all scores of a row move together."""
+        return False
+
+
+def _of_rows(values: Any) -> Any:
+    """Sums over the columns, where there are columns."""
+    return values if values.ndim == 1 else values.sum(1)
+
+
+def _indicator(holds: Any, F: Any) -> Any:
+    """1 where a condition holds and 0 elsewhere, in the dtype of F."""
+    xp = backend_of(F).xp
+    return xp.where(holds, xp.ones_like(F), 0.0)
+
+
+def _signs(y: Array) -> Array:
+    labels = np.unique(y)
+    if len(labels) > 2 or not (np.isin(labels, (-1, 1)).all() or np.isin(labels, (0, 1)).all()):
+        raise ValueError(
+            f"y must hold two classes, -1 and 1 or 0 and 1; it has {labels[:5].tolist()}{'…' * (len(labels) > 5)}."
+        )
+    return np.where(y > 0, 1.0, -1.0)
 
 
 @dataclass(frozen=True)
-class LogLoss(ScoreLoss):
-    """-log p of the row's class: a sigmoid of one score, a softmax of more."""
+class LogLoss(Loss):
+    """-log p of the row's class: p = 1 / (1 + exp(-y f)) of one score, a softmax of more."""
 
-    def value(self, F: Array, Y: Array) -> Array:
-        if F.shape[1] == 1:
-            return np.logaddexp(0.0, -(Y * F)[:, 0])
-        return np.asarray(logsumexp(F, axis=1) - (F * (Y > 0)).sum(axis=1))
+    def targets(self, y: Array) -> Array:
+        return _signs(y)
 
-    def slope(self, F: Array, Y: Array) -> tuple[Array, Array]:
-        P = self.probabilities(F)
-        return P - (Y > 0), P
+    def value(self, F: Any, Y: Any) -> Any:
+        xp = backend_of(F).xp
+        if _one_score(F):
+            margin = Y * F
+            return _of_rows(xp.log1p(xp.exp(-abs(margin))) - xp.clip(margin, None, 0.0))
+        top = xp.amax(F, 1)
+        return top + xp.log(xp.exp(F - top[:, None]).sum(1)) - xp.where(Y > 0, F, 0.0).sum(1)
 
-    def probabilities(self, F: Array) -> Array:
+    def slope(self, F: Any, Y: Any) -> Any:
+        if _one_score(F):
+            return -Y * self.probabilities(-Y * F)
+        return self.probabilities(F) - _indicator(Y > 0, F)
+
+    def probabilities(self, F: Any) -> Any:
         """Of the second class, or of each class."""
-        if F.shape[1] == 1:
-            return np.asarray(expit(F))
-        P = np.exp(F - F.max(axis=1, keepdims=True))
-        P /= P.sum(axis=1, keepdims=True)
+        xp = backend_of(F).xp
+        if _one_score(F):
+            e = xp.exp(-abs(F))
+            return xp.where(F > 0, 1.0, e) / (1.0 + e)
+        P = xp.exp(F - xp.amax(F, 1)[:, None])
+        P /= P.sum(1)[:, None]
         return P
 
-    def curve(self, state: Array, D: Array) -> Array:
-        if D.shape[1] == 1:
-            return state * (1.0 - state) * D
-        PD = state * D
-        return PD - state * PD.sum(axis=1, keepdims=True)
+    def curvature(self, F: Any, Y: Any) -> Any:
+        P = self.probabilities(F)
+        return P * (self.probabilities(-F) if _one_score(F) else 1.0 - P)
 
-    def curvature(self, state: Array) -> Array:
+    def curvature_product(self, F: Any, Y: Any, D: Any) -> Any:
+        if _one_score(F):
+            return self.curvature(F, Y) * D
+        P = self.probabilities(F)
+        PD = P * D
+        return PD - P * PD.sum(1)[:, None]
+
+    def mean_curvature(self, F: Any, Y: Any) -> Any:
         # all k scores moved together change nothing: the trace belongs to k - 1 directions
-        return np.asarray((state * (1.0 - state)).sum(axis=1) / max(1, state.shape[1] - 1))
+        return self.curvature(F, Y).sum(1) / max(1, F.shape[1] - 1)
+
+    def curvature_bound(self, n_scores: int = 1) -> float:
+        return 0.25 if n_scores == 1 else 0.5
+
+    def ignores_shifts(self, n_scores: int = 1) -> bool:
+        return n_scores > 1
+
+
+def _one_score(F: Any) -> bool:
+    return F.ndim == 1 or F.shape[1] == 1
 
 
 @dataclass(frozen=True)
-class SquaredHinge(ScoreLoss):
-    """Σ max(0, 1 - y f)² / 2, one class against the rest in every column."""
+class SquaredHinge(Loss):
+    """max(0, 1 - y f)² / 2, y = ±1; of several columns, one class against the rest in every one."""
 
-    def value(self, F: Array, Y: Array) -> Array:
-        return np.asarray(0.5 * (np.maximum(0.0, 1.0 - Y * F) ** 2).sum(axis=1))
+    def targets(self, y: Array) -> Array:
+        return _signs(y)
 
-    def slope(self, F: Array, Y: Array) -> tuple[Array, Array]:
-        gap = np.maximum(0.0, 1.0 - Y * F)
-        return -Y * gap, (gap > 0).astype(F.dtype)
+    def value(self, F: Any, Y: Any) -> Any:
+        return _of_rows(0.5 * backend_of(F).xp.clip(1.0 - Y * F, 0.0, None) ** 2)
 
-    def curve(self, state: Array, D: Array) -> Array:
-        return state * D
+    def slope(self, F: Any, Y: Any) -> Any:
+        return -Y * backend_of(F).xp.clip(1.0 - Y * F, 0.0, None)
 
-    def curvature(self, state: Array) -> Array:
-        return np.asarray(state.mean(axis=1))
+    def curvature(self, F: Any, Y: Any) -> Any:
+        return _indicator(Y * F < 1.0, F)
+
+    def curvature_bound(self, n_scores: int = 1) -> float:
+        return 1.0
 
 
-SCORE_LOSSES: dict[str, Any] = {"log_loss": LogLoss(), "squared_hinge": SquaredHinge()}
+@dataclass(frozen=True)
+class Poisson(Loss):
+    """exp(f) - y f: counts y with mean exp(f)."""
+
+    def targets(self, y: Array) -> Array:
+        if (y < 0).any():
+            raise ValueError(f"counts must not be negative; the smallest y is {y.min():.3g}.")
+        return y
+
+    def value(self, F: Any, Y: Any) -> Any:
+        return _of_rows(backend_of(F).xp.exp(F) - Y * F)
+
+    def slope(self, F: Any, Y: Any) -> Any:
+        return backend_of(F).xp.exp(F) - Y
+
+    def curvature(self, F: Any, Y: Any) -> Any:
+        return backend_of(F).xp.exp(F)
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """(f - y)² / 2 where |f - y| ≤ delta, growing linearly beyond."""
+
+    delta: float = 1.35
+
+    def __post_init__(self) -> None:
+        check_positive("delta", self.delta)
+
+    def value(self, F: Any, Y: Any) -> Any:
+        inner = self.slope(F, Y)
+        return _of_rows(inner * (F - Y - 0.5 * inner))
+
+    def slope(self, F: Any, Y: Any) -> Any:
+        return backend_of(F).xp.clip(F - Y, -self.delta, self.delta)
+
+    def curvature(self, F: Any, Y: Any) -> Any:
+        return _indicator(abs(F - Y) <= self.delta, F)
+
+    def curvature_bound(self, n_scores: int = 1) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """(f - y)² / 2."""
+
+    def value(self, F: Any, Y: Any) -> Any:
+        return _of_rows(0.5 * (F - Y) ** 2)
+
+    def slope(self, F: Any, Y: Any) -> Any:
+        return F - Y
+
+    def curvature(self, F: Any, Y: Any) -> Any:
+        return backend_of(F).xp.ones_like(F)
+
+    def curvature_bound(self, n_scores: int = 1) -> float:
+        return 1.0
+
+
+LOSSES: dict[str, Loss] = {
+    "log_loss": LogLoss(),
+    "poisson": Poisson(),
+    "squared_hinge": SquaredHinge(),
+    "huber": Huber(),
+    "squared": Squared(),
+}
+
+
+def as_loss(loss: Any) -> Loss:
+    """Return the loss of a name, or the loss itself."""
+    if isinstance(loss, Loss):
+        return loss
+    if isinstance(loss, str) and loss in LOSSES:
+        return LOSSES[loss]
+    raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, or a Loss; got {loss!r}.")

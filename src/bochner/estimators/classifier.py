@@ -1,11 +1,12 @@
-"""Kernel classification: squared loss in one pass, logistic loss and squared hinge by streamed Newton steps."""
+"""Kernel classification: squared loss in one pass, logistic loss and squared hinge in a few, by quasi-Newton steps."""
 
 from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,17 +22,27 @@ from bochner.estimators._validation import map_dask_blocks, validate_rows
 from bochner.estimators.exact import exact_rows
 from bochner.estimators.models import DistributedScore, KernelModel, as_source
 from bochner.estimators.ridge import KernelRidge
-from bochner.features import FeatureMap, Identity
+from bochner.features import FeatureMap, Identity, Nystrom
 from bochner.kernels import as_kernel
 from bochner.keys import Key
-from bochner.losses import SCORE_LOSSES, LogLoss, ScoreLoss
+from bochner.losses import LogLoss, Loss, as_loss
 from bochner.solvers import Report
-from bochner.streaming import ArraySource, Block, Fold, Problem, Source, newton, on_device, positive
+from bochner.streaming import (
+    ArraySource,
+    Block,
+    Fold,
+    Problem,
+    Source,
+    StatisticsFold,
+    newton,
+    on_device,
+    positive,
+)
+from bochner.streaming.newton import KEPT_BYTES
 
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
 _GROWTH_ROWS = 20_000  # rows on which n_components="auto" grows
-_KEPT_BYTES = 1 << 26  # of features held from pass to pass
 _FEW_ROWS = 30  # too few to hold some out
 LOSSES = ("log_loss", "squared_hinge", "squared")
 
@@ -155,18 +166,19 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
     fit_intercept : bool, default=True
     length_scales : {"shared", "per_feature"}, default="shared"
     solver_tol : float, default=1e-4
-        Newton's method stops when it can lower the objective by no more than this share.
-    max_iter : int, default=50
-        Newton steps, at most.
+        Newton's method stops when further steps would lower the objective by no more than this share.
+    max_iter : int, default=200
+        Quasi-Newton steps, at most. Each is a pass over the data.
     tol, max_components, max_seconds, max_bytes : numbers
-        For ``n_components="auto"``, as in `KernelRidge`, whose squared loss on at most 20,000 rows decides.
+        For ``n_components="auto"``, as in `KernelRidge`, whose squared loss on at most 20,000 rows decides. Features
+        of all rows are held from pass to pass where they take at most 256 MB and half of max_bytes; otherwise they
+        are made again, block by block.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
     precision : {"full", "fast"}, default="full"
         Of features and sums; see `KernelRidge`.
     device : str or None, default=None
-        "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`. Losses other than the squared one
-        are evaluated on the host, from scores that were made on the device.
+        "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`.
     checkpoint : path or None
         For the squared loss; see `KernelRidge`.
     n_jobs : int or None
@@ -186,7 +198,7 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
     ridge_ : KernelRidge
         For the squared loss: the regression of the signs.
     n_iter_ : int
-        Newton steps.
+        Quasi-Newton steps.
     report_ : Report
         Passes over the data, convergence, and the choices made, in words.
 
@@ -218,7 +230,7 @@ class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
         length_scales: str = "shared",
         solver_tol: float = 1e-4,
         tol: float = 0.05,
-        max_iter: int = 50,
+        max_iter: int = 200,
         max_components: int = 4096,
         max_seconds: float | None = None,
         max_bytes: float | None = None,
@@ -396,54 +408,59 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 kernel = self._choose_kernel(signs, np.asarray, key, self.fit_intercept)
             transformer, feature_map = self._fit_features(signs, kernel, self.n_components, key)
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
-        loss = SCORE_LOSSES[self.loss]
-        alpha, path, choice = self._choose_alpha(signs, feature_map, loss, key.child("alpha"))
-        kept = _kept(signs, feature_map) if self.device is None else (on_device(signs, self.device), feature_map)
-        problem = self._problem(*kept, loss, alpha)
-        P, report, self.n_iter_ = newton(problem, key.child("newton"), tol=self.solver_tol, max_iter=self.max_iter)
+        loss = as_loss(self.loss)
+        alpha, path, choice, start = self._choose_alpha(signs, feature_map, loss, key.child("alpha"))
+        problem = self._problem(on_device(signs, self.device), feature_map, loss, alpha)
+        budget = KEPT_BYTES if self.max_bytes is None else min(KEPT_BYTES, 0.5 * self.max_bytes)
+        P, report, self.n_iter_ = newton(
+            problem.kept(budget), key.child("newton"), start, tol=self.solver_tol, max_iter=self.max_iter
+        )
         self._coefficients, self._intercept = P[:-1], P[-1]
         self._alpha, self._path, self._report = alpha, path, report.noting(*choice, *notes)
 
-    def _problem(self, signs: Source, feature_map: FeatureMap, loss: ScoreLoss, alpha: float) -> Problem:
-        return Problem(signs, feature_map, loss, alpha, self._labels.n_scores, self.fit_intercept, self.block_size)
+    def _problem(self, signs: Source, feature_map: FeatureMap, loss: Loss, alpha: float) -> Problem:
+        n_scores = self._labels.n_scores
+        return Problem(signs, feature_map, loss, alpha, n_scores, self.fit_intercept, self.block_size, self.verbose)
 
     def _choose_alpha(
-        self, signs: Source, feature_map: FeatureMap, loss: ScoreLoss, key: Key
-    ) -> tuple[float, dict[str, Array], tuple[str, ...]]:
-        """A given penalty, or the one with the least loss on held-out rows of a sample."""
+        self, signs: Source, feature_map: FeatureMap, loss: Loss, key: Key
+    ) -> tuple[float, dict[str, Array], tuple[str, ...], Array | None]:
+        """A given penalty, or the one with the least loss on held-out rows of a sample, and where to start with it."""
         if isinstance(self.alpha, numbers.Real):
-            return float(self.alpha), {}, ()
+            return float(self.alpha), {}, (), None
         block = signs.sample(_ALPHA_ROWS, key)
         if block.weight is not None:
             block = block[block.weight > 0]
-        columns = feature_map.n_components
+        columns, given = feature_map.n_components, feature_map
         if columns > _ALPHA_COMPONENTS and isinstance(self.features, str):
             # fewer columns of the same kernel: the penalty means the same for any number of them
             columns = _ALPHA_COMPONENTS
-            _, feature_map = self._fit_features(signs, self.features_.kernel_, columns, key.child("columns"))
+            if isinstance(feature_map, Nystrom):
+                feature_map = feature_map.truncated(columns)
+            else:
+                _, feature_map = self._fit_features(signs, self.features_.kernel_, columns, key.child("columns"))
         Z = feature_map(block.X)
         unit = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64)) / len(Z) or 1.0  # mean k(x, x)
-        grid = (
-            unit * np.geomspace(100.0, 1e-6, 17) if isinstance(self.alpha, str) else np.sort(np.ravel(self.alpha))[::-1]
-        )
+        auto = isinstance(self.alpha, str)
+        grid = unit * np.geomspace(100.0, 1e-6, 17) if auto else np.sort(np.ravel(self.alpha))[::-1]
         if len(block) < _FEW_ROWS:
             alpha = float(grid[np.argmin(abs(np.log(grid / unit)))])
-            return alpha, {}, (f"alpha={alpha:g}: too few rows to hold some out",)
+            return alpha, {}, (f"alpha={alpha:g}: too few rows to hold some out",), None
         held = key.child("held").generator().permutation(len(block)) < len(block) // 3
-        train, test = (Block(Z, block.y, block.weight)[rows] for rows in (~held, held))
-        weight = np.ones(len(test)) if test.weight is None else test.weight
-        source, losses = ArraySource(train.X, train.y, train.weight), []
-        P = None
-        for alpha in grid:  # from smooth to rough, each from where the last one ended
-            problem = self._problem(source, Identity(columns), loss, float(alpha))
-            P, _, _ = newton(problem, key.child("newton"), P, tol=1e-3, max_iter=200)
-            F = test.X @ P[:-1] + P[-1]
-            losses.append(float(weight @ loss.value(F, test.y) / weight.sum()))
-            if len(losses) > 3 and losses[-1] > 1.05 * min(losses) and isinstance(self.alpha, str):
-                break
-        path = {"alpha": grid[: len(losses)], "criterion": np.array(losses)}
-        best = float(grid[int(np.argmin(losses))])
-        return best, path, (f"alpha={best:g}: least loss on {len(test)} held-out rows, {columns} components",)
+        rows = Block(Z, block.y, block.weight)
+        path = _PenaltyPath(rows[~held], rows[held], self._problem, loss)
+        if auto:  # decades from smooth to rough, then the numbers beside the best
+            for alpha in grid[::2]:
+                if path.loss_at(alpha) > 1.05 * min(path.losses.values()) and len(path.losses) > 2:
+                    break
+            best = int(np.flatnonzero(grid == path.best)[0])
+            grid = grid[max(0, best - 1) : best + 2]
+        for alpha in grid:
+            path.loss_at(alpha)
+        tried = np.array(sorted(path.losses, reverse=True))
+        found = {"alpha": tried, "criterion": np.array([path.losses[alpha] for alpha in tried])}
+        note = f"alpha={path.best:g}: least loss on {len(path.test)} held-out rows, {columns} components"
+        return path.best, found, (note,), path.points[path.best] if feature_map is given else None
 
     # -- what was learned ----------------------------------------------------------------------------------------
 
@@ -546,13 +563,38 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return tags
 
 
-def _kept(source: Source, feature_map: FeatureMap) -> tuple[Source, FeatureMap]:
-    """Features made once when they are few, instead of again in every pass."""
-    n = source.n_samples
-    if n is None or n * feature_map.n_components * np.dtype(source.dtype).itemsize > _KEPT_BYTES:
-        return source, feature_map
-    block = source.sample(n, Key(0))
-    return ArraySource(feature_map(block.X), block.y, block.weight), Identity(feature_map.n_components)
+class _PenaltyPath:
+    """Models of a few rows with several penalties, and their losses on others.
+
+    All share the sums of the features: times the mean curvature, and with each penalty added, they are the metric.
+    """
+
+    def __init__(self, train: Block, test: Block, problem: Callable[..., Problem], loss: Loss) -> None:
+        self.test, self.loss = test, loss
+        source, m = ArraySource(train.X, train.y, train.weight), train.X.shape[1]
+        self.problem = partial(problem, source, Identity(m), loss)
+        self.sums = source.fold(StatisticsFold(m, 0, np.asarray), Identity(m))
+        self.weight = np.ones(len(test)) if test.weight is None else test.weight
+        self.points: dict[float, Array] = {}
+        self.losses: dict[float, float] = {}
+
+    @property
+    def best(self) -> float:
+        """The penalty with the least loss."""
+        return min(self.losses, key=self.losses.__getitem__)
+
+    def loss_at(self, alpha: float) -> float:
+        """The mean loss of held-out rows; the search begins at the nearest penalty that was tried."""
+        alpha = float(alpha)
+        if alpha not in self.losses:
+            problem = replace(self.problem(alpha), rows=None, verbose=0)
+            near = min(self.points, key=lambda other: abs(np.log(other / alpha)), default=None)
+            start = np.zeros(problem.shape) if near is None else self.points[near]
+            P, _, _ = newton(problem, Key(0), start, tol=1e-3, max_iter=500, sums=self.sums)
+            F = self.test.X @ P[:-1] + P[-1]
+            self.points[alpha] = P
+            self.losses[alpha] = float(self.weight @ self.loss.value(F, self.test.y) / self.weight.sum())
+        return self.losses[alpha]
 
 
 def exact_kernel_classifier(
@@ -576,7 +618,7 @@ def exact_kernel_classifier(
     X_new : array-like of shape (n_new, n_features)
     alpha : float
         The penalty of Σ w ℓ(f(x) + b, y) + alpha / 2 ‖f‖².
-    loss : {"log_loss", "squared_hinge"}
+    loss : {"log_loss", "squared_hinge", "squared"}
     sample_weight : array-like of shape (n_samples,) or None
     fit_intercept : bool
 
@@ -592,8 +634,7 @@ def exact_kernel_classifier(
     >>> exact_kernel_classifier(RBF(1.0), X, X[:, 0] > 0, [[0.0]], alpha=1.0).round(3) + 0.0
     array([0.])
     """
-    check_choice("loss", loss, tuple(SCORE_LOSSES))
-    rule = SCORE_LOSSES[loss]
+    rule = as_loss(check_choice("loss", loss, LOSSES))
     alpha, fit_intercept = check_positive("alpha", alpha), check_flag("fit_intercept", fit_intercept)
     X, X_new = exact_rows(X, X_new)
     y = labels_of(y)
@@ -615,7 +656,7 @@ def exact_kernel_classifier(
     def objective(flat: Array) -> tuple[float, Array]:
         P = flat.reshape(-1, Y.shape[1])
         F = Z @ P[:-1] + P[-1]
-        slope = rule.slope(F, Y)[0] * w[:, None]
+        slope = rule.slope(F, Y) * w[:, None]
         gradient = np.vstack([Z.T @ slope + alpha * P[:-1], slope.sum(axis=0) * float(fit_intercept)])
         return float(w @ rule.value(F, Y)) + 0.5 * alpha * float((P[:-1] ** 2).sum()), gradient.ravel()
 

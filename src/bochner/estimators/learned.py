@@ -20,7 +20,7 @@ from bochner.estimators._validation import as_host, in_memory
 from bochner.estimators.classifier import labels_of, unique_labels
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import Fourier, choose_rows, draw_frequencies, n_frequencies
-from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogLoss, SquaredLoss
+from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogObjective, SquaredObjective
 from bochner.kernels import Power, Product, Restricted, Sum, as_kernel
 from bochner.keys import Key
 from bochner.operators import Dense, LinearMap
@@ -167,7 +167,7 @@ class LearnedFeatures(AdaptiveTransformer):
             if max_iter == 0 and not is_auto(self.n_components):
                 return Fourier(drawn, n_components, "pairs", offset, 1.0), np.empty(0)
             frequencies = CirculantFrequencies.of(drawn) if circulant else DenseFrequencies.of(drawn)
-            objective_of = SquaredLoss if loss == "squared" else LogLoss
+            objective_of = SquaredObjective if loss == "squared" else LogObjective
             objective = objective_of(frequencies, X, Y / units, n_components, float(offset[0]), float(self.alpha))
             theta, curve = self._search(objective, max_iter)
             return Fourier(frequencies.at(theta[: len(frequencies.start)]), n_components, "pairs", offset, 1.0), curve

@@ -350,7 +350,8 @@ class KernelModel(ModelParameters):
             return self._scores_here(X, coefficients, intercept)
 
     def _scores_here(self, X: Array, coefficients: Array, intercept: Array) -> Array:
-        m = self.feature_map_.n_components
+        feature_map, matrix = self.feature_map_.factored()
+        m = feature_map.n_components
         if is_tensor(X):
             scores = partial(self._device_scores, coefficients=coefficients, intercept=intercept)
             return backend_of(X).xp.vstack([scores(X[rows]) for rows in row_blocks(X, 2 * m)])
@@ -359,17 +360,20 @@ class KernelModel(ModelParameters):
                 self._device_scores(block, coefficients, intercept) for block in rows_on(str(self.device), X, 2 * m)
             ]
             return np.concatenate([backend_of(part).fetch(part) for part in parts])
+        wide = feature_map.dtype_of(X.dtype)
+        if matrix is not None:  # which meets the few coefficients, not every row
+            coefficients = matrix.astype(np.float64, copy=False) @ coefficients
         with np.errstate(over="ignore"):
-            weights, level = coefficients.astype(X.dtype), intercept.astype(X.dtype)
+            weights, level = coefficients.astype(wide), intercept.astype(X.dtype)
         if not (np.isfinite(weights).all() and np.isfinite(level).all()):
             raise ValueError(f"these predictions are too large for {X.dtype}, the type of X; give X as float64.")
         out = np.empty((X.shape[0], weights.shape[1]), X.dtype)
-        rows = min(X.shape[0], self.block_size or default_rows(m, X.dtype))
-        buffer = np.empty((rows, m), X.dtype)
+        rows = min(X.shape[0], self.block_size or default_rows(m, wide))
+        buffer = np.empty((rows, m), wide)
         for start in range(0, X.shape[0], rows):
             block = X[start : start + rows]
             Z = buffer[: block.shape[0]]
-            self.feature_map_.into(block, Z)
+            feature_map.into(block, Z)
 
             def score(part: slice, Z: Array = Z, scores: Array = out[start : start + rows]) -> None:
                 scores[part] = Z[part] @ weights + level

@@ -25,7 +25,7 @@ from bochner.features.fourier import (
 )
 from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, RandomLayer
 from bochner.features.maclaurin import Maclaurin, geometric_map, is_series, optimal_map, series_of, squared_radius
-from bochner.features.maps import FeatureMap, Identity, Projection, features_of, row_blocks
+from bochner.features.maps import FeatureMap, Identity, LinearAfter, Projection, features_of, row_blocks
 from bochner.features.nystrom import Nystrom, nystrom_map
 from bochner.features.tensor_sketch import TensorSketch, convolve, tensor_sketch
 from bochner.features.trees import Node, kernel_map
@@ -39,6 +39,7 @@ __all__ = [
     "HistogramWaves",
     "Identity",
     "KitchenSink",
+    "LinearAfter",
     "Maclaurin",
     "Node",
     "Nystrom",

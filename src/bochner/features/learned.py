@@ -10,10 +10,10 @@ import numpy as np
 import scipy.fft
 import scipy.linalg
 import scipy.sparse
-from scipy.special import log_softmax
 
 from bochner.backends import Array
 from bochner.features.maps import row_blocks
+from bochner.losses import LogLoss, Squared
 from bochner.operators import CirculantBlocks, Dense, LinearMap, Scaled
 
 
@@ -128,7 +128,7 @@ class _Objective(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class SquaredLoss(_Objective):
+class SquaredObjective(_Objective):
     """min over weights of ‖Z a - Y‖² + alpha ‖a‖², divided by ‖Y‖².
 
     The best weights are found exactly for given frequencies, so that the gradient is that with fixed weights (variable
@@ -141,7 +141,7 @@ class SquaredLoss(_Objective):
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Value and gradient."""
-        W = self.frequencies.at(theta)
+        W, loss = self.frequencies.at(theta), Squared()
         D, size = self.n_components, max(float((self.Y**2).sum()), np.finfo(float).tiny)
         gram, moment = self.alpha * np.eye(D), np.zeros((D, self.Y.shape[1]))
         for rows in self._blocks():
@@ -152,14 +152,15 @@ class SquaredLoss(_Objective):
         value, gradient = self.alpha * float((a**2).sum()), np.zeros_like(theta)
         for rows in self._blocks():
             block, Z, dZ = self._waves(W, rows)
-            residual = Z @ a - self.Y[rows]
-            value += float((residual**2).sum())
-            gradient += self.frequencies.gradient(block, self._phase_gradient(2.0 * (residual @ a.T) * dZ))
+            F = Z @ a
+            value += 2.0 * float(loss.value(F, self.Y[rows]).sum())
+            slope = 2.0 * loss.slope(F, self.Y[rows])
+            gradient += self.frequencies.gradient(block, self._phase_gradient((slope @ a.T) * dZ))
         return value / size, gradient / size
 
 
 @dataclass(frozen=True, eq=False)
-class LogLoss(_Objective):
+class LogObjective(_Objective):
     """Multinomial log loss of Z a + b plus alpha/2 ‖a‖², divided by n, in frequencies and weights; Y is one-hot."""
 
     def start(self) -> Array:
@@ -173,14 +174,14 @@ class LogLoss(_Objective):
         (n, K), D = self.Y.shape, self.n_components
         m = len(self.frequencies.start)
         a, b = theta[m : m + D * K].reshape(D, K), theta[m + D * K :]
-        W = self.frequencies.at(theta[:m])
+        W, loss = self.frequencies.at(theta[:m]), LogLoss()
         value, d_theta, d_a, d_b = 0.5 * self.alpha * float((a**2).sum()), np.zeros(m), self.alpha * a, np.zeros(K)
         for rows in self._blocks():
             block, Z, dZ = self._waves(W, rows)
-            log_p = log_softmax(Z @ a + b, axis=1)
-            value -= float((log_p * self.Y[rows]).sum())
-            error = np.exp(log_p) - self.Y[rows]
-            d_a = d_a + Z.T @ error
-            d_b += error.sum(axis=0)
-            d_theta += self.frequencies.gradient(block, self._phase_gradient((error @ a.T) * dZ))
+            F = Z @ a + b
+            value += float(loss.value(F, self.Y[rows]).sum())
+            slope = loss.slope(F, self.Y[rows])
+            d_a = d_a + Z.T @ slope
+            d_b += slope.sum(axis=0)
+            d_theta += self.frequencies.gradient(block, self._phase_gradient((slope @ a.T) * dZ))
         return value / n, np.concatenate([d_theta, d_a.ravel(), d_b]) / n

@@ -14,7 +14,7 @@ from bochner.operators import LinearMap, PickedRows, SparseRows
 
 
 class FeatureMap(ABC):
-    """X (n, n_features) ↦ Z (n, n_components), in the dtype of X. Takes arrays and CSR matrices, checks nothing."""
+    """X (n, n_features) ↦ Z (n, n_components). Takes arrays and CSR matrices, checks nothing."""
 
     n_components: int
 
@@ -28,8 +28,51 @@ class FeatureMap(ABC):
         """Features of the rows of X."""
 
     def into(self, X: Array, out: Array) -> None:
-        """Write the features of the rows of X into `out`, (n, n_components), of the dtype of X."""
+        """Write the features of the rows of X into `out`, (n, n_components), of the dtype that they have."""
         out[...] = self(X)
+
+    def dtype_of(self, dtype: Any) -> Any:
+        """The dtype of the features of rows of a dtype."""
+        return dtype
+
+    def factored(self) -> tuple[FeatureMap, Array | None]:
+        """A cheaper map and a matrix A (its components, n_components) with Z = cheaper(X) A; None stands for I.
+
+        Whatever is linear in the features, such as scores ZP and sums Zᵀs, can meet the matrix once, and not with
+        every row: ZP = cheaper(X) (AP) and Zᵀs = Aᵀ (cheaper(X)ᵀ s).
+        """
+        return self, None
+
+
+@dataclass(frozen=True)
+class LinearAfter(FeatureMap):
+    """X ↦ inner(X) A.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.features import Identity, LinearAfter
+    >>> LinearAfter(Identity(2), np.array([[1.0], [2.0]]))(np.array([[3.0, 4.0]]))
+    array([[11.]])
+    """
+
+    inner: FeatureMap
+    matrix: Array
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        return int(self.matrix.shape[1])
+
+    @property
+    def runs_on_device(self) -> bool:
+        return self.inner.runs_on_device
+
+    def __call__(self, X: Any) -> Array:
+        Z: Any = self.inner(X)
+        return np.asarray(Z @ self.matrix) if is_host(Z) else Z @ backend_of(Z).place(self.matrix, Z)
+
+    def factored(self) -> tuple[FeatureMap, Array | None]:
+        return self.inner, self.matrix
 
 
 @dataclass(frozen=True)

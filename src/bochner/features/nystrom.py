@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -74,18 +75,22 @@ class Nystrom(FeatureMap):
         if not is_host(X):
             C = self.columns(X)
             self._multiply(C, backend_of(C).place(self.root, C), out, _DEVICE_STEP)
-        elif not self.runs_on_device or X.shape[0] < 2 * _PIECE_ROWS:
-            C = self.columns(X)
-            self._multiply(C, self.root.astype(C.dtype, copy=False), out, _STEP)
         else:
-            root = self.root.astype(np.result_type(self.root, out), copy=False)
+            root = self.root.astype(np.result_type(self.root, X.dtype), copy=False)
+            self._by_pieces(X, lambda rows: self._multiply(self.columns(X[rows]), root, out[rows], _STEP))
 
-            def write(rows: slice) -> None:
-                with limit_threads(1):
-                    self._multiply(self.columns(X[rows]), root, out[rows], _STEP)
+    def _by_pieces(self, X: Any, write: Callable[[slice], None]) -> None:
+        """Call a function on all rows of host memory, of our own kernels on one piece a thread."""
+        if not self.runs_on_device or X.shape[0] < 2 * _PIECE_ROWS:
+            write(slice(None))
+            return
 
-            with one_thread():
-                each(write, [slice(i, i + _PIECE_ROWS) for i in range(0, X.shape[0], _PIECE_ROWS)], n_threads())
+        def write_alone(rows: slice) -> None:
+            with limit_threads(1):
+                write(rows)
+
+        with one_thread():
+            each(write_alone, [slice(i, i + _PIECE_ROWS) for i in range(0, X.shape[0], _PIECE_ROWS)], n_threads())
 
     def _multiply(self, C: Any, root: Any, out: Any, step: int) -> None:
         """C root; no more of a triangular root than steps of so many columns leave of it."""
@@ -108,6 +113,10 @@ class Nystrom(FeatureMap):
         if not is_host(X):
             return C
         return np.ascontiguousarray(C.toarray() if scipy.sparse.issparse(C) else C)
+
+    def factored(self) -> tuple[FeatureMap, Array | None]:
+        missing = self.n_components - self.rank
+        return KernelColumns(self), np.pad(self.root, ((0, 0), (0, missing))) if missing else self.root
 
     def truncated(self, n_components: int) -> Nystrom:
         """The map with only the first columns, and the landmarks they need."""
@@ -137,8 +146,20 @@ class KernelColumns(FeatureMap):
     def runs_on_device(self) -> bool:
         return self.nystrom.runs_on_device
 
+    def dtype_of(self, dtype: Any) -> Any:
+        return np.result_type(dtype, self.nystrom.root)
+
     def __call__(self, X: Any) -> Array:
         return self.nystrom.columns(X)
+
+    def into(self, X: Any, out: Array) -> None:
+        def write(rows: slice) -> None:
+            out[rows] = self.nystrom.columns(X[rows])
+
+        if is_host(X):
+            self.nystrom._by_pieces(X, write)
+        else:
+            write(slice(None))
 
 
 def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystrom, Array]:

@@ -9,7 +9,6 @@ squares and ridge regression (`lstsq`, `ridge`, `sketched_kernel_ridge`, `conjug
 from bochner.linalg.factorizations import SVD, Eigh, Range, randomized_eigh, randomized_svd, range_finder
 from bochner.linalg.krylov import conjugate_gradient
 from bochner.linalg.least_squares import lstsq
-from bochner.linalg.losses import LOSSES, Huber, LogLoss, Loss, Poisson, Squared, SquaredHinge, as_loss
 from bochner.linalg.low_rank import (
     CUR,
     CX,
@@ -25,6 +24,7 @@ from bochner.linalg.newton_sketches import newton_sketch
 from bochner.linalg.reports import Estimate, LowRank, Report, Result, Solution
 from bochner.linalg.ridges import ridge, sketched_kernel_ridge
 from bochner.linalg.traces import Number, effective_dimension, log_determinant, trace
+from bochner.losses import LOSSES, Huber, LogLoss, Loss, Poisson, Squared, SquaredHinge, as_loss
 
 __all__ = [
     "CUR",

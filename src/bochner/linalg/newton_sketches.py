@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_positive
 from bochner.keys import Key
 from bochner.linalg.least_squares import sketch_rows
-from bochner.linalg.losses import Loss, as_loss
+from bochner.linalg.line_searches import line_search
 from bochner.linalg.matrices import (
     Operator,
     as_matrix,
@@ -25,7 +26,10 @@ from bochner.linalg.matrices import (
     in_units_with,
 )
 from bochner.linalg.reports import Report, Solution
+from bochner.losses import Loss, as_loss
 from bochner.sketches import Achlioptas, CountSketch, Gaussian, Rademacher, as_sketch_law
+
+_MOST_TRIES = 50  # of one line search
 
 
 @dataclass(frozen=True)
@@ -37,12 +41,27 @@ class _Objective:
     y: Array
     alpha: Array  # (d,)
 
-    def value(self, t: Array, x: Array) -> float:
-        with np.errstate(over="ignore"):  # an infinite value is refused, at the start and by the line search
-            return float(self.loss.value(t, self.y).sum() + 0.5 * (self.alpha * x) @ x)
 
-    def gradient(self, t: Array, x: Array) -> Array:
-        return np.asarray(self.A.T @ self.loss.slope(t, self.y) + self.alpha * x)
+@dataclass(frozen=True)
+class _Point:
+    """x and its scores t = A x."""
+
+    f: _Objective
+    t: Array
+    x: Array
+
+    @cached_property
+    def value(self) -> float:
+        with np.errstate(over="ignore"):  # an infinite value is refused, at the start and by the line search
+            return float(self.f.loss.value(self.t, self.f.y).sum() + 0.5 * (self.f.alpha * self.x) @ self.x)
+
+    @cached_property
+    def gradient(self) -> Array:
+        f = self.f
+        return np.asarray(f.A.T @ f.loss.slope(self.t, f.y) + f.alpha * self.x)
+
+    def moved(self, scale: float, dt: Array, step: Array) -> _Point:
+        return _Point(self.f, self.t + scale * dt, self.x + scale * step)
 
 
 def newton_sketch(
@@ -133,24 +152,22 @@ def _penalties(alpha: Any, d: int) -> Array:
 def _minimise(
     f: _Objective, x: Array, law: Any, rows: int, may_finish: bool, tol: float, limit: int, key: Key
 ) -> Solution:
-    t = f.A @ x
-    value = f.value(t, x)
-    if not np.isfinite(value):
+    here = _Point(f, f.A @ x, x)
+    if not np.isfinite(here.value):
         remedy = "start nearer to zero" if x.any() else "divide y by its scale"
         raise ValueError(f"the objective is infinite at the start: {remedy}.")
-    gradient = f.gradient(t, x)
     goal = tol * _gradient_size(f, key.child("signs"))
     sketched = exact = 0
     notes: tuple[str, ...] = ()
-    size, use_exact = float(np.linalg.norm(gradient)), False
+    size, use_exact = float(np.linalg.norm(here.gradient)), False
     while size > goal and sketched + exact < limit:
         cost, exact_cost = _costs(f.A, rows, law)
         use_exact = use_exact or rows >= f.A.shape[0] or (may_finish and cost >= exact_cost)
-        weights = f.loss.curvature(t, f.y)
+        weights = f.loss.curvature(here.t, f.y)
         B = _hessian_root(f.A, weights, None if use_exact else rows, law, key.child(sketched + exact))
         solve = _solver(B, f.alpha, is_gram=use_exact)
-        step = -solve(gradient)
-        decrement = float(-gradient @ step)  # gᵀH⁻¹g: the model predicts half of it as decrease
+        step = -solve(here.gradient)
+        decrement = float(-here.gradient @ step)  # gᵀH⁻¹g: the model predicts half of it as decrease
         if not decrement > 0:  # the Hessian, or its sketch, does not see the gradient
             if use_exact:
                 notes = ("the Hessian is singular here and alpha is 0: the minimum may not exist",)
@@ -158,11 +175,12 @@ def _minimise(
             rows, sketched = 2 * rows, sketched + 1
             continue
         dt = f.A @ step
-        moved = _line_search(f, t, x, value, gradient, dt, step, decrement)
+        rounding = 1e3 * float(np.finfo(np.float64).eps) * max(1.0, abs(here.value))
+        moved, scale, _ = line_search(partial(here.moved, dt=dt, step=step), here, decrement, rounding, _MOST_TRIES)
         exact, sketched = exact + use_exact, sketched + (not use_exact)
         # what the step leaves of the gradient if the objective were quadratic, g + Hp with the exact Hessian: the model
         # predicts nothing, a sketch of m rows leaves about (effective dimension / m) of its squared norm
-        left = gradient + f.A.T @ (weights * dt) + f.alpha * step
+        left = here.gradient + f.A.T @ (weights * dt) + f.alpha * step
         rate = 0.0 if use_exact else float(left @ solve(left)) / decrement
         if rate > 0.1 or (moved is None and not use_exact):
             rows *= 2
@@ -171,17 +189,16 @@ def _minimise(
                 notes = ("no step decreases the objective any more: rounding, or a minimum at infinity",)
                 break
             continue
-        scale, t, x, new_value = moved
-        quadratic = scale == 1.0 and value - new_value > 0.25 * decrement
-        value, gradient = new_value, f.gradient(t, x)
-        size = float(np.linalg.norm(gradient))
+        quadratic = scale == 1.0 and here.value - moved.value > 0.25 * decrement
+        here = moved
+        size = float(np.linalg.norm(here.gradient))
         if may_finish and quadratic and 0.0 < rate < 1.0:
             use_exact = use_exact or _finish_is_cheaper(f.A, rows, law, rate, size / goal)
     if sketched:
         notes = (*notes, f"{sketched} sketched steps, the last with at most {min(rows, f.A.shape[0])} rows")
     if exact:
         notes = (*notes, f"{exact} steps with the exact Hessian, which was cheaper than a sketch of {rows} rows")
-    return Solution(x, Report("Newton sketch", sketched + exact, bool(size <= goal), size, {}, notes))
+    return Solution(here.x, Report("Newton sketch", sketched + exact, bool(size <= goal), size, {}, notes))
 
 
 def _gradient_size(f: _Objective, key: Key) -> float:
@@ -189,30 +206,6 @@ def _gradient_size(f: _Objective, key: Key) -> float:
     s = f.loss.slope(np.zeros(len(f.y)), f.y)
     signs = 2.0 * key.generator().integers(0, 2, len(s)) - 1.0
     return float(np.linalg.norm(f.A.T @ np.column_stack([s, signs * s]), axis=0).max())
-
-
-def _in_reach(value: float, decrement: float) -> bool:
-    """Whether a decrease of this size can be told from the rounding of the objective."""
-    return decrement > 1e3 * float(np.finfo(np.float64).eps) * max(1.0, abs(value))
-
-
-def _line_search(
-    f: _Objective, t: Array, x: Array, value: float, gradient: Array, dt: Array, step: Array, decrement: float
-) -> tuple[float, Array, Array, float] | None:
-    """Armijo's rule, from the full step by halves; below the rounding of f, a smaller gradient counts as decrease."""
-    scale, norm = 1.0, np.linalg.norm(gradient)
-    visible = _in_reach(value, decrement)
-    for _ in range(50):
-        new_t, new_x = t + scale * dt, x + scale * step
-        new_value = f.value(new_t, new_x)
-        if visible:
-            good = new_value <= value - 0.1 * scale * decrement
-        else:
-            good = np.isfinite(new_value) and np.linalg.norm(f.gradient(new_t, new_x)) < norm
-        if good:
-            return scale, new_t, new_x, new_value
-        scale /= 2.0
-    return None
 
 
 def _costs(A: Any, rows: int, law: Any) -> tuple[float, float]:

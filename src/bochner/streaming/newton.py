@@ -1,34 +1,42 @@
-"""Newton's method on streamed features: a convex loss of linear scores, minimised in memory that no row count moves.
+"""A convex loss of linear scores, minimised over streamed features in memory that no row count moves.
 
-Each step solves the exact Newton system by conjugate gradients, whose products regenerate the features block by
-block. The preconditioner is a Newton sketch (Pilanci & Wainwright 2017): the Hessian of a random sample of rows,
-drawn in proportion to their curvature. The sample doubles when the iterations say that it is too small (Lacotte,
-Wang & Pilanci 2021), so that its size follows the effective dimension without knowing it.
+Quasi-Newton steps in the metric of a sketched Hessian (Pilanci & Wainwright 2017): that of a sample of rows, drawn in
+proportion to their curvature, and corrected by the changes of the gradient that the last steps have seen (L-BFGS,
+Nocedal 1980). A step costs one pass, and the metric is drawn again where steps get slow. Scores and gradients are
+linear in the features: the matrix of a map that is a linear one after a cheaper one, such as the root of Nyström
+features, is multiplied with the few coefficients and never with the rows.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, backend_of, is_host
-from bochner.features import FeatureMap
+from bochner.features import FeatureMap, Identity, LinearAfter, row_blocks
 from bochner.keys import Key
-from bochner.linalg.krylov import IndefiniteError
-from bochner.losses import ScoreLoss
-from bochner.operators import PSDOperator
-from bochner.solvers import Cholesky, ConjugateGradient, Factor, Report
+from bochner.linalg.line_searches import line_search
+from bochner.losses import Loss
+from bochner.solvers import Cholesky, Factor, Report
 from bochner.statistics import RidgeStatistics
+from bochner.streaming.devices import DeviceSource
 from bochner.streaming.folds import Fold
-from bochner.streaming.sources import Block, Source
+from bochner.streaming.progress import Progress
+from bochner.streaming.sources import ArraySource, Block, Source, joined
 
-_PATIENCE = 10  # passes of one solve after which the sketch is drawn again
-_MOST_PASSES = 100  # of one solve
-_MOST_HALVINGS = 30
+KEPT_BYTES = 1 << 28  # of features held from pass to pass, and of metrics
+_SECANTS = 30  # pairs of steps and changes of the gradient that are remembered
+_SLOW = 0.6  # a step that leaves more than this share of what is to be gained is slow
+_PATIENCE = 2  # slow steps one after the other before the metric is drawn again
+_MOST_TRIES = 30  # of one line search
+_SAMPLE_TOL = 1e-2  # of the start, found on a sample of the rows
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,8 @@ class State:
     P: Array
     value: float
     gradient: Array
-    curvature: float  # Σ w × curvature over the rows
+    curvature: float  # Σ w × mean curvature over the rows
+    weight: float  # Σ w
     n_samples: int
 
 
@@ -48,172 +57,279 @@ class Problem:
 
     source: Source
     feature_map: FeatureMap
-    loss: ScoreLoss
+    loss: Loss
     alpha: float
     n_scores: int
     fit_intercept: bool = True
     rows: int | None = None
+    verbose: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:
         """(m + 1, k)."""
         return (self.feature_map.n_components + 1, self.n_scores)
 
+    @cached_property
+    def _factors(self) -> tuple[FeatureMap, Array | None]:
+        """The map of a pass, and the matrix that comes after it."""
+        return self.feature_map.factored()
+
+    @property
+    def _wide(self) -> bool:
+        return self._factors[1] is not None
+
+    @property
+    def precision(self) -> float:
+        """Of scores: float32 ones round the objective itself, and no line search can see below that."""
+        return 8.0 * float(np.finfo(np.float64 if self._wide else self.source.dtype).eps)
+
+    def _before(self, P: Array) -> Array:
+        """Coefficients of the map of a pass, the intercepts last."""
+        matrix = self._factors[1]
+        return P if matrix is None else np.vstack([matrix.astype(np.float64, copy=False) @ P[:-1], P[-1:]])
+
     def fold(self, fold: Fold) -> Any:
         """One pass."""
-        return self.source.fold(fold, self.feature_map, rows=self.rows)
+        progress = Progress(self.source.n_samples, "fit", self.verbose > 0)
+        try:
+            return self.source.fold(fold, self._factors[0], rows=self.rows, after=lambda _, row: progress.reach(row))
+        finally:
+            progress.close()
 
     def state(self, P: Array) -> State:
         """One pass: the objective and its gradient."""
-        value, curvature, n, gradient = self.fold(GradientFold(self.loss, P))
-        return State(P, value + self.penalty(P), self._penalised(gradient, P), curvature, n)
-
-    def penalty(self, P: Array) -> float:
-        """The second part of the objective."""
-        return 0.5 * self.alpha * float((P[:-1] ** 2).sum())
-
-    def _penalised(self, gradient: Array, P: Array) -> Array:
+        value, curvature, weight, n, gradient = self.fold(GradientFold(self.loss, self._before(P), self._wide))
+        matrix = self._factors[1]
+        if matrix is not None:
+            gradient = np.vstack([matrix.T.astype(np.float64, copy=False) @ gradient[:-1], gradient[-1:]])
+        value += 0.5 * self.alpha * float((P[:-1] ** 2).sum())
         gradient[:-1] += self.alpha * P[:-1]
         if not self.fit_intercept:
             gradient[-1] = 0.0
-        return gradient
+        return State(P, value, gradient, curvature, weight, n)
 
-    def sketch(self, state: State, n_rows: int, key: Key) -> SketchedHessian:
+    def metric(self, state: State, n_rows: int, key: Key) -> Metric:
         """One pass: the Hessian of about n_rows rows, each drawn with probability ∝ its curvature."""
-        share = n_rows / state.curvature if state.curvature > 0 and n_rows < state.n_samples else np.inf
-        statistics = self.fold(CurvatureFold(self.loss, state.P, share, key))
-        centred = self.fit_intercept and statistics.weight > 0
-        factor = Cholesky().factor(statistics.operator(centred), self.alpha)
-        return SketchedHessian(factor, statistics.feature_sum, statistics.weight if centred else 0.0, self.shape)
+        of, scale = self.source, 1.0
+        if n_rows < state.n_samples and state.curvature > 0:
+            share = n_rows / state.curvature
+            drawn = self.fold(DrawFold(self.loss, self._before(state.P), self._wide, share, key))
+            if drawn:
+                rows = joined(drawn)
+                assert rows.weight is not None
+                scale = float(rows.weight.max())
+                of = self._sample(replace(rows, weight=rows.weight / scale))
+        k, m = self.n_scores, self.feature_map.n_components
+        # a metric for every score where it costs less than the passes it saves, and little memory
+        work, passes = k * min(n_rows, state.n_samples) * m, 40 * state.n_samples * (k + 25)
+        apart = k > 1 and work <= passes and 2 * 8 * k * m * m <= KEPT_BYTES
+        sums = of.fold(
+            CurvatureFold(self.loss, state.P, False, scale, k if apart else 1), self.feature_map, rows=self.rows
+        )
+        floor = self.loss.curvature_bound(k) * state.weight
+        balanced = self.loss.ignores_shifts(k)
+        return Metric.of(sums, self.alpha, floor if self.fit_intercept else None, balanced=balanced)
+
+    def _sample(self, block: Block) -> Source:
+        """A few rows as a source, on the device of ours."""
+        found = ArraySource(block.X, block.y, block.weight)
+        return DeviceSource(found, self.source.device) if isinstance(self.source, DeviceSource) else found
+
+    def sampled(self, n_rows: int, key: Key) -> Problem | None:
+        """The problem of some of the rows; None where there are no more than these."""
+        n = self.source.n_samples
+        if n is not None and n <= 2 * n_rows:
+            return None
+        block = self.source.sample(n_rows, key)
+        return replace(self, source=self._sample(block), verbose=0).kept() if len(block) == n_rows else None
+
+    def kept(self, budget: float = KEPT_BYTES) -> Problem:
+        """The problem with the features of a pass made once and held, where they fit into so many bytes."""
+        n, (inner, matrix) = self.source.n_samples, self._factors
+        if n is None or self.source.remote or isinstance(self.source, DeviceSource) or isinstance(inner, Identity):
+            return self
+        wide = np.dtype(inner.dtype_of(self.source.dtype))
+        if n * inner.n_components * wide.itemsize > budget:
+            return self
+        block = self.source.sample(n, Key(0))
+        Z = np.empty((n, inner.n_components), wide)
+        for rows in row_blocks(Z):
+            inner.into(block.X[rows], Z[rows])
+        features: FeatureMap = Identity(inner.n_components)
+        if matrix is not None:
+            features = LinearAfter(features, matrix)
+        return replace(self, source=ArraySource(Z, block.y, block.weight), feature_map=features)
 
 
 @dataclass(frozen=True)
 class ScoreFold(Fold):
     """A pass at a point P (m + 1, k)."""
 
-    loss: ScoreLoss
+    loss: Loss
     P: Array
+    wide: bool  # whether sums of float32 features are made in float64: a matrix after them may magnify what is lost
 
     runs_on_device: ClassVar[bool] = True
 
-    def scores(self, Z: Any, block: Block) -> tuple[Array, Array, Array]:
-        """Scores in float64, signs and weights."""
+    def features(self, Z: Any) -> Any:
+        """Features in the precision in which they are multiplied."""
+        return _widened(Z) if self.wide else Z
+
+    def scores(self, Z: Any, block: Block) -> tuple[Any, Any, Any]:
+        """Scores, signs and weights in float64, where the features are."""
+        backend = backend_of(Z)
+        F = _widened(Z @ backend.place(np.ascontiguousarray(self.P[:-1]), Z))
         weight = np.ones(len(Z)) if block.weight is None else block.weight
-        return times(Z, self.P), block.y, weight
+        level, Y, weight = (backend.place(np.asarray(a, np.float64), F) for a in (self.P[-1], block.y, weight))
+        return F + level, Y, weight
 
 
 class GradientFold(ScoreFold):
-    """Σ w ℓ, Σ w × curvature, n and the gradient of the first."""
+    """Σ w ℓ, Σ w × mean curvature, Σ w, n and the gradient of the first."""
 
     def zero(self) -> list[Any]:
-        return [0.0, 0.0, 0, np.zeros(self.P.shape)]
+        return [0.0, 0.0, 0.0, 0, np.zeros(self.P.shape)]
 
     def add(self, total: list[Any], Z: Any, block: Block, row: int) -> list[Any]:
-        F, Y, weight = self.scores(Z, block)
-        value, curvature, n, gradient = total
-        value += float(weight @ self.loss.value(F, Y))
-        slope, at = self.loss.slope(F, Y)
-        slope *= weight[:, None]
-        add_moment(gradient, Z, slope)
-        curvature += float(weight @ self.loss.curvature(at))
-        return [value, curvature, n + len(Z), gradient]
+        Z = self.features(Z)
+        F, Y, w = self.scores(Z, block)
+        value, curvature, weight, n, gradient = total
+        value += float(w @ self.loss.value(F, Y))
+        curvature += float(w @ self.loss.mean_curvature(F, Y))
+        add_moment(gradient, Z, self.loss.slope(F, Y) * w[:, None])
+        return [value, curvature, weight + float(w.sum()), n + len(Z), gradient]
 
 
 @dataclass(frozen=True)
-class CurvatureFold(ScoreFold):
-    """Σ h zzᵀ over rows drawn with probability min(1, share × curvature); all of them if share is infinite."""
+class DrawFold(ScoreFold):
+    """Blocks of rows drawn with probability min(1, share × curvature), their weights divided by it."""
 
     share: float
     key: Key
 
-    def zero(self) -> RidgeStatistics:
-        return RidgeStatistics(len(self.P) - 1, 0)
+    def zero(self) -> list[Block]:
+        return []
 
-    def add(self, total: RidgeStatistics, Z: Any, block: Block, row: int) -> RidgeStatistics:
-        F, Y, weight = self.scores(Z, block)
-        h = weight * self.loss.curvature(self.loss.slope(F, Y)[1])
-        if np.isfinite(self.share):
-            chance = np.minimum(1.0, self.share * h)
-            drawn = self.key.uniforms(row, len(h)) < chance
-            h = np.where(drawn, h / np.maximum(chance, np.finfo(float).tiny), 0.0)
-        if not is_host(Z):  # few rows are drawn
-            rows = np.flatnonzero(h > 0.0)
-            Z, h = backend_of(Z).fetch(Z[rows]), h[rows]
-        return total.update(Z, np.empty((len(Z), 0)), h, overwrite=True) if len(Z) else total
-
-    def merge(self, total: RidgeStatistics, other: RidgeStatistics) -> RidgeStatistics:
-        return total.merge(other)
-
-
-@dataclass(frozen=True)
-class HessianProductFold(ScoreFold):
-    """The Hessian without its penalty, times a direction D (m + 1, k)."""
-
-    D: Array
-
-    def zero(self) -> list[Array]:
-        return [np.zeros(self.P.shape)]
-
-    def add(self, total: list[Array], Z: Any, block: Block, row: int) -> list[Array]:
-        F, Y, weight = self.scores(Z, block)
-        change = times(Z, self.D)
-        bent = self.loss.curve(self.loss.slope(F, Y)[1], change)
-        add_moment(total[0], Z, bent * weight[:, None])
+    def add(self, total: list[Block], Z: Any, block: Block, row: int) -> list[Block]:
+        F, Y, weight = self.scores(self.features(Z), block)
+        fetch = backend_of(Z).fetch
+        weight, curvature = fetch(weight), fetch(self.loss.mean_curvature(F, Y))
+        chance = np.minimum(1.0, self.share * weight * curvature)
+        rows = np.flatnonzero(self.key.uniforms(row, len(chance)) < chance)
+        if len(rows):
+            total.append(Block(block.X[rows], block.y[rows], weight[rows] / chance[rows]))
         return total
 
-
-def times(Z: Any, P: Array) -> Array:
-    """Z P[:-1] + P[-1] in float64, for features Z on any device."""
-    backend = backend_of(Z)
-    return backend.fetch(Z @ backend.place(np.ascontiguousarray(P[:-1]), Z)).astype(np.float64) + P[-1]
+    def merge(self, total: list[Block], other: list[Block]) -> list[Block]:
+        return total + other
 
 
-def add_moment(total: Array, Z: Any, slope: Array) -> None:
+@dataclass(frozen=True)
+class CurvatureFold(ScoreFold):
+    """Σ h zzᵀ for the mean curvature h over the scores, or for that of each score."""
+
+    scale: float  # of the weights
+    n_sums: int
+
+    def zero(self) -> list[RidgeStatistics]:
+        return [RidgeStatistics(len(self.P) - 1, 0) for _ in range(self.n_sums)]
+
+    def add(self, total: list[RidgeStatistics], Z: Any, block: Block, row: int) -> list[RidgeStatistics]:
+        F, Y, w = self.scores(Z, block)
+        h = self.loss.curvature(F, Y) if self.n_sums > 1 else self.loss.mean_curvature(F, Y)[:, None]
+        h = self.scale * backend_of(Z).fetch(h * w[:, None])
+        none = np.empty((len(Z), 0))
+        return [sums.update(Z, none, h[:, j], overwrite=len(total) == 1) for j, sums in enumerate(total)]
+
+    def merge(self, total: list[RidgeStatistics], other: list[RidgeStatistics]) -> list[RidgeStatistics]:
+        return [a.merge(b) for a, b in zip(total, other, strict=True)]
+
+    def to_host(self, total: list[RidgeStatistics]) -> list[RidgeStatistics]:
+        return [sums.to_host() for sums in total]
+
+
+def _widened(A: Any) -> Any:
+    """An array of any backend in float64."""
+    return A.astype(np.float64, copy=False) if is_host(A) else A.double()
+
+
+def add_moment(total: Array, Z: Any, slope: Any) -> None:
     """Add [Zᵀ slope; Σ slope], in units in which float32 keeps its digits whatever the weights are."""
-    unit = np.exp2(np.frexp(np.abs(slope).max(initial=0.0))[1])
     backend = backend_of(Z)
-    total[:-1] += backend.fetch(Z.T @ backend.place(slope / unit, Z)) * unit
-    total[-1] += slope.sum(axis=0)
+    unit = float(np.exp2(np.frexp(float(abs(slope).max()) if len(Z) else 0.0)[1]))
+    small = slope / unit
+    small = small.astype(Z.dtype, copy=False) if is_host(Z) else small.to(Z.dtype)
+    total[:-1] += backend.fetch(Z.T @ small) * unit
+    total[-1] += backend.fetch(slope.sum(0))
 
 
 @dataclass(frozen=True)
-class StreamedHessian(PSDOperator):
-    """The exact Hessian at a point, penalty included, acting on flattened (m + 1, k) directions."""
+class Metric:
+    """H⁻¹ of a Hessian that is the same for every score, or one for each: [G + alpha, s; sᵀ, w], intercepts last."""
 
-    problem: Problem
-    P: Array
+    parts: list[tuple[Factor, Array, float]]  # a factor of G - s sᵀ / w + alpha, s and w; w is 0 without an intercept
+    floor: float | None  # w of an intercept whose scores bend nowhere; None where intercepts are zero
+    scale: float = 1.0  # by which all of them are to be multiplied
+    balanced: bool = False  # whether the sum over the scores stays zero, since the loss does not change with it
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return (self.P.size, self.P.size)
+    @classmethod
+    def of(
+        cls,
+        sums: list[RidgeStatistics],
+        alpha: float,
+        floor: float | None,
+        *,
+        scale: float = 1.0,
+        balanced: bool = False,
+    ) -> Metric:
+        """The metric scale × (sums of features) + alpha."""
+        parts: list[tuple[Factor, Array, float]] = []
+        for statistics in sums:
+            centred = floor is not None and statistics.weight > 0
+            factor = Cholesky().factor(statistics.operator(centred), alpha / scale)
+            parts.append((factor, statistics.feature_sum, statistics.weight if centred else 0.0))
+        return cls(parts, None if floor is None else floor / scale, scale, balanced)
 
-    def __matmul__(self, V: Array) -> Array:
-        D = V.reshape(self.P.shape)
-        (total,) = self.problem.fold(HessianProductFold(self.problem.loss, self.P, D))
-        return self.problem._penalised(total, D).reshape(V.shape)
+    def __call__(self, R: Array) -> Array:
+        R = R / self.scale
+        if len(self.parts) == 1:
+            return self._solve(*self.parts[0], R)
+        out = np.column_stack([self._solve(*part, R[:, [j]]) for j, part in enumerate(self.parts)])
+        return out - out.mean(axis=1, keepdims=True) if self.balanced else out
 
-    def to_dense(self) -> Array:
-        return np.column_stack([self @ column for column in np.eye(self.shape[0])])
+    def _solve(self, factor: Factor, total: Array, weight: float, R: Array) -> Array:
+        out = np.zeros(R.shape)
+        if not weight:
+            out[:-1] = factor.solve(R[:-1])
+            out[-1] = R[-1] / self.floor if self.floor else 0.0
+            return out
+        out[:-1] = factor.solve(R[:-1] - np.outer(total, R[-1] / weight))
+        out[-1] = (R[-1] - total @ out[:-1]) / weight
+        return out
 
 
-@dataclass(frozen=True)
-class SketchedHessian:
-    """P⁻¹ of a Hessian that is the same for every score: [G + alpha, s; sᵀ, w] bordered by the intercepts."""
+class Secants:
+    """The last steps s and the changes y of the gradient along them: what they tell of H⁻¹ (L-BFGS)."""
 
-    factor: Factor  # of G - s sᵀ / w + alpha, or of G + alpha when weight is 0
-    total: Array
-    weight: float
-    shape: tuple[int, int]
+    def __init__(self) -> None:
+        self.pairs: deque[tuple[Array, Array, float]] = deque(maxlen=_SECANTS)
 
-    def __call__(self, V: Array) -> Array:
-        R = V.reshape(self.shape)
-        out = np.zeros(self.shape)
-        if not self.weight:
-            out[:-1] = self.factor.solve(R[:-1])
-            return out.reshape(V.shape)
-        out[:-1] = self.factor.solve(R[:-1] - np.outer(self.total, R[-1] / self.weight))
-        out[-1] = (R[-1] - self.total @ out[:-1]) / self.weight
-        return out.reshape(V.shape)
+    def add(self, s: Array, y: Array) -> None:
+        """Remember a step, unless rounding hides the curvature along it."""
+        bent = float(np.vdot(s, y))
+        if bent > 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+            self.pairs.append((s, y, bent))
+
+    def direction(self, gradient: Array, metric: Any) -> Array:
+        """-H⁻¹ gradient, starting from the metric's H⁻¹."""
+        q, shares = gradient.copy(), []
+        for s, y, bent in reversed(self.pairs):
+            shares.append(float(np.vdot(s, q)) / bent)
+            q -= shares[-1] * y
+        d = metric(q)
+        for (s, y, bent), share in zip(self.pairs, reversed(shares), strict=True):
+            d += (share - float(np.vdot(y, d)) / bent) * s
+        return -d
 
 
 def newton(
@@ -222,7 +338,8 @@ def newton(
     start: Array | None = None,
     *,
     tol: float = 1e-4,
-    max_iter: int = 50,
+    max_iter: int = 200,
+    sums: RidgeStatistics | None = None,
 ) -> tuple[Array, Report, int]:
     """Minimise the objective of a problem: P (m + 1, k), the intercepts last, how it went, and the steps taken.
 
@@ -233,10 +350,13 @@ def newton(
     key : Key
         Of the sketches; the minimum does not depend on it.
     start : ndarray of shape (m + 1, k) or None
+        None begins with the minimum of a sample of the rows.
     tol : float
-        Stop when Newton's model promises to lower the objective by less than this share of it.
+        Stop when the next steps will not lower the objective by more than this share of it.
     max_iter : int
-        Newton steps.
+        Steps.
+    sums : RidgeStatistics or None
+        Of all features, where they are known: times the mean curvature they are the metric, which costs no pass.
 
     Examples
     --------
@@ -251,34 +371,13 @@ def newton(
     >>> report.converged, P.round(3).ravel().tolist()
     (True, [0.815, -0.408])
     """
-    state = problem.state(np.zeros(problem.shape) if start is None else start)
-    m, n = problem.feature_map.n_components, state.n_samples
-    size = 2 * m + 1000
-    # float32 scores round the objective itself: no line search can see below this
-    blur = float(np.finfo(problem.source.dtype).eps) * 8.0
-    preconditioner: SketchedHessian | None = None
-    passes, stale, forcing, converged = 1, True, 0.1, False
-    step = 0
-    for step in range(1, max_iter + 1):
-        if stale or preconditioner is None:
-            preconditioner = problem.sketch(state, size, key.child(step))
-            passes += 1
-        direction, used = _direction(problem, state, preconditioner, forcing)
-        passes += used
-        promise = -float((state.gradient * direction).sum())  # twice what Newton's model would gain
-        found, tried = _search(problem, state, direction, promise, blur)
-        passes += tried
-        if found is None:  # the end of the precision, or of what this sketch can do
-            converged = promise <= max(100.0 * blur, 1e-10, 2.0 * tol) * abs(state.value)
-            break
-        forcing = min(0.1, max(np.sqrt(promise / max(abs(state.value), np.finfo(float).tiny)), 1e-8))
-        state = found
-        if promise <= 2.0 * tol * abs(state.value):
-            converged = True
-            break
-        stale = used > _PATIENCE
-        if used > 2 * _PATIENCE and size < n:
-            size *= 2
+    size = 2 * problem.feature_map.n_components + 1000
+    if start is None:
+        few = problem.sampled(size, key.child("sample"))
+        start = np.zeros(problem.shape)
+        if few is not None:
+            start = _descend(few, key, start, None, size, _SAMPLE_TOL, max_iter)[0]
+    P, passes, step, converged, n = _descend(problem, key, start, sums, size, tol, max_iter)
     if not converged:
         warnings.warn(
             f"Newton's method stopped after {step} steps before reaching tol={tol:g}. Raise max_iter or alpha.",
@@ -286,35 +385,57 @@ def newton(
             stacklevel=4,
         )
     sketched = f"Hessian sketched with about {size} of {n} rows" if size < n else "Hessian of all rows"
-    report = Report("newton", iterations=passes, converged=converged, notes=(f"{step} Newton steps", sketched))
-    return state.P, report, step
+    report = Report("newton", iterations=passes, converged=converged, notes=(f"{step} quasi-Newton steps", sketched))
+    return P, report, step
 
 
-def _direction(problem: Problem, state: State, P: SketchedHessian, forcing: float) -> tuple[Array, int]:
-    """Solve the Newton system to a relative residual `forcing`, and count the passes."""
-    rule = ConjugateGradient(tol=forcing, max_iter=_MOST_PASSES, preconditioner=P)
-    factor = rule.factor(StreamedHessian(problem, state.P), 0.0)
-    with warnings.catch_warnings():  # an inexact step is a step
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            found = factor.solve(-state.gradient.reshape(-1, 1))
-        except IndefiniteError:  # at rounding level of the Hessian the sketched step is as good
-            return P(-state.gradient.reshape(-1, 1)).reshape(state.P.shape), 1
-    return found.reshape(state.P.shape), factor.report.iterations
-
-
-def _search(problem: Problem, state: State, direction: Array, promise: float, blur: float) -> tuple[State | None, int]:
-    """Halve the step until the objective falls as it should (Armijo)."""
-    t = 1.0
-    if not promise > 0:
-        return None, 0
-    for tried in range(1, _MOST_HALVINGS + 1):
-        found = problem.state(state.P + t * direction)
-        if found.value <= state.value - 1e-4 * t * promise or (
-            t == 1.0 and promise < blur * abs(state.value) and found.value <= state.value * (1.0 + blur)
-        ):
-            return found, tried
-        t /= 2.0
-        if t * promise < 1e-3 * blur * abs(state.value):
-            return None, tried
-    return None, _MOST_HALVINGS
+def _descend(
+    problem: Problem, key: Key, start: Array, sums: RidgeStatistics | None, size: int, tol: float, max_iter: int
+) -> tuple[Array, int, int, bool, int]:
+    """The minimum, passes, steps, whether it converged, and the number of rows."""
+    if problem.loss.ignores_shifts(problem.n_scores):  # the penalty is least where the scores add up to zero
+        start = start - start.mean(axis=1, keepdims=True)
+    state = problem.state(start)
+    blur = problem.precision
+    metric: Metric | None = None
+    secants, promises = Secants(), [np.inf]
+    passes, slow, step, fresh = 1, 0, 0, False
+    for step in range(1, max_iter + 1):
+        if metric is None:
+            if sums is None:
+                metric = problem.metric(state, size, key.child(step))
+                passes += 1
+            else:
+                level = max(state.curvature / state.weight, 0.1 * problem.loss.curvature_bound(problem.n_scores))
+                metric = Metric.of([sums], problem.alpha, sums.weight if problem.fit_intercept else None, scale=level)
+            slow, fresh = 0, True
+        direction = secants.direction(state.gradient, metric)
+        promise = -float(np.vdot(state.gradient, direction))  # twice what the model would gain
+        rounding = blur * abs(state.value)
+        found, t, tried = None, 1.0, 0
+        if promise > 0:
+            found, t, tried = line_search(
+                lambda t, P=state.P, d=direction: problem.state(P + t * d),  # type: ignore[misc]
+                state,
+                promise,
+                rounding,
+                _MOST_TRIES,
+            )
+        passes += tried
+        if found is None:  # the end of the precision, or of what this metric can do
+            if not fresh and promise > rounding:
+                metric, secants = None, Secants()
+                continue
+            converged = promise <= max(100.0 * blur, 1e-10, 2.0 * tol) * abs(state.value)
+            return state.P, passes, step, converged, state.n_samples
+        secants.add(found.P - state.P, found.gradient - state.gradient)
+        state, fresh = found, False
+        slow = slow + 1 if t < 1.0 or promise > _SLOW * promises[-1] else 0
+        promises.append(promise)
+        # what the steps to come will gain, if they go on as the slowest of the last three
+        rate = min(max(0.5, *(after / before for before, after in pairwise(promises[-4:]))), 0.95)
+        if t == 1.0 and promise * rate / (1.0 - rate) <= tol * abs(state.value):
+            return state.P, passes, step, True, state.n_samples
+        if slow >= _PATIENCE and sums is None:
+            metric = None
+    return state.P, passes, step, False, state.n_samples

@@ -96,8 +96,9 @@ class Source(ABC):
         self, feature_map: Any, rows: int | None = None, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[Any, Block]]:
         """Features of every block, in one buffer that is used again for the next."""
-        rows = rows or default_rows(feature_map.n_components, self.dtype)
-        buffer = np.empty((rows, feature_map.n_components), self.dtype)
+        dtype = feature_map.dtype_of(self.dtype)
+        rows = rows or default_rows(feature_map.n_components, dtype)
+        buffer = np.empty((rows, feature_map.n_components), dtype)
         for block in first_rows(self.blocks(rows, start), None if stop is None else stop - start):
             Z = buffer[: len(block)]
             feature_map.into(block.X, Z)
