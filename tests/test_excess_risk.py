@@ -265,6 +265,63 @@ def test_the_excess_falls_beyond_the_components_at_hand():
         np.testing.assert_allclose(np.log(more / whole) / np.log(100 / 64), np.log(ratio) / np.log(2.0), rtol=1e-9)
 
 
+def test_a_step_is_told_from_a_slope():
+    """Where a quarter of the components predict what half of them do, the excess is not taken to fall as usual."""
+    rng = np.random.default_rng(11)
+    Z = np.linalg.qr(rng.normal(size=(1000, 64)))[0] * np.sqrt(1000)
+    slope = 1.0 / np.arange(1.0, 65.0)
+    step = np.where(np.arange(64) < 8, 1.0, 0.0) + np.where(np.arange(64) >= 48, 0.05, 0.0)
+    powers, values = [], []
+    for coefficients in (slope, step):
+        y = Z @ coefficients + 0.1 * rng.normal(size=1000)
+        sums = RidgeStatistics(64, 1).update(Z, y)
+        found = NestedRidge(sums, Z, y[:, None], None, 0.1, True, (Z * Z).sum(axis=1), 64)
+        powers.append(found._power)
+        values.append(excess_risk([found], 64).value / excess_risk([found], 32).value)
+    assert powers == [1.5, 0.5]
+    np.testing.assert_allclose(values, 0.5 ** np.array(powers))
+
+
+def watched_sizes(monkeypatch):
+    """Components of every pass over all rows."""
+    sizes, accumulate = [], KernelRidge._accumulate
+
+    def counted(self, source, feature_map, *arguments):
+        sizes.append(feature_map.n_components)
+        return accumulate(self, source, feature_map, *arguments)
+
+    monkeypatch.setattr(KernelRidge, "_accumulate", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("tol", [0.02, 0.2])
+def test_the_search_costs_little_more_than_the_fit(tol, monkeypatch):
+    """Passes cost the square of their components: the model is the last of few, not half of a larger one."""
+    X, y = curve(6000, 12)
+    sizes = watched_sizes(monkeypatch)
+    model = KernelRidge(RBF(0.4), alpha=0.3, tol=tol, random_state=0).fit(X, y)
+    assert model.n_components_ in sizes
+    assert sum(size**2 for size in sizes) <= 3.0 * max(model.n_components_, 750) ** 2
+
+
+def test_the_penalty_of_many_components_has_the_least_left_out_error():
+    X, y = curve(6000, 13)
+    model = KernelRidge(RBF(0.4), tol=0.02, random_state=0).fit(X, y)
+    assert model.n_components_ > 512
+    path = model.alpha_path_
+    assert len(path["alpha"]) == len(path["criterion"]) == len(path["effective_dimension"]) >= 3
+    assert all(np.diff(path["effective_dimension"]) < 0.0)
+    # of the same features, by eigenvectors and a fine grid
+    points = model.features_.landmarks_
+    again = KernelRidge(features=NystromFeatures(RBF(0.4), len(points), landmarks=points)).fit(X, y)
+    fine = again.alpha_path_
+    reached = np.interp(np.log(model.alpha_), np.log(fine["alpha"]), fine["criterion"])
+    assert reached <= 1.02 * fine["criterion"].min()
+    close = np.argmin(abs(np.log(fine["alpha"] / path["alpha"][1])))
+    ratio = fine["effective_dimension"][close] / path["effective_dimension"][1]
+    assert 0.7 < ratio < 1.4  # from leverages of some rows, at nearly that penalty
+
+
 def test_doubled_rows_do_not_make_landmarks_exact():
     """Fewer landmarks than asked for, and a third of the trace unexplained: more of them would be better."""
     rng = np.random.default_rng(0)

@@ -1,5 +1,7 @@
 """Kernel ridge regression: against the exact one, over every kind of data, and under bad input."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -26,7 +28,7 @@ from bochner.keys import Key
 from bochner.solvers import Cholesky
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import ArraySource, Block, leave_one_out_errors
-from bochner.tuning import _least, _left_out, _Problem, tune_length_scale
+from bochner.tuning import _by_stages, _left_out, _Problem, _stages, least, tune_length_scale
 from laws import rounding_squares
 
 
@@ -235,8 +237,26 @@ def test_rows_left_out_of_landmark_columns(fit_intercept, weighted):
 
 @pytest.mark.parametrize("bottom", [0.3, 4.6, -7.2])
 def test_a_walk_ends_at_the_vertex(bottom):
-    assert abs(_least(lambda step: (step - bottom) ** 2) - bottom) < 1e-9
-    assert abs(_least(lambda step: -step)) <= 18  # and somewhere, if there is none
+    assert abs(least(lambda step: (step - bottom) ** 2) - bottom) < 1e-9
+    assert abs(least(lambda step: -step)) <= 18  # and somewhere, if there is none
+
+
+@pytest.mark.parametrize("n_rows", [10, 900, 2000, 5000])
+def test_stages_end_with_all_rows_and_cost_little_before(n_rows):
+    """Twice as many rows and landmarks each time, and few tries with all of them, wherever the minimum moves to."""
+    stages = _stages(n_rows, 768)
+    assert stages[-1] == (n_rows, max(1, min(768, n_rows // 4)))
+    assert all(a <= b and m <= k for (a, m), (b, k) in pairwise(stages))
+    calls = []
+
+    def error(half_steps, *stage):
+        calls.append((half_steps, stage))
+        return (half_steps - bottoms[stage]) ** 2
+
+    bottoms = {stage: -4.3 - 0.8 * i for i, stage in enumerate(stages)}
+    assert abs(_by_stages(error, n_rows, 768) - bottoms[stages[-1]]) < 1e-9
+    assert len(calls) == len(set(calls))
+    assert len(stages) == 1 or sum(stage == stages[-1] for _, stage in calls) <= 4
 
 
 def test_a_scale_for_every_feature():

@@ -375,3 +375,15 @@ def test_centred_gram():
     np.testing.assert_allclose(gram @ V[:, 0], truth @ V[:, 0], atol=1e-10)
     np.testing.assert_allclose(gram.to_dense(), truth, atol=1e-10)
     np.testing.assert_allclose(np.tril(gram.lower()), np.tril(truth), atol=1e-10)
+
+
+@pytest.mark.parametrize("with_gram", [True, False])
+def test_the_first_components_are_a_corner(with_gram):
+    rng = np.random.default_rng(5)
+    Z, Y, weight = rng.normal(size=(50, 6)), rng.normal(size=(50, 2)), rng.uniform(size=50)
+    first = RidgeStatistics(6, 2, with_gram=with_gram).update(Z, Y, weight).first(4)
+    alone = RidgeStatistics(4, 2, with_gram=with_gram).update(Z[:, :4], Y, weight)
+    assert first.with_gram == with_gram
+    np.testing.assert_allclose(first.right_side(), alone.right_side(), atol=1e-12)
+    if with_gram:
+        np.testing.assert_allclose(first.spectrum().coefficients(0.3), alone.spectrum().coefficients(0.3), atol=1e-12)

@@ -286,6 +286,17 @@ class RidgeStatistics:
         """Independent statistics of the same rows."""
         return RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram).merge(self)
 
+    def first(self, n_components: int) -> RidgeStatistics:
+        """Statistics of the first components only, of the same rows."""
+        made = RidgeStatistics(n_components, self.n_targets, with_gram=False, precision=self.precision)
+        self.to_host()
+        made.products = self.products[:n_components].copy()
+        made.squares = None if self.squares is None else np.array(self.squares[:n_components, :n_components], order="F")
+        made.target_squares, made.target_sum, made.offset = self.target_squares, self.target_sum, self.offset
+        made.weight, made.n_samples, made.penalty = self.weight, self.n_samples, self.penalty
+        made.float32_error, made.rounding_noise = self.float32_error, self.rounding_noise
+        return made
+
     @property
     def n_effective(self) -> float:
         """Rows for counting degrees of freedom: Σ w, or the rows themselves when the weights sum to less."""

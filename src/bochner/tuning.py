@@ -1,4 +1,4 @@
-"""Length scales of most evidence on a sample of rows, with exact gradients through Fourier features.
+"""Length scales of most evidence, with exact gradients through Fourier features, or of least error of rows left out.
 
 The phases of Fourier features are X (W / length_scale)ᵀ with W drawn once, so the evidence is a smooth function of the
 scales and of alpha, and its gradient costs about as much as its value: one n × m × m product. A shared scale needs no
@@ -7,9 +7,9 @@ gradient: it is a single number, and one eigendecomposition gives the evidence a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ from bochner.streaming.folds import leave_one_out_errors
 
 _RANGE = np.log(1e3)  # how far the log of a scale may move from its start
 _HALF_STEP = np.log(2.0) / 2.0  # difference of the logs of scales that are tried
+_COARSE = range(-8, 8, 2)  # half steps from the median distance that are tried first
+_STAGE_ROWS = 1000  # the fewest rows of a stage, where there are as many
 
 
 @dataclass(frozen=True)
@@ -123,9 +125,8 @@ def tune_length_scale(
     n_restarts : int
         Number of further searches, from random scales around the best of the coarse grid.
     n_landmarks : int
-        If positive, a shared scale is corrected: from the scale of most evidence it moves to a minimum of the
-        leave-one-out error with so many landmarks (at most half the rows). Evidence of a few hundred components
-        prefers scales that are too long.
+        If positive, a shared scale has the least leave-one-out error with so many landmarks (at most a quarter of the
+        rows) instead of the most evidence, which for a few hundred components prefers scales that are too long.
     margins : bool
         Y are signs of labels, and leave-one-out errors are squared hinges of margins.
 
@@ -148,9 +149,11 @@ def tune_length_scale(
     X, Y, root = X[root > 0], Y[root > 0] * root[root > 0, None], root[root > 0]
     unit = clone(kernel).set_params(length_scale=1.0)
     median = float(clone(kernel).set_params(length_scale="median").resolve(X, key, root * root).length_scale)
-    n_frequencies = max(1, n_components // 2)
-    law = choose_rows(unit, d, 2 * n_frequencies)
-    W = draw_frequencies(unit, law, d, n_frequencies, key.child("tuning")).to_dense()
+    W, by_landmarks = np.empty((0, d)), n_landmarks > 0 and not per_feature
+    if not by_landmarks:
+        n_frequencies = max(1, n_components // 2)
+        law = choose_rows(unit, d, 2 * n_frequencies)
+        W = draw_frequencies(unit, law, d, n_frequencies, key.child("tuning")).to_dense()
     start = np.full(d, np.log(median))
     if per_feature:
         start = start + _log_spread(X, root * root)
@@ -161,41 +164,77 @@ def tune_length_scale(
         return clone(kernel).set_params(length_scale=median)
     Y = Y[:, varying] / np.sqrt((Y[:, varying] ** 2).sum(axis=0) / problem.freedom)
     problem = replace(problem, Y=Y)
-    move, alpha = _common(problem)
-    scales = problem.scales(np.array([move]))
-    if per_feature or n_restarts:
-        moves = np.full(d if per_feature else 1, move)
-        draw = key.child("restarts").generator()
-        starts = [moves, *(moves + np.log(3.0) * draw.standard_normal((n_restarts, len(moves))))]
-        found = min(
-            (
-                minimize(
-                    problem.value_and_gradient,
-                    np.append(np.clip(start, -_RANGE, _RANGE), np.log(alpha)),
-                    jac=True,
-                    method="L-BFGS-B",
-                    bounds=[*[(-_RANGE, _RANGE)] * len(moves), (np.log(1e-10), np.log(10.0 * problem.freedom))],
-                    options={"maxiter": max_iter, "ftol": 1e-5},
-                )
-                for start in starts
-            ),
-            key=lambda result: result.fun,
-        )
-        scales, alpha = problem.scales(found.x[:-1]), float(np.exp(found.x[-1]))
-    if n_landmarks and not per_feature:
-        chosen = key.child("landmarks").generator().permutation(len(root))[: min(n_landmarks, len(root) // 2)]
+    if by_landmarks:
         centred = X if scipy.sparse.issparse(X) else X - X.mean(axis=0)  # so that float32 suffices
-        scale = scales[0]
+        targets, order = given if margins else Y, key.child("landmarks").generator().permutation(len(root))
 
-        @cache
-        def error(half_steps: int) -> float:
-            rows = (centred / (scale * np.exp(half_steps * _HALF_STEP))).astype(np.float32)
-            return _left_out(unit, rows, given if margins else Y, root, fit_intercept, chosen, margins)
+        def left_out(half_steps: int, n_rows: int, n_landmarks: int) -> float:
+            rows = order[:n_rows]
+            scaled = (centred[rows] / (median * np.exp(half_steps * _HALF_STEP))).astype(np.float32)
+            return _left_out(unit, scaled, targets[rows], root[rows], fit_intercept, np.arange(n_landmarks), margins)
 
-        scales = np.array([scale * np.exp(_HALF_STEP * _least(error))])
+        scales = np.array([median * np.exp(_HALF_STEP * _by_stages(left_out, len(root), n_landmarks))])
+    else:
+        scales = _by_evidence(problem, key, max_iter, n_restarts)
     # three digits are more than the data determine, and hide where exactly the search stopped
     scales = np.array([float(f"{scale:.3g}") for scale in scales])
     return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
+
+
+def _by_evidence(problem: _Problem, key: Key, max_iter: int, n_restarts: int) -> Array:
+    """Scales of most evidence, (d,)."""
+    move, alpha = _common(problem)
+    if problem.shared and not n_restarts:
+        return problem.scales(np.array([move]))
+    moves = np.full(1 if problem.shared else len(problem.start), move)
+    draw = key.child("restarts").generator()
+    starts = [moves, *(moves + np.log(3.0) * draw.standard_normal((n_restarts, len(moves))))]
+    found = min(
+        (
+            minimize(
+                problem.value_and_gradient,
+                np.append(np.clip(start, -_RANGE, _RANGE), np.log(alpha)),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[*[(-_RANGE, _RANGE)] * len(moves), (np.log(1e-10), np.log(10.0 * problem.freedom))],
+                options={"maxiter": max_iter, "ftol": 1e-5},
+            )
+            for start in starts
+        ),
+        key=lambda result: result.fun,
+    )
+    return problem.scales(found.x[:-1])
+
+
+def _stages(n_rows: int, n_landmarks: int) -> list[tuple[int, int]]:
+    """Rows and landmarks of each stage: twice as many of both each time, the last one with all rows.
+
+    Never more than a quarter of the rows are landmarks, so that most are left to measure errors on.
+    """
+    rows = [min(n_rows, max(_STAGE_ROWS, n_rows >> halvings)) for halvings in (2, 1, 0)]
+    return list(dict.fromkeys((n, max(1, min(n_landmarks >> i, n // 4))) for n, i in zip(rows, (2, 1, 0), strict=True)))
+
+
+def _by_stages(error: Callable[[int, int, int], float], n_rows: int, n_landmarks: int) -> float:
+    """Half steps from the median to the scale of least error; ``error(half_steps, n_rows, n_landmarks)``.
+
+    Few rows with few landmarks find the region in no time, and prefer scales that are too long. From there each stage
+    walks to its own minimum.
+    """
+    stages = [cache(partial(_stage_error, error, stage)) for stage in _stages(n_rows, n_landmarks)]
+    _ahead(stages[0], _COARSE)
+    found: float = min(_COARSE, key=stages[0])
+    for tried in stages:
+        found = round(found) + least(partial(_stepped, tried, round(found)))
+    return found
+
+
+def _stage_error(error: Callable[[int, int, int], float], stage: tuple[int, int], half_steps: int) -> float:
+    return error(half_steps, *stage)
+
+
+def _stepped(function: Callable[[int], float], start: int, step: int) -> float:
+    return function(start + step)
 
 
 def _left_out(
@@ -243,24 +282,27 @@ def _common(problem: _Problem) -> tuple[float, float]:
         alpha, *_ = spectrum.best("evidence")
         return float(spectrum.criterion("evidence")(np.array([alpha]))[0]), alpha
 
-    def ahead(half_steps: int) -> None:
-        with limit_threads(1):
-            tried(half_steps)
-
-    coarse = range(-8, 8, 2)
-    with one_thread():  # an eigendecomposition is hardly faster with more
-        each(ahead, coarse, n_threads())
-    best = min(coarse, key=tried)
+    _ahead(tried, _COARSE)
+    best = min(_COARSE, key=tried)
     best = min((best, best - 1, best + 1), key=tried)
     offset = vertex([tried(best + step)[0] for step in (-1, 0, 1)])
     return _HALF_STEP * (best + offset), tried(best)[1]
 
 
-def _least(error: Callable[[int], float]) -> float:
+def _ahead(function: Callable[[int], Any], arguments: Iterable[int]) -> None:
+    """Call a cached function on all of them, each on a thread: an eigendecomposition is hardly faster with more."""
+
+    def call(argument: int) -> None:
+        with limit_threads(1):
+            function(argument)
+
+    with one_thread():
+        each(call, arguments, n_threads())
+
+
+def least(error: Callable[[int], float]) -> float:
     """A local minimum of a function of integers near 0, refined by a parabola; at most 16 steps away."""
-    best = min((0, -1, 1), key=error)
-    if best:
-        step = best
-        while abs(best) < 16 and error(best + step) < error(best):
-            best += step
+    best, step = 0, -1 if error(-1) < error(0) else 1
+    while abs(best) < 16 and error(best + step) < error(best):
+        best += step
     return best + vertex([error(best + step) for step in (-1, 0, 1)])

@@ -118,6 +118,9 @@ class ComponentSearch:
         The number of components to start with.
     rate : float
         The error is expected to fall like n_components^-rate; 0.5 suits an average of independent components.
+    growth : (float, float)
+        At least and at most so many times as many components are tried next; close to each other where trying is
+        expensive.
     refine : bool
         False only doubles the number, for features that are expensive to make.
     repeats : int
@@ -139,6 +142,7 @@ class ComponentSearch:
     step: int = 16
     first: int = 64
     rate: float = 0.5
+    growth: tuple[float, float] = (1.2, 4.0)
     refine: bool = True
     repeats: int = 0
 
@@ -164,8 +168,10 @@ class ComponentSearch:
         low, high = 0, self._in_steps(self.first)
         error = self.certify(high, "search").high
         while error > self.tol and self._may_add(high):
-            # as many as the rate asks for, at most four times as many
-            factor = min(max(1.1 * (error / self.tol) ** (1.0 / self.rate), 1.2), 4.0) if self.refine else 2.0
+            # as many as the rate asks for
+            factor = 2.0
+            if self.refine:
+                factor = min(max(1.1 * (error / self.tol) ** (1.0 / self.rate), self.growth[0]), self.growth[1])
             low, high = high, self._in_steps(max(high + 1, factor * high))
             error = self.certify(high, "search").high
         return low, high, error <= self.tol
@@ -193,7 +199,9 @@ class ComponentSearch:
         n_components = min((size for size, found in finals.items() if found.high <= self.tol), default=max(finals))
         found = finals[n_components]
         while found.high > self.tol and self._may_add(n_components):
-            n_components = self._in_steps(n_components * (1.1 if self.refine else 2.0) + 1)
+            # as many more as the rate asks for
+            factor = min(max((found.high / self.tol) ** (1.0 / self.rate), 1.1), 2.0) if self.refine else 2.0
+            n_components = self._in_steps(factor * n_components + 1)
             found = self.certify(n_components, "final")
         return n_components, found
 

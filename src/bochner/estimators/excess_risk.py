@@ -26,7 +26,7 @@ _FEATURE_ROWS = 20_000  # among which landmarks are chosen
 _SMALL_ERROR = 1e-3  # of the variance of a target: no smaller error is taken for the unit of the excess
 _TINY = np.finfo(float).tiny
 _EXPLAINED = 1e-3  # of the kernel's trace: landmarks that leave no more than this unexplained are taken as exact
-_FAR = 0.75  # above this share of all components the excess is extrapolated from half of them
+FAR = 0.75  # above this share of all components the excess is extrapolated from half of them
 _LEAST_ERROR = 0.1  # of the error of all components: the exact kernel is not believed to have less
 # Left-out predictions divide by 1 - h; here its floor is high, since a few rows of leverage one would drown the others.
 _LEAST_FREEDOM = 1e-3
@@ -34,7 +34,8 @@ _LEAST_FREEDOM = 1e-3
 # `unexplained_share` says that they are far too few. In 70 doublings on eight datasets of 2,000 rows (none of them in
 # the table of benchmarks/bench_tolerance.py) the median share that remained was 0.61 for Fourier features and 0.28 for
 # landmarks; a power of 1.5 leaves 0.35.
-_FOURIER_POWER, _LANDMARK_POWER = 0.75, 1.5
+FOURIER_POWER, LANDMARK_POWER = 0.75, 1.5
+_STEP_POWER = 0.5  # where a quarter of the components predict nearly what half of them do
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,24 @@ class NestedRidge:
     def left_out_predictions(self, n_components: int) -> Array:
         """Predictions (n_rows, k) of the first components for each row, by the model fitted without that row."""
         m, s = n_components, self.statistics
-        if self.diagonal is None:
+        if self.diagonal is None and m < self.n_components:
             V, right = self._solved(m, self.n_components / m)
         else:  # the Cholesky factor of the first components, and what is solved with it, are parts of those of all
             V, right = (of_all[:m] for of_all in self._solved_all)
         leverage = np.einsum("ij,ij->j", V, V) + (1.0 / s.weight if self.fit_intercept else 0.0)
         level = s.target_mean if self.fit_intercept else np.zeros(s.n_targets)
         return self.Y - leave_one_out(self.Y - level - V.T @ right, leverage, _LEAST_FREEDOM)
+
+    @property
+    def effective_dimension(self) -> float:
+        """That of all rows with all M components, from the leverages of these rows."""
+        V, _ = self._solved_all
+        return self.statistics.weight * float(np.average(np.einsum("ij,ij->j", V, V), weights=self.weight))
+
+    @property
+    def left_out_error(self) -> float:
+        """Mean squared error of all M components, each row left out, in units of the variance of each target."""
+        return float(np.average(self.squares(self.Y - self.all_predictions), weights=self.weight))
 
     @cached_property
     def all_predictions(self) -> Array:
@@ -124,9 +136,8 @@ class NestedRidge:
     def _solved(self, m: int, scale: float) -> tuple[Array, Array]:
         """L⁻¹Zᵀ (m, n_rows) and L⁻¹c (m, k), with LLᵀ = G + alpha I of the first components and the right side c."""
         s = self.statistics
-        G = s.operator(self.fit_intercept).to_dense()[:m, :m] * scale
-        G[np.diag_indices_from(G)] += self._penalty(scale)
-        L = np.asfortranarray(G)
+        L = np.multiply(s.to_host().operator(self.fit_intercept).lower()[:m, :m], scale, order="F")  # lower triangle
+        np.einsum("ii->i", L)[:] += self._penalty(scale)
         if not factor_in_place(L):
             raise ValueError("the Gram matrix of the features is far from positive definite.")
         root, centre = math.sqrt(scale), s.feature_mean[:m] if self.fit_intercept else np.zeros(m)
@@ -140,10 +151,31 @@ class NestedRidge:
             V[:, rows] = scipy.linalg.solve_triangular(L, centred.T, lower=True, overwrite_b=True, check_finite=False)
         return V, right
 
+    def first_rows(self, n_rows: int) -> NestedRidge:
+        """The same, but for errors that are measured on the first of the rows only."""
+        weight = None if self.weight is None else self.weight[:n_rows]
+        diagonal = None if self.diagonal is None else self.diagonal[:n_rows]
+        return replace(self, Z=self.Z[:n_rows], Y=self.Y[:n_rows], weight=weight, diagonal=diagonal)
+
     def squares(self, differences: Array) -> Array:
         """Squares (n_rows,) in units of the variance of each target, averaged over targets."""
         variance = self.Y.var(axis=0) + (1e-12 * np.abs(self.Y).max(axis=0)) ** 2 + _TINY
         return np.asarray((differences**2 / variance).mean(axis=1))
+
+    @cached_property
+    def _power(self) -> float:
+        """The power of the number of components with which the excess falls: the usual one, or that of a step.
+
+        If predictions of m components are at a squared distance of m^-p - M^-p from those of all M, the distances of a
+        quarter and of half of them have the ratio 2^p + 1. The excess may fall in steps (of many features, polynomials
+        of one degree after another are learned): on a step the ratio is small, and more components may help much.
+        """
+        usual, M = FOURIER_POWER if self.diagonal is None else LANDMARK_POWER, self.n_components
+        far, near = (
+            float(np.average(self.squares(self.left_out_predictions(max(1, M // k)) - self.all_predictions)))
+            for k in (4, 2)
+        )
+        return usual if far > (2.0**_STEP_POWER + 1.0) * near else _STEP_POWER
 
     def _extrapolation(self, n_components: int) -> tuple[int, float, float]:
         """Which model to compare with all M components, and how the excess follows from the difference of errors.
@@ -161,9 +193,10 @@ class NestedRidge:
         if self.exact:
             return min(n_components, M), 0.0, 1.0
         m = min(n_components, M) if self.n_requested > M else n_components
-        compared = m if m <= _FAR * M else max(1, M // 2)
-        power = _FOURIER_POWER if self.diagonal is None else _LANDMARK_POWER
-        remaining = max(self.unexplained_share, (compared / M) ** power)  # excess of M over that of the compared model
+        compared = m if m <= FAR * M else max(1, M // 2)
+        remaining = max(
+            self.unexplained_share, (compared / M) ** self._power
+        )  # excess of M over that of the compared model
         of_all = remaining / max(1.0 - remaining, 1e-3)
         of_few = 1.0 + of_all
         if compared != m and M > 1:  # the power law through both

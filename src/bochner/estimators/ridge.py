@@ -21,6 +21,7 @@ from bochner.estimators.models import DistributedScore, KernelModel, as_source, 
 from bochner.estimators.ridge_search import FittedFeatures, RidgeSearch
 from bochner.estimators.ridge_solution import (
     LEFT_OUT,
+    Penalty,
     RidgeSolution,
     check_penalty,
     choose_solver,
@@ -318,18 +319,19 @@ re-iterable of (X, y) or (X, y, weight) blocks
         n_targets = int(np.prod(self._target_shape, dtype=int))
         solver, _ = choose_solver(self.solver, self.alpha, feature_map.n_components)
         iterative = solver == "cg" or isinstance(solver, ConjugateGradient)
-        statistics = RidgeStatistics(feature_map.n_components, n_targets, with_gram=not iterative)
+        alpha = None if fitted.penalty is None else fitted.penalty.alpha
+        statistics = self._empty_statistics(source, feature_map, alpha, with_gram=not iterative)
         self.features_, self.feature_map_ = fitted.transformer, feature_map
         self.n_components_ = feature_map.n_components
-        precision, single = check_precision(self.precision), source.dtype == np.float32
-        penalty = penalty_per_row(self.alpha, source.n_samples)
+        precision, penalty = statistics.precision, statistics.penalty
         checkpoint = None
         if self.checkpoint is not None:
             options = self._shaping_options(source, key) | {
                 "n_targets": n_targets,
                 "solver='cg'": iterative,
                 "precision": precision,
-                "alpha over the number of rows": penalty if single else None,  # decides how products are made
+                # decides how products are made
+                "alpha over the number of rows": penalty if source.dtype == np.float32 else None,
             }
             checkpoint = Checkpoint(self.checkpoint, options, {"seed": key.seed})
             found = resumed(source, feature_map, numeric_targets, checkpoint, verbose=self.verbose)
@@ -352,6 +354,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self._solution = fitted.solution
         elif iterative:
             self._solution = self._iterate(source, feature_map, statistics, key)
+        elif fitted.penalty is not None:
+            self._solution = self._solve_with(statistics, fitted.penalty)
         elif self._leaves_rows_out:
             self._solution = self._solve(statistics, source.sample(LEFT_OUT_ROWS, key.child("left out")))
         if statistics.with_gram and self.device is None and statistics.is_coarse(self._current().alpha):
@@ -360,11 +364,25 @@ re-iterable of (X, y) or (X, y, weight) blocks
             finer = RidgeStatistics(feature_map.n_components, n_targets, penalty=penalty)
             self._accumulate(source, feature_map, finer)
             self.statistics_, self._solution = finer, None
-            if isinstance(self.alpha, str) and self.alpha in LEFT_OUT:
+            if fitted.penalty is not None:
+                self._solution = self._solve_with(finer, fitted.penalty)
+            elif isinstance(self.alpha, str) and self.alpha in LEFT_OUT:
                 self._solution = self._solve(finer, source.sample(LEFT_OUT_ROWS, key.child("left out")))
         if checkpoint is not None:
             self._current()
             checkpoint.remove()
+
+    def _empty_statistics(
+        self, source: Source, feature_map: FeatureMap, alpha: float | None = None, *, with_gram: bool = True
+    ) -> RidgeStatistics:
+        """Sums of no rows; `alpha` is the penalty they will be solved with where the model's leaves it open."""
+        return RidgeStatistics(
+            feature_map.n_components,
+            int(np.prod(self._target_shape, dtype=int)),
+            with_gram=with_gram,
+            precision=check_precision(self.precision),
+            penalty=penalty_per_row(self.alpha if alpha is None else alpha, source.n_samples),
+        )
 
     def _shaping_options(self, source: Source, key: Key) -> dict[str, Any]:
         """Options that shape the sums, by name: a checkpoint made with others is refused.
@@ -445,6 +463,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
         )
         statistics.to_host()  # the device's memory is free again
         return solution
+
+    def _solve_with(self, statistics: RidgeStatistics, penalty: Penalty) -> RidgeSolution:
+        """Solve with a penalty that the search for components has chosen."""
+        solution = solve_sums(statistics, penalty.alpha, self.solver, fit_intercept=self.fit_intercept)
+        statistics.to_host()
+        return replace(solution, path=penalty.path)
 
     def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> RidgeSolution:
         """Conjugate gradients on a Gram matrix that is never formed."""

@@ -23,6 +23,14 @@ LeftOut = Callable[[RidgeSpectrum, Any], Array]  # leave-one-out mean squared er
 
 
 @dataclass(frozen=True)
+class Penalty:
+    """A penalty, and the path it was chosen from."""
+
+    alpha: float
+    path: dict[str, Array]
+
+
+@dataclass(frozen=True)
 class RidgeSolution:
     """Coefficients (m, k), intercepts (k,), the penalty and how it was found."""
 
