@@ -25,6 +25,7 @@ from bochner.estimators._validation import (
     validate_rows,
 )
 from bochner.estimators.exact import exact_rows
+from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.models import DistributedScore, KernelModel, as_source
 from bochner.estimators.ridge import KernelRidge
 from bochner.features import FeatureMap, Identity
@@ -135,7 +136,7 @@ def _has_probabilities(self: Any) -> bool:
     raise AttributeError(f"probabilities need loss='log_loss'; loss={self.loss!r} has decision_function alone.")
 
 
-class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
+class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, KernelModel):
     """Kernel classification in bounded memory: min Σ w ℓ(f(x) + b, y) + alpha / 2 ‖f‖², f linear in features ZZᵀ ≈ K.
 
     Parameters

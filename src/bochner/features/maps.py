@@ -30,6 +30,13 @@ class FeatureMap(ABC):
         """Write the features of the rows of X into `out`, (n, n_components), of the dtype of X."""
         out[...] = self(X)
 
+    def gradient(self, X: Array, coefficients: Array) -> Array:
+        """Gradients (n, k, n_features) of the functions x ↦ z(x)·w for the k columns w of `coefficients`."""
+        raise ValueError(
+            f"no derivative is known of the features {type(self).__name__}; those of FourierFeatures and "
+            "NystromFeatures have one."
+        )
+
 
 @dataclass(frozen=True)
 class Identity(FeatureMap):
@@ -40,6 +47,9 @@ class Identity(FeatureMap):
 
     def __call__(self, X: Any) -> Array:
         return X.toarray() if scipy.sparse.issparse(X) else X
+
+    def gradient(self, X: Any, coefficients: Array) -> Array:
+        return np.tile(coefficients.T.astype(X.dtype), (X.shape[0], 1, 1))
 
 
 def row_blocks(X: Any, n_columns: int | None = None) -> list[slice]:
