@@ -168,8 +168,8 @@ class Kernel(BaseEstimator, ABC):
         Examples
         --------
         >>> from bochner import RBF
-        >>> RBF(1.0).gradient([[1.0, 0.0]], [[0.0, 0.0]], [[1.0]]).round(4)
-        array([[[-0.6065,  0.    ]]])
+        >>> RBF(1.0).gradient([[1.0, 1.0]], [[0.0, 0.0]], [[1.0]]).round(4)
+        array([[[-0.3679, -0.3679]]])
         """
         X, Y = (dense(backend_of(A).fetch(A) if is_tensor(A) else A) for A in (as_points(X), as_points(Y)))
         C = as_points(C)
