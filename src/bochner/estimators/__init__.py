@@ -17,6 +17,7 @@ from bochner.estimators.mmd import MMDResult, exact_mmd, mmd_test
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.projections import RandomProjection
 from bochner.estimators.ridge import KernelRidge
+from bochner.estimators.tabular import TabularClassifier, TabularRegressor
 from bochner.estimators.tensor_sketch import TensorSketchFeatures
 
 __all__ = [
@@ -37,6 +38,8 @@ __all__ = [
     "NystromFeatures",
     "RandomBinningFeatures",
     "RandomProjection",
+    "TabularClassifier",
+    "TabularRegressor",
     "TensorSketchFeatures",
     "exact_gaussian_process",
     "exact_kernel_classifier",
