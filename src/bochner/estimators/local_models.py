@@ -65,8 +65,8 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
     leaf_size : int
         A group of more rows is cut, where its rows differ.
     overlap : float
-        Each side of a cut also learns from the nearest rows across it, this share of its own, so that the models of
-        neighbouring leaves agree near their border.
+        Each side of a cut also learns from this share, below one, of the rows across it, the nearest ones, so that the
+        models of neighbouring leaves agree near their border.
 
     Returns
     -------
@@ -79,12 +79,12 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
     children: list[list[int]] = []
     members: list[Array] = []
 
-    def grow(rows: Array, *, may_cut: bool = True) -> int:
+    def grow(rows: Array) -> int:
         node = len(columns)
         columns.append(-1)
         cuts.append(0.0)
         children.append([len(members)] * 2)
-        found = _cut(X, rows, weights) if may_cut and len(rows) > leaf_size else None
+        found = _cut(X, rows, weights) if len(rows) > leaf_size else None
         if found is None:
             members.append(rows)
             return node
@@ -93,14 +93,14 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
         below = values <= cut
         sides = []
         for side, distance in ((below, values - cut), (~below, cut - values)):
-            extra = int(overlap * np.count_nonzero(side))
+            extra = int(overlap * np.count_nonzero(~side))
             take = side.copy()
             if extra:
                 others = np.flatnonzero(~side)
                 take[others[np.argsort(distance[others], kind="stable")[:extra]]] = True
             sides.append(rows[take])
         columns[node], cuts[node] = column, cut
-        children[node] = [grow(side, may_cut=len(side) < len(rows)) for side in sides]
+        children[node] = [grow(side) for side in sides]
         return node
 
     grow(np.arange(len(X)))
@@ -161,15 +161,12 @@ class LocalModel:
             leaf, rows = self.leaves[job[0]], job[1]
             out[rows] = self.kernel.product(X[rows], leaf.points, leaf.coefficients) + leaf.intercept
 
-        _in_threads(work, list(self.groups(X)))
+        in_threads(work, list(self.groups(X)))
         return out
 
 
-def _in_threads(work: Callable[[Any], None], jobs: Sequence[Any]) -> None:
-    """Call on every job; where there are several, each has one thread."""
-    if len(jobs) == 1:
-        work(jobs[0])
-        return
+def in_threads(work: Callable[[Any], None], jobs: Sequence[Any]) -> None:
+    """Call on every job, each of which has one thread."""
 
     def alone(job: Any) -> None:
         with limit_threads(1):
@@ -195,5 +192,5 @@ def fit_leaves(
         own = home[rows] == number
         left_out[rows[own]] = fit.left_out[own]
 
-    _in_threads(work, range(len(members)))
+    in_threads(work, range(len(members)))
     return LocalModel(tree, kernel, tuple(leaf for leaf in leaves if leaf is not None)), left_out

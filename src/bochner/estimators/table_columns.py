@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import TargetEncoder
 
 from bochner.backends import Array
 
 FEW_LEVELS = 12  # categories that have a column each; more are encoded by the targets
 _ID_LEVELS = 50  # different texts from which on a column may be one of identifiers
+_FOLDS = 5  # means of the targets of a row come from the other four
+_MOST_EXTRA = 100.0  # rows of the mean that a level is given
 _KNOTS = 256  # points at which ranks are kept
 _LARGEST = 1e140  # value: sums of squares of a few million are numbers
 _DAY = 86_400.0
@@ -260,13 +261,29 @@ def _plan_category(name: Any, values: Array, Y: Array, seed: int) -> tuple[Colum
     if len(levels) <= FEW_LEVELS:
         column = Column(name, "category", "indicators", f"{len(levels)} levels, a column each", levels=levels)
         return column, column.encode("category", values)
-    made, encodings = [], np.empty((len(levels) + 1, Y.shape[1]))
-    for j, y in enumerate(Y.T):
-        encoder = TargetEncoder(target_type="continuous", cv=min(5, n), random_state=seed)
-        made.append(encoder.fit_transform(codes[:, None].astype(np.float64), y)[:, 0])
-        encodings[:-1, j], encodings[-1, j] = encoder.encodings_[0], encoder.target_mean_
+    folds = np.random.default_rng(seed).permutation(n) % _FOLDS
+    made = np.empty(Y.shape)
+    for fold in range(_FOLDS):
+        rows = folds == fold
+        made[rows] = _level_means(codes[~rows], Y[~rows], len(levels))[codes[rows]]
     why = f"{len(levels)} levels, the mean target of each"
-    return Column(name, "category", "target", why, levels=levels, encodings=encodings), np.column_stack(made)
+    encodings = _level_means(codes, Y, len(levels))
+    return Column(name, "category", "target", why, levels=levels, encodings=encodings), made
+
+
+def _level_means(codes: Array, Y: Array, n_levels: int) -> Array:
+    """Mean targets of every level, and of all rows, (n_levels + 1, k): rare levels are drawn to the mean of all.
+
+    A level counts as if it had some more rows of the mean: as many as the variance within levels is larger than that
+    of the levels' means (empirical Bayes).
+    """
+    counts = np.bincount(codes, minlength=n_levels)[:, None]
+    sums = np.column_stack([np.bincount(codes, y, minlength=n_levels) for y in Y.T])
+    means, centre = sums / np.maximum(counts, 1), Y.mean(axis=0)
+    within = np.square(Y - means[codes]).sum(axis=0) / max(1, len(Y) - np.count_nonzero(counts))
+    between = np.maximum((counts * np.square(means - centre)).sum(axis=0) / len(Y) - within * n_levels / len(Y), 0.0)
+    extra = np.clip(np.divide(within, between, out=np.full(len(centre), np.inf), where=between > 0), 0.0, _MOST_EXTRA)
+    return np.vstack([(sums + extra * centre) / np.maximum(counts + extra, 1e-300), centre])
 
 
 @dataclass(frozen=True)

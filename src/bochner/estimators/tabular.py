@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from bochner.backends import Array, limit_threads, n_threads
 from bochner.estimators._validation import check_choice, check_count, check_positive
-from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree
+from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads
 from bochner.estimators.metrics import FAMILIES, LearnedMetric, importances, learn_metric
 from bochner.estimators.models import numeric_targets
 from bochner.estimators.table_columns import Scaling, is_frame, plan_column, raw_columns, scale_columns
@@ -165,22 +165,30 @@ class TableModel(BaseEstimator):
         order = key.child("sample").generator().permutation(len(A))
         few, many = np.sort(order[:_SCREEN_ROWS]), np.sort(order[:metric_rows])
 
-        def screen(transform: str, family: str) -> LearnedMetric:
-            return learn_metric(scaled[transform][few], Y[few], family, max_evaluations=_SCREEN_EVALUATIONS)
+        tried: dict[tuple[str, str], LearnedMetric] = {}
+        learned: dict[tuple[str, str], LearnedMetric] = {}
 
-        tried = {(transforms[0], family): screen(transforms[0], family) for family in families}
-        ranking = sorted(tried, key=lambda name: tried[name].error)
+        def screen(name: tuple[str, str]) -> None:
+            X = scaled[name[0]][few]
+            tried[name] = learn_metric(X, Y[few], name[1], max_evaluations=_SCREEN_EVALUATIONS)
+
+        def learn(name: tuple[str, str]) -> None:
+            X = scaled[name[0]][many]
+            learned[name] = learn_metric(X, Y[many], name[1], start=tried[name], max_evaluations=_METRIC_EVALUATIONS)
+
+        def best(n_best: int) -> list[tuple[str, str]]:
+            return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
+
+        in_threads(screen, [(transforms[0], family) for family in families])
         for transform in transforms[1:]:  # of the best kernels alone
-            for _, family in ranking[: max(2, n_members)]:
-                tried[transform, family] = screen(transform, family)
-        ranking = sorted(tried, key=lambda name: tried[name].error)[:n_members]
+            in_threads(screen, [(transform, family) for _, family in best(max(2, n_members))])
+        ranking = best(n_members)
+        if len(many) > len(few):
+            in_threads(learn, ranking)
         members, left_out = [], []
         metrics = []
         for transform, family in ranking:
-            X = scaled[transform]
-            metric = tried[transform, family]
-            if len(many) > len(few):
-                metric = learn_metric(X[many], Y[many], family, start=metric, max_evaluations=_METRIC_EVALUATIONS)
+            X, metric = scaled[transform], {**tried, **learned}[transform, family]
             tree, rows = grow_tree(X, 1.0 / metric.kernel.scales(X.shape[1]), leaf_size, _OVERLAP)
             model, errors = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, rows)
             members.append(Member(scalings[transform], model, 1.0))
@@ -521,8 +529,8 @@ def _labels(y: Any) -> Array:
     gaps = [value is None or value != value for value in y.tolist()] if y.dtype.kind in "fO" else [False]
     if any(gaps):
         raise ValueError(f"the targets contain NaN or None in {sum(gaps)} rows; remove those rows.")
-    check_classification_targets(y)
     try:
+        check_classification_targets(y)
         np.unique(y)
     except TypeError:
         raise ValueError("the targets are of several types that cannot be ordered; make them all texts.") from None
