@@ -41,6 +41,8 @@ from bochner import (
     RandomProjection,
     RationalQuadratic,
     Separable,
+    TabularClassifier,
+    TabularRegressor,
     TensorSketchFeatures,
 )
 from bochner.operators import Dense, Scaled, Selected, Stacked, Summed
@@ -184,6 +186,8 @@ ESTIMATORS = [
     LearnedFeatures(n_components=5, max_iter=5, loss="squared", circulant=True, random_state=0),
     RandomProjection(2, random_state=0),
     RandomProjection(2, law="srht", random_state=0),
+    TabularClassifier("exponential", "standard", n_members=1, max_seconds=1.0, random_state=0),
+    TabularRegressor(leaf_size=40, max_seconds=1.0, random_state=0),
     TensorSketchFeatures(n_components=20, random_state=0),
     TensorSketchFeatures(n_components=9, factors="complex_srht", direction=None, random_state=0),
 ]

@@ -228,7 +228,7 @@ def test_two_rows():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("kernel", "cubic"), ("kernel", []), ("transform", "log"), ("leaf_size", 0), ("n_members", 0), ("max_seconds", 0)],
+    [("kernel", "cubic"), ("kernel", []), ("scaling", "log"), ("leaf_size", 0), ("n_members", 0), ("max_seconds", 0)],
 )
 def test_parameters_that_are_none(name, value):
     with pytest.raises(ValueError, match=name):

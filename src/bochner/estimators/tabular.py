@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import Array, limit_threads, n_threads
@@ -31,13 +31,14 @@ _METRIC_ROWS, _METRIC_EVALUATIONS = (2000, 1500, 1000, 700, 500, 300), 16
 _LEAF_SIZES = (3000, 2000, 1500, 1000, 700, 500)
 _OVERLAP = 0.25
 _GROUP_ROWS = 100  # with fewer rows, intervals of a leaf are those of the whole table
-_TRANSFORMS = {"standard": False, "quantile": True}
+_SCALINGS = {"standard": False, "quantile": True}
 
 
 @dataclass(frozen=True)
 class Member:
     """One local model of the scaled columns, and its share in the prediction."""
 
+    name: str
     scaling: Scaling
     model: LocalModel
     share: float
@@ -52,7 +53,7 @@ class TableReport:
     columns : dict
         What each column became.
     tried : dict
-        Error of rows left out of each kernel and transform tried on a sample, as a share of the targets' deviation.
+        Error of rows left out of each kernel and scaling tried on a sample, as a share of the targets' deviation.
     used : tuple of str
         What the model is made of, with shares.
     leaf_sizes : tuple of int
@@ -85,7 +86,7 @@ class TableModel(BaseEstimator):
     """What the models of tables have in common."""
 
     kernel: Any
-    transform: str
+    scaling: str
     leaf_size: Any
     n_members: int
     max_seconds: float
@@ -98,7 +99,7 @@ class TableModel(BaseEstimator):
             raise ValueError(f"kernel must be 'auto', a name or a list of names of {list(FAMILIES)}; got {kernels!r}.")
         for name in kernels:
             check_choice("kernel", name, ("auto", *FAMILIES))
-        check_choice("transform", self.transform, ("auto", *_TRANSFORMS))
+        check_choice("scaling", self.scaling, ("auto", *_SCALINGS))
         if not (isinstance(self.leaf_size, str) and self.leaf_size == "auto"):
             check_count("leaf_size", self.leaf_size, least=1)
         check_count("n_members", self.n_members)
@@ -117,11 +118,10 @@ class TableModel(BaseEstimator):
             )
         return raw_columns(X)
 
-    def _learn(self, X: Any, Y: Array) -> Array:
-        """Fit on targets (n, k); returns the predictions of rows left out."""
+    def _learn(self, raw: list[tuple[str, Array]], Y: Array) -> tuple[Array, Array]:
+        """Fit on targets (n, k); returns the columns as numbers and the predictions of rows left out."""
         families = self._check_parameters()
         key = Key.from_random_state(self.random_state)
-        raw = self._read(X, reset=True)
         n = len(Y)
         if any(len(values) != n for _, values in raw):
             raise ValueError(f"Found input variables with inconsistent numbers of samples: {len(raw[0][1])} and {n}.")
@@ -145,7 +145,7 @@ class TableModel(BaseEstimator):
             A = np.zeros((n, 1))
             self._notes.append("no column varies: every prediction is the mean of the targets")
         with self._threads():
-            return self._fit_members(A, Y, families, key)
+            return A, self._fit_members(A, Y, families, key)
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -157,13 +157,13 @@ class TableModel(BaseEstimator):
             yield
 
     def _fit_members(self, A: Array, Y: Array, families: Sequence[str], key: Key) -> Array:
-        transforms = tuple(_TRANSFORMS) if self.transform == "auto" else (self.transform,)
-        scalings = {name: scale_columns(A, ranked=_TRANSFORMS[name]) for name in transforms}
+        ways = tuple(_SCALINGS) if self.scaling == "auto" else (self.scaling,)
+        scalings = {name: scale_columns(A, ranked=_SCALINGS[name]) for name in ways}
         scaled = {name: scaling(A) for name, scaling in scalings.items()}
-        n_members = min(self.n_members, len(families) * len(transforms))
+        n_members = min(self.n_members, len(families) * len(ways))
         metric_rows, leaf_size, n_members = self._plan(len(A), A.shape[1], n_members)
-        order = key.child("sample").generator().permutation(len(A))
-        few, many = np.sort(order[:_SCREEN_ROWS]), np.sort(order[:metric_rows])
+        shuffled = key.child("sample").generator().permutation(len(A))
+        few, many = np.sort(shuffled[:_SCREEN_ROWS]), np.sort(shuffled[:metric_rows])
 
         tried: dict[tuple[str, str], LearnedMetric] = {}
         learned: dict[tuple[str, str], LearnedMetric] = {}
@@ -179,43 +179,37 @@ class TableModel(BaseEstimator):
         def best(n_best: int) -> list[tuple[str, str]]:
             return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
 
-        in_threads(screen, [(transforms[0], family) for family in families])
-        for transform in transforms[1:]:  # of the best kernels alone
-            in_threads(screen, [(transform, family) for _, family in best(max(2, n_members))])
+        in_threads(screen, [(ways[0], family) for family in families])
+        for way in ways[1:]:  # of the best kernels alone
+            in_threads(screen, [(way, family) for _, family in best(max(2, n_members))])
         ranking = best(n_members)
         if len(many) > len(few):
             in_threads(learn, ranking)
-        members, left_out = [], []
-        metrics = []
-        for transform, family in ranking:
-            X, metric = scaled[transform], {**tried, **learned}[transform, family]
+        members, left_out, weights, sizes = [], [], [], []
+        for way, family in ranking:
+            X, metric = scaled[way], {**tried, **learned}[way, family]
             tree, rows = grow_tree(X, 1.0 / metric.kernel.scales(X.shape[1]), leaf_size, _OVERLAP)
             model, errors = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, rows)
-            members.append(Member(scalings[transform], model, 1.0))
+            members.append(Member(f"{family} kernel of {way} columns", scalings[way], model, 1.0))
             left_out.append(Y - errors)
-            metrics.append((metric, X, [len(part) for part in rows]))
+            weights.append(importances(metric, X))
+            sizes.append(tuple(len(part) for part in rows))
         shares = _shares(left_out, Y)
-        self._members = tuple(
-            Member(m.scaling, m.model, float(share)) for m, share in zip(members, shares, strict=True) if share > 0
-        )
-        weights = sum(share * importances(metric, X) for share, (metric, X, _) in zip(shares, metrics, strict=True))
-        self.feature_importances_ = self._by_column(np.asarray(weights))
-        predicted = sum(share * values for share, values in zip(shares, left_out, strict=True))
+        order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
+        self._members = tuple(replace(members[i], share=float(shares[i])) for i in order)
+        self.feature_importances_ = self._by_column(shares @ np.array(weights))
+        predicted = np.einsum("m,mij->ij", shares, np.array(left_out))
         spread = float(np.sqrt(np.mean(Y.var(axis=0)))) or 1.0
         self.left_out_error_ = float(np.sqrt(np.mean(np.square(Y - predicted))))
         self.report_ = TableReport(
             {str(column.name): column.why for column in self._columns},
-            {f"{family}, {transform}": float(np.sqrt(m.error)) for (transform, family), m in tried.items()},
-            tuple(
-                f"{share:.0%} {family} kernel of {transform} columns"
-                for (transform, family), share in zip(ranking, shares, strict=True)
-                if share > 0
-            ),
-            tuple(metrics[0][2]),
+            {f"{family}, {way}": float(np.sqrt(m.error)) for (way, family), m in sorted(tried.items())},
+            tuple(f"{m.share:.0%} {m.name}" for m in self._members),
+            sizes[order[0]],
             self.left_out_error_ / spread,
             tuple(self._notes),
         )
-        return np.asarray(predicted)
+        return predicted
 
     def _plan(self, n: int, d: int, n_members: int) -> tuple[int, int, int]:
         """Rows to learn metrics on, size of leaves and number of members within `max_seconds`."""
@@ -256,6 +250,11 @@ class TableModel(BaseEstimator):
     def _predict(self, A: Array) -> Array:
         with self._threads():
             return np.asarray(sum(m.share * m.model.predict(m.scaling(A)) for m in self._members))
+
+    def _leaves(self, A: Array) -> Array:
+        """The leaves of the member of the largest share that rows fall in."""
+        first = self._members[0]
+        return first.model.tree.leaves(first.scaling(A))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -303,12 +302,12 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
     ----------
     kernel : "auto", str or list of str, default="auto"
         Names among "laplacian", "exponential", "matern32", "matern52" and "rbf" to choose from.
-    transform : {"auto", "standard", "quantile"}, default="auto"
+    scaling : {"auto", "standard", "quantile"}, default="auto"
         Numbers over their standard deviation, or their ranks.
     leaf_size : int or "auto", default="auto"
         Rows of a leaf, at most; "auto" is what `max_seconds` allows.
     n_members : int, default=2
-        Models of different kernels or transforms that are averaged, with shares that predict rows left out best.
+        Models of different kernels or scalings that are averaged, with shares that predict rows left out best.
     max_seconds : float, default=60.0
         What a plan is made for, of one core of usual speed: smaller leaves, fewer rows to learn from.
     n_jobs : int or None, default=None
@@ -345,7 +344,7 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
     def __init__(
         self,
         kernel: Any = "auto",
-        transform: str = "auto",
+        scaling: str = "auto",
         leaf_size: Any = "auto",
         n_members: int = 2,
         max_seconds: float = 60.0,
@@ -353,7 +352,7 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
-        self.transform = transform
+        self.scaling = scaling
         self.leaf_size = leaf_size
         self.n_members = n_members
         self.max_seconds = max_seconds
@@ -371,13 +370,14 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         if y is None:
             raise ValueError("This TabularRegressor requires y to be passed, but the target y is None.")
         X, y = split_target(X, y)
+        raw = self._read(X, reset=True)
+        y = np.asarray(y)
         Y = numeric_targets(y)
         if not Y.shape[1]:
             raise ValueError("y has no columns; there is nothing to learn.")
-        self._target_shape = np.shape(y)[1:]
-        predicted = self._learn(X, Y)
-        groups = self._members[0].model.tree.leaves(self._members[0].scaling(self._encode(X)))
-        self._left_out, self._groups = np.abs(Y - predicted), groups
+        self._target_shape = y.shape[1:]
+        A, predicted = self._learn(raw, Y)
+        self._left_out, self._homes = np.abs(Y - predicted), self._leaves(A)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -406,16 +406,16 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         -------
         interval : ndarray of shape (n_samples, 2), or (n_samples, n_targets, 2)
         """
+        check_is_fitted(self)
         if not isinstance(coverage, (float, int)) or not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
         A = self._encode(X)
         centre = self._predict(A)
-        first = self._members[0]
-        leaves = first.model.tree.leaves(first.scaling(A))
+        leaves = self._leaves(A)
         everywhere = _conformal(self._left_out, coverage)
         width = np.broadcast_to(everywhere, centre.shape).copy()
         for leaf in np.unique(leaves):
-            errors = self._left_out[self._groups == leaf]
+            errors = self._left_out[self._homes == leaf]
             if len(errors) >= _GROUP_ROWS:
                 width[leaves == leaf] = _conformal(errors, coverage)
         interval = np.stack([centre - width, centre + width], axis=-1)
@@ -438,7 +438,7 @@ class TabularClassifier(ClassifierMixin, TableModel):
     ----------
     kernel : "auto", str or list of str, default="auto"
         Names among "laplacian", "exponential", "matern32", "matern52" and "rbf" to choose from.
-    transform : {"auto", "standard", "quantile"}, default="auto"
+    scaling : {"auto", "standard", "quantile"}, default="auto"
     leaf_size : int or "auto", default="auto"
     n_members : int, default=2
     max_seconds : float, default=60.0
@@ -466,7 +466,7 @@ class TabularClassifier(ClassifierMixin, TableModel):
     def __init__(
         self,
         kernel: Any = "auto",
-        transform: str = "auto",
+        scaling: str = "auto",
         leaf_size: Any = "auto",
         n_members: int = 2,
         max_seconds: float = 60.0,
@@ -474,7 +474,7 @@ class TabularClassifier(ClassifierMixin, TableModel):
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
-        self.transform = transform
+        self.scaling = scaling
         self.leaf_size = leaf_size
         self.n_members = n_members
         self.max_seconds = max_seconds
@@ -492,18 +492,20 @@ class TabularClassifier(ClassifierMixin, TableModel):
         if y is None:
             raise ValueError("This TabularClassifier requires y to be passed, but the target y is None.")
         X, y = split_target(X, y)
+        raw = self._read(X, reset=True)
         y = _labels(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         k = len(self.classes_)
         if k < 2:
             raise ValueError(f"the targets hold one class, {self.classes_[0]!r}; a classifier needs at least two.")
         Y = np.where(codes[:, None] == (np.arange(k) if k > 2 else 1), 1.0, -1.0)
-        self._link = fit_link(self._learn(X, Y), codes)
+        self._link = fit_link(self._learn(raw, Y)[1], codes)
         return self
 
     def decision_function(self, X: Any) -> Array:
         """Logarithms of odds: (n_samples,) for two classes, (n_samples, n_classes) of a softmax for more."""
-        scores = self._link(self._predict(self._encode(X)))
+        scores = self._predict(self._encode(X))
+        scores = self._link(scores)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict_proba(self, X: Any) -> Array:
@@ -526,7 +528,9 @@ class TabularClassifier(ClassifierMixin, TableModel):
 def _labels(y: Any) -> Array:
     """Labels (n,) without gaps."""
     y = column_or_1d(np.asarray(y), warn=True)
-    gaps = [value is None or value != value for value in y.tolist()] if y.dtype.kind in "fO" else [False]
+    if y.dtype.kind == "f":
+        assert_all_finite(y, input_name="y")
+    gaps = [value is None or value != value for value in y.tolist()] if y.dtype.kind == "O" else [False]
     if any(gaps):
         raise ValueError(f"the targets contain NaN or None in {sum(gaps)} rows; remove those rows.")
     try:
