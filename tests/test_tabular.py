@@ -1,6 +1,7 @@
 """Models of tables: columns of every kind, trees, intervals, probabilities, and input that is none."""
 
 import datetime
+from dataclasses import replace
 
 import numpy as np
 import pandas
@@ -9,6 +10,7 @@ import pyarrow
 import pytest
 from sklearn.metrics import r2_score
 
+import bochner
 from bochner import Laplacian, TabularClassifier, TabularRegressor
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.estimators.local_models import fit_leaves, grow_tree
@@ -302,3 +304,33 @@ def test_many_rows_have_leaves_and_the_answer_does_not_depend_on_threads():
     assert len(models[0].report_.leaf_sizes) > 6
     np.testing.assert_allclose(models[0].predict(X), models[1].predict(X), atol=1e-10)
     assert models[0].score(X, y) > 0.97
+
+
+@pytest.mark.parametrize("classifies", [False, True])
+def test_model_files_give_back_what_was_saved(classifies, tmp_path):
+    X, y = mixed(150)
+    X["colour"] = X["colour"].astype(object)
+    X.loc[::9, "colour"] = None
+    y = np.where(y > 1.0, "high", "low") if classifies else y
+    model = (TabularClassifier if classifies else TabularRegressor)(leaf_size=60, **FAST).fit(X, y)
+    bochner.save(model, tmp_path / "model")
+    again = bochner.load(tmp_path / "model")
+    assert again.report_ == model.report_
+    np.testing.assert_array_equal(again.feature_importances_, model.feature_importances_)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    for name in ("predict_proba", "predict_interval"):
+        if hasattr(model, name):
+            np.testing.assert_array_equal(getattr(again, name)(X), getattr(model, name)(X))
+
+
+def test_forged_trees_in_files_are_refused(tmp_path):
+    """A tree whose nodes lead back would keep a reader walking for ever."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = TabularRegressor("laplacian", "standard", leaf_size=20, n_members=1, **FAST).fit(X, X[:, 0])
+    member = model._members[0]
+    tree = member.model.tree
+    for children in (np.zeros_like(tree.children), tree.children + 100):
+        forged = replace(member, model=replace(member.model, tree=replace(tree, children=children)))
+        model._members = (forged,)
+        with pytest.raises(TypeError, match="could not be loaded again"):
+            bochner.save(model, tmp_path / "model")

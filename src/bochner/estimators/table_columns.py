@@ -16,7 +16,7 @@ _ID_LEVELS = 50  # different texts from which on a column may be one of identifi
 _FOLDS = 5  # means of the targets of a row come from the other four
 _MOST_EXTRA = 100.0  # rows of the mean that a level is given
 _KNOTS = 256  # points at which ranks are kept
-_LARGEST = 1e140  # value: sums of squares of a few million are numbers
+_LARGEST = 1e307  # value: differences are numbers
 _DAY = 86_400.0
 _PARTS = ("time", "month", "weekday", "hour")
 
@@ -191,10 +191,10 @@ class Column:
 
 
 def check_finite(name: Any, values: Array) -> None:
-    """Refuse infinity and numbers whose squares are infinite; gaps are fine."""
+    """Refuse infinity and numbers next to it; gaps are fine."""
     largest = float(np.nanmax(np.abs(values), initial=0.0))
     if largest > _LARGEST:
-        what = "infinity" if np.isinf(largest) else f"{largest:.3g}, whose square is not a number any more,"
+        what = "infinity" if np.isinf(largest) else f"{largest:.3g}, next to infinity,"
         raise ValueError(f"Input X contains {what} in column {name!r}; replace it by a number or a gap (NaN).")
 
 
@@ -312,8 +312,10 @@ class Scaling:
 
 def scale_columns(A: Array, *, ranked: bool) -> Scaling:
     """The scaling of numbers: standard deviations, or ranks of the columns with more than two values."""
-    centres, sizes = A.mean(axis=0), A.std(axis=0)
-    sizes = np.where(sizes > 1e-12 * np.abs(centres), sizes, 1.0)
+    tops = np.abs(A).max(axis=0)  # squares of 1e200 or 1e-200 are no numbers
+    tops = np.where(tops > 0, tops, 1.0)
+    centres, sizes = (A / tops).mean(axis=0) * tops, (A / tops).std(axis=0)
+    sizes = np.where(sizes > 1e-12, sizes, 1.0) * tops
     knots, ranks = [], []
     for column in A.T:
         values, counts = np.unique(column, return_counts=True) if ranked else (np.empty(0), np.empty(0))

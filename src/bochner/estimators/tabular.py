@@ -20,7 +20,7 @@ from bochner.backends import Array, limit_threads, n_threads
 from bochner.estimators._validation import check_choice, check_count, check_positive
 from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads
 from bochner.estimators.metrics import FAMILIES, LearnedMetric, importances, learn_metric
-from bochner.estimators.models import numeric_targets
+from bochner.estimators.models import check_target_size, numeric_targets
 from bochner.estimators.table_columns import Scaling, is_frame, plan_column, raw_columns, scale_columns
 from bochner.keys import Key
 
@@ -373,6 +373,7 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         raw = self._read(X, reset=True)
         y = np.asarray(y)
         Y = numeric_targets(y)
+        check_target_size(Y)
         if not Y.shape[1]:
             raise ValueError("y has no columns; there is nothing to learn.")
         self._target_shape = y.shape[1:]
