@@ -59,7 +59,8 @@ def _values(X: Any, name: Any, index: int) -> Array:
 def _raw(values: Array, name: Any) -> tuple[str, Array]:
     kind = values.dtype.kind
     if kind in "biuf":
-        return "number", values.astype(np.float64)
+        with np.errstate(over="ignore"):
+            return "number", values.astype(np.float64)
     if kind == "M":
         return "date", _seconds(values)
     if kind == "m":

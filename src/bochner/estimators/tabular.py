@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 from threadpoolctl import threadpool_limits
 
-from bochner.backends import Array, limit_threads, n_threads
+from bochner.backends import Array, limit_threads, n_threads, reading
 from bochner.estimators._validation import check_choice, check_count, check_positive
 from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads
 from bochner.estimators.metrics import FAMILIES, LearnedMetric, importances, learn_metric
@@ -30,6 +30,7 @@ _SCREEN_ROWS, _SCREEN_EVALUATIONS = 800, 10
 _METRIC_ROWS, _METRIC_EVALUATIONS = (2000, 1500, 1000, 700, 500, 300), 16
 _LEAF_SIZES = (3000, 2000, 1500, 1000, 700, 500)
 _OVERLAP = 0.25
+_LARGEST_LABEL = 2.0**53  # which are integers without doubt
 _GROUP_ROWS = 100  # with fewer rows, intervals of a leaf are those of the whole table
 _SCALINGS = {"standard": False, "quantile": True}
 
@@ -113,9 +114,9 @@ class TableModel(BaseEstimator):
                 raise ValueError(f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s): no data.")
             validate_data(self, X, reset=reset, skip_check_array=True)
         else:
-            X = validate_data(
-                self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=2 if reset else 1
-            )
+            least = 2 if reset else 1
+            with reading("X"):
+                X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=least)
         return raw_columns(X)
 
     def _learn(self, raw: list[tuple[str, Array]], Y: Array) -> tuple[Array, Array]:
@@ -372,10 +373,12 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         X, y = split_target(X, y)
         raw = self._read(X, reset=True)
         y = np.asarray(y)
+        if not y.size:
+            raise ValueError("y is empty; there is nothing to learn.")
+        if not y.ndim:
+            raise ValueError(f"y must have a target for each row; got the single value {y!r}.")
         Y = numeric_targets(y)
         check_target_size(Y)
-        if not Y.shape[1]:
-            raise ValueError("y has no columns; there is nothing to learn.")
         self._target_shape = y.shape[1:]
         A, predicted = self._learn(raw, Y)
         self._left_out, self._homes = np.abs(Y - predicted), self._leaves(A)
@@ -529,8 +532,14 @@ class TabularClassifier(ClassifierMixin, TableModel):
 def _labels(y: Any) -> Array:
     """Labels (n,) without gaps."""
     y = column_or_1d(np.asarray(y), warn=True)
+    if not len(y):
+        raise ValueError("y is empty; there is nothing to learn.")
     if y.dtype.kind == "f":
         assert_all_finite(y, input_name="y")
+        if np.abs(y).max() > _LARGEST_LABEL:
+            raise ValueError(
+                f"labels that are numbers must be at most {_LARGEST_LABEL:.0e}; got {np.abs(y).max():.3g}."
+            )
     gaps = [value is None or value != value for value in y.tolist()] if y.dtype.kind == "O" else [False]
     if any(gaps):
         raise ValueError(f"the targets contain NaN or None in {sum(gaps)} rows; remove those rows.")
