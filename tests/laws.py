@@ -41,6 +41,8 @@ from bochner import (
     RandomProjection,
     RationalQuadratic,
     Separable,
+    TabularClassifier,
+    TabularRegressor,
     TensorSketchFeatures,
 )
 from bochner.operators import Dense, Scaled, Selected, Stacked, Summed
@@ -186,6 +188,12 @@ ESTIMATORS = [
     RandomProjection(2, law="srht", random_state=0),
     TensorSketchFeatures(n_components=20, random_state=0),
     TensorSketchFeatures(n_components=9, factors="complex_srht", direction=None, random_state=0),
+]
+
+# Models of tables: of frames rather than of rows, so that they have neither streams, sparse rows nor ONNX graphs.
+TABLES = [
+    TabularClassifier("exponential", "standard", n_members=1, max_seconds=1.0, random_state=0),
+    TabularRegressor(leaf_size=40, max_seconds=1.0, random_state=0),
 ]
 
 # class name, or repr of one estimator -> {check name: the reason why it cannot hold}

@@ -36,15 +36,15 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The same inside the packages in which modules build on one another.
 INSIDE = {
     "estimators": [
-        ["learned"],
+        ["learned", "tabular"],
         ["classifier", "kernel_pca"],
         ["ridge", "gaussian_process", "kernel_kmeans", "kitchen_sinks", "mmd", "projections"],
-        ["ridge_search", "posteriors", "exact"],
+        ["ridge_search", "posteriors", "exact", "gradients"],
         ["excess_risk", "ridge_solution"],
-        ["models"],
+        ["models", "local_models", "metrics"],
         ["fourier", "nystrom", "dot_products"],
         ["transformers"],
-        ["parameters", "_validation"],
+        ["parameters", "_validation", "exact_leaves", "table_columns"],
     ],
     "streaming": [
         ["newton", "scores", "workers"],

@@ -61,14 +61,14 @@ from hostile import (
     hostile_weights,
     values_of,
 )
-from laws import ESTIMATORS
+from laws import ESTIMATORS, TABLES
 
 N = 30
 X = np.random.default_rng(0).uniform(0.1, 1.0, (N, 3))
 Y = np.sin(5.0 * X[:, 0])
 LABELS = np.arange(N) % 2
 ONE_OF_EACH = list({type(estimator): estimator for estimator in reversed(ESTIMATORS)}.values())[::-1]
-TRIED = ESTIMATORS if FUZZING else ONE_OF_EACH
+TRIED = [*(ESTIMATORS if FUZZING else ONE_OF_EACH), *TABLES]
 
 
 @pytest.fixture(autouse=True)
@@ -329,7 +329,7 @@ CALLS = {
     "datasets.load": (bochner.datasets.load, {"name": "digits"}),
 }
 # public names that are walked as estimators above, are no functions, or are walked by tests of their own
-ELSEWHERE = {type(estimator).__name__ for estimator in ESTIMATORS} | {
+ELSEWHERE = {type(estimator).__name__ for estimator in (*ESTIMATORS, *TABLES)} | {
     *("Kernel", "ModelFileError", "Recommendation"),  # classes that are returned, raised or inherited from
     *("AdditiveChi2", "certificates", "datasets", "diagnostics", "linalg", "sketches", "theory"),
     *("compare", "load", "save", "export_onnx"),
@@ -370,7 +370,7 @@ def test_arguments_that_are_none(name):
 # -- units -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *TABLES], ids=repr)
 def test_who_does_not_mind_a_factor_of_two_minds_none(estimator):
     """Scales that are taken from the rows are so for rows of any size: nothing vanishes, nothing overflows."""
     y = targets(estimator)
@@ -396,7 +396,7 @@ def test_who_does_not_mind_a_factor_of_two_minds_none(estimator):
 
 
 @pytest.mark.parametrize(
-    "estimator", [e for e in ESTIMATORS if hasattr(e, "predict") and not hasattr(e, "transform")], ids=repr
+    "estimator", [e for e in (*ESTIMATORS, *TABLES) if hasattr(e, "predict") and not hasattr(e, "transform")], ids=repr
 )
 def test_targets_of_any_size_are_learned_or_refused(estimator):
     if is_classifier(estimator):

@@ -30,7 +30,7 @@ from bochner import (
     mmd_test,
 )
 from bochner.streaming import ArraySource, ArrowSource, BlockSource, MappedSource
-from laws import ESTIMATORS, KERNELS
+from laws import ESTIMATORS, KERNELS, TABLES
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning")
 FLOATS = ("f4", ">f4", "f8", ">f8")
@@ -138,7 +138,7 @@ def answers(model, X):
     return found
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *TABLES], ids=repr)
 def test_of_every_estimator(estimator, tmp_path):
     expected, y = {}, targets(estimator, 40)
     for name, X in representations(numbers(), tmp_path):
@@ -151,14 +151,14 @@ def test_of_every_estimator(estimator, tmp_path):
         np.testing.assert_array_equal(X, before, err_msg=f"{name} was written to")
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *TABLES], ids=repr)
 def test_sparse_matrices_of_every_estimator(estimator):
     S = scipy.sparse.csr_array(np.where(numbers(40, 6) > 3, numbers(40, 6), 0.0))
     y = targets(estimator, 40)
     try:
         expected = {dtype: answers(clone(estimator).fit(S.astype(dtype), y), S.astype(dtype)) for dtype in ("f4", "f8")}
     except (ValueError, TypeError) as refusal:
-        assert "sparse" in str(refusal)  # noqa: PT017
+        assert "sparse" in str(refusal).lower()  # noqa: PT017
         return
     for name in FLOATS:
         A = S.copy()

@@ -2,13 +2,13 @@
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from laws import ESTIMATORS, EXPECTED_FAILURES
+from laws import ESTIMATORS, EXPECTED_FAILURES, TABLES
 
 
 def expected_failures(estimator):
     return EXPECTED_FAILURES.get(repr(estimator), EXPECTED_FAILURES.get(type(estimator).__name__, {}))
 
 
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+@parametrize_with_checks([*ESTIMATORS, *TABLES], expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -13,6 +13,7 @@ from bochner.estimators.mmd import MMDResult, exact_mmd, mmd_test
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.projections import CompactFeatures, RandomProjection
 from bochner.estimators.ridge import KernelRidge
+from bochner.estimators.tabular import TabularClassifier, TabularRegressor
 
 __all__ = [
     "AdditiveChi2Features",
@@ -32,6 +33,8 @@ __all__ = [
     "NystromFeatures",
     "RandomBinningFeatures",
     "RandomProjection",
+    "TabularClassifier",
+    "TabularRegressor",
     "TensorSketchFeatures",
     "exact_gaussian_process",
     "exact_kernel_classifier",

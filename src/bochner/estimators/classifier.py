@@ -20,6 +20,7 @@ from bochner.backends import Array, reading
 from bochner.checks import check_choice, check_count, check_flag, check_positive, check_weight
 from bochner.estimators._validation import map_dask_blocks, validate_rows
 from bochner.estimators.exact import exact_rows
+from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.models import DistributedScore, KernelModel, as_source
 from bochner.estimators.ridge import KernelRidge
 from bochner.features import FeatureMap, Identity, Nystrom
@@ -140,7 +141,7 @@ def _has_probabilities(self: Any) -> bool:
     raise AttributeError(f"probabilities need loss='log_loss'; loss={self.loss!r} has decision_function alone.")
 
 
-class KernelClassifier(DistributedScore, ClassifierMixin, KernelModel):
+class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, KernelModel):
     """Kernel classification in bounded memory: min Σ w ℓ(f(x) + b, y) + alpha / 2 ‖f‖², f linear in features ZZᵀ ≈ K.
 
     Parameters

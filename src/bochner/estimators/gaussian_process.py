@@ -21,6 +21,7 @@ from bochner.estimators._validation import (
     map_dask_blocks,
     validate_rows,
 )
+from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, is_there, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.posteriors import (
@@ -47,7 +48,7 @@ _LESS_NOISE = 9.0  # in log alpha: what landmarks leave out is noise while the s
 
 
 @dataclass(eq=False, repr=False)
-class GaussianProcessRegressor(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
+class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, KernelModel):
     """Gaussian process regression in one pass and bounded memory, with hyperparameters fitted by evidence.
 
     y = b + f(x) + noise with f ~ GP(0, amplitude · k) and a flat prior on the constant b. The kernel is replaced by

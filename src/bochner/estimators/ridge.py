@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array
 from bochner.checks import check_count, is_auto
 from bochner.estimators._validation import check_components, check_precision, map_dask_blocks, validate_rows
+from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, numeric_targets
 from bochner.estimators.ridge_search import FittedFeatures, RidgeSearch
 from bochner.estimators.ridge_solution import (
@@ -56,7 +57,7 @@ LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin
 _ALPHA_COMPONENTS = 2048  # components with which alpha is chosen when the Gram matrix does not fit into memory
 
 
-class KernelRidge(DistributedScore, MultiOutputMixin, RegressorMixin, KernelModel):
+class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, KernelModel):
     """Kernel ridge regression: min ‖Zw + b - y‖² + alpha ‖w‖² with ZZᵀ ≈ K, in one pass and bounded memory.
 
     Rows are turned into features block by block and summed. Only m × m sums are kept for m components, and every

@@ -182,7 +182,7 @@ class RidgeSearch:
         self.fitted.setdefault(n_components, (FittedFeatures(*found, statistics, solution), nested))
         return nested
 
-    def _choose_penalty(self, statistics: RidgeStatistics, feature_map: FeatureMap) -> Solution:
+    def _choose_penalty(self, statistics: RidgeStatistics, feature_map: FeatureMap) -> RidgeSolution:
         """The solution with the best penalty, of the first landmarks where there are many."""
         if isinstance(feature_map, Nystrom) and feature_map.n_components > _PENALTY_COMPONENTS:
             statistics = statistics.first(_PENALTY_COMPONENTS)

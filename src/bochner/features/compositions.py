@@ -37,6 +37,11 @@ class StackedMap(FeatureMap):
             start += part.n_components
         return out
 
+    def gradient(self, X: Array, coefficients: Array) -> Array:
+        stops = np.cumsum([part.n_components for part in self.parts])
+        pieces = np.split(coefficients, stops[:-1])
+        return np.asarray(sum(part.gradient(X, piece) for part, piece in zip(self.parts, pieces, strict=True)))
+
 
 @dataclass(frozen=True)
 class ScaledMap(FeatureMap):
@@ -54,6 +59,9 @@ class ScaledMap(FeatureMap):
         Z = features_of(self.inner, X)
         Z *= float(self.factor)
         return Z
+
+    def gradient(self, X: Array, coefficients: Array) -> Array:
+        return self.inner.gradient(X, float(self.factor) * coefficients)
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,13 @@ class RestrictedMap(FeatureMap):
         out = backend.empty((X.shape[0], self.n_components), X)
         for rows in row_blocks(X):
             out[rows] = features_of(self.inner, X[rows][:, backend.place(self.columns, X)])
+        return out
+
+    def gradient(self, X: Array, coefficients: Array) -> Array:
+        out = np.zeros((X.shape[0], coefficients.shape[1], X.shape[1]), X.dtype)
+        inner = self.inner.gradient(X[:, self.columns], coefficients)
+        for j, column in enumerate(self.columns):
+            out[..., column] += inner[..., j]
         return out
 
 
@@ -129,6 +144,9 @@ class ProjectedMap(FeatureMap):
                 Z = Z.toarray()
             out[rows] = projection(Z)
         return out
+
+    def gradient(self, X: Array, coefficients: Array) -> Array:
+        return self.inner.gradient(X, self.projection.adjoint(np.ascontiguousarray(coefficients.T)).T)
 
 
 def invariant_map(inner: FeatureMap, shape: tuple[int, ...]) -> FeatureMap:

@@ -71,6 +71,27 @@ class Fourier(FeatureMap):
     def into(self, X: Array, out: Array) -> None:
         self._write(X, out.view(X.dtype) if self.form == "complex" else out)
 
+    def gradient(self, X: Any, coefficients: Array) -> Array:
+        T, m = self.frequencies.shape[0], self.n_components
+        if self.form == "complex":
+            raise ValueError("gradients are those of real features: form='pairs' or form='offset'.")
+        a, b = coefficients.astype(X.dtype), np.zeros((T, coefficients.shape[1]), X.dtype)
+        offsets = np.zeros(T, X.dtype)
+        if self.form == "offset":
+            offsets[...] = self.offsets
+        else:
+            a, b[: m // 2] = a[0::2], a[1::2]
+            offsets[-1] = self.offsets[0] if m % 2 else 0.0
+        scale = float(self.amplitude * np.sqrt(2.0 / m))
+        out = np.empty((X.shape[0], a.shape[1], X.shape[1]), X.dtype)
+        for rows in row_blocks(X, 4 * T):
+            block = X[rows].toarray() if scipy.sparse.issparse(X) else X[rows]
+            phases = self.frequencies(np.ascontiguousarray(block)) + offsets
+            cosines, sines = np.cos(phases), np.sin(phases)
+            for k in range(a.shape[1]):  # (a cos + b sin)' = b cos - a sin, times the frequency
+                out[rows, k] = scale * self.frequencies.adjoint(cosines * b[:, k] - sines * a[:, k])
+        return out
+
     def _write(self, X: Array, out: Array) -> None:
         scale = float(self.amplitude * np.sqrt(2.0 / out.shape[1]))
         frequencies = self.frequencies if is_host(out) else self.frequencies.on(out)

@@ -43,6 +43,13 @@ class FeatureMap(ABC):
         """
         return self, None
 
+    def gradient(self, X: Array, coefficients: Array) -> Array:
+        """Gradients (n, k, n_features) of the functions x ↦ z(x)·w for the k columns w of `coefficients`."""
+        raise ValueError(
+            f"no derivative is known of the features {type(self).__name__}; those of FourierFeatures and "
+            "NystromFeatures have one."
+        )
+
 
 @dataclass(frozen=True)
 class LinearAfter(FeatureMap):
@@ -74,6 +81,9 @@ class LinearAfter(FeatureMap):
     def factored(self) -> tuple[FeatureMap, Array | None]:
         return self.inner, self.matrix
 
+    def gradient(self, X: Array, coefficients: Array) -> Array:
+        return self.inner.gradient(X, self.matrix @ coefficients)
+
 
 @dataclass(frozen=True)
 class Identity(FeatureMap):
@@ -84,6 +94,9 @@ class Identity(FeatureMap):
 
     def __call__(self, X: Any) -> Array:
         return X.toarray() if scipy.sparse.issparse(X) else X
+
+    def gradient(self, X: Any, coefficients: Array) -> Array:
+        return np.tile(coefficients.T.astype(X.dtype), (X.shape[0], 1, 1))
 
 
 def row_blocks(X: Any, n_columns: int | None = None) -> list[slice]:

@@ -118,6 +118,13 @@ class Nystrom(FeatureMap):
         missing = self.n_components - self.rank
         return KernelColumns(self), np.pad(self.root, ((0, 0), (0, missing))) if missing else self.root
 
+    def gradient(self, X: Any, coefficients: Array) -> Array:
+        if self.kernel is None:
+            raise ValueError("features of a precomputed kernel have no derivative: they do not know the rows.")
+        return self.kernel.gradient(X, self.landmarks, self.root @ coefficients[: self.rank]).astype(
+            X.dtype, copy=False
+        )
+
     def truncated(self, n_components: int) -> Nystrom:
         """The map with only the first columns, and the landmarks they need."""
         rank = min(n_components, self.rank)

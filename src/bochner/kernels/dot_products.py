@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from bochner import spectra
 from bochner.backends import Array, Form, backend_of
 from bochner.checks import check_count, check_positive
-from bochner.kernels.algebra import Kernel, dense, entrywise
+from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope
 from bochner.kernels.stationary import squared_distances
 
 __all__ = ["AdditiveChi2", "ArcCosine", "DotProduct", "ExponentialDot", "Linear", "MaclaurinSeries", "Polynomial"]
@@ -37,6 +37,10 @@ class DotProductKernel(Kernel):
     @abstractmethod
     def profile(self, t: Array, n_features: int) -> Array:
         """K as a function of t = x·y."""
+
+    def slope(self, t: Array, n_features: int) -> Array:
+        """The derivative of the profile."""
+        return numeric_slope(lambda u: self.profile(u, n_features), t)
 
     @abstractmethod
     def coefficients(self, n_terms: int, n_features: int) -> Array:
@@ -66,6 +70,10 @@ class DotProductKernel(Kernel):
     def _block(self, X: Array, Y: Array) -> Array:
         return self.profile(_products(X, Y), X.shape[1])
 
+    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+        slopes = W * self.slope(_products(X, Y), X.shape[1])
+        return np.asarray(slopes.astype(X.dtype, copy=False) @ Y)
+
     def _diagonal(self, X: Array) -> Array:
         return np.asarray(self.profile(_squared_norms(X), X.shape[1]))
 
@@ -79,6 +87,9 @@ class Linear(DotProductKernel):
 
     def profile(self, t: Array, n_features: int) -> Array:
         return t
+
+    def slope(self, t: Array, n_features: int) -> Array:
+        return np.ones_like(t)
 
     def coefficients(self, n_terms: int, n_features: int) -> Array:
         a = np.zeros(n_terms)
@@ -127,6 +138,11 @@ class Polynomial(DotProductKernel):
         self._check()
         return (_gamma(self.gamma, n_features) * t + self.coef0) ** int(self.degree)
 
+    def slope(self, t: Array, n_features: int) -> Array:
+        self._check()
+        q, gamma = int(self.degree), _gamma(self.gamma, n_features)
+        return q * gamma * (gamma * t + self.coef0) ** (q - 1)
+
     def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
         self._check()
         xp = backend_of(X).xp
@@ -163,6 +179,10 @@ class ExponentialDot(DotProductKernel):
     def profile(self, t: Array, n_features: int) -> Array:
         return backend_of(t).xp.exp(_gamma(self.gamma, n_features) * t)
 
+    def slope(self, t: Array, n_features: int) -> Array:
+        gamma = _gamma(self.gamma, n_features)
+        return np.asarray(gamma * np.exp(gamma * t))
+
     def coefficients(self, n_terms: int, n_features: int) -> Array:
         n = np.arange(n_terms)
         return np.asarray(np.exp(n * np.log(_gamma(self.gamma, n_features)) - gammaln(n + 1.0)))
@@ -195,6 +215,10 @@ class MaclaurinSeries(DotProductKernel):
 
     def profile(self, t: Array, n_features: int) -> Array:
         return np.polynomial.polynomial.polyval(t, self._series()).astype(t.dtype, copy=False)
+
+    def slope(self, t: Array, n_features: int) -> Array:
+        series = np.polynomial.polynomial.polyder(self._series())
+        return np.polynomial.polynomial.polyval(t, series).astype(t.dtype, copy=False)
 
     def coefficients(self, n_terms: int, n_features: int) -> Array:
         a = self._series()[:n_terms]
@@ -273,6 +297,25 @@ class ArcCosine(Kernel):
             J, size = 3.0 * sine * cosine + (np.pi - angle) * (1.0 + 2.0 * cosine**2), np.outer(x, y) ** 2
         return (J * size / np.pi).astype(dtype)
 
+    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+        order, dtype = self._order(), X.dtype
+        X, Y = X.astype(float), Y.astype(float)
+        x, y = np.sqrt(_squared_norms(X)), np.sqrt(_squared_norms(Y))
+        U, V = X / np.where(x > 0, x, 1.0)[:, None], Y / np.where(y > 0, y, 1.0)[:, None]
+        angle = 2.0 * np.arcsin(np.clip(np.sqrt(squared_distances(U, V)) / 2.0, 0.0, 1.0))
+        cosine, sine = np.cos(angle), np.sin(angle)
+        # k = |x|^n |y|^n J(angle) / π with -J'(angle) = sine · turn, and sine · ∇angle = -(v - cosine u) / |x|
+        if order == 0:
+            J, turn = np.zeros_like(angle), np.divide(1.0, sine, out=np.zeros_like(sine), where=sine > 1e-12)
+        elif order == 1:
+            J, turn = sine + (np.pi - angle) * cosine, np.pi - angle
+        else:
+            J = 2.0 * (3.0 * sine * cosine + (np.pi - angle) * (1.0 + 2.0 * cosine**2))
+            turn = 4.0 * (sine + (np.pi - angle) * cosine)
+        size = np.where(x > 0, x, 1.0) ** (order - 1.0) * (x > 0)
+        weighted = W * np.outer(size, y**order * (y > 0)) / np.pi
+        return ((weighted * (J - turn * cosine)).sum(axis=1)[:, None] * U + (weighted * turn) @ V).astype(dtype)
+
     def _diagonal(self, X: Array) -> Array:
         order, s = self._order(), _squared_norms(X)
         return s**order * (3.0 if order == 2 else 1.0) if order else (s > 0).astype(X.dtype)
@@ -290,6 +333,15 @@ class AdditiveChi2(Kernel):
             total = x[:, None] + y
             np.divide(2.0 * x[:, None] * y, total, out=total, where=total > 0)
             out += total
+        return out
+
+    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+        self._check(X)
+        self._check(Y)
+        out = np.empty(X.shape, X.dtype)
+        for j, (x, y) in enumerate(zip(X.T, Y.T, strict=True)):
+            share = np.divide(y, x[:, None] + y, out=np.zeros(W.shape, X.dtype), where=x[:, None] + y > 0)
+            out[:, j] = 2.0 * np.einsum("ij,ij,ij->i", W, share, share)
         return out
 
     def _check(self, X: Array) -> None:

@@ -68,6 +68,15 @@ class CyclicInvariant(Kernel):
                 total += self.kernel._block(X[:, g], Y[:, h])
         return total / (len(left) * len(moves))
 
+    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+        moves = self.shifts(X.shape[1])
+        left = moves[:1] if moves_together(self.kernel) else moves
+        total = np.zeros(X.shape, X.dtype)
+        for g in left:
+            for h in moves:
+                total[:, g] += self.kernel._gradient(X[:, g], Y[:, h], W)
+        return total / (len(left) * len(moves))
+
     def _diagonal(self, X: Array) -> Array:
         return np.array([self._block(X[i : i + 1], X[i : i + 1])[0, 0] for i in range(X.shape[0])], X.dtype)
 

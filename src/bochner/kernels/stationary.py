@@ -14,11 +14,12 @@ from sklearn.base import clone
 from bochner import spectra
 from bochner.backends import Array, Form, backend_of
 from bochner.checks import check_positive, is_positive
-from bochner.kernels.algebra import Kernel, dense, entrywise
+from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope
 
 __all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "RationalQuadratic", "Separable"]
 
 _LARGEST_NU = 1e6  # beyond it the kernel is Gaussian to seven digits
+_FEW_VALUES = 8  # of a column: a product with their indicators costs less than a pass over signs
 _SHORTEST = 1e-300  # length scale: that of shorter ones rows could not be divided by
 
 
@@ -103,6 +104,10 @@ class RadialKernel(StationaryKernel):
     def profile(self, r: Array) -> Array:
         """K as a function of r."""
 
+    def slope(self, r: Array) -> Array:
+        """The derivative of the profile, for r > 0."""
+        return numeric_slope(self.profile, r, even=True)
+
     @abstractmethod
     def mixing(self, u: Array) -> Array:
         """Uniforms (n,) to scales s (n,) such that k(r) = E exp(-s² r² / 2)."""
@@ -118,6 +123,16 @@ class RadialKernel(StationaryKernel):
     def _block(self, X: Array, Y: Array) -> Array:
         K = self._tiled(X, Y)
         return self.profile(self.distances(self._scaled(X), self._scaled(Y))) if K is None else K
+
+    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+        scales = self.scales(X.shape[1]).astype(X.dtype)
+        centre = Y.mean(axis=0) / scales  # the products below cancel less of rows near the origin
+        X, Y = X / scales - centre, Y / scales - centre
+        r = self.distances(X, Y)
+        apart = r > 0
+        r[~apart] = 1
+        slopes = np.where(apart, W * (self.slope(r) / r), 0).astype(X.dtype, copy=False)
+        return np.asarray((slopes.sum(axis=1)[:, None] * X - slopes @ Y) / scales)
 
 
 class RBF(RadialKernel):
@@ -145,6 +160,9 @@ class RBF(RadialKernel):
 
     def profile(self, r: Array) -> Array:
         return backend_of(r).xp.exp(-0.5 * r * r)
+
+    def slope(self, r: Array) -> Array:
+        return np.asarray(-r * np.exp(-0.5 * r * r))
 
     def _block(self, X: Array, Y: Array) -> Array:
         if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y):
@@ -208,6 +226,19 @@ class Matern(RadialKernel):
         log_k = (1.0 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(a) + _log_bessel_k(nu, a)
         return np.where(small, 1.0, np.exp(log_k)).astype(r.dtype)
 
+    def slope(self, r: Array) -> Array:
+        nu, root = self._nu(), float(np.sqrt(2.0 * self._nu()))
+        a = root * np.clip(r, None, 1e8)
+        if nu == 0.5:
+            return np.asarray(-root * np.exp(-a))
+        if nu == 1.5:
+            return np.asarray(-root * a * np.exp(-a))
+        if nu == 2.5:
+            return np.asarray(-root * a * (1.0 + a) / 3.0 * np.exp(-a))
+        a = np.maximum(a.astype(float), 1e-290)  # (a^ν K_ν(a))' = -a^ν K_(ν-1)(a)
+        log_k = (1.0 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(a) + _log_bessel_k(abs(nu - 1.0), a)
+        return np.asarray(-root * np.exp(log_k))
+
     def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
         name = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}.get(self._nu())
         return None if name is None else (self._scaled(X), self._scaled(Y), (name, 1))
@@ -250,6 +281,9 @@ class Exponential(RadialKernel):
     def profile(self, r: Array) -> Array:
         return backend_of(r).xp.exp(-r)
 
+    def slope(self, r: Array) -> Array:
+        return np.asarray(-np.exp(-r))
+
     def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
         return self._scaled(X), self._scaled(Y), ("matern12", 1)
 
@@ -281,6 +315,10 @@ class RationalQuadratic(RadialKernel):
     def profile(self, r: Array) -> Array:
         alpha, xp = self._alpha(), backend_of(r).xp
         return xp.exp(-alpha * xp.log1p(r * r / (2.0 * alpha)))
+
+    def slope(self, r: Array) -> Array:
+        alpha = self._alpha()
+        return np.asarray(-r * np.exp(-(alpha + 1.0) * np.log1p(r * r / (2.0 * alpha))))
 
     def mixing(self, u: Array) -> Array:
         return spectra.rational_quadratic_mixing(u, self._alpha())
@@ -380,6 +418,11 @@ class Laplacian(SeparableKernel):
         r = self.distances(self._scaled(X), self._scaled(Y))
         return backend_of(r).xp.exp(-r)
 
+    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+        scales = self.scales(X.shape[1]).astype(X.dtype)
+        weighted = W * self._block(X, Y)
+        return np.asarray(-sums_of_signs(X, Y, weighted) / scales)
+
     def quantile(self, u: Array) -> Array:
         return spectra.cauchy_quantile(u)
 
@@ -414,6 +457,27 @@ class Separable(SeparableKernel):
             out *= self.profile(np.abs(x[:, None] - y))
         return out
 
+    def slope(self, r: Array) -> Array:
+        """The derivative of `profile`, for r > 0."""
+        return numeric_slope(self.profile, r, even=True)
+
+    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+        scales = self.scales(X.shape[1]).astype(X.dtype)
+        X, Y = X / scales, Y / scales
+        # the product of the factors that are not zero, and how many are: with a single one, its own slope is left
+        product, zeros = np.array(W, X.dtype), np.zeros(W.shape, np.int32)
+        for x, y in zip(X.T, Y.T, strict=True):
+            factor = self.profile(np.abs(x[:, None] - y))
+            zeros += factor == 0
+            product *= np.where(factor == 0, 1, factor)
+        out = np.empty(X.shape, X.dtype)
+        for j, (x, y) in enumerate(zip(X.T, Y.T, strict=True)):
+            difference = x[:, None] - y
+            factor, r = self.profile(np.abs(difference)), np.abs(difference)
+            rest = np.where(zeros == (factor == 0), product / np.where(factor == 0, 1, factor), 0)
+            out[:, j] = np.einsum("ij,ij->i", rest, np.sign(difference) * self.slope(np.where(r > 0, r, 1)))
+        return out / scales
+
     def quantile(self, u: Array) -> Array:
         lengths = _found(self.function, 1)(np.abs(2.0 * u - 1.0))
         return np.asarray(np.where(u < 0.5, -lengths, lengths))
@@ -434,6 +498,9 @@ class Cauchy(Separable):
         """1 / (1 + r²)."""
         return 1.0 / (1.0 + r * r)
 
+    def slope(self, r: Array) -> Array:
+        return -2.0 * r / (1.0 + r * r) ** 2
+
     def quantile(self, u: Array) -> Array:
         return spectra.laplace_quantile(u)
 
@@ -451,6 +518,27 @@ NAMES: dict[str, Callable[..., StationaryKernel]] = {
     "laplacian": Laplacian,
     "cauchy": Cauchy,
 }
+
+
+def sums_of_signs(X: Array, Y: Array, W: Array) -> Array:
+    """Σ_j W_ij sign(x_il - y_jl), (n, d): of columns with few values, such as indicators, by one product with W."""
+    out = np.empty(X.shape, X.dtype)
+    few: list[tuple[int, Array]] = []
+    indicators: list[Array] = []
+    for column, (x, y) in enumerate(zip(X.T, Y.T, strict=True)):
+        values = np.unique(y[:: max(1, len(y) // 64)])
+        if len(values) <= _FEW_VALUES and len(values := np.unique(y)) <= _FEW_VALUES:
+            few.append((column, values))
+            indicators.append((y[:, None] == values).astype(X.dtype))
+        else:
+            out[:, column] = np.einsum("ij,ij->i", W, np.sign(x[:, None] - y))
+    if few:
+        sums, start = W @ np.hstack(indicators), 0
+        for column, values in few:
+            signs = np.sign(X[:, column, None] - values)
+            out[:, column] = np.einsum("iv,iv->i", sums[:, start : start + len(values)], signs)
+            start += len(values)
+    return out
 
 
 def squared_distances(X: Array, Y: Array) -> Array:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from bochner.estimators.local_models import LocalModel, Tree
 from bochner.features import (
     ACTIVATIONS,
     FeatureMap,
@@ -292,6 +293,27 @@ def _parts(map_: StackedMap) -> None:
     expect(map_.parts, map_, "no parts")
 
 
+def _tree(tree: Tree) -> None:
+    columns, children = tree.columns, tree.children
+    n = len(columns) if columns.ndim == 1 else 0
+    expect(n and children.shape == (n, 2) and tree.cuts.shape == (n,), tree, "arrays of another shape")
+    expect(columns.dtype.kind == children.dtype.kind == "i" and tree.cuts.dtype.kind == "f", tree, "no numbers")
+    inner = columns >= 0
+    nodes = np.arange(n)[inner, None]
+    expect(_within(children[inner], n) and (children[inner] > nodes).all(), tree, "nodes that lead back")
+    expect(_within(children[~inner], tree.n_leaves), tree, "leaves that it has not")
+
+
+def _local_model(model: LocalModel) -> None:
+    expect(model.leaves and len(model.leaves) == model.tree.n_leaves, model, "another number of leaves")
+    width, k = model.leaves[0].points.shape[-1], len(model.leaves[0].intercept)
+    for leaf in model.leaves:
+        fits = leaf.points.ndim == 2 and leaf.points.shape[1] == width
+        fits = fits and leaf.coefficients.shape == (len(leaf.points), k) and leaf.intercept.shape == (k,)
+        expect(fits, model, "leaves of another shape")
+    expect(model.tree.columns.max() < width, model, "cuts of columns that it has not")
+
+
 _CHECKS: dict[type, Callable[[Any], None]] = {
     CirculantBlocks: _circulant,
     Dense: _dense,
@@ -301,6 +323,7 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     HadamardBlocks: _hadamard,
     HistogramWaves: _histogram_waves,
     KitchenSink: _kitchen_sink,
+    LocalModel: _local_model,
     Maclaurin: _maclaurin,
     Nystrom: _nystrom,
     PickedRows: _picked_rows,
@@ -318,6 +341,7 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     SubsampledCosine: _subsampled,
     SubsampledHadamard: _subsampled,
     Summed: _summed,
+    Tree: _tree,
 }
 
 

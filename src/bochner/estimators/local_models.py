@@ -1,0 +1,196 @@
+"""Local models: a tree cuts the rows into groups, and each group has an exact kernel ridge regression of its own.
+
+Rough kernels have slow spectra, so that no few thousand features hold them; an exact model of a few thousand rows near
+by does. The cost is linear in the number of rows, and one leaf is in memory at a time for every thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bochner.backends import Array, limit_threads, n_threads
+from bochner.backends.threads import each, one_thread
+from bochner.estimators.exact_leaves import exact_ridge
+from bochner.kernels import StationaryKernel
+
+_LEAST_SHARE = 0.2  # of a node's rows on the smaller side of a cut, unless no column allows it
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Cuts x_column <= cut, and a number for each leaf.
+
+    Attributes
+    ----------
+    columns : ndarray of int, shape (n_nodes,)
+        -1 in a leaf.
+    cuts : ndarray of shape (n_nodes,)
+    children : ndarray of int, shape (n_nodes, 2)
+        Nodes of rows below or at the cut and above it; in a leaf, its number twice.
+    """
+
+    columns: Array
+    cuts: Array
+    children: Array
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return int(np.count_nonzero(self.columns < 0))
+
+    def leaves(self, X: Array) -> Array:
+        """The number of the leaf of each row, (n,)."""
+        nodes = np.zeros(len(X), dtype=np.intp)
+        active = np.arange(len(X)) if self.columns[0] >= 0 else np.arange(0)
+        while len(active):
+            node = nodes[active]
+            above = X[active, self.columns[node]] > self.cuts[node]
+            nodes[active] = self.children[node, above.astype(np.intp)]
+            active = active[self.columns[nodes[active]] >= 0]
+        return np.asarray(self.children[nodes, 0])
+
+
+def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) -> tuple[Tree, list[Array]]:
+    """Cut the rows at medians, each time across the column of the largest weighted spread.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    weights : ndarray of shape (d,)
+        One over the length scale of each column.
+    leaf_size : int
+        A group of more rows is cut, where its rows differ.
+    overlap : float
+        Each side of a cut also learns from this share, below one, of the rows across it, the nearest ones, so that the
+        models of neighbouring leaves agree near their border.
+
+    Returns
+    -------
+    tree : Tree
+    members : list of ndarray
+        Rows that each leaf learns from.
+    """
+    columns: list[int] = []
+    cuts: list[float] = []
+    children: list[list[int]] = []
+    members: list[Array] = []
+
+    def grow(rows: Array) -> int:
+        node = len(columns)
+        columns.append(-1)
+        cuts.append(0.0)
+        children.append([len(members)] * 2)
+        found = _cut(X, rows, weights) if len(rows) > leaf_size else None
+        if found is None:
+            members.append(rows)
+            return node
+        column, cut = found
+        values = X[rows, column]
+        below = values <= cut
+        sides = []
+        for side, distance in ((below, values - cut), (~below, cut - values)):
+            extra = int(overlap * np.count_nonzero(~side))
+            take = side.copy()
+            if extra:
+                others = np.flatnonzero(~side)
+                take[others[np.argsort(distance[others], kind="stable")[:extra]]] = True
+            sides.append(rows[take])
+        columns[node], cuts[node] = column, cut
+        children[node] = [grow(side) for side in sides]
+        return node
+
+    grow(np.arange(len(X)))
+    return Tree(np.array(columns), np.array(cuts), np.array(children)), members
+
+
+def _cut(X: Array, rows: Array, weights: Array) -> tuple[int, float] | None:
+    """The column and the value that divide some rows, or None where they are all equal."""
+    spread = np.abs(X[rows] - np.median(X[rows], axis=0)).mean(axis=0) * weights
+    best: tuple[float, int, float] | None = None
+    for column in np.argsort(-spread, kind="stable"):
+        values, counts = np.unique(X[rows, column], return_counts=True)
+        if len(values) < 2:
+            continue
+        below = np.cumsum(counts)[:-1] / len(rows)
+        at = int(np.argmin(np.abs(below - 0.5)))
+        share = min(below[at], 1.0 - below[at])
+        if best is None or share > best[0]:
+            best = float(share), int(column), float(values[at])
+        if share >= _LEAST_SHARE:
+            break
+    return None if best is None else best[1:]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One exact model: f(x) = k(x, points) coefficients + intercept."""
+
+    points: Array
+    coefficients: Array
+    intercept: Array
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A tree, and a model in each of its leaves."""
+
+    tree: Tree
+    kernel: StationaryKernel
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets."""
+        return len(self.leaves[0].intercept)
+
+    def groups(self, X: Array) -> Iterator[tuple[int, Array]]:
+        """Leaves that rows fall in, and these rows."""
+        numbers = self.tree.leaves(X)
+        for number in np.unique(numbers):
+            yield int(number), np.flatnonzero(numbers == number)
+
+    def predict(self, X: Array) -> Array:
+        """Predictions (n, k) in float64."""
+        out = np.empty((len(X), self.n_targets))
+
+        def work(job: tuple[int, Array]) -> None:
+            leaf, rows = self.leaves[job[0]], job[1]
+            out[rows] = self.kernel.product(X[rows], leaf.points, leaf.coefficients) + leaf.intercept
+
+        in_threads(work, list(self.groups(X)))
+        return out
+
+
+def in_threads(work: Callable[[Any], None], jobs: Sequence[Any]) -> None:
+    """Call on every job, each of which has one thread."""
+
+    def alone(job: Any) -> None:
+        with limit_threads(1):
+            work(job)
+
+    with one_thread():
+        each(alone, jobs, n_threads())
+
+
+def fit_leaves(
+    X: Array, Y: Array, kernel: StationaryKernel, alpha: float, tree: Tree, members: list[Array]
+) -> tuple[LocalModel, Array]:
+    """An exact model in every leaf, and the errors of rows left out, (n, k), of the leaf that each row falls in."""
+    left_out = np.full(Y.shape, np.nan)
+    leaves: list[Leaf | None] = [None] * len(members)
+    home = tree.leaves(X)
+
+    def work(number: int) -> None:
+        rows = members[number]
+        points = np.ascontiguousarray(X[rows])
+        fit = exact_ridge(kernel(points), Y[rows], alpha)
+        leaves[number] = Leaf(points, fit.coefficients, fit.intercept)
+        own = home[rows] == number
+        left_out[rows[own]] = fit.left_out[own]
+
+    in_threads(work, range(len(members)))
+    return LocalModel(tree, kernel, tuple(leaf for leaf in leaves if leaf is not None)), left_out

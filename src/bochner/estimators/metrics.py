@@ -1,0 +1,171 @@
+"""Learned metrics: how much each column counts in a kernel, and which kernel, by the error of rows left out.
+
+The error of leaving each row out of an exact kernel ridge regression has a closed form, and so has its derivative in
+the length scale of every column; both cost a few matrix products of the rows that are used, a sample. Descending along
+it finds scales that the average gradient outer product (Radhakrishnan et al. 2024) only approaches: see
+`docs/guide/tables.md` for a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from bochner.backends import Array
+from bochner.estimators.exact_leaves import ExactRidge, exact_ridge
+from bochner.kernels import RBF, Exponential, Laplacian, Matern, StationaryKernel
+from bochner.keys import Key
+
+FAMILIES: dict[str, StationaryKernel] = {
+    "laplacian": Laplacian(),
+    "exponential": Exponential(),
+    "matern32": Matern(nu=1.5),
+    "matern52": Matern(nu=2.5),
+    "rbf": RBF(),
+}
+_PENALTIES = (1e-6, 1e3)
+_WEIGHTS = (-14.0, 6.0)  # logarithms of a column's weight over that of equal weights
+_PAIRS = 300  # rows whose mean distance is the first length scale
+
+
+@dataclass(frozen=True)
+class LearnedMetric:
+    """A stationary kernel with a length scale for every column, and the penalty that goes with it.
+
+    Attributes
+    ----------
+    kernel : StationaryKernel
+    alpha : float
+    error : float
+        Mean square error of rows left out, of targets of variance one.
+    n_evaluations : int
+    """
+
+    kernel: StationaryKernel
+    alpha: float
+    error: float
+    n_evaluations: int
+
+
+def with_scales(kernel: StationaryKernel, scales: Array) -> StationaryKernel:
+    """A copy of the kernel with these length scales."""
+    return kernel.__class__(**{**kernel.get_params(deep=False), "length_scale": scales})
+
+
+def left_out_error(kernel: StationaryKernel, X: Array, Y: Array, alpha: float) -> tuple[float, Array, float]:
+    """Mean square error E of rows left out, ∂E/∂log(length scale) of every column, and ∂E/∂log(alpha).
+
+    With c = B y, e_i = c_i / B_ii and E = mean e², a change dK of the kernel matrix changes B by -B dK B, so that
+    dE = Σ_ij S_ij dK_ij. Of a stationary kernel ∂k(x, y)/∂log(scale_l) = -(x_l - y_l) ∂k/∂x_l, whose sum with a
+    symmetric S is -2 Σ_i x_il g_il, g_i = Σ_j S_ij ∂k(x_i, x_j)/∂x_i.
+    """
+    fit = exact_ridge(kernel(X), Y, alpha, with_inverse=True)
+    B, c, e = fit.inverse, fit.coefficients, fit.left_out
+    assert B is not None
+    d = B.diagonal()[:, None]
+    p = B @ (2.0 * e / d)
+    q = (-2.0 * e * c / d**2).sum(axis=1)
+    S = (B * q) @ B
+    S += p @ c.T
+    S = (S + S.T) / (-2.0 * e.size)
+    slopes = -2.0 * np.einsum("il,il->l", X, kernel.weighted_gradient(X, X, S))
+    return fit.error, slopes, alpha * float(np.trace(S))
+
+
+def learn_metric(
+    X: Array,
+    Y: Array,
+    family: str | StationaryKernel = "laplacian",
+    *,
+    start: LearnedMetric | None = None,
+    max_evaluations: int = 20,
+    per_column: bool = True,
+) -> LearnedMetric:
+    """Length scales and penalty that minimise the error of rows left out, of a sample of rows.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Columns of comparable size; some thousand rows at most, as each evaluation costs some 4 n³ operations.
+    Y : ndarray of shape (n, k)
+    family : {"laplacian", "exponential", "matern32", "matern52", "rbf"} or StationaryKernel
+    start : LearnedMetric or None
+        Where to begin; None: equal length scales.
+    max_evaluations : int
+        Of the error and its derivative.
+    per_column : bool
+        False: one length scale for all columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.estimators.metrics import importances, learn_metric
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> metric = learn_metric(X, np.sin(3.0 * X[:, :1]))
+    >>> bool(importances(metric, X)[0] > 0.9)
+    True
+    """
+    kernel = FAMILIES[family] if isinstance(family, str) else family
+    X, n_features = np.ascontiguousarray(X, dtype=np.float64), X.shape[1]
+    spread = Y.std(axis=0)
+    Y = (Y - Y.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    if start is None:
+        few = X[:: max(1, len(X) // _PAIRS)][:_PAIRS]
+        distance = float(kernel.distances(few, few).mean()) if len(few) > 1 else 1.0
+        origin, alpha = np.full(n_features, distance or 1.0), 0.1
+    else:
+        origin, alpha = np.broadcast_to(start.kernel.scales(n_features), n_features), start.alpha
+
+    best: list[Any] = [np.inf, origin, alpha]
+
+    def objective(parameters: Array) -> tuple[float, Array]:
+        shifts = parameters[:-1] if per_column else np.repeat(parameters[:1], n_features)
+        scales, penalty = origin * np.exp(-shifts), float(np.exp(parameters[-1]))
+        error, slopes, slope = left_out_error(with_scales(kernel, scales), X, Y, penalty)
+        if error < best[0]:
+            best[:] = [error, scales, penalty]
+        slopes = -(slopes if per_column else slopes.sum(keepdims=True))
+        return float(np.log(error)) if error > 0 else -700.0, np.r_[slopes, slope] / max(error, 1e-300)
+
+    bounds = [_WEIGHTS] * (n_features if per_column else 1) + [tuple(np.log(_PENALTIES))]
+    found = minimize(
+        objective,
+        np.r_[np.zeros(len(bounds) - 1), np.log(alpha)],
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxfun": max_evaluations},
+    )
+    return LearnedMetric(with_scales(kernel, best[1]), float(best[2]), float(best[0]), int(found.nfev))
+
+
+def choose_family(
+    X: Array, Y: Array, families: Sequence[str], *, n_rows: int, max_evaluations: int, key: Key
+) -> tuple[LearnedMetric, dict[str, float]]:
+    """The family with the least error of rows left out of a sample, and the errors of all."""
+    rows = key.generator().permutation(len(X))[:n_rows]
+    found = {name: learn_metric(X[rows], Y[rows], name, max_evaluations=max_evaluations) for name in families}
+    best = min(found, key=lambda name: found[name].error)
+    return found[best], {name: metric.error for name, metric in found.items()}
+
+
+def average_outer_product(kernel: StationaryKernel, X: Array, fit: ExactRidge, key: Key) -> Array:
+    """The average gradient outer product mean ∇f ∇fᵀ, (d, d), of a fit on the rows of X; summed over targets.
+
+    Of several targets each row takes a random combination with signs ±1, which has the same mean for the price of one.
+    """
+    n, k = fit.coefficients.shape
+    signs = np.ones((n, 1)) if k == 1 else key.generator().choice([-1.0, 1.0], size=(n, k))
+    G = kernel.weighted_gradient(X, X, signs @ fit.coefficients.T)
+    return np.asarray(G.T @ G / n)
+
+
+def importances(metric: LearnedMetric, X: Array) -> Array:
+    """Shares of the columns in the distance that the kernel measures: spread over length scale, summing to one."""
+    weights = X.std(axis=0) / metric.kernel.scales(X.shape[1])
+    total = weights.sum()
+    return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))

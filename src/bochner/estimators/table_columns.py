@@ -1,0 +1,333 @@
+"""Columns of tables as numbers: categories, text of few values, booleans, dates, gaps and heavy tails."""
+
+from __future__ import annotations
+
+import datetime
+import numbers
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bochner.backends import Array
+
+FEW_LEVELS = 12  # categories that have a column each; more are encoded by the targets
+_ID_LEVELS = 50  # different texts from which on a column may be one of identifiers
+_FOLDS = 5  # means of the targets of a row come from the other four
+_MOST_EXTRA = 100.0  # rows of the mean that a level is given
+_KNOTS = 256  # points at which ranks are kept
+_LARGEST = 1e307  # value: differences are numbers
+_DAY = 86_400.0
+_PARTS = ("time", "month", "weekday", "hour")
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a pandas, polars or Arrow table."""
+    return type(X).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and hasattr(X, "shape")
+
+
+def raw_columns(X: Any) -> list[tuple[str, Array]]:
+    """The columns of a frame or an array: ("number", floats), ("category", texts or None) or ("date", seconds)."""
+    if is_frame(X):
+        names = list(getattr(X, "column_names", None) or X.columns)
+        return [_raw(_values(X, name, i), name) for i, name in enumerate(names)]
+    return [_raw(X[:, j], j) for j in range(X.shape[1])]
+
+
+def _values(X: Any, name: Any, index: int) -> Array:
+    """One column of a frame as an array; gaps are NaN, NaT or None."""
+    if hasattr(X, "iloc"):
+        column = X.iloc[:, index]
+        kind = getattr(column.dtype, "kind", "O")
+        if kind in "iufb" and not isinstance(column.dtype, np.dtype):  # numbers with gaps
+            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        if kind == "M":
+            return np.asarray(column.dt.tz_localize(None) if getattr(column.dt, "tz", None) else column)
+        return np.asarray(column)
+    column = X[name]
+    if hasattr(column, "to_pylist"):  # Arrow
+        plain = str(column.type)
+        if plain.startswith(("dictionary", "string", "large_string", "bool", "decimal", "null")):
+            return np.array(column.to_pylist(), dtype=object)
+        return np.asarray(column.to_numpy())
+    plain = str(column.dtype)
+    if plain.startswith(("Categorical", "Enum", "String", "Boolean", "Decimal", "Null", "Object")):
+        return np.array(column.to_list(), dtype=object)
+    return np.asarray(column.to_numpy())
+
+
+def _raw(values: Array, name: Any) -> tuple[str, Array]:
+    kind = values.dtype.kind
+    if kind in "biuf":
+        with np.errstate(over="ignore"):
+            return "number", values.astype(np.float64)
+    if kind == "M":
+        return "date", _seconds(values)
+    if kind == "m":
+        return "number", _seconds(values)
+    if kind in "US":
+        return "category", np.array([_text(value) for value in values.tolist()], dtype=object)
+    if kind != "O":
+        raise ValueError(f"Complex data not supported: column {name!r} is of type {values.dtype}.")
+    gaps = np.array([value is None or bool(value != value) if _is_plain(value) else _is_gap(value) for value in values])
+    present = values[~gaps]
+    if all(isinstance(value, (numbers.Real, np.bool_)) or _is_decimal(value) for value in present):
+        out = np.full(len(values), np.nan)
+        try:
+            out[~gaps] = present.astype(np.float64)
+        except OverflowError:
+            raise ValueError(f"column {name!r} holds integers that are too large for float64.") from None
+        return "number", out
+    if all(isinstance(value, (datetime.date, np.datetime64)) for value in present):
+        out = np.full(len(values), np.nan)
+        out[~gaps] = _seconds(np.array([np.datetime64(value) for value in present]))
+        return "date", out
+    for value in present:
+        if not isinstance(value, (str, bytes, numbers.Real, np.bool_)):
+            raise TypeError(
+                f"column {name!r} holds a {type(value).__name__}; an entry of a table must be a string or a number, a "
+                "date or a gap."
+            )
+    out_text = np.full(len(values), None, dtype=object)
+    out_text[~gaps] = [_text(value) for value in present]
+    return "category", out_text
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (str, bytes, numbers.Number, np.generic))
+
+
+def _is_gap(value: Any) -> bool:
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _is_decimal(value: Any) -> bool:
+    return type(value).__name__ == "Decimal"
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _seconds(values: Array) -> Array:
+    """Dates as seconds since 1970, times as seconds; gaps as NaN."""
+    unit = "datetime64" if values.dtype.kind == "M" else "timedelta64"
+    whole = values.astype(f"{unit}[us]").astype(np.int64).astype(np.float64) / 1e6
+    return np.where(np.isnat(values), np.nan, whole)
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column becomes numbers.
+
+    Attributes
+    ----------
+    name : str or int
+    kind : {"number", "category", "date"}
+    plan : {"number", "parts", "indicators", "target", "left out"}
+        The number itself; parts of a date; a column for each level; means of the targets of each level.
+    why : str
+        For the report.
+    levels : ndarray of str
+        Of a category; a gap is a level where the rows of `fit` have gaps.
+    encodings : ndarray of shape (n_levels + 1, n_targets)
+        Means of the targets, the last one that of all rows, for levels not seen in `fit`.
+    fills : ndarray
+        Medians, for gaps.
+    gaps : bool
+        Whether rows of `fit` have gaps, so that there is a column that says where.
+    parts : tuple of str
+        Of a date, those that vary.
+    """
+
+    name: Any
+    kind: str
+    plan: str
+    why: str
+    levels: Array = field(default_factory=lambda: np.empty(0, dtype="U1"))
+    encodings: Array = field(default_factory=lambda: np.empty((0, 0)))
+    fills: Array = field(default_factory=lambda: np.empty(0))
+    gaps: bool = False
+    parts: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Number of columns made."""
+        made = {
+            "number": 1,
+            "parts": len(self.parts),
+            "indicators": len(self.levels),
+            "target": self.encodings.shape[1],
+            "left out": 0,
+        }[self.plan]
+        return made + (self.gaps and self.plan in ("number", "parts"))
+
+    def encode(self, kind: str, values: Array) -> Array:
+        """The numbers of new values, (n, width)."""
+        if self.plan == "left out":
+            return np.empty((len(values), 0))
+        if self.kind == "category":
+            if kind != "category":  # numbers where there was text
+                values = np.array([None if np.isnan(v) else _text(v) for v in values], dtype=object)
+            codes = self.codes(values)
+            if self.plan == "indicators":
+                return (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
+            return np.asarray(self.encodings[codes])
+        if kind != self.kind:
+            if not (kind == "number" and np.isnan(values).all()):
+                raise ValueError(
+                    f"column {self.name!r} held a {self.kind} in `fit` and holds a {kind} now; convert it back."
+                )
+            kind = self.kind
+        check_finite(self.name, values)
+        gaps = np.isnan(values)
+        parts = [values] if self.plan == "number" else [_part(part, values) for part in self.parts]
+        filled = [np.where(gaps, fill, part) for part, fill in zip(parts, self.fills, strict=True)]
+        return np.column_stack([*filled, gaps.astype(np.float64)] if self.gaps else filled)
+
+    def codes(self, values: Array) -> Array:
+        """The place of each value among the levels; len(levels) for one that is not among them."""
+        place = {level: i for i, level in enumerate(self.levels.tolist())}
+        return np.array([place.get(_GAP if value is None else value, len(place)) for value in values], dtype=np.intp)
+
+
+def check_finite(name: Any, values: Array) -> None:
+    """Refuse infinity and numbers next to it; gaps are fine."""
+    largest = float(np.nanmax(np.abs(values), initial=0.0))
+    if largest > _LARGEST:
+        what = "infinity" if np.isinf(largest) else f"{largest:.3g}, next to infinity,"
+        raise ValueError(f"Input X contains {what} in column {name!r}; replace it by a number or a gap (NaN).")
+
+
+_GAP = "\0gap"  # the level of a gap: no text of a table
+
+
+def _part(name: str, seconds: Array) -> Array:
+    """A part of dates, as a number."""
+    if name == "time":
+        return seconds
+    days = np.floor(seconds / _DAY)
+    if name == "hour":
+        return np.asarray((seconds - days * _DAY) / 3600.0)
+    whole = np.where(np.isnan(days), 0.0, days).astype(np.int64)
+    if name == "weekday":
+        return ((whole + 3) % 7).astype(np.float64)
+    dates = whole.astype("datetime64[D]")
+    return (dates.astype("datetime64[M]").astype(np.int64) % 12).astype(np.float64)
+
+
+def plan_column(name: Any, kind: str, values: Array, Y: Array, seed: int) -> tuple[Column, Array]:
+    """How a column becomes numbers, and the numbers of the rows it was planned on.
+
+    Where they are means of targets, those of each row come from other rows: its own target is not among its features.
+    """
+    n = len(values)
+    if kind == "category":
+        return _plan_category(name, values, Y, seed)
+    check_finite(name, values)
+    gaps = np.isnan(values)
+    if gaps.all():
+        return Column(name, kind, "left out", "left out: every value is missing"), np.empty((n, 0))
+    parts = {"number": values}
+    if kind == "date":
+        parts = {part: _part(part, values) for part in _PARTS}
+        parts = {part: v for part, v in parts.items() if np.ptp(v[~gaps]) > 0}
+    if not gaps.any() and not any(np.ptp(v) > 0 for v in parts.values()):
+        return Column(name, kind, "left out", "left out: every value is the same"), np.empty((n, 0))
+    why = "a number" if kind == "number" else f"a date: {', '.join(parts)}"
+    if gaps.any():
+        why += f"; {gaps.mean():.1%} missing, filled with the median, and a column says where"
+    column = Column(
+        name,
+        kind,
+        "number" if kind == "number" else "parts",
+        why,
+        fills=np.array([np.median(v[~gaps]) for v in parts.values()]),
+        gaps=bool(gaps.any()),
+        parts=() if kind == "number" else tuple(parts),
+    )
+    return column, column.encode(kind, values)
+
+
+def _plan_category(name: Any, values: Array, Y: Array, seed: int) -> tuple[Column, Array]:
+    n = len(values)
+    texts = np.array([_GAP if value is None else value for value in values], dtype=object)
+    levels, codes = np.unique(texts.astype(str), return_inverse=True)
+    if len(levels) == 1:
+        why = "left out: every value is missing" if levels[0] == _GAP else "left out: every value is the same"
+        return Column(name, "category", "left out", why), np.empty((n, 0))
+    if len(levels) > max(_ID_LEVELS, n // 2):
+        why = f"left out: {len(levels)} different texts in {n} rows, an identifier"
+        return Column(name, "category", "left out", why), np.empty((n, 0))
+    if len(levels) <= FEW_LEVELS:
+        column = Column(name, "category", "indicators", f"{len(levels)} levels, a column each", levels=levels)
+        return column, column.encode("category", values)
+    folds = np.random.default_rng(seed).permutation(n) % _FOLDS
+    made = np.empty(Y.shape)
+    for fold in range(_FOLDS):
+        rows = folds == fold
+        made[rows] = _level_means(codes[~rows], Y[~rows], len(levels))[codes[rows]]
+    why = f"{len(levels)} levels, the mean target of each"
+    encodings = _level_means(codes, Y, len(levels))
+    return Column(name, "category", "target", why, levels=levels, encodings=encodings), made
+
+
+def _level_means(codes: Array, Y: Array, n_levels: int) -> Array:
+    """Mean targets of every level, and of all rows, (n_levels + 1, k): rare levels are drawn to the mean of all.
+
+    A level counts as if it had some more rows of the mean: as many as the variance within levels is larger than that
+    of the levels' means (empirical Bayes).
+    """
+    counts = np.bincount(codes, minlength=n_levels)[:, None]
+    sums = np.column_stack([np.bincount(codes, y, minlength=n_levels) for y in Y.T])
+    means, centre = sums / np.maximum(counts, 1), Y.mean(axis=0)
+    within = np.square(Y - means[codes]).sum(axis=0) / max(1, len(Y) - np.count_nonzero(counts))
+    between = np.maximum((counts * np.square(means - centre)).sum(axis=0) / len(Y) - within * n_levels / len(Y), 0.0)
+    extra = np.clip(np.divide(within, between, out=np.full(len(centre), np.inf), where=between > 0), 0.0, _MOST_EXTRA)
+    return np.vstack([(sums + extra * centre) / np.maximum(counts + extra, 1e-300), centre])
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Columns of comparable size: over their standard deviation, or ranks among the rows of `fit`.
+
+    Attributes
+    ----------
+    centres, sizes : ndarray of shape (d,)
+    knots, ranks : tuple of ndarray
+        For each column values and their ranks, empty where it is not ranked.
+    """
+
+    centres: Array
+    sizes: Array
+    knots: tuple[Array, ...]
+    ranks: tuple[Array, ...]
+
+    def __call__(self, A: Array) -> Array:
+        out = (A - self.centres) / self.sizes
+        for j, (knots, ranks) in enumerate(zip(self.knots, self.ranks, strict=True)):
+            if len(knots):
+                out[:, j] = np.interp(A[:, j], knots, ranks)
+        return out
+
+
+def scale_columns(A: Array, *, ranked: bool) -> Scaling:
+    """The scaling of numbers: standard deviations, or ranks of the columns with more than two values."""
+    tops = np.abs(A).max(axis=0)  # squares of 1e200 or 1e-200 are no numbers
+    tops = np.where(tops > 0, tops, 1.0)
+    centres, sizes = (A / tops).mean(axis=0) * tops, (A / tops).std(axis=0)
+    sizes = np.where(sizes > 1e-12, sizes, 1.0) * tops
+    knots, ranks = [], []
+    for column in A.T:
+        values, counts = np.unique(column, return_counts=True) if ranked else (np.empty(0), np.empty(0))
+        if len(values) <= 2:
+            knots.append(np.empty(0))
+            ranks.append(np.empty(0))
+            continue
+        middle = (np.cumsum(counts) - counts / 2.0) / len(column)
+        if len(values) > _KNOTS:
+            keep = np.unique(np.searchsorted(middle, np.linspace(0.0, 1.0, _KNOTS)).clip(0, len(values) - 1))
+            values, middle = values[keep], middle[keep]
+        knots.append(values)
+        ranks.append(np.sqrt(12.0) * (middle - 0.5))
+    return Scaling(centres, sizes, tuple(knots), tuple(ranks))

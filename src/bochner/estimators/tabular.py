@@ -1,0 +1,585 @@
+"""Models of tables as they are: kernels, scales of columns and penalties chosen by the error of rows left out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize, nnls
+from scipy.special import log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
+from threadpoolctl import threadpool_limits
+
+from bochner.backends import Array, limit_threads, n_threads, reading
+from bochner.checks import check_choice, check_count, check_positive
+from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads
+from bochner.estimators.metrics import FAMILIES, LearnedMetric, importances, learn_metric
+from bochner.estimators.models import check_target_size, numeric_targets
+from bochner.estimators.table_columns import Scaling, is_frame, plan_column, raw_columns, scale_columns
+from bochner.keys import Key
+
+_OPERATIONS = 1.5e10  # a second, on one core: what plans are made with, so that they are the same on every machine
+_TRIED = ("laplacian", "exponential", "matern32", "rbf")
+_SCREEN_ROWS, _SCREEN_EVALUATIONS = 800, 10
+_METRIC_ROWS, _METRIC_EVALUATIONS = (2000, 1500, 1000, 700, 500, 300), 16
+_LEAF_SIZES = (3000, 2000, 1500, 1000, 700, 500)
+_OVERLAP = 0.25
+_LARGEST_LABEL = 2.0**53  # which are integers without doubt
+_GROUP_ROWS = 100  # with fewer rows, intervals of a leaf are those of the whole table
+_SCALINGS = {"standard": False, "quantile": True}
+
+
+@dataclass(frozen=True)
+class Member:
+    """One local model of the scaled columns, and its share in the prediction."""
+
+    name: str
+    scaling: Scaling
+    model: LocalModel
+    share: float
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """What was done with a table, and why.
+
+    Attributes
+    ----------
+    columns : dict
+        What each column became.
+    tried : dict
+        Error of rows left out of each kernel and scaling tried on a sample, as a share of the targets' deviation.
+    used : tuple of str
+        What the model is made of, with shares.
+    leaf_sizes : tuple of int
+        Rows that each leaf of the first of these learns from.
+    left_out_error : float
+        Root mean square error of rows left out, as a share of the targets' standard deviation.
+    notes : tuple of str
+    """
+
+    columns: dict[str, str]
+    tried: dict[str, float]
+    used: tuple[str, ...]
+    leaf_sizes: tuple[int, ...]
+    left_out_error: float
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = ["columns:"]
+        lines += [f"  {name}: {why}" for name, why in self.columns.items()]
+        lines += ["error of rows left out of a sample, as a share of the targets' deviation:"]
+        lines += [f"  {name}: {error:.4f}" for name, error in sorted(self.tried.items(), key=lambda item: item[1])]
+        lines += [f"used: {', '.join(self.used)}"]
+        sizes = self.leaf_sizes
+        lines += [f"leaves: {len(sizes)} of {min(sizes)} to {max(sizes)} rows"]
+        lines += [f"error of rows left out: {self.left_out_error:.4f}", *self.notes]
+        return "\n".join(lines)
+
+
+class TableModel(BaseEstimator):
+    """What the models of tables have in common."""
+
+    kernel: Any
+    scaling: str
+    leaf_size: Any
+    n_members: int
+    max_seconds: float
+    n_jobs: int | None
+    random_state: Any
+
+    def _check_parameters(self) -> tuple[str, ...]:
+        kernels = [self.kernel] if isinstance(self.kernel, str) else self.kernel
+        if not isinstance(kernels, (list, tuple)) or not kernels:
+            raise ValueError(f"kernel must be 'auto', a name or a list of names of {list(FAMILIES)}; got {kernels!r}.")
+        for name in kernels:
+            check_choice("kernel", name, ("auto", *FAMILIES))
+        check_choice("scaling", self.scaling, ("auto", *_SCALINGS))
+        if not (isinstance(self.leaf_size, str) and self.leaf_size == "auto"):
+            check_count("leaf_size", self.leaf_size, least=1)
+        check_count("n_members", self.n_members)
+        check_positive("max_seconds", self.max_seconds)
+        return _TRIED if "auto" in kernels else tuple(dict.fromkeys(kernels))
+
+    def _read(self, X: Any, *, reset: bool) -> list[tuple[str, Array]]:
+        """The columns, after checks of their number and names."""
+        if is_frame(X):
+            if reset and 0 in X.shape:
+                raise ValueError(f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s): no data.")
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        else:
+            least = 2 if reset else 1
+            with reading("X"):
+                X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=least)
+        return raw_columns(X)
+
+    def _learn(self, raw: list[tuple[str, Array]], Y: Array) -> tuple[Array, Array]:
+        """Fit on targets (n, k); returns the columns as numbers and the predictions of rows left out."""
+        families = self._check_parameters()
+        key = Key.from_random_state(self.random_state)
+        n = len(Y)
+        if any(len(values) != n for _, values in raw):
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {len(raw[0][1])} and {n}.")
+        if n < 2:
+            raise ValueError(f"Found array with {n} sample(s) while a minimum of 2 is required.")
+        names = [str(name) for name in getattr(self, "feature_names_in_", range(len(raw)))]
+        seed = int(key.child("folds").generator().integers(2**31))
+        planned = [plan_column(name, *column, Y, seed) for name, column in zip(names, raw, strict=True)]
+        self._columns = tuple(column for column, _ in planned)
+        self._notes: list[str] = []
+        lost = [column.name for column in self._columns if "identifier" in column.why]
+        if lost:
+            warnings.warn(
+                f"columns left out, since nearly every row has a text of its own: {', '.join(map(repr, lost))}; see "
+                "report_.",
+                UserWarning,
+                stacklevel=3,
+            )
+        A = np.column_stack([np.empty((n, 0)), *(encoded for _, encoded in planned)])
+        if not A.shape[1]:
+            A = np.zeros((n, 1))
+            self._notes.append("no column varies: every prediction is the mean of the targets")
+        with self._threads():
+            return A, self._fit_members(A, Y, families, key)
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """The number of threads, the same for our code and for BLAS."""
+        if self.n_jobs is None:
+            yield
+            return
+        with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
+            yield
+
+    def _fit_members(self, A: Array, Y: Array, families: Sequence[str], key: Key) -> Array:
+        ways = tuple(_SCALINGS) if self.scaling == "auto" else (self.scaling,)
+        scalings = {name: scale_columns(A, ranked=_SCALINGS[name]) for name in ways}
+        scaled = {name: scaling(A) for name, scaling in scalings.items()}
+        n_members = min(self.n_members, len(families) * len(ways))
+        metric_rows, leaf_size, n_members = self._plan(len(A), A.shape[1], n_members)
+        shuffled = key.child("sample").generator().permutation(len(A))
+        few, many = np.sort(shuffled[:_SCREEN_ROWS]), np.sort(shuffled[:metric_rows])
+
+        tried: dict[tuple[str, str], LearnedMetric] = {}
+        learned: dict[tuple[str, str], LearnedMetric] = {}
+
+        def screen(name: tuple[str, str]) -> None:
+            X = scaled[name[0]][few]
+            tried[name] = learn_metric(X, Y[few], name[1], max_evaluations=_SCREEN_EVALUATIONS)
+
+        def learn(name: tuple[str, str]) -> None:
+            X = scaled[name[0]][many]
+            learned[name] = learn_metric(X, Y[many], name[1], start=tried[name], max_evaluations=_METRIC_EVALUATIONS)
+
+        def best(n_best: int) -> list[tuple[str, str]]:
+            return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
+
+        in_threads(screen, [(ways[0], family) for family in families])
+        for way in ways[1:]:  # of the best kernels alone
+            in_threads(screen, [(way, family) for _, family in best(max(2, n_members))])
+        ranking = best(n_members)
+        if len(many) > len(few):
+            in_threads(learn, ranking)
+        members, left_out, weights, sizes = [], [], [], []
+        for way, family in ranking:
+            X, metric = scaled[way], {**tried, **learned}[way, family]
+            tree, rows = grow_tree(X, 1.0 / metric.kernel.scales(X.shape[1]), leaf_size, _OVERLAP)
+            model, errors = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, rows)
+            members.append(Member(f"{family} kernel of {way} columns", scalings[way], model, 1.0))
+            left_out.append(Y - errors)
+            weights.append(importances(metric, X))
+            sizes.append(tuple(len(part) for part in rows))
+        shares = _shares(left_out, Y)
+        order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
+        self._members = tuple(replace(members[i], share=float(shares[i])) for i in order)
+        self.feature_importances_ = self._by_column(shares @ np.array(weights))
+        predicted = np.einsum("m,mij->ij", shares, np.array(left_out))
+        spread = float(np.sqrt(np.mean(Y.var(axis=0)))) or 1.0
+        self.left_out_error_ = float(np.sqrt(np.mean(np.square(Y - predicted))))
+        self.report_ = TableReport(
+            {str(column.name): column.why for column in self._columns},
+            {f"{family}, {way}": float(np.sqrt(m.error)) for (way, family), m in sorted(tried.items())},
+            tuple(f"{m.share:.0%} {m.name}" for m in self._members),
+            sizes[order[0]],
+            self.left_out_error_ / spread,
+            tuple(self._notes),
+        )
+        return predicted
+
+    def _plan(self, n: int, d: int, n_members: int) -> tuple[int, int, int]:
+        """Rows to learn metrics on, size of leaves and number of members within `max_seconds`."""
+        seconds = float(self.max_seconds)
+
+        def learning(rows: int, members: int) -> float:
+            return members * _METRIC_EVALUATIONS * (4.5 * rows**3 + 30.0 * rows**2 * d) / _OPERATIONS
+
+        def leaves(size: int, members: int) -> float:
+            return members * n * (1.0 + 4.0 * _OVERLAP) * (1.5 * size**2 + 3.0 * size * d) / _OPERATIONS
+
+        while n_members > 1 and leaves(_LEAF_SIZES[-2], n_members) > 0.4 * seconds:
+            n_members -= 1
+        metric_rows = next((m for m in _METRIC_ROWS if learning(m, n_members) <= 0.5 * seconds), _METRIC_ROWS[-1])
+        if isinstance(self.leaf_size, str):
+            size = next((s for s in _LEAF_SIZES if leaves(s, n_members) <= 0.4 * seconds), _LEAF_SIZES[-1])
+        else:
+            size = int(self.leaf_size)
+        if leaves(size, n_members) > seconds:
+            self._notes.append(f"{n} rows in leaves of {size} will take longer than max_seconds={self.max_seconds}")
+        return metric_rows, size, n_members
+
+    def _by_column(self, weights: Array) -> Array:
+        """Weights of the numbers made, added up for the columns they were made of."""
+        widths = [column.width for column in self._columns]
+        if not sum(widths):
+            return np.full(len(widths), 1.0 / len(widths))
+        owner = np.repeat(np.arange(len(widths)), widths)
+        return np.bincount(owner, weights, minlength=len(widths))
+
+    def _encode(self, X: Any) -> Array:
+        check_is_fitted(self)
+        raw = self._read(X, reset=False)
+        parts = [column.encode(*values) for column, values in zip(self._columns, raw, strict=True)]
+        A = np.column_stack([np.empty((len(raw[0][1]), 0)), *parts])
+        return A if A.shape[1] else np.zeros((len(A), 1))
+
+    def _predict(self, A: Array) -> Array:
+        with self._threads():
+            return np.asarray(sum(m.share * m.model.predict(m.scaling(A)) for m in self._members))
+
+    def _leaves(self, A: Array) -> Array:
+        """The leaves of the member of the largest share that rows fall in."""
+        first = self._members[0]
+        return first.model.tree.leaves(first.scaling(A))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+def _shares(left_out: list[Array], Y: Array) -> Array:
+    """Shares of the members, of sum one, that predict rows left out best."""
+    if len(left_out) == 1:
+        return np.ones(1)
+    # sums of one: the residual of a mixture is the mixture of the residuals
+    R = np.column_stack([(Y - values).ravel() for values in left_out])
+    heavy = 1e3 * (float(np.linalg.norm(R)) or 1.0)  # the weight of the row that says so
+    shares = nnls(np.vstack([R, np.full(R.shape[1], heavy)]), np.r_[np.zeros(len(R)), heavy])[0]
+    total = shares.sum()
+    return np.asarray(shares / total if total > 0 else np.full(len(shares), 1.0 / len(shares)))
+
+
+def split_target(X: Any, y: Any) -> tuple[Any, Any]:
+    """Take the column named y out of a frame."""
+    if not isinstance(y, str):
+        return X, y
+    if not is_frame(X):
+        raise ValueError(f"y={y!r} names a column of a frame, but X is a {type(X).__name__}; give the targets.")
+    names = list(getattr(X, "column_names", None) or X.columns)
+    if y not in names:
+        raise ValueError(f"the frame has no column {y!r}; its columns are {', '.join(map(repr, names))}.")
+    rest = [name for name in names if name != y]
+    target = X[y]
+    target = target.to_numpy() if hasattr(target, "to_numpy") else np.asarray(target)
+    return (X.select(rest) if hasattr(X, "select") else X[rest]), np.asarray(target)
+
+
+class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
+    """Regression on tables as they are: numbers, categories, dates and gaps.
+
+    Columns become numbers, standardised or ranked; kernel, length scale of every column and penalty are those with the
+    least error of rows left out, which exact models of a few thousand rows give in closed form together with its
+    derivative; and an exact kernel ridge regression is fitted in every leaf of a tree over the rows.
+
+    Parameters
+    ----------
+    kernel : "auto", str or list of str, default="auto"
+        Names among "laplacian", "exponential", "matern32", "matern52" and "rbf" to choose from.
+    scaling : {"auto", "standard", "quantile"}, default="auto"
+        Numbers over their standard deviation, or their ranks.
+    leaf_size : int or "auto", default="auto"
+        Rows of a leaf, at most; "auto" is what `max_seconds` allows.
+    n_members : int, default=2
+        Models of different kernels or scalings that are averaged, with shares that predict rows left out best.
+    max_seconds : float, default=60.0
+        What a plan is made for, of one core of usual speed: smaller leaves, fewer rows to learn from.
+    n_jobs : int or None, default=None
+    random_state : int, RandomState instance or None, default=None
+
+    Attributes
+    ----------
+    feature_importances_ : ndarray of shape (n_features,)
+        Shares of the columns in the distances that the kernels measure.
+    report_ : TableReport
+        What was done and why; print it.
+    left_out_error_ : float
+        Root mean square error of rows left out.
+
+    Notes
+    -----
+    Constant columns, columns without values and texts that differ in nearly every row are left out, the last with a
+    warning. A category with up to 12 levels has a column each, one with more is replaced by mean targets; levels
+    not seen in `fit` have zeros, or the mean of all targets. Gaps in numbers are filled with medians, and where `fit`
+    saw gaps a column says where; gaps in categories are a level.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import TabularRegressor
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> model = TabularRegressor(random_state=0).fit(X, np.abs(X[:, 0]))
+    >>> bool(model.score(X, np.abs(X[:, 0])) > 0.9)
+    True
+    >>> int(model.feature_importances_.argmax())
+    0
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "auto",
+        scaling: str = "auto",
+        leaf_size: Any = "auto",
+        n_members: int = 2,
+        max_seconds: float = 60.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.scaling = scaling
+        self.leaf_size = leaf_size
+        self.n_members = n_members
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> TabularRegressor:
+        """Learn from a table.
+
+        Parameters
+        ----------
+        X : pandas, polars or Arrow table, or array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of X
+        """
+        if y is None:
+            raise ValueError("This TabularRegressor requires y to be passed, but the target y is None.")
+        X, y = split_target(X, y)
+        raw = self._read(X, reset=True)
+        y = np.asarray(y)
+        if not y.size:
+            raise ValueError("y is empty; there is nothing to learn.")
+        if not y.ndim:
+            raise ValueError(f"y must have a target for each row; got the single value {y!r}.")
+        Y = numeric_targets(y)
+        check_target_size(Y)
+        self._target_shape = y.shape[1:]
+        A, predicted = self._learn(raw, Y)
+        self._left_out, self._homes = np.abs(Y - predicted), self._leaves(A)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : table or array-like of shape (n_samples, n_features)
+            The columns of `fit`.
+        """
+        return self._predict(self._encode(X)).reshape(-1, *self._target_shape)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Intervals that hold the target of a new row with a given probability.
+
+        They are as wide as the errors of rows left out, of those in the same leaf where these are 100 or more: a row
+        like those of `fit` is as likely as any of them to have the largest error (conformal prediction). That holds on
+        average over rows, up to what the choice of kernel and scales saw of them.
+
+        Parameters
+        ----------
+        X : table or array-like of shape (n_samples, n_features)
+        coverage : float, default=0.9
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2), or (n_samples, n_targets, 2)
+        """
+        check_is_fitted(self)
+        if not isinstance(coverage, (float, int)) or not 0.0 < coverage < 1.0:
+            raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
+        A = self._encode(X)
+        centre = self._predict(A)
+        leaves = self._leaves(A)
+        everywhere = _conformal(self._left_out, coverage)
+        width = np.broadcast_to(everywhere, centre.shape).copy()
+        for leaf in np.unique(leaves):
+            errors = self._left_out[self._homes == leaf]
+            if len(errors) >= _GROUP_ROWS:
+                width[leaves == leaf] = _conformal(errors, coverage)
+        interval = np.stack([centre - width, centre + width], axis=-1)
+        return interval.reshape(len(A), *self._target_shape, 2)
+
+
+def _conformal(errors: Array, coverage: float) -> Array:
+    """The (n + 1) coverage-th smallest of n errors, by column; the largest where there is none."""
+    n = len(errors)
+    return np.asarray(np.sort(errors, axis=0)[min(n, int(np.ceil((n + 1) * coverage))) - 1])
+
+
+class TabularClassifier(ClassifierMixin, TableModel):
+    """Classification of tables as they are: numbers, categories, dates and gaps.
+
+    As `TabularRegressor`, with kernel ridge regression of signs, one class against the rest. Probabilities are a
+    softmax of the scores, whose scale and levels are fitted on scores of rows left out.
+
+    Parameters
+    ----------
+    kernel : "auto", str or list of str, default="auto"
+        Names among "laplacian", "exponential", "matern32", "matern52" and "rbf" to choose from.
+    scaling : {"auto", "standard", "quantile"}, default="auto"
+    leaf_size : int or "auto", default="auto"
+    n_members : int, default=2
+    max_seconds : float, default=60.0
+    n_jobs : int or None, default=None
+    random_state : int, RandomState instance or None, default=None
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    feature_importances_ : ndarray of shape (n_features,)
+    report_ : TableReport
+    left_out_error_ : float
+        Root mean square error of the signs of rows left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import TabularClassifier
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> model = TabularClassifier(random_state=0).fit(X, np.where(X[:, 0] * X[:, 1] > 0, "same", "other"))
+    >>> model.predict([[1.0, 1.0], [1.0, -1.0]]).tolist()
+    ['same', 'other']
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "auto",
+        scaling: str = "auto",
+        leaf_size: Any = "auto",
+        n_members: int = 2,
+        max_seconds: float = 60.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.scaling = scaling
+        self.leaf_size = leaf_size
+        self.n_members = n_members
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> TabularClassifier:
+        """Learn from a table.
+
+        Parameters
+        ----------
+        X : pandas, polars or Arrow table, or array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), or the name of a column of X
+        """
+        if y is None:
+            raise ValueError("This TabularClassifier requires y to be passed, but the target y is None.")
+        X, y = split_target(X, y)
+        raw = self._read(X, reset=True)
+        y = _labels(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        k = len(self.classes_)
+        if k < 2:
+            raise ValueError(f"the targets hold one class, {self.classes_[0]!r}; a classifier needs at least two.")
+        Y = np.where(codes[:, None] == (np.arange(k) if k > 2 else 1), 1.0, -1.0)
+        self._link = fit_link(self._learn(raw, Y)[1], codes)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Logarithms of odds: (n_samples,) for two classes, (n_samples, n_classes) of a softmax for more."""
+        scores = self._predict(self._encode(X))
+        scores = self._link(scores)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, (n_samples, n_classes)."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.column_stack([np.zeros(len(scores)), scores])
+        return np.asarray(softmax(scores, axis=1))
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities."""
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+
+    def predict(self, X: Any) -> Array:
+        """The likeliest class of each row."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+def _labels(y: Any) -> Array:
+    """Labels (n,) without gaps."""
+    y = column_or_1d(np.asarray(y), warn=True)
+    if not len(y):
+        raise ValueError("y is empty; there is nothing to learn.")
+    if y.dtype.kind == "f":
+        assert_all_finite(y, input_name="y")
+        if np.abs(y).max() > _LARGEST_LABEL:
+            raise ValueError(
+                f"labels that are numbers must be at most {_LARGEST_LABEL:.0e}; got {np.abs(y).max():.3g}."
+            )
+    gaps = [value is None or value != value for value in y.tolist()] if y.dtype.kind == "O" else [False]
+    if any(gaps):
+        raise ValueError(f"the targets contain NaN or None in {sum(gaps)} rows; remove those rows.")
+    try:
+        check_classification_targets(y)
+        np.unique(y)
+    except TypeError:
+        raise ValueError("the targets are of several types that cannot be ordered; make them all texts.") from None
+    return y
+
+
+@dataclass(frozen=True)
+class Link:
+    """Scores (n, k) to log odds: slope · score + levels."""
+
+    slope: float
+    levels: Array
+
+    def __call__(self, scores: Array) -> Array:
+        return np.asarray(self.slope * scores + self.levels)
+
+
+def fit_link(scores: Array, codes: Array) -> Link:
+    """The slope and levels of least log loss on scores of rows left out.
+
+    Targets are smoothed by one row (Platt 1999), so that the slope is finite where classes are separate.
+    """
+    n, k = scores.shape
+    targets = np.column_stack([1.0 - codes, codes]) if k == 1 else (codes[:, None] == np.arange(k)).astype(float)
+    targets = (targets * n + 1.0) / (n + targets.shape[1])
+    size = float(scores.std()) or 1.0
+
+    def loss(parameters: Array) -> tuple[float, Array]:
+        slope, levels = np.exp(parameters[0]) / size, parameters[1:]
+        logits = slope * scores + levels
+        full = np.column_stack([np.zeros(n), logits]) if k == 1 else logits
+        logs = log_softmax(full, axis=1)
+        D = (np.exp(logs) - targets)[:, full.shape[1] - k :] / n
+        return -float((targets * logs).sum()) / n, np.r_[slope * (D * scores).sum(), D.sum(axis=0)]
+
+    start = np.zeros(1 + k)
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-5.0, 8.0)] + [(-30.0, 30.0)] * k)
+    return Link(float(np.exp(found.x[0]) / size), found.x[1:])

@@ -1,0 +1,336 @@
+"""Models of tables: columns of every kind, trees, intervals, probabilities, and input that is none."""
+
+import datetime
+from dataclasses import replace
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+from sklearn.metrics import r2_score
+
+import bochner
+from bochner import Laplacian, TabularClassifier, TabularRegressor
+from bochner.estimators.exact_leaves import exact_ridge
+from bochner.estimators.local_models import fit_leaves, grow_tree
+from bochner.estimators.tabular import fit_link
+
+
+def mixed(n=400, seed=0):
+    """A frame with columns of every kind, and a target that each informative one takes part in."""
+    rng = np.random.default_rng(seed)
+    number, heavy = rng.normal(size=n), np.exp(2.0 * rng.normal(size=n))
+    colour = rng.choice(["red", "green", "blue"], n)
+    town = rng.integers(0, 30, n)
+    day = np.datetime64("2024-01-01") + rng.integers(0, 365, n).astype("timedelta64[D]")
+    flag = rng.random(n) < 0.5
+    month = day.astype("datetime64[M]").astype(int) % 12
+    y = np.sin(2.0 * number) + 0.2 * np.log(heavy) + (colour == "red") + 0.05 * town + 0.5 * flag + 0.1 * month
+    frame = pandas.DataFrame(
+        {
+            "number": np.where(rng.random(n) < 0.1, np.nan, number),
+            "heavy": heavy,
+            "colour": pandas.Categorical(colour),
+            "town": [f"town {i}" for i in town],
+            "day": day.astype("datetime64[ns]"),
+            "flag": flag,
+            "constant": 3,
+        }
+    )
+    return frame, y + 0.05 * rng.normal(size=n)
+
+
+FAST = {"max_seconds": 2.0, "random_state": 0}
+
+
+# -- trees and leaves ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.25])
+def test_every_row_falls_in_a_leaf_that_learns_from_it(overlap):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(1000, 2)), rng.integers(0, 3, 1000)])
+    tree, members = grow_tree(X, np.array([1.0, 0.1, 2.0]), 150, overlap)
+    assert tree.n_leaves == len(members) > 6
+    assert max(map(len, members)) <= 150
+    home = tree.leaves(X)
+    for number, rows in enumerate(members):
+        assert set(np.flatnonzero(home == number)) <= set(rows)
+        if not overlap:
+            assert set(np.flatnonzero(home == number)) == set(rows)
+    np.testing.assert_array_equal(tree.leaves(X[::7]), home[::7])
+
+
+def test_rows_that_are_equal_are_not_cut():
+    tree, members = grow_tree(np.ones((50, 2)), np.ones(2), 10, 0.25)
+    assert tree.n_leaves == 1
+    assert len(members[0]) == 50
+    X = np.r_[np.zeros(45), np.ones(5)][:, None]
+    tree, members = grow_tree(X, np.ones(1), 10, 0.0)
+    assert sorted(map(len, members)) == [5, 45]
+
+
+def test_a_single_leaf_is_exact_kernel_ridge_regression():
+    rng = np.random.default_rng(0)
+    X, Y, new = rng.normal(size=(80, 3)), rng.normal(size=(80, 2)), rng.normal(size=(9, 3))
+    kernel = Laplacian(2.0)
+    model, left_out = fit_leaves(X, Y, kernel, 0.3, *grow_tree(X, np.ones(3), 100))
+    fit = exact_ridge(kernel(X), Y, 0.3)
+    np.testing.assert_allclose(model.predict(new), kernel(new, X) @ fit.coefficients + fit.intercept)
+    np.testing.assert_allclose(left_out, fit.left_out)
+
+
+def test_leaves_with_overlap_agree_at_their_border():
+    """The jump of the prediction across the cut, over the deviation of the targets, is smaller than without."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(2000, 2))
+    Y = np.sin(4.0 * X[:, :1]) + X[:, 1:] + 0.1 * rng.normal(size=(2000, 1))
+    jumps = {}
+    for overlap in (0.0, 0.5):
+        tree, members = grow_tree(X, np.array([1.0, 0.01]), 1500, overlap)
+        model, _ = fit_leaves(X, Y, Laplacian(1.0), 0.1, tree, members)
+        cut = tree.cuts[0]
+        line = np.linspace(-0.9, 0.9, 50)
+        sides = [np.column_stack([np.full(50, cut + side), line]) for side in (0.0, 1e-9)]
+        jumps[overlap] = np.abs(model.predict(sides[1]) - model.predict(sides[0])).mean()
+    assert jumps[0.5] < 0.5 * jumps[0.0]
+
+
+# -- columns ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_frame_as_it_is():
+    X, y = mixed()
+    new, truth = mixed(200, seed=1)
+    model = TabularRegressor(**FAST).fit(X, y)
+    assert r2_score(truth, model.predict(new)) > 0.85
+    assert model.feature_importances_.shape == (7,)
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+    assert model.feature_importances_[6] == 0.0
+    report = str(model.report_)
+    for words in ("constant: left out: every value is the same", "3 levels", "30 levels", "missing, filled", "month"):
+        assert words in report
+
+
+@pytest.mark.parametrize("kind", ["polars", "arrow", "objects"])
+def test_polars_arrow_and_objects_give_what_pandas_gives(kind):
+    X, y = mixed(150)
+    expected = TabularRegressor(**FAST).fit(X, y)
+    if kind == "objects":
+        made = np.column_stack([np.array(X[name].tolist(), dtype=object) for name in X])
+        found, again = TabularRegressor(**FAST).fit(made, y).predict(made), expected.predict(X)
+    else:
+        table = pyarrow.Table.from_pandas(X, preserve_index=False)
+        table = polars.from_arrow(table) if kind == "polars" else table
+        found, again = TabularRegressor(**FAST).fit(table, y).predict(table), expected.predict(X)
+    np.testing.assert_allclose(found, again, atol=1e-8)
+
+
+def test_the_target_may_be_the_name_of_a_column():
+    X, y = mixed(120)
+    expected = TabularRegressor(**FAST).fit(X, y).predict(X)
+    frame = X.assign(price=y)
+    np.testing.assert_allclose(TabularRegressor(**FAST).fit(frame, "price").predict(X), expected)
+    with pytest.raises(ValueError, match="no column 'prize'"):
+        TabularRegressor(**FAST).fit(frame, "prize")
+    with pytest.raises(ValueError, match="names a column of a frame"):
+        TabularRegressor(**FAST).fit(np.ones((5, 2)), "price")
+
+
+def test_new_categories_and_gaps_are_predicted():
+    X, y = mixed(200)
+    model = TabularRegressor(**FAST).fit(X, y)
+    new = X.head(20).copy()
+    new["colour"], new["town"], new["number"], new["day"] = "violet", None, np.nan, pandas.NaT
+    assert np.isfinite(model.predict(new)).all()
+
+
+def test_means_of_targets_are_not_of_the_row_itself():
+    """A category of pure noise with few rows a level: with its own target among its features it would look perfect."""
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"noise": rng.integers(0, 150, 400).astype(str), "number": rng.normal(size=400)})
+    y = X["number"].to_numpy() + rng.normal(size=400)
+    model = TabularRegressor(**FAST).fit(X, y)
+    assert model.left_out_error_ > 0.85  # the noise has deviation one
+
+
+def test_columns_of_other_names_numbers_and_kinds_are_refused():
+    X, y = mixed(100)
+    model = TabularRegressor(**FAST).fit(X, y)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(X.rename(columns={"heavy": "light"}))
+    with pytest.raises(ValueError, match=r"feature names|features"):
+        model.predict(X.drop(columns="heavy"))
+    with pytest.raises(ValueError, match="'number' held a number in `fit` and holds a category now"):
+        model.predict(X.assign(number="seven"))
+    with pytest.raises(ValueError, match="infinity in column 'heavy'"):
+        model.predict(X.assign(heavy=np.inf))
+    with pytest.raises(ValueError, match="infinity in column 'heavy'"):
+        TabularRegressor(**FAST).fit(X.assign(heavy=np.inf), y)
+    with pytest.raises(TypeError, match="must be a string or a number"):
+        TabularRegressor(**FAST).fit(X.assign(heavy=[{"a": 1}] * 100), y)
+
+
+def test_identifiers_are_left_out_with_a_warning_and_empty_columns_with_a_report():
+    X, y = mixed(150)
+    X = X.assign(name=[f"person {i}" for i in range(150)], empty=np.nan, nothing=None)
+    with pytest.warns(UserWarning, match=r"columns left out.*'name'"):
+        model = TabularRegressor(**FAST).fit(X, y)
+    assert "150 different texts in 150 rows" in str(model.report_)
+    assert str(model.report_).count("every value is missing") == 2
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_as_many_categories_as_rows():
+    n = 4_000
+    names = pandas.Series(np.arange(n)).map("{:07d}".format)
+    with pytest.warns(UserWarning, match="columns left out"):
+        model = TabularRegressor(leaf_size=500, n_members=1, kernel="laplacian", **FAST).fit(
+            pandas.DataFrame({"name": names, "number": np.arange(n) % 7}), np.arange(n) % 7 * 1.0
+        )
+    assert model.left_out_error_ < 0.1
+
+
+def test_dates_without_pandas_and_times_of_day():
+    start = datetime.datetime(2024, 1, 1)
+    when = [start + datetime.timedelta(hours=7 * i) for i in range(300)]
+    X = np.array([[w, None if i % 50 == 0 else 1.0] for i, w in enumerate(when)], dtype=object)
+    y = np.array([np.sin(2.0 * np.pi * w.hour / 24.0) for w in when])
+    model = TabularRegressor(**FAST).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert "hour" in str(model.report_)
+
+
+def test_no_column_that_varies():
+    model = TabularRegressor(**FAST).fit(np.ones((20, 2)), np.arange(20.0))
+    np.testing.assert_allclose(model.predict(np.zeros((3, 2))), 9.5)
+    assert "no column varies" in str(model.report_)
+
+
+def test_targets_that_are_none():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = np.arange(30.0)
+    for model in (TabularRegressor(**FAST), TabularClassifier(**FAST)):
+        with pytest.raises(ValueError, match="NaN"):
+            model.fit(X, np.where(y == 3, np.nan, y > 10))
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            model.fit(X, y[:5] > 2)
+    with pytest.raises(ValueError, match="one class"):
+        TabularClassifier(**FAST).fit(X, np.ones(30, int))
+    with pytest.raises(ValueError, match="several types"):
+        TabularClassifier(**FAST).fit(X, np.array(["a", 1] * 15, dtype=object))
+
+
+def test_two_rows():
+    X = np.array([[0.0], [1.0]])
+    assert TabularRegressor(**FAST).fit(X, [1.0, 2.0]).predict(X).shape == (2,)
+    assert TabularClassifier(**FAST).fit(X, ["a", "b"]).predict_proba(X).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("kernel", "cubic"), ("kernel", []), ("scaling", "log"), ("leaf_size", 0), ("n_members", 0), ("max_seconds", 0)],
+)
+def test_parameters_that_are_none(name, value):
+    with pytest.raises(ValueError, match=name):
+        TabularRegressor(**{name: value}).fit(np.ones((5, 1)), np.arange(5.0))
+
+
+# -- what the models say ---------------------------------------------------------------------------------------------
+
+
+def test_intervals_cover_as_often_as_they_say():
+    """Noise of two sizes; the share of 3,000 new rows inside is within four standard errors, and two of 400 rows'."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3400, 3))
+    y = np.sin(2.0 * X[:, 0]) + np.where(X[:, 1] > 0, 0.1, 0.5) * rng.normal(size=3400)
+    model = TabularRegressor(kernel="laplacian", n_members=1, **FAST).fit(X[:400], y[:400])
+    for coverage in (0.5, 0.9):
+        low, high = model.predict_interval(X[400:], coverage).T
+        assert (low <= high).all()
+        error = np.sqrt(coverage * (1.0 - coverage))
+        inside = np.mean((low <= y[400:]) & (y[400:] <= high))
+        assert abs(inside - coverage) < error * (4.0 / np.sqrt(3000) + 4.0 / np.sqrt(400))
+    with pytest.raises(ValueError, match="coverage must be"):
+        model.predict_interval(X[:3], 1.5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_are_calibrated(n_classes):
+    """Where a class has probability p by the model, it occurs p of the time: within bins, by binomial errors."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4600, 2))
+    logits = np.column_stack([np.zeros(4600), 2.0 * X[:, 0], 1.5 * X[:, 1]])[:, :n_classes]
+    labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    model = TabularClassifier(n_members=1, kernel="exponential", **FAST).fit(X[:600], labels[:600])
+    p = model.predict_proba(X[600:])
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.predict(X[600:]), p.argmax(axis=1))
+    for k in range(n_classes):
+        bins = np.minimum((5 * p[:, k]).astype(int), 4)
+        for b in range(5):
+            rows = bins == b
+            if rows.sum() >= 100:
+                off = abs(p[rows, k].mean() - np.mean(labels[600:][rows] == k))
+                assert off < 4.0 * 0.5 / np.sqrt(rows.sum()) + 0.1  # and the error of a model of 600 rows
+
+
+def test_the_link_finds_slope_and_level_and_stays_finite():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(20_000, 1))
+    codes = (rng.random(20_000) < 1.0 / (1.0 + np.exp(-(3.0 * scores[:, 0] - 1.0)))).astype(int)
+    link = fit_link(scores, codes)
+    assert link.slope == pytest.approx(3.0, abs=0.15)
+    assert link.levels[0] == pytest.approx(-1.0, abs=0.1)
+    separate = fit_link(np.array([[-1.0], [1.0]] * 10), np.array([0, 1] * 10))
+    assert 2.0 < separate.slope < 20.0
+
+
+def test_several_targets_are_predicted_together():
+    X, y = mixed(150)
+    model = TabularRegressor(**FAST).fit(X, np.column_stack([y, -y]))
+    assert model.predict(X).shape == (150, 2)
+    assert model.predict_interval(X).shape == (150, 2, 2)
+    np.testing.assert_allclose(model.predict(X).sum(axis=1), 0.0, atol=1e-6)
+
+
+def test_many_rows_have_leaves_and_the_answer_does_not_depend_on_threads():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    y = np.abs(X[:, 0]) + X[:, 1]
+    options = {"leaf_size": 200, "kernel": "laplacian", "n_members": 1, **FAST}
+    models = [TabularRegressor(n_jobs=n_jobs, **options).fit(X, y) for n_jobs in (1, 2)]
+    assert len(models[0].report_.leaf_sizes) > 6
+    np.testing.assert_allclose(models[0].predict(X), models[1].predict(X), atol=1e-10)
+    assert models[0].score(X, y) > 0.97
+
+
+@pytest.mark.parametrize("classifies", [False, True])
+def test_model_files_give_back_what_was_saved(classifies, tmp_path):
+    X, y = mixed(150)
+    X["colour"] = X["colour"].astype(object)
+    X.loc[::9, "colour"] = None
+    y = np.where(y > 1.0, "high", "low") if classifies else y
+    model = (TabularClassifier if classifies else TabularRegressor)(leaf_size=60, **FAST).fit(X, y)
+    bochner.save(model, tmp_path / "model")
+    again = bochner.load(tmp_path / "model")
+    assert again.report_ == model.report_
+    np.testing.assert_array_equal(again.feature_importances_, model.feature_importances_)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    for name in ("predict_proba", "predict_interval"):
+        if hasattr(model, name):
+            np.testing.assert_array_equal(getattr(again, name)(X), getattr(model, name)(X))
+
+
+def test_forged_trees_in_files_are_refused(tmp_path):
+    """A tree whose nodes lead back would keep a reader walking for ever."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = TabularRegressor("laplacian", "standard", leaf_size=20, n_members=1, **FAST).fit(X, X[:, 0])
+    member = model._members[0]
+    tree = member.model.tree
+    for children in (np.zeros_like(tree.children), tree.children + 100):
+        forged = replace(member, model=replace(member.model, tree=replace(tree, children=children)))
+        model._members = (forged,)
+        with pytest.raises(TypeError, match="could not be loaded again"):
+            bochner.save(model, tmp_path / "model")
