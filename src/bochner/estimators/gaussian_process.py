@@ -176,7 +176,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
         for name in ("noise_variance", "amplitude"):
             value = getattr(self, name)
             if not (isinstance(value, str) and value == "auto"):
-                check_positive(name, value, advice="Or pass 'auto'.")
+                value = check_positive(name, value, advice="Or pass 'auto'.")
+                if not 1e-140 < value < 1e140:
+                    raise ValueError(
+                        f"{name}={value:g} is beyond what covariances can be computed with; divide the targets by a "
+                        "constant, and it by the square of the constant."
+                    )
         check_count("n_restarts", self.n_restarts, least=0)
         self._check_options()
 
