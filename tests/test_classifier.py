@@ -179,18 +179,20 @@ def test_states_are_values_and_their_derivatives(loss, features):
 
 
 def test_the_metric_of_all_rows_is_the_hessian():
-    """For one score the Hessian itself, for several the block of each: a change of the gradient is undone by it."""
+    """For one score the Hessian itself, for a softmax twice the block of each: what a change of the gradient undoes."""
     X, y, weight = problem(n=90)
     for k, Y in ((1, signs_of(y)[:, :1]), (3, signs_of(y))):
         at = Problem(ArraySource(X, Y, weight), Identity(3), as_loss("log_loss"), 0.2, k, rows=17)
         P = 0.3 * np.random.default_rng(0).normal(size=(4, k))
-        metric, h = replace(at.metric(at.state(P), 1000, Key(0)), balanced=False), 1e-6
+        metric, h = replace(at.metric(at.state(P), 1000, Key(0))[0], balanced=False), 1e-6
         for j in range(k):
             for i in range(4):
                 step = np.zeros((4, k))
                 step[i, j] = h
                 change = (at.state(P + step).gradient - at.state(P - step).gradient) / 2.0
                 change[:, np.arange(k) != j] = 0.0
+                # the penalty is not doubled
+                change += (metric.scale - 1.0) * (change - 0.2 * step * (np.arange(4) < 3)[:, None])
                 np.testing.assert_allclose(metric(change), step, atol=1e-5 * h)
 
 
@@ -209,8 +211,8 @@ def test_the_sketch_decides_the_cost_and_not_the_answer():
     np.testing.assert_allclose(answers[0], answers[2], atol=1e-6)
     # the sketch itself is an unbiased estimate of the Hessian: the mean of its weight is the total curvature
     state = at.state(answers[0])
-    totals = np.array([at.metric(state, 500, Key(100 + seed)).parts[0][2] for seed in range(200)])
-    z = (totals.mean() - state.curvature) / (totals.std(ddof=1) / np.sqrt(len(totals)))
+    totals = np.array([at.metric(state, 500, Key(100 + seed))[0].parts[0][2] for seed in range(200)])
+    z = (totals.mean() - state.curvature[0]) / (totals.std(ddof=1) / np.sqrt(len(totals)))
     assert abs(z) < 5.5
 
 

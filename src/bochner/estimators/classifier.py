@@ -39,7 +39,7 @@ from bochner.streaming import (
     on_device,
     positive,
 )
-from bochner.streaming.newton import KEPT_BYTES
+from bochner.streaming.newton import KEPT_BYTES, Secants
 
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
@@ -577,6 +577,7 @@ class _PenaltyPath:
         self.sums = source.fold(StatisticsFold(m, 0, np.asarray), Identity(m))
         self.weight = np.ones(len(test)) if test.weight is None else test.weight
         self.points: dict[float, Array] = {}
+        self.secants, self.last = Secants(), 0.0
         self.losses: dict[float, float] = {}
 
     @property
@@ -591,7 +592,9 @@ class _PenaltyPath:
             problem = replace(self.problem(alpha), rows=None, verbose=0)
             near = min(self.points, key=lambda other: abs(np.log(other / alpha)), default=None)
             start = np.zeros(problem.shape) if near is None else self.points[near]
-            P, _, _ = newton(problem, Key(0), start, tol=1e-3, max_iter=500, sums=self.sums)
+            self.secants.penalised(alpha - self.last)
+            P, _, _ = newton(problem, Key(0), start, tol=3e-3, max_iter=500, sums=self.sums, secants=self.secants)
+            self.last = alpha
             F = self.test.X @ P[:-1] + P[-1]
             self.points[alpha] = P
             self.losses[alpha] = float(self.weight @ self.loss.value(F, self.test.y) / self.weight.sum())

@@ -34,6 +34,8 @@ from bochner.streaming.sources import ArraySource, Block, Source, joined
 KEPT_BYTES = 1 << 28  # of features held from pass to pass, and of metrics
 _SECANTS = 30  # pairs of steps and changes of the gradient that are remembered
 _SLOW = 0.6  # a step that leaves more than this share of what is to be gained is slow
+_LEVEL = 0.3  # of the bound of the curvature: the least that is taken for its mean
+_WORTH = 100  # passes that a metric for every score saves, at most
 _PATIENCE = 2  # slow steps one after the other before the metric is drawn again
 _MOST_TRIES = 30  # of one line search
 _SAMPLE_TOL = 1e-2  # of the start, found on a sample of the rows
@@ -46,7 +48,7 @@ class State:
     P: Array
     value: float
     gradient: Array
-    curvature: float  # Σ w × mean curvature over the rows
+    curvature: Array  # (k,): Σ w × curvature over the rows
     weight: float  # Σ w
     n_samples: int
 
@@ -108,27 +110,35 @@ class Problem:
             gradient[-1] = 0.0
         return State(P, value, gradient, curvature, weight, n)
 
-    def metric(self, state: State, n_rows: int, key: Key) -> Metric:
-        """One pass: the Hessian of about n_rows rows, each drawn with probability ∝ its curvature."""
-        of, scale = self.source, 1.0
-        if n_rows < state.n_samples and state.curvature > 0:
-            share = n_rows / state.curvature
-            drawn = self.fold(DrawFold(self.loss, self._before(state.P), self._wide, share, key))
-            if drawn:
-                rows = joined(drawn)
-                assert rows.weight is not None
-                scale = float(rows.weight.max())
-                of = self._sample(replace(rows, weight=rows.weight / scale))
-        k, m = self.n_scores, self.feature_map.n_components
-        # a metric for every score where it costs less than the passes it saves, and little memory
-        work, passes = k * min(n_rows, state.n_samples) * m, 40 * state.n_samples * (k + 25)
-        apart = k > 1 and work <= passes and 2 * 8 * k * m * m <= KEPT_BYTES
-        sums = of.fold(
-            CurvatureFold(self.loss, state.P, False, scale, k if apart else 1), self.feature_map, rows=self.rows
-        )
-        floor = self.loss.curvature_bound(k) * state.weight
-        balanced = self.loss.ignores_shifts(k)
-        return Metric.of(sums, self.alpha, floor if self.fit_intercept else None, balanced=balanced)
+    def metric(self, state: State, n_rows: int, key: Key) -> tuple[Metric, float]:
+        """The Hessian of about n_rows rows for each score, drawn with probability ∝ their curvature in it.
+
+        Returns the metric and what it cost, in passes.
+        """
+        k, m, n = self.n_scores, self.feature_map.n_components, state.n_samples
+        one, passes = min(n_rows, n) * m, n * (k + 25)  # what products with the rows of a metric, and a pass, cost
+        # a metric for every score, where it costs less than the passes that it saves, and little memory
+        apart = k > 1 and k * one <= _WORTH * passes and 8 * k * m * m <= KEPT_BYTES
+        # of all scores together, a row has the mean of its curvatures
+        shares = np.divide(n_rows, state.curvature, out=np.zeros(k), where=state.curvature > 0)
+        if not apart:
+            shares[:] = n_rows / max(float(state.curvature.sum()), np.finfo(float).tiny)
+        of, scale, drawn = self.source, 1.0, []
+        if n_rows < n:
+            drawn = self.fold(DrawFold(self.loss, self._before(state.P), self._wide, shares, key))
+        if drawn:
+            rows = joined(drawn)
+            assert rows.weight is not None
+            scale = float(rows.weight.max())
+            of = self._sample(replace(rows, weight=rows.weight / scale))
+        else:
+            shares[:] = 1e150  # all rows, and none of them thinned out
+        fold = CurvatureFold(self.loss, state.P, False, scale, shares if apart else None, key.child("thin"))
+        sums = of.fold(fold, self.feature_map, rows=self.rows)
+        floor = self.loss.curvature_bound(k) * state.weight if self.fit_intercept else None
+        coupling = self.loss.coupling(k) if apart else 1.0
+        metric = Metric.of(sums, self.alpha, floor, scale=coupling, balanced=self.loss.ignores_shifts(k))
+        return metric, 1.0 + len(metric.parts) * one / passes
 
     def _sample(self, block: Block) -> Source:
         """A few rows as a source, on the device of ours."""
@@ -185,26 +195,26 @@ class ScoreFold(Fold):
 
 
 class GradientFold(ScoreFold):
-    """Σ w ℓ, Σ w × mean curvature, Σ w, n and the gradient of the first."""
+    """Σ w ℓ, Σ w × curvature (k,), Σ w, n and the gradient of the first."""
 
     def zero(self) -> list[Any]:
-        return [0.0, 0.0, 0.0, 0, np.zeros(self.P.shape)]
+        return [0.0, np.zeros(self.P.shape[1]), 0.0, 0, np.zeros(self.P.shape)]
 
     def add(self, total: list[Any], Z: Any, block: Block, row: int) -> list[Any]:
         Z = self.features(Z)
         F, Y, w = self.scores(Z, block)
         value, curvature, weight, n, gradient = total
         value += float(w @ self.loss.value(F, Y))
-        curvature += float(w @ self.loss.mean_curvature(F, Y))
+        curvature = curvature + backend_of(Z).fetch(w @ self.loss.curvature(F, Y))
         add_moment(gradient, Z, self.loss.slope(F, Y) * w[:, None])
         return [value, curvature, weight + float(w.sum()), n + len(Z), gradient]
 
 
 @dataclass(frozen=True)
 class DrawFold(ScoreFold):
-    """Blocks of rows drawn with probability min(1, share × curvature), their weights divided by it."""
+    """Blocks of rows drawn with probability min(1, Σ share × curvature), their weights divided by it."""
 
-    share: float
+    shares: Array  # (k,)
     key: Key
 
     def zero(self) -> list[Block]:
@@ -213,8 +223,8 @@ class DrawFold(ScoreFold):
     def add(self, total: list[Block], Z: Any, block: Block, row: int) -> list[Block]:
         F, Y, weight = self.scores(self.features(Z), block)
         fetch = backend_of(Z).fetch
-        weight, curvature = fetch(weight), fetch(self.loss.mean_curvature(F, Y))
-        chance = np.minimum(1.0, self.share * weight * curvature)
+        weight, curvature = fetch(weight), fetch(self.loss.curvature(F, Y))
+        chance = np.minimum(1.0, weight * (curvature @ self.shares))
         rows = np.flatnonzero(self.key.uniforms(row, len(chance)) < chance)
         if len(rows):
             total.append(Block(block.X[rows], block.y[rows], weight[rows] / chance[rows]))
@@ -226,20 +236,32 @@ class DrawFold(ScoreFold):
 
 @dataclass(frozen=True)
 class CurvatureFold(ScoreFold):
-    """Σ h zzᵀ for the mean curvature h over the scores, or for that of each score."""
+    """Σ h zzᵀ for the mean curvature h over the scores, or for that of each score, over as many of the rows as matter.
+
+    For a score, rows are kept with probability min(1, share × curvature), and count for as many.
+    """
 
     scale: float  # of the weights
-    n_sums: int
+    shares: Array | None  # (k,) for sums of each score
+    key: Key
 
     def zero(self) -> list[RidgeStatistics]:
-        return [RidgeStatistics(len(self.P) - 1, 0) for _ in range(self.n_sums)]
+        return [RidgeStatistics(len(self.P) - 1, 0) for _ in ([0] if self.shares is None else self.shares)]
 
     def add(self, total: list[RidgeStatistics], Z: Any, block: Block, row: int) -> list[RidgeStatistics]:
         F, Y, w = self.scores(Z, block)
-        h = self.loss.curvature(F, Y) if self.n_sums > 1 else self.loss.mean_curvature(F, Y)[:, None]
-        h = self.scale * backend_of(Z).fetch(h * w[:, None])
-        none = np.empty((len(Z), 0))
-        return [sums.update(Z, none, h[:, j], overwrite=len(total) == 1) for j, sums in enumerate(total)]
+        none, fetch = np.empty((len(Z), 0)), backend_of(Z).fetch
+        if self.shares is None:
+            h = self.scale * fetch(self.loss.mean_curvature(F, Y) * w)
+            return [total[0].update(Z, none, h, overwrite=True)]
+        H = self.scale * fetch(self.loss.curvature(F, Y) * w[:, None])
+        for j, sums in enumerate(total):
+            chance = np.minimum(1.0, self.shares[j] * H[:, j])
+            rows = np.flatnonzero(self.key.child(j).uniforms(row, len(chance)) < chance)
+            if len(rows):
+                part = Z[backend_of(Z).place(rows, Z)]
+                sums.update(part, none[rows], H[rows, j] / chance[rows], overwrite=True)
+        return total
 
     def merge(self, total: list[RidgeStatistics], other: list[RidgeStatistics]) -> list[RidgeStatistics]:
         return [a.merge(b) for a, b in zip(total, other, strict=True)]
@@ -282,9 +304,10 @@ class Metric:
         scale: float = 1.0,
         balanced: bool = False,
     ) -> Metric:
-        """The metric scale × (sums of features) + alpha."""
+        """The metric scale × (sums of features) + alpha. The list of sums is used up."""
         parts: list[tuple[Factor, Array, float]] = []
-        for statistics in sums:
+        while sums:  # which are given up one by one: a factor takes as much memory
+            statistics = sums.pop(0)
             centred = floor is not None and statistics.weight > 0
             factor = Cholesky().factor(statistics.operator(centred), alpha / scale)
             parts.append((factor, statistics.feature_sum, statistics.weight if centred else 0.0))
@@ -320,6 +343,14 @@ class Secants:
         if bent > 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y)):
             self.pairs.append((s, y, bent))
 
+    def penalised(self, more: float) -> None:
+        """Let them be those of the same loss with a penalty alpha that is larger by `more`, which may be negative."""
+        pairs, self.pairs = self.pairs, deque(maxlen=_SECANTS)
+        for s, y, _ in pairs:
+            change = y.copy()
+            change[:-1] += more * s[:-1]
+            self.add(s, change)
+
     def direction(self, gradient: Array, metric: Any) -> Array:
         """-H⁻¹ gradient, starting from the metric's H⁻¹."""
         q, shares = gradient.copy(), []
@@ -340,6 +371,7 @@ def newton(
     tol: float = 1e-4,
     max_iter: int = 200,
     sums: RidgeStatistics | None = None,
+    secants: Secants | None = None,
 ) -> tuple[Array, Report, int]:
     """Minimise the objective of a problem: P (m + 1, k), the intercepts last, how it went, and the steps taken.
 
@@ -357,6 +389,8 @@ def newton(
         Steps.
     sums : RidgeStatistics or None
         Of all features, where they are known: times the mean curvature they are the metric, which costs no pass.
+    secants : Secants or None
+        Of other points, to begin with; those of this minimum are added.
 
     Examples
     --------
@@ -376,8 +410,10 @@ def newton(
         few = problem.sampled(size, key.child("sample"))
         start = np.zeros(problem.shape)
         if few is not None:
-            start = _descend(few, key, start, None, size, _SAMPLE_TOL, max_iter)[0]
-    P, passes, step, converged, n = _descend(problem, key, start, sums, size, tol, max_iter)
+            start = _descend(few, key, start, None, Secants(), size, _SAMPLE_TOL, max_iter)[0]
+    P, passes, step, converged, n = _descend(
+        problem, key, start, sums, Secants() if secants is None else secants, size, tol, max_iter
+    )
     if not converged:
         warnings.warn(
             f"Newton's method stopped after {step} steps before reaching tol={tol:g}. Raise max_iter or alpha.",
@@ -390,7 +426,14 @@ def newton(
 
 
 def _descend(
-    problem: Problem, key: Key, start: Array, sums: RidgeStatistics | None, size: int, tol: float, max_iter: int
+    problem: Problem,
+    key: Key,
+    start: Array,
+    sums: RidgeStatistics | None,
+    secants: Secants,
+    size: int,
+    tol: float,
+    max_iter: int,
 ) -> tuple[Array, int, int, bool, int]:
     """The minimum, passes, steps, whether it converged, and the number of rows."""
     if problem.loss.ignores_shifts(problem.n_scores):  # the penalty is least where the scores add up to zero
@@ -398,17 +441,19 @@ def _descend(
     state = problem.state(start)
     blur = problem.precision
     metric: Metric | None = None
-    secants, promises = Secants(), [np.inf]
+    promises = [np.inf]
     passes, slow, step, fresh = 1, 0, 0, False
+    worn = cost = 0.0  # passes since the metric was made, and what it cost
     for step in range(1, max_iter + 1):
         if metric is None:
             if sums is None:
-                metric = problem.metric(state, size, key.child(step))
+                metric, cost = problem.metric(state, size, key.child(step))
                 passes += 1
             else:
-                level = max(state.curvature / state.weight, 0.1 * problem.loss.curvature_bound(problem.n_scores))
+                k = problem.n_scores
+                level = max(state.curvature.mean() / state.weight, _LEVEL * problem.loss.curvature_bound(k))
                 metric = Metric.of([sums], problem.alpha, sums.weight if problem.fit_intercept else None, scale=level)
-            slow, fresh = 0, True
+            slow, fresh, worn = 0, True, 0.0
         direction = secants.direction(state.gradient, metric)
         promise = -float(np.vdot(state.gradient, direction))  # twice what the model would gain
         rounding = blur * abs(state.value)
@@ -421,21 +466,23 @@ def _descend(
                 rounding,
                 _MOST_TRIES,
             )
-        passes += tried
+        passes, worn = passes + tried, worn + tried
         if found is None:  # the end of the precision, or of what this metric can do
             if not fresh and promise > rounding:
-                metric, secants = None, Secants()
+                metric = None
+                secants.pairs.clear()
                 continue
             converged = promise <= max(100.0 * blur, 1e-10, 2.0 * tol) * abs(state.value)
             return state.P, passes, step, converged, state.n_samples
         secants.add(found.P - state.P, found.gradient - state.gradient)
-        state, fresh = found, False
-        slow = slow + 1 if t < 1.0 or promise > _SLOW * promises[-1] else 0
+        state = found
+        slow = slow + 1 if promise > _SLOW * promises[-1] and not fresh else 0
         promises.append(promise)
         # what the steps to come will gain, if they go on as the slowest of the last three
         rate = min(max(0.5, *(after / before for before, after in pairwise(promises[-4:]))), 0.95)
         if t == 1.0 and promise * rate / (1.0 - rate) <= tol * abs(state.value):
             return state.P, passes, step, True, state.n_samples
-        if slow >= _PATIENCE and sums is None:
+        fresh = False
+        if slow >= _PATIENCE and worn >= cost and sums is None:
             metric = None
     return state.P, passes, step, False, state.n_samples
