@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-import sklearn.datasets
 
 from bochner.backends import Array
 from bochner.datasets.registry import REGISTRY, digest
@@ -41,13 +40,8 @@ class OfflineError(OSError):
     """A dataset could not be fetched."""
 
 
-_LOADERS: dict[str, Callable[..., Any]] = {
-    "breast_cancer": sklearn.datasets.load_breast_cancer,
-    "diabetes": sklearn.datasets.load_diabetes,
-    "digits": sklearn.datasets.load_digits,
-    "iris": sklearn.datasets.load_iris,
-    "wine_recognition": sklearn.datasets.load_wine,
-}
+_LOADERS = {name: f"load_{name}" for name in ("breast_cancer", "diabetes", "digits", "iris")}
+_LOADERS |= {"wine_recognition": "load_wine"}  # of sklearn.datasets
 BUNDLED = tuple(_LOADERS)
 
 
@@ -104,7 +98,8 @@ def load(name: str) -> Dataset:
     if here is not None and (here / f"{name}.npz").exists():
         return _read(here / f"{name}.npz")
     if name in _LOADERS:
-        X, y = _LOADERS[name](return_X_y=True)
+        loaders = import_module("sklearn.datasets")  # with scipy.io, which is slow to import
+        X, y = getattr(loaders, _LOADERS[name])(return_X_y=True)
         return Dataset(name, X.astype(np.float32), y, len(X))
     if name not in REGISTRY:
         raise UnknownDatasetError(f"there is no dataset {name!r}; there are {', '.join(names())}.")

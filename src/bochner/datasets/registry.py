@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse
-import sklearn.datasets
 
 from bochner.backends import Array
 
@@ -119,7 +118,9 @@ def _letter(paths: Sequence[Path]) -> tuple[Array, Array, int | None]:
 
 def _svmlight(n_features: int) -> Callable[[Sequence[Path]], tuple[Array, Array, int | None]]:
     def convert(paths: Sequence[Path]) -> tuple[Array, Array, int | None]:
-        X1, y1, X2, y2 = sklearn.datasets.load_svmlight_files([str(path) for path in paths], n_features=n_features)
+        from sklearn.datasets import load_svmlight_files  # with scipy.io, which is slow to import
+
+        X1, y1, X2, y2 = load_svmlight_files([str(path) for path in paths], n_features=n_features)
         return scipy.sparse.vstack([X1, X2]).toarray(), np.concatenate([y1, y2]), X1.shape[0]
 
     return convert
