@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -256,3 +257,19 @@ def test_every_public_name_is_documented():
         thing = getattr(bochner, name)
         if callable(thing):
             assert thing.__doc__, f"bochner.{name} has no docstring"
+
+
+HEAVY = ("cluster", "datasets", "decomposition", "kernel_approximation", "linear_model", "metrics", "preprocessing")
+
+
+def test_importing_the_package_imports_little_besides_scikit_learn_s_base():
+    """What only some calls need, and takes long to import, waits for them."""
+    program = (
+        "import sys, sklearn.base, sklearn.utils.validation; before = set(sys.modules); import bochner;"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    added = done.stdout.split()
+    assert "bochner.estimators" in added
+    heavy = {*(f"sklearn.{name}" for name in HEAVY), "scipy.io", "pandas", "pyarrow", "torch", "dask", "matplotlib"}
+    assert not heavy & set(added)

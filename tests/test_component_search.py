@@ -18,8 +18,10 @@ from bochner import (
     KitchenSinkFeatures,
     Laplacian,
     RandomProjection,
+    tuning,
 )
-from bochner.certificates import Budget, Certificate, ComponentSearch, Effort, distance_error
+from bochner.certificates import Budget, Certificate, ComponentSearch, Effort, component_search, distance_error
+from bochner.estimators import models, ridge
 from laws import ESTIMATORS, assert_unbiased
 
 MODELS = [e for e in ESTIMATORS if "max_bytes" in e.get_params() and (hasattr(e, "predict") or hasattr(e, "n_columns"))]
@@ -350,3 +352,31 @@ def test_a_weight_counts_rows(curve):
     twice = KernelRidge(RBF(1.0), tol=0.2, alpha=0.1, random_state=0)
     weighted = clone(twice).fit(X, y, np.full(len(y), 2.0)).certificate_.value
     assert 0.0 < weighted < 0.2
+
+
+def test_seconds_count_from_the_first_one(curve, monkeypatch):
+    """A clock on which every look at it takes a second: tuning stops, and so does the search."""
+    now = iter(range(10**6))
+    for module in (component_search, tuning, models, ridge):
+        monkeypatch.setattr(module.time, "perf_counter", lambda: float(next(now)))
+    tried = []
+    left_out = tuning._left_out
+
+    def counted(*arguments):
+        tried.append(arguments)
+        return left_out(*arguments)
+
+    monkeypatch.setattr(tuning, "_left_out", counted)
+    with pytest.warns(ConvergenceWarning, match="max_seconds=5 allows no more"):
+        hurried = KernelRidge(tol=1e-6, max_seconds=5, n_jobs=1, random_state=0).fit(*curve)
+    assert len(tried) <= 5
+    assert hurried.n_components_ <= 64
+    assert next(now) < 50  # and not because the clock was never looked at
+
+
+def test_no_model_is_begun_that_the_time_left_cannot_finish():
+    size, left = 100, 9.0
+    budget = Budget(10**6, 1.0, affordable=lambda: int(size * np.sqrt(left)))
+    assert budget.most == 300
+    with pytest.warns(ConvergenceWarning, match="max_seconds=1 allows no more"):
+        budget.warn(1e-3, 300, Certificate("toy", 0.1, (0.1, 0.1), 0.95, "", Effort(0, 0, 0.0)))

@@ -249,7 +249,8 @@ def test_stages_end_with_all_rows_and_cost_little_before(n_rows):
     assert all(a <= b and m <= k for (a, m), (b, k) in pairwise(stages))
     calls = []
 
-    def error(half_steps, *stage):
+    def error(half_steps, n_rows, n_landmarks):
+        stage = (n_rows, n_landmarks)
         calls.append((half_steps, stage))
         return (half_steps - bottoms[stage]) ** 2
 

@@ -15,12 +15,12 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-import sklearn.datasets
 
 from bochner.backends import Array
 
@@ -128,7 +128,9 @@ def _letter(paths: Sequence[Path]) -> tuple[Array, Array, int | None]:
 
 def _svmlight(n_features: int) -> Callable[[Sequence[Path]], tuple[Array, Array, int | None]]:
     def convert(paths: Sequence[Path]) -> tuple[Array, Array, int | None]:
-        X1, y1, X2, y2 = sklearn.datasets.load_svmlight_files([str(path) for path in paths], n_features=n_features)
+        from sklearn.datasets import load_svmlight_files  # with scipy.io, which is slow to import
+
+        X1, y1, X2, y2 = load_svmlight_files([str(path) for path in paths], n_features=n_features)
         return scipy.sparse.vstack([X1, X2]).toarray(), np.concatenate([y1, y2]), X1.shape[0]
 
     return convert
@@ -363,13 +365,8 @@ class OfflineError(OSError):
     """A dataset could not be fetched."""
 
 
-_LOADERS: dict[str, Callable[..., Any]] = {
-    "breast_cancer": sklearn.datasets.load_breast_cancer,
-    "diabetes": sklearn.datasets.load_diabetes,
-    "digits": sklearn.datasets.load_digits,
-    "iris": sklearn.datasets.load_iris,
-    "wine_recognition": sklearn.datasets.load_wine,
-}
+_LOADERS = {name: f"load_{name}" for name in ("breast_cancer", "diabetes", "digits", "iris")}
+_LOADERS |= {"wine_recognition": "load_wine"}  # of sklearn.datasets
 BUNDLED = tuple(_LOADERS)
 
 
@@ -426,7 +423,8 @@ def load(name: str) -> Dataset:
     if here is not None and (here / f"{name}.npz").exists():
         return _read(here / f"{name}.npz")
     if name in _LOADERS:
-        X, y = _LOADERS[name](return_X_y=True)
+        loaders = import_module("sklearn.datasets")  # with scipy.io, which is slow to import
+        X, y = getattr(loaders, _LOADERS[name])(return_X_y=True)
         return Dataset(name, X.astype(np.float32), y, len(X))
     if name not in REGISTRY:
         raise UnknownDatasetError(f"there is no dataset {name!r}; there are {', '.join(names())}.")

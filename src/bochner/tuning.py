@@ -7,9 +7,10 @@ gradient: it is a single number, and one eigendecomposition gives the evidence a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,7 @@ def tune_length_scale(
     n_restarts: int = 0,
     n_landmarks: int = 0,
     margins: bool = False,
+    until: float | None = None,
 ) -> StationaryKernel:
     """Return a copy of a stationary kernel whose length scale, jointly with alpha, has the most evidence.
 
@@ -129,6 +131,8 @@ def tune_length_scale(
         rows) instead of the most evidence, which for a few hundred components prefers scales that are too long.
     margins : bool
         Y are signs of labels, and leave-one-out errors are squared hinges of margins.
+    until : float or None
+        When to stop, of ``time.perf_counter()``, with the best scale found by then: the median distance at worst.
 
     Examples
     --------
@@ -164,6 +168,10 @@ def tune_length_scale(
         return clone(kernel).set_params(length_scale=median)
     Y = Y[:, varying] / np.sqrt((Y[:, varying] ** 2).sum(axis=0) / problem.freedom)
     problem = replace(problem, Y=Y)
+
+    def late() -> bool:
+        return until is not None and time.perf_counter() > until
+
     if by_landmarks:
         centred = X if scipy.sparse.issparse(X) else X - X.mean(axis=0)  # so that float32 suffices
         targets, order = given if margins else Y, key.child("landmarks").generator().permutation(len(root))
@@ -173,19 +181,42 @@ def tune_length_scale(
             scaled = (centred[rows] / (median * np.exp(half_steps * _HALF_STEP))).astype(np.float32)
             return _left_out(unit, scaled, targets[rows], root[rows], fit_intercept, np.arange(n_landmarks), margins)
 
-        scales = np.array([median * np.exp(_HALF_STEP * _by_stages(left_out, len(root), n_landmarks))])
+        scales = np.array([median * np.exp(_HALF_STEP * _by_stages(left_out, len(root), n_landmarks, late))])
     else:
-        scales = _by_evidence(problem, key, max_iter, n_restarts)
+        scales = _by_evidence(problem, key, max_iter, n_restarts, late)
     # three digits are more than the data determine, and hide where exactly the search stopped
     scales = np.array([float(f"{scale:.3g}") for scale in scales])
     return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
 
 
-def _by_evidence(problem: _Problem, key: Key, max_iter: int, n_restarts: int) -> Array:
-    """Scales of most evidence, (d,)."""
-    move, alpha = _common(problem)
-    if problem.shared and not n_restarts:
+class _TimeIsUpError(Exception):
+    """There is no time to try another scale."""
+
+
+def _in_time(function: Callable[[int], Any], late: Callable[[], bool]) -> tuple[Callable[[int], Any], dict[int, Any]]:
+    """The function, which is called once for every argument and raises an error when it is late, and its values."""
+    values: dict[int, Any] = {}
+
+    def tried(argument: int) -> Any:
+        if argument not in values:
+            if late():
+                raise _TimeIsUpError
+            values[argument] = function(argument)
+        return values[argument]
+
+    return tried, values
+
+
+def _by_evidence(problem: _Problem, key: Key, max_iter: int, n_restarts: int, late: Callable[[], bool]) -> Array:
+    """Scales of most evidence, (d,), or the best ones known when it is late."""
+    move, alpha = _common(problem, late)
+    if late() or (problem.shared and not n_restarts):
         return problem.scales(np.array([move]))
+
+    def stop_when_late(_: Array) -> None:
+        if late():
+            raise StopIteration
+
     moves = np.full(1 if problem.shared else len(problem.start), move)
     draw = key.child("restarts").generator()
     starts = [moves, *(moves + np.log(3.0) * draw.standard_normal((n_restarts, len(moves))))]
@@ -198,8 +229,10 @@ def _by_evidence(problem: _Problem, key: Key, max_iter: int, n_restarts: int) ->
                 method="L-BFGS-B",
                 bounds=[*[(-_RANGE, _RANGE)] * len(moves), (np.log(1e-10), np.log(10.0 * problem.freedom))],
                 options={"maxiter": max_iter, "ftol": 1e-5},
+                callback=stop_when_late,
             )
-            for start in starts
+            for i, start in enumerate(starts)
+            if not (i and late())
         ),
         key=lambda result: result.fun,
     )
@@ -215,26 +248,25 @@ def _stages(n_rows: int, n_landmarks: int) -> list[tuple[int, int]]:
     return list(dict.fromkeys((n, max(1, min(n_landmarks >> i, n // 4))) for n, i in zip(rows, (2, 1, 0), strict=True)))
 
 
-def _by_stages(error: Callable[[int, int, int], float], n_rows: int, n_landmarks: int) -> float:
-    """Half steps from the median to the scale of least error; ``error(half_steps, n_rows, n_landmarks)``.
+def _by_stages(
+    error: Callable[..., float], n_rows: int, n_landmarks: int, late: Callable[[], bool] = lambda: False
+) -> float:
+    """Half steps from the median to the scale of least error; ``error(half_steps, n_rows=…, n_landmarks=…)``.
 
     Few rows with few landmarks find the region in no time, and prefer scales that are too long. From there each stage
-    walks to its own minimum.
+    walks to its own minimum. When it is late, the best scale known counts.
     """
-    stages = [cache(partial(_stage_error, error, stage)) for stage in _stages(n_rows, n_landmarks)]
-    _ahead(stages[0], _COARSE)
-    found: float = min(_COARSE, key=stages[0])
-    for tried in stages:
-        found = round(found) + least(partial(_stepped, tried, round(found)))
-    return found
-
-
-def _stage_error(error: Callable[[int, int, int], float], stage: tuple[int, int], half_steps: int) -> float:
-    return error(half_steps, *stage)
-
-
-def _stepped(function: Callable[[int], float], start: int, step: int) -> float:
-    return function(start + step)
+    found: float | None = None
+    for rows, landmarks in _stages(n_rows, n_landmarks):
+        tried, values = _in_time(partial(error, n_rows=rows, n_landmarks=landmarks), late)
+        try:
+            if found is None:
+                _ahead(tried, _COARSE)
+                found = min(_COARSE, key=tried)
+            found = _local_minimum(tried, round(found))
+        except _TimeIsUpError:
+            return min(values, key=values.__getitem__, default=0) if found is None else found
+    return 0.0 if found is None else found
 
 
 def _left_out(
@@ -267,25 +299,29 @@ def _log_spread(X: Any, weight: Array) -> Array:
     return np.log(np.where(varying, variance, typical) / typical) / 2.0 if typical > 0 else np.zeros(len(mean))
 
 
-def _common(problem: _Problem) -> tuple[float, float]:
+def _common(problem: _Problem, late: Callable[[], bool] = lambda: False) -> tuple[float, float]:
     """The best shared scale, as a move from the start, and its best alpha: of powers of √2, then by a parabola.
 
     A finer search would find spikes of the evidence where one of the frequencies drawn happens to fit the targets.
     """
     root = problem.root[:, None]
 
-    @cache
-    def tried(half_steps: int) -> tuple[float, float]:
+    def value(half_steps: int) -> tuple[float, float]:
         Z = problem.features(np.array([half_steps * _HALF_STEP])) / root
         statistics = RidgeStatistics(Z.shape[1], problem.Y.shape[1]).update(Z, problem.Y / root, problem.root**2)
         spectrum = statistics.spectrum(problem.fit_intercept)
         alpha, *_ = spectrum.best("evidence")
         return float(spectrum.criterion("evidence")(np.array([alpha]))[0]), alpha
 
-    _ahead(tried, _COARSE)
-    best = min(_COARSE, key=tried)
-    best = min((best, best - 1, best + 1), key=tried)
-    offset = vertex([tried(best + step)[0] for step in (-1, 0, 1)])
+    tried, values = _in_time(value, late)
+    try:
+        _ahead(tried, _COARSE)
+        best = min(_COARSE, key=tried)
+        best = min((best, best - 1, best + 1), key=tried)
+        offset = vertex([tried(best + step)[0] for step in (-1, 0, 1)])
+    except _TimeIsUpError:
+        best, offset = min(values, key=values.__getitem__, default=0), 0.0
+        values.setdefault(best, (0.0, 1.0))
     return _HALF_STEP * (best + offset), tried(best)[1]
 
 
@@ -298,6 +334,10 @@ def _ahead(function: Callable[[int], Any], arguments: Iterable[int]) -> None:
 
     with one_thread():
         each(call, arguments, n_threads())
+
+
+def _local_minimum(error: Callable[[int], float], start: int) -> float:
+    return start + least(lambda step: error(start + step))
 
 
 def least(error: Callable[[int], float]) -> float:

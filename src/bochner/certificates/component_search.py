@@ -38,6 +38,10 @@ class Budget:
         The most components that the data allow or that are worth trying, whatever the user's limits.
     because : str
         Why there is a ceiling, for the warning.
+    affordable : callable
+        The most components that can be tried in the time that is left; it may change as times become known.
+    started : float
+        When the clock started, of ``time.perf_counter()``.
 
     Examples
     --------
@@ -52,12 +56,17 @@ class Budget:
     bytes_for: Callable[[int], float] = float
     ceiling: int | None = None
     because: str = "there are no more"
+    affordable: Callable[[], int] = lambda: sys.maxsize
     started: float = field(default_factory=time.perf_counter)
 
     @property
     def most(self) -> int:
         """The most components that may be tried; at least 1."""
-        return max(1, min(self._most_in_memory, self.max_components, self.ceiling or self.max_components))
+        return max(1, min(self._most_in_any_time, self.affordable()))
+
+    @property
+    def _most_in_any_time(self) -> int:
+        return min(self._most_in_memory, self.max_components, self.ceiling or self.max_components)
 
     @property
     def _most_in_memory(self) -> int:
@@ -65,13 +74,18 @@ class Budget:
             return self.max_components
         return bisect_right(range(1, self.max_components + 1), self.max_bytes, key=self.bytes_for)
 
+    @property
+    def seconds_left(self) -> float:
+        """What is left of `max_seconds`; negative when they have passed."""
+        return math.inf if self.max_seconds is None else self.started + self.max_seconds - time.perf_counter()
+
     def is_late(self) -> bool:
         """Whether `max_seconds` have passed."""
-        return self.max_seconds is not None and time.perf_counter() - self.started > self.max_seconds
+        return self.seconds_left < 0.0
 
     def warn(self, tol: float, n_components: int, found: Certificate) -> None:
         """Issue a ConvergenceWarning with the error that was reached and the limit that ended the search."""
-        if n_components < self.most:
+        if n_components < max(1, self._most_in_any_time):
             limit = f"max_seconds={self.max_seconds:g} allows no more. Raise that limit, or tol."
         elif n_components == self.ceiling:
             limit = f"{self.because}. Raise tol."

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, backend_of, is_host, is_tensor
@@ -113,6 +112,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
             key = Key.from_random_state(self.random_state)
             self.features_, self.feature_map_ = self._fit_features(source, as_kernel(self.kernel), self.n_columns, key)
             rows = source.sample(_START_ROWS, key.child("start"))
+            from sklearn.cluster import KMeans  # a second to import
+
             start = KMeans(k, n_init=self.n_init, random_state=int(key.child("start").generator().integers(2**31)))
             start.fit(self.feature_map_(rows.X), sample_weight=rows.weight)
             centres = start.cluster_centers_.astype(np.float64)

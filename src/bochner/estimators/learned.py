@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
@@ -206,6 +205,8 @@ class LearnedFeatures(AdaptiveTransformer):
         if y.ndim > 1 and y.shape[1] > 1:
             raise ValueError("loss='log_loss' takes one column of classes; use loss='squared' for several outputs.")
         unique_labels(labels_of(y))
+        from sklearn.preprocessing import LabelBinarizer
+
         binarizer = LabelBinarizer().fit(np.ravel(y))
         one_hot = np.asarray(binarizer.transform(np.ravel(y)), dtype=float)
         if len(binarizer.classes_) < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -406,6 +407,8 @@ class KernelModel(ModelParameters):
         auto = isinstance(kernel, StationaryKernel) and isinstance(kernel.length_scale, str)
         if not auto or (not isinstance(self.kernel, str) and kernel.length_scale != "auto"):
             return kernel
+        limit = getattr(self, "max_seconds", None)
+        until = None if limit is None else time.perf_counter() + limit
         block = source.sample(_TUNING_ROWS, key.child("tuning"))
         # no more components than the model will have: fewer of them prefer longer scales
         most = _TUNING_COMPONENTS if isinstance(self.n_components, str) else self.n_components
@@ -421,6 +424,7 @@ class KernelModel(ModelParameters):
             n_restarts=getattr(self, "n_restarts", 0),
             n_landmarks=self._tuning_landmarks if isinstance(self.n_components, str) else 0,
             margins=isinstance(getattr(self, "alpha", None), str) and self.alpha == "margin",
+            until=until,
         )
 
     def _features_name(self, kernel: Kernel) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+import time
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -96,7 +97,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         variance of the targets count as that thousandth. The excess is measured on training rows that are left out one
         at a time and are not landmarks, and the upper end of its 95 % interval must be below `tol`; see `certificate_`.
     max_components, max_seconds, max_bytes : int, float and float or None, default=4096, None and None
-        Limits for ``n_components="auto"``: number of components, approximate duration of the search, bytes of the sums.
+        Limits for ``n_components="auto"``: number of components, approximate duration of the search with the tuning of
+        the length scale, bytes of the sums.
         There are never more components than rows (twice as many for Fourier features), nor more than the larger of
         2,048 and a sixteenth of the rows. A ConvergenceWarning says what was reached if `tol` was not.
     block_size : int or None
@@ -293,14 +295,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 delattr(self, name)
 
     def _learn(self, source: Source) -> None:
-        key = self._key()
+        key, started = self._key(), time.perf_counter()
         self._target_shape = _target_shape(source)
         kernel = as_kernel(self.kernel)
         if isinstance(self.features, str):
             kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
         # with a transformer, the number of components is the transformer's
         if is_auto(self.n_components) and isinstance(self.features, str):
-            fitted, self.certificate_ = RidgeSearch(self, source, kernel, key).run()
+            fitted, self.certificate_ = RidgeSearch(self, source, kernel, key, started).run()
         else:
             fitted = FittedFeatures(*self._fit_features(source, kernel, self.n_components, key))
         self._learn_with(source, fitted, key)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import sys
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,17 +68,24 @@ class RidgeSearch:
     kernel : Kernel
         With numbers as length scales.
     key : Key
+    started : float or None
+        When the clock of ``max_seconds`` started; None for now.
     """
 
-    def __init__(self, model: KernelRidge, source: Source, kernel: Kernel, key: Key) -> None:
+    def __init__(
+        self, model: KernelRidge, source: Source, kernel: Kernel, key: Key, started: float | None = None
+    ) -> None:
         self.model, self.source, self.kernel, self.key = model, source, kernel, key
         self.uses_landmarks = model._features_name(kernel) == "nystrom"
         self.split = RowSplit.of(source, key.child("left out"))
-        self.budget = self._limits()
+        self.seconds = 0.0  # that fitting the references took
+        self.budget = self._limits(time.perf_counter() if started is None else started)
         # fewer than 1,024 may all be on one step of an excess that falls in steps, see `NestedRidge`
         low, high = _FIRST_COMPONENTS
         n_rows = source.n_samples if self.uses_landmarks else 0
         self.first = high if n_rows is None else min(high, max(low, n_rows // 8))
+        if model.max_seconds is not None:  # small enough to know how long more of them will take
+            self.first = low
         self.folds: list[RowSplit] = []
         self.references: list[NestedRidge] = []  # one for each fold
         self.fitted: dict[int, tuple[FittedFeatures, NestedRidge]] = {}  # the first fold's, by number of components
@@ -100,7 +110,7 @@ class RidgeSearch:
             fitted = replace(fitted, penalty=_refined(nested))
         return fitted, certificate
 
-    def _limits(self) -> Budget:
+    def _limits(self, started: float) -> Budget:
         model, n_samples = self.model, self.source.n_samples
         ceiling = None
         if n_samples is not None:
@@ -114,7 +124,16 @@ class RidgeSearch:
             bytes_for=lambda n_components: 8.0 * n_components**2,  # of the sums
             ceiling=ceiling,
             because=f"with {n_samples} rows more are not tried; give n_components as a number to have more",
+            affordable=self._affordable,
+            started=started,
         )
+
+    def _affordable(self) -> int:
+        """Components of the largest model that can be fitted in the time left: it takes the square of their number."""
+        if not self.references or math.isinf(self.budget.seconds_left):
+            return sys.maxsize
+        size = self.references[0].n_requested
+        return max(size, int(size * math.sqrt(max(0.0, self.budget.seconds_left) / max(self.seconds, 1e-9))))
 
     def _certify(self, n_components: int, sample: str) -> Certificate:
         if self.uses_landmarks and n_components == self.source.n_samples:
@@ -138,13 +157,16 @@ class RidgeSearch:
     def _enlarge_reference(self, n_components: int) -> None:
         """Fit reference models with at least as many components, where the budget allows, unless there are."""
         most = min(self.budget.most, self.split.most_landmarks) if self.uses_landmarks else self.budget.most
-        size = min(most, max(self.first, n_components))
+        # one so large that it tells a step only if there is time for it
+        size = min(most, n_components if self.budget.is_late() else max(self.first, n_components))
         if self.references and size <= self.references[0].n_requested:
             return
         self.folds = (self.split.for_landmarks(size) if self.uses_landmarks else self.split.for_fourier()).folds()
         self.fitted.clear()
         self.certificates.clear()
+        began = time.perf_counter()
         self.references = self._fit_folds(size)
+        self.seconds = time.perf_counter() - began
 
     def _fit_folds(self, n_components: int) -> list[NestedRidge]:
         """A model for each fold; the first one chooses the penalty of all, unless there are too many components."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch, RBFSampler
 
 from bochner.estimators import (
     AdditiveChi2Features,
@@ -53,6 +52,8 @@ def _rbf_sampler(kernel: Kernel, n: int, seed: int) -> Any:
     scale = scalar_scale(kernel)
     if not isinstance(kernel, RBF) or scale is None:
         raise ValueError(f"RBFSampler knows the RBF kernel with one length scale only, not {kernel!r}.")
+    from sklearn.kernel_approximation import RBFSampler
+
     return RBFSampler(gamma=0.5 / scale**2, n_components=n, random_state=seed)
 
 
@@ -68,6 +69,8 @@ def _nystroem(kernel: Kernel, n: int, seed: int) -> Any:
         named = {"kernel": "linear"}
     else:
         raise ValueError(f"scikit-learn has no name for {kernel!r}, and Nystroem would call it once a pair of rows.")
+    from sklearn.kernel_approximation import Nystroem
+
     return Nystroem(n_components=n, random_state=seed, **named)
 
 
@@ -76,6 +79,8 @@ def _count_sketch(kernel: Kernel, n: int, seed: int) -> Any:
         raise ValueError(f"PolynomialCountSketch knows polynomial kernels only, not {kernel!r}.")
     if kernel.gamma is None:
         raise ValueError("PolynomialCountSketch needs a number as gamma; None means 1 / n_features.")
+    from sklearn.kernel_approximation import PolynomialCountSketch
+
     return PolynomialCountSketch(
         gamma=kernel.gamma, degree=kernel.degree, coef0=kernel.coef0, n_components=n, random_state=seed
     )

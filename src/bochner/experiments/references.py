@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from bochner.backends import Array
 from bochner.backends.threads import one_thread
@@ -171,6 +170,8 @@ def dense(Z: Any) -> Array:
 def linear_error(Z: Array, Z_test: Array, rows: Rows) -> tuple[float, float]:
     """Test error of ridge regression on given features, alpha chosen by leave-one-out, and the seconds of training."""
     start = time.perf_counter()
+    from sklearn.preprocessing import FunctionTransformer
+
     model = KernelRidge(features=FunctionTransformer(), alpha="loo").fit(Z, rows.Y)
     seconds = time.perf_counter() - start
     return rows.error(model.predict(Z_test)), seconds
@@ -195,6 +196,8 @@ def baselines(
         exact = {"map": EXACT, "columns": n, "frobenius": 0.0, "spectral": 0.0, "bytes": int(reference.K.nbytes)}
         found.append({**exact, **seconds, "error": error})
     start = time.perf_counter()
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
     scaler = StandardScaler(with_mean=not scipy.sparse.issparse(rows.X)).fit(rows.X)
     X, X_test = scaler.transform(rows.X), scaler.transform(rows.X_test)
     model = KernelRidge(features=FunctionTransformer(accept_sparse=True), alpha="loo").fit(X, rows.Y)

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.cluster import MiniBatchKMeans as SklearnMiniBatchKMeans
-from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, n_threads
@@ -120,6 +118,8 @@ class KMeans(LandmarkLaw):
             if self.init == "mixed":
                 indices = _in_turns(indices, key.child("others").generator().permutation(len(gram)), n_landmarks)
         elif self.init == "k-means++":
+            from sklearn.cluster import kmeans_plusplus  # a second to import
+
             seed = int(key.generator().integers(2**31))
             indices = kmeans_plusplus(X / _unit(X), n_landmarks, random_state=seed)[1]
         else:
@@ -151,6 +151,8 @@ class MiniBatchKMeans(LandmarkLaw):
     max_iter: int = 100
 
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
+        from sklearn.cluster import MiniBatchKMeans as SklearnMiniBatchKMeans  # a second to import
+
         scales = metric_scales(gram)
         X, k = scaled(gram.rows, scales), min(n_landmarks, len(gram))
         unit = _unit(X)
