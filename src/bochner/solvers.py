@@ -265,6 +265,10 @@ class ConjugateGradientFactor(Factor):
         )
 
 
+# what models call them; a new solver adds its line here
+SOLVERS: dict[str, type[RidgeSolver]] = {"cholesky": Cholesky, "eigen": Eigen, "cg": ConjugateGradient}
+
+
 def memory_available() -> int:
     """Bytes that may be allocated now; 4 GiB where the system does not say."""
     try:

@@ -13,12 +13,11 @@ from scipy.linalg import LinAlgWarning, solve
 
 from bochner.backends import Array
 from bochner.checks import check_choice
-from bochner.solvers import Cholesky, Factor, Report, RidgeSolver, memory_available
+from bochner.solvers import SOLVERS, Factor, Report, RidgeSolver, memory_available
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 
 CRITERIA = ("gcv", "loo", "margin", "evidence")
 LEFT_OUT = ("loo", "margin")  # those for which rows are left out
-SOLVERS = ("auto", "cholesky", "eigen", "cg")
 LeftOut = Callable[[RidgeSpectrum, Any], Array]  # leave-one-out mean squared errors (a, k) of penalties (a,)
 
 
@@ -57,7 +56,7 @@ def check_penalty(alpha: Any, solver: Any) -> None:
                 f"got {alpha!r}."
             )
     if not isinstance(solver, RidgeSolver):
-        check_choice("solver", solver, SOLVERS)
+        check_choice("solver", solver, ("auto", *SOLVERS))
 
 
 def choose_solver(solver: Any, alpha: Any, n_components: int) -> tuple[Any, tuple[str, ...]]:
@@ -103,7 +102,8 @@ def solve_sums(
         share = f"as if alpha were {statistics.rounding_noise:.1g} larger"
         notes = (*notes, f"float32 features were rounded to integers for their products, {share}; float64 data are not")
     if isinstance(alpha, numbers.Real) and solver != "eigen":
-        rule = solver if isinstance(solver, RidgeSolver) else Cholesky()
+        name = "cholesky" if solver == "cg" else solver  # conjugate gradients are for sums that do not exist
+        rule = solver if isinstance(solver, RidgeSolver) else SOLVERS[name]()
         factor: Factor = rule.factor(statistics.operator(fit_intercept), float(alpha))
         warn_of_jitter(factor.report, float(alpha), statistics)
         weights = factor.solve(statistics.right_side(fit_intercept))
