@@ -78,11 +78,12 @@ class Problem:
 
     @property
     def _wide(self) -> bool:
-        return self._factors[1] is not None
+        """Whether products of float32 features are made in float64; on a device only where it is needed."""
+        return self._factors[1] is not None or not isinstance(self.source, DeviceSource)
 
     @property
     def precision(self) -> float:
-        """Of scores: float32 ones round the objective itself, and no line search can see below that."""
+        """Of the objective: float32 products round it, and no line search can see below that."""
         return 8.0 * float(np.finfo(np.float64 if self._wide else self.source.dtype).eps)
 
     def _before(self, P: Array) -> Array:
