@@ -268,16 +268,17 @@ def test_the_excess_falls_beyond_the_components_at_hand():
 def test_a_step_is_told_from_a_slope():
     """Where a quarter of the components predict what half of them do, the excess is not taken to fall as usual."""
     rng = np.random.default_rng(11)
-    Z = np.linalg.qr(rng.normal(size=(1000, 64)))[0] * np.sqrt(1000)
-    slope = 1.0 / np.arange(1.0, 65.0)
-    step = np.where(np.arange(64) < 8, 1.0, 0.0) + np.where(np.arange(64) >= 48, 0.05, 0.0)
+    n, M = 2000, 256
+    Z = np.linalg.qr(rng.normal(size=(n, M)))[0] * np.sqrt(n)
+    column = np.arange(M)
+    slope, step = 1.0 / (1.0 + column), 1.0 * (column < 32) + 0.05 * (column >= 192)
     powers, values = [], []
     for coefficients in (slope, step):
-        y = Z @ coefficients + 0.1 * rng.normal(size=1000)
-        sums = RidgeStatistics(64, 1).update(Z, y)
-        found = NestedRidge(sums, Z, y[:, None], None, 0.1, True, (Z * Z).sum(axis=1), 64)
+        y = Z @ coefficients + 0.1 * rng.normal(size=n)
+        sums = RidgeStatistics(M, 1).update(Z, y)
+        found = NestedRidge(sums, Z, y[:, None], None, 0.1, True, (Z * Z).sum(axis=1), M)
         powers.append(found._power)
-        values.append(excess_risk([found], 64).value / excess_risk([found], 32).value)
+        values.append(excess_risk([found], M).value / excess_risk([found], M // 2).value)
     assert powers == [1.5, 0.5]
     np.testing.assert_allclose(values, 0.5 ** np.array(powers))
 

@@ -35,6 +35,7 @@ _LEAST_FREEDOM = 1e-3
 # the table of benchmarks/bench_tolerance.py) the median share that remained was 0.61 for Fourier features and 0.28 for
 # landmarks; a power of 1.5 leaves 0.35.
 FOURIER_POWER, LANDMARK_POWER = 0.75, 1.5
+_STEP_COMPONENTS = 256  # of fewer, a quarter are too few to tell
 _STEP_POWER = 0.5  # where a quarter of the components predict nearly what half of them do
 
 
@@ -171,10 +172,10 @@ class NestedRidge:
         of one degree after another are learned): on a step the ratio is small, and more components may help much.
         """
         usual, M = FOURIER_POWER if self.diagonal is None else LANDMARK_POWER, self.n_components
-        far, near = (
-            float(np.average(self.squares(self.left_out_predictions(max(1, M // k)) - self.all_predictions)))
-            for k in (4, 2)
-        )
+        if M < _STEP_COMPONENTS:
+            return usual
+        parts = (self.left_out_predictions(M // k) - self.all_predictions for k in (4, 2))
+        far, near = (float(np.average(self.squares(part), weights=self.weight)) for part in parts)
         return usual if far > (2.0**_STEP_POWER + 1.0) * near else _STEP_POWER
 
     def _extrapolation(self, n_components: int) -> tuple[int, float, float]:
