@@ -26,7 +26,8 @@ CHOSEN = ("california", "bike_hour", "protein", "kin40k", "elevators", "letter",
 UNTOUCHED = ("pol", "cpu", "wine", "parkinson", "kegg_undirected", "a9a", "flow_fsom", "usps")
 LABELS = ("letter", "ijcnn1", "a9a", "flow_fsom", "usps")
 NOT_USED = {"parkinson": (0, 4)}  # subject#, and motor_UPDRS, which nearly gives the target away
-LARGE = {"n_estimators": 1000, "num_leaves": 127, "verbose": -1}
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "0")) or None  # lightgbm and catboost look at their own options alone
+LARGE = {"n_estimators": 1000, "num_leaves": 127, "verbose": -1, "n_jobs": THREADS}
 
 
 def boosting(classifies, **options):
@@ -45,7 +46,7 @@ def catboost(classifies):
     import catboost
 
     kind = catboost.CatBoostClassifier if classifies else catboost.CatBoostRegressor
-    return kind(verbose=0, allow_writing_files=False)
+    return kind(verbose=0, allow_writing_files=False, thread_count=THREADS or -1)
 
 
 def xgboost(classifies):
@@ -108,6 +109,7 @@ METHODS = {
 ABLATION = {
     "all": tables,
     "one member": lambda c: tables(c, n_members=1),
+    "no directions": lambda c: tables(c, metric="columns"),
     "laplacian alone": lambda c: tables(c, n_members=1, kernel="laplacian"),
     "standard columns": lambda c: tables(c, scaling="standard"),
     "equal scales": lambda c: _without_metric(tables(c)),

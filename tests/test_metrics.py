@@ -8,10 +8,12 @@ from bochner.estimators.exact_leaves import exact_ridge
 from bochner.estimators.metrics import (
     FAMILIES,
     average_outer_product,
-    choose_family,
     importances,
+    learn_directions,
     learn_metric,
     left_out_error,
+    left_out_gradient,
+    shrink_metric,
     with_scales,
 )
 from bochner.keys import Key
@@ -84,9 +86,56 @@ def test_the_smooth_family_wins_on_a_smooth_function_and_the_rough_one_on_steps(
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, size=(250, 2))
     smooth, steps = np.sin(3.0 * X[:, :1] * X[:, 1:]), (X[:, :1] > 0.1) + (X[:, 1:] > -0.3) * 1.0
-    for Y, winner in ((smooth, "rbf"), (steps, "laplacian")):
-        metric, errors = choose_family(X, Y, ("laplacian", "rbf"), n_rows=250, max_evaluations=15, key=Key(0))
-        assert errors[winner] == min(errors.values()) == metric.error
+    for Y, winner, other in ((smooth, "rbf", "laplacian"), (steps, "laplacian", "rbf")):
+        errors = [learn_metric(X, Y, family, max_evaluations=15).error for family in (winner, other)]
+        assert errors[0] < errors[1]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients_of_the_left_out_error_in_the_rows_are_those_of_finite_differences(name):
+    X, Y = table(30, d=2)
+    kernel, alpha, h = with_scales(KERNELS[name], 1.5), 0.3, 1e-6
+    G = left_out_gradient(kernel, X, Y, alpha)[1]
+    for i, j in ((0, 0), (7, 1), (29, 0)):
+        step = np.zeros_like(X)
+        step[i, j] = h
+        high, low = (exact_ridge(kernel(X + sign * step), Y, alpha).error for sign in (1.0, -1.0))
+        assert 2.0 * G[i, j] == pytest.approx((high - low) / (2.0 * h), rel=1e-4, abs=1e-7)
+
+
+def test_scales_that_fit_noise_are_drawn_to_equal_ones():
+    """Of 40 columns all matter alike, 60 rows fit scales to noise, and other rows say that equal ones are better."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(360, 40))
+    Y = np.tanh(X.sum(axis=1, keepdims=True) / 3.0) + 0.5 * rng.normal(size=(360, 1))
+    few, fresh = slice(0, 60), slice(60, 360)
+    metric = learn_metric(X[few], Y[few], max_evaluations=20)
+    equal = learn_metric(X[few], Y[few], per_column=False, max_evaluations=10)
+    mixed = shrink_metric(metric, equal, X[fresh], Y[fresh])
+    assert mixed.kernel.scales(40) == pytest.approx(equal.kernel.scales(40))
+    X[:, 1:] *= 0.01  # and where one column matters, the learned ones are kept
+    metric = learn_metric(100.0 * X[few, :5], X[few, :1] ** 2, max_evaluations=20)
+    equal = learn_metric(100.0 * X[few, :5], X[few, :1] ** 2, per_column=False, max_evaluations=10)
+    mixed = shrink_metric(metric, equal, 100.0 * X[fresh, :5], X[fresh, :1] ** 2)
+    assert mixed.error <= exact_ridge(metric.kernel(100.0 * X[fresh, :5]), X[fresh, :1] ** 2, metric.alpha).error
+
+
+def test_directions_are_found_where_columns_do_not_suffice():
+    """y depends on one direction across six columns."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 6))
+    w = np.array([1.0, -1.0, 1.0, 1.0, -1.0, 1.0]) / np.sqrt(6.0)
+    Y = np.sin(3.0 * X @ w)[:, None]
+    rows, new = slice(0, 250), slice(250, 500)
+    metric = learn_metric(X[rows], Y[rows], "matern32", max_evaluations=15)
+    U, full = learn_directions(X[rows], Y[rows], metric, max_evaluations=40)
+    errors = []
+    for kernel, alpha, Z in ((metric.kernel, metric.alpha, X), (full.kernel, full.alpha, X @ U)):
+        fit = exact_ridge(kernel(Z[rows]), Y[rows], alpha)
+        errors.append(np.mean(np.square(kernel(Z[new], Z[rows]) @ fit.coefficients + fit.intercept - Y[new])))
+    assert full.error < 0.2 * metric.error
+    assert errors[1] < 0.2 * errors[0]
+    assert abs(np.linalg.svd(U)[0][:, 0] @ w) > 0.95
 
 
 def test_the_average_outer_product_is_that_of_the_gradients():

@@ -295,6 +295,20 @@ def test_several_targets_are_predicted_together():
     np.testing.assert_allclose(model.predict(X).sum(axis=1), 0.0, atol=1e-6)
 
 
+def test_directions_are_used_where_they_predict_rows_they_were_not_fitted_to():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1800, 5))
+    y = np.sin(X.sum(axis=1)) + 0.05 * rng.normal(size=1800)
+    options = {"kernel": "exponential", "scaling": "standard", "max_seconds": 5.0, "n_members": 2, "random_state": 0}
+    full = TabularRegressor(**options).fit(X, y)
+    columns = TabularRegressor(metric="columns", **options).fit(X, y)
+    assert "directions" in full.report_.used[0]
+    assert full.left_out_error_ < 0.7 * columns.left_out_error_
+    np.testing.assert_allclose(full.feature_importances_, 0.2, atol=0.05)
+    with pytest.raises(ValueError, match="metric must be"):
+        TabularRegressor(metric="curved").fit(X, y)
+
+
 def test_many_rows_have_leaves_and_the_answer_does_not_depend_on_threads():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 3))

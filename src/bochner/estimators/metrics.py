@@ -8,7 +8,6 @@ it finds scales that the average gradient outer product (Radhakrishnan et al. 20
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,12 +55,12 @@ def with_scales(kernel: StationaryKernel, scales: Array) -> StationaryKernel:
     return kernel.__class__(**{**kernel.get_params(deep=False), "length_scale": scales})
 
 
-def left_out_error(kernel: StationaryKernel, X: Array, Y: Array, alpha: float) -> tuple[float, Array, float]:
-    """Mean square error E of rows left out, ∂E/∂log(length scale) of every column, and ∂E/∂log(alpha).
+def left_out_gradient(kernel: StationaryKernel, X: Array, Y: Array, alpha: float) -> tuple[float, Array, float]:
+    """Mean square error E of rows left out, half of ∂E/∂x_i (n, d) of a stationary kernel, and ∂E/∂log(alpha).
 
     With c = B y, e_i = c_i / B_ii and E = mean e², a change dK of the kernel matrix changes B by -B dK B, so that
-    dE = Σ_ij S_ij dK_ij. Of a stationary kernel ∂k(x, y)/∂log(scale_l) = -(x_l - y_l) ∂k/∂x_l, whose sum with a
-    symmetric S is -2 Σ_i x_il g_il, g_i = Σ_j S_ij ∂k(x_i, x_j)/∂x_i.
+    dE = Σ_ij S_ij dK_ij with a symmetric S; and of a stationary kernel dk(x_i, x_j) = ∇k(x_i, x_j)·(dx_i - dx_j), so
+    that dE = 2 Σ_i g_i·dx_i with g_i = Σ_j S_ij ∇k(x_i, x_j).
     """
     fit = exact_ridge(kernel(X), Y, alpha, with_inverse=True)
     B, c, e = fit.inverse, fit.coefficients, fit.left_out
@@ -72,8 +71,13 @@ def left_out_error(kernel: StationaryKernel, X: Array, Y: Array, alpha: float) -
     S = (B * q) @ B
     S += p @ c.T
     S = (S + S.T) / (-2.0 * e.size)
-    slopes = -2.0 * np.einsum("il,il->l", X, kernel.weighted_gradient(X, X, S))
-    return fit.error, slopes, alpha * float(np.trace(S))
+    return fit.error, kernel.weighted_gradient(X, X, S), alpha * float(np.trace(S))
+
+
+def left_out_error(kernel: StationaryKernel, X: Array, Y: Array, alpha: float) -> tuple[float, Array, float]:
+    """Mean square error E of rows left out, ∂E/∂log(length scale) of every column, and ∂E/∂log(alpha)."""
+    error, G, slope = left_out_gradient(kernel, X, Y, alpha)
+    return error, -2.0 * np.einsum("il,il->l", X, G), slope
 
 
 def learn_metric(
@@ -111,8 +115,7 @@ def learn_metric(
     """
     kernel = FAMILIES[family] if isinstance(family, str) else family
     X, n_features = np.ascontiguousarray(X, dtype=np.float64), X.shape[1]
-    spread = Y.std(axis=0)
-    Y = (Y - Y.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    Y = _standardised(Y)
     if start is None:
         few = X[:: max(1, len(X) // _PAIRS)][:_PAIRS]
         distance = float(kernel.distances(few, few).mean()) if len(few) > 1 else 1.0
@@ -129,7 +132,7 @@ def learn_metric(
         if error < best[0]:
             best[:] = [error, scales, penalty]
         slopes = -(slopes if per_column else slopes.sum(keepdims=True))
-        return float(np.log(error)) if error > 0 else -700.0, np.r_[slopes, slope] / max(error, 1e-300)
+        return _log(error), np.r_[slopes, slope] / max(error, 1e-300)
 
     bounds = [_WEIGHTS] * (n_features if per_column else 1) + [tuple(np.log(_PENALTIES))]
     found = minimize(
@@ -143,14 +146,60 @@ def learn_metric(
     return LearnedMetric(with_scales(kernel, best[1]), float(best[2]), float(best[0]), int(found.nfev))
 
 
-def choose_family(
-    X: Array, Y: Array, families: Sequence[str], *, n_rows: int, max_evaluations: int, key: Key
-) -> tuple[LearnedMetric, dict[str, float]]:
-    """The family with the least error of rows left out of a sample, and the errors of all."""
-    rows = key.generator().permutation(len(X))[:n_rows]
-    found = {name: learn_metric(X[rows], Y[rows], name, max_evaluations=max_evaluations) for name in families}
-    best = min(found, key=lambda name: found[name].error)
-    return found[best], {name: metric.error for name, metric in found.items()}
+def shrink_metric(metric: LearnedMetric, equal: LearnedMetric, X: Array, Y: Array) -> LearnedMetric:
+    """A metric between learned scales and equal ones: that of the least error of rows that neither was learned on.
+
+    Many columns fit a sample more closely than other rows. Logarithms of scales and penalty are mixed.
+    """
+    Y, d = _standardised(Y), X.shape[1]
+    found = []
+    for share in (1.0, 0.75, 0.5, 0.0):
+        scales = (metric.kernel.scales(d) ** share * equal.kernel.scales(d) ** (1.0 - share)) * np.ones(d)
+        kernel, alpha = with_scales(metric.kernel, scales), metric.alpha**share * equal.alpha ** (1.0 - share)
+        fit = exact_ridge(kernel(X), Y, alpha)
+        found.append(LearnedMetric(kernel, alpha, fit.error, metric.n_evaluations + equal.n_evaluations))
+    return min(found, key=lambda mixed: mixed.error)
+
+
+def learn_directions(
+    X: Array, Y: Array, metric: LearnedMetric, *, max_evaluations: int = 20
+) -> tuple[Array, LearnedMetric]:
+    """A full metric: U (d, d) and the same kernel of the rows x U, from the scales of a learned metric on.
+
+    It has d² parameters where the scales have d, and fits a sample more closely than other rows: compare the two on
+    rows that neither has seen.
+    """
+    d = X.shape[1]
+    X, origin = np.ascontiguousarray(X, dtype=np.float64), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
+    Y, kernel = _standardised(Y), with_scales(metric.kernel, np.ones(1))
+    size = float(np.linalg.norm(origin)) / np.sqrt(d)
+    best: list[Any] = [np.inf, origin, metric.alpha]
+
+    def objective(parameters: Array) -> tuple[float, Array]:
+        U, penalty = size * parameters[:-1].reshape(d, d), float(np.exp(parameters[-1]))
+        error, G, slope = left_out_gradient(kernel, X @ U, Y, penalty)
+        if error < best[0]:
+            best[:] = [error, U, penalty]
+        return _log(error), np.r_[2.0 * size * (X.T @ G).ravel(), slope] / max(error, 1e-300)
+
+    found = minimize(
+        objective,
+        np.r_[(origin / size).ravel(), np.log(metric.alpha)],
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(None, None)] * (d * d) + [tuple(np.log(_PENALTIES))],
+        options={"maxfun": max_evaluations},
+    )
+    return best[1], LearnedMetric(kernel, float(best[2]), float(best[0]), int(found.nfev))
+
+
+def _standardised(Y: Array) -> Array:
+    spread = Y.std(axis=0)
+    return np.asarray((Y - Y.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
+def _log(error: float) -> float:
+    return float(np.log(error)) if error > 0 else -700.0
 
 
 def average_outer_product(kernel: StationaryKernel, X: Array, fit: ExactRidge, key: Key) -> Array:

@@ -296,19 +296,27 @@ class Scaling:
     centres, sizes : ndarray of shape (d,)
     knots, ranks : tuple of ndarray
         For each column values and their ranks, empty where it is not ranked.
+    directions : ndarray of shape (d, d) or None
+        What the scaled rows are multiplied by.
     """
 
     centres: Array
     sizes: Array
     knots: tuple[Array, ...]
     ranks: tuple[Array, ...]
+    directions: Array | None = None
 
     def __call__(self, A: Array) -> Array:
         out = (A - self.centres) / self.sizes
         for j, (knots, ranks) in enumerate(zip(self.knots, self.ranks, strict=True)):
             if len(knots):
                 out[:, j] = np.interp(A[:, j], knots, ranks)
-        return out
+        return out if self.directions is None else row_products(out, self.directions)
+
+
+def row_products(A: Array, B: Array) -> Array:
+    """A B, each row by itself: the same bits whatever rows come with it."""
+    return np.asarray(np.einsum("ij,jk->ik", A, B))
 
 
 def scale_columns(A: Array, *, ranked: bool) -> Scaling:

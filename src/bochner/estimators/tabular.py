@@ -19,7 +19,14 @@ from threadpoolctl import threadpool_limits
 from bochner.backends import Array, limit_threads, n_threads, reading
 from bochner.checks import check_choice, check_count, check_positive
 from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads
-from bochner.estimators.metrics import FAMILIES, LearnedMetric, importances, learn_metric
+from bochner.estimators.metrics import (
+    FAMILIES,
+    LearnedMetric,
+    importances,
+    learn_directions,
+    learn_metric,
+    shrink_metric,
+)
 from bochner.estimators.models import check_target_size, numeric_targets
 from bochner.estimators.table_columns import Scaling, is_frame, plan_column, raw_columns, scale_columns
 from bochner.keys import Key
@@ -30,6 +37,9 @@ _SCREEN_ROWS, _SCREEN_EVALUATIONS = 800, 10
 _METRIC_ROWS, _METRIC_EVALUATIONS = (2000, 1500, 1000, 700, 500, 300), 16
 _LEAF_SIZES = (3000, 2000, 1500, 1000, 700, 500)
 _OVERLAP = 0.25
+_MOST_DIRECTIONS = 40  # columns up to which a full metric is tried
+_FRESH_ROWS = 300  # with fewer, learned scales are not compared with equal ones
+_UNSEEN_ROWS = 500  # from which on shares are chosen on rows that no metric was learned on
 _LARGEST_LABEL = 2.0**53  # which are integers without doubt
 _GROUP_ROWS = 100  # with fewer rows, intervals of a leaf are those of the whole table
 _SCALINGS = {"standard": False, "quantile": True}
@@ -89,6 +99,7 @@ class TableModel(BaseEstimator):
     kernel: Any
     scaling: str
     leaf_size: Any
+    metric: str
     n_members: int
     max_seconds: float
     n_jobs: int | None
@@ -103,6 +114,7 @@ class TableModel(BaseEstimator):
         check_choice("scaling", self.scaling, ("auto", *_SCALINGS))
         if not (isinstance(self.leaf_size, str) and self.leaf_size == "auto"):
             check_count("leaf_size", self.leaf_size, least=1)
+        check_choice("metric", self.metric, ("auto", "columns", "full"))
         check_count("n_members", self.n_members)
         check_positive("max_seconds", self.max_seconds)
         return _TRIED if "auto" in kernels else tuple(dict.fromkeys(kernels))
@@ -161,11 +173,11 @@ class TableModel(BaseEstimator):
         ways = tuple(_SCALINGS) if self.scaling == "auto" else (self.scaling,)
         scalings = {name: scale_columns(A, ranked=_SCALINGS[name]) for name in ways}
         scaled = {name: scaling(A) for name, scaling in scalings.items()}
-        n_members = min(self.n_members, len(families) * len(ways))
-        metric_rows, leaf_size, n_members = self._plan(len(A), A.shape[1], n_members)
+        metric_rows, leaf_size, n_members = self._plan(len(A), A.shape[1], self.n_members)
         shuffled = key.child("sample").generator().permutation(len(A))
-        few, many = np.sort(shuffled[:_SCREEN_ROWS]), np.sort(shuffled[:metric_rows])
+        few, many = np.sort(shuffled[: min(_SCREEN_ROWS, metric_rows)]), np.sort(shuffled[:metric_rows])
 
+        fresh = np.sort(shuffled[metric_rows : 2 * metric_rows])
         tried: dict[tuple[str, str], LearnedMetric] = {}
         learned: dict[tuple[str, str], LearnedMetric] = {}
 
@@ -174,8 +186,14 @@ class TableModel(BaseEstimator):
             tried[name] = learn_metric(X, Y[few], name[1], max_evaluations=_SCREEN_EVALUATIONS)
 
         def learn(name: tuple[str, str]) -> None:
-            X = scaled[name[0]][many]
-            learned[name] = learn_metric(X, Y[many], name[1], start=tried[name], max_evaluations=_METRIC_EVALUATIONS)
+            X = scaled[name[0]]
+            metric = tried[name]
+            if len(many) > len(few):
+                metric = learn_metric(X[many], Y[many], name[1], start=metric, max_evaluations=_METRIC_EVALUATIONS)
+            if len(fresh) >= _FRESH_ROWS:
+                equal = learn_metric(X[few], Y[few], name[1], per_column=False, max_evaluations=_SCREEN_EVALUATIONS)
+                metric = shrink_metric(metric, equal, X[fresh], Y[fresh])
+            learned[name] = metric
 
         def best(n_best: int) -> list[tuple[str, str]]:
             return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
@@ -183,19 +201,41 @@ class TableModel(BaseEstimator):
         in_threads(screen, [(ways[0], family) for family in families])
         for way in ways[1:]:  # of the best kernels alone
             in_threads(screen, [(way, family) for _, family in best(max(2, n_members))])
-        ranking = best(n_members)
-        if len(many) > len(few):
-            in_threads(learn, ranking)
+        # a full metric has d² parameters: it is compared with others on rows that none of them was fitted to
+        directions = self.metric == "full" or (
+            self.metric == "auto" and n_members > 1 and A.shape[1] <= _MOST_DIRECTIONS and len(A) >= 2 * len(many)
+        )
+        ranking = best(max(1, n_members - directions))
+        round_ones = [name for name in best(len(tried)) if name[1] != "laplacian"]
+        in_threads(learn, ranking)
+        candidates = [
+            (f"{family} kernel of {way} columns", scalings[way], learned[way, family]) for way, family in ranking
+        ]
+        if directions and round_ones:
+            way, family = round_ones[0]
+            U, metric = learn_directions(
+                scaled[way][many],
+                Y[many],
+                {**tried, **learned}[way, family],
+                max_evaluations=_METRIC_EVALUATIONS,
+            )
+            name = f"{family} kernel of directions of {way} columns"
+            candidates.append((name, replace(scalings[way], directions=U), metric))
         members, left_out, weights, sizes = [], [], [], []
-        for way, family in ranking:
-            X, metric = scaled[way], {**tried, **learned}[way, family]
-            tree, rows = grow_tree(X, 1.0 / metric.kernel.scales(X.shape[1]), leaf_size, _OVERLAP)
+        for name, scaling, metric in candidates:
+            X = scaling(A)
+            weight = np.ones(X.shape[1]) / metric.kernel.scales(X.shape[1])
+            tree, rows = grow_tree(X, weight, leaf_size, _OVERLAP)
             model, errors = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, rows)
-            members.append(Member(f"{family} kernel of {way} columns", scalings[way], model, 1.0))
+            members.append(Member(name, scaling, model, 1.0))
             left_out.append(Y - errors)
-            weights.append(importances(metric, X))
+            weights.append(_column_weights(scaling, metric, A))
             sizes.append(tuple(len(part) for part in rows))
-        shares = _shares(left_out, Y)
+        unseen = np.ones(len(A), dtype=bool)
+        unseen[many] = False
+        if np.count_nonzero(unseen) < _UNSEEN_ROWS:
+            unseen[:] = True
+        shares = _shares([values[unseen] for values in left_out], Y[unseen])
         order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
         self._members = tuple(replace(members[i], share=float(shares[i])) for i in order)
         self.feature_importances_ = self._by_column(shares @ np.array(weights))
@@ -265,6 +305,15 @@ class TableModel(BaseEstimator):
         return tags
 
 
+def _column_weights(scaling: Scaling, metric: LearnedMetric, A: Array) -> Array:
+    """Shares of the columns in the distances of a member; of directions, what each column adds to their lengths."""
+    if scaling.directions is None:
+        return importances(metric, scaling(A))
+    weights = np.linalg.norm(scaling.directions, axis=1) * replace(scaling, directions=None)(A).std(axis=0)
+    total = float(weights.sum())
+    return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))
+
+
 def _shares(left_out: list[Array], Y: Array) -> Array:
     """Shares of the members, of sum one, that predict rows left out best."""
     if len(left_out) == 1:
@@ -307,7 +356,10 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         Numbers over their standard deviation, or their ranks.
     leaf_size : int or "auto", default="auto"
         Rows of a leaf, at most; "auto" is what `max_seconds` allows.
-    n_members : int, default=2
+    metric : {"auto", "columns", "full"}, default="auto"
+        A length scale for each column; or besides, in one of the members, directions across columns. "auto" tries
+        directions where there are up to 40 columns and rows to compare them on.
+    n_members : int, default=3
         Models of different kernels or scalings that are averaged, with shares that predict rows left out best.
     max_seconds : float, default=60.0
         What a plan is made for, of one core of usual speed: smaller leaves, fewer rows to learn from.
@@ -347,7 +399,8 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         kernel: Any = "auto",
         scaling: str = "auto",
         leaf_size: Any = "auto",
-        n_members: int = 2,
+        metric: str = "auto",
+        n_members: int = 3,
         max_seconds: float = 60.0,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -355,6 +408,7 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         self.kernel = kernel
         self.scaling = scaling
         self.leaf_size = leaf_size
+        self.metric = metric
         self.n_members = n_members
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
@@ -444,7 +498,8 @@ class TabularClassifier(ClassifierMixin, TableModel):
         Names among "laplacian", "exponential", "matern32", "matern52" and "rbf" to choose from.
     scaling : {"auto", "standard", "quantile"}, default="auto"
     leaf_size : int or "auto", default="auto"
-    n_members : int, default=2
+    metric : {"auto", "columns", "full"}, default="auto"
+    n_members : int, default=3
     max_seconds : float, default=60.0
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
@@ -472,7 +527,8 @@ class TabularClassifier(ClassifierMixin, TableModel):
         kernel: Any = "auto",
         scaling: str = "auto",
         leaf_size: Any = "auto",
-        n_members: int = 2,
+        metric: str = "auto",
+        n_members: int = 3,
         max_seconds: float = 60.0,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -480,6 +536,7 @@ class TabularClassifier(ClassifierMixin, TableModel):
         self.kernel = kernel
         self.scaling = scaling
         self.leaf_size = leaf_size
+        self.metric = metric
         self.n_members = n_members
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
