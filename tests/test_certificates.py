@@ -10,7 +10,7 @@ from sklearn.kernel_approximation import RBFSampler
 
 from bochner import RBF, FourierFeatures, NystromFeatures
 from bochner.certificates import NORMS, Certificate, kernel_error, kernels
-from bochner.certificates.kernels import _bounds, _norm_interval
+from bochner.certificates.kernels import _norm_interval, influence_bounds
 from bochner.certificates.residuals import Residual
 from bochner.keys import Key
 
@@ -179,7 +179,7 @@ def test_bounds_of_a_skewed_mean_cover():
     hits = 0
     for _ in range(trials):
         x = rng.exponential(size=200)
-        low, high = _bounds(x.mean(), [x], 0.05)
+        low, high = influence_bounds(x.mean(), [x], 0.05)
         hits += low <= 1.0 <= high
     assert binom.cdf(hits, trials, 0.95) > 1e-6
 
