@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bochner import theory
-from bochner.deprecations import old_names
+from bochner.deprecations import old_names, old_parameters
 from bochner.theory._old_names import OLD_NAMES
 
 
@@ -29,6 +29,19 @@ def test_an_old_name_warns_where_it_is_used_and_says_what_to_write(module):
         from shapes import area
     assert [warning.filename for warning in seen] == [__file__]
     assert area(2) == 4
+
+
+def test_an_old_parameter_warns_where_it_is_given_and_means_the_new_one():
+    @old_parameters(width="side")
+    def area(side):
+        return side**2
+
+    with pytest.warns(FutureWarning, match=r"width= is deprecated.*Write side= instead") as seen:
+        assert area(width=3) == 9
+    assert [warning.filename for warning in seen] == [__file__]
+    assert area(2) == area(side=2) == 4
+    with pytest.raises(TypeError, match="got width, the old name of side, and side too"):
+        area(side=1, width=2)
 
 
 def test_a_name_that_never_was_is_an_attribute_error(module):

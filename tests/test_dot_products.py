@@ -34,7 +34,7 @@ from bochner import (
     greedy_kitchen_sinks,
     kitchen_sinks,
 )
-from bochner.estimators.learned import waves_of_targets
+from bochner.estimators.learned import frequencies_for_targets
 from bochner.features import geometric_map, maclaurin, optimal_map, series_of, squared_radius
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogObjective, SquaredObjective
 from bochner.features.maclaurin import divide
@@ -490,7 +490,7 @@ def test_chosen_frequencies_are_those_that_go_best_with_the_targets(sparse):
     rng = np.random.default_rng(0)
     X, Y, W = rng.normal(size=(300, 5)), rng.normal(size=(300, 2)) + 9.0, rng.normal(size=(40, 5))
     X[rng.random(X.shape) < 0.5] = 0.0
-    chosen = waves_of_targets(Dense(W), scipy.sparse.csr_matrix(X) if sparse else X, Y, 7)
+    chosen = frequencies_for_targets(Dense(W), scipy.sparse.csr_matrix(X) if sparse else X, Y, 7)
     sizes = (np.abs(np.exp(-1j * W @ X.T) @ (Y - Y.mean(axis=0))) ** 2).sum(axis=1)
     np.testing.assert_array_equal(chosen.to_dense(), W[np.sort(np.argsort(sizes)[-7:])])
 

@@ -136,9 +136,9 @@ def test_functions_are_draws_from_the_posterior(targets):
     """Means and covariances of 1,000 drawn functions, each entry within its z-bound, far from the data included."""
     X, y, X_new = problem(n=100)
     Y = y if targets == 1 else np.column_stack([y, -2.0 * y])
-    # the waves' kernel is the exact one up to 1 / sqrt(n_waves)
+    # the kernel of the features is the exact one up to 1 / sqrt(n_components)
     model = GaussianProcessRegressor(Matern(1.5), 100, **FIXED).fit(X, Y)
-    functions = model.sample_functions(1000, random_state=1, n_waves=8000)
+    functions = model.sample_functions(1000, random_state=1, n_components=8000)
     draws = functions(X_new)
     assert draws.shape == ((25, 1000) if targets == 1 else (25, 2, 1000))
     draws = draws if targets == 1 else draws[:, 1]
@@ -226,7 +226,7 @@ def test_functions_are_drawn_from_what_is_predicted(name):
     model, X_new = small_process(name, "nystrom")
     X_new = X_new[:6]  # the others are out of reach of a few waves
     mean, covariance = model.predict(X_new, return_cov=True)
-    draws = [model.sample_functions(1, seed, n_waves=500)(X_new)[:, 0] for seed in range(100)]
+    draws = [model.sample_functions(1, seed, n_components=500)(X_new)[:, 0] for seed in range(100)]
     assert_unbiased(np.array(draws), mean)
     products = np.array([np.outer(f - mean, f - mean) for f in draws])
     assert_unbiased(products, covariance)

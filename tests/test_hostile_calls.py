@@ -296,7 +296,7 @@ CALLS = {
     "GaussianProcessRegressor.sample_y": (_process.sample_y, {"X": X, "n_samples": 2} | _seed),
     "GaussianProcessRegressor.sample_functions": (
         lambda **options: _process.sample_functions(**options)(X),
-        {"n_samples": 2, "n_waves": 64} | _seed,
+        {"n_samples": 2, "n_components": 64} | _seed,
     ),
     "KernelPCA.inverse_transform": (_components.inverse_transform, {"X": _components.transform(X)}),
     "RandomProjection.inverse_transform": (_projection.inverse_transform, {"X": _projection.transform(X)}),

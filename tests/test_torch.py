@@ -545,7 +545,7 @@ def test_gaussian_processes_on_a_device(features: str, dtype: type, weighted: bo
         there.partial_fit(X, y, w)
         assert there.n_samples_seen_ == 2 * host.n_samples_seen_
         assert np.linalg.norm(there.predict(new) - again.predict(new)) <= tolerance * np.linalg.norm(expected)
-        assert np.isfinite(there.sample_functions(2, random_state=0, n_waves=64)(new)).all()
+        assert np.isfinite(there.sample_functions(2, random_state=0, n_components=64)(new)).all()
     fitted = clone(model).set_params(noise_variance="auto", amplitude="auto", device=device).fit(X, Y[:, 0], w)
     assert 0.05 < fitted.noise_variance_ < 0.5
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def old_names(module: str, table: Mapping[str, tuple[str, Any]]) -> Callable[[str], Any]:
@@ -65,3 +68,35 @@ def old_attribute(owner: str, old: str, new: str) -> Any:
         return attrgetter(new)(self)
 
     return property(read, doc=f"Old name of `{new}`.")
+
+
+def old_parameters(**names: str) -> Callable[[F], F]:
+    """Decorate a function whose keyword parameters have new names: old=new; the old ones work and warn.
+
+    Examples
+    --------
+    >>> from bochner.deprecations import old_parameters
+    >>> @old_parameters(width="side")
+    ... def area(side):
+    ...     return side**2
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def renamed(*arguments: Any, **options: Any) -> Any:
+            for old, new in names.items():
+                if old not in options:
+                    continue
+                if new in options:
+                    raise TypeError(f"{function.__qualname__}() got {old}, the old name of {new}, and {new} too.")
+                warnings.warn(
+                    f"{old}= is deprecated and goes in the next version. Write {new}= instead.",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+                options[new] = options.pop(old)
+            return function(*arguments, **options)
+
+        return renamed  # type: ignore[return-value]
+
+    return decorate

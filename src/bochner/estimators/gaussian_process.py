@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import check_count, check_positive, is_auto
+from bochner.deprecations import old_parameters
 from bochner.estimators._validation import (
     check_components,
     check_precision,
@@ -521,29 +522,32 @@ re-iterable of (X, y) or (X, y, weight) blocks
         np.fill_diagonal(rest, left_out(kernel, X, Z, self._shift))
         return np.asarray(shared + rest / posterior.alpha)
 
-    def sample_functions(self, n_samples: int = 1, random_state: Any = None, *, n_waves: int = 4096) -> FunctionSamples:
+    @old_parameters(n_waves="n_components")
+    def sample_functions(
+        self, n_samples: int = 1, random_state: Any = None, *, n_components: int = 4096
+    ) -> FunctionSamples:
         """Draw functions from the posterior, to be called on any rows as often as wanted.
 
         Pathwise conditioning (Wilson et al. 2020): a draw of the prior, made of random Fourier features (or of others,
         where the kernel is not stationary), is corrected on the landmarks with the exact kernel so that it
         agrees with a draw of the posterior there. Far from the data the prior is left as it is, so that its variance
         does not starve. Features other than Nyström's give draws of the weights alone. Covariances are those of
-        `predict` up to 1 / sqrt(n_waves) of the prior's, and exactly so on average over random_state.
+        `predict` up to 1 / sqrt(n_components) of the prior's, and exactly so on average over random_state.
 
         Parameters
         ----------
         n_samples : int
         random_state : int, RandomState, Generator or None
-        n_waves : int
-            Columns of the random features that the prior is drawn with.
+        n_components : int
+            Of the random features that the prior is drawn with.
 
         Returns
         -------
         functions : callable
             functions(X) has shape (n_rows, n_samples), or (n_rows, n_targets, n_samples) if y has two dimensions.
         """
-        n_samples, n_waves = check_count("n_samples", n_samples), check_count("n_waves", n_waves)
-        return draw_functions(self, self._current(), n_samples, Key.from_random_state(random_state), n_waves)
+        n_samples, n_components = check_count("n_samples", n_samples), check_count("n_components", n_components)
+        return draw_functions(self, self._current(), n_samples, Key.from_random_state(random_state), n_components)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draw values of the function at the rows of X from the posterior.

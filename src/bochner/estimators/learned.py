@@ -162,7 +162,7 @@ class LearnedFeatures(AdaptiveTransformer):
             T = n_frequencies(n_components, "pairs")
             drawn = draw_frequencies(self.kernel_, law, X.shape[1], n_candidates * T, key.child("frequencies"))
             if n_candidates > 1:
-                drawn = waves_of_targets(drawn, X[sample], Y[sample] / spread, T)
+                drawn = frequencies_for_targets(drawn, X[sample], Y[sample] / spread, T)
             if max_iter == 0 and not is_auto(self.n_components):
                 return Fourier(drawn, n_components, "pairs", offset, 1.0), np.empty(0)
             frequencies = CirculantFrequencies.of(drawn) if circulant else DenseFrequencies.of(drawn)
@@ -251,12 +251,12 @@ def _spread(Y: Array) -> Array:
     return np.where(spread > 0.0, spread, 1.0)
 
 
-def waves_of_targets(candidates: LinearMap, X: Any, Y: Array, n_kept: int) -> Dense:
+def frequencies_for_targets(candidates: LinearMap, X: Any, Y: Array, n_kept: int) -> Dense:
     """The frequencies w that correlate best with the targets: of the largest ‖Σ_i (y_i - mean) exp(i w·x_i)‖²."""
     T = candidates.shape[0]
-    waves = Fourier(candidates, 2 * T, "pairs", np.zeros(1), 1.0)
+    pairs = Fourier(candidates, 2 * T, "pairs", np.zeros(1), 1.0)
     sums = RidgeStatistics(2 * T, Y.shape[1], with_gram=False)
-    for Z, block in ArraySource(X, Y).features(waves):
+    for Z, block in ArraySource(X, Y).features(pairs):
         sums.update(Z, block.y)
     sizes = (sums.right_side() ** 2).sum(axis=1).reshape(T, 2).sum(axis=1)
     kept = np.sort(np.argsort(-sizes, kind="stable")[:n_kept])  # in the order of the draw

@@ -135,13 +135,13 @@ class ShareFold(Fold):
 
 @dataclass(frozen=True)
 class FunctionSamples:
-    """Functions drawn from a posterior: level + zᵀweights + wavesᵀheights."""
+    """Functions drawn from a posterior: level + zᵀweights + priorᵀheights."""
 
     model: Any  # the GaussianProcessRegressor
     weights: Array  # (m, k, s)
     level: Array  # (k, s)
-    waves: FeatureMap | None
-    heights: Array | None  # (n_waves, k, s)
+    prior: FeatureMap | None
+    heights: Array | None  # (n_components, k, s)
 
     def __call__(self, X: Any) -> Array:
         """Values (n, s), or (n, k, s) for several targets, in the dtype of X."""
@@ -150,29 +150,29 @@ class FunctionSamples:
         out = np.empty((X.shape[0], k, s), X.dtype)
         for rows, block, Z in self.model._blocks(X):
             values = self.level + np.tensordot(Z, self.weights, axes=1)
-            if self.waves is not None and self.heights is not None:
-                for first in range(0, len(Z), 512):  # a few waves at a time
+            if self.prior is not None and self.heights is not None:
+                for first in range(0, len(Z), 512):  # a few rows of them at a time
                     part = slice(first, first + 512)
-                    waves = self.waves(block[part]).astype(np.float64)
-                    self._check_reach(waves, block[part])
-                    values[part] += np.tensordot(waves, self.heights, axes=1)
+                    prior = self.prior(block[part]).astype(np.float64)
+                    self._check_reach(prior, block[part])
+                    values[part] += np.tensordot(prior, self.heights, axes=1)
             out[rows] = values
         return out[:, 0] if self.model._target_shape == () else out
 
-    def _check_reach(self, waves: Array, X: Array) -> None:
+    def _check_reach(self, prior: Array, X: Array) -> None:
         """Refuse rows where the features are far from the prior's variance: a power series is cut off somewhere."""
         kernel = self.model.kernel_
         if kernel.stationary:
             return
-        truth, found = kernel.diagonal(X), np.einsum("ij,ij->i", waves, waves)
+        truth, found = kernel.diagonal(X), np.einsum("ij,ij->i", prior, prior)
         if ((found < 0.1 * truth) | (found > 10.0 * truth)).any():
             raise ValueError(
-                f"functions drawn with {waves.shape[1]} components do not have the variance of {kernel!r} at these "
-                "rows, some of which are far from the data; raise n_waves, or draw values at the rows with sample_y."
+                f"functions drawn with {prior.shape[1]} components do not have the variance of {kernel!r} at these "
+                "rows, some of which are far from the data; raise n_components, or draw values there with sample_y."
             )
 
 
-def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n_waves: int) -> FunctionSamples:
+def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n_components: int) -> FunctionSamples:
     """Draws of the weights of a fitted process and, where they are used, of the features of its prior."""
     k, factor = len(posterior.level), posterior.spectrum.factor.at(posterior.alpha)
     draw = key.child("weights").generator().standard_normal((n_samples, k, len(factor.eigenvalues)))
@@ -182,7 +182,7 @@ def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n
     level = key.child("level").generator().standard_normal((n_samples, k)).T
     level = posterior.level[:, None] + np.sqrt(posterior.level_share * posterior.noise)[:, None] * level
     level -= np.tensordot(posterior.centre, weights, axes=1)
-    waves, heights = None, None
+    prior, heights = None, None
     if model._shift:
         raise ValueError(
             "features with a spectral shift leave white noise out of the prior, which is no function; draw values at "
@@ -190,20 +190,20 @@ def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n
         )
     if model._has_rest:
         feature_map: Any = model.feature_map_
-        waves = _prior_waves(model.kernel_, feature_map, n_waves, key.child("prior"))
-        heights = key.child("heights").generator().standard_normal((n_samples, k, n_waves))
+        prior = _prior_features(model.kernel_, feature_map, n_components, key.child("prior"))
+        heights = key.child("heights").generator().standard_normal((n_samples, k, n_components))
         heights = heights.transpose(2, 1, 0) * np.sqrt(posterior.amplitude)[:, None]
         # minus the prior draw's own projection on the landmarks
-        at_landmarks = np.tensordot(waves(feature_map.landmarks).astype(np.float64), heights, axes=1)
+        at_landmarks = np.tensordot(prior(feature_map.landmarks).astype(np.float64), heights, axes=1)
         weights = weights.copy()
         weights[: feature_map.rank] -= np.tensordot(feature_map.root.T.astype(np.float64), at_landmarks, axes=1)
-    return FunctionSamples(model, weights, level, waves, heights)
+    return FunctionSamples(model, weights, level, prior, heights)
 
 
-def _prior_waves(kernel: Kernel, feature_map: Any, n_waves: int, key: Key) -> FeatureMap:
-    """A map of any rows whose kernel is that of the prior, up to 1 / sqrt(n_waves)."""
+def _prior_features(kernel: Kernel, feature_map: Any, n_components: int, key: Key) -> FeatureMap:
+    """A map of any rows whose kernel is that of the prior, up to 1 / sqrt(n_components)."""
     try:
-        return kernel_map(kernel, feature_map.landmarks, n_waves, key, feature_map.root.dtype).feature_map
+        return kernel_map(kernel, feature_map.landmarks, n_components, key, feature_map.root.dtype).feature_map
     except ValueError as error:
         raise ValueError(
             f"functions cannot be drawn with {kernel!r}, of which no random features are known here; draw values at up "

@@ -92,7 +92,7 @@ class CirculantFrequencies(Frequencies):
 
 @dataclass(frozen=True, eq=False)
 class _Objective(ABC):
-    """A loss of a linear model on the waves, as a function of parameters; evaluated in blocks of rows."""
+    """A loss of a linear model on the features, as a function of parameters; evaluated in blocks of rows."""
 
     frequencies: Frequencies
     X: Any
@@ -101,7 +101,7 @@ class _Objective(ABC):
     tail: float  # offset of a last single column
     alpha: float
 
-    def _waves(self, W: LinearMap, rows: slice) -> tuple[Any, Array, Array]:
+    def _features(self, W: LinearMap, rows: slice) -> tuple[Any, Array, Array]:
         """Rows of X in float64, their columns Z, and ∂Z/∂phase, both (n, n_components)."""
         block: Any = self.X[rows].astype(float)
         if scipy.sparse.issparse(block) and not W.accepts_sparse:
@@ -145,13 +145,13 @@ class SquaredObjective(_Objective):
         D, size = self.n_components, max(float((self.Y**2).sum()), np.finfo(float).tiny)
         gram, moment = self.alpha * np.eye(D), np.zeros((D, self.Y.shape[1]))
         for rows in self._blocks():
-            _, Z, _ = self._waves(W, rows)
+            _, Z, _ = self._features(W, rows)
             gram += Z.T @ Z
             moment += Z.T @ self.Y[rows]
         a = scipy.linalg.solve(gram, moment, assume_a="pos")
         value, gradient = self.alpha * float((a**2).sum()), np.zeros_like(theta)
         for rows in self._blocks():
-            block, Z, dZ = self._waves(W, rows)
+            block, Z, dZ = self._features(W, rows)
             F = Z @ a
             value += 2.0 * float(loss.value(F, self.Y[rows]).sum())
             slope = 2.0 * loss.slope(F, self.Y[rows])
@@ -177,7 +177,7 @@ class LogObjective(_Objective):
         W, loss = self.frequencies.at(theta[:m]), LogLoss()
         value, d_theta, d_a, d_b = 0.5 * self.alpha * float((a**2).sum()), np.zeros(m), self.alpha * a, np.zeros(K)
         for rows in self._blocks():
-            block, Z, dZ = self._waves(W, rows)
+            block, Z, dZ = self._features(W, rows)
             F = Z @ a + b
             value += float(loss.value(F, self.Y[rows]).sum())
             slope = loss.slope(F, self.Y[rows])

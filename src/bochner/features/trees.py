@@ -111,8 +111,8 @@ def kernel_map(
     n_features = sample.shape[1]
     if kernel.stationary:
         law = choose_rows(kernel, n_features, n_components)
-        waves = fourier_map(kernel, law, n_features, n_components, "pairs", key, dtype)
-        return Node(kernel, waves, f"Fourier features with {name_of(law)} frequencies: a function of x - y")
+        found = fourier_map(kernel, law, n_features, n_components, "pairs", key, dtype)
+        return Node(kernel, found, f"Fourier features with {name_of(law)} frequencies: a function of x - y")
     if isinstance(kernel, Polynomial):
         sketch = _polynomial_sketch(kernel, sample, n_components, key)
         how = "all of it" if sketch.direction is None else "exact along the mean row, the rest"
