@@ -307,6 +307,8 @@ def test_directions_are_used_where_they_predict_rows_they_were_not_fitted_to():
     np.testing.assert_allclose(full.feature_importances_, 0.2, atol=0.05)
     with pytest.raises(ValueError, match="metric must be"):
         TabularRegressor(metric="curved").fit(X, y)
+    with pytest.raises(ValueError, match="adds up single columns"):
+        TabularRegressor("laplacian", metric="full").fit(X, y)
 
 
 def test_many_rows_have_leaves_and_the_answer_does_not_depend_on_threads():

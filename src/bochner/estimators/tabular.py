@@ -117,7 +117,13 @@ class TableModel(BaseEstimator):
         check_choice("metric", self.metric, ("auto", "columns", "full"))
         check_count("n_members", self.n_members)
         check_positive("max_seconds", self.max_seconds)
-        return _TRIED if "auto" in kernels else tuple(dict.fromkeys(kernels))
+        families = _TRIED if "auto" in kernels else tuple(dict.fromkeys(kernels))
+        if self.metric == "full" and families == ("laplacian",):
+            raise ValueError(
+                "metric='full' has directions across columns, and the Laplacian kernel adds up single columns; give "
+                "another kernel as well, or metric='columns'."
+            )
+        return families
 
     def _read(self, X: Any, *, reset: bool) -> list[tuple[str, Array]]:
         """The columns, after checks of their number and names."""
@@ -176,7 +182,6 @@ class TableModel(BaseEstimator):
         metric_rows, leaf_size, n_members = self._plan(len(A), A.shape[1], self.n_members)
         shuffled = key.child("sample").generator().permutation(len(A))
         few, many = np.sort(shuffled[: min(_SCREEN_ROWS, metric_rows)]), np.sort(shuffled[:metric_rows])
-
         fresh = np.sort(shuffled[metric_rows : 2 * metric_rows])
         tried: dict[tuple[str, str], LearnedMetric] = {}
         learned: dict[tuple[str, str], LearnedMetric] = {}
