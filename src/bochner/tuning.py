@@ -34,6 +34,7 @@ from bochner.streaming import Block
 from bochner.streaming.folds import leave_one_out_errors
 
 _RANGE = np.log(1e3)  # how far the log of a scale may move from its start
+_FARTHEST = 1e17  # in length scales: squares of float32 beyond it overflow
 _HALF_STEP = np.log(2.0) / 2.0  # difference of the logs of scales that are tried
 _COARSE = range(-8, 8, 2)  # half steps from the median distance that are tried first
 _STAGE_ROWS = 1000  # the fewest rows of a stage, where there are as many
@@ -178,7 +179,10 @@ def tune_length_scale(
 
         def left_out(half_steps: int, n_rows: int, n_landmarks: int) -> float:
             rows = order[:n_rows]
-            scaled = (centred[rows] / (median * np.exp(half_steps * _HALF_STEP))).astype(np.float32)
+            scaled = centred[rows] / (median * np.exp(half_steps * _HALF_STEP))
+            if not scipy.sparse.issparse(scaled):  # rows as far away as that are alone at any distance
+                scaled = scaled.clip(-_FARTHEST, _FARTHEST)
+            scaled = scaled.astype(np.float32)
             return _left_out(unit, scaled, targets[rows], root[rows], fit_intercept, np.arange(n_landmarks), margins)
 
         scales = np.array([median * np.exp(_HALF_STEP * _by_stages(left_out, len(root), n_landmarks, late))])
