@@ -454,7 +454,7 @@ def spectral_check(kernel: Any, n_features: int) -> SpectralCheck:
     The density comes from an adaptive Hankel transform, in units of the profile's own scale, with an estimate of its
     error. Of a profile that does not decay, the product with a wide Gaussian is transformed: it is positive definite
     if the profile is. A mixture of Gaussians close to the profile (Schoenberg's theorem) decides where the transform
-    does not reach. "None" is the answer for waves that decay slowly, such as J₀ on the line, and for sums and
+    does not reach. "None" is the answer for slowly decaying oscillations, such as J₀ on the line, and for sums and
     products with a part that is not positive definite itself.
 
     Examples

@@ -96,14 +96,25 @@ class TableReport:
 class TableModel(BaseEstimator):
     """What the models of tables have in common."""
 
-    kernel: Any
-    scaling: str
-    leaf_size: Any
-    metric: str
-    n_members: int
-    max_seconds: float
-    n_jobs: int | None
-    random_state: Any
+    def __init__(
+        self,
+        kernel: Any = "auto",
+        scaling: str = "auto",
+        leaf_size: Any = "auto",
+        metric: str = "auto",
+        n_members: int = 3,
+        max_seconds: float = 60.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.scaling = scaling
+        self.leaf_size = leaf_size
+        self.metric = metric
+        self.n_members = n_members
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def _check_parameters(self) -> tuple[str, ...]:
         kernels = [self.kernel] if isinstance(self.kernel, str) else self.kernel
@@ -399,26 +410,6 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
     0
     """
 
-    def __init__(
-        self,
-        kernel: Any = "auto",
-        scaling: str = "auto",
-        leaf_size: Any = "auto",
-        metric: str = "auto",
-        n_members: int = 3,
-        max_seconds: float = 60.0,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.scaling = scaling
-        self.leaf_size = leaf_size
-        self.metric = metric
-        self.n_members = n_members
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
     def fit(self, X: Any, y: Any) -> TabularRegressor:
         """Learn from a table.
 
@@ -526,26 +517,6 @@ class TabularClassifier(ClassifierMixin, TableModel):
     >>> model.predict([[1.0, 1.0], [1.0, -1.0]]).tolist()
     ['same', 'other']
     """
-
-    def __init__(
-        self,
-        kernel: Any = "auto",
-        scaling: str = "auto",
-        leaf_size: Any = "auto",
-        metric: str = "auto",
-        n_members: int = 3,
-        max_seconds: float = 60.0,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.scaling = scaling
-        self.leaf_size = leaf_size
-        self.metric = metric
-        self.n_members = n_members
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> TabularClassifier:
         """Learn from a table.

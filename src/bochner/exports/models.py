@@ -315,8 +315,8 @@ def _(map_: HistogramWaves, X: Tensor) -> Tensor:
         offsets[-1] = map_.offset
     sizes = (V.apply("Sqrt") * map_.scales).astype(FLOAT)
     even, odd = half_turns(phases + offsets).apply("Cos"), half_turns(phases).apply("Sin")
-    waves = interleave(sizes * even, sizes * odd, T)
-    return waves if m % 2 == 0 else waves.columns(0, m)
+    pairs = interleave(sizes * even, sizes * odd, T)
+    return pairs if m % 2 == 0 else pairs.columns(0, m)
 
 
 @features.register

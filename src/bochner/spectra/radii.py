@@ -27,7 +27,7 @@ _LEGENDRE = np.polynomial.legendre.legvander(_NODES, 15).T * (np.arange(16) + 0.
 _CHECKS = np.array([-1.0, -0.996, -0.42, 0.39, 0.997, 1.0])
 _SERIES = np.polynomial.legendre.legvander(_CHECKS, 15) @ _LEGENDRE
 _PHASES = 2.0 * 1j ** np.arange(16)
-_QUIET = 10.0  # phase over a panel up to which sixteen nodes integrate the wave itself
+_QUIET = 10.0  # phase over a panel up to which sixteen nodes integrate the Bessel function itself
 _SMALLEST, _MOST_PANELS = 2.0**-40, 800
 # scales of the profile that a window lets through, where the profile does not decay
 WINDOWS = (2.0**16, 2.0**12, 2.0**10, 2.0**8, 2.0**5)
@@ -38,7 +38,7 @@ class RadialSpectrum:
 
     F(w) = c ∫ k(r) (wr)^(d/2) J_{d/2}(wr) dr/r is its mass within radius w, c = 2^(1-d/2) / Γ(d/2), and its slope has
     J_{d/2-1}. Panels of r are halved until sixteen Legendre polynomials are the profile to 13 digits, kinks and ends of
-    support included. Where the wave turns many times within a panel, its slowly varying amplitude (Hankel's function
+    support included. Where J turns many times within a panel, its slowly varying amplitude (Hankel's function
     times exp(-iwr)) is expanded instead, and the rest is integrated exactly: no frequency and no reach is too large.
 
     A profile that does not decay is multiplied by exp(-r²/2L²). What that leaves has a density, and it is positive
