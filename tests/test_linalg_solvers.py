@@ -316,7 +316,7 @@ def test_what_a_method_of_ridge_does_not_look_at_is_refused():
     for function in (linalg.lstsq, lambda A, b, **kw: linalg.ridge(A, b, 1.0, method="full_sketch", **kw)):
         with pytest.raises(ValueError, match="law must be"):
             function(A, b, law="no such law")
-    with pytest.raises(ValueError, match="an operator does not show"):
+    with pytest.raises(ValueError, match="an operator does not give"):
         linalg.lstsq(aslinearoperator(np.tile(A, (20, 1))), np.tile(b, 20), law="leverage")
 
 
