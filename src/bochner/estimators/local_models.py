@@ -177,7 +177,13 @@ def in_threads(work: Callable[[Any], None], jobs: Sequence[Any]) -> None:
 
 
 def fit_leaves(
-    X: Array, Y: Array, kernel: StationaryKernel, alpha: float, tree: Tree, members: list[Array]
+    X: Array,
+    Y: Array,
+    kernel: StationaryKernel,
+    alpha: float,
+    tree: Tree,
+    members: list[Array],
+    weight: Array | None = None,
 ) -> tuple[LocalModel, Array]:
     """An exact model in every leaf, and the errors of rows left out, (n, k), of the leaf that each row falls in."""
     left_out = np.full(Y.shape, np.nan)
@@ -187,7 +193,7 @@ def fit_leaves(
     def work(number: int) -> None:
         rows = members[number]
         points = np.ascontiguousarray(X[rows])
-        fit = exact_ridge(kernel(points), Y[rows], alpha)
+        fit = exact_ridge(kernel(points), Y[rows], alpha, None if weight is None else weight[rows])
         leaves[number] = Leaf(points, fit.coefficients, fit.intercept)
         own = home[rows] == number
         left_out[rows[own]] = fit.left_out[own]
