@@ -110,7 +110,7 @@ class TableModel(BaseEstimator):
         """A frame as it is, anything else as an array, after checks of the number and names of columns."""
         if scipy.sparse.issparse(X) and X.ndim == 2 and X.shape[1] > _MOST_SPARSE:
             raise ValueError(
-                f"X is sparse and has {X.shape[1]} columns; models of tables take up to {_MOST_SPARSE}, since each has a "
+                f"X is sparse and has {X.shape[1]} columns; models of tables take up to {_MOST_SPARSE}, as each has a "
                 "length scale to learn. Make fewer of them (sklearn.decomposition.TruncatedSVD), or use KernelRidge or "
                 "KernelClassifier, which take sparse rows."
             )
