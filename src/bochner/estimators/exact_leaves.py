@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg import get_lapack_funcs
 
 from bochner.backends import Array
 
@@ -42,29 +42,33 @@ class ExactRidge:
 def exact_ridge(
     K: Array, Y: Array, alpha: float, weight: Array | None = None, *, with_inverse: bool = False
 ) -> ExactRidge:
-    """Solve with the kernel matrix K (n, n), which is overwritten, targets Y (n, k) and weights (n,) of mean one.
+    """Solve with the kernel matrix K (n, n), in its float type and overwritten, targets Y (n, k) and weights (n,) of mean one.
 
     With the intercept b, c = A⁻¹(y - b 1) sums to zero, A = K + alpha W⁻¹; so c = B y with
     B = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1, and leaving row i out changes y_i - f(x_i) to c_i / B_ii.
     """
     n = len(K)
-    A = np.asarray(K, dtype=np.float64).T  # symmetric, and in the order that LAPACK overwrites
+    A = K.T if K.dtype == np.float32 else np.asarray(K, dtype=np.float64).T  # the order that LAPACK overwrites
     A[np.diag_indices(n)] += alpha if weight is None else alpha / np.maximum(weight, LEAST_WEIGHT)
-    L, failed = dpotrf(A, lower=1, clean=0, overwrite_a=1)
+    potrf, potrs, potri, trtri = get_lapack_funcs(("potrf", "potrs", "potri", "trtri"), (A,))
+    L, failed = potrf(A, lower=1, clean=not with_inverse, overwrite_a=1)
     if failed:
         raise ValueError(
             f"the kernel matrix plus alpha = {alpha:.3g} is not positive definite up to rounding; raise alpha."
         )
-    solved = dpotrs(L, np.column_stack([np.ones(n), Y]), lower=1)[0]
+    solved = potrs(L, np.column_stack([np.ones(n), Y]), lower=1)[0].astype(np.float64)
     ones, C = solved[:, 0], solved[:, 1:]
     total = float(ones.sum())
     intercept = C.sum(axis=0) / total
     C -= np.outer(ones, intercept)
-    inverse = dpotri(L, lower=1, overwrite_c=1)[0]
-    diagonal = inverse.diagonal() - ones * ones / total
     B = None
     if with_inverse:
-        B = np.tril(inverse)
-        B += np.tril(inverse, -1).T
-        B -= np.outer(ones, ones / total)
+        inverse = potri(L, lower=1, overwrite_c=1)[0]
+        B = np.tril(inverse, -1).T  # of the triangle that LAPACK fills
+        B += np.tril(inverse)
+        B -= np.outer(ones, ones / total).astype(B.dtype)
+        diagonal = B.diagonal().astype(np.float64)
+    else:
+        inverse = trtri(L, lower=1, overwrite_c=1)[0]  # A⁻¹ = L⁻ᵀL⁻¹
+        diagonal = np.einsum("ki,ki->i", inverse, inverse) - ones * ones / total
     return ExactRidge(C, intercept, C / np.maximum(diagonal, np.finfo(float).tiny)[:, None], B, weight)
