@@ -271,6 +271,11 @@ def cholesky_solve(L: Tensor, B: Tensor) -> Tensor:
     return torch.cholesky_solve(B, L)
 
 
+def cholesky_inverse(L: Tensor) -> Tensor:
+    """(LLᵀ)⁻¹."""
+    return torch.cholesky_inverse(L)
+
+
 def triangular_solve(L: Tensor, B: Tensor) -> Tensor:
     """L⁻¹B."""
     return torch.linalg.solve_triangular(L, B, upper=False)
@@ -323,6 +328,7 @@ plain = Backend(
     rank_one=rank_one,
     cholesky=cholesky,
     cholesky_solve=cholesky_solve,
+    cholesky_inverse=cholesky_inverse,
     triangular_solve=triangular_solve,
     eigh=eigh,
     fetch_lower=fetch_lower,

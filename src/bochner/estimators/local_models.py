@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from bochner.backends import Array, limit_threads, n_threads
+from bochner.backends import Array, backend_of, limit_threads, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.kernels import StationaryKernel
+from bochner.streaming.devices import open_device
 
 _LEAST_SHARE = 0.2  # of a node's rows on the smaller side of a cut, unless no column allows it
 
@@ -153,31 +154,45 @@ class LocalModel:
         for number in np.unique(numbers):
             yield int(number), np.flatnonzero(numbers == number)
 
-    def predict(self, X: Array) -> Array:
-        """Predictions (n, k) in float64."""
+    def predict(self, X: Array, device: str | None = None) -> Array:
+        """Predictions (n, k) in float64, computed in host memory or on a device."""
         out = np.empty((len(X), self.n_targets))
 
         def work(job: tuple[int, Array]) -> None:
             leaf, rows = self.leaves[job[0]], job[1]
-            out[rows] = self.kernel.product(X[rows], leaf.points, leaf.coefficients) + leaf.intercept
+            points = placed(X[rows], device)
+            backend = backend_of(points)
+            others, C = (backend.place(array, points) for array in (leaf.points, leaf.coefficients))
+            out[rows] = backend.fetch(self.kernel.product(points, others, C)) + leaf.intercept
 
-        in_threads(work, list(self.groups(X)))
+        in_threads(work, list(self.groups(X)), device)
         return out
 
 
-def in_threads(work: Callable[[Any], None], jobs: Sequence[Any]) -> None:
-    """Call on every job, each of which has one thread."""
+def placed(array: Array, device: str | None) -> Any:
+    """The array as rows in host memory, or a copy of it on a device."""
+    return np.ascontiguousarray(array) if device is None else open_device(device).tensor_on(device, array)
+
+
+def in_threads(work: Callable[[Any], None], jobs: Sequence[Any], device: str | None = None) -> None:
+    """Call on every job, each of which has one thread; what a device works on comes to it from a single one."""
 
     def alone(job: Any) -> None:
         with limit_threads(1):
             work(job)
 
     with one_thread():
-        each(alone, jobs, n_threads())
+        each(alone, jobs, n_threads() if device is None else 1)
 
 
 def fit_leaves(
-    X: Array, Y: Array, kernel: StationaryKernel, alpha: float, tree: Tree, members: list[Array]
+    X: Array,
+    Y: Array,
+    kernel: StationaryKernel,
+    alpha: float,
+    tree: Tree,
+    members: list[Array],
+    device: str | None = None,
 ) -> tuple[LocalModel, Array]:
     """An exact model in every leaf, and the errors of rows left out, (n, k), of the leaf that each row falls in."""
     left_out = np.full(Y.shape, np.nan)
@@ -187,10 +202,11 @@ def fit_leaves(
     def work(number: int) -> None:
         rows = members[number]
         points = np.ascontiguousarray(X[rows])
-        fit = exact_ridge(kernel(points), Y[rows], alpha)
-        leaves[number] = Leaf(points, fit.coefficients, fit.intercept)
+        fit = exact_ridge(kernel(placed(points, device)), Y[rows], alpha)
+        fetch = backend_of(fit.coefficients).fetch
+        leaves[number] = Leaf(points, fetch(fit.coefficients), fetch(fit.intercept))
         own = home[rows] == number
-        left_out[rows[own]] = fit.left_out[own]
+        left_out[rows[own]] = fetch(fit.left_out)[own]
 
-    in_threads(work, range(len(members)))
+    in_threads(work, range(len(members)), device)
     return LocalModel(tree, kernel, tuple(leaf for leaf in leaves if leaf is not None)), left_out

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of
 from bochner.estimators.exact_leaves import ExactRidge, exact_ridge
 from bochner.kernels import RBF, Exponential, Laplacian, Matern, StationaryKernel
 from bochner.keys import Key
@@ -70,14 +70,14 @@ def left_out_gradient(kernel: StationaryKernel, X: Array, Y: Array, alpha: float
     q = (-2.0 * e * c / d**2).sum(axis=1)
     S = (B * q) @ B
     S += p @ c.T
-    S = (S + S.T) / (-2.0 * e.size)
-    return fit.error, kernel.weighted_gradient(X, X, S), alpha * float(np.trace(S))
+    S = (S + S.T) / (-2.0 * Y.size)
+    return fit.error, kernel.weighted_gradient(X, X, S), alpha * float(S.diagonal().sum())
 
 
 def left_out_error(kernel: StationaryKernel, X: Array, Y: Array, alpha: float) -> tuple[float, Array, float]:
     """Mean square error E of rows left out, ∂E/∂log(length scale) of every column, and ∂E/∂log(alpha)."""
     error, G, slope = left_out_gradient(kernel, X, Y, alpha)
-    return error, -2.0 * np.einsum("il,il->l", X, G), slope
+    return error, -2.0 * backend_of(X).fetch((X * G).sum(axis=0)), slope
 
 
 def learn_metric(
@@ -93,8 +93,9 @@ def learn_metric(
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-        Columns of comparable size; some thousand rows at most, as each evaluation costs some 4 n³ operations.
+    X : array of shape (n, d), float64
+        Columns of comparable size, in host memory or on a device, where the work is done then; some thousand rows at
+        most, as each evaluation costs some 4 n³ operations.
     Y : ndarray of shape (n, k)
     family : {"laplacian", "exponential", "matern32", "matern52", "rbf"} or StationaryKernel
     start : LearnedMetric or None
@@ -114,8 +115,7 @@ def learn_metric(
     True
     """
     kernel = FAMILIES[family] if isinstance(family, str) else family
-    X, n_features = np.ascontiguousarray(X, dtype=np.float64), X.shape[1]
-    Y = _standardised(Y)
+    Y, n_features = _standardised(Y), X.shape[1]
     if start is None:
         few = X[:: max(1, len(X) // _PAIRS)][:_PAIRS]
         distance = float(kernel.distances(few, few).mean()) if len(few) > 1 else 1.0
@@ -170,17 +170,17 @@ def learn_directions(
     rows that neither has seen.
     """
     d = X.shape[1]
-    X, origin = np.ascontiguousarray(X, dtype=np.float64), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
+    backend, origin = backend_of(X), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
     Y, kernel = _standardised(Y), with_scales(metric.kernel, np.ones(1))
     size = float(np.linalg.norm(origin)) / np.sqrt(d)
     best: list[Any] = [np.inf, origin, metric.alpha]
 
     def objective(parameters: Array) -> tuple[float, Array]:
         U, penalty = size * parameters[:-1].reshape(d, d), float(np.exp(parameters[-1]))
-        error, G, slope = left_out_gradient(kernel, X @ U, Y, penalty)
+        error, G, slope = left_out_gradient(kernel, X @ backend.place(U, X), Y, penalty)
         if error < best[0]:
             best[:] = [error, U, penalty]
-        return _log(error), np.r_[2.0 * size * (X.T @ G).ravel(), slope] / max(error, 1e-300)
+        return _log(error), np.r_[2.0 * size * backend.fetch(X.T @ G).ravel(), slope] / max(error, 1e-300)
 
     found = minimize(
         objective,

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, clone
 
-from bochner.backends import FLOATS, Array, Form, as_native, backend_of, is_moderate, is_tensor, reading
+from bochner.backends import FLOATS, Array, Form, as_native, backend_of, is_host, is_moderate, is_tensor, reading
 from bochner.checks import check_count, check_positive, check_weight
 from bochner.keys import Key
 
@@ -189,9 +189,13 @@ class Kernel(BaseEstimator, ABC):
         return out
 
     def weighted_gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        """Σ_j W_ij ∂k(x_i, y_j)/∂x_i, (n, d), of dense rows: coefficients that differ from row to row."""
-        out = np.empty(X.shape, X.dtype)
-        step = max(1, _GRADIENT_BYTES // max(1, X.dtype.itemsize * Y.shape[0]))
+        """Σ_j W_ij ∂k(x_i, y_j)/∂x_i, (n, d), of dense rows: coefficients that differ from row to row.
+
+        X, Y and W are arrays of one backend, any of those whose blocks of the kernel are computed there.
+        """
+        backend = backend_of(X)
+        out = backend.empty(tuple(X.shape), X)
+        step = max(1, (_GRADIENT_BYTES if is_host(X) else backend.block_bytes) // max(1, X.itemsize * Y.shape[0]))
         for start in range(0, X.shape[0], step):
             rows = slice(start, start + step)
             out[rows] = self._gradient(X[rows], Y, W[rows])
