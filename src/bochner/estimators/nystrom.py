@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ _DEVICE_ENTRIES = 1 << 24  # rows times landmarks from which a device is faster 
 
 
 @dask_aware
+@dataclass(eq=False, repr=False)
 class NystromFeatures(AdaptiveTransformer):
     """Nyström features of any kernel.
 
@@ -115,36 +116,14 @@ class NystromFeatures(AdaptiveTransformer):
     (True, True)
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        n_components: Any = 256,
-        *,
-        landmarks: Any = "auto",
-        tol: float | None = None,
-        form: Any = "projection",
-        precision: str = "full",
-        max_components: int = 16384,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.landmarks = landmarks
-        self.tol = tol
-        self.form = form
-        self.precision = precision
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    landmarks_: Any
-    trace_error_: float
-    landmark_indices_: Array | None
+    kernel: Any = "rbf"
+    n_components: Any = 256
+    _: KW_ONLY
+    landmarks: Any = "auto"
+    tol: float | None = None
+    form: Any = "projection"
+    precision: str = "full"
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> NystromFeatures:
         """Choose the landmarks and factor their kernel matrix.
@@ -242,9 +221,10 @@ class NystromFeatures(AdaptiveTransformer):
         Z = np.empty((len(gram), n_components), gram.X.dtype) if transform else None
         _, of_columns = measure(gram, self.feature_map_, Z)
         trace = float(gram.diagonal().sum())
-        self.trace_error_ = float(trace - of_columns.sum()) / (trace or 1.0)
+        self.trace_error_: float = float(trace - of_columns.sum()) / (trace or 1.0)
         self.effective_rank_ = int(np.count_nonzero(of_columns))
-        self.landmarks_ = self.landmark_indices_ = None
+        self.landmarks_: Any = None
+        self.landmark_indices_: Array | None = None
         return Z
 
     def _fit_map(
