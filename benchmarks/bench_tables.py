@@ -122,16 +122,16 @@ ABLATION = {
 def _without_metric(model):
     from functools import partial
 
-    from bochner.estimators import tabular
+    from bochner.estimators import table_members
 
-    tabular.learn_metric = partial(tabular.learn_metric, per_column=False)
+    table_members.learn_metric = partial(table_members.learn_metric, per_column=False)
     return model
 
 
 def _without_overlap(model):
-    from bochner.estimators import tabular
+    from bochner.estimators import table_members
 
-    tabular._OVERLAP = 0.0
+    table_members.OVERLAP = 0.0
     return model
 
 

@@ -38,14 +38,23 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 INSIDE = {
     "estimators": [
         ["learned", "tabular"],
-        ["classifier", "kernel_pca"],
+        ["classifier", "kernel_pca", "table_members"],
         ["ridge", "gaussian_process", "kernel_kmeans", "kitchen_sinks", "mmd", "projections"],
         ["ridge_search", "posteriors", "exact", "gradients"],
         ["excess_risk", "ridge_solution"],
         ["models", "local_models", "metrics"],
         ["fourier", "nystrom", "dot_products"],
         ["transformers"],
-        ["parameters", "_validation", "exact_leaves", "table_columns"],
+        [
+            "parameters",
+            "_validation",
+            "exact_leaves",
+            "links",
+            "table_columns",
+            "table_plans",
+            "table_reports",
+            "table_scaling",
+        ],
     ],
     "streaming": [
         ["newton", "scores", "workers"],

@@ -13,8 +13,8 @@ from sklearn.metrics import r2_score
 import bochner
 from bochner import Laplacian, TabularClassifier, TabularRegressor
 from bochner.estimators.exact_leaves import exact_ridge
+from bochner.estimators.links import fit_link
 from bochner.estimators.local_models import fit_leaves, grow_tree
-from bochner.estimators.tabular import fit_link
 
 
 def mixed(n=400, seed=0):

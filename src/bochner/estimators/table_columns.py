@@ -15,7 +15,6 @@ FEW_LEVELS = 12  # categories that have a column each; more are encoded by the t
 _ID_LEVELS = 50  # different texts from which on a column may be one of identifiers
 _FOLDS = 5  # means of the targets of a row come from the other four
 _MOST_EXTRA = 100.0  # rows of the mean that a level is given
-_KNOTS = 256  # points at which ranks are kept
 _LARGEST = 1e307  # value: differences are numbers
 _DAY = 86_400.0
 _PARTS = ("time", "month", "weekday", "hour")
@@ -285,57 +284,3 @@ def _level_means(codes: Array, Y: Array, n_levels: int) -> Array:
     between = np.maximum((counts * np.square(means - centre)).sum(axis=0) / len(Y) - within * n_levels / len(Y), 0.0)
     extra = np.clip(np.divide(within, between, out=np.full(len(centre), np.inf), where=between > 0), 0.0, _MOST_EXTRA)
     return np.vstack([(sums + extra * centre) / np.maximum(counts + extra, 1e-300), centre])
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """Columns of comparable size: over their standard deviation, or ranks among the rows of `fit`.
-
-    Attributes
-    ----------
-    centres, sizes : ndarray of shape (d,)
-    knots, ranks : tuple of ndarray
-        For each column values and their ranks, empty where it is not ranked.
-    directions : ndarray of shape (d, d) or None
-        What the scaled rows are multiplied by.
-    """
-
-    centres: Array
-    sizes: Array
-    knots: tuple[Array, ...]
-    ranks: tuple[Array, ...]
-    directions: Array | None = None
-
-    def __call__(self, A: Array) -> Array:
-        out = (A - self.centres) / self.sizes
-        for j, (knots, ranks) in enumerate(zip(self.knots, self.ranks, strict=True)):
-            if len(knots):
-                out[:, j] = np.interp(A[:, j], knots, ranks)
-        return out if self.directions is None else row_products(out, self.directions)
-
-
-def row_products(A: Array, B: Array) -> Array:
-    """A B, each row by itself: the same bits whatever rows come with it."""
-    return np.asarray(np.einsum("ij,jk->ik", A, B))
-
-
-def scale_columns(A: Array, *, ranked: bool) -> Scaling:
-    """The scaling of numbers: standard deviations, or ranks of the columns with more than two values."""
-    tops = np.abs(A).max(axis=0)  # squares of 1e200 or 1e-200 are no numbers
-    tops = np.where(tops > 0, tops, 1.0)
-    centres, sizes = (A / tops).mean(axis=0) * tops, (A / tops).std(axis=0)
-    sizes = np.where(sizes > 1e-12, sizes, 1.0) * tops
-    knots, ranks = [], []
-    for column in A.T:
-        values, counts = np.unique(column, return_counts=True) if ranked else (np.empty(0), np.empty(0))
-        if len(values) <= 2:
-            knots.append(np.empty(0))
-            ranks.append(np.empty(0))
-            continue
-        middle = (np.cumsum(counts) - counts / 2.0) / len(column)
-        if len(values) > _KNOTS:
-            keep = np.unique(np.searchsorted(middle, np.linspace(0.0, 1.0, _KNOTS)).clip(0, len(values) - 1))
-            values, middle = values[keep], middle[keep]
-        knots.append(values)
-        ranks.append(np.sqrt(12.0) * (middle - 0.5))
-    return Scaling(centres, sizes, tuple(knots), tuple(ranks))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize, nnls
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
@@ -18,79 +16,18 @@ from threadpoolctl import threadpool_limits
 
 from bochner.backends import Array, limit_threads, n_threads, reading
 from bochner.checks import check_choice, check_count, check_positive
-from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads
-from bochner.estimators.metrics import (
-    FAMILIES,
-    LearnedMetric,
-    importances,
-    learn_directions,
-    learn_metric,
-    shrink_metric,
-)
+from bochner.estimators.links import fit_link
+from bochner.estimators.metrics import FAMILIES
 from bochner.estimators.models import check_target_size, numeric_targets
-from bochner.estimators.table_columns import Scaling, is_frame, plan_column, raw_columns, scale_columns
+from bochner.estimators.table_columns import is_frame, plan_column, raw_columns
+from bochner.estimators.table_members import SCALINGS, fit_members
+from bochner.estimators.table_plans import make_plan
+from bochner.estimators.table_reports import TableReport
 from bochner.keys import Key
 
-_OPERATIONS = 1.5e10  # a second, on one core: what plans are made with, so that they are the same on every machine
 _TRIED = ("laplacian", "exponential", "matern32", "rbf")
-_SCREEN_ROWS, _SCREEN_EVALUATIONS = 800, 10
-_METRIC_ROWS, _METRIC_EVALUATIONS = (2000, 1500, 1000, 700, 500, 300), 16
-_LEAF_SIZES = (3000, 2000, 1500, 1000, 700, 500)
-_OVERLAP = 0.25
-_MOST_DIRECTIONS = 40  # columns up to which a full metric is tried
-_FRESH_ROWS = 300  # with fewer, learned scales are not compared with equal ones
-_UNSEEN_ROWS = 500  # from which on shares are chosen on rows that no metric was learned on
 _LARGEST_LABEL = 2.0**53  # which are integers without doubt
 _GROUP_ROWS = 100  # with fewer rows, intervals of a leaf are those of the whole table
-_SCALINGS = {"standard": False, "quantile": True}
-
-
-@dataclass(frozen=True)
-class Member:
-    """One local model of the scaled columns, and its share in the prediction."""
-
-    name: str
-    scaling: Scaling
-    model: LocalModel
-    share: float
-
-
-@dataclass(frozen=True)
-class TableReport:
-    """What was done with a table, and why.
-
-    Attributes
-    ----------
-    columns : dict
-        What each column became.
-    tried : dict
-        Error of rows left out of each kernel and scaling tried on a sample, as a share of the targets' deviation.
-    used : tuple of str
-        What the model is made of, with shares.
-    leaf_sizes : tuple of int
-        Rows that each leaf of the first of these learns from.
-    left_out_error : float
-        Root mean square error of rows left out, as a share of the targets' standard deviation.
-    notes : tuple of str
-    """
-
-    columns: dict[str, str]
-    tried: dict[str, float]
-    used: tuple[str, ...]
-    leaf_sizes: tuple[int, ...]
-    left_out_error: float
-    notes: tuple[str, ...]
-
-    def __str__(self) -> str:
-        lines = ["columns:"]
-        lines += [f"  {name}: {why}" for name, why in self.columns.items()]
-        lines += ["error of rows left out of a sample, as a share of the targets' deviation:"]
-        lines += [f"  {name}: {error:.4f}" for name, error in sorted(self.tried.items(), key=lambda item: item[1])]
-        lines += [f"used: {', '.join(self.used)}"]
-        sizes = self.leaf_sizes
-        lines += [f"leaves: {len(sizes)} of {min(sizes)} to {max(sizes)} rows"]
-        lines += [f"error of rows left out: {self.left_out_error:.4f}", *self.notes]
-        return "\n".join(lines)
 
 
 class TableModel(BaseEstimator):
@@ -122,7 +59,7 @@ class TableModel(BaseEstimator):
             raise ValueError(f"kernel must be 'auto', a name or a list of names of {list(FAMILIES)}; got {kernels!r}.")
         for name in kernels:
             check_choice("kernel", name, ("auto", *FAMILIES))
-        check_choice("scaling", self.scaling, ("auto", *_SCALINGS))
+        check_choice("scaling", self.scaling, ("auto", *SCALINGS))
         if not (isinstance(self.leaf_size, str) and self.leaf_size == "auto"):
             check_count("leaf_size", self.leaf_size, least=1)
         check_choice("metric", self.metric, ("auto", "columns", "full"))
@@ -187,107 +124,27 @@ class TableModel(BaseEstimator):
             yield
 
     def _fit_members(self, A: Array, Y: Array, families: Sequence[str], key: Key) -> Array:
-        ways = tuple(_SCALINGS) if self.scaling == "auto" else (self.scaling,)
-        scalings = {name: scale_columns(A, ranked=_SCALINGS[name]) for name in ways}
-        scaled = {name: scaling(A) for name, scaling in scalings.items()}
-        metric_rows, leaf_size, n_members = self._plan(len(A), A.shape[1], self.n_members)
-        shuffled = key.child("sample").generator().permutation(len(A))
-        few, many = np.sort(shuffled[: min(_SCREEN_ROWS, metric_rows)]), np.sort(shuffled[:metric_rows])
-        fresh = np.sort(shuffled[metric_rows : 2 * metric_rows])
-        tried: dict[tuple[str, str], LearnedMetric] = {}
-        learned: dict[tuple[str, str], LearnedMetric] = {}
-
-        def screen(name: tuple[str, str]) -> None:
-            X = scaled[name[0]][few]
-            tried[name] = learn_metric(X, Y[few], name[1], max_evaluations=_SCREEN_EVALUATIONS)
-
-        def learn(name: tuple[str, str]) -> None:
-            X = scaled[name[0]]
-            metric = tried[name]
-            if len(many) > len(few):
-                metric = learn_metric(X[many], Y[many], name[1], start=metric, max_evaluations=_METRIC_EVALUATIONS)
-            if len(fresh) >= _FRESH_ROWS:
-                equal = learn_metric(X[few], Y[few], name[1], per_column=False, max_evaluations=_SCREEN_EVALUATIONS)
-                metric = shrink_metric(metric, equal, X[fresh], Y[fresh])
-            learned[name] = metric
-
-        def best(n_best: int) -> list[tuple[str, str]]:
-            return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
-
-        in_threads(screen, [(ways[0], family) for family in families])
-        for way in ways[1:]:  # of the best kernels alone
-            in_threads(screen, [(way, family) for _, family in best(max(2, n_members))])
-        # a full metric has d² parameters: it is compared with others on rows that none of them was fitted to
-        directions = self.metric == "full" or (
-            self.metric == "auto" and n_members > 1 and A.shape[1] <= _MOST_DIRECTIONS and len(A) >= 2 * len(many)
+        plan = make_plan(
+            *A.shape,
+            n_members=self.n_members,
+            leaf_size=None if isinstance(self.leaf_size, str) else int(self.leaf_size),
+            max_seconds=float(self.max_seconds),
         )
-        ranking = best(max(1, n_members - directions))
-        round_ones = [name for name in best(len(tried)) if name[1] != "laplacian"]
-        in_threads(learn, ranking)
-        candidates = [
-            (f"{family} kernel of {way} columns", scalings[way], learned[way, family]) for way, family in ranking
-        ]
-        if directions and round_ones:
-            way, family = round_ones[0]
-            U, metric = learn_directions(
-                scaled[way][many],
-                Y[many],
-                {**tried, **learned}[way, family],
-                max_evaluations=_METRIC_EVALUATIONS,
-            )
-            name = f"{family} kernel of directions of {way} columns"
-            candidates.append((name, replace(scalings[way], directions=U), metric))
-        members, left_out, weights, sizes = [], [], [], []
-        for name, scaling, metric in candidates:
-            X = scaling(A)
-            weight = np.ones(X.shape[1]) / metric.kernel.scales(X.shape[1])
-            tree, rows = grow_tree(X, weight, leaf_size, _OVERLAP)
-            model, errors = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, rows)
-            members.append(Member(name, scaling, model, 1.0))
-            left_out.append(Y - errors)
-            weights.append(_column_weights(scaling, metric, A))
-            sizes.append(tuple(len(part) for part in rows))
-        unseen = np.ones(len(A), dtype=bool)
-        unseen[many] = False
-        if np.count_nonzero(unseen) < _UNSEEN_ROWS:
-            unseen[:] = True
-        shares = _shares([values[unseen] for values in left_out], Y[unseen])
-        order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
-        self._members = tuple(replace(members[i], share=float(shares[i])) for i in order)
-        self.feature_importances_ = self._by_column(shares @ np.array(weights))
-        predicted = np.einsum("m,mij->ij", shares, np.array(left_out))
+        scalings = tuple(SCALINGS) if self.scaling == "auto" else (self.scaling,)
+        found = fit_members(A, Y, plan, families=families, scalings=scalings, metric=self.metric, key=key)
+        self._members = found.members
+        self.feature_importances_ = self._by_column(found.importances)
         spread = float(np.sqrt(np.mean(Y.var(axis=0)))) or 1.0
-        self.left_out_error_ = float(np.sqrt(np.mean(np.square(Y - predicted))))
+        self.left_out_error_ = float(np.sqrt(np.mean(np.square(Y - found.left_out))))
         self.report_ = TableReport(
             {str(column.name): column.why for column in self._columns},
-            {f"{family}, {way}": float(np.sqrt(m.error)) for (way, family), m in sorted(tried.items())},
-            tuple(f"{m.share:.0%} {m.name}" for m in self._members),
-            sizes[order[0]],
+            {f"{family}, {way}": float(np.sqrt(error)) for (way, family), error in sorted(found.tried.items())},
+            tuple(f"{member.share:.0%} {member.name}" for member in self._members),
+            found.leaf_sizes,
             self.left_out_error_ / spread,
-            tuple(self._notes),
+            (*self._notes, *plan.notes),
         )
-        return predicted
-
-    def _plan(self, n: int, d: int, n_members: int) -> tuple[int, int, int]:
-        """Rows to learn metrics on, size of leaves and number of members within `max_seconds`."""
-        seconds = float(self.max_seconds)
-
-        def learning(rows: int, members: int) -> float:
-            return members * _METRIC_EVALUATIONS * (4.5 * rows**3 + 30.0 * rows**2 * d) / _OPERATIONS
-
-        def leaves(size: int, members: int) -> float:
-            return members * n * (1.0 + 4.0 * _OVERLAP) * (1.5 * size**2 + 3.0 * size * d) / _OPERATIONS
-
-        while n_members > 1 and leaves(_LEAF_SIZES[-2], n_members) > 0.4 * seconds:
-            n_members -= 1
-        metric_rows = next((m for m in _METRIC_ROWS if learning(m, n_members) <= 0.5 * seconds), _METRIC_ROWS[-1])
-        if isinstance(self.leaf_size, str):
-            size = next((s for s in _LEAF_SIZES if leaves(s, n_members) <= 0.4 * seconds), _LEAF_SIZES[-1])
-        else:
-            size = int(self.leaf_size)
-        if leaves(size, n_members) > seconds:
-            self._notes.append(f"{n} rows in leaves of {size} will take longer than max_seconds={self.max_seconds}")
-        return metric_rows, size, n_members
+        return found.left_out
 
     def _by_column(self, weights: Array) -> Array:
         """Weights of the numbers made, added up for the columns they were made of."""
@@ -306,12 +163,7 @@ class TableModel(BaseEstimator):
 
     def _predict(self, A: Array) -> Array:
         with self._threads():
-            return np.asarray(sum(m.share * m.model.predict(m.scaling(A)) for m in self._members))
-
-    def _leaves(self, A: Array) -> Array:
-        """The leaves of the member of the largest share that rows fall in."""
-        first = self._members[0]
-        return first.model.tree.leaves(first.scaling(A))
+            return np.asarray(sum(member.share * member.predict(A) for member in self._members))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -319,27 +171,6 @@ class TableModel(BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def _column_weights(scaling: Scaling, metric: LearnedMetric, A: Array) -> Array:
-    """Shares of the columns in the distances of a member; of directions, what each column adds to their lengths."""
-    if scaling.directions is None:
-        return importances(metric, scaling(A))
-    weights = np.linalg.norm(scaling.directions, axis=1) * replace(scaling, directions=None)(A).std(axis=0)
-    total = float(weights.sum())
-    return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))
-
-
-def _shares(left_out: list[Array], Y: Array) -> Array:
-    """Shares of the members, of sum one, that predict rows left out best."""
-    if len(left_out) == 1:
-        return np.ones(1)
-    # sums of one: the residual of a mixture is the mixture of the residuals
-    R = np.column_stack([(Y - values).ravel() for values in left_out])
-    heavy = 1e3 * (float(np.linalg.norm(R)) or 1.0)  # the weight of the row that says so
-    shares = nnls(np.vstack([R, np.full(R.shape[1], heavy)]), np.r_[np.zeros(len(R)), heavy])[0]
-    total = shares.sum()
-    return np.asarray(shares / total if total > 0 else np.full(len(shares), 1.0 / len(shares)))
 
 
 def split_target(X: Any, y: Any) -> tuple[Any, Any]:
@@ -431,7 +262,7 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         check_target_size(Y)
         self._target_shape = y.shape[1:]
         A, predicted = self._learn(raw, Y)
-        self._left_out, self._homes = np.abs(Y - predicted), self._leaves(A)
+        self._left_out, self._homes = np.abs(Y - predicted), self._members[0].leaves(A)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -465,7 +296,7 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
             raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
         A = self._encode(X)
         centre = self._predict(A)
-        leaves = self._leaves(A)
+        leaves = self._members[0].leaves(A)
         everywhere = _conformal(self._left_out, coverage)
         width = np.broadcast_to(everywhere, centre.shape).copy()
         for leaf in np.unique(leaves):
@@ -582,37 +413,3 @@ def _labels(y: Any) -> Array:
     except TypeError:
         raise ValueError("the targets are of several types that cannot be ordered; make them all texts.") from None
     return y
-
-
-@dataclass(frozen=True)
-class Link:
-    """Scores (n, k) to log odds: slope · score + levels."""
-
-    slope: float
-    levels: Array
-
-    def __call__(self, scores: Array) -> Array:
-        return np.asarray(self.slope * scores + self.levels)
-
-
-def fit_link(scores: Array, codes: Array) -> Link:
-    """The slope and levels of least log loss on scores of rows left out.
-
-    Targets are smoothed by one row (Platt 1999), so that the slope is finite where classes are separate.
-    """
-    n, k = scores.shape
-    targets = np.column_stack([1.0 - codes, codes]) if k == 1 else (codes[:, None] == np.arange(k)).astype(float)
-    targets = (targets * n + 1.0) / (n + targets.shape[1])
-    size = float(scores.std()) or 1.0
-
-    def loss(parameters: Array) -> tuple[float, Array]:
-        slope, levels = np.exp(parameters[0]) / size, parameters[1:]
-        logits = slope * scores + levels
-        full = np.column_stack([np.zeros(n), logits]) if k == 1 else logits
-        logs = log_softmax(full, axis=1)
-        D = (np.exp(logs) - targets)[:, full.shape[1] - k :] / n
-        return -float((targets * logs).sum()) / n, np.r_[slope * (D * scores).sum(), D.sum(axis=0)]
-
-    start = np.zeros(1 + k)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-5.0, 8.0)] + [(-30.0, 30.0)] * k)
-    return Link(float(np.exp(found.x[0]) / size), found.x[1:])
