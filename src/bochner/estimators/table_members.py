@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 
 from bochner.backends import Array
-from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads
+from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads, placed
 from bochner.estimators.metrics import LearnedMetric, importances, learn_directions, learn_metric, shrink_metric
 from bochner.estimators.table_plans import EVALUATIONS, OVERLAP, Plan
 from bochner.estimators.table_scaling import Scaling, scale_columns
@@ -31,9 +32,9 @@ class Member:
     model: LocalModel
     share: float
 
-    def predict(self, A: Array) -> Array:
+    def predict(self, A: Array, device: str | None = None) -> Array:
         """Predictions (n, k) of the columns as numbers."""
-        return self.model.predict(self.scaling(A))
+        return self.model.predict(self.scaling(A), device)
 
     def leaves(self, A: Array) -> Array:
         """The leaves that rows fall in."""
@@ -66,7 +67,15 @@ class Members:
 
 
 def fit_members(
-    A: Array, Y: Array, plan: Plan, *, families: Sequence[str], scalings: Sequence[str], metric: str, key: Key
+    A: Array,
+    Y: Array,
+    plan: Plan,
+    *,
+    families: Sequence[str],
+    scalings: Sequence[str],
+    metric: str,
+    key: Key,
+    device: str | None = None,
 ) -> Members:
     """Choose among kernels and scalings, and fit local models of the best.
 
@@ -80,6 +89,8 @@ def fit_members(
         To choose from.
     metric : {"auto", "columns", "full"}
     key : Key
+    device : str or None
+        Where metrics are learned and leaves fitted.
     """
     maps = {name: scale_columns(A, ranked=SCALINGS[name]) for name in scalings}
     scaled = {name: scaling(A) for name, scaling in maps.items()}
@@ -89,44 +100,48 @@ def fit_members(
     tried: dict[tuple[str, str], LearnedMetric] = {}
     learned: dict[tuple[str, str], LearnedMetric] = {}
 
+    def rows_of(way: str, rows: Array) -> Any:
+        return placed(scaled[way][rows], device)
+
     def screen(name: tuple[str, str]) -> None:
-        X = scaled[name[0]][few]
-        tried[name] = learn_metric(X, Y[few], name[1], max_evaluations=_SCREEN_EVALUATIONS)
+        tried[name] = learn_metric(rows_of(name[0], few), Y[few], name[1], max_evaluations=_SCREEN_EVALUATIONS)
 
     def learn(name: tuple[str, str]) -> None:
-        X = scaled[name[0]]
+        way, family = name
         found = tried[name]
         if len(many) > len(few):
-            found = learn_metric(X[many], Y[many], name[1], start=found, max_evaluations=EVALUATIONS)
+            found = learn_metric(rows_of(way, many), Y[many], family, start=found, max_evaluations=EVALUATIONS)
         if len(fresh) >= _FRESH_ROWS:
-            equal = learn_metric(X[few], Y[few], name[1], per_column=False, max_evaluations=_SCREEN_EVALUATIONS)
-            found = shrink_metric(found, equal, X[fresh], Y[fresh])
+            equal = learn_metric(
+                rows_of(way, few), Y[few], family, per_column=False, max_evaluations=_SCREEN_EVALUATIONS
+            )
+            found = shrink_metric(found, equal, rows_of(way, fresh), Y[fresh])
         learned[name] = found
 
     def best(n_best: int) -> list[tuple[str, str]]:
         return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
 
-    in_threads(screen, [(scalings[0], family) for family in families])
+    in_threads(screen, [(scalings[0], family) for family in families], device)
     for way in scalings[1:]:  # of the best kernels alone
-        in_threads(screen, [(way, family) for _, family in best(max(2, plan.n_members))])
+        in_threads(screen, [(way, family) for _, family in best(max(2, plan.n_members))], device)
     # a full metric has d² parameters: it is compared with others on rows that none of them was fitted to
     directions = metric == "full" or (
         metric == "auto" and plan.n_members > 1 and A.shape[1] <= _MOST_DIRECTIONS and len(A) >= 2 * len(many)
     )
     ranking = best(max(1, plan.n_members - directions))
     round_ones = [name for name in best(len(tried)) if name[1] != "laplacian"]
-    in_threads(learn, ranking)
+    in_threads(learn, ranking, device)
     candidates = [(f"{family} kernel of {way} columns", maps[way], learned[way, family]) for way, family in ranking]
     if directions and round_ones:
         way, family = round_ones[0]
         start = {**tried, **learned}[way, family]
-        U, found = learn_directions(scaled[way][many], Y[many], start, max_evaluations=EVALUATIONS)
+        U, found = learn_directions(rows_of(way, many), Y[many], start, max_evaluations=EVALUATIONS)
         candidates.append((f"{family} kernel of directions of {way} columns", replace(maps[way], directions=U), found))
     members, left_out, weights, sizes = [], [], [], []
     for name, scaling, found in candidates:
         X = scaling(A)
         tree, rows = grow_tree(X, np.ones(X.shape[1]) / found.kernel.scales(X.shape[1]), plan.leaf_size, OVERLAP)
-        model, errors = fit_leaves(X, Y, found.kernel, found.alpha, tree, rows)
+        model, errors = fit_leaves(X, Y, found.kernel, found.alpha, tree, rows, device)
         members.append(Member(name, scaling, model, 1.0))
         left_out.append(Y - errors)
         weights.append(_column_weights(scaling, found, A))

@@ -24,6 +24,7 @@ from bochner.estimators.table_members import SCALINGS, fit_members
 from bochner.estimators.table_plans import make_plan
 from bochner.estimators.table_reports import TableReport
 from bochner.keys import Key
+from bochner.streaming.devices import open_device
 
 _TRIED = ("laplacian", "exponential", "matern32", "rbf")
 _LARGEST_LABEL = 2.0**53  # which are integers without doubt
@@ -41,6 +42,7 @@ class TableModel(BaseEstimator):
         metric: str = "auto",
         n_members: int = 3,
         max_seconds: float = 60.0,
+        device: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -50,6 +52,7 @@ class TableModel(BaseEstimator):
         self.metric = metric
         self.n_members = n_members
         self.max_seconds = max_seconds
+        self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -65,6 +68,8 @@ class TableModel(BaseEstimator):
         check_choice("metric", self.metric, ("auto", "columns", "full"))
         check_count("n_members", self.n_members)
         check_positive("max_seconds", self.max_seconds)
+        if self.device is not None:
+            open_device(self.device)
         families = _TRIED if "auto" in kernels else tuple(dict.fromkeys(kernels))
         if self.metric == "full" and families == ("laplacian",):
             raise ValueError(
@@ -129,9 +134,12 @@ class TableModel(BaseEstimator):
             n_members=self.n_members,
             leaf_size=None if isinstance(self.leaf_size, str) else int(self.leaf_size),
             max_seconds=float(self.max_seconds),
+            on_device=self.device is not None,
         )
         scalings = tuple(SCALINGS) if self.scaling == "auto" else (self.scaling,)
-        found = fit_members(A, Y, plan, families=families, scalings=scalings, metric=self.metric, key=key)
+        found = fit_members(
+            A, Y, plan, families=families, scalings=scalings, metric=self.metric, key=key, device=self.device
+        )
         self._members = found.members
         self.feature_importances_ = self._by_column(found.importances)
         spread = float(np.sqrt(np.mean(Y.var(axis=0)))) or 1.0
@@ -163,7 +171,7 @@ class TableModel(BaseEstimator):
 
     def _predict(self, A: Array) -> Array:
         with self._threads():
-            return np.asarray(sum(member.share * member.predict(A) for member in self._members))
+            return np.asarray(sum(member.share * member.predict(A, self.device) for member in self._members))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -210,6 +218,8 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         Models of different kernels or scalings that are averaged, with shares that predict rows left out best.
     max_seconds : float, default=60.0
         What a plan is made for, of one core of usual speed: smaller leaves, fewer rows to learn from.
+    device : str or None, default=None
+        "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
 
@@ -328,6 +338,8 @@ class TabularClassifier(ClassifierMixin, TableModel):
     metric : {"auto", "columns", "full"}, default="auto"
     n_members : int, default=3
     max_seconds : float, default=60.0
+    device : str or None, default=None
+        "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
 
