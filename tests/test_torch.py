@@ -725,3 +725,16 @@ def test_learned_metrics_and_local_models_on_a_device_are_those_of_the_host(devi
     new = rng.normal(size=(40, 4))
     np.testing.assert_allclose(twin.predict(new, device), model.predict(new), rtol=1e-6, atol=1e-8)
     assert all(isinstance(leaf.coefficients, np.ndarray) for leaf in twin.leaves)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("model", laws.TABLES, ids=lambda m: type(m).__name__)
+def test_models_of_tables_on_a_device_are_those_of_the_host(device: str, model: Any) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(160, 3))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1]
+    y = (y > 0).astype(int) if hasattr(model, "predict_proba") else y
+    here, there = (clone(model).set_params(device=where, leaf_size=60).fit(X, y) for where in (None, device))
+    for name in ("predict_proba", "predict_interval", "predict"):
+        if hasattr(model, name):
+            np.testing.assert_allclose(getattr(there, name)(X), getattr(here, name)(X), rtol=1e-4, atol=1e-4)

@@ -7,6 +7,7 @@ by does. The cost is linear in the number of rows, and one leaf is in memory at 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from bochner.estimators.exact_leaves import exact_ridge
 from bochner.kernels import StationaryKernel
 from bochner.streaming.devices import open_device
 
+_SPREAD_ROWS = 1024  # of a node, that tell the spread of its columns
 _LEAST_SHARE = 0.2  # of a node's rows on the smaller side of a cut, unless no column allows it
 
 
@@ -110,7 +112,8 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
 
 def _cut(X: Array, rows: Array, weights: Array) -> tuple[int, float] | None:
     """The column and the value that divide some rows, or None where they are all equal."""
-    spread = np.abs(X[rows] - np.median(X[rows], axis=0)).mean(axis=0) * weights
+    few = X[rows[:: max(1, len(rows) // _SPREAD_ROWS)]]
+    spread = np.abs(few - np.median(few, axis=0)).mean(axis=0) * weights
     best: tuple[float, int, float] | None = None
     for column in np.argsort(-spread, kind="stable"):
         values, counts = np.unique(X[rows, column], return_counts=True)
@@ -175,14 +178,18 @@ def placed(array: Array, device: str | None) -> Any:
 
 
 def in_threads(work: Callable[[Any], None], jobs: Sequence[Any], device: str | None = None) -> None:
-    """Call on every job, each of which has one thread; what a device works on comes to it from a single one."""
+    """Call on every job, each of which has one thread.
+
+    Jobs of a device have a queue there each: the small steps of one factorisation leave most of a GPU idle.
+    """
+    torch = None if device is None else open_device(device)
 
     def alone(job: Any) -> None:
-        with limit_threads(1):
+        with limit_threads(1), nullcontext() if torch is None else torch.own_queue(device):
             work(job)
 
     with one_thread():
-        each(alone, jobs, n_threads() if device is None else 1)
+        each(alone, jobs, n_threads() if torch is None else torch.n_queues(device))
 
 
 def fit_leaves(
