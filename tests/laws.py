@@ -118,6 +118,8 @@ COMPOSITE_KERNELS = {
     "product": RBF(1.5) * RationalQuadratic(2.0),
     "power": Matern(2.0) ** 2,
     "restricted": RBF(1.0).on([0]) + 0.5 * Exponential(1.0),
+    # of the first and the last column, however many there are
+    "projected": Matern(1.5).along([[1.0, 0.4], [-0.6, 0.8]]).on([0, -1]),
 }
 STATIONARY_KERNELS = RADIAL_KERNELS | SEPARABLE_KERNELS | COMPOSITE_KERNELS
 OTHER_KERNELS = {

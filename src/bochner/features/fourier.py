@@ -20,6 +20,7 @@ from bochner.kernels import (
     Multiple,
     Power,
     Product,
+    Projected,
     RadialKernel,
     Restricted,
     SeparableKernel,
@@ -172,7 +173,7 @@ def _radial(kernel: Kernel) -> bool:
     match kernel:
         case Sum() | Product():
             return _radial(kernel.left) and _radial(kernel.right)
-        case Multiple() | Power() | Restricted():
+        case Multiple() | Power() | Restricted() | Projected():
             return _radial(kernel.kernel)
     return isinstance(kernel, RadialKernel)
 
@@ -183,7 +184,7 @@ def draw_frequencies(
     """Draw n_rows frequencies of a stationary kernel: the algebra of kernels is an algebra of frequencies.
 
     A sum has the frequencies of its terms, in proportion to their size at zero; a product has sums of frequencies;
-    a multiple has its kernel's.
+    a multiple has its kernel's; and w·(Uᵀx) = (Uw)·x.
     """
     match kernel:
         case Sum():
@@ -222,6 +223,10 @@ def draw_frequencies(
             columns = kernel.indices(n_features)
             inner = draw_frequencies(kernel.kernel, law, len(columns), n_rows, key, dtype)
             return Selected(inner, columns, n_features)
+        case Projected():
+            U = kernel.matrix(n_features)
+            inner = draw_frequencies(kernel.kernel, law, U.shape[1], n_rows, key)
+            return Dense(np.asfortranarray(_short(inner.to_dense() @ U.T), dtype))
         case RadialKernel():
             rows = law.sample(n_features, n_rows, key)
             u = law.uniforms(n_features, n_rows, key)
