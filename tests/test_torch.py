@@ -247,7 +247,7 @@ FITS: list[Any] = [
     KernelRidge(RBF(2.0), 40, alpha="loo", random_state=0),
     KernelRidge(RBF(2.0), 40, features="nystrom", alpha=[0.1, 1.0], random_state=0),
     GaussianProcessRegressor(RBF(2.0), 40, noise_variance=0.1, amplitude=1.0, random_state=0),
-    KernelPCA(3, kernel=RBF(2.0), n_columns=40, random_state=0),
+    KernelPCA(3, kernel=RBF(2.0), n_feature_components=40, random_state=0),
 ]
 
 

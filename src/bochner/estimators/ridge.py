@@ -84,8 +84,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         some lie far from the others. After `partial_fit` and `merge` there are no rows to leave out, and evidence
         replaces leave-one-out. "margin" is leave-one-out for the signs of three or more labels, one column each: the
         error is what the score of the right label lacks to exceed every other by two. With features that have a
-        spectral shift (``NystromFeatures(form="shifted")``) the shift is added to a given alpha, and is a lower limit
-        for a chosen one.
+        spectral shift (``NystromFeatures(variant="shifted")``) the shift is added to a given alpha, and is a lower
+        limit for a chosen one.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
         "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
         a device and by a sketch on the host. Pass a `ConjugateGradient` to set its tolerance and number of iterations.
