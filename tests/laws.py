@@ -200,10 +200,12 @@ TABLES = [
 
 # class name, or repr of one estimator -> {check name: the reason why it cannot hold}
 _LANDMARKS = "landmarks and the median distance are taken from the rows as they come, and repeated rows are other rows"
+_LEFT_OUT = "kernels, scales and penalties are chosen by leaving a row out with all its weight, not one of its copies"
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     repr(LearnedFeatures(n_components=7, n_candidates=3, max_iter=0, random_state=0)): {
         "check_transformer_n_iter": "no iteration is asked for"
     },
+    **{repr(estimator): {"check_sample_weight_equivalence_on_dense_data": _LEFT_OUT} for estimator in TABLES},
     **{
         repr(estimator): {
             "check_sample_weight_equivalence_on_dense_data": _LANDMARKS,

@@ -720,7 +720,7 @@ def test_learned_metrics_and_local_models_on_a_device_are_those_of_the_host(devi
         np.testing.assert_allclose(V, U, rtol=1e-6, atol=1e-6 * np.abs(U).max())
     tree, members = grow_tree(X, np.ones(4), 60, 0.25)
     model, left_out = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, members)
-    twin, errors = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, members, device)
+    twin, errors = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, members, device=device)
     np.testing.assert_allclose(errors, left_out, rtol=1e-6, atol=1e-8)
     new = rng.normal(size=(40, 4))
     np.testing.assert_allclose(twin.predict(new, device), model.predict(new), rtol=1e-6, atol=1e-8)

@@ -199,6 +199,7 @@ def fit_leaves(
     alpha: float,
     tree: Tree,
     members: list[Array],
+    weight: Array | None = None,
     device: str | None = None,
 ) -> tuple[LocalModel, Array]:
     """An exact model in every leaf, and the errors of rows left out, (n, k), of the leaf that each row falls in."""
@@ -209,7 +210,7 @@ def fit_leaves(
     def work(number: int) -> None:
         rows = members[number]
         points = np.ascontiguousarray(X[rows])
-        fit = exact_ridge(kernel(placed(points, device)), Y[rows], alpha)
+        fit = exact_ridge(kernel(placed(points, device)), Y[rows], alpha, None if weight is None else weight[rows])
         fetch = backend_of(fit.coefficients).fetch
         leaves[number] = Leaf(points, fetch(fit.coefficients), fetch(fit.intercept))
         own = home[rows] == number

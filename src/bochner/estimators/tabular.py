@@ -15,11 +15,11 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import Array, limit_threads, n_threads, reading
-from bochner.checks import check_choice, check_count, check_positive
+from bochner.checks import check_choice, check_count, check_positive, check_weight
 from bochner.estimators.links import fit_link
-from bochner.estimators.metrics import FAMILIES
+from bochner.estimators.metrics import FAMILIES, deviations
 from bochner.estimators.models import check_target_size, numeric_targets
-from bochner.estimators.table_columns import is_frame, plan_column, raw_columns
+from bochner.estimators.table_columns import is_frame, plan_column, raw_columns, take_rows
 from bochner.estimators.table_members import SCALINGS, fit_members
 from bochner.estimators.table_plans import make_plan
 from bochner.estimators.table_reports import TableReport
@@ -38,6 +38,7 @@ class TableModel(BaseEstimator):
         self,
         kernel: Any = "auto",
         scaling: str = "auto",
+        *,
         leaf_size: Any = "auto",
         metric: str = "auto",
         n_members: int = 3,
@@ -78,8 +79,31 @@ class TableModel(BaseEstimator):
             )
         return families
 
-    def _read(self, X: Any, *, reset: bool) -> list[tuple[str, Array]]:
-        """The columns, after checks of their number and names."""
+    def _rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[tuple[str, Array]], Array, Array]:
+        """Columns, targets and weights of mean one of the rows that have a weight, after checks."""
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
+        X, y, sample_weight = split_frame(X, y, sample_weight)
+        X, y = self._check_columns(X, reset=True), np.asarray(y)
+        if not y.ndim:
+            raise ValueError(f"y must have a target for each row; got the single value {y!r}.")
+        if not y.size:
+            raise ValueError("y is empty; there is nothing to learn.")
+        n = X.shape[0]
+        if len(y) != n:
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {n} and {len(y)}.")
+        weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n, dtype=_float_of(X))
+        if not weight.any():
+            raise ValueError("sample_weight is zero for every row.")
+        if not weight.all():
+            kept = np.flatnonzero(weight)
+            X, y, weight = take_rows(X, kept), y[kept], weight[kept]
+        if len(y) < 2:
+            raise ValueError(f"Found array with {len(y)} sample(s) while a minimum of 2 is required.")
+        return raw_columns(X), y, weight / weight.mean()
+
+    def _check_columns(self, X: Any, *, reset: bool) -> Any:
+        """A frame as it is, anything else as an array, after checks of the number and names of columns."""
         if is_frame(X):
             if reset and 0 in X.shape:
                 raise ValueError(f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s): no data.")
@@ -88,20 +112,16 @@ class TableModel(BaseEstimator):
             least = 2 if reset else 1
             with reading("X"):
                 X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=least)
-        return raw_columns(X)
+        return X
 
-    def _learn(self, raw: list[tuple[str, Array]], Y: Array) -> tuple[Array, Array]:
+    def _learn(self, raw: list[tuple[str, Array]], Y: Array, weight: Array) -> tuple[Array, Array]:
         """Fit on targets (n, k); returns the columns as numbers and the predictions of rows left out."""
         families = self._check_parameters()
         key = Key.from_random_state(self.random_state)
         n = len(Y)
-        if any(len(values) != n for _, values in raw):
-            raise ValueError(f"Found input variables with inconsistent numbers of samples: {len(raw[0][1])} and {n}.")
-        if n < 2:
-            raise ValueError(f"Found array with {n} sample(s) while a minimum of 2 is required.")
         names = [str(name) for name in getattr(self, "feature_names_in_", range(len(raw)))]
         seed = int(key.child("folds").generator().integers(2**31))
-        planned = [plan_column(name, *column, Y, seed) for name, column in zip(names, raw, strict=True)]
+        planned = [plan_column(name, *column, Y, weight, seed) for name, column in zip(names, raw, strict=True)]
         self._columns = tuple(column for column, _ in planned)
         self._notes: list[str] = []
         lost = [column.name for column in self._columns if "identifier" in column.why]
@@ -117,7 +137,7 @@ class TableModel(BaseEstimator):
             A = np.zeros((n, 1))
             self._notes.append("no column varies: every prediction is the mean of the targets")
         with self._threads():
-            return A, self._fit_members(A, Y, families, key)
+            return A, self._fit_members(A, Y, weight, families, key)
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -128,7 +148,7 @@ class TableModel(BaseEstimator):
         with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
             yield
 
-    def _fit_members(self, A: Array, Y: Array, families: Sequence[str], key: Key) -> Array:
+    def _fit_members(self, A: Array, Y: Array, weight: Array, families: Sequence[str], key: Key) -> Array:
         plan = make_plan(
             *A.shape,
             n_members=self.n_members,
@@ -138,12 +158,12 @@ class TableModel(BaseEstimator):
         )
         scalings = tuple(SCALINGS) if self.scaling == "auto" else (self.scaling,)
         found = fit_members(
-            A, Y, plan, families=families, scalings=scalings, metric=self.metric, key=key, device=self.device
+            A, Y, weight, plan, families=families, scalings=scalings, metric=self.metric, key=key, device=self.device
         )
         self._members = found.members
         self.feature_importances_ = self._by_column(found.importances)
-        spread = float(np.sqrt(np.mean(Y.var(axis=0)))) or 1.0
-        self.left_out_error_ = float(np.sqrt(np.mean(np.square(Y - found.left_out))))
+        spread = float(np.sqrt(np.mean(np.square(deviations(Y, weight))))) or 1.0
+        self.left_out_error_ = float(np.sqrt(np.average(np.square(Y - found.left_out).mean(axis=1), weights=weight)))
         self.report_ = TableReport(
             {str(column.name): column.why for column in self._columns},
             {f"{family}, {way}": float(np.sqrt(error)) for (way, family), error in sorted(found.tried.items())},
@@ -164,7 +184,7 @@ class TableModel(BaseEstimator):
 
     def _encode(self, X: Any) -> Array:
         check_is_fitted(self)
-        raw = self._read(X, reset=False)
+        raw = raw_columns(self._check_columns(X, reset=False))
         parts = [column.encode(*values) for column, values in zip(self._columns, raw, strict=True)]
         A = np.column_stack([np.empty((len(raw[0][1]), 0)), *parts])
         return A if A.shape[1] else np.zeros((len(A), 1))
@@ -181,19 +201,28 @@ class TableModel(BaseEstimator):
         return tags
 
 
-def split_target(X: Any, y: Any) -> tuple[Any, Any]:
-    """Take the column named y out of a frame."""
-    if not isinstance(y, str):
-        return X, y
+def _float_of(X: Any) -> Any:
+    dtype = getattr(X, "dtype", None)
+    return dtype if dtype in (np.float32, np.float64) else np.float64
+
+
+def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Take the columns that y and sample_weight name out of a frame."""
+    found = {"y": y, "sample_weight": sample_weight}
+    taken = {role: name for role, name in found.items() if isinstance(name, str)}
+    if not taken:
+        return X, y, sample_weight
+    role, name = next(iter(taken.items()))
     if not is_frame(X):
-        raise ValueError(f"y={y!r} names a column of a frame, but X is a {type(X).__name__}; give the targets.")
+        raise ValueError(f"{role}={name!r} names a column of a frame, but X is a {type(X).__name__}; give the values.")
     names = list(getattr(X, "column_names", None) or X.columns)
-    if y not in names:
-        raise ValueError(f"the frame has no column {y!r}; its columns are {', '.join(map(repr, names))}.")
-    rest = [name for name in names if name != y]
-    target = X[y]
-    target = target.to_numpy() if hasattr(target, "to_numpy") else np.asarray(target)
-    return (X.select(rest) if hasattr(X, "select") else X[rest]), np.asarray(target)
+    for role, name in taken.items():
+        if name not in names:
+            raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, names))}.")
+        column = X[name]
+        found[role] = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    rest = [name for name in names if name not in taken.values()]
+    return (X.select(rest) if hasattr(X, "select") else X[rest]), found["y"], found["sample_weight"]
 
 
 class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
@@ -251,28 +280,22 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
     0
     """
 
-    def fit(self, X: Any, y: Any) -> TabularRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TabularRegressor:
         """Learn from a table.
 
         Parameters
         ----------
         X : pandas, polars or Arrow table, or array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of X
+        sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
+            How much the error of each row counts; only ratios matter, since penalties are chosen.
         """
-        if y is None:
-            raise ValueError("This TabularRegressor requires y to be passed, but the target y is None.")
-        X, y = split_target(X, y)
-        raw = self._read(X, reset=True)
-        y = np.asarray(y)
-        if not y.size:
-            raise ValueError("y is empty; there is nothing to learn.")
-        if not y.ndim:
-            raise ValueError(f"y must have a target for each row; got the single value {y!r}.")
+        raw, y, weight = self._rows(X, y, sample_weight)
         Y = numeric_targets(y)
         check_target_size(Y)
         self._target_shape = y.shape[1:]
-        A, predicted = self._learn(raw, Y)
-        self._left_out, self._homes = np.abs(Y - predicted), self._members[0].leaves(A)
+        A, predicted = self._learn(raw, Y, weight)
+        self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._members[0].leaves(A), weight
         return self
 
     def predict(self, X: Any) -> Array:
@@ -307,20 +330,27 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         A = self._encode(X)
         centre = self._predict(A)
         leaves = self._members[0].leaves(A)
-        everywhere = _conformal(self._left_out, coverage)
+        everywhere = conformal_widths(self._left_out, self._weight, coverage)
         width = np.broadcast_to(everywhere, centre.shape).copy()
         for leaf in np.unique(leaves):
-            errors = self._left_out[self._homes == leaf]
-            if len(errors) >= _GROUP_ROWS:
-                width[leaves == leaf] = _conformal(errors, coverage)
+            own = self._homes == leaf
+            weight = self._weight[own]
+            if weight.sum() ** 2 >= _GROUP_ROWS * np.square(weight).sum():  # so many rows of equal weight
+                width[leaves == leaf] = conformal_widths(self._left_out[own], weight, coverage)
         interval = np.stack([centre - width, centre + width], axis=-1)
         return interval.reshape(len(A), *self._target_shape, 2)
 
 
-def _conformal(errors: Array, coverage: float) -> Array:
-    """The (n + 1) coverage-th smallest of n errors, by column; the largest where there is none."""
-    n = len(errors)
-    return np.asarray(np.sort(errors, axis=0)[min(n, int(np.ceil((n + 1) * coverage))) - 1])
+def conformal_widths(errors: Array, weight: Array, coverage: float) -> Array:
+    """The (n + 1) coverage-th smallest of n errors, by column; the largest where there is none.
+
+    Of weighted errors, the smallest with that share of the weight below or at it, a new row having the mean weight.
+    """
+    order = np.argsort(errors, axis=0, kind="stable")
+    below = np.cumsum(weight[order], axis=0)
+    wanted = (below[-1] + weight.mean()) * coverage * (1.0 - 1e-12)
+    at = np.minimum((below < wanted).sum(axis=0), len(errors) - 1)
+    return np.asarray(np.take_along_axis(errors, order, axis=0)[at, np.arange(errors.shape[1])])
 
 
 class TabularClassifier(ClassifierMixin, TableModel):
@@ -361,25 +391,24 @@ class TabularClassifier(ClassifierMixin, TableModel):
     ['same', 'other']
     """
 
-    def fit(self, X: Any, y: Any) -> TabularClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TabularClassifier:
         """Learn from a table.
 
         Parameters
         ----------
         X : pandas, polars or Arrow table, or array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), or the name of a column of X
+        sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
+            How much the error of each row counts; only ratios matter. Rows of weight zero are not there.
         """
-        if y is None:
-            raise ValueError("This TabularClassifier requires y to be passed, but the target y is None.")
-        X, y = split_target(X, y)
-        raw = self._read(X, reset=True)
+        raw, y, weight = self._rows(X, y, sample_weight)
         y = _labels(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         k = len(self.classes_)
         if k < 2:
             raise ValueError(f"the targets hold one class, {self.classes_[0]!r}; a classifier needs at least two.")
         Y = np.where(codes[:, None] == (np.arange(k) if k > 2 else 1), 1.0, -1.0)
-        self._link = fit_link(self._learn(raw, Y)[1], codes)
+        self._link = fit_link(self._learn(raw, Y, weight)[1], codes, weight)
         return self
 
     def decision_function(self, X: Any) -> Array:
