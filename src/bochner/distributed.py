@@ -144,7 +144,7 @@ def on_workers(function: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], op
 
 def collected(*values: Any) -> tuple[Any, ...]:
     """Dask data in memory, as the frames and arrays that its blocks are made of; anything else as it is."""
-    found = dask.compute(*values, optimize_graph=False)
+    found = [dask.compute(value)[0] for value in values]  # together, arrays and frames make dask warn
     return tuple(
         _concatenated(value) if is_blocks(given) else value for given, value in zip(values, found, strict=True)
     )

@@ -18,6 +18,7 @@ from bochner.backends.threads import each, one_thread
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.kernels import StationaryKernel
 from bochner.streaming.devices import open_device
+from bochner.streaming.workers import WorkerOptions
 
 _SPREAD_ROWS = 1024  # of a node, that tell the spread of its columns
 _LEAST_SHARE = 0.2  # of a node's rows on the smaller side of a cut, unless no column allows it
@@ -192,6 +193,15 @@ def in_threads(work: Callable[[Any], None], jobs: Sequence[Any], device: str | N
         each(alone, jobs, n_threads() if torch is None else torch.n_queues(device))
 
 
+def fit_leaf(
+    points: Array, Y: Array, weight: Array | None, kernel: StationaryKernel, alpha: float, device: str | None
+) -> tuple[Array, Array, Array]:
+    """Coefficients, intercept and errors of rows left out of an exact model, in host memory."""
+    fit = exact_ridge(kernel(placed(points, device)), Y, alpha, weight)
+    fetch = backend_of(fit.coefficients).fetch
+    return fetch(fit.coefficients), fetch(fit.intercept), fetch(fit.left_out)
+
+
 def fit_leaves(
     X: Array,
     Y: Array,
@@ -201,20 +211,31 @@ def fit_leaves(
     members: list[Array],
     weight: Array | None = None,
     device: str | None = None,
+    workers: WorkerOptions | None = None,
 ) -> tuple[LocalModel, Array]:
-    """An exact model in every leaf, and the errors of rows left out, (n, k), of the leaf that each row falls in."""
+    """An exact model in every leaf, and the errors of rows left out, (n, k), of the leaf that each row falls in.
+
+    Leaves are fitted on threads here, or by the workers of a Dask client; the model is the same.
+    """
     left_out = np.full(Y.shape, np.nan)
     leaves: list[Leaf | None] = [None] * len(members)
     home = tree.leaves(X)
 
-    def work(number: int) -> None:
-        rows = members[number]
-        points = np.ascontiguousarray(X[rows])
-        fit = exact_ridge(kernel(placed(points, device)), Y[rows], alpha, None if weight is None else weight[rows])
-        fetch = backend_of(fit.coefficients).fetch
-        leaves[number] = Leaf(points, fetch(fit.coefficients), fetch(fit.intercept))
-        own = home[rows] == number
-        left_out[rows[own]] = fetch(fit.left_out)[own]
+    def job(rows: Array) -> tuple[Any, ...]:
+        own = None if weight is None else weight[rows]
+        return np.ascontiguousarray(X[rows]), Y[rows], own, kernel, alpha, device
 
-    in_threads(work, range(len(members)), device)
+    def keep(number: int, found: tuple[Array, Array, Array]) -> None:
+        rows, (coefficients, intercept, errors) = members[number], found
+        leaves[number] = Leaf(np.ascontiguousarray(X[rows]), coefficients, intercept)
+        own = home[rows] == number
+        left_out[rows[own]] = errors[own]
+
+    if workers is None:
+        in_threads(lambda number: keep(number, fit_leaf(*job(members[number]))), range(len(members)), device)
+    else:
+        from bochner.distributed import on_workers
+
+        for number, found in enumerate(on_workers(fit_leaf, (job(rows) for rows in members), workers)):
+            keep(number, found)
     return LocalModel(tree, kernel, tuple(leaf for leaf in leaves if leaf is not None)), left_out

@@ -23,6 +23,7 @@ from bochner.estimators.metrics import (
 from bochner.estimators.table_plans import EVALUATIONS, OVERLAP, Plan
 from bochner.estimators.table_scaling import Scaling, scale_columns
 from bochner.keys import Key
+from bochner.streaming.workers import WorkerOptions
 
 SCALINGS = {"standard": False, "quantile": True}  # whether columns are ranked
 _SCREEN_ROWS, _SCREEN_EVALUATIONS = 800, 10
@@ -85,6 +86,7 @@ def fit_members(
     metric: str,
     key: Key,
     device: str | None = None,
+    workers: WorkerOptions | None = None,
 ) -> Members:
     """Choose among kernels and scalings, and fit local models of the best.
 
@@ -102,6 +104,8 @@ def fit_members(
     key : Key
     device : str or None
         Where metrics are learned and leaves fitted.
+    workers : WorkerOptions or None
+        Have leaves fitted by the workers of a Dask client.
     """
     maps = {name: scale_columns(A, weight, ranked=SCALINGS[name]) for name in scalings}
     scaled = {name: scaling(A) for name, scaling in maps.items()}
@@ -154,7 +158,7 @@ def fit_members(
     for name, scaling, found in candidates:
         X = scaling(A)
         tree, rows = grow_tree(X, np.ones(X.shape[1]) / found.kernel.scales(X.shape[1]), plan.leaf_size, OVERLAP)
-        model, errors = fit_leaves(X, Y, found.kernel, found.alpha, tree, rows, weight, device)
+        model, errors = fit_leaves(X, Y, found.kernel, found.alpha, tree, rows, weight, device, workers)
         members.append(Member(name, scaling, model, 1.0))
         left_out.append(Y - errors)
         weights.append(_column_weights(scaling, found, A, weight))

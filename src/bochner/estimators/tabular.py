@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from bochner.backends import Array, limit_threads, n_threads, reading
 from bochner.checks import check_choice, check_count, check_positive, check_weight
+from bochner.estimators._validation import is_distributed, map_dask_blocks
 from bochner.estimators.links import fit_link
 from bochner.estimators.metrics import FAMILIES, deviations
 from bochner.estimators.models import check_target_size, numeric_targets
@@ -25,6 +26,7 @@ from bochner.estimators.table_plans import make_plan
 from bochner.estimators.table_reports import TableReport
 from bochner.keys import Key
 from bochner.streaming.devices import open_device
+from bochner.streaming.workers import WorkerOptions
 
 _TRIED = ("laplacian", "exponential", "matern32", "rbf")
 _LARGEST_LABEL = 2.0**53  # which are integers without doubt
@@ -83,6 +85,10 @@ class TableModel(BaseEstimator):
         """Columns, targets and weights of mean one of the rows that have a weight, after checks."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
+        if is_distributed(X):  # the model holds all rows of the table, so they come here
+            from bochner.distributed import collected
+
+            X, y, sample_weight = collected(X, y, sample_weight)
         X, y, sample_weight = split_frame(X, y, sample_weight)
         X, y = self._check_columns(X, reset=True), np.asarray(y)
         if not y.ndim:
@@ -114,7 +120,17 @@ class TableModel(BaseEstimator):
                 X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=least)
         return X
 
-    def _learn(self, raw: list[tuple[str, Array]], Y: Array, weight: Array) -> tuple[Array, Array]:
+    def _workers(self, X: Any) -> WorkerOptions | None:
+        """What workers are told, where X is Dask data and there are any."""
+        if not is_distributed(X):
+            return None
+        from bochner.distributed import has_workers
+
+        return WorkerOptions.of(self) if has_workers() else None
+
+    def _learn(
+        self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None
+    ) -> tuple[Array, Array]:
         """Fit on targets (n, k); returns the columns as numbers and the predictions of rows left out."""
         families = self._check_parameters()
         key = Key.from_random_state(self.random_state)
@@ -137,7 +153,7 @@ class TableModel(BaseEstimator):
             A = np.zeros((n, 1))
             self._notes.append("no column varies: every prediction is the mean of the targets")
         with self._threads():
-            return A, self._fit_members(A, Y, weight, families, key)
+            return A, self._fit_members(A, Y, weight, families, key, workers)
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -148,7 +164,15 @@ class TableModel(BaseEstimator):
         with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
             yield
 
-    def _fit_members(self, A: Array, Y: Array, weight: Array, families: Sequence[str], key: Key) -> Array:
+    def _fit_members(
+        self,
+        A: Array,
+        Y: Array,
+        weight: Array,
+        families: Sequence[str],
+        key: Key,
+        workers: WorkerOptions | None,
+    ) -> Array:
         plan = make_plan(
             *A.shape,
             n_members=self.n_members,
@@ -158,7 +182,16 @@ class TableModel(BaseEstimator):
         )
         scalings = tuple(SCALINGS) if self.scaling == "auto" else (self.scaling,)
         found = fit_members(
-            A, Y, weight, plan, families=families, scalings=scalings, metric=self.metric, key=key, device=self.device
+            A,
+            Y,
+            weight,
+            plan,
+            families=families,
+            scalings=scalings,
+            metric=self.metric,
+            key=key,
+            device=self.device,
+            workers=workers,
         )
         self._members = found.members
         self.feature_importances_ = self._by_column(found.importances)
@@ -192,6 +225,14 @@ class TableModel(BaseEstimator):
     def _predict(self, A: Array) -> Array:
         with self._threads():
             return np.asarray(sum(member.share * member.predict(A, self.device) for member in self._members))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², or the share of right labels; Dask data come into memory."""
+        if is_distributed(X):
+            from bochner.distributed import collected
+
+            X, y, sample_weight = collected(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -285,7 +326,8 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
 
         Parameters
         ----------
-        X : pandas, polars or Arrow table, or array-like of shape (n_samples, n_features)
+        X : pandas, polars or Arrow table, array-like of shape (n_samples, n_features), or Dask frame or array
+            Rows of Dask data come into memory, as the model holds them; leaves are fitted by the client's workers.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of X
         sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
             How much the error of each row counts; only ratios matter, since penalties are chosen.
@@ -294,10 +336,11 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         Y = numeric_targets(y)
         check_target_size(Y)
         self._target_shape = y.shape[1:]
-        A, predicted = self._learn(raw, Y, weight)
+        A, predicted = self._learn(raw, Y, weight, self._workers(X))
         self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._members[0].leaves(A), weight
         return self
 
+    @map_dask_blocks
     def predict(self, X: Any) -> Array:
         """Predict targets.
 
@@ -308,6 +351,7 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         """
         return self._predict(self._encode(X)).reshape(-1, *self._target_shape)
 
+    @map_dask_blocks
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Intervals that hold the target of a new row with a given probability.
 
@@ -396,7 +440,8 @@ class TabularClassifier(ClassifierMixin, TableModel):
 
         Parameters
         ----------
-        X : pandas, polars or Arrow table, or array-like of shape (n_samples, n_features)
+        X : pandas, polars or Arrow table, array-like of shape (n_samples, n_features), or Dask frame or array
+            Rows of Dask data come into memory, as the model holds them; leaves are fitted by the client's workers.
         y : array-like of shape (n_samples,), or the name of a column of X
         sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
             How much the error of each row counts; only ratios matter. Rows of weight zero are not there.
@@ -408,15 +453,17 @@ class TabularClassifier(ClassifierMixin, TableModel):
         if k < 2:
             raise ValueError(f"the targets hold one class, {self.classes_[0]!r}; a classifier needs at least two.")
         Y = np.where(codes[:, None] == (np.arange(k) if k > 2 else 1), 1.0, -1.0)
-        self._link = fit_link(self._learn(raw, Y, weight)[1], codes, weight)
+        self._link = fit_link(self._learn(raw, Y, weight, self._workers(X))[1], codes, weight)
         return self
 
+    @map_dask_blocks
     def decision_function(self, X: Any) -> Array:
         """Logarithms of odds: (n_samples,) for two classes, (n_samples, n_classes) of a softmax for more."""
         scores = self._predict(self._encode(X))
         scores = self._link(scores)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @map_dask_blocks
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n_samples, n_classes)."""
         scores = self.decision_function(X)
@@ -424,10 +471,12 @@ class TabularClassifier(ClassifierMixin, TableModel):
             scores = np.column_stack([np.zeros(len(scores)), scores])
         return np.asarray(softmax(scores, axis=1))
 
+    @map_dask_blocks
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities."""
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 
+    @map_dask_blocks
     def predict(self, X: Any) -> Array:
         """The likeliest class of each row."""
         scores = self.decision_function(X)
