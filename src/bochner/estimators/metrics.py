@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import get_blas_funcs
 from scipy.optimize import minimize
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of
 from bochner.estimators.exact_leaves import LEAST_WEIGHT, ExactRidge, exact_ridge
 from bochner.kernels import RBF, Exponential, Laplacian, Matern, StationaryKernel
 from bochner.keys import Key
@@ -68,24 +68,35 @@ def left_out_gradient(
     """
     w = np.ones(len(X)) if weight is None else np.maximum(weight, LEAST_WEIGHT)
     fit = None
-    if alpha >= SINGLE:
+    if alpha >= SINGLE and isinstance(X, np.ndarray):
+        single = X.astype(np.float32)
         try:
-            single = X.astype(np.float32)
-            fit = exact_ridge(kernel(single), Y, alpha, w, with_inverse=True)
-            X = single
+            fit, X = exact_ridge(kernel(single), Y, alpha, w, with_inverse=True), single
         except ValueError:  # rounding made the matrix indefinite
-            pass
-    fit = exact_ridge(kernel(X), Y, alpha, w, with_inverse=True) if fit is None else fit
+            fit = None
+    if fit is None:
+        fit = exact_ridge(kernel(X), Y, alpha, w, with_inverse=True)
     B, c, e = fit.inverse, fit.coefficients, fit.left_out
     assert B is not None
     # with d = diag(B) and c = e d: S = B diag(Σ_k w e_k² / d) B - Σ_k (p_k c_kᵀ + c_k p_kᵀ) / 2, p = B (w e / d)
-    d, scale = B.diagonal().astype(np.float64)[:, None], 2.0 / (w.sum() * e.shape[1])
-    p = (B @ (w[:, None] * e / d).astype(B.dtype)).astype(np.float64)
-    R = B * np.sqrt(scale * w * np.square(e).sum(axis=1) / d[:, 0]).astype(B.dtype)
-    S = get_blas_funcs("syrk", (R,))(1.0, R.T, trans=1, lower=0).T  # the lower triangle, in the order of rows
+    backend, scale = backend_of(B), 2.0 / (float(w.sum()) * e.shape[1])
+    d, w = B.diagonal()[:, None], backend.place(w, B)[:, None]
+    p = B @ backend.place(w * e / d, B)
+    S = _square(B * backend.place(scale * (w * e**2 / d).sum(axis=1), B) ** 0.5)
+    S -= backend.place(scale / 2.0 * (p @ c.T + c @ p.T), B)
+    gradient = kernel.weighted_gradient(X, X, S)
+    if isinstance(gradient, np.ndarray):
+        gradient = gradient.astype(np.float64, copy=False)
+    return fit.error, gradient, alpha * float((S.diagonal() / w[:, 0]).sum())
+
+
+def _square(R: Array) -> Array:
+    """R Rᵀ."""
+    if not isinstance(R, np.ndarray):
+        return R @ R.T
+    S = np.asarray(get_blas_funcs("syrk", (R,))(1.0, R.T, trans=1, lower=0)).T  # the lower triangle, by rows
     S += np.tril(S, -1).T
-    S -= (scale / 2.0 * (p @ c.T + c @ p.T)).astype(S.dtype)
-    return fit.error, kernel.weighted_gradient(X, X, S).astype(np.float64), alpha * float((S.diagonal() / w).sum())
+    return S
 
 
 def left_out_error(
@@ -93,7 +104,7 @@ def left_out_error(
 ) -> tuple[float, Array, float]:
     """Mean square error E of rows left out, ∂E/∂log(length scale) of every column, and ∂E/∂log(alpha)."""
     error, G, slope = left_out_gradient(kernel, X, Y, alpha, weight)
-    return error, -2.0 * np.einsum("il,il->l", X, G), slope
+    return error, -2.0 * backend_of(X).fetch((X * G).sum(axis=0)), slope
 
 
 def learn_metric(
@@ -110,8 +121,9 @@ def learn_metric(
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-        Columns of comparable size; some thousand rows at most, as each evaluation costs some 4 n³ operations.
+    X : array of shape (n, d), float64
+        Columns of comparable size, in host memory or on a device, where the work is done then; some thousand rows at
+        most, as each evaluation costs some 4 n³ operations.
     Y : ndarray of shape (n, k)
     family : {"laplacian", "exponential", "matern32", "matern52", "rbf"} or StationaryKernel
     weight : ndarray of shape (n,) or None
@@ -133,8 +145,7 @@ def learn_metric(
     True
     """
     kernel = FAMILIES[family] if isinstance(family, str) else family
-    X, n_features = np.ascontiguousarray(X, dtype=np.float64), X.shape[1]
-    Y = _standardised(Y, weight)
+    Y, n_features = _standardised(Y, weight), X.shape[1]
     if start is None:
         few = X[:: max(1, len(X) // _PAIRS)][:_PAIRS]
         distance = float(kernel.distances(few, few).mean()) if len(few) > 1 else 1.0
@@ -191,17 +202,17 @@ def learn_directions(
     rows that neither has seen.
     """
     d = X.shape[1]
-    X, origin = np.ascontiguousarray(X, dtype=np.float64), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
+    backend, origin = backend_of(X), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
     Y, kernel = _standardised(Y, weight), with_scales(metric.kernel, np.ones(1))
     size = float(np.linalg.norm(origin)) / np.sqrt(d)
     best: list[Any] = [np.inf, origin, metric.alpha]
 
     def objective(parameters: Array) -> tuple[float, Array]:
         U, penalty = size * parameters[:-1].reshape(d, d), float(np.exp(parameters[-1]))
-        error, G, slope = left_out_gradient(kernel, X @ U, Y, penalty, weight)
+        error, G, slope = left_out_gradient(kernel, X @ backend.place(U, X), Y, penalty, weight)
         if error < best[0]:
             best[:] = [error, U, penalty]
-        return _log(error), np.r_[2.0 * size * (X.T @ G).ravel(), slope] / max(error, 1e-300)
+        return _log(error), np.r_[2.0 * size * backend.fetch(X.T @ G).ravel(), slope] / max(error, 1e-300)
 
     found = minimize(
         objective,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 
 from bochner.backends import Array
 from bochner.estimators.exact_leaves import LEAST_WEIGHT
-from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads
+from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads, placed
 from bochner.estimators.metrics import (
     LearnedMetric,
     deviations,
@@ -22,6 +23,7 @@ from bochner.estimators.metrics import (
 from bochner.estimators.table_plans import EVALUATIONS, OVERLAP, Plan
 from bochner.estimators.table_scaling import Scaling, scale_columns
 from bochner.keys import Key
+from bochner.streaming.workers import WorkerOptions
 
 SCALINGS = {"standard": False, "quantile": True}  # whether columns are ranked
 _SCREEN_ROWS, _SCREEN_EVALUATIONS = 800, 10
@@ -39,9 +41,9 @@ class Member:
     model: LocalModel
     share: float
 
-    def predict(self, A: Array) -> Array:
+    def predict(self, A: Array, device: str | None = None) -> Array:
         """Predictions (n, k) of the columns as numbers."""
-        return self.model.predict(self.scaling(A))
+        return self.model.predict(self.scaling(A), device)
 
     def leaves(self, A: Array) -> Array:
         """The leaves that rows fall in."""
@@ -83,6 +85,8 @@ def fit_members(
     scalings: Sequence[str],
     metric: str,
     key: Key,
+    device: str | None = None,
+    workers: WorkerOptions | None = None,
 ) -> Members:
     """Choose among kernels and scalings, and fit local models of the best.
 
@@ -98,6 +102,10 @@ def fit_members(
         To choose from.
     metric : {"auto", "columns", "full"}
     key : Key
+    device : str or None
+        Where metrics are learned and leaves fitted.
+    workers : WorkerOptions or None
+        Have leaves fitted by the workers of a Dask client.
     """
     maps = {name: scale_columns(A, weight, ranked=SCALINGS[name]) for name in scalings}
     scaled = {name: scaling(A) for name, scaling in maps.items()}
@@ -107,47 +115,50 @@ def fit_members(
     tried: dict[tuple[str, str], LearnedMetric] = {}
     learned: dict[tuple[str, str], LearnedMetric] = {}
 
+    def rows_of(way: str, sample: Sample) -> Any:
+        return placed(scaled[way][sample.rows], device)
+
     def screen(name: tuple[str, str]) -> None:
-        X = scaled[name[0]][few.rows]
+        X = rows_of(name[0], few)
         tried[name] = learn_metric(X, Y[few.rows], name[1], few.weight, max_evaluations=_SCREEN_EVALUATIONS)
 
     def learn(name: tuple[str, str]) -> None:
-        X = scaled[name[0]]
+        way, family = name
         found = tried[name]
         if len(many.rows) > len(few.rows):
-            sample = X[many.rows], Y[many.rows], name[1], many.weight
+            sample = rows_of(way, many), Y[many.rows], family, many.weight
             found = learn_metric(*sample, start=found, max_evaluations=EVALUATIONS)
         if len(fresh.rows) >= _FRESH_ROWS:
-            sample = X[few.rows], Y[few.rows], name[1], few.weight
+            sample = rows_of(way, few), Y[few.rows], family, few.weight
             equal = learn_metric(*sample, per_column=False, max_evaluations=_SCREEN_EVALUATIONS)
-            found = shrink_metric(found, equal, X[fresh.rows], Y[fresh.rows], fresh.weight)
+            found = shrink_metric(found, equal, rows_of(way, fresh), Y[fresh.rows], fresh.weight)
         learned[name] = found
 
     def best(n_best: int) -> list[tuple[str, str]]:
         return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
 
-    in_threads(screen, [(scalings[0], family) for family in families])
+    in_threads(screen, [(scalings[0], family) for family in families], device)
     for way in scalings[1:]:  # of the best kernels alone
-        in_threads(screen, [(way, family) for _, family in best(max(2, plan.n_members))])
+        in_threads(screen, [(way, family) for _, family in best(max(2, plan.n_members))], device)
     # a full metric has d² parameters: it is compared with others on rows that none of them was fitted to
     directions = metric == "full" or (
         metric == "auto" and plan.n_members > 1 and A.shape[1] <= _MOST_DIRECTIONS and len(A) >= 2 * len(many.rows)
     )
     ranking = best(max(1, plan.n_members - directions))
     round_ones = [name for name in best(len(tried)) if name[1] != "laplacian"]
-    in_threads(learn, ranking)
+    in_threads(learn, ranking, device)
     candidates = [(f"{family} kernel of {way} columns", maps[way], learned[way, family]) for way, family in ranking]
     if directions and round_ones:
         way, family = round_ones[0]
         start = {**tried, **learned}[way, family]
-        sample = scaled[way][many.rows], Y[many.rows]
+        sample = rows_of(way, many), Y[many.rows]
         U, found = learn_directions(*sample, start, many.weight, max_evaluations=EVALUATIONS)
         candidates.append((f"{family} kernel of directions of {way} columns", replace(maps[way], directions=U), found))
     members, left_out, weights, sizes = [], [], [], []
     for name, scaling, found in candidates:
         X = scaling(A)
         tree, rows = grow_tree(X, np.ones(X.shape[1]) / found.kernel.scales(X.shape[1]), plan.leaf_size, OVERLAP)
-        model, errors = fit_leaves(X, Y, found.kernel, found.alpha, tree, rows, weight)
+        model, errors = fit_leaves(X, Y, found.kernel, found.alpha, tree, rows, weight, device, workers)
         members.append(Member(name, scaling, model, 1.0))
         left_out.append(Y - errors)
         weights.append(_column_weights(scaling, found, A, weight))

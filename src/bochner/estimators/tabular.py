@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from bochner.backends import Array, limit_threads, n_threads, reading
 from bochner.checks import check_choice, check_count, check_positive, check_weight
+from bochner.estimators._validation import is_distributed, map_dask_blocks
 from bochner.estimators.links import fit_link
 from bochner.estimators.metrics import FAMILIES, deviations
 from bochner.estimators.models import check_target_size, numeric_targets
@@ -32,6 +33,8 @@ from bochner.estimators.table_members import SCALINGS, fit_members
 from bochner.estimators.table_plans import make_plan
 from bochner.estimators.table_reports import TableReport
 from bochner.keys import Key
+from bochner.streaming.devices import open_device
+from bochner.streaming.workers import WorkerOptions
 
 _TRIED = ("laplacian", "exponential", "matern32", "rbf")
 _LARGEST_LABEL = 2.0**53  # which are integers without doubt
@@ -51,6 +54,7 @@ class TableModel(BaseEstimator):
         metric: str = "auto",
         n_members: int = 3,
         max_seconds: float = 60.0,
+        device: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -60,6 +64,7 @@ class TableModel(BaseEstimator):
         self.metric = metric
         self.n_members = n_members
         self.max_seconds = max_seconds
+        self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -75,6 +80,8 @@ class TableModel(BaseEstimator):
         check_choice("metric", self.metric, ("auto", "columns", "full"))
         check_count("n_members", self.n_members)
         check_positive("max_seconds", self.max_seconds)
+        if self.device is not None:
+            open_device(self.device)
         families = _TRIED if "auto" in kernels else tuple(dict.fromkeys(kernels))
         if self.metric == "full" and families == ("laplacian",):
             raise ValueError(
@@ -87,6 +94,10 @@ class TableModel(BaseEstimator):
         """Columns, targets and weights of mean one of the rows that have a weight, after checks."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
+        if is_distributed(X):  # the model holds all rows of the table, so they come here
+            from bochner.distributed import collected
+
+            X, y, sample_weight = collected(X, y, sample_weight)
         X, y, sample_weight = split_frame(X, y, sample_weight)
         X, y = self._check_columns(X, reset=True), np.asarray(y)
         if not y.ndim:
@@ -133,7 +144,17 @@ class TableModel(BaseEstimator):
                 )
         return X.toarray() if scipy.sparse.issparse(X) else X
 
-    def _learn(self, raw: list[tuple[str, Array]], Y: Array, weight: Array) -> tuple[Array, Array]:
+    def _workers(self, X: Any) -> WorkerOptions | None:
+        """What workers are told, where X is Dask data and there are any."""
+        if not is_distributed(X):
+            return None
+        from bochner.distributed import has_workers
+
+        return WorkerOptions.of(self) if has_workers() else None
+
+    def _learn(
+        self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None
+    ) -> tuple[Array, Array]:
         """Fit on targets (n, k); returns the columns as numbers and the predictions of rows left out."""
         families = self._check_parameters()
         key = Key.from_random_state(self.random_state)
@@ -156,7 +177,7 @@ class TableModel(BaseEstimator):
             A = np.zeros((n, 1))
             self._notes.append("no column varies: every prediction is the mean of the targets")
         with self._threads():
-            return A, self._fit_members(A, Y, weight, families, key)
+            return A, self._fit_members(A, Y, weight, families, key, workers)
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -167,15 +188,35 @@ class TableModel(BaseEstimator):
         with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
             yield
 
-    def _fit_members(self, A: Array, Y: Array, weight: Array, families: Sequence[str], key: Key) -> Array:
+    def _fit_members(
+        self,
+        A: Array,
+        Y: Array,
+        weight: Array,
+        families: Sequence[str],
+        key: Key,
+        workers: WorkerOptions | None,
+    ) -> Array:
         plan = make_plan(
             *A.shape,
             n_members=self.n_members,
             leaf_size=None if isinstance(self.leaf_size, str) else int(self.leaf_size),
             max_seconds=float(self.max_seconds),
+            on_device=self.device is not None,
         )
         scalings = tuple(SCALINGS) if self.scaling == "auto" else (self.scaling,)
-        found = fit_members(A, Y, weight, plan, families=families, scalings=scalings, metric=self.metric, key=key)
+        found = fit_members(
+            A,
+            Y,
+            weight,
+            plan,
+            families=families,
+            scalings=scalings,
+            metric=self.metric,
+            key=key,
+            device=self.device,
+            workers=workers,
+        )
         self._members = found.members
         self.feature_importances_ = self._by_column(found.importances)
         spread = float(np.sqrt(np.mean(np.square(deviations(Y, weight))))) or 1.0
@@ -207,7 +248,15 @@ class TableModel(BaseEstimator):
 
     def _predict(self, A: Array) -> Array:
         with self._threads():
-            return np.asarray(sum(member.share * member.predict(A) for member in self._members))
+            return np.asarray(sum(member.share * member.predict(A, self.device) for member in self._members))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², or the share of right labels; Dask data come into memory."""
+        if is_distributed(X):
+            from bochner.distributed import collected
+
+            X, y, sample_weight = collected(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -264,6 +313,8 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         Models of different kernels or scalings that are averaged, with shares that predict rows left out best.
     max_seconds : float, default=60.0
         What a plan is made for, of one core of usual speed: smaller leaves, fewer rows to learn from.
+    device : str or None, default=None
+        "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
 
@@ -301,7 +352,8 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
 
         Parameters
         ----------
-        X : pandas, polars or Arrow table, or array-like of shape (n_samples, n_features)
+        X : pandas, polars or Arrow table, array-like of shape (n_samples, n_features), or Dask frame or array
+            Rows of Dask data come into memory, as the model holds them; leaves are fitted by the client's workers.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of X
         sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
             How much the error of each row counts; only ratios matter, since penalties are chosen.
@@ -312,10 +364,11 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         Y = numeric_targets(y)
         check_target_size(Y)
         self._target_shape = y.shape[1:]
-        A, predicted = self._learn(raw, Y, weight)
+        A, predicted = self._learn(raw, Y, weight, self._workers(X))
         self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._members[0].leaves(A), weight
         return self
 
+    @map_dask_blocks
     def predict(self, X: Any) -> Array:
         """Predict targets.
 
@@ -326,6 +379,7 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         """
         return self._predict(self._encode(X)).reshape(-1, *self._target_shape)
 
+    @map_dask_blocks
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Intervals that hold the target of a new row with a given probability.
 
@@ -386,6 +440,8 @@ class TabularClassifier(ClassifierMixin, TableModel):
     metric : {"auto", "columns", "full"}, default="auto"
     n_members : int, default=3
     max_seconds : float, default=60.0
+    device : str or None, default=None
+        "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
 
@@ -412,7 +468,8 @@ class TabularClassifier(ClassifierMixin, TableModel):
 
         Parameters
         ----------
-        X : pandas, polars or Arrow table, or array-like of shape (n_samples, n_features)
+        X : pandas, polars or Arrow table, array-like of shape (n_samples, n_features), or Dask frame or array
+            Rows of Dask data come into memory, as the model holds them; leaves are fitted by the client's workers.
         y : array-like of shape (n_samples,), or the name of a column of X
         sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
             How much the error of each row counts; only ratios matter. Rows of weight zero are not there.
@@ -426,15 +483,17 @@ class TabularClassifier(ClassifierMixin, TableModel):
                 f"the targets hold one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two."
             )
         Y = np.where(codes[:, None] == (np.arange(k) if k > 2 else 1), 1.0, -1.0)
-        self._link = fit_link(self._learn(raw, Y, weight)[1], codes, weight)
+        self._link = fit_link(self._learn(raw, Y, weight, self._workers(X))[1], codes, weight)
         return self
 
+    @map_dask_blocks
     def decision_function(self, X: Any) -> Array:
         """Logarithms of odds: (n_samples,) for two classes, (n_samples, n_classes) of a softmax for more."""
         scores = self._predict(self._encode(X))
         scores = self._link(scores)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @map_dask_blocks
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n_samples, n_classes)."""
         scores = self.decision_function(X)
@@ -442,10 +501,12 @@ class TabularClassifier(ClassifierMixin, TableModel):
             scores = np.column_stack([np.zeros(len(scores)), scores])
         return np.asarray(softmax(scores, axis=1))
 
+    @map_dask_blocks
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities."""
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 
+    @map_dask_blocks
     def predict(self, X: Any) -> Array:
         """The likeliest class of each row."""
         scores = self.decision_function(X)
