@@ -46,7 +46,8 @@ def exact_ridge(
 ) -> ExactRidge:
     """Solve with the kernel matrix K (n, n), which is overwritten, targets Y (n, k) and weights (n,) of mean one.
 
-    In the float type of K: float32 is for penalties that are large beside its rounding. Y and the weights are NumPy arrays, wherever K is.
+    In the float type of K: float32 is for penalties that are large beside its rounding. Y and the weights are NumPy
+    arrays, wherever K is.
 
     With the intercept b, c = A⁻¹(y - b 1) sums to zero, A = K + alpha W⁻¹; so c = B y with
     B = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1, and leaving row i out changes y_i - f(x_i) to c_i / B_ii.
