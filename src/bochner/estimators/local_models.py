@@ -124,7 +124,8 @@ def _cut(X: Array, rows: Array, weights: Array) -> tuple[int, float] | None:
         at = int(np.argmin(np.abs(below - 0.5)))
         share = min(below[at], 1.0 - below[at])
         if best is None or share > best[0]:
-            best = float(share), int(column), float(values[at])
+            middle = values[at] + (values[at + 1] - values[at]) / 2.0  # not at a row, which rounding could move across
+            best = float(share), int(column), float(middle if middle < values[at + 1] else values[at])
         if share >= _LEAST_SHARE:
             break
     return None if best is None else best[1:]
