@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 from threadpoolctl import threadpool_limits
@@ -239,7 +240,8 @@ class TableModel(BaseEstimator):
         owner = np.repeat(np.arange(len(widths)), widths)
         return np.bincount(owner, weights, minlength=len(widths))
 
-    def _encode(self, X: Any) -> Array:
+    def numbers_of(self, X: Any) -> Array:
+        """What the columns became, (n_samples, n_numbers); means of targets are those of all rows of `fit`."""
         check_is_fitted(self)
         raw = raw_columns(self._check_columns(X, reset=False))
         parts = [column.encode(*values) for column, values in zip(self._columns, raw, strict=True)]
@@ -326,6 +328,8 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         What was done and why; print it.
     left_out_error_ : float
         Root mean square error of rows left out.
+    left_out_score_ : float
+        R² of rows left out.
 
     Notes
     -----
@@ -366,6 +370,7 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         self._target_shape = y.shape[1:]
         A, predicted = self._learn(raw, Y, weight, self._workers(X))
         self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._members[0].leaves(A), weight
+        self.left_out_score_ = float(r2_score(Y, predicted, sample_weight=weight))
         return self
 
     @map_dask_blocks
@@ -377,7 +382,7 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         X : table or array-like of shape (n_samples, n_features)
             The columns of `fit`.
         """
-        return self._predict(self._encode(X)).reshape(-1, *self._target_shape)
+        return self._predict(self.numbers_of(X)).reshape(-1, *self._target_shape)
 
     @map_dask_blocks
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
@@ -399,7 +404,7 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         check_is_fitted(self)
         if not isinstance(coverage, (float, int)) or not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
-        A = self._encode(X)
+        A = self.numbers_of(X)
         centre = self._predict(A)
         leaves = self._members[0].leaves(A)
         everywhere = conformal_widths(self._left_out, self._weight, coverage)
@@ -452,6 +457,8 @@ class TabularClassifier(ClassifierMixin, TableModel):
     report_ : TableReport
     left_out_error_ : float
         Root mean square error of the signs of rows left out.
+    left_out_score_ : float
+        Share of right labels of rows left out.
 
     Examples
     --------
@@ -483,13 +490,17 @@ class TabularClassifier(ClassifierMixin, TableModel):
                 f"the targets hold one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two."
             )
         Y = np.where(codes[:, None] == (np.arange(k) if k > 2 else 1), 1.0, -1.0)
-        self._link = fit_link(self._learn(raw, Y, weight, self._workers(X))[1], codes, weight)
+        scores = self._learn(raw, Y, weight, self._workers(X))[1]
+        self._link = fit_link(scores, codes, weight)
+        logits = self._link(scores)
+        right = codes == ((logits[:, 0] > 0).astype(int) if k == 2 else logits.argmax(axis=1))
+        self.left_out_score_ = float(np.average(right, weights=weight))
         return self
 
     @map_dask_blocks
     def decision_function(self, X: Any) -> Array:
         """Logarithms of odds: (n_samples,) for two classes, (n_samples, n_classes) of a softmax for more."""
-        scores = self._predict(self._encode(X))
+        scores = self._predict(self.numbers_of(X))
         scores = self._link(scores)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
