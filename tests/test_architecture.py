@@ -148,7 +148,13 @@ def test_nothing_private_is_imported_from_another_module(path):
 
 
 PACKAGES = sorted(p.parent.relative_to(SOURCE).parts for p in SOURCE.rglob("__init__.py"))
-INNER = {("backends",), ("backends", "_triton"), ("cli",), ("experiments",)}  # nobody imports from these directly
+INNER = {
+    ("backends",),
+    ("backends", "_triton"),
+    ("backends", "torch"),
+    ("cli",),
+    ("experiments",),
+}  # nobody imports from these directly
 
 
 @pytest.mark.parametrize("parts", [parts for parts in PACKAGES if parts not in INNER], ids=".".join)
@@ -166,7 +172,7 @@ def test_the_version_stands_in_one_place():
 
 
 # What a fit with everything given passes through; fewer is better, and more needs a reason.
-MOST_FUNCTIONS, MOST_MODULES = 178, 27
+MOST_FUNCTIONS, MOST_MODULES = 171, 27
 
 
 def test_the_way_of_a_plain_fit_is_short():

@@ -360,17 +360,17 @@ def test_errors_about_tensors() -> None:
 
 
 def test_copies_on_a_device_live_as_long_as_the_map() -> None:
-    from bochner.backends.torch import _placed
+    from bochner.backends.torch.memory import placed
 
-    before = len(_placed._made)
+    before = len(placed._made)
     model = FourierFeatures(RBF(1.0), 8, rows="iid", random_state=0).fit(np.zeros((2, 3)))
     X = torch.zeros((4, 3))
     model.transform(X)
-    held = len(_placed._made)
+    held = len(placed._made)
     model.transform(X)
-    assert before < len(_placed._made) == held
+    assert before < len(placed._made) == held
     del model
-    assert len(_placed._made) == before
+    assert len(placed._made) == before
 
 
 MODELS: list[dict[str, Any]] = [
