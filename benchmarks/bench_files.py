@@ -49,8 +49,8 @@ def models(m):
         "KernelRidge, Nyström": bochner.KernelRidge(RBF(4.0), m, features="nystrom", alpha=1.0, **seed),
         "KernelClassifier": bochner.KernelClassifier(RBF(4.0), m, alpha=1.0, **seed),
         "GaussianProcessRegressor": bochner.GaussianProcessRegressor(RBF(4.0), m // 2, noise_variance=0.1, **seed),
-        "KernelPCA": bochner.KernelPCA(8, kernel=RBF(4.0), n_columns=m // 2, **seed),
-        "KernelKMeans": bochner.KernelKMeans(8, kernel=RBF(4.0), n_columns=m // 2, n_init=1, max_iter=5, **seed),
+        "KernelPCA": bochner.KernelPCA(8, kernel=RBF(4.0), n_feature_components=m // 2, **seed),
+        "KernelKMeans": bochner.KernelKMeans(8, kernel=RBF(4.0), n_components=m // 2, n_init=1, max_iter=5, **seed),
     }
 
 

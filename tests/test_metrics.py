@@ -45,16 +45,19 @@ def test_a_matrix_that_is_not_positive_definite_says_so():
         exact_ridge(-np.eye(3), np.ones((3, 1)), 0.1)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", KERNELS)
-def test_derivatives_of_the_left_out_error_are_those_of_finite_differences(name):
+def test_derivatives_of_the_left_out_error_are_those_of_finite_differences(name, weighted):
     X, Y = table(40)
     scales, alpha, h = np.array([1.5, 2.0, 3.0, 0.7]), 0.3, 1e-5
 
-    def error(logarithms, log_alpha):
-        fit = exact_ridge(with_scales(KERNELS[name], scales * np.exp(logarithms))(X), Y, alpha * np.exp(log_alpha))
-        return fit.error
+    weight = np.random.default_rng(2).exponential(size=40) if weighted else None
 
-    _, slopes, slope = left_out_error(with_scales(KERNELS[name], scales), X, Y, alpha)
+    def error(logarithms, log_alpha):
+        K = with_scales(KERNELS[name], scales * np.exp(logarithms))(X)
+        return exact_ridge(K, Y, alpha * np.exp(log_alpha), weight).error
+
+    _, slopes, slope = left_out_error(with_scales(KERNELS[name], scales), X, Y, alpha, weight)
     steps = h * np.eye(4)
     expected = [(error(step, 0.0) - error(-step, 0.0)) / (2.0 * h) for step in steps]
     np.testing.assert_allclose(slopes, expected, rtol=1e-5, atol=1e-8)

@@ -13,8 +13,8 @@ from sklearn.metrics import r2_score
 import bochner
 from bochner import Laplacian, TabularClassifier, TabularRegressor
 from bochner.estimators.exact_leaves import exact_ridge
+from bochner.estimators.links import fit_link
 from bochner.estimators.local_models import fit_leaves, grow_tree
-from bochner.estimators.tabular import fit_link
 
 
 def mixed(n=400, seed=0):
@@ -280,10 +280,10 @@ def test_the_link_finds_slope_and_level_and_stays_finite():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(20_000, 1))
     codes = (rng.random(20_000) < 1.0 / (1.0 + np.exp(-(3.0 * scores[:, 0] - 1.0)))).astype(int)
-    link = fit_link(scores, codes)
+    link = fit_link(scores, codes, np.ones(20_000))
     assert link.slope == pytest.approx(3.0, abs=0.15)
     assert link.levels[0] == pytest.approx(-1.0, abs=0.1)
-    separate = fit_link(np.array([[-1.0], [1.0]] * 10), np.array([0, 1] * 10))
+    separate = fit_link(np.array([[-1.0], [1.0]] * 10), np.array([0, 1] * 10), np.ones(20))
     assert 2.0 < separate.slope < 20.0
 
 

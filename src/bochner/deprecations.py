@@ -71,7 +71,10 @@ def old_attribute(owner: str, old: str, new: str) -> Any:
 
 
 def old_parameters(**names: str) -> Callable[[F], F]:
-    """Decorate a function whose keyword parameters have new names: old=new; the old ones work and warn.
+    """Decorate a function or an estimator whose keyword parameters have new names: old=new; the old ones work and warn.
+
+    Of an estimator these are the parameters of the constructor and of `set_params`, the attributes, and what pickles
+    of earlier versions hold.
 
     Examples
     --------
@@ -82,6 +85,9 @@ def old_parameters(**names: str) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
+        if isinstance(function, type):
+            return _with_old_parameters(function, names)
+
         @functools.wraps(function)
         def renamed(*arguments: Any, **options: Any) -> Any:
             for old, new in names.items():
@@ -100,3 +106,17 @@ def old_parameters(**names: str) -> Callable[[F], F]:
         return renamed  # type: ignore[return-value]
 
     return decorate
+
+
+def _with_old_parameters(cls: Any, names: Mapping[str, str]) -> Any:
+    for method in ("__init__", "set_params"):
+        setattr(cls, method, old_parameters(**names)(getattr(cls, method)))
+    for old, new in names.items():
+        setattr(cls, old, old_attribute(cls.__name__, old, new))
+    restore = cls.__setstate__
+
+    def __setstate__(self: Any, state: dict[str, Any]) -> None:  # noqa: N807
+        restore(self, {names.get(name, name): value for name, value in state.items()})
+
+    cls.__setstate__ = __setstate__
+    return cls

@@ -117,6 +117,8 @@ class Backend:
     cholesky: Callable[[Array, float], Array | None]
     # (L (m, m), B (m, k)): (LLᵀ)⁻¹B.
     cholesky_solve: Callable[[Array, Array], Array]
+    # (L (m, m)): the lower triangle of (LLᵀ)⁻¹; what is above the diagonal is not defined. L may be overwritten.
+    cholesky_inverse: Callable[[Array], Array]
     # (L (m, m), B (m, k)): L⁻¹B.
     triangular_solve: Callable[[Array, Array], Array]
     # (G): eigenvalues, the smallest first, and eigenvectors in columns.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 
 from bochner.backends import Array, n_threads
 from bochner.backends.reference import reference
@@ -128,6 +128,12 @@ def cholesky_solve(L: Array, B: Array) -> Array:
     return out
 
 
+def cholesky_inverse(L: Array) -> Array:
+    """LAPACK's, on one thread."""
+    with one_thread():
+        return np.asarray(dpotri(L, lower=1, overwrite_c=1)[0])
+
+
 tiled = replace(
     reference,
     name="tiled",
@@ -135,4 +141,5 @@ tiled = replace(
     moments=moments,
     cholesky=cholesky,
     cholesky_solve=cholesky_solve,
+    cholesky_inverse=cholesky_inverse,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -271,6 +272,11 @@ def cholesky_solve(L: Tensor, B: Tensor) -> Tensor:
     return torch.cholesky_solve(B, L)
 
 
+def cholesky_inverse(L: Tensor) -> Tensor:
+    """(LLᵀ)⁻¹."""
+    return torch.cholesky_inverse(L)
+
+
 def triangular_solve(L: Tensor, B: Tensor) -> Tensor:
     """L⁻¹B."""
     return torch.linalg.solve_triangular(L, B, upper=False)
@@ -323,6 +329,7 @@ plain = Backend(
     rank_one=rank_one,
     cholesky=cholesky,
     cholesky_solve=cholesky_solve,
+    cholesky_inverse=cholesky_inverse,
     triangular_solve=triangular_solve,
     eigh=eigh,
     fetch_lower=fetch_lower,
@@ -350,6 +357,18 @@ def free_memory(device: str) -> int:
         return 8 << 30
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(torch.cuda.mem_get_info(device)[0] + cached)
+
+
+def n_queues(device: str) -> int:
+    """How many threads at most should hand work to a device at a time, each in its `own_queue`."""
+    return 4 if torch.device(device).type == "cuda" else 1
+
+
+def own_queue(device: str) -> AbstractContextManager[Any]:
+    """Work of the body waits for no other on the device; what it leaves there must be fetched inside it."""
+    if torch.device(device).type != "cuda":
+        return nullcontext()
+    return torch.cuda.stream(torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
 
 
 def tensor_on(device: str, array: Array) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from bochner.estimators._validation import map_dask_blocks, validate_rows
 from bochner.estimators.exact import exact_rows
 from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.models import DistributedScore, KernelModel, as_source
+from bochner.estimators.parameters import SupervisedParameters
 from bochner.estimators.ridge import KernelRidge
 from bochner.features import FeatureMap, Identity, Nystrom
 from bochner.kernels import as_kernel
@@ -141,7 +142,8 @@ def _has_probabilities(self: Any) -> bool:
     raise AttributeError(f"probabilities need loss='log_loss'; loss={self.loss!r} has decision_function alone.")
 
 
-class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, KernelModel):
+@dataclass(eq=False, repr=False)
+class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, KernelModel, SupervisedParameters):
     """Kernel classification in bounded memory: min Σ w ℓ(f(x) + b, y) + alpha / 2 ‖f‖², f linear in features ZZᵀ ≈ K.
 
     Parameters
@@ -217,54 +219,16 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, KernelM
     array([[0., 1.]])
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        n_components: Any = "auto",
-        *,
-        loss: str = "log_loss",
-        features: Any = "auto",
-        alpha: Any = "auto",
-        class_weight: Any = None,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        length_scales: str = "shared",
-        solver_tol: float = 1e-4,
-        tol: float = 0.05,
-        max_iter: int = 200,
-        max_components: int = 4096,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        block_size: int | None = None,
-        precision: str = "full",
-        device: str | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.loss = loss
-        self.features = features
-        self.alpha = alpha
-        self.class_weight = class_weight
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.length_scales = length_scales
-        self.solver_tol = solver_tol
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.block_size = block_size
-        self.precision = precision
-        self.device = device
-        self.checkpoint = checkpoint
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    kernel: Any = "rbf"
+    n_components: Any = "auto"
+    _: KW_ONLY
+    loss: str = "log_loss"
+    alpha: Any = "auto"
+    class_weight: Any = None
+    solver: Any = "auto"
+    solver_tol: float = 1e-4
+    max_iter: int = 200
+    checkpoint: str | os.PathLike[str] | None = None
 
     _landmarks = KernelRidge._landmarks
 

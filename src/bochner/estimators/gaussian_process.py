@@ -25,6 +25,7 @@ from bochner.estimators._validation import (
 from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, is_there, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
+from bochner.estimators.parameters import SupervisedParameters
 from bochner.estimators.posteriors import (
     JOINT_ROWS,
     FunctionSamples,
@@ -49,7 +50,9 @@ _LESS_NOISE = 9.0  # in log alpha: what landmarks leave out is noise while the s
 
 
 @dataclass(eq=False, repr=False)
-class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, KernelModel):
+class GaussianProcessRegressor(
+    DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, KernelModel, SupervisedParameters
+):
     """Gaussian process regression in one pass and bounded memory, with hyperparameters fitted by evidence.
 
     y = b + f(x) + noise with f ~ GP(0, amplitude · k) and a flat prior on the constant b. The kernel is replaced by
@@ -129,11 +132,8 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
     _: KW_ONLY
     noise_variance: Any = "auto"
     amplitude: Any = "auto"
-    fit_intercept: bool = True
-    length_scales: str = "shared"
     n_restarts: int = 1
     tol: float = 0.01
-    precision: str = "full"
 
     _takes_shift = True
 

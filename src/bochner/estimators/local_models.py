@@ -7,16 +7,19 @@ by does. The cost is linear in the number of rows, and one leaf is in memory at 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bochner.backends import Array, limit_threads, n_threads
+from bochner.backends import Array, backend_of, limit_threads, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.kernels import StationaryKernel
+from bochner.streaming.devices import open_device
 
+_SPREAD_ROWS = 1024  # of a node, that tell the spread of its columns
 _LEAST_SHARE = 0.2  # of a node's rows on the smaller side of a cut, unless no column allows it
 
 
@@ -109,7 +112,8 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
 
 def _cut(X: Array, rows: Array, weights: Array) -> tuple[int, float] | None:
     """The column and the value that divide some rows, or None where they are all equal."""
-    spread = np.abs(X[rows] - np.median(X[rows], axis=0)).mean(axis=0) * weights
+    few = X[rows[:: max(1, len(rows) // _SPREAD_ROWS)]]
+    spread = np.abs(few - np.median(few, axis=0)).mean(axis=0) * weights
     best: tuple[float, int, float] | None = None
     for column in np.argsort(-spread, kind="stable"):
         values, counts = np.unique(X[rows, column], return_counts=True)
@@ -153,31 +157,50 @@ class LocalModel:
         for number in np.unique(numbers):
             yield int(number), np.flatnonzero(numbers == number)
 
-    def predict(self, X: Array) -> Array:
-        """Predictions (n, k) in float64."""
+    def predict(self, X: Array, device: str | None = None) -> Array:
+        """Predictions (n, k) in float64, computed in host memory or on a device."""
         out = np.empty((len(X), self.n_targets))
 
         def work(job: tuple[int, Array]) -> None:
             leaf, rows = self.leaves[job[0]], job[1]
-            out[rows] = self.kernel.product(X[rows], leaf.points, leaf.coefficients) + leaf.intercept
+            points = placed(X[rows], device)
+            backend = backend_of(points)
+            others, C = (backend.place(array, points) for array in (leaf.points, leaf.coefficients))
+            out[rows] = backend.fetch(self.kernel.product(points, others, C)) + leaf.intercept
 
-        in_threads(work, list(self.groups(X)))
+        in_threads(work, list(self.groups(X)), device)
         return out
 
 
-def in_threads(work: Callable[[Any], None], jobs: Sequence[Any]) -> None:
-    """Call on every job, each of which has one thread."""
+def placed(array: Array, device: str | None) -> Any:
+    """The array as rows in host memory, or a copy of it on a device."""
+    return np.ascontiguousarray(array) if device is None else open_device(device).tensor_on(device, array)
+
+
+def in_threads(work: Callable[[Any], None], jobs: Sequence[Any], device: str | None = None) -> None:
+    """Call on every job, each of which has one thread.
+
+    Jobs of a device have a queue there each: the small steps of one factorisation leave most of a GPU idle.
+    """
+    torch = None if device is None else open_device(device)
 
     def alone(job: Any) -> None:
-        with limit_threads(1):
+        with limit_threads(1), nullcontext() if torch is None else torch.own_queue(device):
             work(job)
 
     with one_thread():
-        each(alone, jobs, n_threads())
+        each(alone, jobs, n_threads() if torch is None else torch.n_queues(device))
 
 
 def fit_leaves(
-    X: Array, Y: Array, kernel: StationaryKernel, alpha: float, tree: Tree, members: list[Array]
+    X: Array,
+    Y: Array,
+    kernel: StationaryKernel,
+    alpha: float,
+    tree: Tree,
+    members: list[Array],
+    weight: Array | None = None,
+    device: str | None = None,
 ) -> tuple[LocalModel, Array]:
     """An exact model in every leaf, and the errors of rows left out, (n, k), of the leaf that each row falls in."""
     left_out = np.full(Y.shape, np.nan)
@@ -187,10 +210,11 @@ def fit_leaves(
     def work(number: int) -> None:
         rows = members[number]
         points = np.ascontiguousarray(X[rows])
-        fit = exact_ridge(kernel(points), Y[rows], alpha)
-        leaves[number] = Leaf(points, fit.coefficients, fit.intercept)
+        fit = exact_ridge(kernel(placed(points, device)), Y[rows], alpha, None if weight is None else weight[rows])
+        fetch = backend_of(fit.coefficients).fetch
+        leaves[number] = Leaf(points, fetch(fit.coefficients), fetch(fit.intercept))
         own = home[rows] == number
-        left_out[rows[own]] = fit.left_out[own]
+        left_out[rows[own]] = fetch(fit.left_out)[own]
 
-    in_threads(work, range(len(members)))
+    in_threads(work, range(len(members)), device)
     return LocalModel(tree, kernel, tuple(leaf for leaf in leaves if leaf is not None)), left_out

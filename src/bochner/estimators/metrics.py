@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from bochner.backends import Array
-from bochner.estimators.exact_leaves import ExactRidge, exact_ridge
+from bochner.backends import Array, backend_of
+from bochner.estimators.exact_leaves import LEAST_WEIGHT, ExactRidge, exact_ridge
 from bochner.kernels import RBF, Exponential, Laplacian, Matern, StationaryKernel
 from bochner.keys import Key
 
@@ -55,35 +55,41 @@ def with_scales(kernel: StationaryKernel, scales: Array) -> StationaryKernel:
     return kernel.__class__(**{**kernel.get_params(deep=False), "length_scale": scales})
 
 
-def left_out_gradient(kernel: StationaryKernel, X: Array, Y: Array, alpha: float) -> tuple[float, Array, float]:
+def left_out_gradient(
+    kernel: StationaryKernel, X: Array, Y: Array, alpha: float, weight: Array | None = None
+) -> tuple[float, Array, float]:
     """Mean square error E of rows left out, half of ∂E/∂x_i (n, d) of a stationary kernel, and ∂E/∂log(alpha).
 
-    With c = B y, e_i = c_i / B_ii and E = mean e², a change dK of the kernel matrix changes B by -B dK B, so that
-    dE = Σ_ij S_ij dK_ij with a symmetric S; and of a stationary kernel dk(x_i, x_j) = ∇k(x_i, x_j)·(dx_i - dx_j), so
-    that dE = 2 Σ_i g_i·dx_i with g_i = Σ_j S_ij ∇k(x_i, x_j).
+    With c = B y, e_i = c_i / B_ii and E = mean w e² (w of mean one), a change dK of the kernel matrix changes B by
+    -B dK B, so that dE = Σ_ij S_ij dK_ij with a symmetric S; and of a stationary kernel dk(x_i, x_j) =
+    ∇k(x_i, x_j)·(dx_i - dx_j), so that dE = 2 Σ_i g_i·dx_i with g_i = Σ_j S_ij ∇k(x_i, x_j).
     """
-    fit = exact_ridge(kernel(X), Y, alpha, with_inverse=True)
+    w = np.ones(len(X)) if weight is None else np.maximum(weight, LEAST_WEIGHT)
+    fit = exact_ridge(kernel(X), Y, alpha, w, with_inverse=True)
     B, c, e = fit.inverse, fit.coefficients, fit.left_out
     assert B is not None
-    d = B.diagonal()[:, None]
-    p = B @ (2.0 * e / d)
-    q = (-2.0 * e * c / d**2).sum(axis=1)
+    d, w = B.diagonal()[:, None], backend_of(B).place(w, B)
+    p = B @ (2.0 * w[:, None] * e / d)
+    q = (-2.0 * w[:, None] * e * c / d**2).sum(axis=1)
     S = (B * q) @ B
     S += p @ c.T
-    S = (S + S.T) / (-2.0 * e.size)
-    return fit.error, kernel.weighted_gradient(X, X, S), alpha * float(np.trace(S))
+    S = (S + S.T) / (-2.0 * float(w.sum()) * e.shape[1])
+    return fit.error, kernel.weighted_gradient(X, X, S), alpha * float((S.diagonal() / w).sum())
 
 
-def left_out_error(kernel: StationaryKernel, X: Array, Y: Array, alpha: float) -> tuple[float, Array, float]:
+def left_out_error(
+    kernel: StationaryKernel, X: Array, Y: Array, alpha: float, weight: Array | None = None
+) -> tuple[float, Array, float]:
     """Mean square error E of rows left out, ∂E/∂log(length scale) of every column, and ∂E/∂log(alpha)."""
-    error, G, slope = left_out_gradient(kernel, X, Y, alpha)
-    return error, -2.0 * np.einsum("il,il->l", X, G), slope
+    error, G, slope = left_out_gradient(kernel, X, Y, alpha, weight)
+    return error, -2.0 * backend_of(X).fetch((X * G).sum(axis=0)), slope
 
 
 def learn_metric(
     X: Array,
     Y: Array,
     family: str | StationaryKernel = "laplacian",
+    weight: Array | None = None,
     *,
     start: LearnedMetric | None = None,
     max_evaluations: int = 20,
@@ -93,10 +99,13 @@ def learn_metric(
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-        Columns of comparable size; some thousand rows at most, as each evaluation costs some 4 n³ operations.
+    X : array of shape (n, d), float64
+        Columns of comparable size, in host memory or on a device, where the work is done then; some thousand rows at
+        most, as each evaluation costs some 4 n³ operations.
     Y : ndarray of shape (n, k)
     family : {"laplacian", "exponential", "matern32", "matern52", "rbf"} or StationaryKernel
+    weight : ndarray of shape (n,) or None
+        Of the rows, of mean one.
     start : LearnedMetric or None
         Where to begin; None: equal length scales.
     max_evaluations : int
@@ -114,8 +123,7 @@ def learn_metric(
     True
     """
     kernel = FAMILIES[family] if isinstance(family, str) else family
-    X, n_features = np.ascontiguousarray(X, dtype=np.float64), X.shape[1]
-    Y = _standardised(Y)
+    Y, n_features = _standardised(Y, weight), X.shape[1]
     if start is None:
         few = X[:: max(1, len(X) // _PAIRS)][:_PAIRS]
         distance = float(kernel.distances(few, few).mean()) if len(few) > 1 else 1.0
@@ -128,7 +136,7 @@ def learn_metric(
     def objective(parameters: Array) -> tuple[float, Array]:
         shifts = parameters[:-1] if per_column else np.repeat(parameters[:1], n_features)
         scales, penalty = origin * np.exp(-shifts), float(np.exp(parameters[-1]))
-        error, slopes, slope = left_out_error(with_scales(kernel, scales), X, Y, penalty)
+        error, slopes, slope = left_out_error(with_scales(kernel, scales), X, Y, penalty, weight)
         if error < best[0]:
             best[:] = [error, scales, penalty]
         slopes = -(slopes if per_column else slopes.sum(keepdims=True))
@@ -146,23 +154,25 @@ def learn_metric(
     return LearnedMetric(with_scales(kernel, best[1]), float(best[2]), float(best[0]), int(found.nfev))
 
 
-def shrink_metric(metric: LearnedMetric, equal: LearnedMetric, X: Array, Y: Array) -> LearnedMetric:
+def shrink_metric(
+    metric: LearnedMetric, equal: LearnedMetric, X: Array, Y: Array, weight: Array | None = None
+) -> LearnedMetric:
     """A metric between learned scales and equal ones: that of the least error of rows that neither was learned on.
 
     Many columns fit a sample more closely than other rows. Logarithms of scales and penalty are mixed.
     """
-    Y, d = _standardised(Y), X.shape[1]
+    Y, d = _standardised(Y, weight), X.shape[1]
     found = []
     for share in (1.0, 0.75, 0.5, 0.0):
         scales = (metric.kernel.scales(d) ** share * equal.kernel.scales(d) ** (1.0 - share)) * np.ones(d)
         kernel, alpha = with_scales(metric.kernel, scales), metric.alpha**share * equal.alpha ** (1.0 - share)
-        fit = exact_ridge(kernel(X), Y, alpha)
-        found.append(LearnedMetric(kernel, alpha, fit.error, metric.n_evaluations + equal.n_evaluations))
+        error = exact_ridge(kernel(X), Y, alpha, weight).error
+        found.append(LearnedMetric(kernel, alpha, error, metric.n_evaluations + equal.n_evaluations))
     return min(found, key=lambda mixed: mixed.error)
 
 
 def learn_directions(
-    X: Array, Y: Array, metric: LearnedMetric, *, max_evaluations: int = 20
+    X: Array, Y: Array, metric: LearnedMetric, weight: Array | None = None, *, max_evaluations: int = 20
 ) -> tuple[Array, LearnedMetric]:
     """A full metric: U (d, d) and the same kernel of the rows x U, from the scales of a learned metric on.
 
@@ -170,17 +180,17 @@ def learn_directions(
     rows that neither has seen.
     """
     d = X.shape[1]
-    X, origin = np.ascontiguousarray(X, dtype=np.float64), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
-    Y, kernel = _standardised(Y), with_scales(metric.kernel, np.ones(1))
+    backend, origin = backend_of(X), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
+    Y, kernel = _standardised(Y, weight), with_scales(metric.kernel, np.ones(1))
     size = float(np.linalg.norm(origin)) / np.sqrt(d)
     best: list[Any] = [np.inf, origin, metric.alpha]
 
     def objective(parameters: Array) -> tuple[float, Array]:
         U, penalty = size * parameters[:-1].reshape(d, d), float(np.exp(parameters[-1]))
-        error, G, slope = left_out_gradient(kernel, X @ U, Y, penalty)
+        error, G, slope = left_out_gradient(kernel, X @ backend.place(U, X), Y, penalty, weight)
         if error < best[0]:
             best[:] = [error, U, penalty]
-        return _log(error), np.r_[2.0 * size * (X.T @ G).ravel(), slope] / max(error, 1e-300)
+        return _log(error), np.r_[2.0 * size * backend.fetch(X.T @ G).ravel(), slope] / max(error, 1e-300)
 
     found = minimize(
         objective,
@@ -193,9 +203,15 @@ def learn_directions(
     return best[1], LearnedMetric(kernel, float(best[2]), float(best[0]), int(found.nfev))
 
 
-def _standardised(Y: Array) -> Array:
-    spread = Y.std(axis=0)
-    return np.asarray((Y - Y.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+def deviations(A: Array, weight: Array | None = None) -> Array:
+    """Standard deviations of columns of weighted rows."""
+    centre = np.average(A, axis=0, weights=weight)
+    return np.asarray(np.sqrt(np.average(np.square(A - centre), axis=0, weights=weight)))
+
+
+def _standardised(Y: Array, weight: Array | None) -> Array:
+    spread = deviations(Y, weight)
+    return np.asarray((Y - np.average(Y, axis=0, weights=weight)) / np.where(spread > 0, spread, 1.0))
 
 
 def _log(error: float) -> float:
@@ -213,8 +229,8 @@ def average_outer_product(kernel: StationaryKernel, X: Array, fit: ExactRidge, k
     return np.asarray(G.T @ G / n)
 
 
-def importances(metric: LearnedMetric, X: Array) -> Array:
+def importances(metric: LearnedMetric, X: Array, weight: Array | None = None) -> Array:
     """Shares of the columns in the distance that the kernel measures: spread over length scale, summing to one."""
-    weights = X.std(axis=0) / metric.kernel.scales(X.shape[1])
+    weights = deviations(X, weight) / metric.kernel.scales(X.shape[1])
     total = weights.sum()
     return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))

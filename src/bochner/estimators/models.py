@@ -35,7 +35,7 @@ from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.parameters import ModelParameters
 from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
-from bochner.features.low_rank import Modified, as_nystrom_form
+from bochner.features.low_rank import Modified, as_nystrom_variant
 from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.kernels import Kernel, StationaryKernel, as_kernel
 from bochner.keys import Key
@@ -171,10 +171,10 @@ def shift_of(transformer: Any) -> float:
     last = transformer.steps[-1][1] if hasattr(transformer, "steps") else transformer
     parts = transformer.get_params().values() if hasattr(transformer, "get_params") else ()
     hidden = [part for part in parts if isinstance(part, NystromFeatures) and part is not last]
-    if any(as_nystrom_form(part.form) == Modified(shift=True) for part in hidden):
+    if any(as_nystrom_variant(part.variant) == Modified(shift=True) for part in hidden):
         raise ValueError(
-            "NystromFeatures(form='shifted') must be the features themselves, or the last step of a pipeline: what "
-            "becomes of its shift in a union or before other steps is not known. Use form='modified' there."
+            "NystromFeatures(variant='shifted') must be the features themselves, or the last step of a pipeline: what "
+            "becomes of its shift in a union or before other steps is not known. Use variant='modified' there."
         )
     return float(getattr(last, "shift_", 0.0))
 
@@ -453,8 +453,8 @@ class KernelModel(ModelParameters):
         if shift_of(transformer) and not self._takes_shift:
             raise ValueError(
                 f"{type(self).__name__} has no use for features of K - {shift_of(transformer):.3g} I, which "
-                "NystromFeatures(form='shifted') gives: the shift belongs in the penalty of KernelRidge or the noise "
-                "of GaussianProcessRegressor. Use form='modified' here."
+                "NystromFeatures(variant='shifted') gives: the shift belongs in the penalty of KernelRidge or the "
+                "noise of GaussianProcessRegressor. Use variant='modified' here."
             )
         return transformer, as_feature_map(transformer, rows)
 

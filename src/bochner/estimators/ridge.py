@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import time
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from bochner.checks import check_count, is_auto
 from bochner.estimators._validation import check_components, check_precision, map_dask_blocks, validate_rows
 from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, numeric_targets
+from bochner.estimators.parameters import SupervisedParameters
 from bochner.estimators.ridge_search import FittedFeatures, RidgeSearch
 from bochner.estimators.ridge_solution import (
     LEFT_OUT,
@@ -58,7 +59,8 @@ LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin
 _ALPHA_COMPONENTS = 2048  # components with which alpha is chosen when the Gram matrix does not fit into memory
 
 
-class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, KernelModel):
+@dataclass(eq=False, repr=False)
+class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, KernelModel, SupervisedParameters):
     """Kernel ridge regression: min ‖Zw + b - y‖² + alpha ‖w‖² with ZZᵀ ≈ K, in one pass and bounded memory.
 
     Rows are turned into features block by block and summed. Only m × m sums are kept for m components, and every
@@ -82,8 +84,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         some lie far from the others. After `partial_fit` and `merge` there are no rows to leave out, and evidence
         replaces leave-one-out. "margin" is leave-one-out for the signs of three or more labels, one column each: the
         error is what the score of the right label lacks to exceed every other by two. With features that have a
-        spectral shift (``NystromFeatures(form="shifted")``) the shift is added to a given alpha, and is a lower limit
-        for a chosen one.
+        spectral shift (``NystromFeatures(variant="shifted")``) the shift is added to a given alpha, and is a lower
+        limit for a chosen one.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
         "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
         a device and by a sketch on the host. Pass a `ConjugateGradient` to set its tolerance and number of iterations.
@@ -159,53 +161,16 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        n_components: Any = "auto",
-        *,
-        features: Any = "auto",
-        alpha: Any = "loo",
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        length_scales: str = "shared",
-        tol: float = 0.05,
-        max_components: int = 4096,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        block_size: int | None = None,
-        precision: str = "full",
-        device: str | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.features = features
-        self.alpha = alpha
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.length_scales = length_scales
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.block_size = block_size
-        self.precision = precision
-        self.device = device
-        self.checkpoint = checkpoint
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    kernel: Any = "rbf"
+    n_components: Any = "auto"
+    _: KW_ONLY
+    alpha: Any = "loo"
+    solver: Any = "auto"
+    checkpoint: str | os.PathLike[str] | None = None
 
     _landmarks = "mixed"  # most landmarks where most rows are, since that is where predictions are made
     _takes_shift = True
     _tuning_landmarks = 768
-
-    statistics_: RidgeStatistics
-    _solution: RidgeSolution | None
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -259,7 +224,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             more = RidgeStatistics(self.n_components_, self.statistics_.n_targets)
             self._accumulate(source, self.feature_map_, more)
             self.statistics_.merge(more)
-            self._solution = None
+            self._solution: RidgeSolution | None = None
         return self
 
     def merge(self, other: KernelRidge) -> KernelRidge:
@@ -350,7 +315,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
             statistics.digest = None
             # even if the pass was interrupted, the sums of the rows read so far can be used
             if statistics.n_samples:
-                self.statistics_, self._solution = statistics, None
+                self.statistics_: RidgeStatistics = statistics
+                self._solution = None
         if not statistics.n_samples:
             raise ValueError("every row has weight zero.")
         if fitted.solution is not None:

@@ -35,8 +35,8 @@ from bochner.features import (
     ACTIVATIONS,
     ConvolvedMap,
     Fourier,
+    HistogramFourier,
     HistogramSamples,
-    HistogramWaves,
     Identity,
     KitchenSink,
     Maclaurin,
@@ -306,7 +306,7 @@ def _xor(a: Tensor, b: Tensor) -> Tensor:
 
 
 @features.register
-def _(map_: HistogramWaves, X: Tensor) -> Tensor:
+def _(map_: HistogramFourier, X: Tensor) -> Tensor:
     V = X.gather(map_.coordinates)
     phases = V.greater(0.0).where(V, 1.0, V.dtype).apply("Log") * map_.frequencies
     T, m = len(map_.coordinates), map_.n_components

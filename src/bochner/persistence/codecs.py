@@ -65,8 +65,16 @@ def _is_kind(cls: type) -> bool:
 
 
 #: Names that earlier versions wrote: of classes, and of their fields.
-OLD_CLASSES = {"estimators.Solution": "estimators.RidgeSolution"}
-OLD_FIELDS: dict[str, dict[str, str]] = {"solvers.Report": {"solver": "method"}}
+OLD_CLASSES = {
+    "estimators.Solution": "estimators.RidgeSolution",
+    "features.HistogramWaves": "features.HistogramFourier",
+}
+OLD_FIELDS: dict[str, dict[str, str]] = {
+    "solvers.Report": {"solver": "method"},
+    "estimators.KernelKMeans": {"n_columns": "n_components"},
+    "estimators.KernelPCA": {"n_columns": "n_feature_components"},
+    "estimators.NystromFeatures": {"form": "variant"},
+}
 
 
 @cache
