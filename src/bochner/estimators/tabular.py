@@ -266,7 +266,7 @@ def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     return (X.select(rest) if hasattr(X, "select") else X[rest]), found["y"], found["sample_weight"]
 
 
-class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
+class TabularRegressor(TableModel, MultiOutputMixin, RegressorMixin):
     """Regression on tables as they are: numbers, categories, dates and gaps.
 
     Columns become numbers, standardised or ranked; kernel, length scale of every column and penalty are those with the
@@ -397,7 +397,7 @@ def conformal_widths(errors: Array, weight: Array, coverage: float) -> Array:
     return np.asarray(np.take_along_axis(errors, order, axis=0)[at, np.arange(errors.shape[1])])
 
 
-class TabularClassifier(ClassifierMixin, TableModel):
+class TabularClassifier(TableModel, ClassifierMixin):
     """Classification of tables as they are: numbers, categories, dates and gaps.
 
     As `TabularRegressor`, with kernel ridge regression of signs, one class against the rest. Probabilities are a
