@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import get_lapack_funcs
 
 from bochner.backends import Array, backend_of
 
@@ -45,7 +46,8 @@ def exact_ridge(
 ) -> ExactRidge:
     """Solve with the kernel matrix K (n, n), which is overwritten, targets Y (n, k) and weights (n,) of mean one.
 
-    Y and the weights are NumPy arrays, wherever K is.
+    In the float type of K: float32 is for penalties that are large beside its rounding. Y and the weights are NumPy
+    arrays, wherever K is.
 
     With the intercept b, c = A⁻¹(y - b 1) sums to zero, A = K + alpha W⁻¹; so c = B y with
     B = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1, and leaving row i out changes y_i - f(x_i) to c_i / B_ii.
@@ -64,8 +66,12 @@ def exact_ridge(
     total = ones.sum()
     intercept = C.sum(axis=0) / total
     C = C - ones[:, None] * intercept
-    inverse = backend.cholesky_inverse(L)
-    diagonal = inverse.diagonal() - ones * ones / total
+    if with_inverse or not isinstance(L, np.ndarray):
+        inverse = backend.cholesky_inverse(L)
+        diagonal = inverse.diagonal() - ones * ones / total
+    else:  # diag(A⁻¹) from A⁻¹ = L⁻ᵀL⁻¹ saves a third
+        inverse = get_lapack_funcs("trtri", (L,))(L, lower=1, overwrite_c=1)[0]
+        diagonal = np.einsum("ki,ki->i", inverse, inverse) - ones * ones / total
     B = None
     if with_inverse:
         xp = backend.xp

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import get_blas_funcs
 from scipy.optimize import minimize
 
 from bochner.backends import Array, backend_of
@@ -28,6 +29,7 @@ FAMILIES: dict[str, StationaryKernel] = {
 }
 _PENALTIES = (1e-6, 1e3)
 _WEIGHTS = (-14.0, 6.0)  # logarithms of a column's weight over that of equal weights
+SINGLE = 1e-3  # penalty from which on float32 gives slopes to some 1e-3
 _PAIRS = 300  # rows whose mean distance is the first length scale
 
 
@@ -65,16 +67,36 @@ def left_out_gradient(
     ∇k(x_i, x_j)·(dx_i - dx_j), so that dE = 2 Σ_i g_i·dx_i with g_i = Σ_j S_ij ∇k(x_i, x_j).
     """
     w = np.ones(len(X)) if weight is None else np.maximum(weight, LEAST_WEIGHT)
-    fit = exact_ridge(kernel(X), Y, alpha, w, with_inverse=True)
+    fit = None
+    if alpha >= SINGLE and isinstance(X, np.ndarray):
+        single = X.astype(np.float32)
+        try:
+            fit, X = exact_ridge(kernel(single), Y, alpha, w, with_inverse=True), single
+        except ValueError:  # rounding made the matrix indefinite
+            fit = None
+    if fit is None:
+        fit = exact_ridge(kernel(X), Y, alpha, w, with_inverse=True)
     B, c, e = fit.inverse, fit.coefficients, fit.left_out
     assert B is not None
-    d, w = B.diagonal()[:, None], backend_of(B).place(w, B)
-    p = B @ (2.0 * w[:, None] * e / d)
-    q = (-2.0 * w[:, None] * e * c / d**2).sum(axis=1)
-    S = (B * q) @ B
-    S += p @ c.T
-    S = (S + S.T) / (-2.0 * float(w.sum()) * e.shape[1])
-    return fit.error, kernel.weighted_gradient(X, X, S), alpha * float((S.diagonal() / w).sum())
+    # with d = diag(B) and c = e d: S = B diag(Σ_k w e_k² / d) B - Σ_k (p_k c_kᵀ + c_k p_kᵀ) / 2, p = B (w e / d)
+    backend, scale = backend_of(B), 2.0 / (float(w.sum()) * e.shape[1])
+    d, w = B.diagonal()[:, None], backend.place(w, B)[:, None]
+    p = B @ backend.place(w * e / d, B)
+    S = _square(B * backend.place(scale * (w * e**2 / d).sum(axis=1), B) ** 0.5)
+    S -= backend.place(scale / 2.0 * (p @ c.T + c @ p.T), B)
+    gradient = kernel.weighted_gradient(X, X, S)
+    if isinstance(gradient, np.ndarray):
+        gradient = gradient.astype(np.float64, copy=False)
+    return fit.error, gradient, alpha * float((S.diagonal() / w[:, 0]).sum())
+
+
+def _square(R: Array) -> Array:
+    """R Rᵀ."""
+    if not isinstance(R, np.ndarray):
+        return R @ R.T
+    S = np.asarray(get_blas_funcs("syrk", (R,))(1.0, R.T, trans=1, lower=0)).T  # the lower triangle, by rows
+    S += np.tril(S, -1).T
+    return S
 
 
 def left_out_error(

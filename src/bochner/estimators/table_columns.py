@@ -25,6 +25,17 @@ def is_frame(X: Any) -> bool:
     return type(X).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and hasattr(X, "shape")
 
 
+def check_names(X: Any) -> None:
+    """Refuse a frame with two columns of one name: they could not be told apart in `predict`."""
+    if not is_frame(X):
+        return
+    names = list(getattr(X, "column_names", None) or X.columns)
+    twice = {name: names.count(name) for name in names} if len(set(names)) < len(names) else {}
+    for name, count in twice.items():
+        if count > 1:
+            raise ValueError(f"{count} columns are called {name!r}; give each a name of its own.")
+
+
 def take_rows(X: Any, rows: Array) -> Any:
     """Some rows of a frame or an array."""
     if hasattr(X, "iloc"):
@@ -45,6 +56,8 @@ def _values(X: Any, name: Any, index: int) -> Array:
     if hasattr(X, "iloc"):
         column = X.iloc[:, index]
         kind = getattr(column.dtype, "kind", "O")
+        if type(column.dtype).__name__ == "CategoricalDtype":  # of numbers, too
+            return _texts(column.astype(object).to_numpy())
         if kind in "iufb" and not isinstance(column.dtype, np.dtype):  # numbers with gaps
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
         if kind == "M":
@@ -53,7 +66,9 @@ def _values(X: Any, name: Any, index: int) -> Array:
     column = X[name]
     if hasattr(column, "to_pylist"):  # Arrow
         plain = str(column.type)
-        if plain.startswith(("dictionary", "string", "large_string", "bool", "decimal", "null")):
+        if plain.startswith("dictionary"):
+            return _texts(np.array(column.to_pylist(), dtype=object))
+        if plain.startswith(("string", "large_string", "bool", "decimal", "null")):
             return np.array(column.to_pylist(), dtype=object)
         return np.asarray(column.to_numpy())
     plain = str(column.dtype)
@@ -75,7 +90,7 @@ def _raw(values: Array, name: Any) -> tuple[str, Array]:
         return "category", np.array([_text(value) for value in values.tolist()], dtype=object)
     if kind != "O":
         raise ValueError(f"Complex data not supported: column {name!r} is of type {values.dtype}.")
-    gaps = np.array([value is None or bool(value != value) if _is_plain(value) else _is_gap(value) for value in values])
+    gaps = find_gaps(values)
     present = values[~gaps]
     if all(isinstance(value, (numbers.Real, np.bool_)) or _is_decimal(value) for value in present):
         out = np.full(len(values), np.nan)
@@ -88,15 +103,35 @@ def _raw(values: Array, name: Any) -> tuple[str, Array]:
         out = np.full(len(values), np.nan)
         out[~gaps] = _seconds(np.array([np.datetime64(value) for value in present]))
         return "date", out
+    if all(isinstance(value, (datetime.time, datetime.timedelta)) for value in present):
+        out = np.full(len(values), np.nan)
+        out[~gaps] = [_day_seconds(value) for value in present]
+        return "number", out
     for value in present:
         if not isinstance(value, (str, bytes, numbers.Real, np.bool_)):
             raise TypeError(
                 f"column {name!r} holds a {type(value).__name__}; an entry of a table must be a string or a number, a "
-                "date or a gap."
+                "date or a gap. Convert it, or leave it out."
             )
-    out_text = np.full(len(values), None, dtype=object)
-    out_text[~gaps] = [_text(value) for value in present]
-    return "category", out_text
+    return "category", _texts(values)
+
+
+def find_gaps(values: Array) -> Array:
+    """Where objects are None, NaN, NaT or NA."""
+    return np.array([_is_gap(value) for value in values], dtype=bool)
+
+
+def _texts(values: Array) -> Array:
+    """Objects as texts; gaps as None."""
+    gaps, out = find_gaps(values), np.full(len(values), None, dtype=object)
+    out[~gaps] = [_text(value) for value in values[~gaps]]
+    return out
+
+
+def _day_seconds(value: Any) -> float:
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    return value.hour * 3600.0 + value.minute * 60.0 + value.second + value.microsecond / 1e6
 
 
 def _is_plain(value: Any) -> bool:
@@ -104,7 +139,9 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_gap(value: Any) -> bool:
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return bool(value != value) if _is_plain(value) else False
 
 
 def _is_decimal(value: Any) -> bool:
@@ -112,7 +149,12 @@ def _is_decimal(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    """The text of a level; 3 and 3.0 are one."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        value = int(value)
+    return str(value)
 
 
 def _seconds(values: Array) -> Array:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -20,7 +21,14 @@ from bochner.estimators._validation import is_distributed, map_dask_blocks
 from bochner.estimators.links import fit_link
 from bochner.estimators.metrics import FAMILIES, deviations
 from bochner.estimators.models import check_target_size, numeric_targets
-from bochner.estimators.table_columns import is_frame, plan_column, raw_columns, take_rows
+from bochner.estimators.table_columns import (
+    check_names,
+    find_gaps,
+    is_frame,
+    plan_column,
+    raw_columns,
+    take_rows,
+)
 from bochner.estimators.table_members import SCALINGS, fit_members
 from bochner.estimators.table_plans import make_plan
 from bochner.estimators.table_reports import TableReport
@@ -30,6 +38,7 @@ from bochner.streaming.workers import WorkerOptions
 
 _TRIED = ("laplacian", "exponential", "matern32", "rbf")
 _LARGEST_LABEL = 2.0**53  # which are integers without doubt
+_MOST_SPARSE = 1000  # columns of sparse rows
 _GROUP_ROWS = 100  # with fewer rows, intervals of a leaf are those of the whole table
 
 
@@ -122,6 +131,13 @@ class TableModel(BaseEstimator):
 
     def _check_columns(self, X: Any, *, reset: bool) -> Any:
         """A frame as it is, anything else as an array, after checks of the number and names of columns."""
+        if scipy.sparse.issparse(X) and X.ndim == 2 and X.shape[1] > _MOST_SPARSE:
+            raise ValueError(
+                f"X is sparse and has {X.shape[1]} columns; models of tables take up to {_MOST_SPARSE}, as each has a "
+                "length scale to learn. Make fewer of them (sklearn.decomposition.TruncatedSVD), or use KernelRidge or "
+                "KernelClassifier, which take sparse rows."
+            )
+        check_names(X)
         if is_frame(X):
             if reset and 0 in X.shape:
                 raise ValueError(f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s): no data.")
@@ -129,8 +145,16 @@ class TableModel(BaseEstimator):
         else:
             least = 2 if reset else 1
             with reading("X"):
-                X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=least)
-        return X
+                X = validate_data(
+                    self,
+                    X,
+                    reset=reset,
+                    dtype=None,
+                    accept_sparse="csr",
+                    ensure_all_finite=False,
+                    ensure_min_samples=least,
+                )
+        return X.toarray() if scipy.sparse.issparse(X) else X
 
     def _workers(self, X: Any) -> WorkerOptions | None:
         """What workers are told, where X is Dask data and there are any."""
@@ -242,6 +266,7 @@ class TableModel(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
         tags.input_tags.string = True
         return tags
 
@@ -310,8 +335,9 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
     -----
     Constant columns, columns without values and texts that differ in nearly every row are left out, the last with a
     warning. A category with up to 12 levels has a column each, one with more is replaced by mean targets; levels
-    not seen in `fit` have zeros, or the mean of all targets. Gaps in numbers are filled with medians, and where `fit`
-    saw gaps a column says where; gaps in categories are a level.
+    not seen in `fit` have zeros, or the mean of all targets. Columns of a categorical type are categories whatever they
+    hold; other integers are numbers. Gaps in numbers are filled with medians, and where `fit` saw gaps a column says
+    where; gaps in categories are a level. Sparse rows may have up to 1,000 columns.
 
     Examples
     --------
@@ -337,6 +363,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
             How much the error of each row counts; only ratios matter, since penalties are chosen.
         """
         raw, y, weight = self._rows(X, y, sample_weight)
+        if y.dtype.kind in "mM":
+            raise ValueError("the targets are dates or times; give numbers, such as seconds since the first of them.")
         Y = numeric_targets(y)
         check_target_size(Y)
         self._target_shape = y.shape[1:]
@@ -455,7 +483,9 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
         self.classes_, codes = np.unique(y, return_inverse=True)
         k = len(self.classes_)
         if k < 2:
-            raise ValueError(f"the targets hold one class, {self.classes_[0]!r}; a classifier needs at least two.")
+            raise ValueError(
+                f"the targets hold one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two."
+            )
         Y = np.where(codes[:, None] == (np.arange(k) if k > 2 else 1), 1.0, -1.0)
         self._link = fit_link(self._learn(raw, Y, weight, self._workers(X))[1], codes, weight)
         return self
@@ -498,9 +528,9 @@ def _labels(y: Any) -> Array:
             raise ValueError(
                 f"labels that are numbers must be at most {_LARGEST_LABEL:.0e}; got {np.abs(y).max():.3g}."
             )
-    gaps = [value is None or value != value for value in y.tolist()] if y.dtype.kind == "O" else [False]
-    if any(gaps):
-        raise ValueError(f"the targets contain NaN or None in {sum(gaps)} rows; remove those rows.")
+    gaps = int(np.count_nonzero(find_gaps(y))) if y.dtype.kind == "O" else 0
+    if gaps:
+        raise ValueError(f"the targets contain NaN or None in {gaps} rows; remove those rows.")
     try:
         check_classification_targets(y)
         np.unique(y)
