@@ -20,13 +20,19 @@ class ExactRidge:
     intercept : array of shape (k,)
     left_out : array of shape (n, k)
         y_i minus what a model without row i predicts there: exactly, without fitting one.
+    diagonal : array of shape (n,)
+        Of B with c = B y, the inverse of K + alpha I on vectors that sum to zero.
+    log_determinant : float
+        Of K + alpha I, and of 1ᵀ(K + alpha I)⁻¹1, which an intercept costs.
     inverse : array of shape (n, n) or None
-        B with c = B y, the inverse of K + alpha I on vectors that sum to zero, where it was asked for.
+        B, where it was asked for.
     """
 
     coefficients: Array
     intercept: Array
     left_out: Array
+    diagonal: Array
+    log_determinant: float
     inverse: Array | None = None
 
     @property
@@ -49,15 +55,16 @@ def exact_ridge(K: Array, Y: Array, alpha: float, *, with_inverse: bool = False)
         )
     solved = backend.cholesky_solve(L, backend.place(np.column_stack([np.ones(len(K)), Y]), K))
     ones, C = solved[:, 0], solved[:, 1:]
-    total = ones.sum()
+    total, pivots = ones.sum(), L.diagonal()
+    log_determinant = 2.0 * float(backend.xp.log(pivots).sum()) + float(np.log(float(total)))
     intercept = C.sum(axis=0) / total
     C = C - ones[:, None] * intercept
     inverse = backend.cholesky_inverse(L)
-    diagonal = inverse.diagonal() - ones * ones / total
+    diagonal = (inverse.diagonal() - ones * ones / total).clip(np.finfo(float).tiny)
     B = None
     if with_inverse:
         xp = backend.xp
         B = xp.tril(inverse)
         B += xp.tril(inverse, -1).T
         B -= ones[:, None] * (ones / total)
-    return ExactRidge(C, intercept, C / diagonal.clip(np.finfo(float).tiny)[:, None], B)
+    return ExactRidge(C, intercept, C / diagonal[:, None], diagonal, log_determinant, B)
