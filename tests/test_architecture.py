@@ -43,7 +43,9 @@ INSIDE = {
         ["ridge", "gaussian_process", "kernel_kmeans", "kitchen_sinks", "mmd", "projections"],
         ["ridge_search", "posteriors", "exact", "gradients"],
         ["excess_risk", "ridge_solution"],
-        ["models", "local_models", "metrics"],
+        ["supervised"],
+        ["models", "local_models", "metric_search"],
+        ["metrics"],
         ["fourier", "nystrom", "dot_products"],
         ["transformers"],
         [
