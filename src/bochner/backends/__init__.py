@@ -267,19 +267,6 @@ def _host_backend() -> Backend:
     return native
 
 
-def empty_columns(n_rows: int, n_columns: int, dtype: Any) -> Array:
-    """Return an uninitialised array for `pairs` and its like to write: a large one begins at a cache line.
-
-    NumPy's own begin 16 bytes after one, and every vector stored would touch two lines.
-    """
-    size = n_rows * n_columns * np.dtype(dtype).itemsize
-    if size < 1 << 20:
-        return np.empty((n_rows, n_columns), dtype)
-    memory = np.empty(size + 64, np.uint8)
-    start = -memory.__array_interface__["data"][0] % 64
-    return memory[start : start + size].view(dtype).reshape(n_rows, n_columns)
-
-
 PRECISIONS = ("full", "fast")
 OLD_PRECISIONS = {"float32": "full", "tf32": "fast"}  # their names in version 0.1
 _precision: ContextVar[str] = ContextVar("_precision", default="full")

@@ -10,7 +10,8 @@ import scipy.linalg
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from bochner.backends import Array, Backend, empty_columns
+from bochner.backends import Array, Backend
+from bochner.backends.memory import empty_columns
 
 
 def empty(shape: tuple[int, ...], X: Any) -> Array:

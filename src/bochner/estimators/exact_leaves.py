@@ -23,14 +23,20 @@ class ExactRidge:
     intercept : array of shape (k,)
     left_out : array of shape (n, k)
         y_i minus what a model without row i predicts there: exactly, without fitting one.
+    diagonal : array of shape (n,)
+        Of B with c = B y, the inverse of A = K + alpha W⁻¹ on vectors that sum to zero.
+    log_determinant : float
+        Of A, and of 1ᵀA⁻¹1, which an intercept costs.
     inverse : array of shape (n, n) or None
-        B with c = B y, the inverse of K + alpha W⁻¹ on vectors that sum to zero, where it was asked for.
+        B, where it was asked for.
     weight : ndarray of shape (n,) or None
     """
 
     coefficients: Array
     intercept: Array
     left_out: Array
+    diagonal: Array
+    log_determinant: float
     inverse: Array | None = None
     weight: Array | None = None
 
@@ -63,7 +69,8 @@ def exact_ridge(
         )
     solved = backend.cholesky_solve(L, backend.place(np.column_stack([np.ones(len(K)), Y]), K))
     ones, C = solved[:, 0], solved[:, 1:]
-    total = ones.sum()
+    total, pivots = ones.sum(), L.diagonal()
+    log_determinant = 2.0 * float(backend.xp.log(pivots).sum()) + float(np.log(float(total)))
     intercept = C.sum(axis=0) / total
     C = C - ones[:, None] * intercept
     if with_inverse or not isinstance(L, np.ndarray):
@@ -72,10 +79,11 @@ def exact_ridge(
     else:  # diag(A⁻¹) from A⁻¹ = L⁻ᵀL⁻¹ saves a third
         inverse = get_lapack_funcs("trtri", (L,))(L, lower=1, overwrite_c=1)[0]
         diagonal = np.einsum("ki,ki->i", inverse, inverse) - ones * ones / total
+    diagonal = diagonal.clip(np.finfo(np.float32).tiny)
     B = None
     if with_inverse:
         xp = backend.xp
         B = xp.tril(inverse)
         B += xp.tril(inverse, -1).T
         B -= ones[:, None] * (ones / total)
-    return ExactRidge(C, intercept, C / diagonal.clip(np.finfo(float).tiny)[:, None], B, weight)
+    return ExactRidge(C, intercept, C / diagonal[:, None], diagonal, log_determinant, B, weight)

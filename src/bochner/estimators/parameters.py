@@ -41,5 +41,5 @@ class SupervisedParameters(ModelParameters):
     """Of everything that learns targets."""
 
     fit_intercept: bool = True
-    length_scales: str = "shared"
+    metric: str = "isotropic"
     precision: str = "full"

@@ -43,6 +43,18 @@ _MOST_SPARSE = 1000  # columns of sparse rows
 _GROUP_ROWS = 100  # with fewer rows, intervals of a leaf are those of the whole table
 
 
+class DaskScores:
+    """Scores of Dask data, which come into memory for them."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², or the share of right labels."""
+        if is_distributed(X):
+            from bochner.distributed import collected
+
+            X, y, sample_weight = collected(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+
+
 class TableModel(BaseEstimator):
     """What the models of tables have in common."""
 
@@ -252,14 +264,6 @@ class TableModel(BaseEstimator):
         with self._threads():
             return np.asarray(sum(member.share * member.predict(A, self.device) for member in self._members))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R², or the share of right labels; Dask data come into memory."""
-        if is_distributed(X):
-            from bochner.distributed import collected
-
-            X, y, sample_weight = collected(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -293,7 +297,7 @@ def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     return (X.select(rest) if hasattr(X, "select") else X[rest]), found["y"], found["sample_weight"]
 
 
-class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
+class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel):
     """Regression on tables as they are: numbers, categories, dates and gaps.
 
     Columns become numbers, standardised or ranked; kernel, length scale of every column and penalty are those with the
@@ -430,7 +434,7 @@ def conformal_widths(errors: Array, weight: Array, coverage: float) -> Array:
     return np.asarray(np.take_along_axis(errors, order, axis=0)[at, np.arange(errors.shape[1])])
 
 
-class TabularClassifier(ClassifierMixin, TableModel):
+class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
     """Classification of tables as they are: numbers, categories, dates and gaps.
 
     As `TabularRegressor`, with kernel ridge regression of signs, one class against the rest. Probabilities are a

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
+from bochner.backends.memory import empty_columns
 from bochner.deprecations import old_names
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import (
@@ -336,7 +337,7 @@ class HistogramFourier(FeatureMap):
 
     def __call__(self, X: Array) -> Array:
         check_histograms(X)
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        out = empty_columns(X.shape[0], self.n_components, X.dtype)
         for rows in row_blocks(X, max(X.shape[1], self.n_components)):
             V: Any = X[rows][:, self.coordinates]
             V = V.toarray() if scipy.sparse.issparse(V) else V
@@ -389,7 +390,8 @@ class HistogramSamples(FeatureMap):
             values: Any = X.data
             parts = [type(X)((block, X.indices, X.indptr), shape=X.shape) for block in self._blocks(values)]
             return scipy.sparse.hstack(parts, format="csr")
-        return np.concatenate(list(self._blocks(X)), axis=1)
+        out = empty_columns(X.shape[0], self.n_components, X.dtype)
+        return np.concatenate(self._blocks(X), axis=1, out=out)
 
     def _blocks(self, V: Array) -> list[Array]:
         L = self.interval
