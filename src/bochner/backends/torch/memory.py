@@ -104,7 +104,10 @@ def free_memory(device: str) -> int:
 
 def n_queues(device: str) -> int:
     """How many threads at most should hand work to a device at a time, each in its `own_queue`."""
-    return 4 if torch.device(device).type == "cuda" else 1
+    if torch.device(device).type != "cuda":
+        return 1
+    torch.linalg.cholesky(torch.ones((1, 1), device=device))  # torch loads its solvers once, and not from two threads
+    return 4
 
 
 def own_queue(device: str) -> AbstractContextManager[Any]:
