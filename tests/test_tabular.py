@@ -1,6 +1,7 @@
 """Models of tables: columns of every kind, trees, intervals, probabilities, and input that is none."""
 
 import datetime
+import io
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +10,13 @@ import polars
 import pyarrow
 import pytest
 import scipy.sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.inspection import partial_dependence
 from sklearn.metrics import r2_score
 
 import bochner
 from bochner import Laplacian, TabularClassifier, TabularRegressor
+from bochner.estimators import table_members, table_plans
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.estimators.links import fit_link
 from bochner.estimators.local_models import fit_leaves, grow_tree
@@ -394,3 +398,72 @@ def test_forged_trees_in_files_are_refused(tmp_path):
         model._members = (forged,)
         with pytest.raises(TypeError, match="could not be loaded again"):
             bochner.save(model, tmp_path / "model")
+
+
+# -- time ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_fit_that_is_late_stops_learning_and_says_so(monkeypatch):
+    """With no grace at all everything is late: one member, of scales from the first screen, in small leaves."""
+    monkeypatch.setattr(table_plans, "_LEAST", 0.0)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=1500)
+    model = TabularRegressor(max_seconds=1e-3, random_state=0).fit(X, y)
+    assert len(model._members) == 1
+    assert max(model.report_.leaf_sizes) <= 200
+    for words in ("longer than planned", "smaller sample", "leaves have 200 rows"):
+        assert words in str(model.report_)
+    assert model.score(X, y) > 0.5
+    given = TabularRegressor(max_seconds=1e-3, leaf_size=700, random_state=0).fit(X, y)
+    assert max(given.report_.leaf_sizes) > 300
+
+
+def test_a_plan_that_holds_is_not_changed():
+    X, y = mixed(150)
+    report = TabularRegressor(**FAST).fit(X, y).report_
+    assert not any("longer than planned" in note for note in report.notes)
+
+
+def test_leaves_get_as_small_as_the_time_needs():
+    """A leaf of half the rows takes an eighth of the seconds, and there are twice as many."""
+    assert table_plans.smaller_leaves(2000, 100_000, 0.2, 2000, left=100.0) == 2000
+    for left in (10.0, 3.0, 1.0):
+        size = table_plans.smaller_leaves(2000, 100_000, 0.2, 2000, left)
+        assert size < 2000
+        assert 0.2 * (size / 2000) ** 3 * 200_000 / size <= left
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_is_a_line_on_a_terminal_and_silence_elsewhere(terminal, monkeypatch):
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    monkeypatch.setattr("sys.stderr", stream)
+    X, y = mixed(150)
+    TabularRegressor(verbose=1, **FAST).fit(X, y)
+    text = stream.getvalue()
+    assert ("leaves" in text and "100 %" in text and text.endswith("\n")) if terminal else not text
+
+
+def test_an_interrupted_fit_leaves_no_half_model(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    X, y = mixed(150)
+    model = TabularRegressor(**FAST).fit(X, y)
+    monkeypatch.setattr(table_members, "fit_leaves", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("classifies", [False, True])
+def test_partial_dependence_of_scikit_learn(classifies):
+    X, y = mixed(150)
+    model = (TabularClassifier if classifies else TabularRegressor)(**FAST)
+    model.fit(X, np.where(y > np.median(y), "high", "low") if classifies else y)
+    found = partial_dependence(model, X, ["number"], grid_resolution=5)["average"]
+    assert found.shape == (1, 5)
+    assert np.isfinite(found).all()
+    assert partial_dependence(model, X, ["colour"], categorical_features=["colour"])["average"].shape == (1, 3)

@@ -362,7 +362,7 @@ def _fit_table(
     classifies = task_of(table.y) == "classification"
     kind: Any = TabularClassifier if classifies else TabularRegressor
     chosen = {} if seconds is None else {"max_seconds": seconds}
-    model = kind(random_state=seed, **chosen)
+    model = kind(random_state=seed, verbose=1, **chosen)
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("default")

@@ -213,6 +213,7 @@ def fit_leaves(
     weight: Array | None = None,
     device: str | None = None,
     workers: WorkerOptions | None = None,
+    done: Callable[[int], None] = lambda rows: None,
 ) -> tuple[LocalModel, Array]:
     """An exact model in every leaf, and the errors of rows left out, (n, k), of the leaf that each row falls in.
 
@@ -231,6 +232,7 @@ def fit_leaves(
         leaves[number] = Leaf(np.ascontiguousarray(X[rows]), coefficients, intercept)
         own = home[rows] == number
         left_out[rows[own]] = errors[own]
+        done(int(np.count_nonzero(own)))
 
     if workers is None:
         in_threads(lambda number: keep(number, fit_leaf(*job(members[number]))), range(len(members)), device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from bochner.backends import Array
-from bochner.estimators.exact_leaves import LEAST_WEIGHT
+from bochner.backends import Array, n_threads
+from bochner.estimators.exact_leaves import LEAST_WEIGHT, exact_ridge
 from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads, placed
 from bochner.estimators.metrics import (
     LearnedMetric,
@@ -20,9 +21,10 @@ from bochner.estimators.metrics import (
     learn_metric,
     shrink_metric,
 )
-from bochner.estimators.table_plans import EVALUATIONS, OVERLAP, Plan
+from bochner.estimators.table_plans import EVALUATIONS, OVERLAP, Clock, Plan, smaller_leaves
 from bochner.estimators.table_scaling import Scaling, scale_columns
 from bochner.keys import Key
+from bochner.streaming.progress import Progress
 from bochner.streaming.workers import WorkerOptions
 
 SCALINGS = {"standard": False, "quantile": True}  # whether columns are ranked
@@ -85,6 +87,9 @@ def fit_members(
     scalings: Sequence[str],
     metric: str,
     key: Key,
+    clock: Clock,
+    progress: Progress,
+    keeps_size: bool = False,
     device: str | None = None,
     workers: WorkerOptions | None = None,
 ) -> Members:
@@ -102,6 +107,10 @@ def fit_members(
         To choose from.
     metric : {"auto", "columns", "full"}
     key : Key
+    clock : Clock
+    progress : Progress
+    keeps_size : bool
+        Whether the size of leaves was given, so that it stays whatever the clock says.
     device : str or None
         Where metrics are learned and leaves fitted.
     workers : WorkerOptions or None
@@ -120,15 +129,18 @@ def fit_members(
 
     def screen(name: tuple[str, str]) -> None:
         X = rows_of(name[0], few)
-        tried[name] = learn_metric(X, Y[few.rows], name[1], few.weight, max_evaluations=_SCREEN_EVALUATIONS)
+        sample = X, Y[few.rows], name[1], few.weight
+        tried[name] = learn_metric(*sample, max_evaluations=_SCREEN_EVALUATIONS, until=clock.learned_by)
+        progress.advance(0)
 
     def learn(name: tuple[str, str]) -> None:
         way, family = name
         found = tried[name]
         if len(many.rows) > len(few.rows):
             sample = rows_of(way, many), Y[many.rows], family, many.weight
-            found = learn_metric(*sample, start=found, max_evaluations=EVALUATIONS)
-        if len(fresh.rows) >= _FRESH_ROWS:
+            found = learn_metric(*sample, start=found, max_evaluations=EVALUATIONS, until=clock.learned_by)
+        progress.advance(0)
+        if len(fresh.rows) >= _FRESH_ROWS and not clock.is_late():
             sample = rows_of(way, few), Y[few.rows], family, few.weight
             equal = learn_metric(*sample, per_column=False, max_evaluations=_SCREEN_EVALUATIONS)
             found = shrink_metric(found, equal, rows_of(way, fresh), Y[fresh.rows], fresh.weight)
@@ -144,21 +156,46 @@ def fit_members(
     directions = metric == "full" or (
         metric == "auto" and plan.n_members > 1 and A.shape[1] <= _MOST_DIRECTIONS and len(A) >= 2 * len(many.rows)
     )
-    ranking = best(max(1, plan.n_members - directions))
+    if clock.is_late():
+        clock.note("scales of columns were learned on a smaller sample, in fewer steps, for one member")
+    progress.label = "scales of columns"
+    ranking = best(1 if clock.is_late() else max(1, plan.n_members - directions))
     round_ones = [name for name in best(len(tried)) if name[1] != "laplacian"]
-    in_threads(learn, ranking, device)
+    if clock.is_late():
+        learned.update({name: tried[name] for name in ranking})
+    else:
+        in_threads(learn, ranking, device)
+        if clock.is_late():
+            clock.note("scales of columns were learned in fewer steps")
     candidates = [(f"{family} kernel of {way} columns", maps[way], learned[way, family]) for way, family in ranking]
-    if directions and round_ones:
+    if directions and round_ones and not clock.is_late():
         way, family = round_ones[0]
         start = {**tried, **learned}[way, family]
         sample = rows_of(way, many), Y[many.rows]
-        U, found = learn_directions(*sample, start, many.weight, max_evaluations=EVALUATIONS)
+        limits = {"max_evaluations": EVALUATIONS, "until": clock.learned_by}
+        U, found = learn_directions(*sample, start, many.weight, **limits)  # type: ignore[arg-type]
         candidates.append((f"{family} kernel of directions of {way} columns", replace(maps[way], directions=U), found))
-    members, left_out, weights, sizes = [], [], [], []
+    members: list[Member] = []
+    left_out, weights, sizes = [], [], []
+    leaf_size, taken = plan.leaf_size, 0.0
+    if not keeps_size and device is None and workers is None and len(A) > leaf_size:
+        seconds = _ridge_seconds(candidates[0][2], candidates[0][1](A[many.rows]), Y[many.rows])
+        leaf_size = smaller_leaves(leaf_size, len(A), seconds / n_threads(), len(many.rows), max(clock.left(), 0.0))
+        if leaf_size < plan.leaf_size:
+            clock.note(f"leaves have {leaf_size} rows instead of {plan.leaf_size}")
+    progress.label, progress.total = "leaves", len(candidates) * len(A)
     for name, scaling, found in candidates:
+        if taken > max(clock.left(), 0.0):
+            clock.note(f"{len(members)} of {len(candidates)} members were fitted")
+            progress.total = progress.done
+            break
+        begun = time.perf_counter()
         X = scaling(A)
-        tree, rows = grow_tree(X, np.ones(X.shape[1]) / found.kernel.scales(X.shape[1]), plan.leaf_size, OVERLAP)
-        model, errors = fit_leaves(X, Y, found.kernel, found.alpha, tree, rows, weight, device, workers)
+        tree, rows = grow_tree(X, np.ones(X.shape[1]) / found.kernel.scales(X.shape[1]), leaf_size, OVERLAP)
+        model, errors = fit_leaves(
+            X, Y, found.kernel, found.alpha, tree, rows, weight, device, workers, progress.advance
+        )
+        taken = time.perf_counter() - begun
         members.append(Member(name, scaling, model, 1.0))
         left_out.append(Y - errors)
         weights.append(_column_weights(scaling, found, A, weight))
@@ -176,6 +213,13 @@ def fit_members(
         {name: found.error for name, found in tried.items()},
         sizes[order[0]],
     )
+
+
+def _ridge_seconds(metric: LearnedMetric, X: Array, Y: Array) -> float:
+    """How long an exact model takes here."""
+    begun = time.perf_counter()
+    exact_ridge(metric.kernel(X), Y, metric.alpha)
+    return time.perf_counter() - begun
 
 
 @dataclass(frozen=True)

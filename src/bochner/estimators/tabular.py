@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,10 +32,11 @@ from bochner.estimators.table_columns import (
     take_rows,
 )
 from bochner.estimators.table_members import SCALINGS, fit_members
-from bochner.estimators.table_plans import make_plan
+from bochner.estimators.table_plans import Clock, make_plan
 from bochner.estimators.table_reports import TableReport
 from bochner.keys import Key
 from bochner.streaming.devices import open_device
+from bochner.streaming.progress import Progress
 from bochner.streaming.workers import WorkerOptions
 
 _TRIED = ("laplacian", "exponential", "matern32", "rbf")
@@ -70,6 +72,7 @@ class TableModel(BaseEstimator):
         device: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.scaling = scaling
@@ -80,6 +83,7 @@ class TableModel(BaseEstimator):
         self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _check_parameters(self) -> tuple[str, ...]:
         kernels = [self.kernel] if isinstance(self.kernel, str) else self.kernel
@@ -93,6 +97,7 @@ class TableModel(BaseEstimator):
         check_choice("metric", self.metric, ("auto", "columns", "full"))
         check_count("n_members", self.n_members)
         check_positive("max_seconds", self.max_seconds)
+        check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
         if self.device is not None:
             open_device(self.device)
         families = _TRIED if "auto" in kernels else tuple(dict.fromkeys(kernels))
@@ -105,6 +110,7 @@ class TableModel(BaseEstimator):
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[tuple[str, Array]], Array, Array]:
         """Columns, targets and weights of mean one of the rows that have a weight, after checks."""
+        vars(self).pop("left_out_score_", None)  # until the new model is whole
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
         if is_distributed(X):  # the model holds all rows of the table, so they come here
@@ -129,6 +135,9 @@ class TableModel(BaseEstimator):
         if len(y) < 2:
             raise ValueError(f"Found array with {len(y)} sample(s) while a minimum of 2 is required.")
         return raw_columns(X), y, weight / weight.mean()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "left_out_score_")  # what `fit` sets last
 
     def _check_columns(self, X: Any, *, reset: bool) -> Any:
         """A frame as it is, anything else as an array, after checks of the number and names of columns."""
@@ -169,7 +178,7 @@ class TableModel(BaseEstimator):
         self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None
     ) -> tuple[Array, Array]:
         """Fit on targets (n, k); returns the columns as numbers and the predictions of rows left out."""
-        families = self._check_parameters()
+        begun, families = time.perf_counter(), self._check_parameters()
         key = Key.from_random_state(self.random_state)
         n = len(Y)
         names = [str(name) for name in getattr(self, "feature_names_in_", range(len(raw)))]
@@ -190,7 +199,7 @@ class TableModel(BaseEstimator):
             A = np.zeros((n, 1))
             self._notes.append("no column varies: every prediction is the mean of the targets")
         with self._threads():
-            return A, self._fit_members(A, Y, weight, families, key, workers)
+            return A, self._fit_members(A, Y, weight, families, key, workers, begun)
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -209,6 +218,7 @@ class TableModel(BaseEstimator):
         families: Sequence[str],
         key: Key,
         workers: WorkerOptions | None,
+        begun: float,
     ) -> Array:
         plan = make_plan(
             *A.shape,
@@ -218,18 +228,25 @@ class TableModel(BaseEstimator):
             on_device=self.device is not None,
         )
         scalings = tuple(SCALINGS) if self.scaling == "auto" else (self.scaling,)
-        found = fit_members(
-            A,
-            Y,
-            weight,
-            plan,
-            families=families,
-            scalings=scalings,
-            metric=self.metric,
-            key=key,
-            device=self.device,
-            workers=workers,
-        )
+        clock, progress = Clock(float(self.max_seconds), begun), Progress(0, "kernels", bool(self.verbose))
+        try:
+            found = fit_members(
+                A,
+                Y,
+                weight,
+                plan,
+                families=families,
+                scalings=scalings,
+                metric=self.metric,
+                key=key,
+                clock=clock,
+                progress=progress,
+                keeps_size=not isinstance(self.leaf_size, str),
+                device=self.device,
+                workers=workers,
+            )
+        finally:
+            progress.close()
         self._members = found.members
         self.feature_importances_ = self._by_column(found.importances)
         spread = float(np.sqrt(np.mean(np.square(deviations(Y, weight))))) or 1.0
@@ -240,7 +257,7 @@ class TableModel(BaseEstimator):
             tuple(f"{member.share:.0%} {member.name}" for member in self._members),
             found.leaf_sizes,
             self.left_out_error_ / spread,
-            (*self._notes, *plan.notes),
+            (*self._notes, *plan.notes, *clock.notes),
         )
         return found.left_out
 
@@ -318,11 +335,15 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
     n_members : int, default=3
         Models of different kernels or scalings that are averaged, with shares that predict rows left out best.
     max_seconds : float, default=60.0
-        What a plan is made for, of one core of usual speed: smaller leaves, fewer rows to learn from.
+        What a plan is made for, of one slow core: smaller leaves, fewer rows to learn from. The model does not depend
+        on the machine, unless that takes twice as long (and 15 seconds): then there are fewer steps, smaller leaves
+        and fewer members, and `report_` says so.
     device : str or None, default=None
         "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+        Above zero: a line of progress, on a terminal.
 
     Attributes
     ----------
@@ -453,6 +474,8 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
         "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+        Above zero: a line of progress, on a terminal.
 
     Attributes
     ----------
