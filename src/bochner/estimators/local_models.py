@@ -101,7 +101,7 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
             take = side.copy()
             if extra:
                 others = np.flatnonzero(~side)
-                take[others[np.argsort(distance[others], kind="stable")[:extra]]] = True
+                take[others[np.argpartition(distance[others], extra - 1)[:extra]]] = True
             sides.append(rows[take])
         columns[node], cuts[node] = column, cut
         children[node] = [grow(side) for side in sides]
@@ -117,18 +117,26 @@ def _cut(X: Array, rows: Array, weights: Array) -> tuple[int, float] | None:
     spread = np.abs(few - np.median(few, axis=0)).mean(axis=0) * weights
     best: tuple[float, int, float] | None = None
     for column in np.argsort(-spread, kind="stable"):
-        values, counts = np.unique(X[rows, column], return_counts=True)
-        if len(values) < 2:
-            continue
-        below = np.cumsum(counts)[:-1] / len(rows)
-        at = int(np.argmin(np.abs(below - 0.5)))
-        share = min(below[at], 1.0 - below[at])
-        if best is None or share > best[0]:
-            middle = values[at] + (values[at + 1] - values[at]) / 2.0  # not at a row, which rounding could move across
-            best = float(share), int(column), float(middle if middle < values[at + 1] else values[at])
+        share, cut = _halves(X[rows, column])
+        if share > (0.0 if best is None else best[0]):
+            best = share, int(column), cut
         if share >= _LEAST_SHARE:
             break
     return None if best is None else best[1:]
+
+
+def _halves(values: Array) -> tuple[float, float]:
+    """Where to cut so that the sides are as equal as can be, and the share of the smaller: zero of equal values."""
+    middle = (len(values) - 1) // 2
+    median = np.partition(values, middle)[middle]
+    cuts = []
+    for low, high in ((values <= median, values > median), (values < median, values >= median)):
+        share = min(int(np.count_nonzero(low)), int(np.count_nonzero(high))) / len(values)
+        if share > 0.0:
+            below, above = float(values[low].max()), float(values[high].min())
+            between = below + (above - below) / 2.0  # not at a row, which rounding could move across
+            cuts.append((share, between if between < above else below))
+    return max(cuts, default=(0.0, 0.0))
 
 
 @dataclass(frozen=True)

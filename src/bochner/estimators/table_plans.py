@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 _OPERATIONS = {False: 1.5e10, True: 5e12}
 _METRIC_ROWS = (2000, 1500, 1000, 700, 500, 300)
 _LEAF_SIZES = (3000, 2000, 1500, 1000, 700, 500)
-_DEVICE_METRIC_ROWS, _DEVICE_LEAF_SIZES = (4000, 3000), (12000, 8000, 6000, 4000)  # besides those
+_DEVICE_METRIC_ROWS, _DEVICE_LEAF_SIZES = (4000, 3000), (8000, 6000, 4000)  # besides those
 EVALUATIONS = 16  # of the error of rows left out, for a metric
 OVERLAP = 0.25  # share of the rows across a cut that a leaf learns from as well
 
