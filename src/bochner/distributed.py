@@ -54,8 +54,8 @@ except ImportError as error:
         f'bochner.distributed needs dask with arrays and frames: pip install "bochner[dask]" ({error}).'
     ) from error
 
-# The shape of the tree. A leaf adds up blocks until it has this many rows, and this many a column: a total of m × m
-# numbers should cost less to send than it cost to make.
+# The shape of the tree. A leaf adds up blocks until it has this many rows, and this many for each component: sending a
+# total of m × m numbers should cost less than computing it.
 _LEAF_ROWS = 8192
 _LEAF_ROWS_A_COLUMN = 8
 _BRANCHES = 8  # totals merged in one task
@@ -78,7 +78,7 @@ def _name(of: str) -> str:
 
 
 def _shared(of: str, value: Any) -> Any:
-    """A value that goes once to every worker that needs it, and again to one that takes another's place."""
+    """A value that is sent once to every worker that needs it, and again to a worker that replaces another."""
     made = delayed(value, name=_name(of), traverse=False)
     client = _client()
     if client is None:

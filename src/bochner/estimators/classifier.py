@@ -153,7 +153,7 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
         A name (or ``length_scale="auto"`` in a kernel) has its length scale tuned on a sample of the rows, by ridge
         regression of signs; a number in a kernel is used as it is. "auto" chooses the kernel as `KernelRidge` does.
     n_components : int or "auto", default="auto"
-        Columns of the features. "auto" takes as few as `tol` needs.
+        Number of components. "auto" takes as few as `tol` needs.
     loss : {"log_loss", "squared_hinge", "squared"}, default="log_loss"
         Logistic or softmax regression with probabilities, ℓ = -log p; a support vector machine, one class against the
         rest, ℓ = max(0, 1 - y f)² / 2; or ridge regression of signs, ℓ = (y - f)² / 2, in one pass, with `partial_fit`.

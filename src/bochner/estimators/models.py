@@ -33,7 +33,7 @@ from bochner.estimators._validation import as_host, is_distributed, validate_row
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.parameters import ModelParameters
-from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
+from bochner.features import FeatureMap, Fourier, choose_rows, features_of, row_blocks
 from bochner.features.low_rank import Modified, as_nystrom_variant
 from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.kernels import Kernel
@@ -156,6 +156,8 @@ def as_feature_map(transformer: Any, X: Any) -> FeatureMap:
     found = getattr(transformer, "feature_map_", None)
     if isinstance(found, Nystrom):
         return found.truncated(max(1, found.rank))  # without the components that are zero
+    if isinstance(found, Fourier) and found.form != "complex":
+        return found
     Z = found(X[:1]) if isinstance(found, FeatureMap) else transformer.transform(X[:1])
     width = real_features(transformer, Z, X[:1]).shape[1]
     return found if isinstance(found, FeatureMap) and not scipy.sparse.issparse(Z) else Transformed(transformer, width)
@@ -312,8 +314,12 @@ class KernelModel(ModelParameters):
     _takes_shift = False  # whether the model has a use for the shift of K ≈ ZZᵀ + shift I
 
     n_components: Any
-    alpha: Any
     feature_map_: FeatureMap
+    # of models that have no such parameter
+    alpha: Any = None
+    checkpoint: str | os.PathLike[str] | None = None
+    fit_intercept: bool = True
+    n_restarts: int = 0
     precision: str = "full"
 
     def _check_options(self) -> None:
@@ -321,12 +327,11 @@ class KernelModel(ModelParameters):
         if self.block_size is not None:
             check_count("block_size", self.block_size)
         check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
-        check_flag("fit_intercept", getattr(self, "fit_intercept", True))
+        check_flag("fit_intercept", self.fit_intercept)
         if self.device is not None and not isinstance(self.device, str):
             raise ValueError(f"device must be None, 'cuda', 'cuda:0', … or 'cpu'; got {self.device!r}.")
-        checkpoint = getattr(self, "checkpoint", None)
-        if checkpoint is not None and not isinstance(checkpoint, (str, os.PathLike)):
-            raise ValueError(f"checkpoint must be the path of a file or None, got {checkpoint!r}.")
+        if self.checkpoint is not None and not isinstance(self.checkpoint, (str, os.PathLike)):
+            raise ValueError(f"checkpoint must be the path of a file or None, got {self.checkpoint!r}.")
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -349,7 +354,7 @@ class KernelModel(ModelParameters):
         if is_tensor(X):
             scores = partial(self._device_scores, coefficients=coefficients, intercept=intercept)
             return backend_of(X).xp.vstack([scores(X[rows]) for rows in row_blocks(X, 2 * m)])
-        if is_there(getattr(self, "device", None)):
+        if is_there(self.device):
             parts = [
                 self._device_scores(block, coefficients, intercept) for block in rows_on(str(self.device), X, 2 * m)
             ]
@@ -453,7 +458,7 @@ class KernelModel(ModelParameters):
         transformer.set_params(kernel=kernel.resolve(block.X, key, block.weight))
         rows = representative(block, 0 if auto else int(n_components), key.child("weights")).X
         if name == "nystrom":
-            device = getattr(self, "device", None)
+            device = self.device
             if source.remote and not is_there(device):  # the device is where the rows are
                 device = None
             transformer._fit(rows, transform=False, measured=False, device=device)

@@ -1,4 +1,4 @@
-"""Feature maps and fitted estimators as graphs: inputs, outputs and what lies between them."""
+"""Feature maps and fitted estimators as graphs: inputs, outputs and the nodes between them."""
 
 from __future__ import annotations
 
@@ -81,19 +81,19 @@ def _(map_: Fourier, X: Tensor) -> Tensor:
         return half_turns(phases + map_.offsets).apply("Cos") * scale
     T, m = map_.frequencies.shape[0], map_.n_components
     if map_.form == "complex":
-        return _waves(phases, T).reshape(-1, m, 2) * (map_.amplitude / np.sqrt(m))
+        return _cos_sin(phases, T).reshape(-1, m, 2) * (map_.amplitude / np.sqrt(m))
     return _pairs(phases, T, m, float(map_.offsets[0])) * (map_.amplitude * np.sqrt(2.0 / m))
 
 
 def _pairs(phases: Tensor, T: int, m: int, tail: float) -> Tensor:
-    """Cosine and sine side by side; if m is odd the last column is cos(phase + tail)."""
+    """Cosine and sine side by side; if m is odd the last component is cos(phase + tail)."""
     if m % 2 == 0:
-        return _waves(phases, T)
+        return _cos_sin(phases, T)
     last = half_turns(phases.columns(T - 1, T) + tail).apply("Cos")
-    return last if m == 1 else concat([_waves(phases.columns(0, T - 1), T - 1), last])
+    return last if m == 1 else concat([_cos_sin(phases.columns(0, T - 1), T - 1), last])
 
 
-def _waves(phases: Tensor, T: int) -> Tensor:
+def _cos_sin(phases: Tensor, T: int) -> Tensor:
     """Cosine and sine of each phase side by side."""
     phases = half_turns(phases)
     return interleave(phases.apply("Cos"), phases.apply("Sin"), T)
@@ -314,7 +314,7 @@ def _(map_: HistogramFourier, X: Tensor) -> Tensor:
     phases = V.greater(0.0).where(V, 1.0, V.dtype).apply("Log") * map_.frequencies
     T, m = len(map_.coordinates), map_.n_components
     offsets = np.zeros(T)
-    if m % 2:  # the last column is one cosine with an offset
+    if m % 2:  # the last component is one cosine with an offset
         offsets[-1] = map_.offset
     sizes = (V.apply("Sqrt") * map_.scales).astype(FLOAT)
     even, odd = half_turns(phases + offsets).apply("Cos"), half_turns(phases).apply("Sin")

@@ -21,7 +21,7 @@ from bochner.operators import LinearMap
 
 @dataclass(frozen=True)
 class StackedMap(FeatureMap):
-    """Columns of several maps side by side: the map of a sum of kernels."""
+    """Components of several maps side by side: the map of a sum of kernels."""
 
     parts: tuple[FeatureMap, ...]
     runs_on_device: ClassVar[bool] = True
@@ -67,7 +67,7 @@ class ScaledMap(FeatureMap):
 
 @dataclass(frozen=True)
 class RestrictedMap(FeatureMap):
-    """A map of some columns of the data."""
+    """A map that sees only some columns of the data."""
 
     inner: FeatureMap
     columns: Array
@@ -104,7 +104,7 @@ class ProductMap(FeatureMap):
     parts : tuple of FeatureMap
         Independent of each other: the mean of a product is then the product of the means.
     sketches : tuple of LinearMap
-        One count sketch (n_components, part.n_components) a part.
+        One count sketch (n_components, part.n_components) for each part.
     """
 
     parts: tuple[FeatureMap, ...]
@@ -126,7 +126,7 @@ class ProductMap(FeatureMap):
 
 @dataclass(frozen=True)
 class ProjectedMap(FeatureMap):
-    """Up by one map, down by a linear one: fewer columns that hold more (CRAFT, Hamid et al. 2014)."""
+    """Many features, projected to fewer by a linear map (CRAFT, Hamid et al. 2014)."""
 
     inner: FeatureMap
     projection: LinearMap

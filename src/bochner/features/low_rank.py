@@ -38,7 +38,7 @@ class NystromVariant(ABC):
 
 @dataclass(frozen=True)
 class StackedNystrom(FeatureMap):
-    """The columns of several maps side by side, followed by zero columns up to n_components."""
+    """The components of several maps side by side, followed by zeros up to n_components."""
 
     parts: tuple[Nystrom, ...]
     n_components: int
@@ -99,8 +99,8 @@ class Modified(NystromVariant):
     Parameters
     ----------
     shift : bool
-        Approximate K - delta I instead, delta being the mean of what is left of the trace over the directions left
-        (Wang et al. 2014). Ridge regression with K has the penalty alpha + delta on the features.
+        Approximate K - delta I instead, where delta is the mean of the remaining eigenvalues (Wang et al. 2014). Ridge
+        regression with K has the penalty alpha + delta on the features.
     """
 
     shift: bool = False
@@ -126,7 +126,7 @@ class Modified(NystromVariant):
 
 @dataclass(frozen=True)
 class Sketched(NystromVariant):
-    """K Sᵀ (S K Sᵀ)⁺ S K for any law of sketches S; reads all of K, and keeps all rows for `transform`.
+    """K Sᵀ (S K Sᵀ)⁺ S K for any sketch S; reads all of K, and keeps all rows for `transform`.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class Clustered(FeatureMap):
         In units of `scales`.
     scales : ndarray
     parts : tuple of Nystrom
-        One basis a cluster.
+        One basis for each cluster.
     links : tuple of ndarray of shape (rank of the part, n_components)
     """
 
@@ -201,13 +201,14 @@ class MEKA(NystromVariant):
     """Memory-efficient kernel approximation (Si, Hsieh & Dhillon 2014), clipped to be positive semi-definite.
 
     Every cluster of rows has a basis from its own landmarks; blocks between clusters are fitted in these bases. A
-    feature costs one cluster's landmarks instead of all, so for the same time there are n_clusters times as many.
+    feature costs kernel values with one cluster's landmarks instead of all, so there are n_clusters times as many for
+    the same time.
 
     Parameters
     ----------
     n_clusters : int
     n_rows : int
-        Blocks between clusters are fitted on that many random rows of each (but at least four a landmark).
+        Blocks between clusters are fitted on that many random rows of each (but at least four for each landmark).
     """
 
     n_clusters: int = 5
@@ -260,7 +261,7 @@ class MEKA(NystromVariant):
 
 
 def orthonormal(Z: Array, floor: float) -> tuple[Array, Array]:
-    """Q with orthonormal columns and the basis change B with Q = Z B, without the directions that are rounding."""
+    """Q with orthonormal columns and the basis change B with Q = Z B, without directions that are rounding errors."""
     Q, R = np.linalg.qr(Z)
     U, values, Vt = svd(R)
     keep = values > np.sqrt(floor) * values.max(initial=0.0)

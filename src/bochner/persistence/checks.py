@@ -1,7 +1,7 @@
 """What must hold for an object from a file before it is used: types of fields, shapes, and indices within bounds.
 
-Compiled code (ours, SciPy's) trusts the indices and shapes it is given; a forged file must not reach it. Everything
-else that is wrong ends in an exception of NumPy at the latest. `save` checks too, so that what it writes can be read.
+Compiled code (ours, SciPy's) trusts the indices and shapes it is given; a forged file must not reach it. Anything else
+that is wrong raises an exception later, in NumPy at the latest. `save` checks too, so that what it writes can be read.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _is(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says; True where that cannot be told."""
+    """Whether a value is what an annotation says; True where that cannot be checked."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or isinstance(hint, typing.TypeVar):
         return True

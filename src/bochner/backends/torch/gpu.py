@@ -24,7 +24,7 @@ def kernels_for(device: int) -> Any:
     """The module of Triton kernels if they run on this device, else None: torch's own operations do everything then."""
     try:
         from bochner.backends import _triton
-    except (ImportError, AttributeError):  # no Triton, or one whose Gluon is another
+    except (ImportError, AttributeError):  # no Triton, or a version with another Gluon
         return None
     return _triton if torch.cuda.get_device_capability(device)[0] == 9 else None
 

@@ -14,7 +14,7 @@ _GRAM_PANEL = 4096
 def half_precision_gram(Z: Tensor, out: Tensor) -> None:
     """ZᵀZ of float32 features by products of half-precision parts: Z = (H + L) diag(units), 11 bits in H and in L.
 
-    HᵀH goes to float64 every 4,096 rows; HᵀL, 2^-12 of it, stays float32; LᵀL is left out. Tensor cores cut sums off
+    HᵀH goes to float64 every 4,096 rows; HᵀL, 2^-12 of it, stays float32; LᵀL is left out. Tensor cores truncate sums
     rather than round them, which makes HᵀH smaller by some 1e-5 as a whole: it is scaled to the diagonal, which is
     summed in float64. With that an entry errs by at most some 4e-6 sqrt(G_ii G_jj) (measured), mostly in proportion to
     itself, which a ridge regression does not feel.

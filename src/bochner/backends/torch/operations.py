@@ -53,7 +53,7 @@ def _padded(X: Tensor, p: int) -> Tensor:
 
 
 def structured_phases(X: Tensor, signs: Array, lengths: Array, out: Tensor) -> None:
-    """Three sign flips and three Hadamard transforms a block; `lengths` are the row norms."""
+    """Three sign flips and three Hadamard transforms for each block; `lengths` are the row norms."""
     p = signs.shape[2]
     scales = place(lengths, X) * p**-1.5
     for block, (first, second, third) in enumerate(place(signs, X)):
