@@ -37,6 +37,7 @@ _RANGE = np.log(1e3)  # how far the log of a scale may move from its start
 _FARTHEST = 1e17  # in length scales: squares of float32 beyond it overflow
 _HALF_STEP = np.log(2.0) / 2.0  # difference of the logs of scales that are tried
 _COARSE = range(-8, 8, 2)  # half steps from the median distance that are tried first
+_SHORTER = 0.5  # half steps by which more rows want a shorter scale
 _STAGE_ROWS = 1000  # the fewest rows of a stage, where there are as many
 
 
@@ -107,6 +108,7 @@ def tune_length_scale(
     n_restarts: int = 0,
     n_landmarks: int = 0,
     margins: bool = False,
+    n_samples: int | None = None,
     until: float | None = None,
 ) -> StationaryKernel:
     """Return a copy of a stationary kernel whose length scale, jointly with alpha, has the most evidence.
@@ -132,6 +134,9 @@ def tune_length_scale(
         rows) instead of the most evidence, which for a few hundred components prefers scales that are too long.
     margins : bool
         Y are signs of labels, and leave-one-out errors are squared hinges of margins.
+    n_samples : int or None
+        Rows of which X is a sample. With landmarks the scale is a little shorter than the best one of X where they are
+        more than twice as many, since more rows can tell finer structure.
     until : float or None
         When to stop, of ``time.perf_counter()``, with the best scale found by then: the median distance at worst.
 
@@ -185,7 +190,10 @@ def tune_length_scale(
             scaled = scaled.astype(np.float32)
             return _left_out(unit, scaled, targets[rows], root[rows], fit_intercept, np.arange(n_landmarks), margins)
 
-        scales = np.array([median * np.exp(_HALF_STEP * _by_stages(left_out, len(root), n_landmarks, late))])
+        half_steps = _by_stages(left_out, len(root), n_landmarks, late)
+        if (n_samples or 0) > 2 * len(root):
+            half_steps -= _SHORTER
+        scales = np.array([median * np.exp(_HALF_STEP * half_steps)])
     else:
         scales = _by_evidence(problem, key, max_iter, n_restarts, late)
     # three digits are more than the data determine, and hide where exactly the search stopped

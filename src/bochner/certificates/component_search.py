@@ -171,6 +171,11 @@ class ComponentSearch:
             self.budget.warn(self.tol, n_components, found)
         return n_components, found
 
+    def estimate(self) -> tuple[int, bool]:
+        """A number of components, and whether it suffices, by the sample "search" alone and without a warning."""
+        low, high, enough = self._bracket()
+        return self._narrow(low, high, enough), enough
+
     def _in_steps(self, n_components: float) -> int:
         return min(self.budget.most, max(1, -(-int(n_components) // self.step)) * self.step)
 

@@ -58,7 +58,8 @@ _PIECE_ROWS = 1024  # whose scores one thread computes at a time
 _FEATURE_ROWS = 20_000  # rows on which features are fitted
 _TARGETS = (1e-140, 1e140)  # sizes of which a few million squares are far from vanishing and from overflow
 _TUNING_COMPONENTS = 512
-_TUNING_ROWS = 5_000  # rows on which a length scale is tuned
+_TUNING_SHARE = 0.25  # of max_seconds
+_TUNING_ROWS = 4_000  # rows on which a length scale is tuned
 CHOSEN_LANDMARKS = 1024  # with more, random rows do as well, and choosing would cost nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
@@ -408,7 +409,7 @@ class KernelModel(ModelParameters):
         if not auto or (not isinstance(self.kernel, str) and kernel.length_scale != "auto"):
             return kernel
         limit = getattr(self, "max_seconds", None)
-        until = None if limit is None else time.perf_counter() + limit
+        until = None if limit is None else time.perf_counter() + _TUNING_SHARE * limit
         block = source.sample(_TUNING_ROWS, key.child("tuning"))
         # no more components than the model will have: fewer of them prefer longer scales
         most = _TUNING_COMPONENTS if isinstance(self.n_components, str) else self.n_components
@@ -424,6 +425,7 @@ class KernelModel(ModelParameters):
             n_restarts=getattr(self, "n_restarts", 0),
             n_landmarks=self._tuning_landmarks if isinstance(self.n_components, str) else 0,
             margins=isinstance(getattr(self, "alpha", None), str) and self.alpha == "margin",
+            n_samples=source.n_samples,
             until=until,
         )
 
@@ -481,7 +483,7 @@ class KernelModel(ModelParameters):
             means = kernel.stationary and not scipy.sparse.issparse(next(source.blocks(1)).X)
             scheme = choose_landmark_scheme(self._landmarks, n_components, means=means, nested=nested)
             transformer.set_params(landmarks=scheme)
-            if n_components > CHOSEN_LANDMARKS:
+            if n_components > CHOSEN_LANDMARKS and not nested:
                 n_rows = 2 * n_components
         block = source.sample(n_rows, key.child("features"))
         transformer.set_params(kernel=kernel.resolve(block.X, key, block.weight))

@@ -44,6 +44,7 @@ from bochner.streaming import (
     Source,
     StreamedGram,
     accumulate,
+    accumulate_deflated,
     check_path,
     default_rows,
     described,
@@ -98,7 +99,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         regression, with the same kernel and penalty, by a share of at most `tol`. Errors below a thousandth of the
         variance of the targets count as that thousandth. The excess is measured on training rows that are left out one
         at a time and are not landmarks, and the upper end of its 95 % interval must be below `tol`; see `certificate_`.
-    max_components, max_seconds, max_bytes : int, float and float or None, default=4096, None and None
+    max_components, max_seconds, max_bytes : int, float and float or None, default=2048, None and None
         Limits for ``n_components="auto"``: number of components, approximate duration of the search with the tuning of
         the length scale, bytes of the sums.
         There are never more components than rows (twice as many for Fourier features), nor more than the larger of
@@ -170,7 +171,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
 
     _landmarks = "mixed"  # most landmarks where most rows are, since that is where predictions are made
     _takes_shift = True
-    _tuning_landmarks = 768
+    _tuning_landmarks = 512
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -376,15 +377,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
         statistics: RidgeStatistics,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        accumulate(
-            on_device(source, self.device),
-            feature_map,
-            statistics,
-            numeric_targets,
-            rows=self.block_size,
-            checkpoint=checkpoint,
-            verbose=self.verbose,
-        )
+        options: dict[str, Any] = {"rows": self.block_size, "verbose": self.verbose}
+        if checkpoint is None and self.device is None and not source.remote and self.precision == "full":
+            accumulate_deflated(source, feature_map, statistics, numeric_targets, **options)
+            return
+        there = on_device(source, self.device)
+        accumulate(there, feature_map, statistics, numeric_targets, checkpoint=checkpoint, **options)
 
     # -- solving -------------------------------------------------------------------------------------------------
 
