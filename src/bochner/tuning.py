@@ -32,6 +32,7 @@ from bochner.solvers import Cholesky
 from bochner.statistics import RidgeStatistics, vertex
 from bochner.streaming import Block
 from bochner.streaming.folds import leave_one_out_errors
+from bochner.streaming.progress import show
 
 _RANGE = np.log(1e3)  # how far the log of a scale may move from its start
 _FARTHEST = 1e17  # in length scales: squares of float32 beyond it overflow
@@ -110,6 +111,7 @@ def tune_length_scale(
     margins: bool = False,
     n_samples: int | None = None,
     until: float | None = None,
+    verbose: int = 0,
 ) -> StationaryKernel:
     """Return a copy of a stationary kernel whose length scale, jointly with alpha, has the most evidence.
 
@@ -139,6 +141,8 @@ def tune_length_scale(
         more than twice as many, since more rows can tell finer structure.
     until : float or None
         When to stop, of ``time.perf_counter()``, with the best scale found by then: the median distance at worst.
+    verbose : int
+        1 shows on a terminal how many scales were tried.
 
     Examples
     --------
@@ -175,7 +179,12 @@ def tune_length_scale(
     Y = Y[:, varying] / np.sqrt((Y[:, varying] ** 2).sum(axis=0) / problem.freedom)
     problem = replace(problem, Y=Y)
 
-    def late() -> bool:
+    asked = 0
+
+    def late() -> bool:  # asked before each scale that is tried
+        nonlocal asked
+        show(f"length scale: {asked} tried", verbose > 0)
+        asked += 1
         return until is not None and time.perf_counter() > until
 
     if by_landmarks:

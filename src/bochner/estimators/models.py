@@ -427,6 +427,7 @@ class KernelModel(ModelParameters):
             margins=isinstance(getattr(self, "alpha", None), str) and self.alpha == "margin",
             n_samples=source.n_samples,
             until=until,
+            verbose=self.verbose,
         )
 
     def _features_name(self, kernel: Kernel) -> str:

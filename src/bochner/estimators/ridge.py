@@ -55,6 +55,7 @@ from bochner.streaming import (
     sampled_preconditioner,
     saved_about,
 )
+from bochner.streaming.progress import saying, show
 
 LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin"
 _ALPHA_COMPONENTS = 2048  # components with which alpha is chosen when the Gram matrix does not fit into memory
@@ -265,14 +266,27 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self._target_shape = _target_shape(source)
         kernel = as_kernel(self.kernel)
         if isinstance(self.features, str):
-            kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
+            with saying(lambda: "interrupted while the length scale was tuned: nothing was kept."):
+                kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
         # with a transformer, the number of components is the transformer's
         if is_auto(self.n_components) and isinstance(self.features, str):
-            fitted, self.certificate_ = RidgeSearch(self, source, kernel, key, started).run()
+            with saying(lambda: "interrupted while the number of components was searched for: nothing was kept."):
+                fitted, self.certificate_ = RidgeSearch(self, source, kernel, key, started).run()
         else:
-            fitted = FittedFeatures(*self._fit_features(source, kernel, self.n_components, key))
-        self._learn_with(source, fitted, key)
-        self._current()
+            with saying(lambda: "interrupted while the features were fitted: nothing was kept."):
+                fitted = FittedFeatures(*self._fit_features(source, kernel, self.n_components, key))
+        with saying(self._kept):
+            self._learn_with(source, fitted, key)
+            self._current()
+        show("", self.verbose > 0)
+
+    def _kept(self) -> str:
+        """What an interruption of the last pass leaves behind, in words."""
+        kept = "nothing was kept."
+        if hasattr(self, "statistics_"):
+            kept = f"the model has the sums of {self.n_samples_seen_} rows, and predicts from them"
+            kept += "." if self.checkpoint is None else f"; fit continues from {os.fspath(self.checkpoint)!r}."
+        return f"interrupted while rows were added up or solved for: {kept}"
 
     def _key(self) -> Key:
         """The key of random_state; if that is None, the key of the checkpoint to continue."""
@@ -377,7 +391,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         statistics: RidgeStatistics,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        options: dict[str, Any] = {"rows": self.block_size, "verbose": self.verbose}
+        label = f"fit, {feature_map.n_components:,} components"
+        options: dict[str, Any] = {"rows": self.block_size, "verbose": self.verbose, "label": label}
         if checkpoint is None and self.device is None and not source.remote and self.precision == "full":
             accumulate_deflated(source, feature_map, statistics, numeric_targets, **options)
             return

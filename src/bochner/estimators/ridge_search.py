@@ -28,6 +28,7 @@ from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.statistics import RidgeStatistics, vertex
 from bochner.streaming import ArraySource, Source
+from bochner.streaming.progress import show
 
 if TYPE_CHECKING:
     from bochner.estimators.ridge import KernelRidge
@@ -117,7 +118,10 @@ class RidgeSearch:
             return FittedFeatures(*found), certificate
         if fitted.solution is None and self.model._leaves_rows_out:
             margins = self.model.alpha == "margin" and nested.statistics.n_targets > 1
-            fitted = replace(fitted, penalty=_refined(nested, margins))
+            show(f"{n_components:,} components: penalty", self.model.verbose > 0)
+            fitted = replace(
+                fitted, penalty=least_penalty(nested, margins, 0 if self.budget.is_late() else _PENALTY_STEPS)
+            )
         return fitted, certificate
 
     def _search(self) -> ComponentSearch:
@@ -225,6 +229,7 @@ class RidgeSearch:
     def _fit_fold(self, n_components: int, fold: RowSplit, chooses: bool) -> NestedRidge:
         """A model of all rows whose features do not depend on the rows that the fold measures."""
         model, rows = self.model, fold.measured
+        show(f"{n_components:,} components: landmarks", model.verbose > 0)
         found = model._fit_features(fold.others, self.kernel, n_components, self.key, nested=True)
         feature_map = found[1]
         few = feature_map.n_components <= _PENALTY_COMPONENTS
@@ -260,7 +265,7 @@ class RidgeSearch:
         return self.model._solve(statistics, self.split.pool, feature_map)
 
 
-def _refined(model: NestedRidge, margins: bool) -> Penalty:
+def least_penalty(model: NestedRidge, margins: bool, n_steps: int) -> Penalty:
     """A penalty of small left-out error near that of a model, by a Cholesky factor for each: eigenvectors cost more.
 
     Of penalties that the rows cannot tell apart it is the largest. Errors of a model with too few components hardly
@@ -281,11 +286,12 @@ def _refined(model: NestedRidge, margins: bool) -> Penalty:
         return mean(more) <= math.sqrt(mean((more - mean(more)) ** 2) / len(more))
 
     step = best = 0
-    while step < _PENALTY_STEPS and as_good(step + 1, best):
+    while step < n_steps and as_good(step + 1, best):
         step += 1
         best = min(best, step, key=lambda at: mean(errors(at)))
-    while -_PENALTY_STEPS < step <= 0 and not as_good(step, step - 1):
+    while -n_steps < step <= 0 and not as_good(step, step - 1):
         step -= 1
+    errors(step)  # if there is time for none other
     path = [tried[at] for at in sorted(tried)]
     criterion = [mean(of.left_out_errors(margins)) for of in path]
     around = [mean(errors(at)) for at in (step - 1, step, step + 1) if at in tried]
