@@ -137,8 +137,8 @@ def tune_length_scale(
     margins : bool
         Y are signs of labels, and leave-one-out errors are squared hinges of margins.
     n_samples : int or None
-        Rows of which X is a sample. With landmarks the scale is a little shorter than the best one of X where they are
-        more than twice as many, since more rows can tell finer structure.
+        Rows of which X is a sample. With landmarks the scale is then a little shorter than the best one of X, since
+        more rows can tell finer structure.
     until : float or None
         When to stop, of ``time.perf_counter()``, with the best scale found by then: the median distance at worst.
     verbose : int
@@ -200,7 +200,7 @@ def tune_length_scale(
             return _left_out(unit, scaled, targets[rows], root[rows], fit_intercept, np.arange(n_landmarks), margins)
 
         half_steps = _by_stages(left_out, len(root), n_landmarks, late)
-        if (n_samples or 0) > 2 * len(root):
+        if (n_samples or 0) > len(root):
             half_steps -= _SHORTER
         scales = np.array([median * np.exp(_HALF_STEP * half_steps)])
     else:

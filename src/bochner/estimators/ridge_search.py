@@ -38,6 +38,7 @@ _PENALTY_COMPONENTS = 512  # up to which each model chooses its own penalty; lar
 _PENALTY_ROWS = 512  # left out to refine a penalty
 _PENALTY_STEPS = 6  # that it moves at most
 _PENALTY_STEP = 10.0**0.75  # between penalties that are tried then
+_FOR_LINEAR = 2  # components for each feature and the constant
 _MUCH_FEWER = 4  # of so many times fewer components than were fitted the others are dropped
 _SAMPLE_ROWS = 20_000  # that tell with how many components to begin
 _MORE = 1.25  # times as many components as a sample of the rows asks for
@@ -131,6 +132,8 @@ class RidgeSearch:
             self.model.tol,
             self.budget,
             rate=LANDMARK_POWER if self.uses_landmarks else FOURIER_POWER,
+            # fewer could not even be linear in every feature; those of the first model cost nothing
+            least=min(self.first, _FOR_LINEAR * (self.source.n_features + 1)),
             growth=(1.4, 2.0) if few else (2.0, 2.0),
             # to try other landmarks with nearly as many components is worth it where models are small
             repeats=1 if few else 0,
