@@ -60,6 +60,24 @@ def gram(Z: Array, out: Array) -> None:
         each(add, triangle(Z.shape[1], _TILE), n_threads())
 
 
+def congruent(G: Array, A: Array) -> Array:
+    """The lower triangle of AᵀGA for an upper triangular A, of the lower triangle of G; in Fortran order."""
+    whole = np.tril(G) + np.tril(G, -1).T
+    half, out = np.empty(G.shape), np.zeros(G.shape, order="F")
+
+    def multiply(columns: slice) -> None:
+        half[:, columns] = whole[:, : columns.stop] @ A[: columns.stop, columns]
+
+    def add(tile: tuple[slice, slice]) -> None:
+        columns, rows = tile
+        out.T[columns, rows] = half[: rows.stop, columns].T @ A[: rows.stop, rows]
+
+    with one_thread():
+        each(multiply, parts_of(len(G), _TILE), n_threads())
+        each(add, triangle(len(G), _TILE), n_threads())
+    return out
+
+
 def moments(Z: Array, right: Array, out: Array) -> None:
     """Products with a few columns, in float64."""
     left = np.ascontiguousarray(right.T)

@@ -452,7 +452,7 @@ class KernelModel(ModelParameters):
             means = kernel.stationary and not scipy.sparse.issparse(next(source.blocks(1)).X)
             scheme = choose_landmark_scheme(self._landmarks, n_components, means=means, nested=nested)
             transformer.set_params(landmarks=scheme)
-            if n_components > CHOSEN_LANDMARKS:
+            if n_components > CHOSEN_LANDMARKS and not nested:
                 n_rows = 2 * n_components
         block = source.sample(n_rows, key.child("features"))
         transformer.set_params(kernel=kernel.resolve(block.X, key, block.weight))

@@ -24,6 +24,7 @@ from bochner.streaming.folds import (
     StreamedGram,
     Targets,
     accumulate,
+    accumulate_deflated,
     leave_one_out_errors,
     resumed,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "StreamedGram",
     "Targets",
     "accumulate",
+    "accumulate_deflated",
     "check_path",
     "checked_block",
     "default_rows",
