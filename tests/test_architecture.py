@@ -49,6 +49,8 @@ INSIDE = {
     ],
     "streaming": [
         ["newton", "scores", "workers"],
+        ["objectives"],
+        ["curvature"],
         ["devices"],
         ["folds", "arrow"],
         ["sources", "checkpoints"],

@@ -1,4 +1,4 @@
-"""Kernel classification: squared loss in one pass, logistic loss and squared hinge in a few, by quasi-Newton steps."""
+"""Kernel classification: squared loss in one pass, logistic loss and squared hinge by Newton's method."""
 
 from __future__ import annotations
 
@@ -34,17 +34,20 @@ from bochner.streaming import (
     Fold,
     Problem,
     Source,
-    StatisticsFold,
     newton,
     on_device,
     positive,
 )
-from bochner.streaming.newton import KEPT_BYTES, Secants
+from bochner.streaming.objectives import KEPT_BYTES, SINGLE_SIZE
 
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
+_ALPHA_COMPONENTS_OF_MANY = 512
 _GROWTH_ROWS = 20_000  # rows on which n_components="auto" grows
+_SINGLE_TOL = 1e-5  # of the objective, from which on float32 products are exact enough
 _FEW_ROWS = 30  # too few to hold some out
+_PATH_TOL = 1e-2  # of models that choose a penalty
+_MOST_DECADES = 8  # that a penalty is sought up and down
 LOSSES = ("log_loss", "squared_hinge", "squared")
 
 
@@ -169,7 +172,7 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, KernelM
     solver_tol : float, default=1e-4
         Newton's method stops when further steps would lower the objective by no more than this share.
     max_iter : int, default=200
-        Quasi-Newton steps, at most. Each is a pass over the data.
+        Newton steps, at most.
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `KernelRidge`, whose squared loss on at most 20,000 rows decides. Features
         of all rows are held from pass to pass where they take at most 256 MB and half of max_bytes; otherwise they
@@ -199,7 +202,7 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, KernelM
     ridge_ : KernelRidge
         For the squared loss: the regression of the signs.
     n_iter_ : int
-        Quasi-Newton steps.
+        Newton steps.
     report_ : Report
         Passes over the data, convergence, and the choices made, in words.
 
@@ -412,16 +415,25 @@ re-iterable of (X, y) or (X, y, weight) blocks
         loss = as_loss(self.loss)
         alpha, path, choice, start = self._choose_alpha(signs, feature_map, loss, key.child("alpha"))
         problem = self._problem(on_device(signs, self.device), feature_map, loss, alpha)
-        budget = KEPT_BYTES if self.max_bytes is None else min(KEPT_BYTES, 0.5 * self.max_bytes)
         P, report, self.n_iter_ = newton(
-            problem.kept(budget), key.child("newton"), start, tol=self.solver_tol, max_iter=self.max_iter
+            problem.kept(), key.child("newton"), start, tol=self.solver_tol, max_iter=self.max_iter
         )
         self._coefficients, self._intercept = P[:-1], P[-1]
         self._alpha, self._path, self._report = alpha, path, report.noting(*choice, *notes)
 
     def _problem(self, signs: Source, feature_map: FeatureMap, loss: Loss, alpha: float) -> Problem:
-        n_scores = self._labels.n_scores
-        return Problem(signs, feature_map, loss, alpha, n_scores, self.fit_intercept, self.block_size, self.verbose)
+        return Problem(
+            signs,
+            feature_map,
+            loss,
+            alpha,
+            self._labels.n_scores,
+            self.fit_intercept,
+            self.block_size,
+            self.verbose,
+            budget=KEPT_BYTES if self.max_bytes is None else min(KEPT_BYTES, 0.5 * self.max_bytes),
+            single=self.solver_tol >= _SINGLE_TOL,
+        )
 
     def _choose_alpha(
         self, signs: Source, feature_map: FeatureMap, loss: Loss, key: Key
@@ -433,14 +445,17 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if block.weight is not None:
             block = block[block.weight > 0]
         columns, given = feature_map.n_components, feature_map
-        if columns > _ALPHA_COMPONENTS and isinstance(self.features, str):
+        most = _ALPHA_COMPONENTS if self._labels.n_scores == 1 else _ALPHA_COMPONENTS_OF_MANY
+        if columns > most and isinstance(self.features, str):
             # fewer columns of the same kernel: the penalty means the same for any number of them
-            columns = _ALPHA_COMPONENTS
+            columns = most
             if isinstance(feature_map, Nystrom):
                 feature_map = feature_map.truncated(columns)
             else:
                 _, feature_map = self._fit_features(signs, self.features_.kernel_, columns, key.child("columns"))
         Z = feature_map(block.X)
+        if Z.size >= SINGLE_SIZE:
+            Z = Z.astype(np.float32, copy=False)
         unit = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64)) / len(Z) or 1.0  # mean k(x, x)
         auto = isinstance(self.alpha, str)
         grid = unit * np.geomspace(100.0, 1e-6, 17) if auto else np.sort(np.ravel(self.alpha))[::-1]
@@ -450,14 +465,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
         held = key.child("held").generator().permutation(len(block)) < len(block) // 3
         rows = Block(Z, block.y, block.weight)
         path = _PenaltyPath(rows[~held], rows[held], self._problem, loss)
-        if auto:  # decades from smooth to rough, then the numbers beside the best
-            for alpha in grid[::2]:
-                if path.loss_at(alpha) > 1.05 * min(path.losses.values()) and len(path.losses) > 2:
-                    break
-            best = int(np.flatnonzero(grid == path.best)[0])
-            grid = grid[max(0, best - 1) : best + 2]
-        for alpha in grid:
-            path.loss_at(alpha)
+        if auto:
+            path.search(unit)
+        else:
+            for alpha in grid:
+                path.loss_at(alpha)
         tried = np.array(sorted(path.losses, reverse=True))
         found = {"alpha": tried, "criterion": np.array([path.losses[alpha] for alpha in tried])}
         note = f"alpha={path.best:g}: least loss on {len(path.test)} held-out rows, {columns} components"
@@ -565,25 +577,31 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
 
 class _PenaltyPath:
-    """Models of a few rows with several penalties, and their losses on others.
-
-    All share the sums of the features: times the mean curvature, and with each penalty added, they are the metric.
-    """
+    """Models of a few rows with several penalties, and their losses on others."""
 
     def __init__(self, train: Block, test: Block, problem: Callable[..., Problem], loss: Loss) -> None:
         self.test, self.loss = test, loss
         source, m = ArraySource(train.X, train.y, train.weight), train.X.shape[1]
         self.problem = partial(problem, source, Identity(m), loss)
-        self.sums = source.fold(StatisticsFold(m, 0, np.asarray), Identity(m))
         self.weight = np.ones(len(test)) if test.weight is None else test.weight
         self.points: dict[float, Array] = {}
-        self.secants, self.last = Secants(), 0.0
         self.losses: dict[float, float] = {}
 
     @property
     def best(self) -> float:
         """The penalty with the least loss."""
         return min(self.losses, key=self.losses.__getitem__)
+
+    def search(self, unit: float) -> None:
+        """Try decades of a unit, from smooth to rough, while they get better, then half a decade beside the best."""
+
+        def at(decade: float) -> float:
+            return self.loss_at(unit * 10.0**decade)
+
+        best, towards = (0, 1) if at(0) <= at(-1) else (-1, -1)
+        while abs(best) < _MOST_DECADES and at(best + towards) < at(best):
+            best += towards
+        at(best + 0.5 if at(best + 1) < at(best - 1) else best - 0.5)
 
     def loss_at(self, alpha: float) -> float:
         """The mean loss of held-out rows; the search begins at the nearest penalty that was tried."""
@@ -592,9 +610,7 @@ class _PenaltyPath:
             problem = replace(self.problem(alpha), rows=None, verbose=0)
             near = min(self.points, key=lambda other: abs(np.log(other / alpha)), default=None)
             start = np.zeros(problem.shape) if near is None else self.points[near]
-            self.secants.penalised(alpha - self.last)
-            P, _, _ = newton(problem, Key(0), start, tol=3e-3, max_iter=500, sums=self.sums, secants=self.secants)
-            self.last = alpha
+            P, _, _ = newton(problem, Key(0), start, tol=_PATH_TOL, max_iter=500)
             F = self.test.X @ P[:-1] + P[-1]
             self.points[alpha] = P
             self.losses[alpha] = float(self.weight @ self.loss.value(F, self.test.y) / self.weight.sum())
