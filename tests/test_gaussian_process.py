@@ -21,7 +21,7 @@ from bochner import (
     NystromFeatures,
     exact_gaussian_process,
 )
-from bochner.features.low_rank import NYSTROM_FORMS
+from bochner.features.low_rank import NYSTROM_VARIANTS
 from bochner.keys import Key
 from bochner.tuning import tune_length_scale
 from laws import HISTOGRAM_KERNELS, KERNELS, STATIONARY_KERNELS, assert_unbiased, z_bound
@@ -195,10 +195,10 @@ def test_values_are_drawn_from_what_is_predicted(name, features):
     assert_draws_of(model.sample_y(X_new, 4000, 0), mean, covariance)
 
 
-@pytest.mark.parametrize("form", ["projection", *NYSTROM_FORMS])
-def test_values_are_drawn_from_what_is_predicted_of_every_form(form):
+@pytest.mark.parametrize("variant", ["projection", *NYSTROM_VARIANTS])
+def test_values_are_drawn_from_what_is_predicted_of_every_variant(variant):
     X, y, X_new = problem(n=40)
-    features = NystromFeatures(Matern(1.0), 12, form=form, random_state=0)
+    features = NystromFeatures(Matern(1.0), 12, variant=variant, random_state=0)
     model = GaussianProcessRegressor(features=features, **FIXED).fit(X, y)
     mean, covariance = model.predict(X_new, return_cov=True)
     assert np.linalg.eigvalsh(covariance)[0] > -1e-9
@@ -368,7 +368,7 @@ def test_values_drawn_do_not_depend_on_the_order_of_landmarks():
 def test_scales_are_fitted_and_restarts_never_hurt():
     X, y, _ = problem(n=400, d=3)
     y = np.sin(3 * X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=400)
-    model = GaussianProcessRegressor(n_components=100, length_scales="per_feature", random_state=0).fit(X, y)
+    model = GaussianProcessRegressor(n_components=100, metric="diagonal", random_state=0).fit(X, y)
     scales = model.kernel_.length_scale
     assert (scales[1:] > 3 * scales[0]).all()
     assert model.score(X, y) > 0.95

@@ -265,7 +265,7 @@ def test_a_scale_for_every_feature():
     X = rng.normal(size=(1000, 5)) * [1.0, 100.0, 1e-3, 1.0, 1.0]
     X[:, 4] = 2.0  # constant
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=1000)
-    model = KernelRidge("matern52", 300, length_scales="per_feature", random_state=0).fit(X, y)
+    model = KernelRidge("matern52", 300, metric="diagonal", random_state=0).fit(X, y)
     scales = model.features_.kernel_.length_scale / [1.0, 100.0, 1e-3, 1.0, 1.0]
     assert scales[1:4].min() > 3 * scales[0]
     assert model.score(X, y) > 0.95
@@ -457,7 +457,7 @@ def test_sparse_rows():
         ({"n_components": 0}, "n_components must be"),
         ({"n_components": "many"}, "n_components must be"),
         ({"features": "wavelets"}, "features must be one of"),
-        ({"length_scales": "some"}, "length_scales must be"),
+        ({"metric": "some"}, "metric must be"),
         ({"block_size": 0}, "block_size must be"),
         ({"tol": 0.0}, "tol must be"),
         ({"kernel": "gauss"}, "unknown kernel"),

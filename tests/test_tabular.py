@@ -8,13 +8,14 @@ import pandas
 import polars
 import pyarrow
 import pytest
+import scipy.sparse
 from sklearn.metrics import r2_score
 
 import bochner
 from bochner import Laplacian, TabularClassifier, TabularRegressor
 from bochner.estimators.exact_leaves import exact_ridge
+from bochner.estimators.links import fit_link
 from bochner.estimators.local_models import fit_leaves, grow_tree
-from bochner.estimators.tabular import fit_link
 
 
 def mixed(n=400, seed=0):
@@ -202,6 +203,44 @@ def test_dates_without_pandas_and_times_of_day():
     assert "hour" in str(model.report_)
 
 
+def test_columns_of_a_categorical_type_are_categories_whatever_they_hold():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 5, 200)
+    y = np.array([3.0, -1.0, 2.0, 0.0, 5.0])[codes]
+    frame = pandas.DataFrame({"code": pandas.Categorical(codes), "cut": pandas.cut(rng.normal(size=200), 3)})
+    model = TabularRegressor(**FAST).fit(frame, y)
+    assert model.report_.columns == {"code": "5 levels, a column each", "cut": "3 levels, a column each"}
+    for same in (frame.assign(code=codes), frame.assign(code=codes * 1.0), frame.assign(code=codes.astype(str))):
+        np.testing.assert_array_equal(model.predict(same), model.predict(frame))
+    table = pyarrow.table({"code": pyarrow.array(codes).dictionary_encode()})
+    assert TabularRegressor(**FAST).fit(table, y).report_.columns == {"code": "5 levels, a column each"}
+
+
+def test_times_of_day_are_seconds():
+    hours = np.random.default_rng(0).integers(0, 24, 200)
+    X = pandas.DataFrame({"time": [None if i == 7 else datetime.time(h, 30) for i, h in enumerate(hours)]})
+    model = TabularRegressor(**FAST).fit(X, np.sin(hours / 4.0))
+    assert model.score(X, np.sin(hours / 4.0)) > 0.9
+    table = pyarrow.Table.from_pandas(X, preserve_index=False)
+    np.testing.assert_array_equal(model.predict(table), model.predict(X))
+
+
+def test_two_columns_of_one_name_are_refused():
+    X = pandas.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["x", "y", "x"])
+    with pytest.raises(ValueError, match="2 columns are called 'x'"):
+        TabularRegressor(**FAST).fit(X, np.arange(20.0))
+
+
+def test_sparse_rows_are_dense_rows_or_refused_with_what_to_do():
+    X = scipy.sparse.random(80, 6, 0.3, format="csr", random_state=0)
+    y = X.toarray() @ np.arange(6.0)
+    sparse, dense = TabularRegressor(**FAST).fit(X, y), TabularRegressor(**FAST).fit(X.toarray(), y)
+    np.testing.assert_array_equal(sparse.predict(X), dense.predict(X.toarray()))
+    wide = scipy.sparse.random(80, 5000, 0.01, format="csr", random_state=0)
+    with pytest.raises(ValueError, match=r"sparse and has 5000 columns.*TruncatedSVD.*KernelRidge"):
+        TabularRegressor(**FAST).fit(wide, y)
+
+
 def test_no_column_that_varies():
     model = TabularRegressor(**FAST).fit(np.ones((20, 2)), np.arange(20.0))
     np.testing.assert_allclose(model.predict(np.zeros((3, 2))), 9.5)
@@ -216,7 +255,12 @@ def test_targets_that_are_none():
             model.fit(X, np.where(y == 3, np.nan, y > 10))
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             model.fit(X, y[:5] > 2)
-    with pytest.raises(ValueError, match="one class"):
+    labels = pandas.array([pandas.NA, *["a", "b"] * 14, "a"], dtype="string")
+    with pytest.raises(ValueError, match="NaN or None in 1 rows"):
+        TabularClassifier(**FAST).fit(X, labels)
+    with pytest.raises(ValueError, match="dates or times; give numbers"):
+        TabularRegressor(**FAST).fit(X, pandas.date_range("2020-01-01", periods=30))
+    with pytest.raises(ValueError, match="one class, 1;"):
         TabularClassifier(**FAST).fit(X, np.ones(30, int))
     with pytest.raises(ValueError, match="several types"):
         TabularClassifier(**FAST).fit(X, np.array(["a", 1] * 15, dtype=object))
@@ -280,10 +324,10 @@ def test_the_link_finds_slope_and_level_and_stays_finite():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(20_000, 1))
     codes = (rng.random(20_000) < 1.0 / (1.0 + np.exp(-(3.0 * scores[:, 0] - 1.0)))).astype(int)
-    link = fit_link(scores, codes)
+    link = fit_link(scores, codes, np.ones(20_000))
     assert link.slope == pytest.approx(3.0, abs=0.15)
     assert link.levels[0] == pytest.approx(-1.0, abs=0.1)
-    separate = fit_link(np.array([[-1.0], [1.0]] * 10), np.array([0, 1] * 10))
+    separate = fit_link(np.array([[-1.0], [1.0]] * 10), np.array([0, 1] * 10), np.ones(20))
     assert 2.0 < separate.slope < 20.0
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg import cho_solve, get_lapack_funcs
+from scipy.linalg.lapack import dtrtri
 
 from bochner.backends import Array, n_threads
 from bochner.backends.reference import reference
@@ -84,9 +84,9 @@ def factor_in_place(G: Array) -> bool:
     Halves, until LAPACK takes over; what links them is pieces and tiles, each on one thread.
     """
     m = len(G)
-    if m <= _PANEL:
+    if m <= _PANEL or G.dtype == np.float32:
         with one_thread():
-            L, failed = dpotrf(G, lower=1, clean=1, overwrite_a=1)
+            L, failed = get_lapack_funcs("potrf", (G,))(G, lower=1, clean=1, overwrite_a=1)
         if not np.may_share_memory(L, G):  # a part of a larger matrix is copied on the way
             G[:] = L
         return not failed
@@ -128,6 +128,12 @@ def cholesky_solve(L: Array, B: Array) -> Array:
     return out
 
 
+def cholesky_inverse(L: Array) -> Array:
+    """LAPACK's, on one thread."""
+    with one_thread():
+        return np.asarray(get_lapack_funcs("potri", (L,))(L, lower=1, overwrite_c=1)[0])
+
+
 tiled = replace(
     reference,
     name="tiled",
@@ -135,4 +141,5 @@ tiled = replace(
     moments=moments,
     cholesky=cholesky,
     cholesky_solve=cholesky_solve,
+    cholesky_inverse=cholesky_inverse,
 )

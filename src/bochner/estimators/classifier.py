@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,8 +21,9 @@ from bochner.checks import check_choice, check_count, check_flag, check_positive
 from bochner.estimators._validation import map_dask_blocks, validate_rows
 from bochner.estimators.exact import exact_rows
 from bochner.estimators.gradients import GradientMixin
-from bochner.estimators.models import DistributedScore, KernelModel, as_source
+from bochner.estimators.models import DistributedScore, as_source
 from bochner.estimators.ridge import KernelRidge
+from bochner.estimators.supervised import SupervisedModel, old_metric
 from bochner.features import FeatureMap, Identity, Nystrom
 from bochner.kernels import as_kernel
 from bochner.keys import Key
@@ -144,14 +145,16 @@ def _has_probabilities(self: Any) -> bool:
     raise AttributeError(f"probabilities need loss='log_loss'; loss={self.loss!r} has decision_function alone.")
 
 
-class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, KernelModel):
+@old_metric
+@dataclass(eq=False, repr=False)
+class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, SupervisedModel):
     """Kernel classification in bounded memory: min Σ w ℓ(f(x) + b, y) + alpha / 2 ‖f‖², f linear in features ZZᵀ ≈ K.
 
     Parameters
     ----------
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name (or ``length_scale="auto"`` in a kernel) has its length scale tuned on a sample of the rows, by ridge
-        regression of signs; a number in a kernel is used as it is.
+        regression of signs; a number in a kernel is used as it is. "auto" chooses the kernel as `KernelRidge` does.
     n_components : int or "auto", default="auto"
         Columns of the features. "auto" takes as few as `tol` needs.
     loss : {"log_loss", "squared_hinge", "squared"}, default="log_loss"
@@ -168,7 +171,8 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, KernelM
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
         For the squared loss; see `KernelRidge`.
     fit_intercept : bool, default=True
-    length_scales : {"shared", "per_feature"}, default="shared"
+    metric : {"isotropic", "diagonal", "full"}, default="isotropic"
+        How distances are measured; "diagonal" and "full" are learned as in `KernelRidge`, from signs of the labels.
     solver_tol : float, default=1e-4
         Newton's method stops when further steps would lower the objective by no more than this share.
     max_iter : int, default=200
@@ -199,6 +203,8 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, KernelM
         "alpha" and the "criterion" there; empty for a given alpha.
     features_, feature_map_, n_components_
         The fitted features.
+    metric_, feature_importances_ : ndarray
+        For a learned metric, see `KernelRidge`.
     ridge_ : KernelRidge
         For the squared loss: the regression of the signs.
     n_iter_ : int
@@ -220,54 +226,16 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, KernelM
     array([[0., 1.]])
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        n_components: Any = "auto",
-        *,
-        loss: str = "log_loss",
-        features: Any = "auto",
-        alpha: Any = "auto",
-        class_weight: Any = None,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        length_scales: str = "shared",
-        solver_tol: float = 1e-4,
-        tol: float = 0.05,
-        max_iter: int = 200,
-        max_components: int = 4096,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        block_size: int | None = None,
-        precision: str = "full",
-        device: str | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.loss = loss
-        self.features = features
-        self.alpha = alpha
-        self.class_weight = class_weight
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.length_scales = length_scales
-        self.solver_tol = solver_tol
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.block_size = block_size
-        self.precision = precision
-        self.device = device
-        self.checkpoint = checkpoint
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    kernel: Any = "rbf"
+    n_components: Any = "auto"
+    _: KW_ONLY
+    loss: str = "log_loss"
+    alpha: Any = "auto"
+    class_weight: Any = None
+    solver: Any = "auto"
+    solver_tol: float = 1e-4
+    max_iter: int = 200
+    checkpoint: str | os.PathLike[str] | None = None
 
     _landmarks = KernelRidge._landmarks
 
@@ -361,7 +329,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _adopt(self, ridge: KernelRidge) -> None:
         self.features_, self.feature_map_ = ridge.features_, ridge.feature_map_
-        self.n_components_, self.n_iter_ = ridge.n_components_, 1
+        self.n_components_, self.n_iter_, self._spreads = ridge.n_components_, 1, ridge._spreads
 
     def _find_labels(self, source: Source) -> Labels:
         """The classes of a source and their weights: one pass over the labels of a stream."""
@@ -405,11 +373,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
             changes = {"alpha": "margin", "random_state": key.seed, "solver": "auto"}
             ridge = self._ridge(**changes).fit(ArraySource(rows.X, rows.y, rows.weight))
             transformer, feature_map, self.certificate_ = ridge.features_, ridge.feature_map_, ridge.certificate_
+            self._spreads = ridge._spreads
             notes = (f"n_components={feature_map.n_components}, grown with the squared loss on {len(rows)} rows",)
         else:
-            kernel = as_kernel(self.kernel)
-            if isinstance(self.features, str):
-                kernel = self._choose_kernel(signs, np.asarray, key, self.fit_intercept)
+            kernel = self._choose_kernel(signs, np.asarray, key, self.fit_intercept)
             transformer, feature_map = self._fit_features(signs, kernel, self.n_components, key)
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         loss = as_loss(self.loss)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,9 +34,9 @@ from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.parameters import ModelParameters
 from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
-from bochner.features.low_rank import Modified, as_nystrom_form
+from bochner.features.low_rank import Modified, as_nystrom_variant
 from bochner.features.nystrom import KernelColumns, Nystrom
-from bochner.kernels import Kernel, StationaryKernel, as_kernel
+from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.rows import name_of
 from bochner.streaming import (
@@ -46,19 +45,15 @@ from bochner.streaming import (
     Block,
     BlockSource,
     Source,
-    Targets,
     default_rows,
     open_device,
     representative,
     rows_on,
 )
-from bochner.tuning import tune_length_scale
 
 _PIECE_ROWS = 1024  # whose scores one thread computes at a time
 _FEATURE_ROWS = 20_000  # rows on which features are fitted
 _TARGETS = (1e-140, 1e140)  # sizes of which a few million squares are far from vanishing and from overflow
-_TUNING_COMPONENTS = 512
-_TUNING_ROWS = 5_000  # rows on which a length scale is tuned
 CHOSEN_LANDMARKS = 1024  # with more, random rows do as well, and choosing would cost nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
@@ -171,10 +166,10 @@ def shift_of(transformer: Any) -> float:
     last = transformer.steps[-1][1] if hasattr(transformer, "steps") else transformer
     parts = transformer.get_params().values() if hasattr(transformer, "get_params") else ()
     hidden = [part for part in parts if isinstance(part, NystromFeatures) and part is not last]
-    if any(as_nystrom_form(part.form) == Modified(shift=True) for part in hidden):
+    if any(as_nystrom_variant(part.variant) == Modified(shift=True) for part in hidden):
         raise ValueError(
-            "NystromFeatures(form='shifted') must be the features themselves, or the last step of a pipeline: what "
-            "becomes of its shift in a union or before other steps is not known. Use form='modified' there."
+            "NystromFeatures(variant='shifted') must be the features themselves, or the last step of a pipeline: what "
+            "becomes of its shift in a union or before other steps is not known. Use variant='modified' there."
         )
     return float(getattr(last, "shift_", 0.0))
 
@@ -315,10 +310,8 @@ class KernelModel(ModelParameters):
     _auto_features: str | None = None  # meaning of features="auto"; None: Fourier features of stationary kernels
     _landmarks = "auto"  # the sampling scheme of landmarks where means of rows make sense
     _takes_shift = False  # whether the model has a use for the shift of K ≈ ZZᵀ + shift I
-    _tuning_landmarks = 0  # landmarks with which leave-one-out errors correct the length scale that evidence chose
 
     n_components: Any
-    length_scales: str
     alpha: Any
     feature_map_: FeatureMap
     precision: str = "full"
@@ -400,33 +393,6 @@ class KernelModel(ModelParameters):
             return scores.to(given.dtype) + backend.place(intercept, given)
         return features_of(feature_map, X) @ backend.place(coefficients, X) + backend.place(intercept, X)
 
-    def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
-        """The kernel with numbers as length scales, tuned if it is given by name or has length_scale="auto"."""
-        check_choice("length_scales", self.length_scales, ("shared", "per_feature"))
-        kernel = as_kernel(self.kernel)
-        auto = isinstance(kernel, StationaryKernel) and isinstance(kernel.length_scale, str)
-        if not auto or (not isinstance(self.kernel, str) and kernel.length_scale != "auto"):
-            return kernel
-        limit = getattr(self, "max_seconds", None)
-        until = None if limit is None else time.perf_counter() + limit
-        block = source.sample(_TUNING_ROWS, key.child("tuning"))
-        # no more components than the model will have: fewer of them prefer longer scales
-        most = _TUNING_COMPONENTS if isinstance(self.n_components, str) else self.n_components
-        return tune_length_scale(
-            kernel,
-            block.X,
-            targets(block.y),
-            block.weight,
-            key=key,
-            per_feature=self.length_scales == "per_feature",
-            n_components=min(_TUNING_COMPONENTS, most),
-            fit_intercept=fit_intercept,
-            n_restarts=getattr(self, "n_restarts", 0),
-            n_landmarks=self._tuning_landmarks if isinstance(self.n_components, str) else 0,
-            margins=isinstance(getattr(self, "alpha", None), str) and self.alpha == "margin",
-            until=until,
-        )
-
     def _features_name(self, kernel: Kernel) -> str:
         """Which features the string `features` means for a kernel."""
         name: str = check_choice("features", self.features, ("auto", *FEATURES))
@@ -453,8 +419,8 @@ class KernelModel(ModelParameters):
         if shift_of(transformer) and not self._takes_shift:
             raise ValueError(
                 f"{type(self).__name__} has no use for features of K - {shift_of(transformer):.3g} I, which "
-                "NystromFeatures(form='shifted') gives: the shift belongs in the penalty of KernelRidge or the noise "
-                "of GaussianProcessRegressor. Use form='modified' here."
+                "NystromFeatures(variant='shifted') gives: the shift belongs in the penalty of KernelRidge or the "
+                "noise of GaussianProcessRegressor. Use variant='modified' here."
             )
         return transformer, as_feature_map(transformer, rows)
 

@@ -34,3 +34,12 @@ class ModelParameters(SearchParameters):
     device: str | None = None
     n_jobs: int | None = None
     verbose: int = 0
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SupervisedParameters(ModelParameters):
+    """Of everything that learns targets."""
+
+    fit_intercept: bool = True
+    metric: str = "isotropic"
+    precision: str = "full"

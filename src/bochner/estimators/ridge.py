@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import time
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from bochner.backends import Array
 from bochner.checks import check_count, is_auto
 from bochner.estimators._validation import check_components, check_precision, map_dask_blocks, validate_rows
 from bochner.estimators.gradients import GradientMixin
-from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, numeric_targets
+from bochner.estimators.models import DistributedScore, as_source, check_sums, numeric_targets
 from bochner.estimators.ridge_search import FittedFeatures, RidgeSearch
 from bochner.estimators.ridge_solution import (
     LEFT_OUT,
@@ -31,8 +31,8 @@ from bochner.estimators.ridge_solution import (
     penalty_per_row,
     solve_sums,
 )
+from bochner.estimators.supervised import SupervisedModel, old_metric
 from bochner.features import FeatureMap
-from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.operators import Centred, PSDOperator
 from bochner.solvers import ConjugateGradient, Report
@@ -58,7 +58,9 @@ LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin
 _ALPHA_COMPONENTS = 2048  # components with which alpha is chosen when the Gram matrix does not fit into memory
 
 
-class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, KernelModel):
+@old_metric
+@dataclass(eq=False, repr=False)
+class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, SupervisedModel):
     """Kernel ridge regression: min ‖Zw + b - y‖² + alpha ‖w‖² with ZZᵀ ≈ K, in one pass and bounded memory.
 
     Rows are turned into features block by block and summed. Only m × m sums are kept for m components, and every
@@ -68,7 +70,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     ----------
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         The length scale is tuned on a sample of the rows if the kernel is given by name or has
-        ``length_scale="auto"``; a number is used as it is.
+        ``length_scale="auto"``; a number is used as it is. "auto" chooses among "rbf", "matern52", "matern32",
+        "exponential" and "laplacian" by the error of rows left out of exact fits to a sample.
     n_components : int or "auto", default="auto"
         Number of components, the dimension of the features. "auto" takes as few as `tol` needs.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
@@ -82,15 +85,20 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         some lie far from the others. After `partial_fit` and `merge` there are no rows to leave out, and evidence
         replaces leave-one-out. "margin" is leave-one-out for the signs of three or more labels, one column each: the
         error is what the score of the right label lacks to exceed every other by two. With features that have a
-        spectral shift (``NystromFeatures(form="shifted")``) the shift is added to a given alpha, and is a lower limit
-        for a chosen one.
+        spectral shift (``NystromFeatures(variant="shifted")``) the shift is added to a given alpha, and is a lower
+        limit for a chosen one.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
         "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
         a device and by a sketch on the host. Pass a `ConjugateGradient` to set its tolerance and number of iterations.
         "auto" chooses "cg" only if the sums need more than half of the free memory, and says so in `report_`.
     fit_intercept : bool, default=True
-    length_scales : {"shared", "per_feature"}, default="shared"
-        One tuned length scale for all features, or one for each.
+    metric : {"isotropic", "diagonal", "full"}, default="isotropic"
+        How distances between rows are measured: with one length scale for all columns, one for each, or along
+        directions across columns. "diagonal" and "full" are learned on a sample of up to 1,000 rows, along the
+        derivative of the error of rows left out of exact fits, and drawn back to equal scales of standardised columns
+        (and directions to scales) as far as up to 1,000 other rows say; then their common factor is tuned like a single
+        length scale. The units of the columns make no difference then. They are for single stationary kernels whose
+        length scale is tuned, and "full" for arrays of up to 1,000 columns.
     tol : float, default=0.05
         For ``n_components="auto"``: the mean squared error on unseen rows may exceed that of exact kernel ridge
         regression, with the same kernel and penalty, by a share of at most `tol`. Errors below a thousandth of the
@@ -137,6 +145,10 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     features_ : transformer
         The fitted features; `features_.kernel_` is the kernel with its numbers.
     feature_map_ : FeatureMap
+    metric_ : ndarray of shape (n_features,) or (n_features, n_features)
+        For a learned metric: one over the squares of the length scales, or the matrix M of (x - y)ᵀ M (x - y).
+    feature_importances_ : ndarray of shape (n_features,)
+        For a learned metric: shares of the columns in the distances.
     statistics_ : RidgeStatistics
         The sums.
     n_samples_seen_ : int
@@ -157,55 +169,26 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     >>> model = KernelRidge(random_state=0).fit(X[:300], y[:300])
     >>> bool(model.score(X[300:], y[300:]) > 0.98)
     True
+
+    Of six columns two matter, in other units:
+
+    >>> X = rng.normal(size=(400, 6)) * [1.0, 1.0, 100.0, 1.0, 0.01, 1.0]
+    >>> y = np.sin(X[:, 0]) + np.cos(100.0 * X[:, 4])
+    >>> model = KernelRidge("auto", metric="diagonal", random_state=0).fit(X[:300], y[:300])
+    >>> sorted(model.feature_importances_.argsort()[-2:].tolist())
+    [0, 4]
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        n_components: Any = "auto",
-        *,
-        features: Any = "auto",
-        alpha: Any = "loo",
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        length_scales: str = "shared",
-        tol: float = 0.05,
-        max_components: int = 4096,
-        max_seconds: float | None = None,
-        max_bytes: float | None = None,
-        block_size: int | None = None,
-        precision: str = "full",
-        device: str | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.features = features
-        self.alpha = alpha
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.length_scales = length_scales
-        self.tol = tol
-        self.max_components = max_components
-        self.max_seconds = max_seconds
-        self.max_bytes = max_bytes
-        self.block_size = block_size
-        self.precision = precision
-        self.device = device
-        self.checkpoint = checkpoint
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    kernel: Any = "rbf"
+    n_components: Any = "auto"
+    _: KW_ONLY
+    alpha: Any = "loo"
+    solver: Any = "auto"
+    checkpoint: str | os.PathLike[str] | None = None
 
     _landmarks = "mixed"  # most landmarks where most rows are, since that is where predictions are made
     _takes_shift = True
     _tuning_landmarks = 768
-
-    statistics_: RidgeStatistics
-    _solution: RidgeSolution | None
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -259,7 +242,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             more = RidgeStatistics(self.n_components_, self.statistics_.n_targets)
             self._accumulate(source, self.feature_map_, more)
             self.statistics_.merge(more)
-            self._solution = None
+            self._solution: RidgeSolution | None = None
         return self
 
     def merge(self, other: KernelRidge) -> KernelRidge:
@@ -290,16 +273,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self._check_options()
 
     def _forget(self) -> None:
-        for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution"):
-            if hasattr(self, name):
+        for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution", "_spreads"):
+            if name in vars(self):
                 delattr(self, name)
 
     def _learn(self, source: Source) -> None:
         key, started = self._key(), time.perf_counter()
         self._target_shape = _target_shape(source)
-        kernel = as_kernel(self.kernel)
-        if isinstance(self.features, str):
-            kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
+        kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
         # with a transformer, the number of components is the transformer's
         if is_auto(self.n_components) and isinstance(self.features, str):
             fitted, self.certificate_ = RidgeSearch(self, source, kernel, key, started).run()
@@ -350,7 +331,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
             statistics.digest = None
             # even if the pass was interrupted, the sums of the rows read so far can be used
             if statistics.n_samples:
-                self.statistics_, self._solution = statistics, None
+                self.statistics_: RidgeStatistics = statistics
+                self._solution = None
         if not statistics.n_samples:
             raise ValueError("every row has weight zero.")
         if fitted.solution is not None:

@@ -14,12 +14,15 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
+from bochner.backends.memory import empty_columns
+from bochner.deprecations import old_names
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import (
     Kernel,
     Multiple,
     Power,
     Product,
+    Projected,
     RadialKernel,
     Restricted,
     SeparableKernel,
@@ -172,7 +175,7 @@ def _radial(kernel: Kernel) -> bool:
     match kernel:
         case Sum() | Product():
             return _radial(kernel.left) and _radial(kernel.right)
-        case Multiple() | Power() | Restricted():
+        case Multiple() | Power() | Restricted() | Projected():
             return _radial(kernel.kernel)
     return isinstance(kernel, RadialKernel)
 
@@ -183,7 +186,7 @@ def draw_frequencies(
     """Draw n_rows frequencies of a stationary kernel: the algebra of kernels is an algebra of frequencies.
 
     A sum has the frequencies of its terms, in proportion to their size at zero; a product has sums of frequencies;
-    a multiple has its kernel's.
+    a multiple has its kernel's; and w·(Uᵀx) = (Uw)·x.
     """
     match kernel:
         case Sum():
@@ -222,6 +225,10 @@ def draw_frequencies(
             columns = kernel.indices(n_features)
             inner = draw_frequencies(kernel.kernel, law, len(columns), n_rows, key, dtype)
             return Selected(inner, columns, n_features)
+        case Projected():
+            U = kernel.matrix(n_features)
+            inner = draw_frequencies(kernel.kernel, law, U.shape[1], n_rows, key)
+            return Dense(np.asfortranarray(_short(inner.to_dense() @ U.T), dtype))
         case RadialKernel():
             rows = law.sample(n_features, n_rows, key)
             u = law.uniforms(n_features, n_rows, key)
@@ -312,13 +319,13 @@ def check_histograms(X: Any) -> None:
 
 
 @dataclass(frozen=True)
-class HistogramWaves(FeatureMap):
-    """Random columns √x_j cos(λ log x_j), √x_j sin(λ log x_j): 2xy/(x + y) = √(xy) E cos(λ log(x/y)).
+class HistogramFourier(FeatureMap):
+    """Fourier features of log x: √x_j cos(λ log x_j) and √x_j sin(λ log x_j), as 2xy/(x + y) = √(xy) E cos(λ log(x/y)).
 
     Attributes
     ----------
-    coordinates, frequencies, scales : ndarray of shape (n_waves,)
-        j, λ and the factor of each frequency; a last single column is √x_j cos(λ log x_j + offset).
+    coordinates, frequencies, scales : ndarray of shape (n_frequencies,)
+        j, λ and the factor of each frequency; a last single component is √x_j cos(λ log x_j + offset).
     offset : float
     """
 
@@ -330,7 +337,7 @@ class HistogramWaves(FeatureMap):
 
     def __call__(self, X: Array) -> Array:
         check_histograms(X)
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        out = empty_columns(X.shape[0], self.n_components, X.dtype)
         for rows in row_blocks(X, max(X.shape[1], self.n_components)):
             V: Any = X[rows][:, self.coordinates]
             V = V.toarray() if scipy.sparse.issparse(V) else V
@@ -344,7 +351,7 @@ class HistogramWaves(FeatureMap):
         return out
 
 
-def histogram_map(sample: Any, n_components: int, key: Key) -> HistogramWaves:
+def histogram_map(sample: Any, n_components: int, key: Key) -> HistogramFourier:
     """Draw frequencies: coordinates in proportion to their size in the sample, values from their density."""
     check_histograms(sample)
     T, d = -(-n_components // 2), sample.shape[1]
@@ -356,7 +363,7 @@ def histogram_map(sample: Any, n_components: int, key: Key) -> HistogramWaves:
     coordinates = np.minimum(np.searchsorted(steps, u * steps[-1], side="right"), d - 1)
     scales = np.sqrt(2.0 * steps[-1] / (n_components * np.broadcast_to(law, d)[coordinates]))
     offset = 2.0 * np.pi * key.child("offset").generator().random()
-    return HistogramWaves(n_components, coordinates, sech_quantile(v), scales, float(offset))
+    return HistogramFourier(n_components, coordinates, sech_quantile(v), scales, float(offset))
 
 
 _STEPS = (("coordinates", 0.7548776662466927), ("frequencies", 0.5698402909980532))  # evenly spread together
@@ -383,7 +390,8 @@ class HistogramSamples(FeatureMap):
             values: Any = X.data
             parts = [type(X)((block, X.indices, X.indptr), shape=X.shape) for block in self._blocks(values)]
             return scipy.sparse.hstack(parts, format="csr")
-        return np.concatenate(list(self._blocks(X)), axis=1)
+        out = empty_columns(X.shape[0], self.n_components, X.dtype)
+        return np.concatenate(self._blocks(X), axis=1, out=out)
 
     def _blocks(self, V: Array) -> list[Array]:
         L = self.interval
@@ -395,3 +403,6 @@ class HistogramSamples(FeatureMap):
             phase = log * dtype(j * L)
             blocks += [size * np.cos(phase), size * np.sin(phase)]
         return blocks
+
+
+__getattr__ = old_names("bochner.features.fourier", {"HistogramWaves": ("HistogramFourier", HistogramFourier)})

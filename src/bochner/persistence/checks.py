@@ -21,7 +21,7 @@ from bochner.features import (
     ACTIVATIONS,
     FeatureMap,
     Fourier,
-    HistogramWaves,
+    HistogramFourier,
     KitchenSink,
     Maclaurin,
     Nystrom,
@@ -264,7 +264,7 @@ def _binning(map_: RandomBinning) -> None:
     expect(map_.multipliers.dtype == map_.salts.dtype == np.uint64, map_, "multipliers of another type")
 
 
-def _histogram_waves(map_: HistogramWaves) -> None:
+def _histogram_fourier(map_: HistogramFourier) -> None:
     T = -(-map_.n_components // 2)
     expect(
         map_.coordinates.shape == map_.frequencies.shape == map_.scales.shape == (T,),
@@ -321,7 +321,7 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     FastfoodBlocks: _fastfood,
     Fourier: _fourier,
     HadamardBlocks: _hadamard,
-    HistogramWaves: _histogram_waves,
+    HistogramFourier: _histogram_fourier,
     KitchenSink: _kitchen_sink,
     LocalModel: _local_model,
     Maclaurin: _maclaurin,
