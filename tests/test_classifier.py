@@ -13,7 +13,8 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
 
-from bochner import RBF, FourierFeatures, KernelClassifier, NystromFeatures, exact_kernel_classifier
+from bochner import RBF, FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures, exact_kernel_classifier
+from bochner.estimators.labels import find_labels
 from bochner.features import Identity, LinearAfter
 from bochner.keys import Key
 from bochner.losses import as_loss
@@ -442,3 +443,25 @@ def test_three_weighted_labels_with_everything_chosen():
     y = np.digitize(X[:, 0] + X[:, 1], [-0.7, 0.7])
     model = KernelClassifier(loss="squared", random_state=0).fit(X, y, rng.uniform(0.1, 3.0, 300))
     assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared"])
+def test_the_clock_of_max_seconds_starts_with_fit(loss, monkeypatch):
+    """What finding the labels took is not given to the search for components a second time."""
+    X, y, _ = problem(n=200)
+    clock, given = [0.0], []
+    ridge_fit = KernelRidge.fit
+
+    def fit(self, *arguments):
+        given.append(self.max_seconds)
+        return ridge_fit(self, *arguments)
+
+    def found(source, class_weight):
+        clock[0] += 40.0
+        return find_labels(source, class_weight)
+
+    monkeypatch.setattr(KernelRidge, "fit", fit)
+    monkeypatch.setattr("bochner.estimators.classifier.find_labels", found)
+    monkeypatch.setattr("bochner.estimators.classifier.time.perf_counter", lambda: clock[0])
+    KernelClassifier(loss=loss, max_seconds=100.0, random_state=0).fit(X, y)
+    assert given == [60.0]
