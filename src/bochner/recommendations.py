@@ -18,7 +18,7 @@ from bochner.backends import Array, reading
 from bochner.checks import check_positive
 from bochner.diagnostics import finite_points
 from bochner.estimators import FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures
-from bochner.estimators.classifier import labels_of
+from bochner.estimators.labels import labels_of
 from bochner.estimators.models import check_target_size
 from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key

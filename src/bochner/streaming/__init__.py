@@ -28,7 +28,8 @@ from bochner.streaming.folds import (
     leave_one_out_errors,
     resumed,
 )
-from bochner.streaming.newton import Problem, newton
+from bochner.streaming.newton import newton
+from bochner.streaming.objectives import Problem
 from bochner.streaming.progress import Progress
 from bochner.streaming.sources import (
     ArraySource,
