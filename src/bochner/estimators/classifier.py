@@ -44,7 +44,7 @@ from bochner.streaming.newton import KEPT_BYTES, Secants
 
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
-_GROWTH_ROWS = 20_000  # rows on which n_components="auto" grows
+GROWTH_ROWS = 20_000  # rows on which n_components="auto" grows
 _FEW_ROWS = 30  # too few to hold some out
 LOSSES = ("log_loss", "squared_hinge", "squared")
 
@@ -366,7 +366,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         key = Key.from_random_state(self.random_state)
         notes: tuple[str, ...] = ()
         if isinstance(self.n_components, str) and isinstance(self.features, str):
-            rows = signs.sample(_GROWTH_ROWS, key.child("growth"))
+            rows = signs.sample(GROWTH_ROWS, key.child("growth"))
             changes = {"alpha": "margin", "random_state": key.seed, "solver": "auto"}
             ridge = self._ridge(**changes).fit(ArraySource(rows.X, rows.y, rows.weight))
             transformer, feature_map, self.certificate_ = ridge.features_, ridge.feature_map_, ridge.certificate_
