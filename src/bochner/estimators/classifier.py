@@ -39,7 +39,7 @@ from bochner.streaming.objectives import KEPT_BYTES, SINGLE_SIZE
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
 _ALPHA_COMPONENTS_OF_MANY = 512
-_GROWTH_ROWS = 20_000  # rows on which n_components="auto" grows
+GROWTH_ROWS = 20_000  # rows on which n_components="auto" grows
 _SINGLE_TOL = 1e-5  # of the objective, from which on float32 products are exact enough
 _FEW_ROWS = 30  # too few to hold some out
 LOSSES = ("log_loss", "squared_hinge", "squared")
@@ -260,7 +260,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         key = Key.from_random_state(self.random_state)
         notes: tuple[str, ...] = ()
         if isinstance(self.n_components, str) and isinstance(self.features, str):
-            rows = signs.sample(_GROWTH_ROWS, key.child("growth"))
+            rows = signs.sample(GROWTH_ROWS, key.child("growth"))
             changes = {"alpha": "margin", "random_state": key.seed, "solver": "auto"}
             changes["max_seconds"] = self._seconds_left(started)
             ridge = self._ridge(**changes).fit(ArraySource(rows.X, rows.y, rows.weight))
