@@ -15,7 +15,7 @@ from bochner.backends import Backend
 OTHERS = ("name", "xp", "block_bytes", "empty", "place", "keep", "fetch", "nonzeros", "fixed_point", "tiles")
 # sums and factorisations, whose arguments are of other shapes: see `linear_calls`
 LINEAR = ("gram", "moments", "gram_product", "rank_one", "cholesky", "cholesky_solve", "triangular_solve", "eigh")
-LINEAR += ("fetch_lower",)
+LINEAR += ("cholesky_inverse", "fetch_lower")
 ENTRIES = [field.name for field in fields(Backend) if field.name not in (*OTHERS, *LINEAR)]
 N_FEATURES = [1, 3, 11, 100, 128]
 SCALE, TAIL = 0.125, 0.7
@@ -141,6 +141,8 @@ def linear_calls(entry: str, dtype: type, m: int) -> Iterator[list[Any]]:
             yield [[G], 3.0]
         case "eigh":
             yield [[G]]
+        case "cholesky_inverse":
+            yield [[np.asfortranarray(L)]]
         case "fetch_lower":
             yield [[G], np.zeros((m, m), order="F")]
 
@@ -166,6 +168,8 @@ def linear_result(
             values, vectors = map(here, returned)
             assert (np.diff(values) >= 0.0).all()
             return (vectors * values) @ vectors.T
+        case "cholesky_inverse":
+            return np.tril(here(returned))
         case _:
             return here(returned)
 
@@ -188,6 +192,6 @@ def check_linear(
         expected = linear_result(entry, getattr(reference, entry), arguments, lambda a: a.copy("K"), np.asarray)
         found = linear_result(entry, getattr(backend, entry), arguments, there, here)
         unit = np.finfo(dtype if entry in ("gram", "gram_product") else np.float64).eps
-        bound = 1e3 * m if entry.endswith("solve") or entry == "cholesky" else 100.0
+        bound = 1e3 * m if entry.endswith("solve") or entry.startswith("cholesky") else 100.0
         assert found.dtype == np.float64
         np.testing.assert_allclose(found, expected, rtol=0, atol=bound * unit * max(1.0, np.abs(expected).max()))

@@ -29,7 +29,7 @@ from bochner import (
 )
 from bochner.keys import Key
 from bochner.streaming import ArraySource, Block, read_arrays
-from laws import ESTIMATORS, rounding_squares
+from laws import ESTIMATORS, TABLES, rounding_squares
 from strikes import changes, nudged, struck_after
 
 dask = pytest.importorskip("dask", reason="dask is not installed (extra 'dask')")
@@ -784,3 +784,35 @@ def test_bits_are_the_same_for_any_number_of_workers(small_trees, monkeypatch):
         with local_cluster(n_workers) as cluster, Client(cluster):
             for found, truth in zip(fitted(), truths, strict=True):
                 np.testing.assert_array_equal(found, truth)
+
+
+def table_frame(n=240, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pandas.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
+    frame["kind"] = rng.choice(["red", "green"], n)
+    frame["y"] = np.sin(2.0 * frame["a"]) + (frame["kind"] == "red") + 0.1 * rng.normal(size=n)
+    frame.loc[3, "b"] = np.nan
+    return frame
+
+
+@pytest.mark.parametrize("model", TABLES, ids=lambda m: type(m).__name__)
+def test_models_of_tables_take_dask_frames(client, model):
+    """Leaves fitted by workers are those fitted here, to the last bit; predictions are made block by block."""
+    frame = table_frame()
+    frame["y"] = frame["y"] > 0.5 if is_classifier(model) else frame["y"]
+    X, weight = frame.drop(columns="y"), np.arange(len(frame)) % 3 + 1.0
+    model = clone(model).set_params(leaf_size=60)
+    here = clone(model).fit(X, frame["y"], weight)
+    lazy = dd.from_pandas(frame, npartitions=3)
+    there = clone(model).fit(lazy.drop(columns="y"), lazy["y"], da.from_array(weight, chunks=80))
+    name = "predict_proba" if is_classifier(model) else "predict_interval"
+    for method in (name, "predict"):
+        expected, found = getattr(here, method)(X), getattr(there, method)(lazy.drop(columns="y"))
+        assert hasattr(found, "dask")
+        np.testing.assert_array_equal(getattr(there, method)(X), expected)
+        np.testing.assert_allclose(np.asarray(found.compute()), expected, rtol=1e-9)  # sums of other blocks
+    assert there.score(lazy.drop(columns="y"), lazy["y"]) == here.score(X, frame["y"])
+    blocks = [dask.delayed(part) for part in (X[:100], X[100:])]
+    of_blocks = clone(model).fit(blocks, frame["y"].to_numpy(), weight)
+    np.testing.assert_array_equal(of_blocks.predict(X), here.predict(X))
+    np.testing.assert_array_equal(clone(model).fit(lazy, "y").predict(X), clone(model).fit(frame, "y").predict(X))

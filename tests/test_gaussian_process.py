@@ -368,7 +368,7 @@ def test_values_drawn_do_not_depend_on_the_order_of_landmarks():
 def test_scales_are_fitted_and_restarts_never_hurt():
     X, y, _ = problem(n=400, d=3)
     y = np.sin(3 * X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=400)
-    model = GaussianProcessRegressor(n_components=100, length_scales="per_feature", random_state=0).fit(X, y)
+    model = GaussianProcessRegressor(n_components=100, metric="diagonal", random_state=0).fit(X, y)
     scales = model.kernel_.length_scale
     assert (scales[1:] > 3 * scales[0]).all()
     assert model.score(X, y) > 0.95

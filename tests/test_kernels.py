@@ -176,6 +176,20 @@ def test_length_scales_per_feature():
     np.testing.assert_allclose(Laplacian(scales)(X), np.exp(-cdist(X / scales, X / scales, "cityblock")), rtol=1e-12)
 
 
+def test_directions():
+    X, U = points(6, 3), np.array([[1.0, 0.5], [0.0, 2.0], [-1.0, 0.3]])
+    np.testing.assert_allclose(Matern(2.0).along(U)(X), Matern(2.0)(X @ U), rtol=1e-12)
+    np.testing.assert_allclose(Linear().along(U)(X), X @ U @ U.T @ X.T, atol=1e-12)
+    assert not Linear().along(U).stationary
+    assert RBF("median").along(U).resolve(X).kernel.length_scale == RBF("median").resolve(X @ U).length_scale
+
+
+@pytest.mark.parametrize("directions", [[1.0, 2.0], [[1.0, np.nan]], np.empty((3, 0)), "all", [[1.0], [2.0]]])
+def test_directions_that_are_none(directions):
+    with pytest.raises(ValueError, match="directions"):
+        RBF(1.0).along(directions)(points(6, 3))
+
+
 def test_algebra_means_what_it_says():
     X = points(6, 3)
     a, b = RBF(1.0), Matern(2.0)

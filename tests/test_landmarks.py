@@ -371,6 +371,17 @@ def test_means_use_the_length_scales_of_the_kernel():
     np.testing.assert_allclose(np.sort(centres[:, 0]), [0.0, 10.0])
 
 
+@pytest.mark.parametrize("name", sorted(MEANS))
+def test_means_use_the_directions_of_the_kernel(name):
+    """Two clusters along the sum of two columns, whose difference, by far the larger, counts for nothing."""
+    rng = np.random.default_rng(0)
+    along, across = np.repeat([0.0, 10.0], 50), 1000.0 * rng.normal(size=100)
+    X = np.column_stack([along + across, along - across]) / 2.0
+    kernel = RBF(1.0).along([[1.0], [1.0]])
+    centres = as_landmark_law(name).sample(Gram(X, kernel), 2, Key(0)).points
+    np.testing.assert_allclose(np.sort(centres.sum(axis=1)), [0.0, 10.0], atol=1e-9)
+
+
 def test_given_rows_and_points():
     gram = Gram(rows(), RBF(1.0))
     drawn = as_landmark_law([3, -1]).sample(gram, 5, Key(0))

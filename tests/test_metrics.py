@@ -4,20 +4,22 @@ import numpy as np
 import pytest
 
 from bochner import RBF, Cauchy, Laplacian, RationalQuadratic
+from bochner.estimators import metrics
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.estimators.metrics import (
+    EVIDENCE,
     FAMILIES,
+    LEFT_OUT,
     average_outer_product,
     importances,
     learn_directions,
     learn_metric,
-    left_out_error,
-    left_out_gradient,
     shrink_metric,
     with_scales,
 )
 from bochner.keys import Key
 
+CRITERIA = {"left out": LEFT_OUT, "evidence": EVIDENCE}
 KERNELS = FAMILIES | {"rational": RationalQuadratic(), "cauchy": Cauchy()}
 
 
@@ -45,21 +47,65 @@ def test_a_matrix_that_is_not_positive_definite_says_so():
         exact_ridge(-np.eye(3), np.ones((3, 1)), 0.1)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("name", KERNELS)
-def test_derivatives_of_the_left_out_error_are_those_of_finite_differences(name):
+def test_derivatives_of_criteria_are_those_of_finite_differences(name, criterion, weighted, monkeypatch):
+    monkeypatch.setattr(metrics, "SINGLE", np.inf)
     X, Y = table(40)
     scales, alpha, h = np.array([1.5, 2.0, 3.0, 0.7]), 0.3, 1e-5
+    weight = np.random.default_rng(1).uniform(0.2, 4.0, 40) if weighted else None
 
-    def error(logarithms, log_alpha):
-        fit = exact_ridge(with_scales(KERNELS[name], scales * np.exp(logarithms))(X), Y, alpha * np.exp(log_alpha))
-        return fit.error
+    def value(logarithms, log_alpha):
+        kernel = with_scales(KERNELS[name], scales * np.exp(logarithms))
+        return CRITERIA[criterion].of(kernel, X, Y, alpha * np.exp(log_alpha), weight)
 
-    _, slopes, slope = left_out_error(with_scales(KERNELS[name], scales), X, Y, alpha)
+    found, G, slope = CRITERIA[criterion].gradient(with_scales(KERNELS[name], scales), X, Y, alpha, weight)
+    assert found == pytest.approx(value(np.zeros(4), 0.0), rel=1e-12)
     steps = h * np.eye(4)
-    expected = [(error(step, 0.0) - error(-step, 0.0)) / (2.0 * h) for step in steps]
-    np.testing.assert_allclose(slopes, expected, rtol=1e-5, atol=1e-8)
-    expected = (error(np.zeros(4), h) - error(np.zeros(4), -h)) / (2.0 * h)
+    expected = [(value(step, 0.0) - value(-step, 0.0)) / (2.0 * h) for step in steps]
+    np.testing.assert_allclose(-2.0 * (X * G).sum(axis=0), expected, rtol=1e-5, atol=1e-8)
+    expected = (value(np.zeros(4), h) - value(np.zeros(4), -h)) / (2.0 * h)
     assert slope == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_a_row_of_weight_three_counts_as_three_equal_rows(criterion):
+    X, Y = table(20)
+    counts = np.random.default_rng(1).integers(1, 4, 20)
+    rows = np.repeat(np.arange(20), counts)
+    found = CRITERIA[criterion].of(RBF(1.5), X, Y, 0.2, counts.astype(float))
+    assert found == pytest.approx(CRITERIA[criterion].of(RBF(1.5), X[rows], Y[rows], 0.2), rel=1e-9)
+
+
+def test_the_error_of_weighted_rows_is_that_of_models_without_one_of_them():
+    X, Y = table(12)
+    weight = np.r_[np.full(6, 0.5), 1.0, 1.0, 2.0, 3.0, 2.0, 2.0]
+    kernel, alpha, errors = RBF(1.5), 0.3, []
+    for i in range(12):
+        less = weight.copy()
+        less[i] -= min(1.0, weight[i])  # of less than one, all of it
+        kept = less > 0
+        K = kernel(X[kept]) + np.diag(alpha / less[kept] - alpha)
+        fit = exact_ridge(K, Y[kept], alpha)
+        errors.append(Y[i] - kernel(X[i : i + 1], X[kept]) @ fit.coefficients - fit.intercept)
+    expected = np.average(np.square(np.concatenate(errors)).mean(axis=1), weights=weight)
+    assert LEFT_OUT.of(kernel, X, Y, alpha, weight) == pytest.approx(expected, rel=1e-9)
+
+
+def test_evidence_is_that_of_the_normal_law():
+    """Of targets without their mean, which a flat prior on the level integrates out, at the likeliest amplitude."""
+    X, Y = table(15, k=1)
+    alpha, n = 0.3, 15
+    contrasts = np.linalg.svd(np.ones((1, n)))[2][1:]  # orthonormal, of sum zero
+    logs = []
+    for kernel in (RBF(1.5), RBF(0.7)):
+        C = contrasts @ (kernel(X) + alpha * np.eye(n)) @ contrasts.T
+        z = contrasts @ Y[:, 0]
+        amplitude = z @ np.linalg.solve(C, z) / (n - 1)
+        logs.append(-0.5 * (np.linalg.slogdet(amplitude * C)[1] + n - 1))
+    found = [-0.5 * n * np.log(EVIDENCE.of(kernel, X, Y, alpha)) for kernel in (RBF(1.5), RBF(0.7))]
+    assert found[0] - found[1] == pytest.approx(logs[0] - logs[1], rel=1e-9)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -92,14 +138,32 @@ def test_the_smooth_family_wins_on_a_smooth_function_and_the_rough_one_on_steps(
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_gradients_of_the_left_out_error_in_the_rows_are_those_of_finite_differences(name):
+def test_single_precision_gives_the_slopes_of_double(name, monkeypatch):
+    """At the least penalty that has it, rounding moves an inverse by about eps n / alpha = 6e-8 · 400 / 1e-3."""
+    X, Y = table(400)
+    kernel, found = with_scales(KERNELS[name], 2.0), {}
+    for least in (metrics.SINGLE, np.inf):
+        monkeypatch.setattr(metrics, "SINGLE", least)
+        error, G, slope = LEFT_OUT.gradient(kernel, X, Y, 1e-3)
+        found[least] = error, (X * G).sum(axis=0), slope
+    (error, slopes, slope), (true_error, true_slopes, true_slope) = found.values()
+    assert error == pytest.approx(true_error, rel=5e-3)
+    assert error != true_error  # single precision was used
+    np.testing.assert_allclose(slopes, true_slopes, atol=0.03 * np.abs(true_slopes).max())
+    assert slope == pytest.approx(true_slope, rel=0.05, abs=0.01 * true_error)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients_of_criteria_in_the_rows_are_those_of_finite_differences(name, criterion, monkeypatch):
+    monkeypatch.setattr(metrics, "SINGLE", np.inf)
     X, Y = table(30, d=2)
     kernel, alpha, h = with_scales(KERNELS[name], 1.5), 0.3, 1e-6
-    G = left_out_gradient(kernel, X, Y, alpha)[1]
+    G = CRITERIA[criterion].gradient(kernel, X, Y, alpha)[1]
     for i, j in ((0, 0), (7, 1), (29, 0)):
         step = np.zeros_like(X)
         step[i, j] = h
-        high, low = (exact_ridge(kernel(X + sign * step), Y, alpha).error for sign in (1.0, -1.0))
+        high, low = (CRITERIA[criterion].of(kernel, X + sign * step, Y, alpha) for sign in (1.0, -1.0))
         assert 2.0 * G[i, j] == pytest.approx((high - low) / (2.0 * h), rel=1e-4, abs=1e-7)
 
 

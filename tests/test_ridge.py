@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_regression
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.kernel_approximation import RBFSampler
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -265,7 +265,7 @@ def test_a_scale_for_every_feature():
     X = rng.normal(size=(1000, 5)) * [1.0, 100.0, 1e-3, 1.0, 1.0]
     X[:, 4] = 2.0  # constant
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=1000)
-    model = KernelRidge("matern52", 300, length_scales="per_feature", random_state=0).fit(X, y)
+    model = KernelRidge("matern52", 300, metric="diagonal", random_state=0).fit(X, y)
     scales = model.features_.kernel_.length_scale / [1.0, 100.0, 1e-3, 1.0, 1.0]
     assert scales[1:4].min() > 3 * scales[0]
     assert model.score(X, y) > 0.95
@@ -457,7 +457,7 @@ def test_sparse_rows():
         ({"n_components": 0}, "n_components must be"),
         ({"n_components": "many"}, "n_components must be"),
         ({"features": "wavelets"}, "features must be one of"),
-        ({"length_scales": "some"}, "length_scales must be"),
+        ({"metric": "some"}, "metric must be"),
         ({"block_size": 0}, "block_size must be"),
         ({"tol": 0.0}, "tol must be"),
         ({"kernel": "gauss"}, "unknown kernel"),
@@ -567,3 +567,15 @@ def test_margins_are_for_signs():
     two = np.sign(y - np.median(y) + 1e-9)
     one, other = (KernelRidge(RBF(1.0), 20, alpha=alpha, random_state=0).fit(X, two) for alpha in ("margin", "loo"))
     assert one.alpha_ == other.alpha_  # of two labels, one column of signs, squared errors
+
+
+@pytest.mark.parametrize(("n", "d", "noise"), [(600, 60, 1.0), (600, 60, 8.0), (1500, 30, 10.0)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_default_does_not_lose_to_a_linear_model_where_that_is_the_truth(n, d, noise, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + 2000, d))
+    y = X @ rng.normal(size=d) + noise * rng.normal(size=n + 2000)
+    linear = RidgeCV(np.geomspace(1e-3, 1e5, 17)).fit(X[:n], y[:n])
+    found = KernelRidge(random_state=seed).fit(X[:n], y[:n])
+    errors, least = ((model.predict(X[n:]) - y[n:]) ** 2 for model in (found, linear))
+    assert errors.mean() <= least.mean() + least.std() / np.sqrt(2000)

@@ -29,7 +29,9 @@ from bochner import (
 )
 from bochner.backends import FLOATS, backend_of
 from bochner.backends.reference import reference
-from bochner.estimators import nystrom
+from bochner.estimators import metrics, nystrom
+from bochner.estimators.local_models import fit_leaves, grow_tree
+from bochner.estimators.metrics import FAMILIES, learn_directions, learn_metric, shrink_metric
 from bochner.keys import Key
 from bochner.landmarks import Gram, RPCholesky
 from bochner.operators import DenseGram
@@ -694,3 +696,51 @@ def test_components_and_clusters_on_a_device(weighted: bool, device: str) -> Non
     np.testing.assert_allclose(there.inertia_, host.inertia_, rtol=1e-4)
     np.testing.assert_array_equal(there.predict(X), there.labels_)
     np.testing.assert_array_equal(host.predict(torch.from_numpy(X)).numpy(), host.labels_)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_learned_metrics_and_local_models_on_a_device_are_those_of_the_host(
+    device: str, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Float64 on both sides, so that only the order of sums differs; three steps of descent do not enlarge it much."""
+    monkeypatch.setattr(metrics, "SINGLE", np.inf)
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(150, 4))
+    Y = np.column_stack([np.sin(2.0 * X[:, 0]), X[:, 1] * X[:, 2]])
+    metric, other = (
+        learn_metric(rows, Y, family, max_evaluations=3, per_column=per_column)
+        for rows, per_column in ((X, True), (X, False))
+    )
+    there = learn_metric(tensor(X, device), Y, family, max_evaluations=3)
+    np.testing.assert_allclose(there.kernel.scales(4), metric.kernel.scales(4), rtol=1e-6)
+    assert there.alpha == pytest.approx(metric.alpha, rel=1e-6)
+    mixed = shrink_metric(there, other, tensor(X, device), Y)
+    assert mixed.error == pytest.approx(shrink_metric(metric, other, X, Y).error, rel=1e-6)
+    if family != "laplacian":
+        U, _ = learn_directions(X, Y, metric, max_evaluations=3)
+        V, _ = learn_directions(tensor(X, device), Y, metric, max_evaluations=3)
+        np.testing.assert_allclose(V, U, rtol=1e-6, atol=1e-6 * np.abs(U).max())
+    tree, members = grow_tree(X, np.ones(4), 60, 0.25)
+    model, left_out = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, members)
+    twin, errors = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, members, device=device)
+    np.testing.assert_allclose(errors, left_out, rtol=1e-6, atol=1e-8)
+    new = rng.normal(size=(40, 4))
+    np.testing.assert_allclose(twin.predict(new, device), model.predict(new), rtol=1e-6, atol=1e-8)
+    assert all(isinstance(leaf.coefficients, np.ndarray) for leaf in twin.leaves)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("model", laws.TABLES, ids=lambda m: type(m).__name__)
+def test_models_of_tables_on_a_device_are_those_of_the_host(
+    device: str, model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "SINGLE", np.inf)
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(160, 3))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1]
+    y = (y > 0).astype(int) if hasattr(model, "predict_proba") else y
+    here, there = (clone(model).set_params(device=where, leaf_size=60).fit(X, y) for where in (None, device))
+    for name in ("predict_proba", "predict_interval", "predict"):
+        if hasattr(model, name):
+            np.testing.assert_allclose(getattr(there, name)(X), getattr(here, name)(X), rtol=1e-4, atol=1e-4)

@@ -70,18 +70,18 @@ def old_attribute(owner: str, old: str, new: str) -> Any:
     return property(read, doc=f"Old name of `{new}`.")
 
 
-def old_parameters(**names: str) -> Callable[[F], F]:
+def old_parameters(**names: str | tuple[str, Mapping[Any, Any]]) -> Callable[[F], F]:
     """Decorate a function or an estimator whose keyword parameters have new names: old=new; the old ones work and warn.
 
-    Of an estimator these are the parameters of the constructor and of `set_params`, the attributes, and what pickles
-    of earlier versions hold.
+    With ``old=(new, values)`` the values have new names too. Of an estimator these are the parameters of the
+    constructor and of `set_params`, the attributes, and what pickles of earlier versions hold.
 
     Examples
     --------
     >>> from bochner.deprecations import old_parameters
-    >>> @old_parameters(width="side")
-    ... def area(side):
-    ...     return side**2
+    >>> @old_parameters(width="side", unit=("scale", {"metre": 1.0}))
+    ... def area(side, scale=1.0):
+    ...     return (scale * side) ** 2
     """
 
     def decorate(function: F) -> F:
@@ -90,17 +90,20 @@ def old_parameters(**names: str) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def renamed(*arguments: Any, **options: Any) -> Any:
-            for old, new in names.items():
+            for old, replacement in names.items():
                 if old not in options:
                     continue
+                new, values = _new(replacement)
                 if new in options:
                     raise TypeError(f"{function.__qualname__}() got {old}, the old name of {new}, and {new} too.")
+                given = options.pop(old)
+                options[new] = values.get(given, given)
+                instead = f"{new}={options[new]!r}" if values else f"{new}="
                 warnings.warn(
-                    f"{old}= is deprecated and goes in the next version. Write {new}= instead.",
+                    f"{old}= is deprecated and goes in the next version. Write {instead} instead.",
                     FutureWarning,
                     stacklevel=2,
                 )
-                options[new] = options.pop(old)
             return function(*arguments, **options)
 
         return renamed  # type: ignore[return-value]
@@ -108,15 +111,26 @@ def old_parameters(**names: str) -> Callable[[F], F]:
     return decorate
 
 
-def _with_old_parameters(cls: Any, names: Mapping[str, str]) -> Any:
+def _new(replacement: str | tuple[str, Mapping[Any, Any]]) -> tuple[str, Mapping[Any, Any]]:
+    """The new name, and new names of values."""
+    return (replacement, {}) if isinstance(replacement, str) else replacement
+
+
+def _with_old_parameters(cls: Any, names: Mapping[str, str | tuple[str, Mapping[Any, Any]]]) -> Any:
     for method in ("__init__", "set_params"):
         setattr(cls, method, old_parameters(**names)(getattr(cls, method)))
-    for old, new in names.items():
-        setattr(cls, old, old_attribute(cls.__name__, old, new))
+    for old, replacement in names.items():
+        setattr(cls, old, old_attribute(cls.__name__, old, _new(replacement)[0]))
     restore = cls.__setstate__
 
     def __setstate__(self: Any, state: dict[str, Any]) -> None:  # noqa: N807
-        restore(self, {names.get(name, name): value for name, value in state.items()})
+        renamed = dict(state)
+        for old, replacement in names.items():
+            if old in renamed:
+                new, values = _new(replacement)
+                given = renamed.pop(old)
+                renamed[new] = values.get(given, given)
+        restore(self, renamed)
 
     cls.__setstate__ = __setstate__
     return cls

@@ -18,6 +18,7 @@ from bochner.kernels import (
     Multiple,
     Power,
     Product,
+    Projected,
     Radial,
     RadialKernel,
     Restricted,
@@ -477,6 +478,8 @@ def spectral_check(kernel: Any, n_features: int) -> SpectralCheck:
             return spectral_check(kernel.kernel, d)
         case Restricted():
             return spectral_check(kernel.kernel, len(kernel.indices(d)))
+        case Projected():
+            return spectral_check(kernel.kernel, kernel.matrix(d).shape[1])
         case Sum() | Product() | Power():
             parts = [kernel.kernel] if isinstance(kernel, Power) else [kernel.left, kernel.right]
             checks = [spectral_check(part, d) for part in parts]

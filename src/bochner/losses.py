@@ -50,10 +50,6 @@ class Loss(ABC):
         """The largest eigenvalue that the second derivative of a row can have."""
         return np.inf
 
-    def coupling(self, n_scores: int = 1) -> float:
-        """By how much the second derivative of a row can exceed its own diagonal, `curvature`."""
-        return 1.0
-
     def ignores_shifts(self, n_scores: int = 1) -> bool:
         """Whether ℓ stays the same when a constant is added to all scores of a row."""
         return False
@@ -126,9 +122,6 @@ class LogLoss(Loss):
 
     def curvature_bound(self, n_scores: int = 1) -> float:
         return 0.25 if n_scores == 1 else 0.5
-
-    def coupling(self, n_scores: int = 1) -> float:
-        return 1.0 if n_scores == 1 else 2.0  # the others of a row of diag(p) - ppᵀ add up to its diagonal
 
     def ignores_shifts(self, n_scores: int = 1) -> bool:
         return n_scores > 1

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array, backend_of, is_host
+from bochner.backends.tiled import congruent
 from bochner.operators import Centred, DenseGram, PSDOperator
 from bochner.solvers import Eigen, EigenFactor
 
@@ -31,6 +32,8 @@ _FLOAT32_COLUMNS = 512  # with fewer, float64 products cost little compared with
 # measured where columns are of one size (Fourier features) and far less where they are not (Nyström).
 _FLOAT32_SHARE = 5e-3
 _ROUNDING_SHARE = 0.01  # share of a penalty that rounding to 8 bits may add to it
+_USUAL_PENALTY = 1e-7  # a row, where it is not known yet
+EPS = float(np.finfo(float).eps)
 _FEW_ROWS = 256  # below this, float64 products cost less than adding up float32 ones
 
 
@@ -300,6 +303,16 @@ class RidgeStatistics:
         made.float32_error, made.rounding_noise = self.float32_error, self.rounding_noise
         return made
 
+    def transformed(self, A: Array) -> RidgeStatistics:
+        """Statistics of the components ZA instead of Z, of the same rows, for an upper triangular A (m, m).
+
+        Rounding errors of the sums are magnified by A on both sides, and count as those of float32 products do.
+        """
+        made = self.first(0)
+        made.products, made.squares = A.T @ self.products, congruent(self.squares, A)
+        made.float32_error += _magnified_error(self._diagonal, A) / _FLOAT32_ERROR
+        return made
+
     @property
     def n_effective(self) -> float:
         """Rows for counting degrees of freedom: Σ w, or the rows themselves when the weights sum to less."""
@@ -428,6 +441,28 @@ def float32_error(squares: Array) -> float:
     Such errors make a random matrix: its norm is at most twice that of a row, which is sqrt(max G_ii · trace G).
     """
     return math.sqrt(max(0.0, float(squares.max(initial=0.0)) * float(squares.sum())))
+
+
+def transforms_well(squares: Array, A: Array, penalty: float | None) -> bool:
+    """Whether errors of `RidgeStatistics.transformed` are small beside a penalty, both a row.
+
+    `squares` (m,) are mean squares of the components that are transformed.
+    """
+    return _magnified_error(squares, A) <= _FLOAT32_SHARE * (_USUAL_PENALTY if penalty is None else penalty)
+
+
+def _magnified_error(squares: Array, A: Array) -> float:
+    """The norm of AᵀEA, with rounding errors E of sums whose diagonal is `squares`."""
+    others = int(np.argmax(A.diagonal() != 1.0))  # the first ones are left as they are
+    return EPS * float32_error(squares[others:]) * spectral_norm(A[others:, others:]) ** 2
+
+
+def spectral_norm(A: Array, n_steps: int = 8) -> float:
+    """The norm of a matrix by a few steps of the power method from its longest column: some 10 % too small at most."""
+    v = A[:, np.einsum("ij,ij->j", A, A).argmax()]
+    for _ in range(n_steps):
+        v = A @ (A.T @ (v / np.linalg.norm(v)))
+    return float(np.sqrt(np.linalg.norm(v)))
 
 
 def pack_upper(U: Array) -> Array:

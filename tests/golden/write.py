@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse
+from sklearn.base import is_classifier
 
 import bochner
 from bochner import RBF, Linear, Matern, Polynomial
@@ -41,6 +42,8 @@ def models():
         "NystromFeatures-meka": bochner.NystromFeatures("rbf", 6, variant="meka", **seed),
         "NystromFeatures-ensemble": bochner.NystromFeatures("rbf", 6, variant="ensemble", **seed),
         "RandomBinningFeatures": bochner.RandomBinningFeatures(16, n_grids=5, **seed),
+        "TabularClassifier": bochner.TabularClassifier(max_seconds=0.5, leaf_size=20, **seed),
+        "TabularRegressor": bochner.TabularRegressor("exponential", max_seconds=0.5, leaf_size=20, **seed),
         "TensorSketchFeatures": bochner.TensorSketchFeatures(n_components=8, **seed),
         "TensorSketchFeatures-srht": bochner.TensorSketchFeatures(
             n_components=9, factors="complex_srht", direction=None, **seed
@@ -84,7 +87,7 @@ def main():
     for name, model in models().items():
         path = HERE / f"{name}.safetensors"
         if not path.exists():
-            model.fit(X, labels if isinstance(model, bochner.KernelClassifier) else y)
+            model.fit(X, labels if is_classifier(model) else y)
             bochner.save(model, path, sums=True)
             np.savez_compressed(HERE / f"{name}.npz", **outputs(model))
 

@@ -257,7 +257,7 @@ class GaussianProcessRegressor(Peer):
         return bochner.GaussianProcessRegressor(
             bochner.RBF("auto") if tuned else kernel,
             n_components=max(64, np.shape(X)[0]),  # every row is a landmark
-            length_scales="per_feature" if tuned and kernel.anisotropic else "shared",
+            metric="diagonal" if tuned and kernel.anisotropic else "isotropic",
             noise_variance=self.alpha + noise,
             amplitude="auto" if tuned and (constant is not None or self.normalize_y) else amplitude,
             fit_intercept=self.normalize_y,

@@ -117,6 +117,8 @@ class Backend:
     cholesky: Callable[[Array, float], Array | None]
     # (L (m, m), B (m, k)): (LLᵀ)⁻¹B.
     cholesky_solve: Callable[[Array, Array], Array]
+    # (L (m, m)): the lower triangle of (LLᵀ)⁻¹; what is above the diagonal is not defined. L may be overwritten.
+    cholesky_inverse: Callable[[Array], Array]
     # (L (m, m), B (m, k)): L⁻¹B.
     triangular_solve: Callable[[Array, Array], Array]
     # (G): eigenvalues, the smallest first, and eigenvectors in columns.
@@ -262,19 +264,6 @@ def _host_backend() -> Backend:
 
         return tiled
     return native
-
-
-def empty_columns(n_rows: int, n_columns: int, dtype: Any) -> Array:
-    """Return an uninitialised array for `pairs` and its like to write: a large one begins at a cache line.
-
-    NumPy's own begin 16 bytes after one, and every vector stored would touch two lines.
-    """
-    size = n_rows * n_columns * np.dtype(dtype).itemsize
-    if size < 1 << 20:
-        return np.empty((n_rows, n_columns), dtype)
-    memory = np.empty(size + 64, np.uint8)
-    start = -memory.__array_interface__["data"][0] % 64
-    return memory[start : start + size].view(dtype).reshape(n_rows, n_columns)
 
 
 PRECISIONS = ("full", "fast")

@@ -10,7 +10,8 @@ import scipy.linalg
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from bochner.backends import Array, Backend, empty_columns
+from bochner.backends import Array, Backend
+from bochner.backends.memory import empty_columns
 
 
 def empty(shape: tuple[int, ...], X: Any) -> Array:
@@ -239,6 +240,7 @@ reference = Backend(
     rank_one=rank_one,
     cholesky=cholesky,
     cholesky_solve=lambda L, B: scipy.linalg.cho_solve((L, True), B, check_finite=False),
+    cholesky_inverse=lambda L: np.linalg.inv(L @ L.T),
     triangular_solve=partial(scipy.linalg.solve_triangular, lower=True, check_finite=False),
     eigh=eigh,
     fetch_lower=lambda G, out: np.copyto(out, G),

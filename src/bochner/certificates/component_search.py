@@ -130,6 +130,8 @@ class ComponentSearch:
         Numbers of components are multiples of it, except for the limit of the budget.
     first : int
         The number of components to start with.
+    least : int
+        No fewer are tried, where the budget allows.
     rate : float
         The error is expected to fall like n_components^-rate; 0.5 suits an average of independent components.
     growth : (float, float)
@@ -155,6 +157,7 @@ class ComponentSearch:
     budget: Budget
     step: int = 16
     first: int = 64
+    least: int = 1
     rate: float = 0.5
     growth: tuple[float, float] = (1.2, 4.0)
     refine: bool = True
@@ -171,8 +174,13 @@ class ComponentSearch:
             self.budget.warn(self.tol, n_components, found)
         return n_components, found
 
+    def estimate(self) -> tuple[int, bool]:
+        """A number of components, and whether it suffices, by the sample "search" alone and without a warning."""
+        low, high, enough = self._bracket()
+        return self._narrow(low, high, enough), enough
+
     def _in_steps(self, n_components: float) -> int:
-        return min(self.budget.most, max(1, -(-int(n_components) // self.step)) * self.step)
+        return min(self.budget.most, max(self.least, -(-int(n_components) // self.step) * self.step, self.step))
 
     def _may_add(self, n_components: int) -> bool:
         return n_components < self.budget.most and not self.budget.is_late()

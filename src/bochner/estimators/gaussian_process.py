@@ -23,9 +23,9 @@ from bochner.estimators._validation import (
     validate_rows,
 )
 from bochner.estimators.gradients import GradientMixin
-from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, is_there, numeric_targets
+from bochner.estimators.metrics import EVIDENCE
+from bochner.estimators.models import DistributedScore, as_source, check_sums, is_there, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
-from bochner.estimators.parameters import SupervisedParameters
 from bochner.estimators.posteriors import (
     JOINT_ROWS,
     FunctionSamples,
@@ -36,8 +36,9 @@ from bochner.estimators.posteriors import (
     left_out,
     noise_shares,
 )
+from bochner.estimators.supervised import SupervisedModel, old_metric
 from bochner.features import Nystrom, features_of
-from bochner.kernels import Kernel, as_kernel
+from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.solvers import Cholesky, Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics, log_evidence
@@ -49,10 +50,9 @@ _SCALES = np.log(1e3)  # how far it may move
 _LESS_NOISE = 9.0  # in log alpha: what landmarks leave out is noise while the search begins, and then no more
 
 
+@old_metric
 @dataclass(eq=False, repr=False)
-class GaussianProcessRegressor(
-    DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, KernelModel, SupervisedParameters
-):
+class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, SupervisedModel):
     """Gaussian process regression in one pass and bounded memory, with hyperparameters fitted by evidence.
 
     y = b + f(x) + noise with f ~ GP(0, amplitude · k) and a flat prior on the constant b. The kernel is replaced by
@@ -67,7 +67,7 @@ class GaussianProcessRegressor(
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name (or ``length_scale="auto"`` in a kernel) has its length scale fitted by evidence on a sample of the
         rows; a number in a kernel is used as it is. Up to 512 rows a shared scale maximises the evidence of all of
-        them, with the exact kernel.
+        them, with the exact kernel. "auto" chooses the kernel as `KernelRidge` does, but by evidence.
     n_components : int or "auto", default=1024
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
@@ -77,9 +77,11 @@ class GaussianProcessRegressor(
         Factor of the kernel, the prior variance of f where k(x, x) = 1; "auto" maximises the evidence.
     fit_intercept : bool, default=True
         Is there a constant b?
-    length_scales : {"shared", "per_feature"}, default="shared"
+    metric : {"isotropic", "diagonal", "full"}, default="isotropic"
+        How distances are measured, as in `KernelRidge`; but "diagonal" and "full" are learned by evidence, of exact
+        processes of a sample.
     n_restarts : int, default=1
-        Further searches for the length scale, from random starts.
+        Further searches for a single length scale, from random starts.
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `NystromFeatures` and `FourierFeatures`: components are added until the
         relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows, or of a
@@ -105,6 +107,8 @@ class GaussianProcessRegressor(
     effective_dimension_ : float
     features_, feature_map_, n_components_
         The fitted features.
+    metric_, feature_importances_ : ndarray
+        For a learned metric, see `KernelRidge`.
     statistics_ : RidgeStatistics
         The sums.
     n_samples_seen_ : int
@@ -135,6 +139,7 @@ class GaussianProcessRegressor(
     n_restarts: int = 1
     tol: float = 0.01
 
+    _criterion = EVIDENCE
     _takes_shift = True
 
     # -- learning ------------------------------------------------------------------------------------------------
@@ -188,12 +193,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _learn(self, source: Source) -> None:
         key = Key.from_random_state(self.random_state)
-        kernel = as_kernel(self.kernel)
         features: Any = "nystrom" if isinstance(self.features, str) and self.features == "auto" else self.features
+        kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
         if isinstance(features, str):
-            asked: Any = getattr(kernel, "length_scale", None)
-            kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
-            tuned = isinstance(asked, str) and isinstance(getattr(kernel, "length_scale", None), float)
+            tuned = self.metric == "isotropic" and bool(self._tuned_kernels())
             if tuned and source.n_samples is not None and source.n_samples <= _EXACT_ROWS:
                 kernel = self._exact_scale(kernel, source.sample(_EXACT_ROWS, key))
             most = 0 if is_auto(self.n_components) else self.n_components
@@ -209,7 +212,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self.statistics_ = RidgeStatistics(self.n_components_, n_targets)
         self._see(source, 0.0, 0.0)
 
-    def _features_of(self, features: Any) -> KernelModel:
+    def _features_of(self, features: Any) -> GaussianProcessRegressor:
         """A copy of this model with other features."""
         return clone(self).set_params(features=features)
 

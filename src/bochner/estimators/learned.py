@@ -16,11 +16,11 @@ from bochner.backends import FLOATS, Array, as_native, check_moderate, is_modera
 from bochner.certificates import Certificate, Effort
 from bochner.checks import check_choice, check_count, check_flag, check_positive, is_auto
 from bochner.estimators._validation import as_host, in_memory
-from bochner.estimators.classifier import labels_of, unique_labels
+from bochner.estimators.labels import labels_of, unique_labels
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import Fourier, choose_rows, draw_frequencies, n_frequencies
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogObjective, SquaredObjective
-from bochner.kernels import Power, Product, Restricted, Sum, as_kernel
+from bochner.kernels import Power, Product, Projected, Restricted, Sum, as_kernel
 from bochner.keys import Key
 from bochner.operators import Dense, LinearMap
 from bochner.rows import ROW_LAWS
@@ -143,10 +143,10 @@ class LearnedFeatures(AdaptiveTransformer):
             raise ValueError(
                 "circulant=True has frequencies in blocks, of which none can be chosen alone; use n_candidates=1."
             )
-        if circulant and isinstance(self.kernel_, (Sum, Product, Power, Restricted)):
+        if circulant and isinstance(self.kernel_, (Sum, Product, Power, Restricted, Projected)):
             raise ValueError(
                 "circulant=True learns the frequencies of one radial kernel, such as RBF or Matern, not of sums, "
-                "products or some columns; use such a kernel, or circulant=False."
+                "products, some columns or directions; use such a kernel, or circulant=False."
             )
         typical = _TYPICAL_COMPONENTS if is_auto(self.n_components) else most
         law = ROW_LAWS["circulant"] if circulant else choose_rows(self.kernel_, X.shape[1], n_candidates * typical)

@@ -8,14 +8,17 @@ it finds scales that the average gradient outer product (Radhakrishnan et al. 20
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import get_blas_funcs
 from scipy.optimize import minimize
 
-from bochner.backends import Array
-from bochner.estimators.exact_leaves import ExactRidge, exact_ridge
+from bochner.backends import Array, backend_of
+from bochner.estimators.exact_leaves import LEAST_WEIGHT, ExactRidge, exact_ridge
 from bochner.kernels import RBF, Exponential, Laplacian, Matern, StationaryKernel
 from bochner.keys import Key
 
@@ -28,6 +31,7 @@ FAMILIES: dict[str, StationaryKernel] = {
 }
 _PENALTIES = (1e-6, 1e3)
 _WEIGHTS = (-14.0, 6.0)  # logarithms of a column's weight over that of equal weights
+SINGLE = 1e-3  # penalty from which on float32 gives slopes to some 1e-3
 _PAIRS = 300  # rows whose mean distance is the first length scale
 
 
@@ -50,59 +54,177 @@ class LearnedMetric:
     n_evaluations: int
 
 
-def with_scales(kernel: StationaryKernel, scales: Array) -> StationaryKernel:
+def with_scales(kernel: StationaryKernel, scales: Any) -> StationaryKernel:
     """A copy of the kernel with these length scales."""
     return kernel.__class__(**{**kernel.get_params(deep=False), "length_scale": scales})
 
 
-def left_out_gradient(kernel: StationaryKernel, X: Array, Y: Array, alpha: float) -> tuple[float, Array, float]:
-    """Mean square error E of rows left out, half of ∂E/∂x_i (n, d) of a stationary kernel, and ∂E/∂log(alpha).
+class Criterion(ABC):
+    """What a metric is learned by: a positive number E of a fit, the smaller the better, of targets of variance one.
 
-    With c = B y, e_i = c_i / B_ii and E = mean e², a change dK of the kernel matrix changes B by -B dK B, so that
-    dE = Σ_ij S_ij dK_ij with a symmetric S; and of a stationary kernel dk(x_i, x_j) = ∇k(x_i, x_j)·(dx_i - dx_j), so
-    that dE = 2 Σ_i g_i·dx_i with g_i = Σ_j S_ij ∇k(x_i, x_j).
+    A row of weight w counts as w equal rows.
     """
-    fit = exact_ridge(kernel(X), Y, alpha, with_inverse=True)
-    B, c, e = fit.inverse, fit.coefficients, fit.left_out
-    assert B is not None
-    d = B.diagonal()[:, None]
-    p = B @ (2.0 * e / d)
-    q = (-2.0 * e * c / d**2).sum(axis=1)
-    S = (B * q) @ B
-    S += p @ c.T
-    S = (S + S.T) / (-2.0 * e.size)
-    return fit.error, kernel.weighted_gradient(X, X, S), alpha * float(np.trace(S))
+
+    #: whether float32 will do where the penalty is large beside its rounding
+    takes_single: bool
+
+    @abstractmethod
+    def value(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> float:
+        """E; w are weights (n, 1), or 1.0."""
+
+    @abstractmethod
+    def slopes(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> tuple[Any, float]:
+        """S (n, n) with dE = Σ_ij S_ij dA_ij for a change of A = K + alpha / w, and ∂E/∂alpha where A is kept."""
+
+    def of(self, kernel: StationaryKernel, X: Any, Y: Array, alpha: float, weight: Array | None = None) -> float:
+        """E of an exact fit."""
+        fit, Y, w = _fitted(kernel, X, Y, alpha, weight)
+        return self.value(fit, Y, alpha, w)
+
+    def gradient(
+        self, kernel: StationaryKernel, X: Any, Y: Array, alpha: float, weight: Array | None = None
+    ) -> tuple[float, Array, float]:
+        """E, half of ∂E/∂x_i (n, d) of a stationary kernel, and ∂E/∂log(alpha).
+
+        Of a stationary kernel dk(x_i, x_j) = ∇k(x_i, x_j)·(dx_i - dx_j), so that dE = 2 Σ_i g_i·dx_i with
+        g_i = Σ_j S_ij ∇k(x_i, x_j).
+        """
+        fit = None
+        if self.takes_single and alpha >= SINGLE and isinstance(X, np.ndarray):
+            single = X.astype(np.float32)
+            try:
+                (fit, Z, w), X = _fitted(kernel, single, Y, alpha, weight, with_inverse=True), single
+            except ValueError:  # rounding made the matrix indefinite
+                fit = None
+        if fit is None:
+            fit, Z, w = _fitted(kernel, X, Y, alpha, weight, with_inverse=True)
+        S, explicit = self.slopes(fit, Z, alpha, w)
+        at_alpha = float((S.diagonal()[:, None] / w).sum()) + explicit
+        gradient = kernel.weighted_gradient(X, X, S)
+        gradient = gradient.astype(np.float64, copy=False) if isinstance(gradient, np.ndarray) else gradient
+        return self.value(fit, Z, alpha, w), gradient, alpha * at_alpha
 
 
-def left_out_error(kernel: StationaryKernel, X: Array, Y: Array, alpha: float) -> tuple[float, Array, float]:
-    """Mean square error E of rows left out, ∂E/∂log(length scale) of every column, and ∂E/∂log(alpha)."""
-    error, G, slope = left_out_gradient(kernel, X, Y, alpha)
-    return error, -2.0 * np.einsum("il,il->l", X, G), slope
+def _fitted(
+    kernel: StationaryKernel, X: Any, Y: Array, alpha: float, weight: Array | None, *, with_inverse: bool = False
+) -> tuple[ExactRidge, Any, Any]:
+    """The fit, and targets and weights where it is."""
+    place = backend_of(X).place
+    weight = None if weight is None else np.maximum(weight, LEAST_WEIGHT)
+    w: Any = 1.0 if weight is None else place(weight[:, None], X)
+    return exact_ridge(kernel(X), Y, alpha, weight, with_inverse=with_inverse), place(Y, X), w
+
+
+def _count(w: Any, n: int) -> float:
+    return float(n) if isinstance(w, float) else float(w.sum())
+
+
+@dataclass(frozen=True)
+class LeftOut(Criterion):
+    """The mean square error of rows left out; of a row of weight above one, one of its equals is left out.
+
+    With c = B y, residuals are r = alpha c / w, and leverages of one of w equal rows h = (1 - alpha B_ii / w) / w; so
+    that e = r / (1 - h), which for w = 1 is c_i / B_ii. A change dA changes B by -B dA B, and so E by
+    S = B diag(Σ_k s e_k² / (1 - h)) B - Σ_k (p_k c_kᵀ + c_k p_kᵀ) / 2 up to factors, p = B (e / (1 - h)).
+    """
+
+    takes_single = True
+
+    def _errors(self, fit: ExactRidge, alpha: float, w: Any) -> tuple[Any, Any, Any]:
+        left = 1.0 if isinstance(w, float) else w.clip(1.0)
+        rest = (1.0 - 1.0 / left) + alpha * fit.diagonal[:, None] / (w * left)  # 1 - h
+        return alpha * fit.coefficients / (w * rest), rest, left
+
+    def value(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> float:
+        e, _, _ = self._errors(fit, alpha, w)
+        return float((w * e * e).sum()) / (_count(w, len(Y)) * Y.shape[1])
+
+    def slopes(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> tuple[Any, float]:
+        B, c, (e, rest, left) = fit.inverse, fit.coefficients, self._errors(fit, alpha, w)
+        assert B is not None
+        count = _count(w, len(Y)) * Y.shape[1]
+        scale = 2.0 / count
+        place = backend_of(B).place  # products in the float type of B
+        p = B @ place(alpha * e / rest, B)
+        S = _square(B * place((scale * alpha * (e * e / (rest * left)).sum(axis=1)) ** 0.5, B))
+        S -= place((p @ c.T + c @ p.T) * (scale / 2.0), B)
+        explicit = 2.0 * w * e * e * (1.0 / alpha - fit.diagonal[:, None] / (rest * w * left))
+        return S, float(explicit.sum()) / count
+
+
+@dataclass(frozen=True)
+class Evidence(Criterion):
+    """The geometric mean, over rows, of the variance with which a Gaussian process predicts each from those before it.
+
+    That is evidence^(-2/n), at the likeliest amplitude Q / (n - 1) with Q = yᵀBy and but for constants; Q changes by
+    -cᵀ dA c, and log |A| + log 1ᵀA⁻¹1 by tr B dA.
+    """
+
+    takes_single = False
+
+    def value(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> float:
+        n, count = len(Y), max(_count(w, len(Y)), float(len(Y)))
+        squares = np.maximum(backend_of(Y).fetch((Y * fit.coefficients).sum(axis=0)), np.finfo(float).tiny)
+        # equal rows differ by noise alone
+        logs = 0.0 if isinstance(w, float) else float(backend_of(w).xp.log(w).sum())
+        determinant = fit.log_determinant + (count - n) * np.log(alpha) + logs
+        return float(np.exp(((count - 1.0) * np.log(squares) + determinant).mean() / count))
+
+    def slopes(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> tuple[Any, float]:
+        B, c, n = fit.inverse, fit.coefficients, len(Y)
+        assert B is not None
+        count, k = max(_count(w, n), float(n)), Y.shape[1]
+        squares = (Y * c).sum(axis=0).clip(np.finfo(float).tiny)
+        value = self.value(fit, Y, alpha, w)
+        S = (B - (c * ((count - 1.0) / (k * squares))) @ c.T) * (value / count)
+        return S, value * (count - n) / (count * alpha)
+
+
+def _square(R: Array) -> Array:
+    """R Rᵀ."""
+    if not isinstance(R, np.ndarray):
+        return R @ R.T
+    S = np.asarray(get_blas_funcs("syrk", (R,))(1.0, R.T, trans=1, lower=0)).T  # the lower triangle, by rows
+    S += np.tril(S, -1).T
+    return S
+
+
+LEFT_OUT, EVIDENCE = LeftOut(), Evidence()
 
 
 def learn_metric(
     X: Array,
     Y: Array,
     family: str | StationaryKernel = "laplacian",
+    weight: Array | None = None,
     *,
     start: LearnedMetric | None = None,
     max_evaluations: int = 20,
     per_column: bool = True,
+    criterion: Criterion = LEFT_OUT,
+    until: float | None = None,
 ) -> LearnedMetric:
     """Length scales and penalty that minimise the error of rows left out, of a sample of rows.
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-        Columns of comparable size; some thousand rows at most, as each evaluation costs some 4 n³ operations.
+    X : array of shape (n, d), float64
+        Columns of comparable size, in host memory or on a device, where the work is done then; some thousand rows at
+        most, as each evaluation costs some 4 n³ operations.
     Y : ndarray of shape (n, k)
     family : {"laplacian", "exponential", "matern32", "matern52", "rbf"} or StationaryKernel
+    weight : ndarray of shape (n,) or None
+        A row of weight w counts as w equal rows.
     start : LearnedMetric or None
         Where to begin; None: equal length scales.
     max_evaluations : int
         Of the error and its derivative.
     per_column : bool
         False: one length scale for all columns.
+    criterion : Criterion
+        What is minimised, if not the error of rows left out.
+    until : float or None
+        When to stop, of ``time.perf_counter()``, with the best scales found by then.
 
     Examples
     --------
@@ -114,8 +236,7 @@ def learn_metric(
     True
     """
     kernel = FAMILIES[family] if isinstance(family, str) else family
-    X, n_features = np.ascontiguousarray(X, dtype=np.float64), X.shape[1]
-    Y = _standardised(Y)
+    Y, n_features = _standardised(Y, weight), X.shape[1]
     if start is None:
         few = X[:: max(1, len(X) // _PAIRS)][:_PAIRS]
         distance = float(kernel.distances(few, few).mean()) if len(few) > 1 else 1.0
@@ -128,10 +249,11 @@ def learn_metric(
     def objective(parameters: Array) -> tuple[float, Array]:
         shifts = parameters[:-1] if per_column else np.repeat(parameters[:1], n_features)
         scales, penalty = origin * np.exp(-shifts), float(np.exp(parameters[-1]))
-        error, slopes, slope = left_out_error(with_scales(kernel, scales), X, Y, penalty)
+        error, G, slope = criterion.gradient(with_scales(kernel, scales), X, Y, penalty, weight)
         if error < best[0]:
             best[:] = [error, scales, penalty]
-        slopes = -(slopes if per_column else slopes.sum(keepdims=True))
+        slopes = 2.0 * backend_of(X).fetch((X * G).sum(axis=0))  # in logarithms of 1 / scale
+        slopes = slopes if per_column else slopes.sum(keepdims=True)
         return _log(error), np.r_[slopes, slope] / max(error, 1e-300)
 
     bounds = [_WEIGHTS] * (n_features if per_column else 1) + [tuple(np.log(_PENALTIES))]
@@ -142,27 +264,42 @@ def learn_metric(
         method="L-BFGS-B",
         bounds=bounds,
         options={"maxfun": max_evaluations},
+        callback=_stop_at(until),
     )
     return LearnedMetric(with_scales(kernel, best[1]), float(best[2]), float(best[0]), int(found.nfev))
 
 
-def shrink_metric(metric: LearnedMetric, equal: LearnedMetric, X: Array, Y: Array) -> LearnedMetric:
+def shrink_metric(
+    metric: LearnedMetric,
+    equal: LearnedMetric,
+    X: Array,
+    Y: Array,
+    weight: Array | None = None,
+    criterion: Criterion = LEFT_OUT,
+) -> LearnedMetric:
     """A metric between learned scales and equal ones: that of the least error of rows that neither was learned on.
 
     Many columns fit a sample more closely than other rows. Logarithms of scales and penalty are mixed.
     """
-    Y, d = _standardised(Y), X.shape[1]
+    Y, d = _standardised(Y, weight), X.shape[1]
     found = []
     for share in (1.0, 0.75, 0.5, 0.0):
         scales = (metric.kernel.scales(d) ** share * equal.kernel.scales(d) ** (1.0 - share)) * np.ones(d)
         kernel, alpha = with_scales(metric.kernel, scales), metric.alpha**share * equal.alpha ** (1.0 - share)
-        fit = exact_ridge(kernel(X), Y, alpha)
-        found.append(LearnedMetric(kernel, alpha, fit.error, metric.n_evaluations + equal.n_evaluations))
+        error = criterion.of(kernel, X, Y, alpha, weight)
+        found.append(LearnedMetric(kernel, alpha, error, metric.n_evaluations + equal.n_evaluations))
     return min(found, key=lambda mixed: mixed.error)
 
 
 def learn_directions(
-    X: Array, Y: Array, metric: LearnedMetric, *, max_evaluations: int = 20
+    X: Array,
+    Y: Array,
+    metric: LearnedMetric,
+    weight: Array | None = None,
+    *,
+    max_evaluations: int = 20,
+    criterion: Criterion = LEFT_OUT,
+    until: float | None = None,
 ) -> tuple[Array, LearnedMetric]:
     """A full metric: U (d, d) and the same kernel of the rows x U, from the scales of a learned metric on.
 
@@ -170,17 +307,17 @@ def learn_directions(
     rows that neither has seen.
     """
     d = X.shape[1]
-    X, origin = np.ascontiguousarray(X, dtype=np.float64), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
-    Y, kernel = _standardised(Y), with_scales(metric.kernel, np.ones(1))
+    backend, origin = backend_of(X), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
+    Y, kernel = _standardised(Y, weight), with_scales(metric.kernel, np.ones(1))
     size = float(np.linalg.norm(origin)) / np.sqrt(d)
     best: list[Any] = [np.inf, origin, metric.alpha]
 
     def objective(parameters: Array) -> tuple[float, Array]:
         U, penalty = size * parameters[:-1].reshape(d, d), float(np.exp(parameters[-1]))
-        error, G, slope = left_out_gradient(kernel, X @ U, Y, penalty)
+        error, G, slope = criterion.gradient(kernel, X @ backend.place(U, X), Y, penalty, weight)
         if error < best[0]:
             best[:] = [error, U, penalty]
-        return _log(error), np.r_[2.0 * size * (X.T @ G).ravel(), slope] / max(error, 1e-300)
+        return _log(error), np.r_[2.0 * size * backend.fetch(X.T @ G).ravel(), slope] / max(error, 1e-300)
 
     found = minimize(
         objective,
@@ -189,13 +326,51 @@ def learn_directions(
         method="L-BFGS-B",
         bounds=[(None, None)] * (d * d) + [tuple(np.log(_PENALTIES))],
         options={"maxfun": max_evaluations},
+        callback=_stop_at(until),
     )
     return best[1], LearnedMetric(kernel, float(best[2]), float(best[0]), int(found.nfev))
 
 
-def _standardised(Y: Array) -> Array:
-    spread = Y.std(axis=0)
-    return np.asarray((Y - Y.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+def shrink_directions(
+    U: Array,
+    full: LearnedMetric,
+    metric: LearnedMetric,
+    X: Array,
+    Y: Array,
+    weight: Array | None = None,
+    criterion: Criterion = LEFT_OUT,
+) -> Array:
+    """Directions between those learned and the columns: of the least error of rows that neither was learned on."""
+    Y, d = _standardised(Y, weight), X.shape[1]
+    columns = np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
+    found = []
+    for share in (1.0, 0.75, 0.5, 0.0):
+        mixed, alpha = share * U + (1.0 - share) * columns, full.alpha**share * metric.alpha ** (1.0 - share)
+        found.append((criterion.of(full.kernel, X @ mixed, Y, alpha, weight), -share, mixed))
+    return min(found, key=lambda item: item[:2])[2]
+
+
+def deviations(A: Array, weight: Array | None = None) -> Array:
+    """Standard deviations of columns of weighted rows."""
+    centre = np.average(A, axis=0, weights=weight)
+    return np.asarray(np.sqrt(np.average(np.square(A - centre), axis=0, weights=weight)))
+
+
+def _standardised(Y: Array, weight: Array | None) -> Array:
+    spread = deviations(Y, weight)
+    return np.asarray((Y - np.average(Y, axis=0, weights=weight)) / np.where(spread > 0, spread, 1.0))
+
+
+def _stop_at(until: float | None) -> Any:
+    """What stops a search when its time is up."""
+    if until is None:
+        return None
+
+    def stop(_: Array) -> None:
+        if time.perf_counter() > until:
+            raise StopIteration
+
+    return stop
 
 
 def _log(error: float) -> float:
@@ -213,8 +388,8 @@ def average_outer_product(kernel: StationaryKernel, X: Array, fit: ExactRidge, k
     return np.asarray(G.T @ G / n)
 
 
-def importances(metric: LearnedMetric, X: Array) -> Array:
+def importances(metric: LearnedMetric, X: Array, weight: Array | None = None) -> Array:
     """Shares of the columns in the distance that the kernel measures: spread over length scale, summing to one."""
-    weights = X.std(axis=0) / metric.kernel.scales(X.shape[1])
+    weights = deviations(X, weight) / metric.kernel.scales(X.shape[1])
     total = weights.sum()
     return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from bochner.estimators.parameters import ModelParameters
 from bochner.features import FeatureMap, Fourier, choose_rows, features_of, row_blocks
 from bochner.features.low_rank import Modified, as_nystrom_variant
 from bochner.features.nystrom import KernelColumns, Nystrom
-from bochner.kernels import Kernel, StationaryKernel, as_kernel
+from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.rows import name_of
 from bochner.streaming import (
@@ -46,19 +45,15 @@ from bochner.streaming import (
     Block,
     BlockSource,
     Source,
-    Targets,
     default_rows,
     open_device,
     representative,
     rows_on,
 )
-from bochner.tuning import tune_length_scale
 
 _PIECE_ROWS = 1024  # whose scores one thread computes at a time
 _FEATURE_ROWS = 20_000  # rows on which features are fitted
 _TARGETS = (1e-140, 1e140)  # sizes of which a few million squares are far from vanishing and from overflow
-_TUNING_COMPONENTS = 512
-_TUNING_ROWS = 5_000  # rows on which a length scale is tuned
 CHOSEN_LANDMARKS = 1024  # with more, random rows do as well, and choosing would cost nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
@@ -317,10 +312,8 @@ class KernelModel(ModelParameters):
     _auto_features: str | None = None  # meaning of features="auto"; None: Fourier features of stationary kernels
     _landmarks = "auto"  # the sampling scheme of landmarks where means of rows make sense
     _takes_shift = False  # whether the model has a use for the shift of K ≈ ZZᵀ + shift I
-    _tuning_landmarks = 0  # landmarks with which leave-one-out errors correct the length scale that evidence chose
 
     n_components: Any
-    length_scales: str
     feature_map_: FeatureMap
     # of models that have no such parameter
     alpha: Any = None
@@ -405,32 +398,6 @@ class KernelModel(ModelParameters):
             return scores.to(given.dtype) + backend.place(intercept, given)
         return features_of(feature_map, X) @ backend.place(coefficients, X) + backend.place(intercept, X)
 
-    def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
-        """The kernel with numbers as length scales, tuned if it is given by name or has length_scale="auto"."""
-        check_choice("length_scales", self.length_scales, ("shared", "per_feature"))
-        kernel = as_kernel(self.kernel)
-        auto = isinstance(kernel, StationaryKernel) and isinstance(kernel.length_scale, str)
-        if not auto or (not isinstance(self.kernel, str) and kernel.length_scale != "auto"):
-            return kernel
-        until = None if self.max_seconds is None else time.perf_counter() + self.max_seconds
-        block = source.sample(_TUNING_ROWS, key.child("tuning"))
-        # no more components than the model will have: fewer of them prefer longer scales
-        most = _TUNING_COMPONENTS if isinstance(self.n_components, str) else self.n_components
-        return tune_length_scale(
-            kernel,
-            block.X,
-            targets(block.y),
-            block.weight,
-            key=key,
-            per_feature=self.length_scales == "per_feature",
-            n_components=min(_TUNING_COMPONENTS, most),
-            fit_intercept=fit_intercept,
-            n_restarts=self.n_restarts,
-            n_landmarks=self._tuning_landmarks if isinstance(self.n_components, str) else 0,
-            margins=isinstance(self.alpha, str) and self.alpha == "margin",
-            until=until,
-        )
-
     def _features_name(self, kernel: Kernel) -> str:
         """Which features the string `features` means for a kernel."""
         name: str = check_choice("features", self.features, ("auto", *FEATURES))
@@ -485,7 +452,7 @@ class KernelModel(ModelParameters):
             means = kernel.stationary and not scipy.sparse.issparse(next(source.blocks(1)).X)
             scheme = choose_landmark_scheme(self._landmarks, n_components, means=means, nested=nested)
             transformer.set_params(landmarks=scheme)
-            if n_components > CHOSEN_LANDMARKS:
+            if n_components > CHOSEN_LANDMARKS and not nested:
                 n_rows = 2 * n_components
         block = source.sample(n_rows, key.child("features"))
         transformer.set_params(kernel=kernel.resolve(block.X, key, block.weight))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -268,6 +269,16 @@ class NystromFeatures(AdaptiveTransformer):
         self._keep(gram, drawn, feature_map, order)
         self.trace_error_ = float(left[feature_map.n_components - 1])
         return None if Z is None else Z[:, : feature_map.n_components]
+
+    def _truncated(self, n_components: int) -> NystromFeatures:
+        """The same fitted features with the first components alone."""
+        made = copy(self).set_params(n_components=n_components)
+        made.feature_map_ = self.feature_map_.truncated(n_components)
+        made.effective_rank_, made.n_components_ = made.feature_map_.rank, n_components
+        made.landmarks_ = made.feature_map_.landmarks
+        if self.landmark_indices_ is not None:
+            made.landmark_indices_ = self.landmark_indices_[: made.effective_rank_]
+        return made
 
     def _keep(self, gram: Gram, drawn: Landmarks, feature_map: Nystrom, order: Array) -> None:
         self.feature_map_, self.shift_ = feature_map, 0.0

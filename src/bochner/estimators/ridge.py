@@ -19,8 +19,7 @@ from bochner.backends import Array
 from bochner.checks import check_count, is_auto
 from bochner.estimators._validation import check_components, check_precision, map_dask_blocks, validate_rows
 from bochner.estimators.gradients import GradientMixin
-from bochner.estimators.models import DistributedScore, KernelModel, as_source, check_sums, numeric_targets
-from bochner.estimators.parameters import SupervisedParameters
+from bochner.estimators.models import DistributedScore, as_source, check_sums, numeric_targets
 from bochner.estimators.ridge_search import FittedFeatures, RidgeSearch
 from bochner.estimators.ridge_solution import (
     LEFT_OUT,
@@ -32,8 +31,8 @@ from bochner.estimators.ridge_solution import (
     penalty_per_row,
     solve_sums,
 )
+from bochner.estimators.supervised import SupervisedModel, old_metric
 from bochner.features import FeatureMap
-from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.operators import Centred, PSDOperator
 from bochner.solvers import ConjugateGradient, Report
@@ -44,6 +43,7 @@ from bochner.streaming import (
     Source,
     StreamedGram,
     accumulate,
+    accumulate_deflated,
     check_path,
     default_rows,
     described,
@@ -54,13 +54,15 @@ from bochner.streaming import (
     sampled_preconditioner,
     saved_about,
 )
+from bochner.streaming.progress import saying, show
 
 LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin"
 _ALPHA_COMPONENTS = 2048  # components with which alpha is chosen when the Gram matrix does not fit into memory
 
 
+@old_metric
 @dataclass(eq=False, repr=False)
-class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, KernelModel, SupervisedParameters):
+class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, SupervisedModel):
     """Kernel ridge regression: min ‖Zw + b - y‖² + alpha ‖w‖² with ZZᵀ ≈ K, in one pass and bounded memory.
 
     Rows are turned into features block by block and summed. Only m × m sums are kept for m components, and every
@@ -70,7 +72,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     ----------
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         The length scale is tuned on a sample of the rows if the kernel is given by name or has
-        ``length_scale="auto"``; a number is used as it is.
+        ``length_scale="auto"``; a number is used as it is. "auto" chooses among "rbf", "matern52", "matern32",
+        "exponential" and "laplacian" by the error of rows left out of exact fits to a sample.
     n_components : int or "auto", default="auto"
         Number of components, the dimension of the features. "auto" takes as few as `tol` needs.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
@@ -91,14 +94,19 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         a device and by a sketch on the host. Pass a `ConjugateGradient` to set its tolerance and number of iterations.
         "auto" chooses "cg" only if the sums need more than half of the free memory, and says so in `report_`.
     fit_intercept : bool, default=True
-    length_scales : {"shared", "per_feature"}, default="shared"
-        One tuned length scale for all features, or one for each.
+    metric : {"isotropic", "diagonal", "full"}, default="isotropic"
+        How distances between rows are measured: with one length scale for all columns, one for each, or along
+        directions across columns. "diagonal" and "full" are learned on a sample of up to 1,000 rows, along the
+        derivative of the error of rows left out of exact fits, and drawn back to equal scales of standardised columns
+        (and directions to scales) as far as up to 1,000 other rows say; then their common factor is tuned like a single
+        length scale. The units of the columns make no difference then. They are for single stationary kernels whose
+        length scale is tuned, and "full" for arrays of up to 1,000 columns.
     tol : float, default=0.05
         For ``n_components="auto"``: the mean squared error on unseen rows may exceed that of exact kernel ridge
         regression, with the same kernel and penalty, by a share of at most `tol`. Errors below a thousandth of the
         variance of the targets count as that thousandth. The excess is measured on training rows that are left out one
         at a time and are not landmarks, and the upper end of its 95 % interval must be below `tol`; see `certificate_`.
-    max_components, max_seconds, max_bytes : int, float and float or None, default=4096, None and None
+    max_components, max_seconds, max_bytes : int, float and float or None, default=2048, None and None
         Limits for ``n_components="auto"``: number of components, approximate duration of the search with the tuning of
         the length scale, bytes of the sums.
         There are never more components than rows (twice as many for Fourier features), nor more than the larger of
@@ -139,6 +147,10 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     features_ : transformer
         The fitted features; `features_.kernel_` is the kernel with its numbers.
     feature_map_ : FeatureMap
+    metric_ : ndarray of shape (n_features,) or (n_features, n_features)
+        For a learned metric: one over the squares of the length scales, or the matrix M of (x - y)ᵀ M (x - y).
+    feature_importances_ : ndarray of shape (n_features,)
+        For a learned metric: shares of the columns in the distances.
     statistics_ : RidgeStatistics
         The sums.
     n_samples_seen_ : int
@@ -159,6 +171,14 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     >>> model = KernelRidge(random_state=0).fit(X[:300], y[:300])
     >>> bool(model.score(X[300:], y[300:]) > 0.98)
     True
+
+    Of six columns two matter, in other units:
+
+    >>> X = rng.normal(size=(400, 6)) * [1.0, 1.0, 100.0, 1.0, 0.01, 1.0]
+    >>> y = np.sin(X[:, 0]) + np.cos(100.0 * X[:, 4])
+    >>> model = KernelRidge("auto", metric="diagonal", random_state=0).fit(X[:300], y[:300])
+    >>> sorted(model.feature_importances_.argsort()[-2:].tolist())
+    [0, 4]
     """
 
     kernel: Any = "rbf"
@@ -170,7 +190,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
 
     _landmarks = "mixed"  # most landmarks where most rows are, since that is where predictions are made
     _takes_shift = True
-    _tuning_landmarks = 768
+    _tuning_landmarks = 512
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -255,23 +275,34 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self._check_options()
 
     def _forget(self) -> None:
-        for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution"):
-            if hasattr(self, name):
+        for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution", "_spreads"):
+            if name in vars(self):
                 delattr(self, name)
 
     def _learn(self, source: Source) -> None:
         key, started = self._key(), time.perf_counter()
         self._target_shape = _target_shape(source)
-        kernel = as_kernel(self.kernel)
-        if isinstance(self.features, str):
+        with saying(lambda: "interrupted while the length scale was tuned: nothing was kept."):
             kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
         # with a transformer, the number of components is the transformer's
         if is_auto(self.n_components) and isinstance(self.features, str):
-            fitted, self.certificate_ = RidgeSearch(self, source, kernel, key, started).run()
+            with saying(lambda: "interrupted while the number of components was searched for: nothing was kept."):
+                fitted, self.certificate_ = RidgeSearch(self, source, kernel, key, started).run()
         else:
-            fitted = FittedFeatures(*self._fit_features(source, kernel, self.n_components, key))
-        self._learn_with(source, fitted, key)
-        self._current()
+            with saying(lambda: "interrupted while the features were fitted: nothing was kept."):
+                fitted = FittedFeatures(*self._fit_features(source, kernel, self.n_components, key))
+        with saying(self._kept):
+            self._learn_with(source, fitted, key)
+            self._current()
+        show("", self.verbose > 0)
+
+    def _kept(self) -> str:
+        """What an interruption of the last pass leaves behind, in words."""
+        kept = "nothing was kept."
+        if hasattr(self, "statistics_"):
+            kept = f"the model has the sums of {self.n_samples_seen_} rows, and predicts from them"
+            kept += "." if self.checkpoint is None else f"; fit continues from {os.fspath(self.checkpoint)!r}."
+        return f"interrupted while rows were added up or solved for: {kept}"
 
     def _key(self) -> Key:
         """The key of random_state; if that is None, the key of the checkpoint to continue."""
@@ -376,15 +407,13 @@ re-iterable of (X, y) or (X, y, weight) blocks
         statistics: RidgeStatistics,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        accumulate(
-            on_device(source, self.device),
-            feature_map,
-            statistics,
-            numeric_targets,
-            rows=self.block_size,
-            checkpoint=checkpoint,
-            verbose=self.verbose,
-        )
+        label = f"fit, {feature_map.n_components:,} components"
+        options: dict[str, Any] = {"rows": self.block_size, "verbose": self.verbose, "label": label}
+        if checkpoint is None and self.device is None and not source.remote and self.precision == "full":
+            accumulate_deflated(source, feature_map, statistics, numeric_targets, **options)
+            return
+        there = on_device(source, self.device)
+        accumulate(there, feature_map, statistics, numeric_targets, checkpoint=checkpoint, **options)
 
     # -- solving -------------------------------------------------------------------------------------------------
 

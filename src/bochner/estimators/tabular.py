@@ -2,95 +2,59 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize, nnls
-from scipy.special import log_softmax, softmax
+import scipy.sparse
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import Array, limit_threads, n_threads, reading
-from bochner.checks import check_choice, check_count, check_positive
-from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads
-from bochner.estimators.metrics import (
-    FAMILIES,
-    LearnedMetric,
-    importances,
-    learn_directions,
-    learn_metric,
-    shrink_metric,
-)
+from bochner.checks import check_choice, check_count, check_positive, check_weight
+from bochner.estimators._validation import is_distributed, map_dask_blocks
+from bochner.estimators.links import fit_link
+from bochner.estimators.metrics import FAMILIES, deviations
 from bochner.estimators.models import check_target_size, numeric_targets
-from bochner.estimators.table_columns import Scaling, is_frame, plan_column, raw_columns, scale_columns
+from bochner.estimators.table_columns import (
+    check_names,
+    find_gaps,
+    is_frame,
+    plan_column,
+    raw_columns,
+    take_rows,
+)
+from bochner.estimators.table_members import SCALINGS, fit_members
+from bochner.estimators.table_plans import Clock, make_plan
+from bochner.estimators.table_reports import TableReport
 from bochner.keys import Key
+from bochner.streaming.devices import open_device
+from bochner.streaming.progress import Progress
+from bochner.streaming.workers import WorkerOptions
 
-_OPERATIONS = 1.5e10  # a second, on one core: what plans are made with, so that they are the same on every machine
 _TRIED = ("laplacian", "exponential", "matern32", "rbf")
-_SCREEN_ROWS, _SCREEN_EVALUATIONS = 800, 10
-_METRIC_ROWS, _METRIC_EVALUATIONS = (2000, 1500, 1000, 700, 500, 300), 16
-_LEAF_SIZES = (3000, 2000, 1500, 1000, 700, 500)
-_OVERLAP = 0.25
-_MOST_DIRECTIONS = 40  # columns up to which a full metric is tried
-_FRESH_ROWS = 300  # with fewer, learned scales are not compared with equal ones
-_UNSEEN_ROWS = 500  # from which on shares are chosen on rows that no metric was learned on
 _LARGEST_LABEL = 2.0**53  # which are integers without doubt
+_MOST_SPARSE = 1000  # columns of sparse rows
 _GROUP_ROWS = 100  # with fewer rows, intervals of a leaf are those of the whole table
-_SCALINGS = {"standard": False, "quantile": True}
 
 
-@dataclass(frozen=True)
-class Member:
-    """One local model of the scaled columns, and its share in the prediction."""
+class DaskScores:
+    """Scores of Dask data, which come into memory for them."""
 
-    name: str
-    scaling: Scaling
-    model: LocalModel
-    share: float
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², or the share of right labels."""
+        if is_distributed(X):
+            from bochner.distributed import collected
 
-
-@dataclass(frozen=True)
-class TableReport:
-    """What was done with a table, and why.
-
-    Attributes
-    ----------
-    columns : dict
-        What each column became.
-    tried : dict
-        Error of rows left out of each kernel and scaling tried on a sample, as a share of the targets' deviation.
-    used : tuple of str
-        What the model is made of, with shares.
-    leaf_sizes : tuple of int
-        Rows that each leaf of the first of these learns from.
-    left_out_error : float
-        Root mean square error of rows left out, as a share of the targets' standard deviation.
-    notes : tuple of str
-    """
-
-    columns: dict[str, str]
-    tried: dict[str, float]
-    used: tuple[str, ...]
-    leaf_sizes: tuple[int, ...]
-    left_out_error: float
-    notes: tuple[str, ...]
-
-    def __str__(self) -> str:
-        lines = ["columns:"]
-        lines += [f"  {name}: {why}" for name, why in self.columns.items()]
-        lines += ["error of rows left out of a sample, as a share of the targets' deviation:"]
-        lines += [f"  {name}: {error:.4f}" for name, error in sorted(self.tried.items(), key=lambda item: item[1])]
-        lines += [f"used: {', '.join(self.used)}"]
-        sizes = self.leaf_sizes
-        lines += [f"leaves: {len(sizes)} of {min(sizes)} to {max(sizes)} rows"]
-        lines += [f"error of rows left out: {self.left_out_error:.4f}", *self.notes]
-        return "\n".join(lines)
+            X, y, sample_weight = collected(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
 
 
 class TableModel(BaseEstimator):
@@ -100,12 +64,15 @@ class TableModel(BaseEstimator):
         self,
         kernel: Any = "auto",
         scaling: str = "auto",
+        *,
         leaf_size: Any = "auto",
         metric: str = "auto",
         n_members: int = 3,
         max_seconds: float = 60.0,
+        device: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.scaling = scaling
@@ -113,8 +80,10 @@ class TableModel(BaseEstimator):
         self.metric = metric
         self.n_members = n_members
         self.max_seconds = max_seconds
+        self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _check_parameters(self) -> tuple[str, ...]:
         kernels = [self.kernel] if isinstance(self.kernel, str) else self.kernel
@@ -122,12 +91,15 @@ class TableModel(BaseEstimator):
             raise ValueError(f"kernel must be 'auto', a name or a list of names of {list(FAMILIES)}; got {kernels!r}.")
         for name in kernels:
             check_choice("kernel", name, ("auto", *FAMILIES))
-        check_choice("scaling", self.scaling, ("auto", *_SCALINGS))
+        check_choice("scaling", self.scaling, ("auto", *SCALINGS))
         if not (isinstance(self.leaf_size, str) and self.leaf_size == "auto"):
             check_count("leaf_size", self.leaf_size, least=1)
         check_choice("metric", self.metric, ("auto", "columns", "full"))
         check_count("n_members", self.n_members)
         check_positive("max_seconds", self.max_seconds)
+        check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
+        if self.device is not None:
+            open_device(self.device)
         families = _TRIED if "auto" in kernels else tuple(dict.fromkeys(kernels))
         if self.metric == "full" and families == ("laplacian",):
             raise ValueError(
@@ -136,8 +108,46 @@ class TableModel(BaseEstimator):
             )
         return families
 
-    def _read(self, X: Any, *, reset: bool) -> list[tuple[str, Array]]:
-        """The columns, after checks of their number and names."""
+    def _rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[tuple[str, Array]], Array, Array]:
+        """Columns, targets and weights of mean one of the rows that have a weight, after checks."""
+        self.__dict__.pop("left_out_score_", None)  # until the new model is whole
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
+        if is_distributed(X):  # the model holds all rows of the table, so they come here
+            from bochner.distributed import collected
+
+            X, y, sample_weight = collected(X, y, sample_weight)
+        X, y, sample_weight = split_frame(X, y, sample_weight)
+        X, y = self._check_columns(X, reset=True), np.asarray(y)
+        if not y.ndim:
+            raise ValueError(f"y must have a target for each row; got the single value {y!r}.")
+        if not y.size:
+            raise ValueError("y is empty; there is nothing to learn.")
+        n = X.shape[0]
+        if len(y) != n:
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {n} and {len(y)}.")
+        weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n, dtype=_float_of(X))
+        if not weight.any():
+            raise ValueError("sample_weight is zero for every row.")
+        if not weight.all():
+            kept = np.flatnonzero(weight)
+            X, y, weight = take_rows(X, kept), y[kept], weight[kept]
+        if len(y) < 2:
+            raise ValueError(f"Found array with {len(y)} sample(s) while a minimum of 2 is required.")
+        return raw_columns(X), y, weight / weight.mean()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "left_out_score_")  # what `fit` sets last
+
+    def _check_columns(self, X: Any, *, reset: bool) -> Any:
+        """A frame as it is, anything else as an array, after checks of the number and names of columns."""
+        if scipy.sparse.issparse(X) and X.ndim == 2 and X.shape[1] > _MOST_SPARSE:
+            raise ValueError(
+                f"X is sparse and has {X.shape[1]} columns; models of tables take up to {_MOST_SPARSE}, as each has a "
+                "length scale to learn. Make fewer of them (sklearn.decomposition.TruncatedSVD), or use KernelRidge or "
+                "KernelClassifier, which take sparse rows."
+            )
+        check_names(X)
         if is_frame(X):
             if reset and 0 in X.shape:
                 raise ValueError(f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s): no data.")
@@ -145,21 +155,35 @@ class TableModel(BaseEstimator):
         else:
             least = 2 if reset else 1
             with reading("X"):
-                X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=least)
-        return raw_columns(X)
+                X = validate_data(
+                    self,
+                    X,
+                    reset=reset,
+                    dtype=None,
+                    accept_sparse="csr",
+                    ensure_all_finite=False,
+                    ensure_min_samples=least,
+                )
+        return X.toarray() if scipy.sparse.issparse(X) else X
 
-    def _learn(self, raw: list[tuple[str, Array]], Y: Array) -> tuple[Array, Array]:
+    def _workers(self, X: Any) -> WorkerOptions | None:
+        """What workers are told, where X is Dask data and there are any."""
+        if not is_distributed(X):
+            return None
+        from bochner.distributed import has_workers
+
+        return WorkerOptions.of(self) if has_workers() else None
+
+    def _learn(
+        self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None
+    ) -> tuple[Array, Array]:
         """Fit on targets (n, k); returns the columns as numbers and the predictions of rows left out."""
-        families = self._check_parameters()
+        begun, families = time.perf_counter(), self._check_parameters()
         key = Key.from_random_state(self.random_state)
         n = len(Y)
-        if any(len(values) != n for _, values in raw):
-            raise ValueError(f"Found input variables with inconsistent numbers of samples: {len(raw[0][1])} and {n}.")
-        if n < 2:
-            raise ValueError(f"Found array with {n} sample(s) while a minimum of 2 is required.")
         names = [str(name) for name in getattr(self, "feature_names_in_", range(len(raw)))]
         seed = int(key.child("folds").generator().integers(2**31))
-        planned = [plan_column(name, *column, Y, seed) for name, column in zip(names, raw, strict=True)]
+        planned = [plan_column(name, *column, Y, weight, seed) for name, column in zip(names, raw, strict=True)]
         self._columns = tuple(column for column, _ in planned)
         self._notes: list[str] = []
         lost = [column.name for column in self._columns if "identifier" in column.why]
@@ -175,7 +199,7 @@ class TableModel(BaseEstimator):
             A = np.zeros((n, 1))
             self._notes.append("no column varies: every prediction is the mean of the targets")
         with self._threads():
-            return A, self._fit_members(A, Y, families, key)
+            return A, self._fit_members(A, Y, weight, families, key, workers, begun)
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -186,108 +210,56 @@ class TableModel(BaseEstimator):
         with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
             yield
 
-    def _fit_members(self, A: Array, Y: Array, families: Sequence[str], key: Key) -> Array:
-        ways = tuple(_SCALINGS) if self.scaling == "auto" else (self.scaling,)
-        scalings = {name: scale_columns(A, ranked=_SCALINGS[name]) for name in ways}
-        scaled = {name: scaling(A) for name, scaling in scalings.items()}
-        metric_rows, leaf_size, n_members = self._plan(len(A), A.shape[1], self.n_members)
-        shuffled = key.child("sample").generator().permutation(len(A))
-        few, many = np.sort(shuffled[: min(_SCREEN_ROWS, metric_rows)]), np.sort(shuffled[:metric_rows])
-        fresh = np.sort(shuffled[metric_rows : 2 * metric_rows])
-        tried: dict[tuple[str, str], LearnedMetric] = {}
-        learned: dict[tuple[str, str], LearnedMetric] = {}
-
-        def screen(name: tuple[str, str]) -> None:
-            X = scaled[name[0]][few]
-            tried[name] = learn_metric(X, Y[few], name[1], max_evaluations=_SCREEN_EVALUATIONS)
-
-        def learn(name: tuple[str, str]) -> None:
-            X = scaled[name[0]]
-            metric = tried[name]
-            if len(many) > len(few):
-                metric = learn_metric(X[many], Y[many], name[1], start=metric, max_evaluations=_METRIC_EVALUATIONS)
-            if len(fresh) >= _FRESH_ROWS:
-                equal = learn_metric(X[few], Y[few], name[1], per_column=False, max_evaluations=_SCREEN_EVALUATIONS)
-                metric = shrink_metric(metric, equal, X[fresh], Y[fresh])
-            learned[name] = metric
-
-        def best(n_best: int) -> list[tuple[str, str]]:
-            return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
-
-        in_threads(screen, [(ways[0], family) for family in families])
-        for way in ways[1:]:  # of the best kernels alone
-            in_threads(screen, [(way, family) for _, family in best(max(2, n_members))])
-        # a full metric has d² parameters: it is compared with others on rows that none of them was fitted to
-        directions = self.metric == "full" or (
-            self.metric == "auto" and n_members > 1 and A.shape[1] <= _MOST_DIRECTIONS and len(A) >= 2 * len(many)
+    def _fit_members(
+        self,
+        A: Array,
+        Y: Array,
+        weight: Array,
+        families: Sequence[str],
+        key: Key,
+        workers: WorkerOptions | None,
+        begun: float,
+    ) -> Array:
+        plan = make_plan(
+            *A.shape,
+            n_members=self.n_members,
+            leaf_size=None if isinstance(self.leaf_size, str) else int(self.leaf_size),
+            max_seconds=float(self.max_seconds),
+            on_device=self.device is not None,
         )
-        ranking = best(max(1, n_members - directions))
-        round_ones = [name for name in best(len(tried)) if name[1] != "laplacian"]
-        in_threads(learn, ranking)
-        candidates = [
-            (f"{family} kernel of {way} columns", scalings[way], learned[way, family]) for way, family in ranking
-        ]
-        if directions and round_ones:
-            way, family = round_ones[0]
-            U, metric = learn_directions(
-                scaled[way][many],
-                Y[many],
-                {**tried, **learned}[way, family],
-                max_evaluations=_METRIC_EVALUATIONS,
+        scalings = tuple(SCALINGS) if self.scaling == "auto" else (self.scaling,)
+        clock, progress = Clock(float(self.max_seconds), begun), Progress(0, "kernels", bool(self.verbose))
+        try:
+            found = fit_members(
+                A,
+                Y,
+                weight,
+                plan,
+                families=families,
+                scalings=scalings,
+                metric=self.metric,
+                key=key,
+                clock=clock,
+                progress=progress,
+                keeps_size=not isinstance(self.leaf_size, str),
+                device=self.device,
+                workers=workers,
             )
-            name = f"{family} kernel of directions of {way} columns"
-            candidates.append((name, replace(scalings[way], directions=U), metric))
-        members, left_out, weights, sizes = [], [], [], []
-        for name, scaling, metric in candidates:
-            X = scaling(A)
-            weight = np.ones(X.shape[1]) / metric.kernel.scales(X.shape[1])
-            tree, rows = grow_tree(X, weight, leaf_size, _OVERLAP)
-            model, errors = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, rows)
-            members.append(Member(name, scaling, model, 1.0))
-            left_out.append(Y - errors)
-            weights.append(_column_weights(scaling, metric, A))
-            sizes.append(tuple(len(part) for part in rows))
-        unseen = np.ones(len(A), dtype=bool)
-        unseen[many] = False
-        if np.count_nonzero(unseen) < _UNSEEN_ROWS:
-            unseen[:] = True
-        shares = _shares([values[unseen] for values in left_out], Y[unseen])
-        order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
-        self._members = tuple(replace(members[i], share=float(shares[i])) for i in order)
-        self.feature_importances_ = self._by_column(shares @ np.array(weights))
-        predicted = np.einsum("m,mij->ij", shares, np.array(left_out))
-        spread = float(np.sqrt(np.mean(Y.var(axis=0)))) or 1.0
-        self.left_out_error_ = float(np.sqrt(np.mean(np.square(Y - predicted))))
+        finally:
+            progress.close()
+        self._members = found.members
+        self.feature_importances_ = self._by_column(found.importances)
+        spread = float(np.sqrt(np.mean(np.square(deviations(Y, weight))))) or 1.0
+        self.left_out_error_ = float(np.sqrt(np.average(np.square(Y - found.left_out).mean(axis=1), weights=weight)))
         self.report_ = TableReport(
             {str(column.name): column.why for column in self._columns},
-            {f"{family}, {way}": float(np.sqrt(m.error)) for (way, family), m in sorted(tried.items())},
-            tuple(f"{m.share:.0%} {m.name}" for m in self._members),
-            sizes[order[0]],
+            {f"{family}, {way}": float(np.sqrt(error)) for (way, family), error in sorted(found.tried.items())},
+            tuple(f"{member.share:.0%} {member.name}" for member in self._members),
+            found.leaf_sizes,
             self.left_out_error_ / spread,
-            tuple(self._notes),
+            (*self._notes, *plan.notes, *clock.notes),
         )
-        return predicted
-
-    def _plan(self, n: int, d: int, n_members: int) -> tuple[int, int, int]:
-        """Rows to learn metrics on, size of leaves and number of members within `max_seconds`."""
-        seconds = float(self.max_seconds)
-
-        def learning(rows: int, members: int) -> float:
-            return members * _METRIC_EVALUATIONS * (4.5 * rows**3 + 30.0 * rows**2 * d) / _OPERATIONS
-
-        def leaves(size: int, members: int) -> float:
-            return members * n * (1.0 + 4.0 * _OVERLAP) * (1.5 * size**2 + 3.0 * size * d) / _OPERATIONS
-
-        while n_members > 1 and leaves(_LEAF_SIZES[-2], n_members) > 0.4 * seconds:
-            n_members -= 1
-        metric_rows = next((m for m in _METRIC_ROWS if learning(m, n_members) <= 0.5 * seconds), _METRIC_ROWS[-1])
-        if isinstance(self.leaf_size, str):
-            size = next((s for s in _LEAF_SIZES if leaves(s, n_members) <= 0.4 * seconds), _LEAF_SIZES[-1])
-        else:
-            size = int(self.leaf_size)
-        if leaves(size, n_members) > seconds:
-            self._notes.append(f"{n} rows in leaves of {size} will take longer than max_seconds={self.max_seconds}")
-        return metric_rows, size, n_members
+        return found.left_out
 
     def _by_column(self, weights: Array) -> Array:
         """Weights of the numbers made, added up for the columns they were made of."""
@@ -297,67 +269,52 @@ class TableModel(BaseEstimator):
         owner = np.repeat(np.arange(len(widths)), widths)
         return np.bincount(owner, weights, minlength=len(widths))
 
-    def _encode(self, X: Any) -> Array:
+    def numbers_of(self, X: Any) -> Array:
+        """What the columns became, (n_samples, n_numbers); means of targets are those of all rows of `fit`."""
         check_is_fitted(self)
-        raw = self._read(X, reset=False)
+        raw = raw_columns(self._check_columns(X, reset=False))
         parts = [column.encode(*values) for column, values in zip(self._columns, raw, strict=True)]
         A = np.column_stack([np.empty((len(raw[0][1]), 0)), *parts])
         return A if A.shape[1] else np.zeros((len(A), 1))
 
     def _predict(self, A: Array) -> Array:
         with self._threads():
-            return np.asarray(sum(m.share * m.model.predict(m.scaling(A)) for m in self._members))
-
-    def _leaves(self, A: Array) -> Array:
-        """The leaves of the member of the largest share that rows fall in."""
-        first = self._members[0]
-        return first.model.tree.leaves(first.scaling(A))
+            return np.asarray(sum(member.share * member.predict(A, self.device) for member in self._members))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
         tags.input_tags.string = True
         return tags
 
 
-def _column_weights(scaling: Scaling, metric: LearnedMetric, A: Array) -> Array:
-    """Shares of the columns in the distances of a member; of directions, what each column adds to their lengths."""
-    if scaling.directions is None:
-        return importances(metric, scaling(A))
-    weights = np.linalg.norm(scaling.directions, axis=1) * replace(scaling, directions=None)(A).std(axis=0)
-    total = float(weights.sum())
-    return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))
+def _float_of(X: Any) -> Any:
+    dtype = getattr(X, "dtype", None)
+    return dtype if dtype in (np.float32, np.float64) else np.float64
 
 
-def _shares(left_out: list[Array], Y: Array) -> Array:
-    """Shares of the members, of sum one, that predict rows left out best."""
-    if len(left_out) == 1:
-        return np.ones(1)
-    # sums of one: the residual of a mixture is the mixture of the residuals
-    R = np.column_stack([(Y - values).ravel() for values in left_out])
-    heavy = 1e3 * (float(np.linalg.norm(R)) or 1.0)  # the weight of the row that says so
-    shares = nnls(np.vstack([R, np.full(R.shape[1], heavy)]), np.r_[np.zeros(len(R)), heavy])[0]
-    total = shares.sum()
-    return np.asarray(shares / total if total > 0 else np.full(len(shares), 1.0 / len(shares)))
-
-
-def split_target(X: Any, y: Any) -> tuple[Any, Any]:
-    """Take the column named y out of a frame."""
-    if not isinstance(y, str):
-        return X, y
+def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Take the columns that y and sample_weight name out of a frame."""
+    found = {"y": y, "sample_weight": sample_weight}
+    taken = {role: name for role, name in found.items() if isinstance(name, str)}
+    if not taken:
+        return X, y, sample_weight
+    role, name = next(iter(taken.items()))
     if not is_frame(X):
-        raise ValueError(f"y={y!r} names a column of a frame, but X is a {type(X).__name__}; give the targets.")
+        raise ValueError(f"{role}={name!r} names a column of a frame, but X is a {type(X).__name__}; give the values.")
     names = list(getattr(X, "column_names", None) or X.columns)
-    if y not in names:
-        raise ValueError(f"the frame has no column {y!r}; its columns are {', '.join(map(repr, names))}.")
-    rest = [name for name in names if name != y]
-    target = X[y]
-    target = target.to_numpy() if hasattr(target, "to_numpy") else np.asarray(target)
-    return (X.select(rest) if hasattr(X, "select") else X[rest]), np.asarray(target)
+    for role, name in taken.items():
+        if name not in names:
+            raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, names))}.")
+        column = X[name]
+        found[role] = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    rest = [name for name in names if name not in taken.values()]
+    return (X.select(rest) if hasattr(X, "select") else X[rest]), found["y"], found["sample_weight"]
 
 
-class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
+class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel):
     """Regression on tables as they are: numbers, categories, dates and gaps.
 
     Columns become numbers, standardised or ranked; kernel, length scale of every column and penalty are those with the
@@ -378,9 +335,15 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
     n_members : int, default=3
         Models of different kernels or scalings that are averaged, with shares that predict rows left out best.
     max_seconds : float, default=60.0
-        What a plan is made for, of one core of usual speed: smaller leaves, fewer rows to learn from.
+        What a plan is made for, of one slow core: smaller leaves, fewer rows to learn from. The model does not depend
+        on the machine, unless that takes twice as long (and 15 seconds): then there are fewer steps, smaller leaves
+        and fewer members, and `report_` says so.
+    device : str or None, default=None
+        "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+        Above zero: a line of progress, on a terminal.
 
     Attributes
     ----------
@@ -390,13 +353,16 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         What was done and why; print it.
     left_out_error_ : float
         Root mean square error of rows left out.
+    left_out_score_ : float
+        R² of rows left out.
 
     Notes
     -----
     Constant columns, columns without values and texts that differ in nearly every row are left out, the last with a
     warning. A category with up to 12 levels has a column each, one with more is replaced by mean targets; levels
-    not seen in `fit` have zeros, or the mean of all targets. Gaps in numbers are filled with medians, and where `fit`
-    saw gaps a column says where; gaps in categories are a level.
+    not seen in `fit` have zeros, or the mean of all targets. Columns of a categorical type are categories whatever they
+    hold; other integers are numbers. Gaps in numbers are filled with medians, and where `fit` saw gaps a column says
+    where; gaps in categories are a level. Sparse rows may have up to 1,000 columns.
 
     Examples
     --------
@@ -410,30 +376,29 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
     0
     """
 
-    def fit(self, X: Any, y: Any) -> TabularRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TabularRegressor:
         """Learn from a table.
 
         Parameters
         ----------
-        X : pandas, polars or Arrow table, or array-like of shape (n_samples, n_features)
+        X : pandas, polars or Arrow table, array-like of shape (n_samples, n_features), or Dask frame or array
+            Rows of Dask data come into memory, as the model holds them; leaves are fitted by the client's workers.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of X
+        sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
+            How much the error of each row counts; only ratios matter, since penalties are chosen.
         """
-        if y is None:
-            raise ValueError("This TabularRegressor requires y to be passed, but the target y is None.")
-        X, y = split_target(X, y)
-        raw = self._read(X, reset=True)
-        y = np.asarray(y)
-        if not y.size:
-            raise ValueError("y is empty; there is nothing to learn.")
-        if not y.ndim:
-            raise ValueError(f"y must have a target for each row; got the single value {y!r}.")
+        raw, y, weight = self._rows(X, y, sample_weight)
+        if y.dtype.kind in "mM":
+            raise ValueError("the targets are dates or times; give numbers, such as seconds since the first of them.")
         Y = numeric_targets(y)
         check_target_size(Y)
         self._target_shape = y.shape[1:]
-        A, predicted = self._learn(raw, Y)
-        self._left_out, self._homes = np.abs(Y - predicted), self._leaves(A)
+        A, predicted = self._learn(raw, Y, weight, self._workers(X))
+        self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._members[0].leaves(A), weight
+        self.left_out_score_ = float(r2_score(Y, predicted, sample_weight=weight))
         return self
 
+    @map_dask_blocks
     def predict(self, X: Any) -> Array:
         """Predict targets.
 
@@ -442,8 +407,9 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         X : table or array-like of shape (n_samples, n_features)
             The columns of `fit`.
         """
-        return self._predict(self._encode(X)).reshape(-1, *self._target_shape)
+        return self._predict(self.numbers_of(X)).reshape(-1, *self._target_shape)
 
+    @map_dask_blocks
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Intervals that hold the target of a new row with a given probability.
 
@@ -463,26 +429,33 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         check_is_fitted(self)
         if not isinstance(coverage, (float, int)) or not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
-        A = self._encode(X)
+        A = self.numbers_of(X)
         centre = self._predict(A)
-        leaves = self._leaves(A)
-        everywhere = _conformal(self._left_out, coverage)
+        leaves = self._members[0].leaves(A)
+        everywhere = conformal_widths(self._left_out, self._weight, coverage)
         width = np.broadcast_to(everywhere, centre.shape).copy()
         for leaf in np.unique(leaves):
-            errors = self._left_out[self._homes == leaf]
-            if len(errors) >= _GROUP_ROWS:
-                width[leaves == leaf] = _conformal(errors, coverage)
+            own = self._homes == leaf
+            weight = self._weight[own]
+            if weight.sum() ** 2 >= _GROUP_ROWS * np.square(weight).sum():  # so many rows of equal weight
+                width[leaves == leaf] = conformal_widths(self._left_out[own], weight, coverage)
         interval = np.stack([centre - width, centre + width], axis=-1)
         return interval.reshape(len(A), *self._target_shape, 2)
 
 
-def _conformal(errors: Array, coverage: float) -> Array:
-    """The (n + 1) coverage-th smallest of n errors, by column; the largest where there is none."""
-    n = len(errors)
-    return np.asarray(np.sort(errors, axis=0)[min(n, int(np.ceil((n + 1) * coverage))) - 1])
+def conformal_widths(errors: Array, weight: Array, coverage: float) -> Array:
+    """The (n + 1) coverage-th smallest of n errors, by column; the largest where there is none.
+
+    Of weighted errors, the smallest with that share of the weight below or at it, a new row having the mean weight.
+    """
+    order = np.argsort(errors, axis=0, kind="stable")
+    below = np.cumsum(weight[order], axis=0)
+    wanted = (below[-1] + weight.mean()) * coverage * (1.0 - 1e-12)
+    at = np.minimum((below < wanted).sum(axis=0), len(errors) - 1)
+    return np.asarray(np.take_along_axis(errors, order, axis=0)[at, np.arange(errors.shape[1])])
 
 
-class TabularClassifier(ClassifierMixin, TableModel):
+class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
     """Classification of tables as they are: numbers, categories, dates and gaps.
 
     As `TabularRegressor`, with kernel ridge regression of signs, one class against the rest. Probabilities are a
@@ -497,8 +470,12 @@ class TabularClassifier(ClassifierMixin, TableModel):
     metric : {"auto", "columns", "full"}, default="auto"
     n_members : int, default=3
     max_seconds : float, default=60.0
+    device : str or None, default=None
+        "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+        Above zero: a line of progress, on a terminal.
 
     Attributes
     ----------
@@ -507,6 +484,8 @@ class TabularClassifier(ClassifierMixin, TableModel):
     report_ : TableReport
     left_out_error_ : float
         Root mean square error of the signs of rows left out.
+    left_out_score_ : float
+        Share of right labels of rows left out.
 
     Examples
     --------
@@ -518,33 +497,41 @@ class TabularClassifier(ClassifierMixin, TableModel):
     ['same', 'other']
     """
 
-    def fit(self, X: Any, y: Any) -> TabularClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TabularClassifier:
         """Learn from a table.
 
         Parameters
         ----------
-        X : pandas, polars or Arrow table, or array-like of shape (n_samples, n_features)
+        X : pandas, polars or Arrow table, array-like of shape (n_samples, n_features), or Dask frame or array
+            Rows of Dask data come into memory, as the model holds them; leaves are fitted by the client's workers.
         y : array-like of shape (n_samples,), or the name of a column of X
+        sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
+            How much the error of each row counts; only ratios matter. Rows of weight zero are not there.
         """
-        if y is None:
-            raise ValueError("This TabularClassifier requires y to be passed, but the target y is None.")
-        X, y = split_target(X, y)
-        raw = self._read(X, reset=True)
+        raw, y, weight = self._rows(X, y, sample_weight)
         y = _labels(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         k = len(self.classes_)
         if k < 2:
-            raise ValueError(f"the targets hold one class, {self.classes_[0]!r}; a classifier needs at least two.")
+            raise ValueError(
+                f"the targets hold one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two."
+            )
         Y = np.where(codes[:, None] == (np.arange(k) if k > 2 else 1), 1.0, -1.0)
-        self._link = fit_link(self._learn(raw, Y)[1], codes)
+        scores = self._learn(raw, Y, weight, self._workers(X))[1]
+        self._link = fit_link(scores, codes, weight)
+        logits = self._link(scores)
+        right = codes == ((logits[:, 0] > 0).astype(int) if k == 2 else logits.argmax(axis=1))
+        self.left_out_score_ = float(np.average(right, weights=weight))
         return self
 
+    @map_dask_blocks
     def decision_function(self, X: Any) -> Array:
         """Logarithms of odds: (n_samples,) for two classes, (n_samples, n_classes) of a softmax for more."""
-        scores = self._predict(self._encode(X))
+        scores = self._predict(self.numbers_of(X))
         scores = self._link(scores)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @map_dask_blocks
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n_samples, n_classes)."""
         scores = self.decision_function(X)
@@ -552,10 +539,12 @@ class TabularClassifier(ClassifierMixin, TableModel):
             scores = np.column_stack([np.zeros(len(scores)), scores])
         return np.asarray(softmax(scores, axis=1))
 
+    @map_dask_blocks
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities."""
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 
+    @map_dask_blocks
     def predict(self, X: Any) -> Array:
         """The likeliest class of each row."""
         scores = self.decision_function(X)
@@ -573,46 +562,12 @@ def _labels(y: Any) -> Array:
             raise ValueError(
                 f"labels that are numbers must be at most {_LARGEST_LABEL:.0e}; got {np.abs(y).max():.3g}."
             )
-    gaps = [value is None or value != value for value in y.tolist()] if y.dtype.kind == "O" else [False]
-    if any(gaps):
-        raise ValueError(f"the targets contain NaN or None in {sum(gaps)} rows; remove those rows.")
+    gaps = int(np.count_nonzero(find_gaps(y))) if y.dtype.kind == "O" else 0
+    if gaps:
+        raise ValueError(f"the targets contain NaN or None in {gaps} rows; remove those rows.")
     try:
         check_classification_targets(y)
         np.unique(y)
     except TypeError:
         raise ValueError("the targets are of several types that cannot be ordered; make them all texts.") from None
     return y
-
-
-@dataclass(frozen=True)
-class Link:
-    """Scores (n, k) to log odds: slope · score + levels."""
-
-    slope: float
-    levels: Array
-
-    def __call__(self, scores: Array) -> Array:
-        return np.asarray(self.slope * scores + self.levels)
-
-
-def fit_link(scores: Array, codes: Array) -> Link:
-    """The slope and levels of least log loss on scores of rows left out.
-
-    Targets are smoothed by one row (Platt 1999), so that the slope is finite where classes are separate.
-    """
-    n, k = scores.shape
-    targets = np.column_stack([1.0 - codes, codes]) if k == 1 else (codes[:, None] == np.arange(k)).astype(float)
-    targets = (targets * n + 1.0) / (n + targets.shape[1])
-    size = float(scores.std()) or 1.0
-
-    def loss(parameters: Array) -> tuple[float, Array]:
-        slope, levels = np.exp(parameters[0]) / size, parameters[1:]
-        logits = slope * scores + levels
-        full = np.column_stack([np.zeros(n), logits]) if k == 1 else logits
-        logs = log_softmax(full, axis=1)
-        D = (np.exp(logs) - targets)[:, full.shape[1] - k :] / n
-        return -float((targets * logs).sum()) / n, np.r_[slope * (D * scores).sum(), D.sum(axis=0)]
-
-    start = np.zeros(1 + k)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-5.0, 8.0)] + [(-30.0, 30.0)] * k)
-    return Link(float(np.exp(found.x[0]) / size), found.x[1:])

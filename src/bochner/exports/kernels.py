@@ -29,6 +29,7 @@ from bochner.kernels import (
     Polynomial,
     Power,
     Product,
+    Projected,
     RadialKernel,
     RationalQuadratic,
     Restricted,
@@ -72,6 +73,14 @@ def _(kernel: Power, X: Tensor, Y: Array) -> Tensor:
 def _(kernel: Restricted, X: Tensor, Y: Array) -> Tensor:
     columns = kernel.indices(Y.shape[1])
     return block(kernel.kernel, X.gather(columns), Y[:, columns])
+
+
+@block.register
+def _(kernel: Projected, X: Tensor, Y: Array) -> Tensor:
+    # about the mean of the landmarks: of rows far from the origin, small differences are left
+    centre = Y.mean(axis=0) if kernel.stationary and len(Y) else np.zeros(Y.shape[1])
+    U = kernel.matrix(Y.shape[1])
+    return block(kernel.kernel, (X - centre) @ U, (Y - centre) @ U)
 
 
 @block.register
@@ -255,6 +264,9 @@ def diagonal(kernel: Kernel, X: Tensor, n_features: int) -> Tensor:
         case Restricted():
             columns = kernel.indices(n_features)
             return diagonal(kernel.kernel, X.gather(columns), len(columns))
+        case Projected():
+            U = kernel.matrix(n_features)
+            return diagonal(kernel.kernel, X @ U, U.shape[1])
         case StationaryKernel():
             return X.columns(0, 1) * 0.0 + 1.0
         case AdditiveChi2():

@@ -15,6 +15,8 @@ from bochner.estimators import (
     KernelKMeans,
     KernelPCA,
     KernelRidge,
+    TabularClassifier,
+    TabularRegressor,
 )
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.exports.graphs import (
@@ -31,6 +33,7 @@ from bochner.exports.graphs import (
     real_inverse_fourier,
 )
 from bochner.exports.kernels import block, diagonal
+from bochner.exports.tables import scores as table_scores
 from bochner.features import (
     ACTIVATIONS,
     ConvolvedMap,
@@ -399,18 +402,34 @@ def _(model: KernelRidge, X: Tensor) -> Outputs:
 @results.register
 def _(model: KernelClassifier, X: Tensor) -> Outputs:
     scores = _scores(model, X, np.asarray(model.coef_.T), np.asarray(model.intercept_)).astype(FLOAT)
-    binary = model._labels.n_scores == 1
+    return _labels(scores, model.classes_, model._labels.n_scores == 1, with_probabilities=model.loss == "log_loss")
+
+
+def _labels(scores: Tensor, classes: Array, binary: bool, *, with_probabilities: bool) -> Outputs:
+    """Labels, scores and probabilities of log odds in float32."""
     index = scores.greater(0.0).astype(np.int64).reshape(-1) if binary else scores.extreme("ArgMax")
-    k = len(model.classes_)
-    found: Outputs = {"label": (X.graph.constant(model.classes_).gather(index, axis=0), ())}
+    k = len(classes)
+    found: Outputs = {"label": (scores.graph.constant(classes).gather(index, axis=0), ())}
     found["scores"] = (scores.reshape(-1), ()) if binary else (scores, (k,))
-    if model.loss == "log_loss":
+    if with_probabilities:
         if binary:
             P = concat([(-scores).apply("Sigmoid"), scores.apply("Sigmoid")])
         else:
-            P = X.graph.node("Softmax", [scores], FLOAT, axis=1)
+            P = scores.graph.node("Softmax", [scores], FLOAT, axis=1)
         found["probabilities"] = (P, (k,))
     return found
+
+
+@results.register
+def _(model: TabularRegressor, X: Tensor) -> Outputs:
+    shape = model._target_shape
+    return {"prediction": (table_scores(model._members, model._columns, X).reshape(-1, *shape), shape)}
+
+
+@results.register
+def _(model: TabularClassifier, X: Tensor) -> Outputs:
+    scores = table_scores(model._members, model._columns, X) * model._link.slope + model._link.levels
+    return _labels(scores.astype(FLOAT), model.classes_, len(model.classes_) == 2, with_probabilities=True)
 
 
 @results.register

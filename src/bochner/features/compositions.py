@@ -10,6 +10,7 @@ import scipy.fft
 import scipy.sparse
 
 from bochner.backends import Array, backend_of
+from bochner.backends.memory import empty_columns
 from bochner.features.fourier import Fourier
 from bochner.features.kitchen_sinks import KitchenSink
 from bochner.features.maps import FeatureMap, features_of, row_blocks
@@ -200,7 +201,7 @@ class ConvolvedMap(FeatureMap):
         W = linear.to_dense().astype(X.dtype).reshape(1, -1, *self.shape)
         filters = scipy.fft.rfftn(W, axes=axes).conj()
         T, G = W.shape[1], int(np.prod(self.shape))
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        out = empty_columns(X.shape[0], self.n_components, X.dtype)
         for rows in row_blocks(X, max(X.shape[1], 2 * T * G)):
             block: Any = X[rows]
             block = block.toarray() if scipy.sparse.issparse(block) else block

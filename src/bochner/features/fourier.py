@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
+from bochner.backends.memory import empty_columns
 from bochner.deprecations import old_names
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import (
@@ -21,6 +22,7 @@ from bochner.kernels import (
     Multiple,
     Power,
     Product,
+    Projected,
     RadialKernel,
     Restricted,
     SeparableKernel,
@@ -173,7 +175,7 @@ def _radial(kernel: Kernel) -> bool:
     match kernel:
         case Sum() | Product():
             return _radial(kernel.left) and _radial(kernel.right)
-        case Multiple() | Power() | Restricted():
+        case Multiple() | Power() | Restricted() | Projected():
             return _radial(kernel.kernel)
     return isinstance(kernel, RadialKernel)
 
@@ -184,7 +186,7 @@ def draw_frequencies(
     """Draw n_rows frequencies of a stationary kernel: the algebra of kernels is an algebra of frequencies.
 
     A sum has the frequencies of its terms, in proportion to their size at zero; a product has sums of frequencies;
-    a multiple has its kernel's.
+    a multiple has its kernel's; and w·(Uᵀx) = (Uw)·x.
     """
     match kernel:
         case Sum():
@@ -225,6 +227,10 @@ def draw_frequencies(
             columns = kernel.indices(n_features)
             inner = draw_frequencies(kernel.kernel, law, len(columns), n_rows, key, dtype)
             return Selected(inner, columns, n_features)
+        case Projected():
+            U = kernel.matrix(n_features)
+            inner = draw_frequencies(kernel.kernel, law, U.shape[1], n_rows, key)
+            return Dense(np.asfortranarray(_short(inner.to_dense() @ U.T), dtype))
         case RadialKernel():
             rows = law.sample(n_features, n_rows, key)
             u = law.uniforms(n_features, n_rows, key)
@@ -335,7 +341,7 @@ class HistogramFourier(FeatureMap):
 
     def __call__(self, X: Array) -> Array:
         check_histograms(X)
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        out = empty_columns(X.shape[0], self.n_components, X.dtype)
         for rows in row_blocks(X, max(X.shape[1], self.n_components)):
             V: Any = X[rows][:, self.coordinates]
             V = V.toarray() if scipy.sparse.issparse(V) else V
@@ -388,7 +394,8 @@ class HistogramSamples(FeatureMap):
             values: Any = X.data
             parts = [type(X)((block, X.indices, X.indptr), shape=X.shape) for block in self._blocks(values)]
             return scipy.sparse.hstack(parts, format="csr")
-        return np.concatenate(list(self._blocks(X)), axis=1)
+        out = empty_columns(X.shape[0], self.n_components, X.dtype)
+        return np.concatenate(self._blocks(X), axis=1, out=out)
 
     def _blocks(self, V: Array) -> list[Array]:
         L = self.interval

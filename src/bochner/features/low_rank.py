@@ -15,6 +15,7 @@ from scipy.linalg import eigh, solve_triangular, svd
 from scipy.optimize import nnls
 
 from bochner.backends import Array
+from bochner.backends.memory import empty_columns
 from bochner.checks import check_choice, check_count
 from bochner.deprecations import old_names
 from bochner.features.maps import FeatureMap
@@ -43,11 +44,12 @@ class StackedNystrom(FeatureMap):
     n_components: int
 
     def __call__(self, X: Any) -> Array:
-        Z = np.zeros((X.shape[0], self.n_components), X.dtype)
+        Z = empty_columns(X.shape[0], self.n_components, X.dtype)
         start = 0
         for part in self.parts:
             Z[:, start : start + part.rank] = part(X)[:, : part.rank]
             start += part.rank
+        Z[:, start:] = 0.0
         return Z
 
 
@@ -184,7 +186,7 @@ class Clustered(FeatureMap):
         return assign(scaled(X, self.scales), self.centres.astype(X.dtype, copy=False))
 
     def __call__(self, X: Any) -> Array:
-        Z = np.zeros((X.shape[0], self.n_components), X.dtype)
+        Z = empty_columns(X.shape[0], self.n_components, X.dtype)
         labels = self.labels(X)
         for label, (part, link) in enumerate(zip(self.parts, self.links, strict=True)):
             members = np.flatnonzero(labels == label)

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
+from bochner.backends.memory import product
 from bochner.operators import LinearMap, PickedRows, SparseRows
 
 
@@ -76,7 +77,7 @@ class LinearAfter(FeatureMap):
 
     def __call__(self, X: Any) -> Array:
         Z: Any = self.inner(X)
-        return np.asarray(Z @ self.matrix) if is_host(Z) else Z @ backend_of(Z).place(self.matrix, Z)
+        return product(Z, self.matrix) if is_host(Z) else Z @ backend_of(Z).place(self.matrix, Z)
 
     def factored(self) -> tuple[FeatureMap, Array | None]:
         return self.inner, self.matrix

@@ -20,6 +20,7 @@ import scipy.fft
 import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
+from bochner.backends.memory import empty_columns
 from bochner.features.maps import FeatureMap, check_overflow, row_blocks
 from bochner.keys import Key
 from bochner.operators import LinearMap, PickedRows
@@ -135,7 +136,7 @@ class TensorSketch(FeatureMap):
     n_components: int
 
     def __call__(self, X: Any) -> Array:
-        out = np.zeros((X.shape[0], self.n_components), X.dtype)
+        out = empty_columns(X.shape[0], self.n_components, X.dtype)
         width = self.n_components if scipy.sparse.issparse(X) else max(self.n_components, X.shape[1])
         for rows in row_blocks(X, width):
             B = append_offset(X[rows], self.offset)
@@ -158,6 +159,7 @@ class TensorSketch(FeatureMap):
                 Z[...] = weight
             else:
                 np.multiply(term.features(B, along), weight, out=Z)
+        out[:, start:] = 0.0
 
 
 def append_offset(X: Any, offset: float) -> Any:

@@ -25,6 +25,7 @@ from bochner.kernels import (
     Polynomial,
     Power,
     Product,
+    Projected,
     Restricted,
     Sum,
 )
@@ -77,6 +78,8 @@ def formula(kernel: Kernel) -> str:
             return f"{_bracketed(kernel.kernel)} ** {kernel.exponent}"
         case Restricted():
             return f"{_bracketed(kernel.kernel)}.on({list(kernel.columns)})"
+        case Projected():
+            return f"{_bracketed(kernel.kernel)}.along({np.shape(kernel.directions)[-1]} directions)"
         case CyclicInvariant():
             shape = "" if kernel.shape is None else f", shape={kernel.shape}"
             return f"CyclicInvariant({formula(kernel.kernel)}{shape})"

@@ -5,7 +5,7 @@ Kernels are scikit-learn parameter objects: they store what they were given and 
 """
 
 from bochner.kernels import dot_products, stationary
-from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Restricted, Sum, as_points
+from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Projected, Restricted, Sum, as_points
 from bochner.kernels.conversion import Custom, as_kernel
 from bochner.kernels.dot_products import *  # noqa: F403 - kernels are listed beside their classes
 from bochner.kernels.dot_products import DotProductKernel
@@ -21,6 +21,7 @@ __all__ = [
     "Multiple",
     "Power",
     "Product",
+    "Projected",
     "RadialKernel",
     "Restricted",
     "SeparableKernel",

@@ -1,4 +1,4 @@
-"""What a kernel is, and what sums, products, multiples, powers and restrictions of kernels are."""
+"""What a kernel is, and what sums, products, multiples, powers, restrictions and projections of kernels are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, clone
 
-from bochner.backends import FLOATS, Array, Form, as_native, backend_of, is_moderate, is_tensor, reading
+from bochner.backends import FLOATS, Array, Form, as_native, backend_of, is_host, is_moderate, is_tensor, reading
 from bochner.checks import check_count, check_positive, check_weight
 from bochner.keys import Key
 
@@ -111,6 +111,22 @@ class Kernel(BaseEstimator, ABC):
         """Return this kernel restricted to some columns of the data."""
         return Restricted(self, columns)
 
+    def along(self, directions: Any) -> Kernel:
+        """Return this kernel of the rows x U: of their coordinates along some directions, the columns of U.
+
+        Parameters
+        ----------
+        directions : array-like of shape (n_features, n_directions)
+
+        Examples
+        --------
+        >>> from bochner import RBF
+        >>> across = RBF(1.0).along([[1.0], [-1.0]])  # of the difference of two columns
+        >>> float(across([[1.0, 1.0]], [[5.0, 5.0]])[0, 0])
+        1.0
+        """
+        return Projected(self, directions)
+
     def product(self, X: Any, Y: Any, V: Any) -> Any:
         """k(X, Y) V without k(X, Y): V is (n_samples_Y, k), an array like X and Y or wider.
 
@@ -189,9 +205,13 @@ class Kernel(BaseEstimator, ABC):
         return out
 
     def weighted_gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        """Σ_j W_ij ∂k(x_i, y_j)/∂x_i, (n, d), of dense rows: coefficients that differ from row to row."""
-        out = np.empty(X.shape, X.dtype)
-        step = max(1, _GRADIENT_BYTES // max(1, X.dtype.itemsize * Y.shape[0]))
+        """Σ_j W_ij ∂k(x_i, y_j)/∂x_i, (n, d), of dense rows: coefficients that differ from row to row.
+
+        X, Y and W are arrays of one backend, any of those whose blocks of the kernel are computed there.
+        """
+        backend = backend_of(X)
+        out = backend.empty(tuple(X.shape), X)
+        step = max(1, (_GRADIENT_BYTES if is_host(X) else backend.block_bytes) // max(1, X.itemsize * Y.shape[0]))
         for start in range(0, X.shape[0], step):
             rows = slice(start, start + step)
             out[rows] = self._gradient(X[rows], Y, W[rows])
@@ -442,3 +462,55 @@ class Restricted(Kernel):
 
     def _resolve(self, sample: Array, weight: Array) -> Kernel:
         return Restricted(self.kernel._resolve(sample[:, self.indices(sample.shape[1])], weight), self.columns)
+
+
+class Projected(Kernel):
+    """A kernel of the rows x U, of a linear map of the data; write ``kernel.along(directions)``."""
+
+    def __init__(self, kernel: Kernel, directions: Any) -> None:
+        self.kernel = kernel
+        self.directions = directions
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        return bool(self.kernel.stationary)
+
+    @property
+    def runs_on_device(self) -> bool:
+        return self.kernel.runs_on_device
+
+    def matrix(self, n_features: int) -> Array:
+        """U (n_features, n_directions), checked against the width of the data."""
+        try:
+            U = np.asarray(self.directions, dtype=np.float64)
+        except (TypeError, ValueError):
+            U = np.empty(0)
+        if U.ndim != 2 or not U.size or not np.isfinite(U).all():
+            raise ValueError(
+                "directions must be finite numbers of shape (n_features, n_directions), a direction in each column; "
+                f"got {self.directions!r}."
+            )
+        if U.shape[0] != n_features:
+            raise ValueError(f"directions have {U.shape[0]} rows but the data has {n_features} features.")
+        return U
+
+    def rows(self, X: Any) -> Any:
+        """X U, in the dtype of X."""
+        U = backend_of(X).place(self.matrix(X.shape[1]), X)
+        return np.asarray(X @ U) if scipy.sparse.issparse(X) else X @ U
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        return self.kernel._block(self.rows(X), self.rows(Y))
+
+    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
+        return self.kernel._tile(self.rows(X), self.rows(Y))
+
+    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+        U = backend_of(X).place(self.matrix(X.shape[1]), X)
+        return self.kernel._gradient(self.rows(X), self.rows(Y), W) @ U.T
+
+    def _diagonal(self, X: Array) -> Array:
+        return self.kernel._diagonal(self.rows(X))
+
+    def _resolve(self, sample: Array, weight: Array) -> Kernel:
+        return Projected(self.kernel._resolve(self.rows(sample), weight), self.directions)

@@ -12,7 +12,7 @@ from scipy.special import gammaln, kve
 from sklearn.base import clone
 
 from bochner import spectra
-from bochner.backends import Array, Form, backend_of
+from bochner.backends import Array, Form, backend_of, is_host
 from bochner.checks import check_positive, is_positive
 from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope
 
@@ -125,14 +125,16 @@ class RadialKernel(StationaryKernel):
         return self.profile(self.distances(self._scaled(X), self._scaled(Y))) if K is None else K
 
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        scales = self.scales(X.shape[1]).astype(X.dtype)
+        backend = backend_of(X)
+        scales = backend.place(self.scales(X.shape[1]), X)
         centre = Y.mean(axis=0) / scales  # the products below cancel less of rows near the origin
         X, Y = X / scales - centre, Y / scales - centre
         r = self.distances(X, Y)
         apart = r > 0
         r[~apart] = 1
-        slopes = np.where(apart, W * (self.slope(r) / r), 0).astype(X.dtype, copy=False)
-        return np.asarray((slopes.sum(axis=1)[:, None] * X - slopes @ Y) / scales)
+        slopes = backend.xp.where(apart, W * (self.slope(r) / r), 0)
+        slopes = slopes.astype(X.dtype, copy=False) if is_host(X) else slopes
+        return (slopes.sum(axis=1)[:, None] * X - slopes @ Y) / scales
 
 
 class RBF(RadialKernel):
@@ -162,7 +164,7 @@ class RBF(RadialKernel):
         return backend_of(r).xp.exp(-0.5 * r * r)
 
     def slope(self, r: Array) -> Array:
-        return np.asarray(-r * np.exp(-0.5 * r * r))
+        return -r * backend_of(r).xp.exp(-0.5 * r * r)
 
     def _block(self, X: Array, Y: Array) -> Array:
         if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y):
@@ -227,14 +229,14 @@ class Matern(RadialKernel):
         return np.where(small, 1.0, np.exp(log_k)).astype(r.dtype)
 
     def slope(self, r: Array) -> Array:
-        nu, root = self._nu(), float(np.sqrt(2.0 * self._nu()))
-        a = root * np.clip(r, None, 1e8)
+        nu, root, xp = self._nu(), float(np.sqrt(2.0 * self._nu())), backend_of(r).xp
+        a = root * xp.clip(r, None, 1e8)
         if nu == 0.5:
-            return np.asarray(-root * np.exp(-a))
+            return -root * xp.exp(-a)
         if nu == 1.5:
-            return np.asarray(-root * a * np.exp(-a))
+            return -root * a * xp.exp(-a)
         if nu == 2.5:
-            return np.asarray(-root * a * (1.0 + a) / 3.0 * np.exp(-a))
+            return -root * a * (1.0 + a) / 3.0 * xp.exp(-a)
         a = np.maximum(a.astype(float), 1e-290)  # (a^ν K_ν(a))' = -a^ν K_(ν-1)(a)
         log_k = (1.0 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(a) + _log_bessel_k(abs(nu - 1.0), a)
         return np.asarray(-root * np.exp(log_k))
@@ -282,7 +284,7 @@ class Exponential(RadialKernel):
         return backend_of(r).xp.exp(-r)
 
     def slope(self, r: Array) -> Array:
-        return np.asarray(-np.exp(-r))
+        return -backend_of(r).xp.exp(-r)
 
     def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
         return self._scaled(X), self._scaled(Y), ("matern12", 1)
@@ -419,9 +421,8 @@ class Laplacian(SeparableKernel):
         return backend_of(r).xp.exp(-r)
 
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        scales = self.scales(X.shape[1]).astype(X.dtype)
-        weighted = W * self._block(X, Y)
-        return np.asarray(-sums_of_signs(X, Y, weighted) / scales)
+        scales = backend_of(X).place(self.scales(X.shape[1]), X)
+        return -sums_of_signs(X, Y, W * self._block(X, Y)) / scales
 
     def quantile(self, u: Array) -> Array:
         return spectra.cauchy_quantile(u)
@@ -522,7 +523,12 @@ NAMES: dict[str, Callable[..., StationaryKernel]] = {
 
 def sums_of_signs(X: Array, Y: Array, W: Array) -> Array:
     """Σ_j W_ij sign(x_il - y_jl), (n, d): of columns with few values, such as indicators, by one product with W."""
-    out = np.empty(X.shape, X.dtype)
+    backend = backend_of(X)
+    out = backend.empty(tuple(X.shape), X)
+    if not is_host(X):
+        for column in range(X.shape[1]):
+            out[:, column] = (W * backend.xp.sign(X[:, column, None] - Y[:, column])).sum(axis=1)
+        return out
     few: list[tuple[int, Array]] = []
     indicators: list[Array] = []
     for column, (x, y) in enumerate(zip(X.T, Y.T, strict=True)):

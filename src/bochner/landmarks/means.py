@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, n_threads
 from bochner.backends.threads import each, one_thread
-from bochner.kernels import Kernel, StationaryKernel
+from bochner.kernels import Kernel, Projected, StationaryKernel
 from bochner.keys import Key
 from bochner.landmarks.grams import Gram, row_slices
 from bochner.landmarks.laws import LandmarkLaw, Landmarks
@@ -30,6 +31,35 @@ def metric_scales(gram: Gram) -> Any:
         )
     kernel: Kernel = gram.kernel
     return kernel.scales(gram.X.shape[1]) if isinstance(kernel, StationaryKernel) else np.ones(())
+
+
+def metric_rows(gram: Gram) -> tuple[Any, Callable[[Array], Array]]:
+    """Rows in the kernel's own metric, where means are taken, and what turns such means into rows.
+
+    Features are divided by their length scales. Of directions, which may be fewer than the features, a mean of
+    coordinates along them is that of the rows that have it as the nearest mean.
+    """
+    scales = metric_scales(gram)
+    if isinstance(gram.kernel, Projected):
+        X = gram.kernel.rows(gram.rows)
+        return X, lambda centres: _means_of(gram.rows, X, centres)
+    X = scaled(gram.rows, scales)
+    return X, lambda centres: centres * scales.astype(X.dtype)
+
+
+def _means_of(rows: Any, X: Any, centres: Array) -> Array:
+    """Means of the rows whose image in X is nearest to each centre; of centres without rows, the nearest row."""
+    labels, k = assign(X, centres), len(centres)
+    counts = np.bincount(labels, minlength=k)
+    members = scipy.sparse.csr_matrix((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(k, len(labels)))
+    sums = members @ rows
+    sums = sums.toarray() if scipy.sparse.issparse(sums) else np.asarray(sums)
+    empty = counts == 0
+    means = sums / np.maximum(counts, 1)[:, None]
+    if empty.any():
+        near = rows[assign(centres[empty], X)]
+        means[empty] = near.toarray() if scipy.sparse.issparse(near) else near
+    return np.asarray(means.astype(rows.dtype))
 
 
 def scaled(X: Any, scales: Array) -> Any:
@@ -108,10 +138,9 @@ class KMeans(LandmarkLaw):
     n_rows: int | None = None
 
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
-        scales = metric_scales(gram)
         n_rows = None if self.n_rows is None else max(self.n_rows, 20 * n_landmarks)
         gram = _subsample(gram, n_rows, key)
-        n_landmarks, X = min(n_landmarks, len(gram)), scaled(gram.rows, scales)
+        n_landmarks, (X, as_rows) = min(n_landmarks, len(gram)), metric_rows(gram)
         if self.init in ("rpcholesky", "mixed"):
             # all pivots drawn at random: Lloyd's steps undo most of what pools would gain
             n_pivots = n_landmarks if self.init == "rpcholesky" else -(-n_landmarks // (1 + _RANDOM))
@@ -126,7 +155,7 @@ class KMeans(LandmarkLaw):
         else:
             raise ValueError(f"init must be 'k-means++', 'rpcholesky' or 'mixed', got {self.init!r}.")
         start = X[indices].toarray() if scipy.sparse.issparse(X) else X[indices]
-        return Landmarks(lloyd(X, start, self.max_iter) * scales.astype(X.dtype), None)
+        return Landmarks(as_rows(lloyd(X, start, self.max_iter)), None)
 
 
 def _in_turns(first: Array, order: Array, n: int) -> Array:
@@ -154,8 +183,7 @@ class MiniBatchKMeans(LandmarkLaw):
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
         from sklearn.cluster import MiniBatchKMeans as SklearnMiniBatchKMeans  # a second to import
 
-        scales = metric_scales(gram)
-        X, k = scaled(gram.rows, scales), min(n_landmarks, len(gram))
+        (X, as_rows), k = metric_rows(gram), min(n_landmarks, len(gram))
         unit = _unit(X)
         seed = int(key.generator().integers(2**31))
         model = SklearnMiniBatchKMeans(
@@ -164,4 +192,4 @@ class MiniBatchKMeans(LandmarkLaw):
         with warnings.catch_warnings():  # fewer distinct rows than landmarks: the factorisation drops the copies
             warnings.simplefilter("ignore", ConvergenceWarning)
             centres = model.fit(X / unit).cluster_centers_ * unit
-        return Landmarks(centres.astype(X.dtype) * scales.astype(X.dtype), None)
+        return Landmarks(as_rows(centres.astype(X.dtype)), None)

@@ -11,6 +11,7 @@ import scipy.sparse
 from scipy.linalg.blas import dsymm
 
 from bochner.backends import Array, Memo, backend_of, is_host
+from bochner.backends.memory import empty_columns, product
 
 
 def next_power_of_two(n: int) -> int:
@@ -81,7 +82,8 @@ class Dense(LinearMap):
         return self.matrix.astype(dtype, copy=False)
 
     def __call__(self, X: Array) -> Array:
-        return X @ backend_of(X).place(self.matrix, X).T
+        matrix = backend_of(X).place(self.matrix, X).T
+        return product(X, matrix) if is_host(X) else X @ matrix
 
     def __matmul__(self, A: Any) -> Array:
         return np.asarray(self._as(A.dtype) @ A)
@@ -123,7 +125,7 @@ class Signs(LinearMap):
         return self.signs[block] * self.lengths[block, None].astype(dtype)
 
     def __call__(self, X: Array) -> Array:
-        out = np.empty((X.shape[0], self.shape[0]), X.dtype)
+        out = empty_columns(X.shape[0], self.shape[0], X.dtype)
         for block in self._blocks():
             out[:, block] = X @ self._rows(block, X.dtype).T
         return out

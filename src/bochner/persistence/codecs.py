@@ -75,7 +75,13 @@ OLD_FIELDS: dict[str, dict[str, str]] = {
     "estimators.KernelKMeans": {"n_columns": "n_components"},
     "estimators.KernelPCA": {"n_columns": "n_feature_components"},
     "estimators.NystromFeatures": {"form": "variant"},
+    **{
+        f"estimators.{name}": {"length_scales": "metric"}
+        for name in ("KernelRidge", "KernelClassifier", "GaussianProcessRegressor")
+    },
 }
+#: Values of fields that earlier versions wrote.
+OLD_VALUES = {"length_scales": {"shared": "isotropic", "per_feature": "diagonal"}}
 
 
 @cache
@@ -351,6 +357,9 @@ class Decoder:
         renamed = OLD_FIELDS.get(name, {})
         given: dict[str, Any] = dict(value["fields"])
         state = {renamed.get(field, field): self.decode(item) for field, item in given.items()}
+        for field in renamed.keys() & given.keys() & OLD_VALUES.keys():
+            if isinstance(state[renamed[field]], str):
+                state[renamed[field]] = OLD_VALUES[field].get(state[renamed[field]], state[renamed[field]])
         sums = issubclass(cls, RidgeStatistics)
         for item in state.values():
             if isinstance(item, np.ndarray):

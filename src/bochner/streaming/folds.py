@@ -17,12 +17,13 @@ from bochner.features import FeatureMap, Identity
 from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.kernels import Kernel
 from bochner.operators import PSDOperator
-from bochner.statistics import RidgeSpectrum, RidgeStatistics
+from bochner.statistics import RidgeSpectrum, RidgeStatistics, transforms_well
 from bochner.streaming.checkpoints import Checkpoint, RowDigest
 from bochner.streaming.progress import Progress
 from bochner.streaming.sources import Block, Source, default_rows
 
 Targets = Callable[[Any], Array]  # y as it came ↦ (n, k) float64
+_MANY_LANDMARKS = 512  # from which whitening rows takes longer than whitening their sums
 _FEW_COLUMNS = 4  # up to which kernel values are computed twice on a device rather than stored
 
 
@@ -186,6 +187,40 @@ def accumulate(
         raise
     finally:
         progress.close()
+    return statistics
+
+
+def accumulate_deflated(
+    source: Source,
+    feature_map: FeatureMap,
+    statistics: RidgeStatistics,
+    targets: Targets,
+    *,
+    rows: int | None = None,
+    verbose: int = 0,
+    label: str = "fit",
+) -> RidgeStatistics:
+    """As `accumulate` of a source in host memory, in half the time where many landmarks meet many rows in float64.
+
+    Rows are not whitened one by one, but their sums at the end: see `Nystrom.deflated`.
+    """
+    options: dict[str, Any] = {"rows": rows, "verbose": verbose, "label": label}
+    m, n = feature_map.n_components, source.n_samples or 0
+    many = isinstance(feature_map, Nystrom) and feature_map.rank == m >= _MANY_LANDMARKS and n >= 2 * m
+    if not (isinstance(feature_map, Nystrom) and many and feature_map.kernel is not None and feature_map.triangular):
+        return accumulate(source, feature_map, statistics, targets, **options)
+    if statistics.squares is None or feature_map.root.dtype != np.float64:
+        return accumulate(source, feature_map, statistics, targets, **options)
+    cheaper, A = feature_map.deflated()
+    C = cheaper(feature_map.landmarks)  # which stand for the rows
+    if not transforms_well(np.einsum("ij,ij->j", C, C) / len(C), A, statistics.penalty):
+        return accumulate(source, feature_map, statistics, targets, **options)
+    sums = RidgeStatistics(m, statistics.n_targets, penalty=statistics.penalty)
+    try:
+        accumulate(source, cheaper, sums, targets, **options)
+    finally:  # what an interrupted pass has added up is whole
+        if sums.n_samples:
+            statistics.merge(sums.transformed(A))
     return statistics
 
 

@@ -39,6 +39,12 @@ class WorkerOptions:
             yield
 
 
+def run_job(function: Callable[..., Any], arguments: tuple[Any, ...], options: WorkerOptions) -> Any:
+    """What a function gives, run as the options say."""
+    with options():
+        return function(*arguments)
+
+
 @dataclass(frozen=True)
 class Reader:
     """Makes a block of what a task of the user's graph gave, checked, or says which block is wrong and how."""

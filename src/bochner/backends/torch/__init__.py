@@ -25,6 +25,8 @@ from bochner.backends.torch.memory import (
     free_memory,
     from_dlpack,
     keep,
+    n_queues,
+    own_queue,
     place,
     tensor_on,
 )
@@ -38,6 +40,8 @@ __all__ = [
     "forget_memory",
     "free_memory",
     "from_dlpack",
+    "n_queues",
+    "own_queue",
     "plain",
     "tensor_on",
 ]
@@ -71,6 +75,7 @@ plain = Backend(
     rank_one=operations.rank_one,
     cholesky=operations.cholesky,
     cholesky_solve=operations.cholesky_solve,
+    cholesky_inverse=operations.cholesky_inverse,
     triangular_solve=operations.triangular_solve,
     eigh=operations.eigh,
     fetch_lower=fetch_lower,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,21 @@ def free_memory(device: str) -> int:
         return 8 << 30
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(torch.cuda.mem_get_info(device)[0] + cached)
+
+
+def n_queues(device: str) -> int:
+    """How many threads at most should hand work to a device at a time, each in its `own_queue`."""
+    if torch.device(device).type != "cuda":
+        return 1
+    torch.linalg.cholesky(torch.ones((1, 1), device=device))  # torch loads its solvers once, and not from two threads
+    return 4
+
+
+def own_queue(device: str) -> AbstractContextManager[Any]:
+    """Work of the body waits for no other on the device; what it leaves there must be fetched inside it."""
+    if torch.device(device).type != "cuda":
+        return nullcontext()
+    return torch.cuda.stream(torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
 
 
 def tensor_on(device: str, array: Array) -> Tensor:

@@ -204,6 +204,11 @@ def cholesky_solve(L: Tensor, B: Tensor) -> Tensor:
     return torch.cholesky_solve(B, L)
 
 
+def cholesky_inverse(L: Tensor) -> Tensor:
+    """(LLᵀ)⁻¹."""
+    return torch.cholesky_inverse(L)
+
+
 def triangular_solve(L: Tensor, B: Tensor) -> Tensor:
     """L⁻¹B."""
     return torch.linalg.solve_triangular(L, B, upper=False)

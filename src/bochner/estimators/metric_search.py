@@ -1,0 +1,227 @@
+"""``metric=`` and ``kernel="auto"`` of models: which kernel, of which columns or directions, learned on a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bochner.backends import Array
+from bochner.estimators.metrics import (
+    FAMILIES,
+    LEFT_OUT,
+    Criterion,
+    learn_directions,
+    learn_metric,
+    shrink_directions,
+    shrink_metric,
+    with_scales,
+)
+from bochner.kernels import Kernel, Projected, RadialKernel, StationaryKernel
+from bochner.keys import Key
+
+METRICS = ("isotropic", "diagonal", "full")
+SAMPLE_ROWS = 1000  # rows that a metric is learned on, and again that it is compared on
+_FEW_ROWS, _FEW_EVALUATIONS = 500, 8  # with which kernels are compared
+_EVALUATIONS, _DIRECTION_EVALUATIONS = 12, 30
+_FRESH_ROWS = 60  # with fewer of them to compare on, learned scales are used as they are
+_NUMBERS = 1 << 25  # of a sample as an array
+_COLUMNS = 1000  # that may have directions across them
+_CONSTANT = 1e-12  # the spread of a column over its size, below which it is rounding
+_NOTHING = 1e-6  # the weight of a constant column, over its size
+
+
+@dataclass(frozen=True)
+class ColumnMetric:
+    """A kernel of length scale one, and what rows are multiplied by before.
+
+    Attributes
+    ----------
+    kernel : StationaryKernel
+    weights : ndarray of shape (), (n_features,) or (n_features, n_features)
+        One over a length scale, over that of each column, or a direction in each column.
+    spreads : ndarray of shape (n_features,)
+        Standard deviations of the columns.
+    """
+
+    kernel: StationaryKernel
+    weights: Array
+    spreads: Array
+
+    def rows(self, X: Any) -> Any:
+        """Rows as the kernel sees them."""
+        if self.weights.ndim == 2:
+            return np.asarray(X @ self.weights)
+        return X.multiply(self.weights).tocsr() if scipy.sparse.issparse(X) else X * self.weights
+
+    def scaled(self, scale: float) -> Kernel:
+        """The kernel of the columns of the data, with `scale` as the length scale of `rows`."""
+        if self.weights.ndim == 2:
+            return with_scales(self.kernel, 1.0).along(self.weights / scale)
+        scales = scale / self.weights
+        return with_scales(self.kernel, scales if scales.ndim else float(scales))
+
+
+def families_for(metric: str) -> list[StationaryKernel]:
+    """The kernels that ``kernel="auto"`` chooses from; directions across columns ask for a round one."""
+    return [kernel for kernel in FAMILIES.values() if metric != "full" or isinstance(kernel, RadialKernel)]
+
+
+def metric_of(kernel: Kernel, n_features: int) -> Array:
+    """M of the squared distance (x - y)ᵀ M (x - y) that a kernel measures; (n_features,) where it is diagonal."""
+    if isinstance(kernel, Projected):
+        U = kernel.matrix(n_features) / kernel.kernel.scales(n_features)
+        return np.asarray(U @ U.T)
+    assert isinstance(kernel, StationaryKernel)
+    return np.asarray(np.ones(n_features) / kernel.scales(n_features) ** 2)
+
+
+def search_metric(
+    kernels: Sequence[StationaryKernel],
+    X: Any,
+    Y: Array,
+    weight: Array | None = None,
+    *,
+    metric: str,
+    key: Key,
+    criterion: Criterion = LEFT_OUT,
+    until: float | None = None,
+) -> ColumnMetric:
+    """Choose one of the kernels, and learn its metric, by the error of rows left out of exact fits.
+
+    Scales are learned on a sample of standardised columns, from equal ones on, and drawn back to these as far as
+    other rows say. Directions start from the scales, and are mixed with them likewise.
+
+    Parameters
+    ----------
+    kernels : sequence of StationaryKernel
+        Their length scales are ignored.
+    X : array or CSR matrix of shape (n_samples, n_features)
+        A few thousand rows; a tenth as many will do.
+    Y : ndarray of shape (n_samples, n_targets)
+    weight : ndarray of shape (n_samples,) or None
+    metric : {"isotropic", "diagonal", "full"}
+    key : Key
+        For the rows of the sample.
+    criterion : Criterion
+        What is minimised instead of the error of rows left out.
+    until : float or None
+        When to stop, of ``time.perf_counter()``, with the best metric found by then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import RBF, Laplacian
+    >>> from bochner.estimators.metric_search import search_metric
+    >>> from bochner.keys import Key
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> found = search_metric([RBF(), Laplacian()], X, np.sin(2.0 * X[:, 1:2]), metric="diagonal", key=Key(0))
+    >>> type(found.kernel).__name__, int(found.weights.argmax())
+    ('RBF', 1)
+    """
+    check_size(X, metric)
+    positive = slice(None) if weight is None else weight > 0
+    X, Y, weight = X[positive], Y[positive], None if weight is None else weight[positive]
+    spreads, sizes = _spreads(X, weight)
+    varying = spreads > _CONSTANT * sizes
+    d = len(spreads)
+    if not varying.any():
+        weights = np.ones(()) if metric == "isotropic" else np.ones(d) if metric == "diagonal" else np.eye(d)
+        return ColumnMetric(kernels[0], weights, spreads)
+    units = np.where(varying, spreads, 1.0)
+    if metric == "isotropic":
+        units = np.full(d, np.sqrt(np.mean(spreads**2)))
+    order = key.child("metric").generator().permutation(X.shape[0])
+    n_learn, n_fresh = _division(len(order))
+    learn, few = order[:n_learn], order[: min(n_learn, _FEW_ROWS)]
+    fresh = order[n_learn : n_learn + n_fresh]
+
+    def sample(rows: Array) -> tuple[Array, Array, Array | None]:
+        part = X[np.sort(rows)][:, varying]
+        part = (part.toarray() if scipy.sparse.issparse(part) else part).astype(np.float64)
+        part -= part.mean(axis=0)
+        return part / units[varying], Y[np.sort(rows)], None if weight is None else weight[np.sort(rows)]
+
+    options: dict[str, Any] = {"criterion": criterion, "until": until}
+    shared: dict[str, Any] = {**options, "max_evaluations": _FEW_EVALUATIONS}
+    Z, T, w = sample(few)
+    tried = []
+    for kernel in kernels:
+        equal = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
+        own = equal
+        if metric != "isotropic" and len(kernels) > 1:
+            own = learn_metric(Z, T, kernel, start=equal, weight=w, **shared)
+        tried.append((own.error, equal, own))
+    _, equal, found = min(tried, key=lambda item: item[0])
+    kernel = equal.kernel
+    if metric == "isotropic":
+        return ColumnMetric(kernel, np.ones(()), spreads)
+    Z, T, w = sample(learn)
+    found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=_EVALUATIONS, **options)
+    if len(fresh):
+        other = sample(fresh)
+        found = shrink_metric(found, equal, *other, criterion=criterion)
+    weights = np.full(d, _NOTHING) / np.where(sizes > 0, sizes, 1.0)
+    scales = found.kernel.scales(Z.shape[1]) * np.ones(Z.shape[1])
+    if metric == "diagonal":
+        weights[varying] = 1.0 / (_three_digits(scales) * units[varying])
+        return ColumnMetric(kernel, weights, spreads)
+    U = np.diag(1.0 / scales)
+    if len(fresh):
+        U, full = learn_directions(Z, T, found, weight=w, max_evaluations=_DIRECTION_EVALUATIONS, **options)
+        U = shrink_directions(U, full, found, *other, criterion=criterion)
+    directions = np.diag(weights)
+    directions[np.ix_(varying, varying)] = _three_digits(U) / units[varying, None]
+    return ColumnMetric(kernel, directions, spreads)
+
+
+def check_size(X: Any, metric: str) -> None:
+    """Refuse rows of so many columns that no metric of them can be learned."""
+    n, d = min(X.shape[0], SAMPLE_ROWS), X.shape[1]
+    if metric == "full" and scipy.sparse.issparse(X):
+        raise ValueError(
+            "metric='full' has directions across columns, along which sparse rows are not sparse; use "
+            "metric='diagonal', or give the rows as an array."
+        )
+    if metric == "full" and d > _COLUMNS:
+        raise ValueError(
+            f"metric='full' would learn {d} × {d} numbers from {n} rows; it takes up to {_COLUMNS} columns. Use "
+            "metric='diagonal', or fewer columns (RandomProjection, or scikit-learn's PCA, before)."
+        )
+    if metric == "diagonal" and n * d > _NUMBERS:
+        raise ValueError(
+            f"metric='diagonal' would learn scales of {d} columns from {n} rows. Use metric='isotropic', or fewer "
+            "columns (RandomProjection, or scikit-learn's TruncatedSVD, before)."
+        )
+
+
+def _division(n: int) -> tuple[int, int]:
+    """Numbers of rows to learn on and to compare on."""
+    n_fresh = min(SAMPLE_ROWS, max(n - SAMPLE_ROWS, n // 3))
+    return min(SAMPLE_ROWS, n - n_fresh) if n_fresh >= _FRESH_ROWS else n, n_fresh if n_fresh >= _FRESH_ROWS else 0
+
+
+def _spreads(X: Any, weight: Array | None) -> tuple[Array, Array]:
+    """Standard deviations of the columns, and the largest of their values, which squares are taken in units of."""
+    sizes = abs(X).max(axis=0)
+    sizes = np.asarray(sizes.toarray() if scipy.sparse.issparse(sizes) else sizes, dtype=np.float64).ravel()
+    units = np.where(sizes > 0, sizes, 1.0)
+    w = np.full(X.shape[0], 1.0 / X.shape[0]) if weight is None else weight / weight.sum()
+    if scipy.sparse.issparse(X):
+        Z = X.multiply(1.0 / units).tocsr()
+        mean = np.asarray(w @ Z).ravel()
+        variance = np.maximum(np.asarray(w @ Z.multiply(Z).tocsr()).ravel() - mean**2, 0.0)
+        variance[variance < 1e-14] = 0.0  # what squares of constant columns round to
+    else:
+        Z = X / units
+        variance = w @ (Z - w @ Z) ** 2
+    return np.sqrt(variance) * units, sizes
+
+
+def _three_digits(values: Array) -> Array:
+    """More than the data determine, and none of where exactly a search stopped."""
+    digits = 10.0 ** (np.floor(np.log10(np.maximum(np.abs(values), 1e-300))) - 2.0)
+    return np.asarray(np.rint(values / digits) * digits)

@@ -1,0 +1,148 @@
+"""Models that learn targets: which kernel, and which metric, from a sample of the rows."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.backends import Array
+from bochner.checks import check_choice, is_auto
+from bochner.deprecations import old_parameters
+from bochner.estimators.metric_search import METRICS, SAMPLE_ROWS, families_for, metric_of, search_metric
+from bochner.estimators.metrics import LEFT_OUT, Criterion
+from bochner.estimators.models import KernelModel
+from bochner.estimators.parameters import SupervisedParameters
+from bochner.kernels import Kernel, StationaryKernel, as_kernel
+from bochner.keys import Key
+from bochner.streaming import Source, Targets
+from bochner.tuning import tune_length_scale
+
+_TUNING_COMPONENTS = 512
+_TUNING_SHARE = 0.25  # of max_seconds
+_TUNING_ROWS = 4_000  # rows on which a length scale is tuned
+
+#: What was called ``length_scales`` before.
+old_metric = old_parameters(length_scales=("metric", {"shared": "isotropic", "per_feature": "diagonal"}))
+
+
+class SupervisedModel(KernelModel, SupervisedParameters):
+    """Parameters and steps that models of targets have in common."""
+
+    _criterion: Criterion = LEFT_OUT  # that metrics are learned by
+    _spreads: Array | None = None  # of the columns, where a metric was learned
+    _tuning_landmarks = 0  # landmarks with which leave-one-out errors correct the length scale that evidence chose
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        self._check_metric()
+
+    def _tuned_kernels(self) -> list[StationaryKernel]:
+        """The kernels to choose from, whose length scales are tuned; none where the kernel is used as it is."""
+        if isinstance(self.kernel, str) and self.kernel == "auto":
+            return families_for(self.metric)
+        kernel = as_kernel(self.kernel)
+        auto = isinstance(kernel, StationaryKernel) and isinstance(kernel.length_scale, str)
+        if auto and (isinstance(self.kernel, str) or kernel.length_scale == "auto"):
+            return [kernel]
+        return []
+
+    def _check_metric(self) -> None:
+        """Complain about a metric that cannot be learned."""
+        if check_choice("metric", self.metric, METRICS) == "isotropic":
+            return
+        if not isinstance(self.features, str):
+            raise ValueError(
+                f"metric={self.metric!r} is learned for features that are given by name; a transformer has a kernel of "
+                "its own. Give features='fourier' or features='nystrom', or metric='isotropic'."
+            )
+        if self._tuned_kernels():
+            return
+        kernel = as_kernel(self.kernel)
+        if isinstance(kernel, StationaryKernel):
+            raise ValueError(
+                f"metric={self.metric!r} learns the length scales, and {kernel!r} has numbers for them, or a rule. "
+                "Give the kernel by name, or with length_scale='auto'; or leave metric='isotropic', which uses the "
+                "kernel as it is."
+            )
+        raise ValueError(
+            f"metric={self.metric!r} is learned for a single stationary kernel, such as 'rbf' or 'matern32'; of "
+            f"{type(kernel).__name__} kernels give the parts their length scales (an array has one for each column, "
+            "and kernel.along(directions) a full metric), and leave metric='isotropic'."
+        )
+
+    def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
+        """The kernel with numbers as length scales, tuned if it is given by name or has length_scale="auto"."""
+        self._spreads = None
+        kernels = self._tuned_kernels()
+        if not kernels or not isinstance(self.features, str):  # a transformer has a kernel of its own
+            return kernels[0] if kernels else as_kernel(self.kernel)
+        until = None if self.max_seconds is None else time.perf_counter() + _TUNING_SHARE * self.max_seconds
+        block = source.sample(_TUNING_ROWS, key.child("tuning"))
+        kernel, X, Y, learned = kernels[0], block.X, targets(block.y), None
+        if self.metric != "isotropic" or len(kernels) > 1:
+            learned = search_metric(
+                kernels,
+                X,
+                Y,
+                block.weight,
+                metric=self.metric,
+                key=key,
+                criterion=self._criterion,
+                until=until,
+            )
+            if self.metric != "isotropic":
+                self._spreads = learned.spreads
+                if len(block) <= SAMPLE_ROWS and (is_auto(self.n_components) or len(block) <= self.n_components):
+                    return learned.scaled(1.0)  # learned with all rows, and for as many components
+            kernel, X = learned.kernel, learned.rows(X)
+        # no more components than the model will have: fewer of them prefer longer scales
+        most = _TUNING_COMPONENTS if isinstance(self.n_components, str) else self.n_components
+        tuned = tune_length_scale(
+            kernel,
+            X,
+            Y,
+            block.weight,
+            key=key,
+            n_components=min(_TUNING_COMPONENTS, most),
+            fit_intercept=fit_intercept,
+            n_restarts=self.n_restarts,
+            n_landmarks=self._tuning_landmarks if isinstance(self.n_components, str) else 0,
+            margins=isinstance(self.alpha, str) and self.alpha == "margin",
+            n_samples=source.n_samples,
+            until=until,
+            verbose=self.verbose,
+        )
+        return tuned if learned is None else learned.scaled(float(tuned.length_scale))
+
+    @property
+    def metric_(self) -> Array:
+        r"""M of the squared distance (x - y)ᵀ M (x - y) that the kernel measures.
+
+        (n_features, n_features) for ``metric="full"``; for ``metric="diagonal"`` its diagonal, (n_features,), one over
+        the squares of the length scales. The distance of the Laplacian kernel is the sum of √M_jj times |x_j - y_j|.
+        """
+        self._learned_spreads()
+        return metric_of(self.features_.kernel_, self.n_features_in_)
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Shares of the columns in the distances that the kernel measures, (n_features,).
+
+        Standard deviations of the columns (of the sample that the metric was learned on) over their length scales, or
+        times the square roots of the diagonal of the metric; they sum to one.
+        """
+        spreads = self._learned_spreads()
+        M = self.metric_
+        weights = np.sqrt(M.diagonal() if M.ndim == 2 else M) * spreads
+        return np.asarray(weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1.0 / len(weights)))
+
+    def _learned_spreads(self) -> Array:
+        check_is_fitted(self, "features_")
+        spreads = getattr(self, "_spreads", None)
+        if spreads is None:
+            raise AttributeError(
+                "only a learned metric has weights of columns: fit with metric='diagonal' or metric='full'."
+            )
+        return np.asarray(spreads)
