@@ -465,3 +465,16 @@ def test_the_clock_of_max_seconds_starts_with_fit(loss, monkeypatch):
     monkeypatch.setattr("bochner.estimators.classifier.time.perf_counter", lambda: clock[0])
     KernelClassifier(loss=loss, max_seconds=100.0, random_state=0).fit(X, y)
     assert given == [60.0]
+
+
+@pytest.mark.parametrize(("n", "n_features", "k"), [(1000, 20, 2), (2000, 10, 5)])
+def test_linear_tables_are_learned_as_well_as_by_a_linear_model(n, n_features, k):
+    """Squares of signs ask for short length scales where log odds are linear; the loss itself does not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n + 5000, n_features))
+    y = (X @ rng.normal(size=(n_features, k)) + 0.4 * rng.gumbel(size=(len(X), k))).argmax(axis=1)
+    linear = LogisticRegression(max_iter=1000).fit(X[:n], y[:n])
+    ours = KernelClassifier(random_state=0).fit(X[:n], y[:n])
+    error, least = (1.0 - model.score(X[n:], y[n:]) for model in (ours, linear))
+    assert error <= least + np.sqrt(least * (1.0 - least) / 5000)
+    assert ours.n_components_ > n_features

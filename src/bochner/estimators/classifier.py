@@ -18,6 +18,7 @@ from bochner.checks import check_choice, check_count, check_positive
 from bochner.estimators._validation import map_dask_blocks, validate_rows
 from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.labels import find_labels, given_labels, labels_of, unique_labels
+from bochner.estimators.metrics import with_scales
 from bochner.estimators.models import DistributedScore, as_source
 from bochner.estimators.penalty_path import PenaltyPath
 from bochner.estimators.ridge import KernelRidge
@@ -34,12 +35,14 @@ from bochner.streaming import (
     newton,
     on_device,
 )
-from bochner.streaming.objectives import KEPT_BYTES, SINGLE_SIZE
+from bochner.streaming.objectives import KEPT_BYTES
 
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
 _ALPHA_COMPONENTS_OF_MANY = 512
 GROWTH_ROWS = 20_000  # rows on which n_components="auto" grows
+_FLOOR = 512  # components at most that are taken so that a linear function of the columns is among those learned
+_WORSE = 1.05  # times the loss: a longer length scale that is so much worse at first is not looked into
 _SINGLE_TOL = 1e-5  # of the objective, from which on float32 products are exact enough
 _FEW_ROWS = 30  # too few to hold some out
 LOSSES = ("log_loss", "squared_hinge", "squared")
@@ -259,21 +262,25 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _descend(self, signs: Source, started: float) -> None:
         key = Key.from_random_state(self.random_state)
         notes: tuple[str, ...] = ()
+        self._auto_features = None
         if isinstance(self.n_components, str) and isinstance(self.features, str):
             rows = signs.sample(GROWTH_ROWS, key.child("growth"))
             changes = {"alpha": "margin", "random_state": key.seed, "solver": "auto"}
             changes["max_seconds"] = self._seconds_left(started)
             ridge = self._ridge(**changes).fit(ArraySource(rows.X, rows.y, rows.weight))
             transformer, feature_map, self.certificate_ = ridge.features_, ridge.feature_map_, ridge.certificate_
-            self._spreads = ridge._spreads
+            self._spreads, self._auto_features = ridge._spreads, ridge._auto_features
+            floor = min(2 * (signs.n_features + 1), _FLOOR, self.max_components, len(rows))
+            if feature_map.n_components < floor:
+                transformer, feature_map = self._fit_features(signs, transformer.kernel_, floor, key)
             notes = (f"n_components={feature_map.n_components}, grown with the squared loss on {len(rows)} rows",)
         else:
             kernel = self._choose_kernel(signs, np.asarray, key, self.fit_intercept)
             transformer, feature_map = self._fit_features(signs, kernel, self.n_components, key)
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         loss = as_loss(self.loss)
-        alpha, path, choice, start = self._choose_alpha(signs, feature_map, loss, key.child("alpha"))
-        problem = self._problem(on_device(signs, self.device), feature_map, loss, alpha)
+        alpha, path, choice, start = self._choose_alpha(signs, feature_map, loss, key)
+        problem = self._problem(on_device(signs, self.device), self.feature_map_, loss, alpha)
         P, report, self.n_iter_ = newton(
             problem.kept(), key.child("newton"), start, tol=self.solver_tol, max_iter=self.max_iter
         )
@@ -300,39 +307,59 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """A given penalty, or the one with the least loss on held-out rows of a sample, and where to start with it."""
         if isinstance(self.alpha, numbers.Real):
             return float(self.alpha), {}, (), None
-        block = signs.sample(_ALPHA_ROWS, key)
+        draws = key.child("alpha")
+        block = signs.sample(_ALPHA_ROWS, draws)
         if block.weight is not None:
             block = block[block.weight > 0]
-        columns, given = feature_map.n_components, feature_map
+        few = feature_map
         most = _ALPHA_COMPONENTS if self._labels.n_scores == 1 else _ALPHA_COMPONENTS_OF_MANY
-        if columns > most and isinstance(self.features, str):
+        if few.n_components > most and isinstance(self.features, str):
             # fewer columns of the same kernel: the penalty means the same for any number of them
-            columns = most
-            if isinstance(feature_map, Nystrom):
-                feature_map = feature_map.truncated(columns)
+            if isinstance(few, Nystrom):
+                few = few.truncated(most)
             else:
-                _, feature_map = self._fit_features(signs, self.features_.kernel_, columns, key.child("columns"))
-        Z = feature_map(block.X)
-        if Z.size >= SINGLE_SIZE:
-            Z = Z.astype(np.float32, copy=False)
-        unit = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64)) / len(Z) or 1.0  # mean k(x, x)
+                _, few = self._fit_features(signs, self.features_.kernel_, most, draws.child("columns"))
         auto = isinstance(self.alpha, str)
-        grid = unit * np.geomspace(100.0, 1e-6, 17) if auto else np.sort(np.ravel(self.alpha))[::-1]
         if len(block) < _FEW_ROWS:
-            alpha = float(grid[np.argmin(abs(np.log(grid / unit)))])
+            alpha = 1.0 if auto else float(min(np.ravel(self.alpha), key=lambda alpha: abs(np.log(alpha))))
             return alpha, {}, (f"alpha={alpha:g}: too few rows to hold some out",), None
-        held = key.child("held").generator().permutation(len(block)) < len(block) // 3
-        rows = Block(Z, block.y, block.weight)
-        path = PenaltyPath(rows[~held], rows[held], self._problem, loss)
+        held = draws.child("held").generator().permutation(len(block)) < len(block) // 3
+
+        def path_of(few: FeatureMap) -> PenaltyPath:
+            rows = Block(few(block.X), block.y, block.weight)
+            return PenaltyPath(rows[~held], rows[held], self._problem, loss)
+
+        path, notes = path_of(few), []
         if auto:
-            path.search(unit)
+            path.search(path.unit)
+            kernel = self.features_.kernel_ if self._tunes_scale else None
+            while kernel is not None:
+                # scales are tuned by squares, which bend to meet signs where probabilities would be smooth
+                kernel = with_scales(kernel, 2.0 * kernel.length_scale)
+                _, wider = self._fit_features(signs, kernel, few.n_components, draws.child("columns"))
+                longer = path_of(wider)
+                # what is linear in the columns needs a fourth of the penalty
+                if longer.loss_at(0.25 * path.best) > _WORSE * path.least:
+                    break
+                longer.search(0.25 * path.best)
+                if not longer.least < path.least:
+                    break
+                path, few = longer, wider
+                self.features_, feature_map = self._fit_features(signs, kernel, self.n_components_, key)
+                self.feature_map_ = feature_map
+                notes = [f"length_scale={float(np.mean(kernel.length_scale)):.3g}: less loss on held-out rows"]
         else:
-            for alpha in grid:
+            for alpha in np.sort(np.ravel(self.alpha))[::-1]:
                 path.loss_at(alpha)
         tried = np.array(sorted(path.losses, reverse=True))
         found = {"alpha": tried, "criterion": np.array([path.losses[alpha] for alpha in tried])}
-        note = f"alpha={path.best:g}: least loss on {len(path.test)} held-out rows, {columns} components"
-        return path.best, found, (note,), path.points[path.best] if feature_map is given else None
+        notes += [f"alpha={path.best:g}: least loss on {len(path.test)} held-out rows, {few.n_components} components"]
+        return path.best, found, tuple(notes), path.points[path.best] if few is feature_map else None
+
+    @property
+    def _tunes_scale(self) -> bool:
+        """Whether the length scale was tuned, and may be tuned again."""
+        return self.metric == "isotropic" and isinstance(self.features, str) and bool(self._tuned_kernels())
 
     # -- what was learned ----------------------------------------------------------------------------------------
 

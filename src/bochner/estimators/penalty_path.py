@@ -13,6 +13,7 @@ from bochner.features import Identity
 from bochner.keys import Key
 from bochner.losses import Loss
 from bochner.streaming import ArraySource, Block, Problem, newton
+from bochner.streaming.objectives import SINGLE_SIZE
 
 _TOL = 1e-2  # of the objectives
 _MOST_DECADES = 8  # that are tried up and down
@@ -22,8 +23,12 @@ class PenaltyPath:
     """Models of a few rows with several penalties, and their losses on others."""
 
     def __init__(self, train: Block, test: Block, problem: Callable[..., Problem], loss: Loss) -> None:
+        Z, m = train.X, train.X.shape[1]
+        self.unit = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64)) / len(Z) or 1.0  # mean k(x, x)
+        if Z.size >= SINGLE_SIZE:
+            Z, test = Z.astype(np.float32, copy=False), replace(test, X=test.X.astype(np.float32, copy=False))
         self.test, self.loss = test, loss
-        source, m = ArraySource(train.X, train.y, train.weight), train.X.shape[1]
+        source = ArraySource(Z, train.y, train.weight)
         self.problem = partial(problem, source, Identity(m), loss)
         self.weight = np.ones(len(test)) if test.weight is None else test.weight
         self.points: dict[float, Array] = {}
@@ -33,6 +38,11 @@ class PenaltyPath:
     def best(self) -> float:
         """The penalty with the least loss."""
         return min(self.losses, key=self.losses.__getitem__)
+
+    @property
+    def least(self) -> float:
+        """Its loss."""
+        return self.losses[self.best]
 
     def search(self, unit: float) -> None:
         """Try decades of a unit, from smooth to rough, while they get better, then half a decade beside the best."""
@@ -49,7 +59,7 @@ class PenaltyPath:
         """The mean loss of held-out rows; the search begins at the nearest penalty that was tried."""
         alpha = float(alpha)
         if alpha not in self.losses:
-            problem = replace(self.problem(alpha), rows=None, verbose=0)
+            problem = replace(self.problem(alpha), rows=None, verbose=0, single=True)
             near = min(self.points, key=lambda other: abs(np.log(other / alpha)), default=None)
             start = np.zeros(problem.shape) if near is None else self.points[near]
             P, _, _ = newton(problem, Key(0), start, tol=_TOL, max_iter=500)
