@@ -74,7 +74,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         The length scale is tuned on a sample of the rows if the kernel is given by name or has
         ``length_scale="auto"``; a number is used as it is.
     n_components : int or "auto", default="auto"
-        Number of components, the dimension of the features. "auto" takes as few as `tol` needs.
+        Number of components, the dimension of the features. "auto" takes about as few as `tol` needs: the number is
+        doubled until it suffices, and of more than 512 none are dropped again unless a fourth suffices.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
         Which features. "auto" means "nystrom" where `fit` finds `n_components` itself and for kernels that are not
         stationary, otherwise "fourier". A transformer is cloned and fitted, and determines kernel and number of
