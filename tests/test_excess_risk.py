@@ -5,6 +5,8 @@ import pytest
 from scipy import stats
 
 from bochner import RBF, KernelRidge, NystromFeatures, Polynomial, exact_kernel_ridge
+from bochner.estimators import excess_risk as excess_risk_module
+from bochner.estimators import ridge_search
 from bochner.estimators.excess_risk import NestedRidge, RowSplit, excess_risk
 from bochner.features import Fourier
 from bochner.features.maps import FeatureMap
@@ -271,10 +273,10 @@ def test_a_step_is_told_from_a_slope():
     n, M = 2000, 256
     Z = np.linalg.qr(rng.normal(size=(n, M)))[0] * np.sqrt(n)
     column = np.arange(M)
-    slope, step = 1.0 / (1.0 + column), 1.0 * (column < 32) + 0.05 * (column >= 192)
+    slope, step = (1.0 + column) ** -1.25, 1.0 * (column < 32) + 0.05 * (column >= 192)
     powers, values = [], []
     for coefficients in (slope, step):
-        y = Z @ coefficients + 0.1 * rng.normal(size=n)
+        y = Z @ coefficients + 0.02 * rng.normal(size=n)
         sums = RidgeStatistics(M, 1).update(Z, y)
         found = NestedRidge(sums, Z, y[:, None], None, 0.1, True, (Z * Z).sum(axis=1), M)
         powers.append(found._power)
@@ -303,6 +305,26 @@ def test_the_search_costs_little_more_than_the_fit(tol, monkeypatch):
     model = KernelRidge(RBF(0.4), alpha=0.3, tol=tol, random_state=0).fit(X, y)
     assert model.n_components_ in sizes
     assert sum(size**2 for size in sizes) <= 3.0 * max(model.n_components_, 750) ** 2
+
+
+def test_of_many_rows_a_sample_tells_where_to_begin(monkeypatch):
+    monkeypatch.setattr(excess_risk_module, "_FEATURE_ROWS", 600)
+    monkeypatch.setattr(excess_risk_module, "_MEASURED_ROWS", 200)
+    monkeypatch.setattr(ridge_search, "_SAMPLE_ROWS", 800)
+    passes, accumulate = [], KernelRidge._accumulate
+
+    def watched(self, source, feature_map, *arguments):
+        passes.append((source.n_samples, feature_map.n_components))
+        accumulate(self, source, feature_map, *arguments)
+
+    monkeypatch.setattr(KernelRidge, "_accumulate", watched)
+    X, y = curve(4000, 12)
+    model = KernelRidge(RBF(1.5), alpha=0.3, tol=0.1, random_state=0).fit(X, y)
+    assert passes[-1] == (4000, model.n_components_)
+    assert passes[0][0] == 800
+    of_all = [size for n, size in passes if n == 4000]
+    assert sum(size**2 for size in of_all) <= 2.0 * model.n_components_**2
+    assert model.certificate_.high <= 0.1
 
 
 def test_the_penalty_of_many_components_has_the_least_left_out_error():

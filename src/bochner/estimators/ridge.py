@@ -75,7 +75,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         ``length_scale="auto"``; a number is used as it is. "auto" chooses among "rbf", "matern52", "matern32",
         "exponential" and "laplacian" by the error of rows left out of exact fits to a sample.
     n_components : int or "auto", default="auto"
-        Number of components, the dimension of the features. "auto" takes as few as `tol` needs.
+        Number of components, the dimension of the features. "auto" takes about as few as `tol` needs: the number is
+        doubled until it suffices, and of more than 512 none are dropped again unless a fourth suffices.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
         Which features. "auto" means "nystrom" where `fit` finds `n_components` itself and for kernels that are not
         stationary, otherwise "fourier". A transformer is cloned and fitted, and determines kernel and number of

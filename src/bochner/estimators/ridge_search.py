@@ -126,7 +126,7 @@ class RidgeSearch:
         return fitted, certificate
 
     def _search(self) -> ComponentSearch:
-        few = self.first <= _PENALTY_COMPONENTS
+        few = self._is_cheap(self.first)
         return ComponentSearch(
             self._certify,
             self.model.tol,
@@ -194,7 +194,7 @@ class RidgeSearch:
         self._enlarge_reference(n_components)
         size = self._measured_size(n_components)
         most = self.references[0].n_requested
-        if sample == "final" and self.uses_landmarks and size < most <= _PENALTY_COMPONENTS:
+        if sample == "final" and self.uses_landmarks and size < most and self._is_cheap(most):
             return excess_risk(self.references, size, self._fit_folds(size))
         if size not in self.certificates:
             self.certificates[size] = excess_risk(self.references, size)
@@ -205,8 +205,12 @@ class RidgeSearch:
         if not self.references:
             return n_components
         most = self.references[0].n_requested
-        taken = most > _PENALTY_COMPONENTS and most < _MUCH_FEWER * n_components <= _MUCH_FEWER * most
+        taken = most < _MUCH_FEWER * n_components <= _MUCH_FEWER * most and not self._is_cheap(most)
         return most if taken else n_components
+
+    def _is_cheap(self, n_components: int) -> bool:
+        """Whether models with so many components are fitted in no time."""
+        return n_components <= _PENALTY_COMPONENTS and not self._has_many_rows
 
     def _enlarge_reference(self, n_components: int) -> None:
         """Fit reference models with at least as many components, where the budget allows, unless there are."""
