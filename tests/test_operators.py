@@ -2,7 +2,9 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.linalg
 
+from bochner import fwht
 from bochner.keys import Key
 from laws import LINEAR_MAPS
 
@@ -64,3 +66,61 @@ def test_maps_pickle_and_leave_their_input_alone(make):
     X = np.random.default_rng(3).normal(size=(3, 4))
     X.flags.writeable = False
     np.testing.assert_array_equal(W(X), make(4, Key(4))(X))
+
+
+# -- the Walsh-Hadamard transform ------------------------------------------------------------------------------------
+
+LAYOUTS = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "strided": lambda A: np.repeat(A, 2, axis=0)[::2],
+    "backwards": lambda A: A[::-1].copy()[::-1],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("shape", "axis"), [((16,), 0), ((1,), -1), ((8, 5), 0), ((5, 64), -1), ((3, 4, 2), 1)])
+def test_fwht_is_the_product_with_hadamards_matrix(shape, axis, dtype, layout):
+    X = LAYOUTS[layout](np.random.default_rng(0).normal(size=shape).astype(dtype))
+    kept, p = X.copy(), shape[axis]
+    expected = np.apply_along_axis(scipy.linalg.hadamard(p).__matmul__, axis, X.astype(np.float64))
+    found = fwht(X, axis)
+    assert found.dtype == dtype
+    close(found, expected, dtype, p)
+    np.testing.assert_array_equal(X, kept)
+    normal = fwht(X, axis, orthonormal=True)
+    close(normal, expected / np.sqrt(p), dtype, p)
+    close(fwht(normal, axis, orthonormal=True), X, dtype, p)
+    np.testing.assert_array_equal(fwht(X, axis, n_jobs=1), found)
+    assert fwht(X, axis, out=X) is X
+    np.testing.assert_array_equal(X, found)
+
+
+def test_fwht_of_many_rows_on_any_number_of_threads():
+    X = np.random.default_rng(0).normal(size=(4096, 1024)).astype(np.float32)
+    found = fwht(X, n_jobs=4)
+    np.testing.assert_array_equal(found, fwht(X, n_jobs=1))
+    np.testing.assert_allclose((found**2).sum(axis=1), 1024 * (X**2).sum(axis=1), rtol=1e-4)
+
+
+def test_fwht_of_integers_and_of_nothing():
+    np.testing.assert_array_equal(fwht(np.array([1, 2, 3, 4], dtype=np.int8)), [10.0, -2.0, -4.0, 0.0])
+    assert fwht(np.empty((0, 8))).shape == (0, 8)
+
+
+def test_fwht_says_what_it_takes():
+    for call, message in (
+        (lambda: fwht(np.ones(6)), "must be a power of two, got 6; append zeros up to 8"),
+        (lambda: fwht(np.ones((4, 0))), "must be a power of two, got 0"),
+        (lambda: fwht(np.ones(4), 1), "out of bounds"),
+        (lambda: fwht(3.0), "a single number has none"),
+        (lambda: fwht(np.ones(4, complex)), "takes real numbers"),
+        (lambda: fwht(["a", "b"]), "takes real numbers"),
+        (lambda: fwht(np.ones(4), out=np.ones(5)), r"out must be an array of float64 and of shape \(4,\)"),
+        (lambda: fwht(np.ones(4, np.float32), out=np.ones(4)), "out must be an array of float32"),
+        (lambda: fwht(np.ones(4), out=[1.0]), "got list"),
+        (lambda: fwht(np.ones(4), orthonormal="yes"), "orthonormal must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

@@ -11,12 +11,14 @@ from bochner.sketches import (
     LeverageRows,
     RowSampling,
     SparseSign,
+    VerySparse,
     as_sketch_law,
     leverage_probabilities,
     norm_probabilities,
 )
 from laws import assert_unbiased, points
 
+LAWS = SKETCH_LAWS | {f"very_sparse {density}": VerySparse(density) for density in (0.08, 0.5, 1.0)}
 SPARSE = [name for name, law in SKETCH_LAWS.items() if law.accepts_sparse]
 SPARSE_MAPS = [name for name in SPARSE if name not in ("gaussian", "rademacher")]
 
@@ -29,24 +31,24 @@ def tall(n, d, seed=0):
 
 
 def draw(name, n, k, seed, A=None):
-    law, key = SKETCH_LAWS[name], Key(seed)
+    law, key = LAWS[name], Key(seed)
     return law.resolve(tall(n, 2) if A is None else A, key).sample(n, k, key)
 
 
-@pytest.mark.parametrize("name", SKETCH_LAWS)
+@pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (3, 2), (11, 5), (11, 40)])
 def test_sketches_are_unbiased(name, n, k):
     grams = np.array([W.T @ W for W in (draw(name, n, k, seed).to_dense() for seed in range(1000))])
     assert_unbiased(grams, np.eye(n))
 
 
-@pytest.mark.parametrize("name", SKETCH_LAWS)
+@pytest.mark.parametrize("name", LAWS)
 def test_sketches_embed_subspaces_as_stated(name):
     n, rank, k, delta, n_draws = 48, 3, 24, 0.1, 400
     A = tall(n, rank)
     # one basis in general position, and one of unit vectors, the hardest for sparse laws
     for Q in (np.linalg.qr(A)[0], np.eye(n)[:, [0, 5, n - 1]]):
-        law = SKETCH_LAWS[name].resolve(A, Key(0))
+        law = LAWS[name].resolve(A, Key(0))
         errors = []
         for seed in range(n_draws):
             SQ = law.sample(n, k, Key(seed)) @ Q
@@ -181,3 +183,18 @@ def test_points_are_projected_without_moving(recwarn):
     X.flags.writeable = False
     for name in SKETCH_LAWS:
         draw(name, 500, 20, 0, X.T)(X)
+
+
+@pytest.mark.parametrize("density", [0.01, 0.3, 1.0])
+def test_as_many_entries_as_asked_for_are_not_zero(density):
+    n, k = 400, 200
+    S = VerySparse(density).sample(n, k, Key(0)).to_dense()
+    share = (S != 0).mean()
+    assert abs(share - density) <= 5.0 * np.sqrt(density * (1.0 - density) / (n * k))
+    np.testing.assert_allclose(np.abs(S[S != 0]), 1.0 / np.sqrt(density * k), rtol=1e-6)
+
+
+@pytest.mark.parametrize("density", [0.0, -1.0, 1.5, "half"])
+def test_a_density_is_a_share(density):
+    with pytest.raises(ValueError, match="density"):
+        VerySparse(density)

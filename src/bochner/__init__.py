@@ -34,6 +34,7 @@ from bochner.estimators import (
 from bochner.kernels import Custom, CyclicInvariant, Kernel, as_kernel, dot_products, stationary
 from bochner.kernels.dot_products import *  # noqa: F403 - every kernel that its module lists
 from bochner.kernels.stationary import *  # noqa: F403
+from bochner.operators import fwht
 from bochner.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ __all__ = [
     "exact_kernel_ridge",
     "exact_mmd",
     "export_onnx",
+    "fwht",
     "greedy_kitchen_sinks",
     "kitchen_sinks",
     "linalg",

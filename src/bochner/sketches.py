@@ -18,7 +18,7 @@ import scipy.linalg
 import scipy.sparse
 
 from bochner.backends import Array
-from bochner.checks import check_count
+from bochner.checks import check_count, check_positive
 from bochner.keys import Key
 from bochner.operators import (
     Dense,
@@ -131,10 +131,31 @@ class Achlioptas(_Thinned):
 
 @dataclass(frozen=True)
 class VerySparse(_Thinned):
-    """One entry in sqrt(n_features) is not zero (Li, Hastie & Church 2006)."""
+    """Independent entries of which few are not zero (Li, Hastie & Church 2006).
+
+    Parameters
+    ----------
+    density : float or None, default=None
+        Share of the entries that are not zero, above 0 and at most 1; None is 1 / sqrt(n_features). The fewer, the
+        faster, and the worse for rows of few large entries. A third is `Achlioptas`, and 1 has signs alone.
+
+    Examples
+    --------
+    >>> from bochner.keys import Key
+    >>> from bochner.sketches import VerySparse
+    >>> S = VerySparse(density=0.1).sample(1000, 50, Key(0)).to_dense()
+    >>> round(float((S != 0).mean()), 2)
+    0.1
+    """
+
+    density: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.density is not None and check_positive("density", self.density) > 1.0:
+            raise ValueError(f"density is a share of the entries, at most 1; got {self.density!r}.")
 
     def rarity(self, n_features: int) -> float:
-        return float(np.sqrt(n_features))
+        return float(np.sqrt(n_features)) if self.density is None else 1.0 / self.density
 
 
 @dataclass(frozen=True)

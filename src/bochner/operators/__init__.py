@@ -18,6 +18,7 @@ from bochner.operators.structured import (
     SubsampledCosine,
     SubsampledHadamard,
 )
+from bochner.operators.transforms import fwht
 
 __all__ = [
     "Centred",
@@ -39,6 +40,7 @@ __all__ = [
     "SubsampledCosine",
     "SubsampledHadamard",
     "Summed",
+    "fwht",
     "next_power_of_two",
 ]
 
