@@ -110,7 +110,8 @@ class TableModel(BaseEstimator):
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[tuple[str, Array]], Array, Array]:
         """Columns, targets and weights of mean one of the rows that have a weight, after checks."""
-        vars(self).pop("left_out_score_", None)  # until the new model is whole
+        if hasattr(self, "left_out_score_"):
+            del self.left_out_score_  # until the new model is whole
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
         if is_distributed(X):  # the model holds all rows of the table, so they come here
