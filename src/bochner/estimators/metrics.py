@@ -121,7 +121,7 @@ def _count(w: Any, n: int) -> float:
 
 @dataclass(frozen=True)
 class LeftOut(Criterion):
-    """The mean square error of rows left out; of a row of weight above one, one of its equals is left out.
+    """The mean square error of rows left out; of a row of weight above one, one of its equals, or the whole row.
 
     With c = B y, residuals are r = alpha c / w, and leverages of one of w equal rows h = (1 - alpha B_ii / w) / w; so
     that e = r / (1 - h), which for w = 1 is c_i / B_ii. A change dA changes B by -B dA B, and so E by
@@ -129,9 +129,10 @@ class LeftOut(Criterion):
     """
 
     takes_single = True
+    whole_rows: bool = False
 
     def _errors(self, fit: ExactRidge, alpha: float, w: Any) -> tuple[Any, Any, Any]:
-        left = 1.0 if isinstance(w, float) else w.clip(1.0)
+        left = 1.0 if self.whole_rows or isinstance(w, float) else w.clip(1.0)
         rest = (1.0 - 1.0 / left) + alpha * fit.diagonal[:, None] / (w * left)  # 1 - h
         return alpha * fit.coefficients / (w * rest), rest, left
 
@@ -189,7 +190,7 @@ def _square(R: Array) -> Array:
     return S
 
 
-LEFT_OUT, EVIDENCE = LeftOut(), Evidence()
+LEFT_OUT, WHOLE_ROWS, EVIDENCE = LeftOut(), LeftOut(whole_rows=True), Evidence()
 
 
 def learn_metric(

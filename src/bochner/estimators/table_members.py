@@ -14,6 +14,7 @@ from bochner.backends import Array, n_threads
 from bochner.estimators.exact_leaves import LEAST_WEIGHT, exact_ridge
 from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads, placed
 from bochner.estimators.metrics import (
+    WHOLE_ROWS,
     LearnedMetric,
     deviations,
     importances,
@@ -130,7 +131,9 @@ def fit_members(
     def screen(name: tuple[str, str]) -> None:
         X = rows_of(name[0], few)
         sample = X, Y[few.rows], name[1], few.weight
-        tried[name] = learn_metric(*sample, max_evaluations=_SCREEN_EVALUATIONS, until=clock.learned_by)
+        tried[name] = learn_metric(
+            *sample, criterion=WHOLE_ROWS, max_evaluations=_SCREEN_EVALUATIONS, until=clock.learned_by
+        )
         progress.advance(0)
 
     def learn(name: tuple[str, str]) -> None:
@@ -138,12 +141,14 @@ def fit_members(
         found = tried[name]
         if len(many.rows) > len(few.rows):
             sample = rows_of(way, many), Y[many.rows], family, many.weight
-            found = learn_metric(*sample, start=found, max_evaluations=EVALUATIONS, until=clock.learned_by)
+            found = learn_metric(
+                *sample, start=found, criterion=WHOLE_ROWS, max_evaluations=EVALUATIONS, until=clock.learned_by
+            )
         progress.advance(0)
         if len(fresh.rows) >= _FRESH_ROWS and not clock.is_late():
             sample = rows_of(way, few), Y[few.rows], family, few.weight
-            equal = learn_metric(*sample, per_column=False, max_evaluations=_SCREEN_EVALUATIONS)
-            found = shrink_metric(found, equal, rows_of(way, fresh), Y[fresh.rows], fresh.weight)
+            equal = learn_metric(*sample, per_column=False, criterion=WHOLE_ROWS, max_evaluations=_SCREEN_EVALUATIONS)
+            found = shrink_metric(found, equal, rows_of(way, fresh), Y[fresh.rows], fresh.weight, WHOLE_ROWS)
         learned[name] = found
 
     def best(n_best: int) -> list[tuple[str, str]]:
@@ -172,8 +177,8 @@ def fit_members(
         way, family = round_ones[0]
         start = {**tried, **learned}[way, family]
         sample = rows_of(way, many), Y[many.rows]
-        limits = {"max_evaluations": EVALUATIONS, "until": clock.learned_by}
-        U, found = learn_directions(*sample, start, many.weight, **limits)  # type: ignore[arg-type]
+        limits: dict[str, Any] = {"max_evaluations": EVALUATIONS, "until": clock.learned_by}
+        U, found = learn_directions(*sample, start, many.weight, criterion=WHOLE_ROWS, **limits)
         candidates.append((f"{family} kernel of directions of {way} columns", replace(maps[way], directions=U), found))
     members: list[Member] = []
     left_out, weights, sizes = [], [], []

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 from threadpoolctl import threadpool_limits
@@ -110,7 +109,8 @@ class TableModel(BaseEstimator):
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[tuple[str, Array]], Array, Array]:
         """Columns, targets and weights of mean one of the rows that have a weight, after checks."""
-        self.__dict__.pop("left_out_score_", None)  # until the new model is whole
+        if hasattr(self, "left_out_score_"):
+            del self.left_out_score_  # until the new model is whole
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
         if is_distributed(X):  # the model holds all rows of the table, so they come here
@@ -395,7 +395,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         self._target_shape = y.shape[1:]
         A, predicted = self._learn(raw, Y, weight, self._workers(X))
         self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._members[0].leaves(A), weight
-        self.left_out_score_ = float(r2_score(Y, predicted, sample_weight=weight))
+        squares, spread = weight @ np.square(Y - predicted), weight.sum() * np.square(deviations(Y, weight))
+        self.left_out_score_ = float(np.mean(1.0 - squares / np.where(spread > 0, spread, 1.0)))
         return self
 
     @map_dask_blocks
