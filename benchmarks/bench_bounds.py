@@ -137,7 +137,12 @@ def projection(d, n_draws, n=100):
         kept = pdist(X @ rng.standard_normal((10 * d, m)) / np.sqrt(m), "sqeuclidean")
         seen.append(np.abs(kept / given - 1.0).max())
     rules = ("classical", "dasgupta-gupta", "chernoff", "exact")
-    names = ("published: classical constant", "published: Dasgupta & Gupta 2003", "ours: Chernoff", "ours: exact law")
+    names = (
+        "published: classical constant",
+        "published: Dasgupta & Gupta 2003",
+        "ours: Chernoff",
+        "ours: exact distribution",
+    )
     return seen, {
         name: theory.JohnsonLindenstraussBound(n_samples=n, rule=rule).error(m, delta=DELTA)
         for name, rule in zip(names, rules, strict=True)
@@ -149,7 +154,7 @@ PROMISES = {
     "all pairs of 100 points": all_pairs,
     "everywhere on a ball of diameter 4": uniform,
     "spectral norm, 300 points": spectral,
-    "squared distances of 100 points, 400 columns": projection,
+    "squared distances of 100 points, 400 components": projection,
 }
 
 
@@ -185,8 +190,8 @@ def document(table):
         "",
         f"Error at 95 % of draws, measured, what each theorem promises for it, and the ratio of the two "
         f"(`benchmarks/bench_bounds.py write`, {today}). Gaussian kernel of length scale 1, {T:,} independent "
-        "frequencies in cosine and sine pairs, delta = 0.05. The promise is in the same unit as the error; a ratio r "
-        "in the error is one of r² in the number of frequencies.",
+        "frequencies in cosine and sine pairs, delta = 0.05. The promise is in the same unit as the error; a ratio "
+        "of r in the error means r² times as many frequencies.",
         "",
     ]
     for promise in PROMISES:
@@ -203,10 +208,10 @@ def document(table):
         "![looseness of every bound](bounds.png)",
         "",
         "What to take from it: for one pair, for the pairs of a dataset and, with `GaussianUniformBound`, for a ball "
-        "our sharpest promises are within a factor of about two, which is four in columns; general uniform bounds are "
-        "five times too pessimistic. The bound for the spectral norm is of use only with the norm of K. Distances "
-        "under a projection follow their exact law, up to the union over pairs. Where a factor matters, measure: "
-        "`bochner.certificates.kernel_error`.",
+        "our sharpest bounds are within a factor of about two of the errors, which is a factor of four in the number "
+        "of frequencies; general uniform bounds are five times too pessimistic. The bound for the spectral norm is "
+        "useful only with the norm of K. Distances under a projection follow their exact distribution, up to the union "
+        "over pairs. Where a factor of two matters, measure: `bochner.certificates.kernel_error`.",
         "",
     ]
     (DOCS / "bounds.md").write_text("\n".join(lines), encoding="utf-8")

@@ -1,20 +1,25 @@
 """Seconds by default: our estimators as they come, beside those of others, in CPU seconds of one thread.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/bench_defaults.py [classifier] [ridge] [--small]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/bench_defaults.py [SECTION …] [--small]
 
-Every section prints a table of ratios side by side. Datasets of BOCHNER_DATA are used where they are there.
+Every section (classifier, ridge, recommend, transform, import) prints a table of ratios side by side. Datasets of
+BOCHNER_DATA are used where they are there.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import bench_recommend
+import bench_transform
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
@@ -22,7 +27,6 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from threadpoolctl import threadpool_limits
 
-import bochner
 from bochner import KernelClassifier, KernelRidge, datasets
 from bochner.losses import as_loss
 
@@ -172,7 +176,7 @@ def search_share(X, y, seed):
 
 
 def ridge(small: bool) -> None:
-    """KernelRidge() beside HistGradientBoostingRegressor() and a linear model; then `recommend` beside fit."""
+    """KernelRidge() beside HistGradientBoostingRegressor() and a linear model."""
     names, rows, seeds = [n for n in REGRESSION if n in datasets.available()], [1000, 10_000, 100_000], 1
     if small:
         names, rows = names[:4], rows[:2]
@@ -180,7 +184,6 @@ def ridge(small: bool) -> None:
     print("data               rows  seconds  boosting    ×   search  components    error  boosting   linear")
     cases = [(f"made {n}", lambda seed, n=n: made_rows(n, seed), LIMITS.get(n)) for n in rows]
     cases += [(name, lambda seed, name=name: real_rows(name, seed), None) for name in names]
-    fitted = []
     for name, rows_of, limit in cases:
         for seed in range(seeds):
             X, y, X_new, y_new = rows_of(seed)
@@ -194,23 +197,55 @@ def ridge(small: bool) -> None:
                 f"{model.n_components_:11d} {errors[0]:8.4f} {errors[1]:9.4f} {errors[2]:8.4f}{verdict}",
                 flush=True,
             )
-            fitted.append((name, X, y, model))
-    print("\nrecommend beside fit\n\ndata              seconds  components    fit  ratio")
-    for name, X, y, model in fitted:
-        advice, seconds = timed(lambda X=X, y=y: bochner.recommend(X, y, random_state=0))
-        ratio = advice.n_components / model.n_components_
-        print(f"{name:16s} {seconds:8.2f} {advice.n_components:11d} {model.n_components_:6d} {ratio:6.2f}", flush=True)
-    print()
-    seconds = {}
-    for module in ("sklearn.base", "bochner"):
-        program = f"import time; s = time.process_time(); import {module}; print(time.process_time() - s)"
-        found = [float(subprocess.check_output([sys.executable, "-c", program])) for _ in range(3)]
-        seconds[module] = min(found)
-    ratio = seconds["bochner"] / seconds["sklearn.base"]
-    print(f"import bochner: {seconds['bochner']:.2f} s, {ratio:.2f} times as long as sklearn.base alone")
 
 
-SECTIONS: dict[str, Callable[[bool], None]] = {"classifier": classifier, "ridge": ridge}
+_IMPORTS = """
+import time
+started = time.process_time()
+import {needed}
+between = time.process_time()
+{ours}
+print(between - started, time.process_time() - between)
+"""
+
+
+def importing(small: bool) -> None:
+    """Imports of ours beside the modules of scikit-learn that they need, one after the other in a new interpreter."""
+    loaded = "import sys, bochner; print(*[m for m in sys.modules if m.split('.')[0] == 'sklearn'], sep=', ')"
+    needed = subprocess.check_output([sys.executable, "-c", loaded], text=True).strip()
+    with tempfile.TemporaryDirectory() as folder:  # bytecode is compiled once, whatever the environment says
+        environment = os.environ | {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
+        for ours in ("import bochner", "from bochner import KernelRidge", "from bochner import TabularRegressor"):
+            program = [sys.executable, "-c", _IMPORTS.format(needed=needed, ours=ours)]
+            runs = [subprocess.check_output(program, env=environment).split() for _ in range(4 if small else 10)]
+            theirs, own = np.min(np.array(runs, dtype=float)[1:], axis=0)
+            print(f"{ours:38s} {own:5.2f} s after {theirs:5.2f} s of scikit-learn: {1.0 + own / theirs:5.2f} × of that")
+
+
+def recommending(small: bool) -> None:
+    """`recommend` beside what `fit` chooses and takes."""
+    if small:
+        bench_recommend.main(tuple(bench_recommend.DATA)[:3], bench_recommend.QUICK_ROWS)
+    else:
+        bench_recommend.main()
+
+
+def transforming(small: bool) -> None:
+    """`transform` into a fresh array beside a given one; then beside a memory fill and torch."""
+    with threadpool_limits(2):
+        bench_transform.bench_fresh()
+        if not small:
+            bench_transform.bench_fill()
+            bench_transform.bench_torch()
+
+
+SECTIONS: dict[str, Callable[[bool], None]] = {
+    "classifier": classifier,
+    "ridge": ridge,
+    "recommend": recommending,
+    "transform": transforming,
+    "import": importing,
+}
 
 
 def main(arguments: list[str]) -> None:

@@ -49,8 +49,8 @@ def models(m):
         "KernelRidge, Nyström": bochner.KernelRidge(RBF(4.0), m, features="nystrom", alpha=1.0, **seed),
         "KernelClassifier": bochner.KernelClassifier(RBF(4.0), m, alpha=1.0, **seed),
         "GaussianProcessRegressor": bochner.GaussianProcessRegressor(RBF(4.0), m // 2, noise_variance=0.1, **seed),
-        "KernelPCA": bochner.KernelPCA(8, kernel=RBF(4.0), n_columns=m // 2, **seed),
-        "KernelKMeans": bochner.KernelKMeans(8, kernel=RBF(4.0), n_columns=m // 2, n_init=1, max_iter=5, **seed),
+        "KernelPCA": bochner.KernelPCA(8, kernel=RBF(4.0), n_feature_components=m // 2, **seed),
+        "KernelKMeans": bochner.KernelKMeans(8, kernel=RBF(4.0), n_components=m // 2, n_init=1, max_iter=5, **seed),
     }
 
 
@@ -136,19 +136,19 @@ def main():
 PAGE = """# Sizes of model files
 
 Bytes on disk and time to load of `bochner.save` / `bochner.load` against `joblib.dump` / `joblib.load`, and the size of
-the graph that `bochner.export_onnx` writes. Models of {m} columns (Gaussian processes, components and clusters: half of
-them) from {n:,} × {d} rows of float32, on {machine} with a load
+the graph that `bochner.export_onnx` writes. Models of {m} components (Gaussian processes, KernelPCA and
+KernelKMeans: half of them) from {n:,} × {d} rows of float32, on {machine} with a load
 average of {load:.1f} on {cores} cores; files in the page cache, best of seven.
 `python benchmarks/bench_files.py --write` makes this page.
 
 {table}
 
-- Signs are stored as bits, indices in the smallest integer type, triangles as triangles, and equal arrays once. A
-  structured map is four bytes and three bits a frequency.
+- Signs are stored as bits, indices in the smallest integer type, triangular matrices without
+  their zeros, and equal arrays once. A structured map takes four bytes and three bits for each frequency.
 - Random numbers are stored and not drawn again from their seed: NumPy promises the same stream for the same seed within
   one version only, and a file must give the same predictions in the next one.
 - `load` reads the file once, checks a BLAKE2 checksum of everything and looks at every index before compiled code does;
-  `joblib.load` runs whatever code the file tells it to.
+  `joblib.load` runs any code that is in the file.
 - With `sums=True` a file has the sums that `partial_fit` and `merge` add to, m² / 2 numbers of float64; joblib always
   has them.
 """

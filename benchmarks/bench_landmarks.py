@@ -113,7 +113,11 @@ def place_of(title):
 
 def section(title, lines):
     """Replace one section of the page, or append it."""
-    page = PAGE.read_text() if PAGE.exists() else "# Laws of landmarks: error against columns\n"
+    page = (
+        PAGE.read_text()
+        if PAGE.exists()
+        else "# Sampling schemes of landmarks: error against the number of components\n"
+    )
     text, old = "\n".join([f"## {title}", "", *lines, ""]), place_of(title)
     page = old.sub(lambda _: text + "\n", page) if old.search(page) else page.rstrip("\n") + "\n\n" + text
     PAGE.write_text(page.rstrip("\n") + "\n")
@@ -135,7 +139,7 @@ def errors(datasets=DATASETS, columns=COLUMNS, n_seeds=5, n_figure_seeds=30):
         problem.decompose()
         tails = np.sqrt(np.cumsum(problem.eigenvalues[::-1] ** 2)[::-1]) / problem.size
         table = [
-            "| law | " + " | ".join(f"{m} columns" for m in columns) + " | spectral, 200 | trace, 200 |",
+            "| scheme | " + " | ".join(f"{m} components" for m in columns) + " | spectral, 200 | trace, 200 |",
             "|---|" + "---|" * (len(columns) + 2),
         ]
         base = {}
@@ -175,12 +179,13 @@ def errors(datasets=DATASETS, columns=COLUMNS, n_seeds=5, n_figure_seeds=30):
         if columns == COLUMNS:
             about = (
                 f"{datetime.date.today()}: 4,000 rows, {problem.rows.X.shape[1]} features, standardised; RBF at the "
-                "median distance. The first line is uniform's relative Frobenius error (scikit-learn's Nystroem), the "
-                f"others are over it, ± standard error: {n_seeds} draws, {n_figure_seeds} for {', '.join(FIGURES)} at "
-                "200 columns, 20 for uniform elsewhere."
+                "median distance. The first line is the relative Frobenius error of uniform landmarks (scikit-learn's "
+                f"Nystroem); the other lines are divided by it, ± standard error: {n_seeds} draws, {n_figure_seeds} "
+                f"for {', '.join(FIGURES)} at 200 components, 20 for uniform elsewhere."
             )
             won, _ = found["kmeans"][name]
-            said = f"k-means beats random here: {'confirmed' if won < 1.0 else 'refuted'} ({won:.2f} × at 200 columns)."
+            answer = "confirmed" if won < 1.0 else "refuted"
+            said = f"k-means beats random here: {answer} ({won:.2f} × at 200 components)."
             section(name, [about, "", *table, "", said])
     if columns == COLUMNS:  # with what earlier runs have written
         for law_name in found:
@@ -208,10 +213,10 @@ PIVOTS = "Randomly pivoted Cholesky, many draws"
 def pivots(datasets=DATASETS, n_draws=60, n_simple=30):
     """Randomly pivoted Cholesky at 200 columns, settled: over uniform, and accelerated against simple."""
     lines = [
-        f"{datetime.date.today()}: 200 columns, {n_draws} draws, relative to uniform. Drawn is the law itself (the "
-        "accelerated form), pooled the default, which chooses three of four pivots from pools of candidates. z "
-        f"compares the mean trace errors of the accelerated form with those of one pivot at a time ({n_simple} draws), "
-        "which has the same law.",
+        f'{datetime.date.today()}: 200 components, {n_draws} draws, relative to uniform. "Drawn" draws every pivot at '
+        'random (the accelerated algorithm); "pooled", the default, chooses three of four pivots from pools of '
+        "candidates. z compares the mean trace errors of the accelerated algorithm with those of drawing one pivot at "
+        f"a time ({n_simple} draws), which has the same distribution.",
         "",
         "| dataset | pooled: Frobenius | drawn: Frobenius | pooled: trace | drawn: trace | z |",
         "|---|---|---|---|---|---|",

@@ -141,15 +141,15 @@ The matrix Bernstein inequality gives, for T independent cosine and sine pairs,
 Both terms are below √n when T is of the order of ‖K‖ ln n **and** of √n ln n. The first condition is the one that is
 forgotten: ‖K‖, the largest eigenvalue of the Gram matrix, is at least the mean of its row sums.
 
-* **It fails** for rows from a fixed law and a fixed length scale, as when more rows of the same data come in. Every row
-  then has a fixed share of the others as neighbours, ‖K‖ grows like n, and with T = √n ln n the error over √n grows
-  like √(‖K‖ / T), about n^(1/4): without bound.
+* **It fails** for rows from a fixed distribution and a fixed length scale, as when more rows of the same data come in.
+  Every row then has a fixed share of the others as neighbours, ‖K‖ grows like n, and with T = √n ln n the error over √n
+  grows like √(‖K‖ / T), about n^(1/4): without bound.
 * **It holds** where ‖K‖ = O(√n): a length scale that shrinks as rows come in, so that a row keeps about √n neighbours.
 * **What would be needed** at a fixed length scale is T = ‖K‖ ln n, which grows like n: no saving over the rows.
 
-A relative error is another matter: ‖ZZᵀ − K‖ / ‖K‖ ≈ √(n ln n / (T ‖K‖)), and where ‖K‖ is a share of n a number of
-frequencies that does not grow with n is enough. And ridge regression needs neither: its number of columns follows the
-effective dimension (`bochner.theory.RidgeBound`; `KernelRidge(n_components="auto")` measures it).
+For the relative error it is different: ‖ZZᵀ − K‖ / ‖K‖ ≈ √(n ln n / (T ‖K‖)), and where ‖K‖ is a share of n a number of
+frequencies that does not grow with n is enough. And ridge regression needs neither: the number of components it needs
+follows from the effective dimension (`bochner.theory.RidgeBound`; `KernelRidge(n_components="auto")` measures it).
 
 ## Measured
 

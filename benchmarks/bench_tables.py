@@ -1,24 +1,35 @@
 """Models of tables against gradient boosting: error, seconds, memory, coverage and calibration, and an ablation.
 
-    BOCHNER_DATA=folder python benchmarks/bench_tables.py                      # everything
-    BOCHNER_DATA=folder python benchmarks/bench_tables.py --rows 10000 --seeds 1 --sets california bike_hour
-    BOCHNER_DATA=folder python benchmarks/bench_tables.py --ablation           # what each part gains
-    python benchmarks/bench_tables.py --sizes 10000 100000 1000000             # time and memory by rows, synthetic
+    export BOCHNER_DATA=folder
+    python benchmarks/bench_tables.py --jobs 8 --out tables.jsonl                # 15 sets, 5 seeds, every peer
+    python benchmarks/bench_tables.py --jobs 8 --out tables.jsonl --ablation --seeds 1 --rows 10000
+    python benchmarks/bench_tables.py --out tables.jsonl --sizes 10000 100000 1000000 3000000
+    python benchmarks/bench_tables.py --page docs/tables.md tables.jsonl more.jsonl
+    python benchmarks/bench_tables.py --rows 10000 --seeds 1 --sets california bike_hour --methods tables hgb
 
 Rows are shuffled, 80 % to learn from and 20 % to test. lightgbm, catboost, xgboost and xrfm are run where they are
-installed; scikit-learn's HistGradientBoosting always. Every fit is a process of its own, one at a time. Rules were
-chosen on the sets of `CHOSEN`; the others are reported as they came out. Errors are root mean squares over the
-deviation of the test targets, or shares of wrong labels.
+installed; scikit-learn's HistGradientBoosting always. Every fit is a process of its own on `--cores` cores (two), and
+`--jobs` of them run at a time on different cores. A result is a line of JSON, appended to `--out`; fits that are in
+there already are not run again, so that a run can be interrupted, continued and put together from several machines.
+Rules were chosen on the sets of `CHOSEN`; the others are reported as they came out. Errors are root mean squares over
+the deviation of the test targets, or shares of wrong labels.
 """
 
 import argparse
+import datetime
+import importlib.util
 import json
 import os
+import platform
+import queue
 import resource
 import subprocess
 import sys
+import threading
 import time
 import warnings
+from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 
@@ -26,7 +37,7 @@ CHOSEN = ("california", "bike_hour", "protein", "kin40k", "elevators", "letter",
 UNTOUCHED = ("pol", "cpu", "wine", "parkinson", "kegg_undirected", "a9a", "flow_fsom", "usps")
 LABELS = ("letter", "ijcnn1", "a9a", "flow_fsom", "usps")
 NOT_USED = {"parkinson": (0, 4)}  # subject#, and motor_UPDRS, which nearly gives the target away
-THREADS = int(os.environ.get("OMP_NUM_THREADS", "0")) or None  # lightgbm and catboost look at their own options alone
+THREADS = len(os.sched_getaffinity(0))  # lightgbm and catboost look at their own options alone
 LARGE = {"n_estimators": 1000, "num_leaves": 127, "verbose": -1, "n_jobs": THREADS}
 
 
@@ -46,7 +57,7 @@ def catboost(classifies):
     import catboost
 
     kind = catboost.CatBoostClassifier if classifies else catboost.CatBoostRegressor
-    return kind(verbose=0, allow_writing_files=False, thread_count=THREADS or -1)
+    return kind(verbose=0, allow_writing_files=False, thread_count=THREADS)
 
 
 def xgboost(classifies):
@@ -55,8 +66,11 @@ def xgboost(classifies):
     return (xgboost.XGBClassifier if classifies else xgboost.XGBRegressor)()
 
 
-def xrfm(classifies):
+def xrfm(classifies, device="cpu"):
+    import torch
     import xrfm
+
+    torch.set_num_threads(THREADS)
 
     class Standardised:
         def fit(self, X, y):
@@ -64,7 +78,7 @@ def xrfm(classifies):
             self.mean, self.scale = X.mean(axis=0), np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
             X = ((X - self.mean) / self.scale).astype(np.float32)
             y = y if classifies else y.astype(np.float32)[:, None]
-            self.model = xrfm.xRFM(device="cpu", tuning_metric="accuracy" if classifies else "mse")
+            self.model = xrfm.xRFM(device=device, tuning_metric="accuracy" if classifies else "mse")
             self.model.fit(X[:n], y[:n], X[n:], y[n:])
             return self
 
@@ -106,8 +120,13 @@ METHODS = {
     "xgboost": xgboost,
     "xrfm": xrfm,
 }
+DEVICES = {  # on a machine with a GPU, by name
+    "tables cuda": lambda c: tables(c, device="cuda"),
+    "xrfm cuda": lambda c: xrfm(c, device="cuda"),
+}
+BOOSTING = ("hgb", "hgb 1000", "lightgbm 1000", "catboost", "xgboost")
 ABLATION = {
-    "all": tables,
+    "all parts": tables,
     "one member": lambda c: tables(c, n_members=1),
     "no directions": lambda c: tables(c, metric="columns"),
     "laplacian alone": lambda c: tables(c, n_members=1, kernel="laplacian"),
@@ -166,7 +185,7 @@ def one(name, method, n_rows, seed):
             np.unique(np.r_[y, truth], return_inverse=True)[1][: len(y)],
             np.unique(np.r_[y, truth], return_inverse=True)[1][len(y) :],
         )
-    make = {**METHODS, **ABLATION}[method]
+    make = {**METHODS, **DEVICES, **ABLATION}[method]
     model = make(classifies)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wall, cpu = time.perf_counter(), time.process_time()
@@ -197,17 +216,278 @@ def calibration_error(confidence, right, n_bins=10):
     return float(np.mean([abs(confidence[part].mean() - right[part].mean()) for part in parts]))
 
 
-def run(name, method, n_rows, seed):
-    arguments = [sys.executable, __file__, "--one", name, method, str(n_rows), str(seed)]
-    done = subprocess.run(arguments, capture_output=True, text=True, env=os.environ)
+def job(part, name, method, n_rows, seed):
+    """What identifies a fit."""
+    return {"part": part, "set": name, "method": method, "most rows": n_rows, "seed": seed}
+
+
+def key_of(record):
+    return tuple(record[name] for name in ("part", "set", "method", "most rows", "seed"))
+
+
+def run(task, cores, limit):
+    """A fit in a process of its own on some cores, as a record."""
+    arguments = [
+        sys.executable,
+        __file__,
+        "--one",
+        *(str(task[name]) for name in ("set", "method", "most rows", "seed")),
+    ]
+    threads = {f"{name}_NUM_THREADS": str(len(cores)) for name in ("OMP", "OPENBLAS", "MKL")}
+    about = {"date": datetime.date.today().isoformat(), "cores": len(cores), "machine": machine()}
+    try:
+        done = subprocess.run(
+            ["taskset", "-c", ",".join(map(str, cores)), *arguments],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **threads},
+            timeout=limit,
+        )
+    except subprocess.TimeoutExpired:
+        return {**task, **about, "failed": f"took more than {limit:.0f} s"}
     if done.returncode:
-        return {"failed": done.stderr.strip().splitlines()[-1:]}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+        return {**task, **about, "failed": (done.stderr.strip().splitlines() or ["killed"])[-1]}
+    return {**task, **about, **json.loads(done.stdout.strip().splitlines()[-1])}
+
+
+def run_all(tasks, options):
+    """Run what is not in the file yet, `--jobs` at a time, each on cores of its own; append as results come."""
+    known = {key_of(record) for record in read(options.out)} if options.out else set()
+    waiting = queue.SimpleQueue()
+    tasks = [task for task in tasks if key_of(task) not in known]
+    for task in tasks:
+        waiting.put(task)
+    available = sorted(os.sched_getaffinity(0))
+    if options.jobs * options.cores > len(available) and options.jobs > 1:
+        raise SystemExit(
+            f"{options.jobs} jobs of {options.cores} cores need more than the {len(available)} cores here."
+        )
+    lock, left = threading.Lock(), [len(tasks)]
+
+    def work(number):
+        cores = available[number * options.cores : (number + 1) * options.cores]
+        while True:
+            try:
+                task = waiting.get_nowait()
+            except queue.Empty:
+                return
+            record = run(task, cores, options.limit)
+            with lock:
+                left[0] -= 1
+                show(record, left[0])
+                if options.out:
+                    with Path(options.out).open("a") as file:
+                        file.write(json.dumps(record) + "\n")
+
+    workers = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(options.jobs)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def show(record, left):
+    where = f"{record['set']} {record['method']}, seed {record['seed']}"
+    if "failed" in record:
+        print(f"{where}: failed: {record['failed']} ({left} left)", flush=True)
+        return
+    more = "".join(f", {name} {record[name]:.3f}" for name in ("coverage", "calibration") if name in record)
+    print(
+        f"{where}: {record['rows']} × {record['columns']}, error {record['error']:.4f}, fit {record['fit wall']:.1f} s "
+        f"({record['fit cpu']:.1f} s of cores), predict {record['predict wall']:.2f} s, {record['MB']:.0f} MB{more} "
+        f"({left} left)",
+        flush=True,
+    )
+
+
+def machine():
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def read(path):
+    """Records of a file of results; none where there is no file."""
+    path = Path(path)
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()] if path.exists() else []
+
+
+# -- the page --------------------------------------------------------------------------------------------------------
+
+
+class Results:
+    """Means over seeds, by set and method, of one part of the results."""
+
+    def __init__(self, records, part):
+        self.records = [record for record in records if record["part"] == part and "failed" not in record]
+        self.failed = [record for record in records if record["part"] == part and "failed" in record]
+        done = {record["set"] for record in self.records}
+        self.sets = [name for name in (*CHOSEN, *UNTOUCHED) if name in done]
+        used = {record["method"] for record in self.records}
+        self.methods = [name for name in {**METHODS, **DEVICES, **ABLATION} if name in used]
+
+    def values(self, name, method, key):
+        return [r[key] for r in self.records if r["set"] == name and r["method"] == method and key in r]
+
+    def mean(self, name, method, key):
+        found = self.values(name, method, key)
+        return float(np.mean(found)) if found else None
+
+    def table(self, heads, rows, lowest=False):
+        """Markdown; of each row the lowest number bold, if asked."""
+        lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+        for label, values, digits in rows:
+            known = [v for v in values if v is not None]
+            cells = ["" if v is None else f"{v:.{digits}f}" for v in values]
+            if lowest and known:
+                best = f"{min(known):.{digits}f}"
+                cells = [f"**{cell}**" if cell == best else cell for cell in cells]
+            lines.append("| " + " | ".join([label, *cells]) + " |")
+        return "\n".join(lines)
+
+
+def page(records):
+    """The tables of the documentation."""
+    main, ablation, sizes = (Results(records, part) for part in ("main", "ablation", "sizes"))
+    return "\n\n".join([*_head(main), *_main(main), *_ablation(ablation), *_sizes(sizes)]) + "\n"
+
+
+def _head(main):
+    seeds = sorted({record["seed"] for record in main.records})
+    machines = " and ".join(sorted({f"{record['cores']} cores of {record['machine']}" for record in main.records}))
+    dates = sorted({record["date"] for record in main.records})
+    used = [name for name in ("bochner", "scikit-learn", "lightgbm", "catboost", "xgboost", "xrfm") if _version(name)]
+    yield "# Models of tables, measured"
+    if dates:
+        yield (
+            f"`benchmarks/bench_tables.py`, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {machines}; "
+            f"{len(seeds)} splits into 80 % to learn from and 20 % to test, means over them; "
+            + ", ".join(f"{name} {_version(name)}" for name in used)
+            + ". Every peer has its defaults, or 1,000 trees of 127 leaves where it says 1000. Our rules were chosen "
+            "on the upper sets; the lower ones (with an asterisk) are reported as they came out."
+        )
+    for record in main.failed:
+        yield f"{record['method']} on {record['set']}, seed {record['seed']}, failed: {record['failed']}"
+
+
+def _version(name):
+    try:
+        return version(name)
+    except ImportError:
+        return None
+
+
+def _name(name, results):
+    record = next(r for r in results.records if r["set"] == name)
+    return f"{name}{'*' if name in UNTOUCHED else ''} ({record['rows']:,} × {record['columns']})"
+
+
+def _main(main):
+    if not main.records:
+        return
+    methods, heads = main.methods, ["set", *main.methods]
+    yield "## Errors"
+    yield "Root mean squares over the deviation of the test targets, or shares of wrong labels."
+    rows = [(_name(s, main), [main.mean(s, m, "error") for m in methods], 4) for s in main.sets]
+    yield main.table([*heads], rows, lowest=True)
+    yield from _summary(main)
+    for title, key, digits in (
+        ("Seconds to fit", "fit wall", 1),
+        ("Seconds to predict", "predict wall", 2),
+        ("Megabytes that a fit and a prediction add", "MB", 0),
+    ):
+        yield f"## {title}"
+        yield main.table(heads, [(s, [main.mean(s, m, key) for m in methods], digits) for s in main.sets])
+    yield "## Coverage and calibration"
+    yield (
+        "Share of test targets in 90 % intervals; mean distance of confidence and accuracy over ten bins, and log loss "
+        "beside those of peers that have probabilities."
+    )
+    intervals = [
+        (s, [main.mean(s, "tables", "coverage")], 3) for s in main.sets if main.values(s, "tables", "coverage")
+    ]
+    if intervals:
+        yield main.table(["set", "coverage of 90 %"], intervals)
+    for key in ("calibration", "log loss"):
+        having = [m for m in methods if any(main.values(s, m, key) for s in main.sets)]
+        rows = [(s, [main.mean(s, m, key) for m in having], 4) for s in main.sets if s in LABELS]
+        if having and rows:
+            yield main.table([f"set: {key}", *having], rows, lowest=True)
+
+
+def _summary(main):
+    """How often tables win, and by how much."""
+    if "tables" not in main.methods:
+        return
+    yield "## In short"
+    lines = ["| | all sets | upper sets | lower sets* |", "|---|---|---|---|"]
+    groups = [main.sets, [s for s in main.sets if s in CHOSEN], [s for s in main.sets if s in UNTOUCHED]]
+
+    def error(name, *peers):
+        found = [main.mean(name, peer, "error") for peer in peers]
+        found = [value for value in found if value is not None]
+        return min(found) if found else None
+
+    def ratios(sets, *peers):
+        pairs = [(error(s, "tables"), error(s, *peers)) for s in sets]
+        return np.array([a / b for a, b in pairs if a is not None and b], dtype=float)
+
+    peers = [m for m in main.methods if m != "tables" and m not in DEVICES]
+    boosting = [m for m in peers if m in BOOSTING]
+    for label, against in [(f"against {m}", [m]) for m in peers] + [
+        ("against the best boosting of each set", boosting)
+    ]:
+        cells = []
+        for sets in groups:
+            r = ratios(sets, *against)
+            cells.append(
+                f"better on {np.count_nonzero(r < 1.0)} of {len(r)}; error ratio {np.median(r):.3f} in the median, "
+                f"{r.max():.3f} at most"
+                if len(r)
+                else ""
+            )
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    for peer in ("lightgbm 1000", "hgb", "catboost", "xrfm"):
+        cells = []
+        for sets in groups:
+            pairs = [(main.mean(s, "tables", "fit wall"), main.mean(s, peer, "fit wall")) for s in sets]
+            r = np.array([a / b for a, b in pairs if a is not None and b])
+            cells.append(f"{np.median(r):.1f} times in the median, {r.max():.1f} at most" if len(r) else "")
+        lines.append(f"| seconds to fit over those of {peer} | {' | '.join(cells)} |")
+    yield "\n".join(lines)
+
+
+def _ablation(results):
+    if not results.records:
+        return
+    yield "## What each part gains"
+    rows = max(record["rows"] for record in results.records)
+    yield f"Errors with up to {rows:,} rows to learn from."
+    table = [(_name(s, results), [results.mean(s, m, "error") for m in results.methods], 4) for s in results.sets]
+    yield results.table(["set", *results.methods], table, lowest=True)
+
+
+def _sizes(results):
+    if not results.records:
+        return
+    yield "## Rows"
+    yield "A synthetic table of 10 columns and noise of deviation 0.3: time and memory by the number of rows."
+    lines = [
+        "| rows | method | cores | seconds to fit | seconds to predict 2,000 | MB | error |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for r in sorted(results.records, key=lambda r: (r["method"], r["rows"])):
+        lines.append(
+            f"| {r['rows']:,} | {r['method']} | {r['cores']} | {r['fit wall']:.1f} | {r['predict wall']:.2f} | "
+            f"{r['MB']:.0f} | {r['error']:.4f} |"
+        )
+    yield "\n".join(lines)
 
 
 def installed():
-    import importlib.util
-
+    """Methods whose packages are here."""
     optional = ("lightgbm", "catboost", "xgboost", "xrfm")
     return [name for name in METHODS if name.split()[0] not in optional or importlib.util.find_spec(name.split()[0])]
 
@@ -216,38 +496,34 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--sets", nargs="+", default=[*CHOSEN, *UNTOUCHED])
-    parser.add_argument("--methods", nargs="+", default=None)
+    parser.add_argument(
+        "--methods", nargs="+", default=None, help=f"of {', '.join({**METHODS, **DEVICES, **ABLATION})}"
+    )
     parser.add_argument("--rows", type=int, default=10**9, help="rows of a set that are used, at most")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--sizes", type=int, nargs="+", help="numbers of synthetic rows")
+    parser.add_argument("--out", help="file of JSON lines to append to, and to continue")
+    parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
+    parser.add_argument("--cores", type=int, default=2, help="of a fit")
+    parser.add_argument("--limit", type=float, default=3600.0, help="seconds after which a fit is given up")
+    parser.add_argument("--page", nargs="+", metavar=("PAGE", "RESULTS"), help="write the page of these results")
     options = parser.parse_args()
     if options.one:
         name, method, n_rows, seed = options.one
         print(json.dumps(one(name, method, int(n_rows), int(seed))))
         return
-    if options.sizes:
-        for n in options.sizes:
-            print(n, run("synthetic", "tables", n, 0), flush=True)
+    if options.page:
+        records = {key_of(record): record for path in options.page[1:] for record in read(path)}
+        Path(options.page[0]).write_text(page(list(records.values())))
         return
-    methods = options.methods or (list(ABLATION) if options.ablation else installed())
-    print("| set | half | method | error | fit cpu s | predict cpu s | MB | coverage or calibration |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name in options.sets:
-        for method in methods:
-            found = [run(name, method, options.rows, seed) for seed in range(options.seeds)]
-            failed = [f["failed"] for f in found if "failed" in f]
-            if failed:
-                print(f"| {name} | | {method} | failed: {failed[0]} | | | | |", flush=True)
-                continue
-            mean = {key: np.mean([f[key] for f in found]) for key in found[0]}
-            half = "chosen" if name in CHOSEN else "untouched"
-            last = mean.get("coverage", mean.get("calibration", float("nan")))
-            print(
-                f"| {name} ({int(mean['rows'])} × {int(mean['columns'])}) | {half} | {method} | {mean['error']:.4f} | "
-                f"{mean['fit cpu']:.1f} | {mean['predict cpu']:.2f} | {mean['MB']:.0f} | {last:.3f} |",
-                flush=True,
-            )
+    if options.sizes:
+        part, methods, sets, rows = "sizes", options.methods or ["tables"], ["synthetic"], options.sizes
+    else:
+        methods = options.methods or (list(ABLATION) if options.ablation else installed())
+        part, sets, rows = "ablation" if options.ablation else "main", options.sets, [options.rows]
+    seeds = [0] if options.sizes else range(options.seeds)
+    run_all([job(part, s, m, n, seed) for seed in seeds for n in rows for s in sets for m in methods], options)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""FourierFeatures as a user calls it: single rows, batches against a memory fill and torch, rows="auto".
+"""FourierFeatures as a user calls it: single rows, batches against a memory fill, a given array and torch, rows="auto".
 
 Prints ratios measured side by side in one run, each from the best of several repetitions. Usage:
-``python benchmarks/bench_transform.py [row] [fill] [torch] [auto]`` (no argument: all of them).
+``python benchmarks/bench_transform.py [row] [fill] [fresh] [torch] [auto]`` (no argument: all of them).
 """
 
 import pickle
@@ -14,22 +14,23 @@ from sklearn.kernel_approximation import RBFSampler
 
 from bochner import RBF, FourierFeatures
 from bochner.backends import limit_threads
+from bochner.backends.memory import empty_columns
 
 
-def best(*functions, repetitions=9, seconds=0.05):
+def best(*functions, repetitions=9, seconds=0.05, clock=time.perf_counter):
     """Least seconds a call of each function, taking turns in every order so that noise falls on all alike."""
     counts, least = [], [np.inf] * len(functions)
     for function in functions:
-        start = time.perf_counter()
+        start = clock()
         function()
-        counts.append(max(1, int(seconds / (time.perf_counter() - start))))
+        counts.append(max(1, int(seconds / max(clock() - start, 1e-6))))
     for repetition in range(repetitions):
         for turn in range(len(functions)):  # nobody always comes after the same one, whose results fill the caches
             i = (repetition + (turn if repetition % 2 else -turn)) % len(functions)
-            start = time.perf_counter()
+            start = clock()
             for _ in range(counts[i]):
                 functions[i]()
-            least[i] = min(least[i], (time.perf_counter() - start) / counts[i])
+            least[i] = min(least[i], (clock() - start) / counts[i])
     return least
 
 
@@ -59,8 +60,7 @@ def bench_row():
 
 def bench_fill():
     n, columns = 4096, 16384
-    out = np.empty(n * columns + 16, np.float32)
-    out = out[(-out.ctypes.data // 4) % 16 :][: n * columns].reshape(n, columns)  # on a cache line
+    out = empty_columns(n, columns, np.float32)
     out[:] = 0
     print(f"float32, {n} rows to {columns} columns in a given array: output rate / one thread's fill rate")
     for d in (128, 512, 1024):
@@ -73,6 +73,32 @@ def bench_fill():
                     fill, ours = best(lambda: out.fill(1.0), lambda W=W, X=X: W.pairs_into(X, 1.0, 0.0, out))
                 line += f"   {threads} thread(s): {fill / ours:5.0%} of {out.nbytes / fill / 1e9:.1f} GB/s"
             print(line)
+
+
+def bench_fresh():
+    n, d, columns = 4096, 128, 8192
+    X = np.random.default_rng(1).normal(size=(n, d)).astype(np.float32)
+    out = empty_columns(n, columns, np.float32)
+    out[:] = 0
+    laws = ("orthogonal", "structured", "fastfood")
+    maps = {law: FourierFeatures(RBF(12.0), columns, rows=law, random_state=0) for law in laws}
+    maps["RBFSampler"] = RBFSampler(gamma=0.5 / 12.0**2, n_components=columns, random_state=0)
+    print(f"float32, {n} rows of {d} to {columns} columns ({out.nbytes >> 20} MiB): GB/s, processor seconds of a GB")
+    print(f"{'':14s}threads     fill   given   fresh   fresh / given   processor: given   fresh")
+    for name, made in maps.items():
+        fitted = made.fit(X)
+        for threads in (1, 2):
+            with limit_threads(threads):
+                calls = [lambda: out.fill(1.0), lambda fitted=fitted: fitted.transform(X)]
+                if hasattr(fitted, "feature_map_"):
+                    calls.append(lambda fitted=fitted: fitted.feature_map_.into(X, out))
+                seconds = best(*calls)
+                spent = best(*calls, clock=time.process_time)
+            fill, fresh, given = [*(out.nbytes / s / 1e9 for s in seconds), np.nan][:3]
+            _, fresh_cpu, given_cpu = [*(1e9 * s / out.nbytes for s in spent), np.nan][:3]
+            line = f"{name:14s}{threads:7d} {fill:8.1f}{given:8.2f}{fresh:8.2f}{fresh / given:16.0%}"
+            line += f"{given_cpu:19.3f}{fresh_cpu:8.3f}"
+            print(line.replace("nan%", "   –").replace("nan", "  –"), flush=True)
 
 
 def bench_torch():
@@ -117,7 +143,7 @@ def bench_auto():
 
 
 def main():
-    parts = {"row": bench_row, "fill": bench_fill, "torch": bench_torch, "auto": bench_auto}
+    parts = {"row": bench_row, "fill": bench_fill, "fresh": bench_fresh, "torch": bench_torch, "auto": bench_auto}
     for name in sys.argv[1:] or parts:
         parts[name]()
 

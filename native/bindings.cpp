@@ -1,4 +1,4 @@
-// The Python face of the headers: types, shapes, strides and the GIL, nothing else.
+// Python bindings of the headers: types, shapes, strides and the GIL, nothing else.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
@@ -103,7 +103,7 @@ void expect_shape(std::size_t n_rows, std::size_t n_columns, const Matrix<T>& ou
 using Indices = Vector<std::int32_t>;
 using SignVector = Vector<std::int8_t>;
 
-// Every row index below n_rows: what the sums write to. Checked once a call, which is cheap beside the sums.
+// Every row index below n_rows: what the sums write to. Checked once a call, which costs little compared with the sums.
 SignedColumns signed_columns(const Indices& indptr, const Indices& indices, const SignVector& signs,
                              std::size_t n_columns, std::size_t n_rows) {
     expect(indptr.shape(0) > 0 && indptr.shape(0) - 1 == n_columns, "expected a column of signs per column of X");
@@ -121,7 +121,7 @@ SignedColumns signed_columns(const Indices& indptr, const Indices& indices, cons
 template <class T>
 void define(nb::module_& m) {
     using Release = nb::gil_scoped_release;
-    // noconvert: a converted `out` would be a copy that nobody sees.
+    // noconvert: a converted `out` would be a copy that is lost.
     const auto array = [](const char* name) { return nb::arg(name).noconvert(); };
 
     m.def(

@@ -11,7 +11,7 @@ namespace bochner::BOCHNER_LEVEL {
 // Phases of one row that go to the sink together: short blocks would leave most of a vector idle.
 template <class T, std::size_t E>
 constexpr std::size_t panel_phases = E == 1 ? 128 : 512;
-// Rows abreast take at most half of the first cache.
+// Rows that are transformed together ("abreast") take at most half of the first cache.
 constexpr std::size_t bytes_abreast = 1 << 14;
 
 // Vectors of rows abreast become one vector of each row. First inside pieces of 16 bytes, then by whole pieces: such
@@ -100,7 +100,7 @@ BOCHNER_INLINE std::size_t blockwise(Rows<const T> X, std::size_t p, const float
     constexpr std::size_t panel = panel_phases<T, E>;
     constexpr std::size_t together = E == 1 ? 1 : 4;  // groups that share a panel's signs and lengths
     const std::size_t width = std::max(p, panel), n_groups = X.n_rows / abreast, size = abreast * p;
-    // Rows lie between each other: beyond the first cache, all read what is near before they go on.
+    // The numbers of the rows are interleaved: beyond the first cache, all rows finish what is near before they go on.
     const std::size_t step = abreast > 1 && abreast * width * sizeof(T) > 2 * bytes_abreast ? panel : width;
     if (n_groups == 0) return 0;
     Scratch<T> padded(std::min(together, n_groups) * size), phases(abreast * width);

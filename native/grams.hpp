@@ -1,5 +1,5 @@
-// ZᵀZ in fixed point: features as integers of 16 or 8 bits, whose products two or four rows at a time one instruction
-// multiplies and adds up.
+// ZᵀZ in fixed point: features are integers of 16 or 8 bits, and one instruction multiplies those of two or four rows
+// and adds the products up.
 //
 // The features of a column are multiples of its unit. Of 16 bits: at most 32766 of them, and so that the squares of 128
 // rows sum up to less than 2^31: then so does any sum of products (Cauchy & Schwarz). Of 8 bits: at most 127. Sums are
@@ -24,7 +24,7 @@ template <class Int>  // before sums overflow; in a function, GCC 12 keeps them 
 constexpr std::size_t sum_groups = sizeof(Int) == 1 ? slab_groups : extent_rows / group_rows<Int>;
 
 // Of every column: the largest absolute value, the sum of squares, and the largest such sum of 128 rows; NaN and
-// infinity make the sums NaN or infinite. `part` is room for a number a column.
+// infinity make the sums NaN or infinite. `part` is scratch memory, one number for each column.
 inline void extents(Rows<const float> Z, float* largest, float* squares, float* most, float* part) {
     std::fill(largest, largest + Z.n_columns, 0.0f);
     std::fill(squares, squares + Z.n_columns, 0.0f);
@@ -51,14 +51,14 @@ inline void extents(Rows<const float> Z, float* largest, float* squares, float* 
     }
 }
 
-// 32 bits that look random, of a seed and a place.
+// 32 pseudo-random bits from a seed and a position.
 BOCHNER_INLINE std::uint32_t scramble(std::uint32_t seed, std::size_t place) {
     seed += static_cast<std::uint32_t>(place) * 0x9E3779B9u;
     seed = (seed ^ seed >> 16) * 0x7FEB352Du;
     return (seed ^ seed >> 15) * 0x846CA68Bu;
 }
 
-// A row's seed, which depends on nothing but its entries.
+// A row's seed, which depends only on its entries.
 inline std::uint32_t seed_of(const float* row, std::size_t n_columns) {
     std::uint32_t seed = 0;
     for (std::size_t j = 0; j < n_columns; ++j) {

@@ -11,7 +11,7 @@
 
 namespace bochner::BOCHNER_LEVEL {
 
-// 24 of the 32 registers of AVX-512 are sums, 12 of the 16 of AVX2 or SSE: few loads a sum, and latencies are hidden.
+// 24 of the 32 registers of AVX-512 are sums, 12 of the 16 of AVX2 or SSE: few loads per sum, and latencies are hidden.
 constexpr std::size_t tile_rows = 6;
 constexpr std::size_t panel_vectors = vector_bytes == 64 ? 4 : 2;
 template <class T>

@@ -1,4 +1,4 @@
-// What becomes of the numbers of one row: a sink receives values first … first + count - 1 from a source
+// Sinks write the results of one row: a sink receives values first … first + count - 1 from a source
 // (counted from 0) and writes the row.
 #pragma once
 
@@ -25,7 +25,7 @@ struct AsTheyAre {
 template <class T, template <class> class Unit = Radians>
 struct Pairs {
     std::size_t n_columns;
-    Unit<T> waves;
+    Unit<T> cos_sin;
     T tail;
     bool streams;  // past the caches, into rows on vector boundaries
 
@@ -38,9 +38,9 @@ struct Pairs {
     }
 
     template <bool streaming, std::size_t n>
-    BOCHNER_INLINE static void put(const Unit<T>& waves, const Vec<T> (&phases)[n], T* out, FarPhases<T>& far) {
+    BOCHNER_INLINE static void put(const Unit<T>& cos_sin, const Vec<T> (&phases)[n], T* out, FarPhases<T>& far) {
         Vec<T> c[n], s[n];
-        waves(phases, far, c, s);
+        cos_sin(phases, far, c, s);
         constexpr auto all = std::make_index_sequence<lanes<T>>{};
         BOCHNER_UNROLL
         for (std::size_t i = 0; i < n; ++i) {
@@ -55,16 +55,16 @@ struct Pairs {
         T* columns = out + 2 * first;
         std::size_t i = 0;
         FarPhases<T> far;
-        const Unit<T> waves = this->waves;  // in registers: what is written cannot be part of it
+        const Unit<T> cos_sin = this->cos_sin;  // in registers: what is written cannot be part of it
         for (const std::size_t stop = streams ? n_pairs : 0; i + 2 * lanes<T> <= stop; i += 2 * lanes<T>)
-            put<true, 2>(waves, {source(i), source(i + lanes<T>)}, columns + 2 * i, far);
+            put<true, 2>(cos_sin, {source(i), source(i + lanes<T>)}, columns + 2 * i, far);
         for (; i + 2 * lanes<T> <= n_pairs; i += 2 * lanes<T>)
-            put<false, 2>(waves, {source(i), source(i + lanes<T>)}, columns + 2 * i, far);
+            put<false, 2>(cos_sin, {source(i), source(i + lanes<T>)}, columns + 2 * i, far);
         while (i < count) {
             alignas(vector_bytes) T last[lanes<T>] = {}, last_columns[2 * lanes<T>];
             const std::size_t end = std::min(i + lanes<T>, count);
             for (std::size_t j = i; j < end; ++j) last[j - i] = source.at(j) + (j < n_pairs ? T(0) : tail);
-            put<false, 1>(waves, {load(last)}, last_columns, far);
+            put<false, 1>(cos_sin, {load(last)}, last_columns, far);
             std::memcpy(columns + 2 * i, last_columns, (std::min(end, n_pairs) + end - 2 * i) * sizeof(T));
             i = end;
         }
@@ -78,7 +78,7 @@ struct Pairs {
     bool noted(T phase) const {
         FarPhases<T> far;
         Vec<T> c[1], s[1];
-        waves({Vec<T>{} + phase}, far, c, s);
+        cos_sin({Vec<T>{} + phase}, far, c, s);
         return far.any();
     }
 
@@ -89,8 +89,8 @@ struct Pairs {
             const T phase = i < n_pairs ? source.at(i) : source.at(i) + tail;
             const double a = Unit<T>::in_radians(phase);
             if (std::fabs(a) <= reduction_limit || !noted(phase)) continue;
-            columns[2 * i] = waves.scale * static_cast<T>(std::cos(a));
-            if (i < n_pairs) columns[2 * i + 1] = waves.scale * static_cast<T>(std::sin(a));
+            columns[2 * i] = cos_sin.scale * static_cast<T>(std::cos(a));
+            if (i < n_pairs) columns[2 * i + 1] = cos_sin.scale * static_cast<T>(std::sin(a));
         }
     }
 };

@@ -1,4 +1,4 @@
-// Short vectors and scratch memory: what every other header is written in. Intrinsics are in
+// Short vectors and scratch memory, which every other header uses. Intrinsics are in
 // `stream` and `repeated` only.
 //
 // A `Vec<T>` is one register of the level being compiled: 64 bytes under AVX-512 (v4), 32 under AVX2 (v3), 16

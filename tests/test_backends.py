@@ -12,7 +12,8 @@ import scipy.sparse
 import bochner.backends.native as native_module
 from backend_calls import ENTRIES, LINEAR, N_FEATURES, SCALE, TAIL, Call, calls, check_linear, strided
 from bochner import RBF, FourierFeatures, _native
-from bochner.backends import FLOATS, Backend, empty_columns, limit_threads, n_threads
+from bochner.backends import FLOATS, Backend, limit_threads, n_threads
+from bochner.backends.memory import empty_columns
 from bochner.backends.native import native
 from bochner.backends.reference import reference
 

@@ -255,7 +255,7 @@ def test_only_a_projection_is_taken_for_definite():
     own = FEATURES["nystrom"].fit(X)
     for features, kernel in (
         (own, RBF(0.3)),
-        (NystromFeatures(n_components=30, form="modified", random_state=0).fit(X), None),
+        (NystromFeatures(n_components=30, variant="modified", random_state=0).fit(X), None),
     ):
         found = kernel_error(features, X, norm="max", kernel=kernel)
         assert found.value == pytest.approx(truth(features, X, "max", kernel=kernel), rel=1e-6)

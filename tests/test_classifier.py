@@ -13,7 +13,8 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
 
-from bochner import RBF, FourierFeatures, KernelClassifier, NystromFeatures, exact_kernel_classifier
+from bochner import RBF, FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures, exact_kernel_classifier
+from bochner.estimators.labels import find_labels
 from bochner.features import Identity, LinearAfter
 from bochner.keys import Key
 from bochner.losses import as_loss
@@ -153,16 +154,31 @@ def test_passes_do_not_grow_with_the_rows():
     assert max(passes) <= 14
 
 
+@pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("features", MAPS)
-def test_features_are_held_only_where_they_are_few(features):
-    X, y, _ = problem(n=500)
-    at = Problem(ArraySource(X, signs_of(y)), MAPS[features](X), as_loss("log_loss"), 0.1, 3)
-    inner, _ = at.feature_map.factored()
-    assert at.kept(8 * 500 * inner.n_components - 1) is at
-    held = at.kept(8 * 500 * inner.n_components)
-    assert (held is at) == (features == "identity")
+def test_features_are_held_only_where_they_are_few(features, k):
+    X, y, _ = problem(n=500, k=k)
+    Y = signs_of(y)
+    at = Problem(ArraySource(X, Y), MAPS[features](X), as_loss("log_loss"), 0.1, Y.shape[1])
+    # of one score the features before the root, of several those after it
+    columns = (at.feature_map.factored()[0] if k == 2 else at.feature_map).n_components
+    at = replace(at, budget=8 * 500 * columns - 1)
+    assert at.kept() is at
+    held = replace(at, budget=8 * 500 * columns).kept()
+    assert (held.feature_map is at.feature_map) == (features == "identity")
     P = np.random.default_rng(0).normal(size=at.shape)
     np.testing.assert_allclose(held.state(P).gradient, at.state(P).gradient, rtol=1e-9, atol=1e-9)
+
+
+def test_large_features_are_held_in_float32_where_the_tolerance_allows():
+    X, y, _ = problem(n=2700)
+    feature_map = FourierFeatures(RBF(1.0), 400, random_state=0).fit(X).feature_map_
+    exact = Problem(ArraySource(X, signs_of(y)), feature_map, as_loss("log_loss"), 1e-3, 3)
+    held = replace(exact, single=True).kept()
+    assert held.source.dtype == np.float32
+    least = exact.state(newton(exact, Key(0), tol=1e-9)[0]).value
+    found = exact.state(newton(held, Key(0), tol=1e-4)[0]).value
+    assert least * (1 - 1e-9) <= found <= least * (1 + 1e-4)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -178,22 +194,43 @@ def test_states_are_values_and_their_derivatives(loss, features):
     np.testing.assert_allclose(state.gradient, gradient, rtol=1e-8, atol=1e-8)
 
 
-def test_the_metric_of_all_rows_is_the_hessian():
-    """For one score the Hessian itself, for a softmax twice the block of each: what a change of the gradient undoes."""
+@pytest.mark.parametrize("loss", ["log_loss", "huber"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_products_with_all_rows_are_changes_of_the_gradient(loss, fit_intercept):
+    X, y, weight = problem(n=90)
+    for k, Y in ((1, signs_of(y)[:, :1]), (3, signs_of(y))):
+        at = Problem(ArraySource(X, Y, weight), Identity(3), as_loss(loss), 0.2, k, fit_intercept, rows=17)
+        rng = np.random.default_rng(0)
+        P, V = 0.3 * rng.normal(size=(4, k)), rng.normal(size=(4, k))
+        V[-1] *= fit_intercept
+        rows, h = at.held(at.state(P), 1000, Key(0)), 1e-5
+        change = (at.state(P + h * V).gradient - at.state(P - h * V).gradient) / (2 * h)
+        product, bent = rows.product(V)
+        np.testing.assert_allclose(product, change, atol=1e-6 * np.abs(change).max())
+        assert bent == pytest.approx(np.vdot(V, change), rel=1e-6)
+        moved = at.held(at.state(P + V), 1000, Key(0))
+        np.testing.assert_allclose(rows.moved(rows.scores(V)).F, moved.F, atol=1e-10)
+        # conjugate gradients undo what the Hessian does
+        metric = rows.metric(Key(0), apart=k > 1, floor=1.0)
+        undone, products = rows.solve(product, metric)
+        assert np.vdot(undone - V, rows.product(undone - V)[0]) < 0.3 * bent
+        assert products <= 10
+
+
+def test_the_metric_of_all_rows_is_the_block_of_each_score():
     X, y, weight = problem(n=90)
     for k, Y in ((1, signs_of(y)[:, :1]), (3, signs_of(y))):
         at = Problem(ArraySource(X, Y, weight), Identity(3), as_loss("log_loss"), 0.2, k, rows=17)
         P = 0.3 * np.random.default_rng(0).normal(size=(4, k))
-        metric, h = replace(at.metric(at.state(P), 1000, Key(0))[0], balanced=False), 1e-6
+        rows = at.held(at.state(P), 1000, Key(0))
+        metric = replace(rows.metric(Key(0), apart=k > 1, floor=1.0), balanced=False)
         for j in range(k):
             for i in range(4):
                 step = np.zeros((4, k))
-                step[i, j] = h
-                change = (at.state(P + step).gradient - at.state(P - step).gradient) / 2.0
-                change[:, np.arange(k) != j] = 0.0
-                # the penalty is not doubled
-                change += (metric.scale - 1.0) * (change - 0.2 * step * (np.arange(4) < 3)[:, None])
-                np.testing.assert_allclose(metric(change), step, atol=1e-5 * h)
+                step[i, j] = 1.0
+                product, _ = rows.product(step)
+                product[:, np.arange(k) != j] = 0.0
+                np.testing.assert_allclose(metric(product), step, atol=1e-5)
 
 
 def test_the_sketch_decides_the_cost_and_not_the_answer():
@@ -205,13 +242,16 @@ def test_the_sketch_decides_the_cost_and_not_the_answer():
     for seed in range(3):
         P, report, _ = newton(at, Key(seed), tol=1e-13)
         assert report.converged
-        assert "sketched" in report.notes[1]
+        assert "of 6000 rows" in report.notes[1]
         answers.append(P)
     np.testing.assert_allclose(answers[0], answers[1], atol=1e-6)
     np.testing.assert_allclose(answers[0], answers[2], atol=1e-6)
-    # the sketch itself is an unbiased estimate of the Hessian: the mean of its weight is the total curvature
+    # the sample is an unbiased estimate of the Hessian: the mean of its weight is the total curvature
     state = at.state(answers[0])
-    totals = np.array([at.metric(state, 500, Key(100 + seed))[0].parts[0][2] for seed in range(200)])
+    totals = np.zeros(200)
+    for seed in range(200):
+        rows = at.held(state, 500, Key(100 + seed))
+        totals[seed] = rows.weight @ at.loss.curvature(rows.F, rows.Y)[:, 0]
     z = (totals.mean() - state.curvature[0]) / (totals.std(ddof=1) / np.sqrt(len(totals)))
     assert abs(z) < 5.5
 
@@ -403,3 +443,25 @@ def test_three_weighted_labels_with_everything_chosen():
     y = np.digitize(X[:, 0] + X[:, 1], [-0.7, 0.7])
     model = KernelClassifier(loss="squared", random_state=0).fit(X, y, rng.uniform(0.1, 3.0, 300))
     assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared"])
+def test_the_clock_of_max_seconds_starts_with_fit(loss, monkeypatch):
+    """What finding the labels took is not given to the search for components a second time."""
+    X, y, _ = problem(n=200)
+    clock, given = [0.0], []
+    ridge_fit = KernelRidge.fit
+
+    def fit(self, *arguments):
+        given.append(self.max_seconds)
+        return ridge_fit(self, *arguments)
+
+    def found(source, class_weight):
+        clock[0] += 40.0
+        return find_labels(source, class_weight)
+
+    monkeypatch.setattr(KernelRidge, "fit", fit)
+    monkeypatch.setattr("bochner.estimators.classifier.find_labels", found)
+    monkeypatch.setattr("bochner.estimators.classifier.time.perf_counter", lambda: clock[0])
+    KernelClassifier(loss=loss, max_seconds=100.0, random_state=0).fit(X, y)
+    assert given == [60.0]

@@ -177,8 +177,60 @@ def test_many_rows_of_parquet_are_streamed(tmp_path, monkeypatch):
 
 def test_time_chooses_the_columns(folder, capsys):
     arguments = ["-t", "price", "--drop", "kind", "--drop", "city", "--time", "5", "--out", "m"]
-    assert run(["fit", "homes.csv", *arguments]) == 0
+    assert run(["fit", "homes.csv", *arguments, "--model", "kernel"]) == 0
     assert "predicted to take" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["price", "kind"])
+def test_fit_learns_a_table_as_it_is(target, folder, capsys):
+    """Text, dates as text and gaps; the model is that of Python, and scores stand beside those of plain models."""
+    folder["sold"] = pd.date_range("2024-01-01", periods=90, freq="31h").astype(str)
+    folder.loc[3, "income"] = np.nan
+    folder.to_csv("sales.csv", index=False)
+    other = {"price": "kind", "kind": "price"}[target]
+    arguments = ["-t", target, "--drop", other, "--time", "1", "--out", "m", "--report"]
+    assert run(["fit", "sales.csv", *arguments]) == 0
+    out = capsys.readouterr().out
+    kind = bochner.TabularRegressor if target == "price" else bochner.TabularClassifier
+    for words in (kind.__name__, "rows left out", "a linear model has", "a constant", "sold: a date", "city: 3 levels"):
+        assert words in out
+    X = pd.read_csv("sales.csv", parse_dates=["sold"]).drop(columns=["price", "kind"])
+    expected = kind(max_seconds=1.0, random_state=0).fit(
+        X, folder[target].to_numpy(float if target == "price" else str)
+    )
+    assert f"{expected.left_out_score_:.4f}" in out
+    extra = ["--interval", "0.8"] if target == "price" else ["--probabilities"]
+    assert run(["predict", "m", "sales.csv", "--out", "p.csv", *extra]) == 0
+    found = pd.read_csv("p.csv")
+    if target == "price":
+        np.testing.assert_allclose(found["prediction"], expected.predict(X), rtol=1e-9)
+        np.testing.assert_allclose(found[["lower", "upper"]], expected.predict_interval(X, 0.8), rtol=1e-9)
+    else:
+        assert (found["prediction"] == expected.predict(X)).all()
+        np.testing.assert_allclose(found["probability of dear"], expected.predict_proba(X)[:, 1], rtol=1e-9)
+    X.drop(columns="income").to_csv("less.csv", index=False)
+    assert "there is no column 'income'" in failure(capsys, "predict", "m", "less.csv", "--out", "p.csv")
+
+
+def test_fit_learns_arrays_and_datasets(folder, capsys):
+    assert run(["fit", "homes.npy", "-t", "2", "--time", "0.5", "--out", "m"]) == 0
+    np.save("new.npy", folder[["age", "income"]].to_numpy())
+    assert run(["predict", "m", "homes.npy", "--out", "a.npy"]) == 0
+    assert run(["predict", "m", "new.npy", "--out", "b.npy"]) == 0
+    np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
+    assert run(["fit", "homes.npz", "--time", "0.5", "--out", "m"]) == 0
+    np.save("wide.npy", np.ones((3, 7)))
+    assert "trained on 2 features" in failure(capsys, "predict", "m", "wide.npy", "--out", "p.csv")
+
+
+def test_mistakes_about_tables(folder, capsys):
+    message = failure(capsys, "fit", "homes.csv", "-t", "price", "--model", "table", "--components", "8", "--out", "m")
+    assert "--components is an option of --model kernel" in message
+    assert "name the column with --target" in failure(capsys, "fit", "homes.csv", "--out", "m")
+    assert "did you mean 'price'" in failure(capsys, "fit", "homes.csv", "-t", "prise", "--out", "m")
+    folder["income"] = folder["income"].astype(str).where(folder.index != 5, "unknown")
+    folder.to_csv("bad.csv", index=False)
+    assert "row 6 has 'unknown'" in failure(capsys, "fit", "bad.csv", "-t", "price", "--out", "m")
 
 
 def test_recommend_prints_the_page(folder, capsys):

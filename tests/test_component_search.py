@@ -22,9 +22,10 @@ from bochner import (
 )
 from bochner.certificates import Budget, Certificate, ComponentSearch, Effort, component_search, distance_error
 from bochner.estimators import models, ridge
+from bochner.estimators.models import KernelModel
 from laws import ESTIMATORS, assert_unbiased
 
-MODELS = [e for e in ESTIMATORS if "max_bytes" in e.get_params() and (hasattr(e, "predict") or hasattr(e, "n_columns"))]
+MODELS = [e for e in ESTIMATORS if isinstance(e, KernelModel)]
 TRANSFORMERS = [e for e in ESTIMATORS if "max_bytes" in e.get_params() and e not in MODELS]
 
 
@@ -143,8 +144,8 @@ def test_every_transformer_stops_at_an_easy_tolerance(estimator, histograms):
     X, y = histograms
     if isinstance(estimator, RandomProjection):
         X = np.random.default_rng(2).normal(size=(300, 400))
-    if getattr(estimator, "form", "") == "meka":
-        with pytest.raises(ValueError, match="tol goes with form='projection'"):
+    if getattr(estimator, "variant", "") == "meka":
+        with pytest.raises(ValueError, match="tol goes with variant='projection'"):
             clone(estimator).set_params(n_components="auto").fit(X)
         return
     easy = {"RandomProjection": 0.9, "LearnedFeatures": 0.5}.get(type(estimator).__name__, 0.3)
@@ -163,7 +164,7 @@ def test_every_transformer_stops_at_an_easy_tolerance(estimator, histograms):
 @pytest.mark.parametrize("estimator", TRANSFORMERS, ids=repr)
 def test_every_transformer_says_what_it_reached(estimator, histograms):
     X, y = histograms
-    if getattr(estimator, "form", "") == "meka":
+    if getattr(estimator, "variant", "") == "meka":
         return
     most = 64 if hasattr(estimator, "n_grids") else 6
     auto = clone(estimator).set_params(n_components="auto", tol=1e-12, max_components=most)
@@ -281,7 +282,7 @@ def test_final_tries_find_what_the_final_certificate_needs(better):
 
 
 def number_of(model):
-    return "n_columns" if hasattr(model, "n_columns") else "n_components"
+    return "n_feature_components" if hasattr(model, "n_feature_components") else "n_components"
 
 
 def components_of(model):

@@ -121,7 +121,7 @@ def test_a_known_checksum_is_checked(tiny, cache, server, monkeypatch):
     right = hashlib.sha256((server[0] / "data.csv.gz").read_bytes()).hexdigest()
     entry = tiny[2]
     monkeypatch.setitem(REGISTRY, "tiny", replace(entry, files=(File(entry.files[0].url, f"sha256:{'0' * 64}"),)))
-    with pytest.raises(OSError, match="is not the file it was"):
+    with pytest.raises(OSError, match="has changed since we converted it"):
         datasets.load("tiny")
     monkeypatch.setitem(REGISTRY, "tiny", replace(entry, files=(File(entry.files[0].url, f"sha256:{right}"),)))
     with warnings.catch_warnings():

@@ -4,12 +4,16 @@ import math
 import sys
 import types
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from bochner import theory
+import bochner
+from bochner import features, theory
 from bochner.deprecations import old_names, old_parameters
+from bochner.features import fourier, low_rank
 from bochner.theory._old_names import OLD_NAMES
 
 
@@ -110,3 +114,49 @@ def test_old_names_are_kept_but_not_shown():
     assert dir(theory) == sorted(theory.__all__)
     assert not set(dir(theory)) & set(OLD_NAMES)
     assert all(hasattr(theory, name) for name in theory.__all__)
+
+
+# estimator, old parameter, new one, a value; a file of version 0.1 with that value
+OLD_PARAMETERS = [
+    (bochner.KernelKMeans, "n_columns", "n_components", 8, "KernelKMeans"),
+    (bochner.KernelPCA, "n_columns", "n_feature_components", 8, "KernelPCA"),
+    (bochner.NystromFeatures, "form", "variant", "ensemble", "NystromFeatures-ensemble"),
+]
+
+
+@pytest.mark.parametrize(("cls", "old", "new", "value", "file"), OLD_PARAMETERS)
+def test_estimators_take_their_old_parameters(cls, old, new, value, file):
+    with pytest.warns(FutureWarning, match=f"{old}= is deprecated.*Write {new}= instead") as seen:
+        made = cls(**{old: value})
+    assert [warning.filename for warning in seen] == [__file__]
+    with pytest.warns(FutureWarning, match=f"{old}= is deprecated") as seen:
+        cls().set_params(**{old: value})
+    assert [warning.filename for warning in seen] == [__file__]
+    assert made.get_params() == cls(**{new: value}).get_params() == clone(made).get_params()
+    assert old not in made.get_params()
+    with pytest.warns(FutureWarning, match=rf"{cls.__name__}\.{old} is deprecated.*{cls.__name__}\.{new}"):
+        assert getattr(made, old) == value
+    with pytest.raises(TypeError, match=f"got {old}, the old name of {new}, and {new} too"):
+        cls(**{old: value, new: value})
+    # pickles and files of earlier versions
+    state = dict(made.__getstate__())
+    state[old] = state.pop(new)
+    restored = cls.__new__(cls)
+    restored.__setstate__(state)
+    assert restored.get_params() == made.get_params()
+    assert getattr(bochner.load(Path(__file__).parent / "golden" / f"{file}.safetensors"), new) == value
+
+
+RENAMED = [
+    (features, "HistogramWaves", "HistogramFourier"),
+    (fourier, "HistogramWaves", "HistogramFourier"),
+    (low_rank, "NystromForm", "NystromVariant"),
+    (low_rank, "NYSTROM_FORMS", "NYSTROM_VARIANTS"),
+    (low_rank, "as_nystrom_form", "as_nystrom_variant"),
+]
+
+
+@pytest.mark.parametrize(("module", "old", "new"), RENAMED)
+def test_renamed_classes_and_functions(module, old, new):
+    with pytest.warns(FutureWarning, match=rf"{module.__name__}\.{old} is deprecated.*Write {new} instead"):
+        assert getattr(module, old) is getattr(module, new)

@@ -29,7 +29,7 @@ from bochner import (
 )
 from bochner.keys import Key
 from bochner.streaming import ArraySource, Block, read_arrays
-from laws import ESTIMATORS, rounding_squares
+from laws import ESTIMATORS, TABLES, rounding_squares
 from strikes import changes, nudged, struck_after
 
 dask = pytest.importorskip("dask", reason="dask is not installed (extra 'dask')")
@@ -144,8 +144,8 @@ MODELS = [
     KernelRidge(n_components=30, random_state=0),
     GaussianProcessRegressor(RBF(0.5), 30, random_state=0),
     GaussianProcessRegressor(n_components=30, features="fourier", n_restarts=0, random_state=0),
-    KernelPCA(2, kernel=RBF(0.5), n_columns=20, random_state=0),
-    KernelKMeans(3, n_columns=20, random_state=0),
+    KernelPCA(2, kernel=RBF(0.5), n_feature_components=20, random_state=0),
+    KernelKMeans(3, n_components=20, random_state=0),
     KernelClassifier(RBF(0.5), 30, alpha=0.1, random_state=0),
     KernelClassifier(RBF(0.5), 30, alpha=0.1, loss="squared_hinge", class_weight="balanced", random_state=0),
     KernelClassifier(RBF(0.5), 30, loss="squared", alpha=0.1, random_state=0),
@@ -182,7 +182,7 @@ def test_partial_fit_adds_blocks(small_trees):
     for model in (
         ridge(),
         GaussianProcessRegressor(RBF(0.5), 30, features="fourier", random_state=0),
-        KernelPCA(2, kernel=RBF(0.5), features="fourier", n_columns=20, random_state=0),
+        KernelPCA(2, kernel=RBF(0.5), features="fourier", n_feature_components=20, random_state=0),
     ):
         streamed, truth = clone(model), clone(model)
         for part in parts:
@@ -351,8 +351,8 @@ def test_predictions_are_lazy_and_say_what_they_will_be():
             ["predict", "predict_proba", "predict_log_proba", "decision_function"],
         ),
         (GaussianProcessRegressor(RBF(0.5), 20, random_state=0).fit(X, y), ["predict", "sample_y"]),
-        (KernelKMeans(3, n_columns=20, random_state=0).fit(X), ["predict", "transform"]),
-        (KernelPCA(2, n_columns=20, random_state=0).fit(X), ["transform"]),
+        (KernelKMeans(3, n_components=20, random_state=0).fit(X), ["predict", "transform"]),
+        (KernelPCA(2, n_feature_components=20, random_state=0).fit(X), ["transform"]),
         (FourierFeatures(form="complex", n_components=8, random_state=0).fit(X), ["transform"]),
     ]
     for model, methods in models:
@@ -374,16 +374,16 @@ def test_predictions_are_lazy_and_say_what_they_will_be():
     np.testing.assert_allclose(np.stack(dask.compute(mean, std)), np.stack(process.predict(X, return_std=True)))
     with pytest.raises(ValueError, match="return_cov"):
         process.predict(blocks, return_cov=True)
-    back = KernelPCA(2, n_columns=20, fit_inverse_transform=True, alpha=0.1, random_state=0).fit(blocks)
+    back = KernelPCA(2, n_feature_components=20, fit_inverse_transform=True, alpha=0.1, random_state=0).fit(blocks)
     assert back.inverse_transform(back.transform(blocks)).shape == (700, 3)
-    labels = KernelKMeans(3, n_columns=20, random_state=0).fit_predict(blocks)
+    labels = KernelKMeans(3, n_components=20, random_state=0).fit_predict(blocks)
     np.testing.assert_array_equal(labels.compute(), models[4][0].labels_)
 
 
 def test_models_of_dask_data_are_saved(tmp_path):
     X, y, _ = table(300)
     dX, dy = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
-    for model in (ridge().fit(dX, dy), KernelKMeans(3, n_columns=10, random_state=0).fit(dX)):
+    for model in (ridge().fit(dX, dy), KernelKMeans(3, n_components=10, random_state=0).fit(dX)):
         save(model, tmp_path / "model")
         np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
 
@@ -541,7 +541,7 @@ def test_bad_blocks_are_named(X, error, message, client):
             with pytest.raises(error, match=message):
                 ridge().fit(X, y)
             with pytest.raises(error, match=message):
-                KernelPCA(2, n_columns=5).fit(X)
+                KernelPCA(2, n_feature_components=5).fit(X)
     if X.ndim == 2 and X.shape[0] and "columns" not in message and "promise" not in message:
         fitted = ridge().fit(*table()[:2])
         with pytest.raises(error, match=message.split(".*")[-1]):
@@ -569,7 +569,7 @@ def test_other_bad_data():
         ridge().fit(dX, dy, da.zeros(40, chunks=10))
     with pytest.raises(ValueError, match="not negative"):
         ridge().fit(dX, dy, -da.ones(40, chunks=10))
-    for model in (KernelPCA(2, n_columns=5), KernelKMeans(2, n_columns=5)):
+    for model in (KernelPCA(2, n_feature_components=5), KernelKMeans(2, n_components=5)):
         with pytest.raises(ValueError, match="weight"):
             model.fit(dX, sample_weight=da.zeros(40, chunks=10))
     model = ridge().fit(dX, dy)
@@ -770,7 +770,7 @@ def test_bits_are_the_same_for_any_number_of_workers(small_trees, monkeypatch):
         ridge(alpha="loo", features="nystrom"),
         ridge(solver="cg", alpha=1.0),
         GaussianProcessRegressor(RBF(0.5), 30, random_state=0),
-        KernelKMeans(3, n_columns=20, max_iter=3, random_state=0),
+        KernelKMeans(3, n_components=20, max_iter=3, random_state=0),
         KernelClassifier(RBF(0.5), 20, alpha=1.0, solver_tol=0.01, random_state=0),
     ]
 
@@ -784,3 +784,35 @@ def test_bits_are_the_same_for_any_number_of_workers(small_trees, monkeypatch):
         with local_cluster(n_workers) as cluster, Client(cluster):
             for found, truth in zip(fitted(), truths, strict=True):
                 np.testing.assert_array_equal(found, truth)
+
+
+def table_frame(n=240, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pandas.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
+    frame["kind"] = rng.choice(["red", "green"], n)
+    frame["y"] = np.sin(2.0 * frame["a"]) + (frame["kind"] == "red") + 0.1 * rng.normal(size=n)
+    frame.loc[3, "b"] = np.nan
+    return frame
+
+
+@pytest.mark.parametrize("model", TABLES, ids=lambda m: type(m).__name__)
+def test_models_of_tables_take_dask_frames(client, model):
+    """Leaves fitted by workers are those fitted here, to the last bit; predictions are made block by block."""
+    frame = table_frame()
+    frame["y"] = frame["y"] > 0.5 if is_classifier(model) else frame["y"]
+    X, weight = frame.drop(columns="y"), np.arange(len(frame)) % 3 + 1.0
+    model = clone(model).set_params(leaf_size=60)
+    here = clone(model).fit(X, frame["y"], weight)
+    lazy = dd.from_pandas(frame, npartitions=3)
+    there = clone(model).fit(lazy.drop(columns="y"), lazy["y"], da.from_array(weight, chunks=80))
+    name = "predict_proba" if is_classifier(model) else "predict_interval"
+    for method in (name, "predict"):
+        expected, found = getattr(here, method)(X), getattr(there, method)(lazy.drop(columns="y"))
+        assert hasattr(found, "dask")
+        np.testing.assert_array_equal(getattr(there, method)(X), expected)
+        np.testing.assert_allclose(np.asarray(found.compute()), expected, rtol=1e-9)  # sums of other blocks
+    assert there.score(lazy.drop(columns="y"), lazy["y"]) == here.score(X, frame["y"])
+    blocks = [dask.delayed(part) for part in (X[:100], X[100:])]
+    of_blocks = clone(model).fit(blocks, frame["y"].to_numpy(), weight)
+    np.testing.assert_array_equal(of_blocks.predict(X), here.predict(X))
+    np.testing.assert_array_equal(clone(model).fit(lazy, "y").predict(X), clone(model).fit(frame, "y").predict(X))

@@ -170,7 +170,7 @@ def test_geometric_draws_extend():
     [
         (np.sin, "Schoenberg"),
         (lambda t: t - t**2, "t\\^2"),
-        (np.abs, "no real power series"),
+        (np.abs, "not a real power series"),
         (lambda t: 1.0 / (1.0 - t), "Scale the data down"),
         (lambda t: float(t), "NumPy functions"),
         (MaclaurinSeries([1.0, -1.0]), "non-negative"),

@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 from bochner import RBF, GaussianProcessRegressor, LearnedFeatures
 from laws import ESTIMATORS, TABLES
 
-CLASSES = sorted({type(estimator) for estimator in ESTIMATORS}, key=lambda cls: cls.__name__)
+CLASSES = sorted({type(estimator) for estimator in (*ESTIMATORS, *TABLES)}, key=lambda cls: cls.__name__)
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)

@@ -9,7 +9,7 @@ import bochner
 from bochner import RBF, FourierFeatures, Matern, NystromFeatures
 from bochner.rows import ROW_LAWS
 from bochner.sketches import SKETCH_LAWS
-from laws import ESTIMATORS, KERNELS, OTHER_KERNELS, STATIONARY_KERNELS
+from laws import ESTIMATORS, KERNELS, OTHER_KERNELS, STATIONARY_KERNELS, TABLES
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -57,12 +57,12 @@ def check(model, X, folder, tolerance=3e-6):
 
 
 def targets(estimator, X):
-    if isinstance(estimator, bochner.KernelClassifier):
+    if isinstance(estimator, (bochner.KernelClassifier, bochner.TabularClassifier)):
         return np.where(X[:, 0] > 0.6, "high", np.where(X[:, 1] > 0.5, "middle", "low"))
     return X[:, 0] + np.sin(5.0 * X[:, 1])
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *TABLES], ids=repr)
 def test_every_estimator(estimator, tmp_path):
     X = rows()
     check(clone(estimator).fit(X, targets(estimator, X)), rows(17, seed=1), tmp_path)
@@ -262,3 +262,31 @@ def test_without_onnx_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"bochner\[onnx\]"):
         bochner.export_onnx(FourierFeatures().fit(rows()), tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "classifies"),
+    [("laplacian", False), ("exponential", True), ("matern32", False), ("matern52", False), ("rbf", False)],
+)
+def test_tables_with_gaps_ranks_directions_and_leaves(kernel, classifies, tmp_path):
+    """Routing, interpolation and filling are the model's: rows of `fit`, which are the knots and cuts, and new ones."""
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(250, 4)), 1)  # many ties
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:, 3] = 2.0
+    y = np.nan_to_num(X[:, 0]) + np.sin(np.nan_to_num(X[:, 1]))
+    kind = bochner.TabularClassifier if classifies else bochner.TabularRegressor
+    metric = "columns" if kernel == "laplacian" else "full"
+    model = kind([kernel], leaf_size=40, metric=metric, max_seconds=0.5, random_state=0)
+    model.fit(X.astype(np.float32).astype(float), (y > 0) + 0 if classifies else y)
+    assert any(len(member.model.leaves) > 4 for member in model._members)
+    for rows_ in (X, rng.normal(size=(3, 4)), np.full((1, 4), np.nan), 1e6 * rng.normal(size=(5, 4))):
+        check(model, rows_, tmp_path, tolerance=1e-5)
+
+
+def test_tables_with_other_columns_than_numbers_are_refused_by_name(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": np.arange(30.0), "colour": ["red", "green", "blue"] * 10})
+    model = bochner.TabularRegressor(max_seconds=0.5, random_state=0).fit(frame, np.arange(30.0))
+    with pytest.raises(ValueError, match=r"'colour' \(category\).*bochner.save"):
+        bochner.export_onnx(model, tmp_path / "model.onnx")

@@ -21,7 +21,7 @@ from bochner import (
     NystromFeatures,
     exact_gaussian_process,
 )
-from bochner.features.low_rank import NYSTROM_FORMS
+from bochner.features.low_rank import NYSTROM_VARIANTS
 from bochner.keys import Key
 from bochner.tuning import tune_length_scale
 from laws import HISTOGRAM_KERNELS, KERNELS, STATIONARY_KERNELS, assert_unbiased, z_bound
@@ -195,10 +195,10 @@ def test_values_are_drawn_from_what_is_predicted(name, features):
     assert_draws_of(model.sample_y(X_new, 4000, 0), mean, covariance)
 
 
-@pytest.mark.parametrize("form", ["projection", *NYSTROM_FORMS])
-def test_values_are_drawn_from_what_is_predicted_of_every_form(form):
+@pytest.mark.parametrize("variant", ["projection", *NYSTROM_VARIANTS])
+def test_values_are_drawn_from_what_is_predicted_of_every_variant(variant):
     X, y, X_new = problem(n=40)
-    features = NystromFeatures(Matern(1.0), 12, form=form, random_state=0)
+    features = NystromFeatures(Matern(1.0), 12, variant=variant, random_state=0)
     model = GaussianProcessRegressor(features=features, **FIXED).fit(X, y)
     mean, covariance = model.predict(X_new, return_cov=True)
     assert np.linalg.eigvalsh(covariance)[0] > -1e-9

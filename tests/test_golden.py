@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bochner
-from laws import ESTIMATORS
+from laws import ESTIMATORS, TABLES
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = sorted(GOLDEN.glob("*.safetensors"))
@@ -30,7 +30,7 @@ def test_golden_files_keep_loading(path):
 
 
 def test_every_estimator_has_a_golden_file():
-    classes = {type(estimator).__name__ for estimator in ESTIMATORS}
+    classes = {type(estimator).__name__ for estimator in (*ESTIMATORS, *TABLES)}
     assert classes <= {path.stem.split("-")[0] for path in FILES}
     assert {path.stem for path in FILES} >= set(write.models())
 

@@ -141,7 +141,9 @@ def test_parameters_that_are_none(estimator):
 
 
 @pytest.mark.parametrize("estimator", ONE_OF_EACH, ids=repr)
-@pytest.mark.parametrize("parameter", ["n_components", "n_columns", "n_clusters", "n_grids", "max_iter", "block_size"])
+@pytest.mark.parametrize(
+    "parameter", ["n_components", "n_feature_components", "n_clusters", "n_grids", "max_iter", "block_size"]
+)
 def test_counts_that_nothing_can_hold_are_refused_at_once(estimator, parameter):
     if parameter in estimator.get_params():
         with pytest.raises(ValueError, match=rf"{parameter} must be at most|n_components=10"):
@@ -202,8 +204,8 @@ _projection = RandomProjection(2, random_state=0).fit(X)
 _ridge = KernelRidge(features=FourierFeatures(RBF(1.0), 64, rows="iid", random_state=0), alpha=0.1).fit(X, Y)
 _process = GaussianProcessRegressor(RBF(1.0), 10, random_state=0).fit(X, Y)
 _classifier = KernelClassifier(RBF(1.0), 10, alpha=0.1, random_state=0).fit(X, LABELS)
-_components = KernelPCA(2, n_columns=10, fit_inverse_transform=True, random_state=0).fit(X)
-_clusters = KernelKMeans(2, n_columns=10, random_state=0).fit(X)
+_components = KernelPCA(2, n_feature_components=10, fit_inverse_transform=True, random_state=0).fit(X)
+_clusters = KernelKMeans(2, n_components=10, random_state=0).fit(X)
 _greedy = greedy_kitchen_sinks(X, Y, 2, random_state=0)
 _seed = {"random_state": 0}
 

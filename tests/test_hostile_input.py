@@ -138,7 +138,7 @@ def test_layout_and_byte_order_change_nothing(estimator, X, seed):
 @given(X=matrices(min_rows=6, poison=False), seed=st.integers(0, 99))
 def test_rows_do_not_depend_on_their_company(estimator, X, seed):
     """What is said of a row does not depend on the rows it comes with, but for rounding, which roots may enlarge."""
-    if getattr(estimator, "form", "") == "meka":
+    if getattr(estimator, "variant", "") == "meka":
         return  # of two centres at one distance rounding chooses
     model = answer(clone(estimator).fit, X, targets(estimator, X.shape[0], seed))
     method = next((m for m in ("transform", "decision_function", "predict") if hasattr(model, m)), "")

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from bochner import RBF, KernelRidge
+from bochner import RBF, KernelRidge, tuning
+from bochner.estimators import ridge_search
+from bochner.estimators.ridge_search import RidgeSearch
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import devices, read_arrays
 from bochner.streaming.progress import Interruptions
@@ -63,6 +66,33 @@ def test_an_interruption_in_the_middle_of_an_update_waits_for_its_end(name, tmp_
     assert read_arrays(path)[1]["rows"] == 200 == model.n_samples_seen_
     np.testing.assert_array_equal(ridge(checkpoint=path).fit(blocks()).coef_, truth.coef_)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+STAGES = {  # where Ctrl-C strikes, what is fitted, and what it says that it leaves behind
+    "tuning": (tuning, "_left_out", KernelRidge(n_jobs=1), "length scale was tuned: nothing was kept"),
+    "search": (RidgeSearch, "_fit_fold", KernelRidge(n_jobs=1), "searched for: nothing was kept"),
+    "penalty": (ridge_search, "least_penalty", KernelRidge(n_jobs=1), "searched for: nothing was kept"),
+    "features": (KernelRidge, "_fit_features", ridge(), "features were fitted: nothing was kept"),
+    "first block": (RidgeStatistics, "_add_squares", ridge(), "the sums of 50 rows, and predicts from them"),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_interruption_says_what_was_kept(stage, monkeypatch):
+    where, name, model, kept = STAGES[stage]
+    original, calls = getattr(where, name), []
+
+    def struck(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(where, name, struck)
+    X, y = (np.concatenate(parts) for parts in zip(*blocks(84 if stage == "penalty" else 10), strict=True))
+    with pytest.raises(KeyboardInterrupt, match=kept):
+        clone(model).fit(X, y)
+    assert len(calls) == 1  # nothing more was begun
 
 
 def test_an_alarm_that_rings_while_sums_come_back_from_a_device_leaves_a_checkpoint(tmp_path, monkeypatch):

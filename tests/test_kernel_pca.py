@@ -30,7 +30,7 @@ def test_components_are_those_of_exact_kernel_pca(features):
     X_new = rings(seed=1)[::7]
     exact = ExactPCA(4, kernel="rbf", gamma=0.5 / 1.3**2).fit(X)
     columns = 300 if features == "nystrom" else 1000
-    ours = KernelPCA(4, kernel=RBF(1.3), n_columns=columns, features=features, random_state=0).fit(X)
+    ours = KernelPCA(4, kernel=RBF(1.3), n_feature_components=columns, features=features, random_state=0).fit(X)
     # 500 frequencies approximate entries of the kernel to 1 / sqrt(1,000), and large eigenvalues to some per cent
     np.testing.assert_allclose(ours.eigenvalues_, exact.eigenvalues_, rtol=1e-5 if features == "nystrom" else 0.2)
     if features == "nystrom":
@@ -46,7 +46,7 @@ def test_components_are_those_of_exact_kernel_pca(features):
 
 def test_components_from_parts_and_sources():
     X = rings()
-    options = {"kernel": RBF(1.3), "n_columns": 40, "features": "fourier", "random_state": 0}
+    options = {"kernel": RBF(1.3), "n_feature_components": 40, "features": "fourier", "random_state": 0}
     whole = KernelPCA(3, **options).fit(X)
     parts = KernelPCA(3, **options).partial_fit(X[:50]).partial_fit(X[50:])
     source = KernelPCA(3, block_size=37, **options).fit(ArraySource(X))
@@ -80,7 +80,7 @@ def test_signs_do_not_depend_on_seed_order_type_or_place(kernel, rows):
     T = KernelPCA(2, kernel=kernel, random_state=0).fit_transform(X)
     tolerance = {"rtol": 0, "atol": 1e-5 * np.abs(T).max()}
     for seed in range(1, 4):
-        other = KernelPCA(2, kernel=kernel, n_columns=100 * seed, block_size=30, random_state=seed)
+        other = KernelPCA(2, kernel=kernel, n_feature_components=100 * seed, block_size=30, random_state=seed)
         np.testing.assert_allclose(other.fit_transform(X), T, **tolerance)
         np.testing.assert_allclose(other.fit(X[order]).transform(X), T, **tolerance)
     model = KernelPCA(2, kernel=kernel, random_state=0)
@@ -90,7 +90,7 @@ def test_signs_do_not_depend_on_seed_order_type_or_place(kernel, rows):
     assert np.linalg.norm(single - T) < 1e-2 * np.linalg.norm(T)
     # rows of weight zero are no rows
     far = np.vstack([X, -50.0 * X[:5]])
-    weighted = KernelPCA(2, kernel=kernel, n_columns=len(far), random_state=0)
+    weighted = KernelPCA(2, kernel=kernel, n_feature_components=len(far), random_state=0)
     weighted.fit(far, sample_weight=np.repeat([1.0, 0.0], [len(X), 5]))
     assert np.linalg.norm(weighted.transform(X) - T) < 1e-2 * np.linalg.norm(T)
 
@@ -107,24 +107,24 @@ def test_signs_are_those_of_scikit_learn():
 
 def test_signs_stay_when_rows_are_added():
     X = lopsided(600)
-    model = KernelPCA(3, kernel=RBF(4.0), n_columns=60, random_state=0).partial_fit(X[:60])
+    model = KernelPCA(3, kernel=RBF(4.0), n_feature_components=60, random_state=0).partial_fit(X[:60])
     before = model.transform(X)
     for start in range(60, 600, 60):
         after = model.partial_fit(X[start : start + 60]).transform(X)
         assert (np.einsum("ij,ij->j", before, after) > 0).all()
         before = after
-    again = KernelPCA(3, kernel=RBF(4.0), n_columns=60, random_state=0).fit(X)
+    again = KernelPCA(3, kernel=RBF(4.0), n_feature_components=60, random_state=0).fit(X)
     np.testing.assert_allclose(np.abs(again.eigenvalues_), model.eigenvalues_, rtol=0.1)
 
 
 def test_the_way_back():
     X = rings()
-    model = KernelPCA(8, kernel=RBF(1.3), n_columns=150, fit_inverse_transform=True, random_state=0).fit(X)
+    model = KernelPCA(8, kernel=RBF(1.3), n_feature_components=150, fit_inverse_transform=True, random_state=0).fit(X)
     back = model.inverse_transform(model.transform(X))
     assert back.shape == X.shape
     assert ((back - X) ** 2).sum() < 0.02 * ((X - X.mean(axis=0)) ** 2).sum()
     with pytest.raises(NotFittedError, match="fit_inverse_transform=True"):
-        KernelPCA(2, n_columns=20, random_state=0).fit(X).inverse_transform(np.zeros((1, 2)))
+        KernelPCA(2, n_feature_components=20, random_state=0).fit(X).inverse_transform(np.zeros((1, 2)))
     precomputed = KernelPCA(2, features=NystromFeatures("precomputed", 20), fit_inverse_transform=True)
     with pytest.raises(ValueError, match="Cannot fit_inverse_transform with a precomputed kernel"):
         precomputed.fit(RBF(1.3)(X))
@@ -132,7 +132,7 @@ def test_the_way_back():
 
 def test_more_components_than_directions_are_zero():
     X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 10, axis=0)
-    model = KernelPCA(5, n_columns=6, random_state=0).fit(X)
+    model = KernelPCA(5, n_feature_components=6, random_state=0).fit(X)
     T = model.transform(X)
     assert T.shape == (20, 5)
     np.testing.assert_allclose(T[:, 1:], 0.0, atol=1e-6)
@@ -140,8 +140,8 @@ def test_more_components_than_directions_are_zero():
     np.testing.assert_allclose(KernelPCA(2, random_state=0).fit(X[:10]).transform(X[:10]), 0.0, atol=1e-6)
     with pytest.raises(NotFittedError):
         KernelPCA().transform(X)
-    with pytest.raises(ValueError, match="n_columns must be"):
-        KernelPCA(n_columns=0).fit(X)
+    with pytest.raises(ValueError, match="n_feature_components must be"):
+        KernelPCA(n_feature_components=0).fit(X)
 
 
 # -- clusters ----------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_rings_come_apart_where_linear_clusters_do_not():
     X = rings(400)
     truth = np.repeat([0, 1], 200)
     linear = KMeans(2, n_init=5, random_state=0).fit_predict(X)
-    model = KernelKMeans(2, kernel=RBF(1.2), n_columns=100, random_state=0).fit(X)
+    model = KernelKMeans(2, kernel=RBF(1.2), n_components=100, random_state=0).fit(X)
     assert adjusted_rand_score(truth, model.labels_) == 1.0
     assert adjusted_rand_score(truth, linear) < 0.5
     np.testing.assert_array_equal(model.predict(X), model.labels_)
@@ -163,7 +163,7 @@ def test_clusters_are_a_fixed_point_of_the_exact_algorithm():
     """With all rows as landmarks, every row is nearest to the mean of its own cluster in the exact kernel."""
     X = np.random.default_rng(0).normal(size=(150, 3))
     kernel = Matern(1.5)
-    model = KernelKMeans(4, kernel=kernel, n_columns=150, solver_tol=0.0, block_size=64, random_state=0).fit(X)
+    model = KernelKMeans(4, kernel=kernel, n_components=150, solver_tol=0.0, block_size=64, random_state=0).fit(X)
     K = kernel(X)
     members = (model.labels_[:, None] == np.arange(4)) / np.bincount(model.labels_, minlength=4)
     squares = K.diagonal()[:, None] - 2.0 * K @ members + np.einsum("ij,ij->j", members, K @ members)
@@ -174,7 +174,7 @@ def test_clusters_are_a_fixed_point_of_the_exact_algorithm():
 def test_frames_have_names_and_frames_come_back():
     """Warnings are errors here."""
     X = pd.DataFrame(rings(100), columns=["a", "b"])
-    model = KernelKMeans(2, kernel=RBF(1.2), n_columns=50, random_state=0).fit(X)
+    model = KernelKMeans(2, kernel=RBF(1.2), n_components=50, random_state=0).fit(X)
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     assert isinstance(model.transform(X), np.ndarray)
     model.set_output(transform="pandas")
@@ -191,11 +191,11 @@ def test_bad_clusters():
         KernelKMeans(20).fit(X[:5])
     with pytest.raises(ValueError, match="n_clusters must be"):
         KernelKMeans(0).fit(X)
-    assert len(set(KernelKMeans(2, n_columns=10, random_state=0).fit(np.zeros((10, 2)) + X[:10]).labels_)) == 2
+    assert len(set(KernelKMeans(2, n_components=10, random_state=0).fit(np.zeros((10, 2)) + X[:10]).labels_)) == 2
     none = np.where(np.arange(len(X)) % 3, 1.0, 0.0)  # a third of the rows are no rows, and have labels all the same
-    weighted = KernelKMeans(2, kernel=RBF(2.0), n_columns=50, random_state=0).fit(X, sample_weight=none)
+    weighted = KernelKMeans(2, kernel=RBF(2.0), n_components=50, random_state=0).fit(X, sample_weight=none)
     np.testing.assert_array_equal(weighted.labels_, weighted.predict(X))
-    weighted = KernelKMeans(2, kernel=RBF(2.0), n_columns=50, random_state=0).fit(X, sample_weight=np.ones(len(X)))
+    weighted = KernelKMeans(2, kernel=RBF(2.0), n_components=50, random_state=0).fit(X, sample_weight=np.ones(len(X)))
     assert weighted.inertia_ > 0
 
 

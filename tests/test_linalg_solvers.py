@@ -442,9 +442,9 @@ def test_kernel_ridge_with_the_whole_sketch_is_exact():
         a = linalg.sketched_kernel_ridge(form(K), y, 0.1, law="gaussian", sketch_size=40, random_state=0).x
         np.testing.assert_allclose(K @ a, exact, atol=1e-8)
         assert a.shape == (40,)
-    with pytest.raises(ValueError, match="no kernel matrix"):
+    with pytest.raises(ValueError, match="not a kernel matrix"):
         linalg.sketched_kernel_ridge(-K, y, 0.1)
-    with pytest.raises(ValueError, match="no kernel matrix"):
+    with pytest.raises(ValueError, match="not a kernel matrix"):
         linalg.sketched_kernel_ridge(np.triu(K), y, 0.1)
     with pytest.raises(ValueError, match="alpha"):
         linalg.sketched_kernel_ridge(K, y, 0.0)

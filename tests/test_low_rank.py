@@ -19,11 +19,11 @@ from bochner import (
 )
 from bochner.features.low_rank import (
     MEKA,
-    NYSTROM_FORMS,
+    NYSTROM_VARIANTS,
     Ensemble,
     Modified,
     Sketched,
-    as_nystrom_form,
+    as_nystrom_variant,
     positive_root,
 )
 from bochner.keys import Key
@@ -38,25 +38,25 @@ def rows(n=60, d=3, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
-@pytest.fixture(params=NYSTROM_FORMS)
-def form(request):
+@pytest.fixture(params=NYSTROM_VARIANTS)
+def variant(request):
     return request.param
 
 
-def test_fit_transform_is_fit_then_transform(form, monkeypatch):
+def test_fit_transform_is_fit_then_transform(variant, monkeypatch):
     X = rows()
-    features = NystromFeatures(KERNEL, 12, form=form, random_state=0)
+    features = NystromFeatures(KERNEL, 12, variant=variant, random_state=0)
     Z = features.fit_transform(X)
     assert Z.shape == (60, 12)
     monkeypatch.setattr(grams, "_BLOCK_BYTES", 8 * 12 * 7)
     np.testing.assert_allclose(clone(features).fit(X).transform(X), Z, atol=1e-8)
     np.testing.assert_allclose(features.trace_error_, 1.0 - np.square(Z).sum() / 60.0, atol=1e-10)
-    assert features.effective_rank_ == 12 or form == "meka"  # which clips
+    assert features.effective_rank_ == 12 or variant == "meka"  # which clips
 
 
-def test_float32_and_sparse(form):
+def test_float32_and_sparse(variant):
     X = rows() * (rows(seed=1) > -0.5)
-    features = NystromFeatures(KERNEL, 12, form=form, landmarks="auto" if form == "sketched" else "rpcholesky")
+    features = NystromFeatures(KERNEL, 12, variant=variant, landmarks="auto" if variant == "sketched" else "rpcholesky")
     features.set_params(random_state=0)
     Z = features.fit_transform(X)
     Z32 = clone(features).fit_transform(X.astype(np.float32))
@@ -66,19 +66,19 @@ def test_float32_and_sparse(form):
     np.testing.assert_allclose(sparse @ sparse.T, Z @ Z.T, atol=1e-6)
 
 
-def test_degenerate_data(form):
+def test_degenerate_data(variant):
     for kernel, X in ((KERNEL, np.ones((9, 2))), (Linear(), np.zeros((9, 2))), (KERNEL, rows(1)), (KERNEL, rows(5))):
-        features = NystromFeatures(kernel, 7, form=form, random_state=0)
+        features = NystromFeatures(kernel, 7, variant=variant, random_state=0)
         Z = features.fit_transform(X)
         assert Z.shape == (len(X), 7)
-        if not (form == "ensemble" and len(X) == 5):  # an expert has a share of the rows only
+        if not (variant == "ensemble" and len(X) == 5):  # an expert has a share of the rows only
             np.testing.assert_allclose(Z @ Z.T + features.shift_ * np.eye(len(X)), kernel(X), atol=1e-8)
 
 
 def test_modified_is_the_best_of_its_columns():
     X = rows()
     K = KERNEL(X)
-    Z = NystromFeatures(KERNEL, 12, landmarks=ROWS, form="modified").fit_transform(X)
+    Z = NystromFeatures(KERNEL, 12, landmarks=ROWS, variant="modified").fit_transform(X)
     pinv = np.linalg.pinv(K[:, ROWS])
     best = K[:, ROWS] @ pinv @ K @ pinv.T @ K[ROWS]
     np.testing.assert_allclose(Z @ Z.T, best, atol=1e-9)
@@ -89,7 +89,7 @@ def test_modified_is_the_best_of_its_columns():
 def test_spectral_shift_formula():
     F = rows(60, 12, seed=4)
     K = F @ F.T + 0.5 * np.eye(60)  # a flat tail, which is what the shift is for
-    features = NystromFeatures("precomputed", 12, landmarks=ROWS, form="shifted")
+    features = NystromFeatures("precomputed", 12, landmarks=ROWS, variant="shifted")
     Z = features.fit_transform(K)
     C = K[:, ROWS]
     pinv = np.linalg.pinv(C)
@@ -97,7 +97,7 @@ def test_spectral_shift_formula():
     U = pinv @ K @ pinv.T - delta * np.linalg.inv(C.T @ C)
     assert features.shift_ == pytest.approx(delta, rel=1e-9)
     np.testing.assert_allclose(Z @ Z.T, C @ U @ C.T, atol=1e-9)
-    plain = NystromFeatures("precomputed", 12, landmarks=ROWS, form="modified").fit_transform(K)
+    plain = NystromFeatures("precomputed", 12, landmarks=ROWS, variant="modified").fit_transform(K)
     error = np.linalg.norm(K - Z @ Z.T - delta * np.eye(60))
     assert error < np.linalg.norm(K - plain @ plain.T)
 
@@ -105,7 +105,7 @@ def test_spectral_shift_formula():
 # -- the shift in models ----------------------------------------------------------------------------------------------
 
 
-SHIFTED = NystromFeatures(KERNEL, 12, landmarks=ROWS, form="shifted")
+SHIFTED = NystromFeatures(KERNEL, 12, landmarks=ROWS, variant="shifted")
 
 
 def shifted_problem():
@@ -182,9 +182,9 @@ def test_gaussian_processes_add_the_shift_to_their_noise(fit_intercept):
 )
 def test_models_without_a_place_for_the_shift_refuse_it(model):
     X, y, *_ = shifted_problem()
-    with pytest.raises(ValueError, match=f"{type(model).__name__} has no use for .* form='modified'"):
+    with pytest.raises(ValueError, match=f"{type(model).__name__} has no use for .* variant='modified'"):
         model.set_params(features=SHIFTED).fit(X, y > 0)
-    model.set_params(features=clone(SHIFTED).set_params(form="modified")).fit(X, y > 0)
+    model.set_params(features=clone(SHIFTED).set_params(variant="modified")).fit(X, y > 0)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_hidden_shift_is_refused(features):
 def test_uniform_ensemble_is_a_mean_of_projections(n_experts):
     X = rows()
     K = KERNEL(X)
-    features = NystromFeatures(KERNEL, 12, landmarks=ROWS, form=Ensemble(n_experts), random_state=0)
+    features = NystromFeatures(KERNEL, 12, landmarks=ROWS, variant=Ensemble(n_experts), random_state=0)
     Z = features.fit_transform(X)
     mean = np.zeros_like(K)
     for part in features.feature_map_.parts:
@@ -218,7 +218,7 @@ def test_fitted_weights_are_no_worse():
     K = KERNEL(X)
     errors = {}
     for weights in ("uniform", "fitted"):
-        Z = NystromFeatures(KERNEL, 20, form=Ensemble(4, weights), random_state=0).fit_transform(X)
+        Z = NystromFeatures(KERNEL, 20, variant=Ensemble(4, weights), random_state=0).fit_transform(X)
         errors[weights] = np.linalg.norm(K - Z @ Z.T)
     assert errors["fitted"] <= errors["uniform"]  # all rows are in the block they are fitted on
 
@@ -227,7 +227,7 @@ def test_fitted_weights_are_no_worse():
 def test_sketched_formula(name):
     X, new = rows(), rows(5, seed=2)
     K = KERNEL(X)
-    features = NystromFeatures(KERNEL, 12, form=Sketched(name), random_state=0).fit(X)
+    features = NystromFeatures(KERNEL, 12, variant=Sketched(name), random_state=0).fit(X)
     key = Key(0).child("landmarks")
     S = as_sketch_law(name).resolve(K, key.child("probabilities")).sample(60, 12, key).to_dense()
     core = np.linalg.pinv(S @ K @ S.T, rcond=1e-11, hermitian=True)
@@ -241,7 +241,7 @@ def test_meka_formula():
     """With every row in the fits, blocks between clusters are projections and the whole is clipped in their bases."""
     X = rows(80)
     K = KERNEL(X)
-    features = NystromFeatures(KERNEL, 40, form=MEKA(4, n_rows=80), landmarks="uniform", random_state=0)
+    features = NystromFeatures(KERNEL, 40, variant=MEKA(4, n_rows=80), landmarks="uniform", random_state=0)
     Z = features.fit_transform(X)
     fitted = features.feature_map_
     labels = fitted.labels(X)
@@ -265,18 +265,18 @@ def test_meka_formula():
 
 def test_meka_is_exact_with_every_row_and_needs_vectors():
     X = rows(20)
-    Z = NystromFeatures(RBF(0.5), 60, form=MEKA(3), landmarks="rpcholesky", random_state=0).fit_transform(X)
+    Z = NystromFeatures(RBF(0.5), 60, variant=MEKA(3), landmarks="rpcholesky", random_state=0).fit_transform(X)
     np.testing.assert_allclose(Z @ Z.T, RBF(0.5)(X), atol=1e-7)
     with pytest.raises(ValueError, match="precomputed"):
-        NystromFeatures("precomputed", 3, form="meka").fit(np.eye(5))
+        NystromFeatures("precomputed", 3, variant="meka").fit(np.eye(5))
 
 
-@pytest.mark.parametrize("form", sorted(set(NYSTROM_FORMS) - {"meka"}))
-def test_precomputed(form):
+@pytest.mark.parametrize("variant", sorted(set(NYSTROM_VARIANTS) - {"meka"}))
+def test_precomputed(variant):
     X = rows()
-    landmarks = "auto" if form == "sketched" else ROWS
-    by_kernel = NystromFeatures(KERNEL, 12, landmarks=landmarks, form=form, random_state=0).fit(X)
-    by_matrix = NystromFeatures("precomputed", 12, landmarks=landmarks, form=form, random_state=0).fit(KERNEL(X))
+    landmarks = "auto" if variant == "sketched" else ROWS
+    by_kernel = NystromFeatures(KERNEL, 12, landmarks=landmarks, variant=variant, random_state=0).fit(X)
+    by_matrix = NystromFeatures("precomputed", 12, landmarks=landmarks, variant=variant, random_state=0).fit(KERNEL(X))
     new = rows(4, seed=3)
     A, B = by_kernel.transform(new), by_matrix.transform(KERNEL(new, X))
     np.testing.assert_allclose(B @ B.T, A @ A.T, atol=1e-8)
@@ -284,20 +284,20 @@ def test_precomputed(form):
 
 def test_indefinite_matrices_are_named():
     A = rows(30, 30)
-    for form in ("sketched", "modified", "ensemble"):
+    for variant in ("sketched", "modified", "ensemble"):
         with pytest.raises(ValueError, match="positive semi-definite"):
-            NystromFeatures("precomputed", 25, form=form, random_state=0).fit(A + A.T + 3.0 * np.eye(30))
+            NystromFeatures("precomputed", 25, variant=variant, random_state=0).fit(A + A.T + 3.0 * np.eye(30))
 
 
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"form": "other"}, "form must be one of"),
-        ({"form": "sketched", "landmarks": "uniform"}, "no landmarks"),
-        ({"form": "modified", "tol": 0.1}, "tol goes with"),
-        ({"form": Ensemble(0)}, "n_experts"),
-        ({"form": Ensemble(weights="best")}, "weights must be"),
-        ({"form": MEKA(0)}, "n_clusters"),
+        ({"variant": "other"}, "variant must be one of"),
+        ({"variant": "sketched", "landmarks": "uniform"}, "no landmarks"),
+        ({"variant": "modified", "tol": 0.1}, "tol goes with"),
+        ({"variant": Ensemble(0)}, "n_experts"),
+        ({"variant": Ensemble(weights="best")}, "weights must be"),
+        ({"variant": MEKA(0)}, "n_clusters"),
     ],
 )
 def test_bad_parameters(params, message):
@@ -306,5 +306,5 @@ def test_bad_parameters(params, message):
 
 
 def test_forms_by_name():
-    assert as_nystrom_form("projection") is None
-    assert as_nystrom_form("shifted") == Modified(shift=True)
+    assert as_nystrom_variant("projection") is None
+    assert as_nystrom_variant("shifted") == Modified(shift=True)

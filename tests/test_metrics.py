@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bochner import RBF, Cauchy, Laplacian, RationalQuadratic
+from bochner.estimators import metrics
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.estimators.metrics import (
     EVIDENCE,
@@ -49,7 +50,8 @@ def test_a_matrix_that_is_not_positive_definite_says_so():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("name", KERNELS)
-def test_derivatives_of_criteria_are_those_of_finite_differences(name, criterion, weighted):
+def test_derivatives_of_criteria_are_those_of_finite_differences(name, criterion, weighted, monkeypatch):
+    monkeypatch.setattr(metrics, "SINGLE", np.inf)
     X, Y = table(40)
     scales, alpha, h = np.array([1.5, 2.0, 3.0, 0.7]), 0.3, 1e-5
     weight = np.random.default_rng(1).uniform(0.2, 4.0, 40) if weighted else None
@@ -135,9 +137,26 @@ def test_the_smooth_family_wins_on_a_smooth_function_and_the_rough_one_on_steps(
         assert errors[0] < errors[1]
 
 
+@pytest.mark.parametrize("name", KERNELS)
+def test_single_precision_gives_the_slopes_of_double(name, monkeypatch):
+    """At the least penalty that has it, rounding moves an inverse by about eps n / alpha = 6e-8 · 400 / 1e-3."""
+    X, Y = table(400)
+    kernel, found = with_scales(KERNELS[name], 2.0), {}
+    for least in (metrics.SINGLE, np.inf):
+        monkeypatch.setattr(metrics, "SINGLE", least)
+        error, G, slope = LEFT_OUT.gradient(kernel, X, Y, 1e-3)
+        found[least] = error, (X * G).sum(axis=0), slope
+    (error, slopes, slope), (true_error, true_slopes, true_slope) = found.values()
+    assert error == pytest.approx(true_error, rel=5e-3)
+    assert error != true_error  # single precision was used
+    np.testing.assert_allclose(slopes, true_slopes, atol=0.03 * np.abs(true_slopes).max())
+    assert slope == pytest.approx(true_slope, rel=0.05, abs=0.01 * true_error)
+
+
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("name", KERNELS)
-def test_gradients_of_criteria_in_the_rows_are_those_of_finite_differences(name, criterion):
+def test_gradients_of_criteria_in_the_rows_are_those_of_finite_differences(name, criterion, monkeypatch):
+    monkeypatch.setattr(metrics, "SINGLE", np.inf)
     X, Y = table(30, d=2)
     kernel, alpha, h = with_scales(KERNELS[name], 1.5), 0.3, 1e-6
     G = CRITERIA[criterion].gradient(kernel, X, Y, alpha)[1]

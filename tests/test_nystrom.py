@@ -26,9 +26,13 @@ from bochner import (
     NystromFeatures,
     Polynomial,
 )
+from bochner.estimators.models import numeric_targets
+from bochner.estimators.ridge_solution import solve_sums
 from bochner.features.nystrom import pivoted_cholesky
 from bochner.keys import Key
 from bochner.landmarks import LANDMARK_LAWS, Gram, RPCholesky, grams
+from bochner.statistics import RidgeStatistics
+from bochner.streaming import ArraySource, accumulate, accumulate_deflated
 from laws import KERNELS
 
 MEANS = {"kmeans", "minibatch_kmeans", "mixed", "refined"}
@@ -427,3 +431,34 @@ def test_gram_of_a_matrix_and_of_a_kernel_agree():
     np.testing.assert_allclose(by_kernel.diagonal(), by_matrix.diagonal())
     np.testing.assert_allclose(by_kernel.block(np.array([1, 5]), slice(0, 3)), by_matrix.block([1, 5], slice(0, 3)))
     assert RPCholesky().sample(by_matrix, 3, Key(0)).points.shape == (3,)
+
+
+@pytest.mark.parametrize("length_scale", [0.5, 3.0])
+def test_sums_of_deflated_columns_are_those_of_the_features(length_scale):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1600, 5)), rng.normal(size=1600)
+    feature_map = NystromFeatures(RBF(length_scale), 600, random_state=0).fit(X).feature_map_
+    feature_map = feature_map.truncated(feature_map.rank)
+    cheaper, A = feature_map.deflated()
+    np.testing.assert_allclose(cheaper(X) @ A, feature_map(X), atol=1e-6)
+    source, m = ArraySource(X, y, None), feature_map.n_components
+    truth = accumulate(source, feature_map, RidgeStatistics(m, 1), numeric_targets)
+    found = accumulate_deflated(source, feature_map, RidgeStatistics(m, 1, penalty=1e-6), numeric_targets)
+    alpha = 1e-6 * 1600
+    np.testing.assert_allclose(
+        feature_map(X) @ solve_sums(found, alpha).coefficients,
+        feature_map(X) @ solve_sums(truth, alpha).coefficients,
+        atol=1e-4,
+    )
+
+
+def test_sums_that_deflation_would_blur_are_made_of_whitened_rows(monkeypatch):
+    # nearly the same kernel values everywhere: what tells the landmarks apart is in the last digits
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1600, 8)), rng.normal(size=1600)
+    feature_map = NystromFeatures(RBF(20.0), 600, random_state=0).fit(X).feature_map_
+    feature_map = feature_map.truncated(feature_map.rank)
+    assert feature_map.n_components >= 512
+    monkeypatch.setattr(RidgeStatistics, "transformed", lambda *_: pytest.fail("these sums are not precise enough"))
+    source, sums = ArraySource(X, y, None), RidgeStatistics(feature_map.n_components, 1, penalty=1e-18)
+    assert accumulate_deflated(source, feature_map, sums, numeric_targets).n_samples == 1600

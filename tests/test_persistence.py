@@ -95,7 +95,9 @@ def test_every_estimator_round_trips(estimator, dtype, sums, tmp_path):
         bochner.KernelRidge(bochner.RBF(1.0), 40, random_state=0),
         bochner.GaussianProcessRegressor(bochner.RBF(1.0), 40, random_state=0),
         bochner.KernelClassifier(bochner.RBF(1.0), 40, loss="squared", alpha=0.1, random_state=0),
-        bochner.KernelPCA(3, kernel=bochner.RBF(1.0), n_columns=30, fit_inverse_transform=True, random_state=0),
+        bochner.KernelPCA(
+            3, kernel=bochner.RBF(1.0), n_feature_components=30, fit_inverse_transform=True, random_state=0
+        ),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -243,7 +245,7 @@ def test_several_targets_and_features_of_ours(tmp_path):
     features = bochner.MaclaurinFeatures(bochner.Polynomial(2), n_components=30, random_state=0)
     model = bochner.KernelRidge(features=features, alpha=[0.1, 1.0]).fit(X, X[:, :2])
     assert_same(round_trip(model, tmp_path).predict(X), model.predict(X))
-    pca = bochner.KernelPCA(3, fit_inverse_transform=True, n_columns=20, random_state=0).fit(X)
+    pca = bochner.KernelPCA(3, fit_inverse_transform=True, n_feature_components=20, random_state=0).fit(X)
     assert_same(round_trip(pca, tmp_path).inverse_transform(pca.transform(X)), pca.inverse_transform(pca.transform(X)))
 
 

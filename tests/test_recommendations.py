@@ -1,6 +1,7 @@
 """recommend: what `fit` would choose, budgets that bind, a page that can be read, models that fit."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ from bochner import (
     recommendations,
 )
 from bochner.certificates import kernel_error
-from bochner.recommendations import Trial, _largest, _Times, carried_on, growth
+from bochner.estimators.classifier import GROWTH_ROWS
+from bochner.recommendations import Trial, _Candidate, _Fits, _largest, _Times, carried_on, growth
 
 
 @pytest.fixture(scope="module", name="data")
@@ -101,7 +103,31 @@ def test_max_seconds_bounds_the_effort(data, monkeypatch):
 def test_seconds_are_those_of_the_clock(data, monkeypatch):
     """A clock of which every fit takes a second says that a fit to all rows takes one."""
     monkeypatch.setattr(recommendations, "_clock", itertools.count().__next__)
-    assert recommend(data[0][:300], data[1][:300], kernel=RBF(2.0)).seconds == pytest.approx(1.0, rel=1e-6)
+    advice = recommend(data[0][:300], data[1][:300], kernel=RBF(2.0))
+    assert advice.seconds == pytest.approx(1.0, rel=1e-6)
+    assert advice.search_seconds == pytest.approx(3.0 + 1.0, rel=1e-6)  # the kernel's scale, and a search
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_the_search_itself_says_how_many_components_it_tries(data, labels, monkeypatch):
+    monkeypatch.setattr("bochner.estimators.ridge_search._FEW_COMPONENTS", 24)
+    X, y = data[0][:300], data[1][:300]
+    y = np.where(X[:, 0] * X[:, 1] > 0, "same", "different") if labels else y
+    advice = recommend(X, y, kernel=Matern(0.3, nu=0.5))
+    assert advice.n_components == 24
+    assert any("fit tries no more than 24" in reason for reason in advice.reasons)
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_seconds_of_a_search_are_those_of_the_last_trial_in_proportion(task):
+    """Twice as long as a plain fit; a classifier searches on some of the rows and is fitted to all."""
+    fits = _Fits(np.zeros((10**5, 3)), None, np.arange(10**5), task, 0.05, 0)
+    times = _Times(np.array([0.0, 1e-6, 0.0, 0.0, 0.0, 0.0]))  # a microsecond for every feature of a row
+    trials = tuple(trials_of([1000, 4000], [100, 200], [50, 100]))
+    trials = (trials[0], replace(trials[1], seconds=2 * times(4000, 200)))
+    found = fits.search_seconds(_Candidate("nystrom", trials, 500.0, 500, times, 1.0), 500)
+    rows = 2 * 10**5 if task == "regression" else 2 * GROWTH_ROWS + 10**5
+    assert found == pytest.approx(1e-6 * rows * 500)
 
 
 # -- choices ---------------------------------------------------------------------------------------------------------
@@ -145,7 +171,7 @@ def test_components_and_time_are_those_of_fit(kernel, n_features, target, monkey
     X = rng.normal(size=(20_000, n_features)).astype(np.float32)
     y = target(rng, X)
     advice = recommend(X, y, kernel=kernel)
-    assert [t.n_samples for t in advice.trials] == [2000, 8000]
+    assert [t.n_samples for t in advice.trials] == [2000, 6000]
     kind = KernelClassifier if advice.task == "classification" else KernelRidge
     chosen = kind(kernel, random_state=1, n_jobs=1).fit(X, y).n_components_
     assert chosen / 2 <= advice.n_components <= 2 * chosen

@@ -261,7 +261,7 @@ def test_of_landmarks(name, tmp_path):
 
 def test_of_an_inverse_transform(tmp_path):
     X = numbers()
-    model = KernelPCA(2, n_columns=20, fit_inverse_transform=True, random_state=0).fit(X)
+    model = KernelPCA(2, n_feature_components=20, fit_inverse_transform=True, random_state=0).fit(X)
     T = model.transform(X)
     for name in (">f8", "f8"):
         for layout, made in LAYOUTS.items():

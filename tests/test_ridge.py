@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_regression
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.kernel_approximation import RBFSampler
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -567,3 +567,15 @@ def test_margins_are_for_signs():
     two = np.sign(y - np.median(y) + 1e-9)
     one, other = (KernelRidge(RBF(1.0), 20, alpha=alpha, random_state=0).fit(X, two) for alpha in ("margin", "loo"))
     assert one.alpha_ == other.alpha_  # of two labels, one column of signs, squared errors
+
+
+@pytest.mark.parametrize(("n", "d", "noise"), [(600, 60, 1.0), (600, 60, 8.0), (1500, 30, 10.0)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_default_does_not_lose_to_a_linear_model_where_that_is_the_truth(n, d, noise, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + 2000, d))
+    y = X @ rng.normal(size=d) + noise * rng.normal(size=n + 2000)
+    linear = RidgeCV(np.geomspace(1e-3, 1e5, 17)).fit(X[:n], y[:n])
+    found = KernelRidge(random_state=seed).fit(X[:n], y[:n])
+    errors, least = ((model.predict(X[n:]) - y[n:]) ** 2 for model in (found, linear))
+    assert errors.mean() <= least.mean() + least.std() / np.sqrt(2000)

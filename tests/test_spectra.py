@@ -205,7 +205,9 @@ def test_refusals_name_the_dimension_and_the_reason():
         with pytest.raises(ValueError, match=r"not positive definite for 4 feature\(s\): in \d dimension\(s\)"):
             FourierFeatures(kernel).fit(X)
         assert FourierFeatures(kernel.on([0, 3]), random_state=0).fit(X).n_components_ == 256
-    with pytest.raises(ValueError, match=r"no law of frequencies was found for this profile and 1 .* does not decay"):
+    with pytest.raises(
+        ValueError, match=r"no distribution of frequencies was found for this profile and 1 .* does not decay"
+    ):
         FourierFeatures(Separable(PROFILES["bessel"][0])).fit(X)
     with pytest.raises(ValueError, match=r"not positive definite for 1 feature\(s\)"):
         FourierFeatures(Separable(PROFILES["indicator"][0])).fit(X)

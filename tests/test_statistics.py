@@ -386,3 +386,29 @@ def test_the_first_components_are_a_corner(with_gram):
     np.testing.assert_allclose(first.right_side(), alone.right_side(), atol=1e-12)
     if with_gram:
         np.testing.assert_allclose(first.spectrum().coefficients(0.3), alone.spectrum().coefficients(0.3), atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_statistics_of_transformed_components(weighted):
+    rng = np.random.default_rng(0)
+    Z, Y = rng.normal(size=(900, 700)), rng.normal(loc=5.0, size=(900, 2))  # tiles of 512 and 188 columns
+    A = np.triu(rng.normal(size=(700, 700)))
+    weight = rng.uniform(0.5, 2.0, size=900) if weighted else None
+    truth, found = of(Z @ A, Y, weight), of(Z, Y, weight).transformed(A)
+    for name, of_truth in truth.arrays().items():
+        if name != "totals":
+            np.testing.assert_allclose(found.arrays()[name], of_truth, rtol=1e-9, atol=1e-9 * np.abs(of_truth).max())
+    assert found.n_samples == 900
+    assert found.weight == truth.weight
+
+
+@pytest.mark.parametrize("smallest", [1e-3, 1e-7])
+def test_errors_of_transformed_sums_are_not_mistaken_for_directions(smallest):
+    # columns that are nearly the same, and a matrix that takes them apart: what is left of the sums is rounding
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(2000, 1)) + smallest * rng.normal(size=(2000, 40))
+    A = np.eye(40) / smallest
+    A[0, 1:] = -1.0 / smallest
+    made, truth = of(Z, np.zeros((2000, 1))).transformed(A), of(Z @ A, np.zeros((2000, 1)))
+    error = np.linalg.norm(made.operator(False).to_dense() - truth.operator(False).to_dense(), 2)
+    assert error <= made.rounding

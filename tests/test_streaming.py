@@ -803,6 +803,22 @@ def test_progress_on_a_terminal_only():
     assert unknown.line(10.0) == "fit 500 rows, 50 rows/s"
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_names_every_stage(terminal, monkeypatch):
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    KernelRidge(verbose=1, random_state=0).fit(X, np.sin(X[:, 0]))
+    lines = stream.getvalue().replace("\x1b[K", "").split("\r")
+    if not terminal:
+        assert not stream.getvalue()
+        return
+    assert {"length scale: 1 tried", "length scale: 5 tried"} <= set(lines)
+    assert any(line.endswith("components: landmarks") for line in lines)
+    assert any(line.startswith("fit, ") for line in lines)
+    assert lines[-1] == ""
+
+
 def test_iterations_on_float32_rows_find_their_products_symmetric():
     X = np.random.default_rng(0).normal(size=(20_000, 20)).astype(np.float32)
     model = KernelRidge(RBF(5.0), 256, alpha=1.0, solver="cg", random_state=0).fit(X, np.sin(X[:, 0]))

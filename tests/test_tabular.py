@@ -1,6 +1,7 @@
 """Models of tables: columns of every kind, trees, intervals, probabilities, and input that is none."""
 
 import datetime
+import io
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +9,14 @@ import pandas
 import polars
 import pyarrow
 import pytest
+import scipy.sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.inspection import partial_dependence
 from sklearn.metrics import r2_score
 
 import bochner
 from bochner import Laplacian, TabularClassifier, TabularRegressor
+from bochner.estimators import table_members, table_plans
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.estimators.links import fit_link
 from bochner.estimators.local_models import fit_leaves, grow_tree
@@ -202,6 +207,44 @@ def test_dates_without_pandas_and_times_of_day():
     assert "hour" in str(model.report_)
 
 
+def test_columns_of_a_categorical_type_are_categories_whatever_they_hold():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 5, 200)
+    y = np.array([3.0, -1.0, 2.0, 0.0, 5.0])[codes]
+    frame = pandas.DataFrame({"code": pandas.Categorical(codes), "cut": pandas.cut(rng.normal(size=200), 3)})
+    model = TabularRegressor(**FAST).fit(frame, y)
+    assert model.report_.columns == {"code": "5 levels, a column each", "cut": "3 levels, a column each"}
+    for same in (frame.assign(code=codes), frame.assign(code=codes * 1.0), frame.assign(code=codes.astype(str))):
+        np.testing.assert_array_equal(model.predict(same), model.predict(frame))
+    table = pyarrow.table({"code": pyarrow.array(codes).dictionary_encode()})
+    assert TabularRegressor(**FAST).fit(table, y).report_.columns == {"code": "5 levels, a column each"}
+
+
+def test_times_of_day_are_seconds():
+    hours = np.random.default_rng(0).integers(0, 24, 200)
+    X = pandas.DataFrame({"time": [None if i == 7 else datetime.time(h, 30) for i, h in enumerate(hours)]})
+    model = TabularRegressor(**FAST).fit(X, np.sin(hours / 4.0))
+    assert model.score(X, np.sin(hours / 4.0)) > 0.9
+    table = pyarrow.Table.from_pandas(X, preserve_index=False)
+    np.testing.assert_array_equal(model.predict(table), model.predict(X))
+
+
+def test_two_columns_of_one_name_are_refused():
+    X = pandas.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["x", "y", "x"])
+    with pytest.raises(ValueError, match="2 columns are called 'x'"):
+        TabularRegressor(**FAST).fit(X, np.arange(20.0))
+
+
+def test_sparse_rows_are_dense_rows_or_refused_with_what_to_do():
+    X = scipy.sparse.random(80, 6, 0.3, format="csr", random_state=0)
+    y = X.toarray() @ np.arange(6.0)
+    sparse, dense = TabularRegressor(**FAST).fit(X, y), TabularRegressor(**FAST).fit(X.toarray(), y)
+    np.testing.assert_array_equal(sparse.predict(X), dense.predict(X.toarray()))
+    wide = scipy.sparse.random(80, 5000, 0.01, format="csr", random_state=0)
+    with pytest.raises(ValueError, match=r"sparse and has 5000 columns.*TruncatedSVD.*KernelRidge"):
+        TabularRegressor(**FAST).fit(wide, y)
+
+
 def test_no_column_that_varies():
     model = TabularRegressor(**FAST).fit(np.ones((20, 2)), np.arange(20.0))
     np.testing.assert_allclose(model.predict(np.zeros((3, 2))), 9.5)
@@ -216,7 +259,12 @@ def test_targets_that_are_none():
             model.fit(X, np.where(y == 3, np.nan, y > 10))
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             model.fit(X, y[:5] > 2)
-    with pytest.raises(ValueError, match="one class"):
+    labels = pandas.array([pandas.NA, *["a", "b"] * 14, "a"], dtype="string")
+    with pytest.raises(ValueError, match="NaN or None in 1 rows"):
+        TabularClassifier(**FAST).fit(X, labels)
+    with pytest.raises(ValueError, match="dates or times; give numbers"):
+        TabularRegressor(**FAST).fit(X, pandas.date_range("2020-01-01", periods=30))
+    with pytest.raises(ValueError, match="one class, 1;"):
         TabularClassifier(**FAST).fit(X, np.ones(30, int))
     with pytest.raises(ValueError, match="several types"):
         TabularClassifier(**FAST).fit(X, np.array(["a", 1] * 15, dtype=object))
@@ -280,10 +328,10 @@ def test_the_link_finds_slope_and_level_and_stays_finite():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(20_000, 1))
     codes = (rng.random(20_000) < 1.0 / (1.0 + np.exp(-(3.0 * scores[:, 0] - 1.0)))).astype(int)
-    link = fit_link(scores, codes)
+    link = fit_link(scores, codes, np.ones(20_000))
     assert link.slope == pytest.approx(3.0, abs=0.15)
     assert link.levels[0] == pytest.approx(-1.0, abs=0.1)
-    separate = fit_link(np.array([[-1.0], [1.0]] * 10), np.array([0, 1] * 10))
+    separate = fit_link(np.array([[-1.0], [1.0]] * 10), np.array([0, 1] * 10), np.ones(20))
     assert 2.0 < separate.slope < 20.0
 
 
@@ -350,3 +398,72 @@ def test_forged_trees_in_files_are_refused(tmp_path):
         model._members = (forged,)
         with pytest.raises(TypeError, match="could not be loaded again"):
             bochner.save(model, tmp_path / "model")
+
+
+# -- time ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_fit_that_is_late_stops_learning_and_says_so(monkeypatch):
+    """With no grace at all everything is late: one member, of scales from the first screen, in small leaves."""
+    monkeypatch.setattr(table_plans, "_LEAST", 0.0)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=1500)
+    model = TabularRegressor(max_seconds=1e-3, random_state=0).fit(X, y)
+    assert len(model._members) == 1
+    assert max(model.report_.leaf_sizes) <= 200
+    for words in ("longer than planned", "smaller sample", "leaves have 200 rows"):
+        assert words in str(model.report_)
+    assert model.score(X, y) > 0.5
+    given = TabularRegressor(max_seconds=1e-3, leaf_size=700, random_state=0).fit(X, y)
+    assert max(given.report_.leaf_sizes) > 300
+
+
+def test_a_plan_that_holds_is_not_changed():
+    X, y = mixed(150)
+    report = TabularRegressor(**FAST).fit(X, y).report_
+    assert not any("longer than planned" in note for note in report.notes)
+
+
+def test_leaves_get_as_small_as_the_time_needs():
+    """A leaf of half the rows takes an eighth of the seconds, and there are twice as many."""
+    assert table_plans.smaller_leaves(2000, 100_000, 0.2, 2000, left=100.0) == 2000
+    for left in (10.0, 3.0, 1.0):
+        size = table_plans.smaller_leaves(2000, 100_000, 0.2, 2000, left)
+        assert size < 2000
+        assert 0.2 * (size / 2000) ** 3 * 200_000 / size <= left
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_is_a_line_on_a_terminal_and_silence_elsewhere(terminal, monkeypatch):
+    stream = io.StringIO()
+    stream.isatty = lambda: terminal
+    monkeypatch.setattr("sys.stderr", stream)
+    X, y = mixed(150)
+    TabularRegressor(verbose=1, **FAST).fit(X, y)
+    text = stream.getvalue()
+    assert ("leaves" in text and "100 %" in text and text.endswith("\n")) if terminal else not text
+
+
+def test_an_interrupted_fit_leaves_no_half_model(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    X, y = mixed(150)
+    model = TabularRegressor(**FAST).fit(X, y)
+    monkeypatch.setattr(table_members, "fit_leaves", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("classifies", [False, True])
+def test_partial_dependence_of_scikit_learn(classifies):
+    X, y = mixed(150)
+    model = (TabularClassifier if classifies else TabularRegressor)(**FAST)
+    model.fit(X, np.where(y > np.median(y), "high", "low") if classifies else y)
+    found = partial_dependence(model, X, ["number"], grid_resolution=5)["average"]
+    assert found.shape == (1, 5)
+    assert np.isfinite(found).all()
+    assert partial_dependence(model, X, ["colour"], categorical_features=["colour"])["average"].shape == (1, 3)

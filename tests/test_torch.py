@@ -29,7 +29,7 @@ from bochner import (
 )
 from bochner.backends import FLOATS, backend_of
 from bochner.backends.reference import reference
-from bochner.estimators import nystrom
+from bochner.estimators import metrics, nystrom
 from bochner.estimators.local_models import fit_leaves, grow_tree
 from bochner.estimators.metrics import FAMILIES, learn_directions, learn_metric, shrink_metric
 from bochner.keys import Key
@@ -247,7 +247,7 @@ FITS: list[Any] = [
     KernelRidge(RBF(2.0), 40, alpha="loo", random_state=0),
     KernelRidge(RBF(2.0), 40, features="nystrom", alpha=[0.1, 1.0], random_state=0),
     GaussianProcessRegressor(RBF(2.0), 40, noise_variance=0.1, amplitude=1.0, random_state=0),
-    KernelPCA(3, kernel=RBF(2.0), n_columns=40, random_state=0),
+    KernelPCA(3, kernel=RBF(2.0), n_feature_components=40, random_state=0),
 ]
 
 
@@ -360,17 +360,17 @@ def test_errors_about_tensors() -> None:
 
 
 def test_copies_on_a_device_live_as_long_as_the_map() -> None:
-    from bochner.backends.torch import _placed
+    from bochner.backends.torch.memory import placed
 
-    before = len(_placed._made)
+    before = len(placed._made)
     model = FourierFeatures(RBF(1.0), 8, rows="iid", random_state=0).fit(np.zeros((2, 3)))
     X = torch.zeros((4, 3))
     model.transform(X)
-    held = len(_placed._made)
+    held = len(placed._made)
     model.transform(X)
-    assert before < len(_placed._made) == held
+    assert before < len(placed._made) == held
     del model
-    assert len(_placed._made) == before
+    assert len(placed._made) == before
 
 
 MODELS: list[dict[str, Any]] = [
@@ -700,8 +700,11 @@ def test_components_and_clusters_on_a_device(weighted: bool, device: str) -> Non
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_learned_metrics_and_local_models_on_a_device_are_those_of_the_host(device: str, family: str) -> None:
+def test_learned_metrics_and_local_models_on_a_device_are_those_of_the_host(
+    device: str, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Float64 on both sides, so that only the order of sums differs; three steps of descent do not enlarge it much."""
+    monkeypatch.setattr(metrics, "SINGLE", np.inf)
     rng = np.random.default_rng(3)
     X = rng.normal(size=(150, 4))
     Y = np.column_stack([np.sin(2.0 * X[:, 0]), X[:, 1] * X[:, 2]])
@@ -720,8 +723,24 @@ def test_learned_metrics_and_local_models_on_a_device_are_those_of_the_host(devi
         np.testing.assert_allclose(V, U, rtol=1e-6, atol=1e-6 * np.abs(U).max())
     tree, members = grow_tree(X, np.ones(4), 60, 0.25)
     model, left_out = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, members)
-    twin, errors = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, members, device)
+    twin, errors = fit_leaves(X, Y, metric.kernel, metric.alpha, tree, members, device=device)
     np.testing.assert_allclose(errors, left_out, rtol=1e-6, atol=1e-8)
     new = rng.normal(size=(40, 4))
     np.testing.assert_allclose(twin.predict(new, device), model.predict(new), rtol=1e-6, atol=1e-8)
     assert all(isinstance(leaf.coefficients, np.ndarray) for leaf in twin.leaves)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("model", laws.TABLES, ids=lambda m: type(m).__name__)
+def test_models_of_tables_on_a_device_are_those_of_the_host(
+    device: str, model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "SINGLE", np.inf)
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(160, 3))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1]
+    y = (y > 0).astype(int) if hasattr(model, "predict_proba") else y
+    here, there = (clone(model).set_params(device=where, leaf_size=60).fit(X, y) for where in (None, device))
+    for name in ("predict_proba", "predict_interval", "predict"):
+        if hasattr(model, name):
+            np.testing.assert_allclose(getattr(there, name)(X), getattr(here, name)(X), rtol=1e-4, atol=1e-4)

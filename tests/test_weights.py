@@ -8,13 +8,19 @@ import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
-from bochner import RBF, Cauchy, GaussianProcessRegressor, KernelRidge, Matern
+from bochner import RBF, Cauchy, GaussianProcessRegressor, KernelRidge, Matern, TabularRegressor
+from bochner.estimators.exact_leaves import exact_ridge
+from bochner.estimators.links import fit_link
+from bochner.estimators.table_columns import plan_column
+from bochner.estimators.table_members import draw_samples
+from bochner.estimators.table_scaling import scale_columns
+from bochner.estimators.tabular import conformal_widths
 from bochner.keys import Key
 from bochner.streaming import ArraySource, ArrowSource, Block, BlockSource, representative
 from bochner.tuning import tune_length_scale
-from laws import ESTIMATORS, STATIONARY_KERNELS
+from laws import ESTIMATORS, STATIONARY_KERNELS, TABLES, assert_unbiased
 
-WEIGHTED = [estimator for estimator in ESTIMATORS if has_fit_parameter(estimator, "sample_weight")]
+WEIGHTED = [estimator for estimator in (*ESTIMATORS, *TABLES) if has_fit_parameter(estimator, "sample_weight")]
 AUTO = KernelRidge(tol=4.0, max_components=64, random_state=0)
 
 
@@ -46,7 +52,8 @@ def test_rows_of_weight_zero_change_nothing(estimator, dtype):
     X, y, new = table()
     if is_classifier(estimator):
         y = (y > 0) + 0
-        estimator = clone(estimator).set_params(solver_tol=1e-9)
+        if "solver_tol" in estimator.get_params():
+            estimator = clone(estimator).set_params(solver_tol=1e-9)
     rows, targets, weight = polluted(X, y, np.random.default_rng(1))
     plain = clone(estimator).fit(X.astype(dtype), y)
     zeros = clone(estimator).fit(rows.astype(dtype), targets, sample_weight=weight)
@@ -158,3 +165,102 @@ def test_landmarks_come_from_where_the_weight_is():
     assert np.mean(heavy) > 0.85 * size
     equal = representative(Block(X, None, np.full(3000, 2.5)), 0, Key(0))
     np.testing.assert_array_equal(equal.X, X)
+
+
+# -- models of tables: what is chosen is chosen by leaving weighted rows out, so that laws are of the parts -----------
+
+
+def repeated(n=60, seed=0):
+    """Rows, targets, integer weights, and which rows stand for them."""
+    rng = np.random.default_rng(seed)
+    weight = rng.integers(1, 4, n)
+    return rng.normal(size=(n, 2)), rng.normal(size=(n, 2)), weight.astype(float), np.repeat(np.arange(n), weight)
+
+
+def test_exact_models_of_weighted_rows_are_those_of_repeated_rows():
+    X, Y, weight, rows = repeated()
+    new, kernel = np.random.default_rng(1).normal(size=(9, 2)), Matern(1.2)
+    weighted, plain = exact_ridge(kernel(X), Y, 0.3, weight), exact_ridge(kernel(X[rows]), Y[rows], 0.3)
+    found, expected = (
+        kernel(new, points) @ fit.coefficients + fit.intercept for points, fit in ((X, weighted), (X[rows], plain))
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    for i in range(0, len(X), 7):  # a row is left out with all its weight
+        rest = np.arange(len(X)) != i
+        fit = exact_ridge(kernel(X[rest]), Y[rest], 0.3, weight[rest])
+        truth = Y[i] - kernel(X[i : i + 1], X[rest])[0] @ fit.coefficients - fit.intercept
+        np.testing.assert_allclose(weighted.left_out[i], truth, atol=1e-9)
+    assert weighted.error == pytest.approx(np.average(np.square(weighted.left_out).mean(axis=1), weights=weight))
+
+
+def test_columns_and_scales_of_weighted_rows_are_those_of_repeated_rows():
+    X, Y, weight, rows = repeated(200)
+    gaps = np.where(np.random.default_rng(3).random(200) < 0.2, np.nan, X[:, 0])
+    names = np.array([f"town {int(i)}" for i in 3.0 * np.abs(X[:, 1]) + 9 * (X[:, 0] > 0)], dtype=object)
+    for kind, values in (("number", gaps), ("category", names)):
+        weighted = plan_column("x", kind, values, Y, weight, 0)[0]
+        plain = plan_column("x", kind, values[rows], Y[rows], np.ones(len(rows)), 0)[0]
+        np.testing.assert_allclose(weighted.fills, plain.fills)
+        assert weighted.plan == plain.plan
+        if weighted.plan == "target":
+            np.testing.assert_allclose(weighted.encodings, plain.encodings)
+    assert weighted.plan == "target"
+    for ranked in (False, True):
+        weighted, plain = (
+            scale_columns(X, weight, ranked=ranked),
+            scale_columns(X[rows], np.ones(len(rows)), ranked=ranked),
+        )
+        np.testing.assert_allclose(weighted(X), plain(X), atol=1e-9)
+
+
+def test_probabilities_and_intervals_of_weighted_rows_are_those_of_repeated_rows():
+    X, Y, weight, rows = repeated(300)
+    codes = (Y[:, 0] + X[:, 0] > 0).astype(int)
+    weighted, plain = fit_link(X[:, :1], codes, weight), fit_link(X[rows, :1], codes[rows], np.ones(len(rows)))
+    assert weighted.slope == pytest.approx(plain.slope, rel=0.02)  # Platt's one row is another share of them
+    np.testing.assert_allclose(weighted.levels, plain.levels, atol=0.02)
+    for coverage in (0.05, 0.5, 0.9, 0.999):
+        found = conformal_widths(np.abs(Y), weight / weight.mean(), coverage)
+        errors = np.sort(np.abs(Y[rows]), axis=0)
+        places = [int(np.ceil((len(rows) + extra) * coverage)) - 1 for extra in (0, weight.mean())]
+        low, high = (errors[min(place, len(rows) - 1)] for place in places)
+        assert ((low <= found) & (found <= high)).all()
+
+
+@pytest.mark.parametrize("estimator", TABLES, ids=repr)
+def test_models_of_tables_depend_on_ratios_of_weights(estimator):
+    X, y, new = table(120)
+    y = (y > 0) + 0 if is_classifier(estimator) else y
+    expected = clone(estimator).fit(X, y)
+    found = clone(estimator).fit(X, y, sample_weight=np.full(120, 8.0))
+    np.testing.assert_array_equal(found.predict(new), expected.predict(new))
+    frame = pd.DataFrame({**{f"x{j}": X[:, j] for j in range(3)}, "y": y, "w": np.arange(120.0) % 5})
+    named = clone(estimator).fit(frame, "y", "w").predict(pd.DataFrame(new, columns=["x0", "x1", "x2"]))
+    np.testing.assert_array_equal(named, clone(estimator).fit(X, y, np.arange(120.0) % 5).predict(new))
+
+
+def test_models_of_tables_learn_where_the_weight_is():
+    """Two laws in one table; the weights say which one counts, even where its rows are few."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 2))
+    which = np.arange(3000) % 15 == 0
+    y = np.where(which, X[:, 0], -X[:, 0]) + 0.01 * rng.normal(size=3000)
+    model = TabularRegressor("laplacian", "standard", n_members=1, max_seconds=1.0, random_state=0)
+    model.fit(X, y, sample_weight=np.where(which, 1.0, 1e-6))
+    new = rng.normal(size=(200, 2))
+    assert np.corrcoef(model.predict(new), new[:, 0])[0, 1] > 0.98
+    assert model.left_out_error_ < 0.5
+
+
+def test_samples_of_weighted_rows_stand_for_the_table():
+    """Weighted sums over the sample are those of the table, without bias: by z-scores over draws."""
+    rng = np.random.default_rng(0)
+    weight = rng.exponential(size=400) ** 3
+    values = rng.normal(size=400) + weight
+    draws = [draw_samples(weight, (30, 60), Key(seed)) for seed in range(300)]
+    sums = np.array([[s.totals @ v[s.rows] for v in (values, np.ones(400))] for s, _, _ in draws])
+    assert_unbiased(sums, np.array([weight @ values, weight.sum()]))
+    for few, many, fresh in draws[:3]:
+        assert set(few.rows) <= set(many.rows)
+        assert not set(many.rows) & set(fresh.rows)
+        assert [len(s.rows) for s in (few, many, fresh)] == [30, 60, 60]

@@ -1,8 +1,8 @@
 """The field's published results, done again: a module for each, named as on the command line.
 
 A module NAME has a function NAME, which takes `quick` (a reduced size) and returns `Findings`; `reproduce` writes its
-figure, its numbers and its page. This package uses the library; the library does not know it, but for the command
-`bochner reproduce`.
+figure, its numbers and its page. This package uses the library; of the library, only the command `bochner reproduce`
+knows it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from bochner_reproductions.findings import Claim, Findings, write
 REPRODUCTIONS = {
     "kernel-trick": "two rings, a plane, and one more coordinate",
     "gram-convergence": "the kernel matrix appears as Fourier features are added",
-    "qmc-points": "random and quasi-random points, and what evenness buys",
+    "qmc-points": "random and quasi-random points, and the errors they give",
     "gp-posterior": "a Gaussian process from 3 to 200 Fourier features",
     "greedy-vs-random": "searching for frequencies against drawing them",
-    "jl-newsgroups": "distances between posts in 0.3 %, 1 % and 10 % of the columns",
+    "jl-newsgroups": "distances between posts after projection to 0.3 %, 1 % and 10 % of the dimensions",
     "mog": "random projections and mixtures of Gaussians",
     "kernel-approximation": "six datasets, three pairs of methods",
     "rff-vs-nystrom": "Fourier features against landmarks, with and without an eigengap",

@@ -32,7 +32,7 @@ def _reason(published: float, measured: float) -> str:
     if published < 1:
         return "operations grow as log d, seconds faster: wide transforms and permutations leave the first cache."
     if measured < published - 0.35:
-        return "smaller sizes are not yet in the regime of the law: parts that grow more slowly still count."
+        return "at these sizes parts that grow more slowly still count."
     return ""
 
 
@@ -84,7 +84,7 @@ def complexity(quick: bool) -> Findings:
                 sizes = values(rows, "value", method=method, varied=size)
                 if len(sizes):
                     axis.loglog(sizes, values(rows, "seconds", method=method, varied=size), "o-", label=method)
-            names = {"n": "rows n", "m": "columns m", "d": "features d"}
+            names = {"n": "rows n", "m": "components m", "d": "features d"}
             axis.set(xlabel=names[size], ylabel="seconds")
             axis.legend()
 
@@ -103,7 +103,7 @@ def complexity(quick: bool) -> Findings:
         title="Measured exponents",
         source="complexity tables of a lecture on random kitchen sinks and of a report on Nyström approximation",
         question="Seconds against one size at a time, all others fixed, and the slope of the logarithms. Feature "
-        "maps write 16,384 columns; fits use ten features.",
+        "maps write 16,384 components; fits use ten features.",
         rows=rows,
         claims=claims,
         draw=draw,

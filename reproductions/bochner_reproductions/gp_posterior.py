@@ -39,7 +39,7 @@ def gp_posterior(quick: bool) -> Findings:
             mean_m, std_m = posterior(m, seed)
             rows.append(
                 {
-                    "columns": m,
+                    "components": m,
                     "run": seed,
                     "mean error near the data": rms((mean_m - exact[0])[near]),
                     "std error near the data": rms((std_m - exact[1])[near]),
@@ -47,14 +47,14 @@ def gp_posterior(quick: bool) -> Findings:
                 }
             )
     names = list(rows[0])[2:]
-    summary = [{"columns": m, **{k: mean(rows, k, columns=m) for k in names}} for m in SIZES]
+    summary = [{"components": m, **{k: mean(rows, k, components=m) for k in names}} for m in SIZES]
     shown = {m: posterior(m, 0) for m in SIZES}
     path = GaussianProcessRegressor(RBF(SCALE), len(X), random_state=0, **fixed).fit(X, y)
     draws = path.sample_functions(5, random_state=0)(grid)
 
     def draw(figure: Any) -> None:
         axes = figure.subplots(2, 4, sharex=True, sharey=True)
-        panels = [(f"{m} columns", *values) for m, values in shown.items()] + [("exact", *exact)]
+        panels = [(f"{m} components", *values) for m, values in shown.items()] + [("exact", *exact)]
         for axis, (title, centre, spread) in zip(axes.flat, panels, strict=False):
             axis.fill_between(x, centre - 2 * spread, centre + 2 * spread, alpha=0.25, linewidth=0)
             axis.plot(x, centre)
@@ -69,29 +69,30 @@ def gp_posterior(quick: bool) -> Findings:
 
     last = summary[-1]
     return Findings(
-        title="A Gaussian process from 3 to 200 waves",
+        title="A Gaussian process from 3 to 200 Fourier features",
         source="a lecture on random kitchen sinks; frames with 3, 4, 5, 10, 20 and 200 features",
         question="35 noisy points of a sine with a gap; the weight-space posterior (mean, two standard deviations) "
-        "from m Fourier columns against the exact process (dashed).",
+        "from m Fourier features against the exact process (dashed).",
         rows=rows,
         claims=[
             Claim(
-                "200 columns look like the exact posterior",
+                "200 components look like the exact posterior",
                 "by eye",
                 f"mean within {last[names[0]]:.3f}, std within {last[names[1]]:.3f} near the data",
                 bool(last[names[0]] < 0.1 and last[names[1]] < 0.05),
             ),
             Claim(
-                "few waves are too sure away from the data",
+                "with few components the error bars are too small away from the data",
                 "—",
-                f"std error away: {summary[0][names[2]]:.2f} with 3 columns, {last[names[2]]:.2f} with 200",
+                f"std error away: {summary[0][names[2]]:.2f} with 3 components, {last[names[2]]:.2f} with 200",
                 bool(summary[0][names[2]] > 2 * last[names[2]]),
             ),
         ],
         draw=draw,
         summary=summary,
         size=(12.0, 5.2),
-        notes="Waves are periodic, so their variance starves far out; draws conditioned along paths on landmarks (last "
-        "panel) do not have that fault. The published code lacked the factor 1/√T, which silently changes the noise "
-        "with T, and used complex ridge, another estimator; here both are as they should be.",
+        notes="Fourier features are periodic, so the variance they predict is too small far from the data; draws by "
+        "pathwise conditioning on landmarks (last panel) do not have that fault. The published code lacked the factor "
+        "1/√T, which silently changes the noise with T, and used complex ridge, another estimator; here both are "
+        "corrected.",
     )

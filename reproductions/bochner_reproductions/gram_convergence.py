@@ -60,7 +60,7 @@ def gram_convergence(quick: bool) -> Findings:
         axis.legend()
 
     return Findings(
-        title="The kernel matrix appears as waves are added",
+        title="The kernel matrix appears as Fourier features are added",
         source="Rahimi & Recht 2007 (random Fourier features); the frames of a lecture on them",
         question=f"The Gaussian kernel of {n} handwritten digits, sorted by digit, and its approximation from T random "
         f"frequencies (cosine and sine pairs); the error over {runs} draws.",

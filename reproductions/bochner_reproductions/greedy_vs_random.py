@@ -35,7 +35,7 @@ def greedy_vs_random(quick: bool) -> Findings:
                 rows.append(
                     {
                         "method": method,
-                        "waves": T,
+                        "frequencies": T,
                         "run": seed,
                         "error": float(np.sqrt(np.mean((found - truth) ** 2))),
                         "seconds": time.perf_counter() - start,
@@ -44,10 +44,10 @@ def greedy_vs_random(quick: bool) -> Findings:
                 )
 
     names = {"random": "random (one ridge)", "jones": "greedy (Jones)", "omp": "greedy with refit"}
-    curves = {method: [mean(rows, "error", method=method, waves=T) for T in terms] for method in names}
-    bound = [mean(rows, "C/√T", method="random", waves=T) for T in terms]
+    curves = {method: [mean(rows, "error", method=method, frequencies=T) for T in terms] for method in names}
+    bound = [mean(rows, "C/√T", method="random", frequencies=T) for T in terms]
     T = terms[-1]
-    seconds = {method: [mean(rows, "seconds", method=method, waves=t) for t in terms] for method in names}
+    seconds = {method: [mean(rows, "seconds", method=method, frequencies=t) for t in terms] for method in names}
     slowdown = seconds["omp"][-1] / seconds["random"][-1]
 
     def draw(figure: Any) -> None:
@@ -56,15 +56,15 @@ def greedy_vs_random(quick: bool) -> Findings:
             left.loglog(terms, curves[method], "o-", label=label)
             right.loglog(seconds[method], curves[method], "o-", label=label)
         left.loglog(terms, bound, "--", color="#8a98a5", label="C/√T")
-        left.set(xlabel="waves T", ylabel="root mean square error, new points", title="error against waves")
+        left.set(xlabel="frequencies T", ylabel="root mean square error, new points", title="error against frequencies")
         right.set(xlabel="seconds", title="error against time")
         left.legend()
 
     return Findings(
-        title="Greedy against random waves",
+        title="Greedy against random frequencies",
         source="Jones 1992 (greedy approximation); Rahimi & Recht 2008 (weighted sums of random kitchen sinks)",
-        question="A target of 200 known waves in three dimensions, so that C = Σ|a| is known. Random kitchen sinks "
-        f"draw T frequencies and solve one ridge; greedy fits search for each wave. {seeds} targets.",
+        question="A target of 200 known frequencies in three dimensions, so that C = Σ|a| is known. Random kitchen "
+        f"sinks draw T frequencies and solve one ridge; greedy fits search for each frequency. {seeds} targets.",
         rows=rows,
         claims=[
             Claim(
@@ -74,16 +74,16 @@ def greedy_vs_random(quick: bool) -> Findings:
                 bool(all(v <= w for c in curves.values() for v, w in zip(c, bound, strict=True))),
             ),
             Claim(
-                "random needs more waves, greedy more time",
+                "random needs more frequencies, greedy more time",
                 "—",
-                f"at {T} waves error {curves['random'][-1]:.4f} random, {curves['omp'][-1]:.4f} greedy with refit; "
-                f"the search takes {slowdown:.0f} times as long",
+                f"at {T} frequencies: error {curves['random'][-1]:.4f} random, {curves['omp'][-1]:.4f} greedy with "
+                f"refit; the search takes {slowdown:.0f} times as long",
                 bool(curves["omp"][-1] < curves["random"][-1] and slowdown > 1),
             ),
         ],
         draw=draw,
         summary=[
-            {"waves": t, **{names[m]: curves[m][i] for m in names}, "C/√T": bound[i]} for i, t in enumerate(terms)
+            {"frequencies": t, **{names[m]: curves[m][i] for m in names}, "C/√T": bound[i]} for i, t in enumerate(terms)
         ],
         size=(9.0, 4.0),
         notes="The published display of the greedy method is the joint optimum over all frequencies, which nobody "

@@ -1,4 +1,4 @@
-"""20 newsgroups in 0.3 %, 1 % and 10 % of its columns: how far distances move, and what PCA does to them."""
+"""20 newsgroups projected to 0.3 %, 1 % and 10 % of its dimensions: how far distances move, there and by PCA."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _squared(X: Any, pairs: Any) -> Any:
 
 
 def jl_newsgroups(quick: bool) -> Findings:
-    """Ratios of squared distances after and before, beside the interval of the χ² law; PCA at equal columns."""
+    """Ratios of squared distances after and before, and their interval by the χ² distribution; PCA for comparison."""
     X, source = posts(400 if quick else None)
     pairs = np.random.default_rng(1).integers(0, X.shape[0], (2, 2000 if quick else 20_000))
     pairs = pairs[:, _squared(X, pairs) > 0]
@@ -62,14 +62,14 @@ def jl_newsgroups(quick: bool) -> Findings:
         bottom, top = np.quantile(ratios[share], [0.005, 0.995])
         rows.append(
             {
-                "columns": k,
+                "components": k,
                 "share": f"{share:.1%}",
                 "mean ratio": float(ratios[share].mean()),
                 "99 % of pairs from": float(bottom),
                 "to": float(top),
-                "χ² law from": float(low),
-                "χ² law to": float(high),
-                "pairs inside the law": float(np.mean((ratios[share] >= low) & (ratios[share] <= high))),
+                "χ² from": float(low),
+                "χ² to": float(high),
+                "pairs inside": float(np.mean((ratios[share] >= low) & (ratios[share] <= high))),
             }
         )
     peers: list[dict[str, Any]] = []
@@ -84,52 +84,54 @@ def jl_newsgroups(quick: bool) -> Findings:
             moved = _squared(Z, pairs) / before
             error = float(np.sqrt(np.mean((moved - 1) ** 2)))
             peers.append(
-                {"method": name, "columns": k, "seconds": seconds, "mean ratio": float(moved.mean()), "rms": error}
+                {"method": name, "components": k, "seconds": seconds, "mean ratio": float(moved.mean()), "rms": error}
             )
 
     def draw(figure: Any) -> None:
         for axis, (share, values), row in zip(figure.subplots(1, 3), ratios.items(), rows, strict=True):
-            width = 2.5 * (row["χ² law to"] - 1)
+            width = 2.5 * (row["χ² to"] - 1)
             axis.hist(values, bins=60, range=(1 - width, 1 + width), density=True)
-            for edge in (row["χ² law from"], row["χ² law to"]):
+            for edge in (row["χ² from"], row["χ² to"]):
                 axis.axvline(edge, color="#d1582c", linestyle="--", linewidth=1)
             axis.set(
-                title=f"{share:.1%}: {row['columns']} columns", xlabel="squared distance, after / before", yticks=[]
+                title=f"{share:.1%}: {row['components']} components",
+                xlabel="squared distance, after / before",
+                yticks=[],
             )
 
-    worst = min(r["pairs inside the law"] for r in rows)
+    worst = min(r["pairs inside"] for r in rows)
     return Findings(
         title="Distances between newsgroup posts after random projection",
         source="the 20 newsgroups figure of a lecture on the Johnson–Lindenstrauss lemma",
         question=f"{source}: {X.shape[0]:,} posts. Squared distances of {pairs.shape[1]:,} random pairs after a "
-        "projection by sparse signs, over those before; dashed: where the χ² law of a Gaussian projection puts 99 % of "
-        "them.",
+        "projection by sparse signs, over those before; dashed: where the χ² distribution of a Gaussian projection "
+        "puts 99 % of them.",
         rows=rows + peers,
         claims=[
             Claim(
-                "distances survive in 10 % of the columns",
+                "distances survive with 10 % as many components",
                 "by eye",
                 f"99 % within {rows[2]['99 % of pairs from']:.2f} … {rows[2]['to']:.2f}",
                 bool(rows[2]["to"] < 1.15),
             ),
             Claim(
-                "the χ² law describes them",
+                "the χ² distribution describes them",
                 "99 % inside",
                 f"at least {worst:.1%} inside",
                 bool(worst > 0.95),
-                "one draw serves all pairs, and a few frequent words dominate many distances, so shares vary around "
+                "all pairs share one draw, and a few frequent words dominate many distances, so shares vary around "
                 "99 %.",
             ),
         ],
         draw=draw,
         summary=rows,
         size=(10.0, 3.2),
-        notes="PCA at equal columns, which looks at the data: "
+        notes="PCA with as many components, which depends on the data: "
         + "; ".join(
-            f"{p['method']}, {p['columns']} columns: mean ratio {p['mean ratio']:.2f}, rms error {p['rms']:.2f}, "
+            f"{p['method']}, {p['components']} components: mean ratio {p['mean ratio']:.2f}, rms error {p['rms']:.2f}, "
             f"{p['seconds']:.2f} s"
             for p in peers
         )
         + ". What PCA drops is lost from every distance; a projection keeps all of them to the same relative error. "
-        "The published figure has 100,000 columns; the copy at hand has 31,121.",
+        "The published figure has 100,000 terms; the copy at hand has 31,121.",
     )

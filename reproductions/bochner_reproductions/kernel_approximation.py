@@ -60,13 +60,13 @@ def _rows(which: _Set, n: int) -> tuple[str, Any]:
 
 
 def _methods(rbf: RBF) -> dict[str, dict[str, Callable[[int, int], Any]]]:
-    """Panel → method → transformer of (columns, seed); the third of each panel is what bochner does by default."""
+    """Panel → method → transformer of (components, seed); the third of each panel is what bochner does by default."""
 
     def maclaurin(m: int, s: int) -> Any:
         return MaclaurinFeatures(POLYNOMIAL, m, allocation="geometric", random_state=s)
 
     return {
-        "waves": {
+        "Fourier features": {
             "RFF": lambda m, s: FourierFeatures(rbf, m, rows="iid", random_state=s),
             "QRFF": lambda m, s: FourierFeatures(rbf, m, rows="quasi", random_state=s),
             "bochner's default": lambda m, s: FourierFeatures(rbf, m, random_state=s),
@@ -85,7 +85,7 @@ def _methods(rbf: RBF) -> dict[str, dict[str, Callable[[int, int], Any]]]:
 
 
 def _measure(sets: tuple[_Set, ...], columns: tuple[int, ...], runs: int, limit: int | None) -> list[dict[str, Any]]:
-    """A row for every dataset, method, number of columns and run."""
+    """A row for every dataset, method, number of components and run."""
     rows: list[dict[str, Any]] = []
     for which in sets:
         label, X = _rows(which, limit or which.rows)
@@ -98,13 +98,13 @@ def _measure(sets: tuple[_Set, ...], columns: tuple[int, ...], runs: int, limit:
                     for seed in range(runs):
                         Z = make(m, seed).fit_transform(X)
                         error = float(np.linalg.norm(Z @ Z.T - K) / norm)
-                        found = {"data": label, "panel": panel, "method": method, "columns": m, "run": seed}
+                        found = {"data": label, "panel": panel, "method": method, "components": m, "run": seed}
                         rows.append({**found, "error": error})
     return rows
 
 
 def kernel_approximation(quick: bool) -> Findings:
-    """Relative Frobenius errors of every method, dataset and number of columns."""
+    """Relative Frobenius errors of every method, dataset and number of components."""
     runs, columns, sets = (2, COLUMNS[:2], SETS[-1:]) if quick else (20, COLUMNS, SETS)
     rows = _measure(sets, columns, runs, 150 if quick else None)
     labels = list(dict.fromkeys(r["data"] for r in rows))
@@ -115,7 +115,7 @@ def kernel_approximation(quick: bool) -> Findings:
         return values(rows, "error", data=label, panel=panel, method=method).reshape(len(columns), runs)
 
     def wins(panel: str, better: str, worse: str) -> tuple[int, int]:
-        """In how many of the cases (dataset and columns) the mean error is lower."""
+        """In how many of the cases (dataset and number of components) the mean error is lower."""
         pairs = [(errors(k, panel, better).mean(axis=1), errors(k, panel, worse).mean(axis=1)) for k in labels]
         return int(sum((a < b).sum() for a, b in pairs)), len(labels) * len(columns)
 
@@ -136,15 +136,15 @@ def kernel_approximation(quick: bool) -> Findings:
         for axis in axes[0]:
             axis.legend()
         for axis in axes[-1]:
-            axis.set_xlabel("columns")
+            axis.set_xlabel("components")
         for line in axes:
             line[0].set_ylabel("relative error")
 
-    comparisons = {"waves": ("QRFF", "RFF"), "landmarks": ("k-means", "random"), "(x·y)²": ("CRFM", "RMFM")}
-    said = {"waves": "almost always", "landmarks": "always", "(x·y)²": "always"}
+    comparisons = {"Fourier features": ("QRFF", "RFF"), "landmarks": ("k-means", "random"), "(x·y)²": ("CRFM", "RMFM")}
+    said = {"Fourier features": "almost always", "landmarks": "always", "(x·y)²": "always"}
     reasons = {
-        "waves": "evenness in many dimensions needs more frequencies than are drawn; orthogonal rows, bochner's "
-        "default, win throughout.",
+        "Fourier features": "points that are even in many dimensions need more frequencies than are drawn; orthogonal "
+        "frequencies, bochner's default, win throughout.",
         "landmarks": "",
         "(x·y)²": "both lose to a sketch: only one in eight of RMFM's features is not zero for a kernel of one degree.",
     }
@@ -163,7 +163,7 @@ def kernel_approximation(quick: bool) -> Findings:
     summary = [
         {
             "data": k,
-            "columns": columns[-1],
+            "components": columns[-1],
             **{f"{m} ({p})": float(errors(k, p, m)[-1].mean()) for p in panels for m in panels[p]},
         }
         for k in labels
@@ -172,13 +172,13 @@ def kernel_approximation(quick: bool) -> Findings:
     return Findings(
         title="Six datasets, three pairs of methods",
         source="a report on kernel approximation, six datasets with three panels each",
-        question=f"Relative Frobenius error of the kernel matrix against columns, {runs} runs (line: mean; band: 90 "
-        "% of them). Data in the unit cube, Gaussian length scale the mean distance to the mean, CRFM goes up to four "
-        "times its columns.",
+        question=f"Relative Frobenius error of the kernel matrix against the number of components, {runs} runs (line: "
+        "mean; band: 90 % of them). Data in the unit cube, Gaussian length scale the mean distance to the mean, CRFM "
+        "is projected down from up to four times as many components.",
         rows=rows,
         claims=claims,
         draw=draw,
         summary=summary,
         size=(10.0, 2.3 * max(2, len(labels))),
-        notes=f"Columns are counted alike for all methods (a frequency is two). Stand-ins: {stand_ins}.",
+        notes=f"Components are counted alike for all methods (a frequency gives two). Stand-ins: {stand_ins}.",
     )

@@ -72,8 +72,9 @@ def qmc_points(quick: bool) -> Findings:
     return Findings(
         title="Random and quasi-random points",
         source="Yang, Sindhwani, Avron & Mahoney 2014 (quasi-Monte Carlo features); figure 2 of a survey",
-        question="Points in the unit square from four laws, their centred discrepancy, and the error of the Gaussian "
-        "kernel (median length scale) when the same points become frequencies through the normal quantile.",
+        question="Points in the unit square from four sampling schemes, their centred discrepancy, and the error of "
+        "the Gaussian kernel (median length scale) when the same points become frequencies through the normal "
+        "quantile.",
         rows=rows,
         claims=[
             Claim("random points: discrepancy as n^(-1/2)", "-0.5", f"{random:.2f}", bool(abs(random + 0.5) < 0.1)),
@@ -84,7 +85,7 @@ def qmc_points(quick: bool) -> Findings:
                 f"error ratio at {sizes[-1]} frequencies: " + ", ".join(f"{v:.2f} (d = {d})" for d, v in ratio.items()),
                 bool(max(first.values()) < 1 and max(ratio.values()) < 1),
                 f"in few dimensions they do; at d = 64 and {sizes[0]} frequencies the ratio is {first[64]:.2f}: "
-                "evenness in 64 dimensions needs more points than anybody draws.",
+                "points that are even in 64 dimensions need far more points than are drawn.",
             ),
         ],
         draw=draw,

@@ -140,7 +140,7 @@ def regression_table(quick: bool) -> Findings:
         title="The regression table under one protocol",
         source="Le, Sarlós & Smola 2013, regression table (eight datasets, seven methods)",
         question="Test root mean square error, mean ± standard error over random splits (four fifths to learn from), "
-        f"{COLUMNS} columns; inputs standardised; one length scale a kernel tuned by evidence and shared by all "
+        f"{COLUMNS} components; inputs standardised; one length scale per kernel tuned by evidence and shared by all "
         "methods with that kernel; every penalty chosen on the training rows.",
         rows=rows,
         claims=claims,

@@ -25,7 +25,7 @@ def _slow(n: int, rng: Any) -> Any:
 
 
 def rff_vs_nystrom(quick: bool) -> Findings:
-    """Excess error over exact kernel ridge against columns, for both spectra and both maps."""
+    """Excess error over exact kernel ridge against the number of components, for both spectra and both maps."""
     n, runs, columns = (300, 2, COLUMNS[:3]) if quick else (2000, 10, COLUMNS)
     kernel, alpha = RBF(1.0), n * 1e-3
     rows: list[dict[str, Any]] = []
@@ -48,7 +48,7 @@ def rff_vs_nystrom(quick: bool) -> Findings:
                         {
                             "spectrum": spectrum,
                             "features": features,
-                            "columns": m,
+                            "components": m,
                             "run": seed,
                             "distance to exact ridge": float(np.sqrt(np.mean(gap**2)) / np.std(f)),
                         }
@@ -56,7 +56,7 @@ def rff_vs_nystrom(quick: bool) -> Findings:
 
     def curve(spectrum: str, features: str) -> list[float]:
         where = {"spectrum": spectrum, "features": features}
-        return [mean(rows, "distance to exact ridge", columns=m, **where) for m in columns]
+        return [mean(rows, "distance to exact ridge", components=m, **where) for m in columns]
 
     def draw(figure: Any) -> None:
         first, *others = figure.subplots(1, 3)
@@ -67,13 +67,13 @@ def rff_vs_nystrom(quick: bool) -> Findings:
         for axis, spectrum in zip(others, spectra, strict=True):
             for features in ("fourier", "nystrom"):
                 axis.loglog(columns, curve(spectrum, features), "o-", label=features)
-            axis.set(title=spectrum, xlabel="columns", ylabel="distance to exact kernel ridge")
+            axis.set(title=spectrum, xlabel="components", ylabel="distance to exact kernel ridge")
             axis.legend()
 
     rates = {features: slope(columns, curve("eigengap", features)) for features in ("fourier", "nystrom")}
     gains = {s: curve(s, "fourier")[-1] / curve(s, "nystrom")[-1] for s in spectra}
     return Findings(
-        title="Waves against landmarks, with and without an eigengap",
+        title="Fourier features against landmarks, with and without an eigengap",
         source="Yang, Li, Mahdavi, Jin & Zhou 2012 (Nyström against random Fourier features)",
         question=f"Kernel ridge on {n} rows with a target in the kernel's space: distance of the predictions on new "
         f"rows to "
@@ -84,20 +84,20 @@ def rff_vs_nystrom(quick: bool) -> Findings:
             Claim(
                 "with an eigengap Nyström wins by far",
                 "O(1/m) against O(1/√m)",
-                f"{gains['eigengap']:.0f} times closer at {columns[-1]} columns; slopes "
+                f"{gains['eigengap']:.0f} times closer at {columns[-1]} components; slopes "
                 f"{rates['nystrom']:.2f} against {rates['fourier']:.2f}",
                 bool(gains["eigengap"] > 2 and rates["nystrom"] < rates["fourier"]),
             ),
             Claim(
                 "without one the difference is small",
                 "—",
-                f"{gains['slow decay']:.1f} times closer at {columns[-1]} columns",
+                f"{gains['slow decay']:.1f} times closer at {columns[-1]} components",
                 bool(gains["slow decay"] < gains["eigengap"] / 2),
             ),
         ],
         draw=draw,
         summary=[
-            {"columns": m, **{f"{f}, {s}": curve(s, f)[i] for s in spectra for f in ("fourier", "nystrom")}}
+            {"components": m, **{f"{f}, {s}": curve(s, f)[i] for s in spectra for f in ("fourier", "nystrom")}}
             for i, m in enumerate(columns)
         ],
         size=(11.0, 3.4),

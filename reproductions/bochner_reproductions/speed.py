@@ -32,7 +32,10 @@ def _best(functions: list[Callable[[], Any]], seconds: float) -> list[float]:
 
 def _reason(row: dict[str, Any]) -> str:
     rate = 4e-6 * row["features"] * row["frequencies"] / row["dense ms a row"]
-    return f"the dense product reads {rate:.0f} GB/s here, more than in 2013, and ours writes two columns a frequency."
+    return (
+        f"the dense product reads {rate:.0f} GB/s here, more than in 2013, and ours writes two components for each "
+        "frequency."
+    )
 
 
 def speed(quick: bool) -> Findings:
@@ -110,14 +113,15 @@ def speed(quick: bool) -> Findings:
         title="Fastfood's speed table",
         source="Le, Sarlós & Smola 2013, table of computation times",
         question="Features of a float32 row: a dense Gaussian matrix and cosines (one per frequency) against "
-        "Fastfood and structured rows (cosine and sine of each frequency, twice as many columns), one thread each. A "
-        "row at a time, as published, the dense matrix is read from memory for every row; in batches it is read once.",
+        "Fastfood and structured rows (cosine and sine of each frequency, twice as many components), one thread each. "
+        "A row at a time, as published, the dense matrix is read from memory for every row; in batches it is read "
+        "once.",
         rows=rows,
         claims=claims,
         draw=draw,
         summary=rows,
         size=(8.0, 4.2),
         notes="The published factors compare single rows, where the dense product waits for memory. In batches the "
-        "honest factor is the smaller one. Maps take d/4 times less memory and more: four numbers a frequency against "
-        "d.",
+        "fair factor is the smaller one. Maps take less memory by a factor of d/4 or more: four numbers for each "
+        "frequency instead of d.",
     )

@@ -1,6 +1,9 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
-from bochner import certificates, datasets, diagnostics, linalg, sketches, theory
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from bochner import certificates, linalg, sketches, theory
 from bochner.estimators import (
     AdditiveChi2Features,
     CompactFeatures,
@@ -28,14 +31,30 @@ from bochner.estimators import (
     kitchen_sinks,
     mmd_test,
 )
-from bochner.experiments.compare import compare
-from bochner.exports import export_onnx
 from bochner.kernels import Custom, CyclicInvariant, Kernel, as_kernel, dot_products, stationary
 from bochner.kernels.dot_products import *  # noqa: F403 - every kernel that its module lists
 from bochner.kernels.stationary import *  # noqa: F403
-from bochner.persistence import ModelFileError, load, save
-from bochner.recommendations import Recommendation, recommend
 from bochner.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from bochner import datasets, diagnostics
+    from bochner.experiments.compare import compare
+    from bochner.exports import export_onnx
+    from bochner.persistence import ModelFileError, load, save
+    from bochner.recommendations import Recommendation, recommend
+
+# What no estimator needs is imported when it is first used: public name -> module.
+_LATER = {
+    "ModelFileError": "persistence",
+    "Recommendation": "recommendations",
+    "compare": "experiments.compare",
+    "datasets": "datasets",
+    "diagnostics": "diagnostics",
+    "export_onnx": "exports",
+    "load": "persistence",
+    "recommend": "recommendations",
+    "save": "persistence",
+}
 
 __all__ = [
     "AdditiveChi2Features",
@@ -83,6 +102,14 @@ __all__ = [
 ]
 __all__ += dot_products.__all__
 __all__ += stationary.__all__
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"bochner.{_LATER[name]}")
+    found = globals()[name] = module if name == _LATER[name] else getattr(module, name)
+    return found
 
 
 def __dir__() -> list[str]:

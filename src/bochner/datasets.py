@@ -37,7 +37,7 @@ class File:
 class Entry:
     """A public dataset: its files, how they become numbers, its terms, and the checksum of those numbers.
 
-    Without `convert` the source's format is not read here: `source` says where it is and load says what to do.
+    Without `convert` the files cannot be read here: `source` says where they are, and the error of `load` what to do.
     """
 
     source: str
@@ -456,8 +456,8 @@ def _beside(name: str) -> str:
 def fetch(name: str) -> Path:
     """Fetch a public dataset into the cache, checked and converted, and return where it lies.
 
-    A file whose source publishes no checksum is trusted only as far as the numbers in it have the checksum that we
-    found when we converted it; a warning says so.
+    Where the source publishes no checksum, the numbers are compared with the checksum that we found when we converted
+    them, and a warning says so.
     """
     entry = REGISTRY.get(name)
     if entry is None:
@@ -474,7 +474,7 @@ def fetch(name: str) -> Path:
         try:
             paths.append(Path(pooch.retrieve(file.url, file.checksum, path=cache() / "sources")))
         except ValueError as error:  # the checksum of the source's file differs
-            raise OfflineError(f"{name}: {file.url} is not the file it was: {error}") from None
+            raise OfflineError(f"{name}: {file.url} has changed since we converted it: {error}") from None
         except Exception as error:  # pooch lets through whatever its downloader raises
             reason = str(error).split("\n")[0][:200]
             raise OfflineError(
@@ -503,5 +503,5 @@ def fetch(name: str) -> Path:
     partial = kept.with_suffix(f".{os.getpid()}.part")
     with partial.open("wb") as file_object:
         np.savez_compressed(file_object, **arrays)
-    partial.replace(kept)  # never half a file under its name
+    partial.replace(kept)  # so that a file under this name is always complete
     return kept

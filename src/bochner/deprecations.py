@@ -73,7 +73,8 @@ def old_attribute(owner: str, old: str, new: str) -> Any:
 def old_parameters(**names: str | tuple[str, Mapping[Any, Any]]) -> Callable[[F], F]:
     """Decorate a function or an estimator whose keyword parameters have new names: old=new; the old ones work and warn.
 
-    With ``old=(new, values)`` the values have new names too.
+    With ``old=(new, values)`` the values have new names too. Of an estimator these are the parameters of the
+    constructor and of `set_params`, the attributes, and what pickles of earlier versions hold.
 
     Examples
     --------
@@ -85,16 +86,14 @@ def old_parameters(**names: str | tuple[str, Mapping[Any, Any]]) -> Callable[[F]
 
     def decorate(function: F) -> F:
         if isinstance(function, type):
-            for method in ("__init__", "set_params"):
-                setattr(function, method, decorate(getattr(function, method)))
-            return function
+            return _with_old_parameters(function, names)
 
         @functools.wraps(function)
         def renamed(*arguments: Any, **options: Any) -> Any:
             for old, replacement in names.items():
                 if old not in options:
                     continue
-                new, values = (replacement, {}) if isinstance(replacement, str) else replacement
+                new, values = _new(replacement)
                 if new in options:
                     raise TypeError(f"{function.__qualname__}() got {old}, the old name of {new}, and {new} too.")
                 given = options.pop(old)
@@ -110,3 +109,28 @@ def old_parameters(**names: str | tuple[str, Mapping[Any, Any]]) -> Callable[[F]
         return renamed  # type: ignore[return-value]
 
     return decorate
+
+
+def _new(replacement: str | tuple[str, Mapping[Any, Any]]) -> tuple[str, Mapping[Any, Any]]:
+    """The new name, and new names of values."""
+    return (replacement, {}) if isinstance(replacement, str) else replacement
+
+
+def _with_old_parameters(cls: Any, names: Mapping[str, str | tuple[str, Mapping[Any, Any]]]) -> Any:
+    for method in ("__init__", "set_params"):
+        setattr(cls, method, old_parameters(**names)(getattr(cls, method)))
+    for old, replacement in names.items():
+        setattr(cls, old, old_attribute(cls.__name__, old, _new(replacement)[0]))
+    restore = cls.__setstate__
+
+    def __setstate__(self: Any, state: dict[str, Any]) -> None:  # noqa: N807
+        renamed = dict(state)
+        for old, replacement in names.items():
+            if old in renamed:
+                new, values = _new(replacement)
+                given = renamed.pop(old)
+                renamed[new] = values.get(given, given)
+        restore(self, renamed)
+
+    cls.__setstate__ = __setstate__
+    return cls

@@ -1,4 +1,4 @@
-"""What data and kernel are like together: effective dimension, decay, coherence, distances, spectral density."""
+"""Properties of data and kernel: effective dimension, decay, coherence, distances, spectral density."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class DistanceConcentration:
     contrast : float
         std / mean: near zero when all distances are the same.
     dimension : float
-        2 (mean d²)² / var d²: the dimension of the normal law whose squared distances vary as much.
+        2 (mean d²)² / var d²: the dimension of a normal distribution whose squared distances vary as much.
     quantiles : ndarray of shape (5,)
         1, 25, 50, 75 and 99 %.
     """
@@ -93,7 +93,7 @@ def distance_concentration(X: Any, *, max_rows: int = 2000, random_state: Any = 
     X : array-like or CSR matrix of shape (n_samples, n_features)
         At least two rows.
     max_rows : int
-        Rows whose pairs are looked at.
+        Number of rows whose pairs are measured.
     random_state : int, RandomState, Generator or None
 
     Examples
@@ -122,7 +122,7 @@ def distance_concentration(X: Any, *, max_rows: int = 2000, random_state: Any = 
 
 
 def finite_points(X: Any) -> Any:
-    """Rows as they are given to a kernel, or what is wrong with them."""
+    """Rows in the form that kernels take, or an error that says what is wrong."""
     X = as_points(X)
     if 0 in X.shape:
         raise ValueError(f"X has no rows or no columns, shape {X.shape}.")
@@ -140,7 +140,7 @@ class GramSpectrum:
     n_samples : int
         n, of the data.
     eigenvalues : ndarray
-        Of K restricted to the sample of q rows, descending; times n / q they stand for those of K.
+        Of K restricted to the sample of q rows, descending; times n / q they estimate those of K.
     projections : ndarray of shape (q, n_fresh)
         k(sample, fresh rows) in the eigenbasis; where the sample is everything, its eigenvectors times the square
         roots of their eigenvalues.
@@ -158,7 +158,7 @@ class GramSpectrum:
 
     @property
     def complete(self) -> bool:
-        """Whether all rows were looked at, so that everything is exact."""
+        """Whether all rows were used, so that everything is exact."""
         return len(self.eigenvalues) == self.n_samples
 
     @property
@@ -192,7 +192,7 @@ _TINY = np.finfo(float).tiny
 
 
 def gram_spectrum(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_state: Any = None) -> GramSpectrum:
-    """Look at the kernel matrix of the rows of X through at most max_rows of them, and as many fresh ones.
+    """Eigenvalues of the kernel matrix of at most max_rows rows of X, and leverage of as many others.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ class SpectrumDecay:
 
 
 def spectrum_decay(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_state: Any = None) -> SpectrumDecay:
-    """How fast the eigenvalues of the kernel matrix fall: fast decay is what Nyström features live on.
+    """How fast the eigenvalues of the kernel matrix fall: with fast decay few Nyström features are enough.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def spectrum_decay(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_
     values = spectrum.eigenvalues * spectrum.n_samples / len(spectrum.eigenvalues)
     held = np.cumsum(values) / max(float(values.sum()), _TINY)
     ranks = {share: int(np.searchsorted(held, share * (1 - 1e-12))) + 1 for share in (0.9, 0.99, 0.999)}
-    # the last tenth of a sample's eigenvalues says more about the sample
+    # the last tenth of the eigenvalues depends on the sample more than on the data
     seen = values[: max(3, int(0.9 * len(values)))]
     seen = seen[seen > 1e-12 * max(float(values[0]), _TINY)]
     power, rate, law = 0.0, 0.0, "exponential"
@@ -359,7 +359,7 @@ def _slope(x: Array, y: Array) -> tuple[float, float]:
 class Coherence:
     """Leverage of the rows: `coherence` = n max(leverage) / d_e, one if all rows matter alike.
 
-    `largest` is that of the rows looked at, `exact` whether those are all.
+    `largest` is that of the rows used, `exact` whether those are all.
     """
 
     alpha: float
@@ -380,7 +380,7 @@ class Coherence:
 def leverage_coherence(
     X: Any, kernel: Any = "rbf", *, alpha: float, max_rows: int = 1000, random_state: Any = None
 ) -> Coherence:
-    """How unequal the rows are: whether uniformly drawn landmarks will miss something.
+    """How unequal the leverages of the rows are: if they are, uniform landmarks miss some rows.
 
     Parameters
     ----------
@@ -411,14 +411,14 @@ def leverage_coherence(
 
 @dataclass(frozen=True)
 class SpectralCheck:
-    """Bochner's theorem, checked by numbers: whether the spectral measure is one of probability.
+    """Bochner's theorem, checked numerically: whether the spectral measure is a probability measure.
 
     Attributes
     ----------
     positive : bool or None
         True: the kernel is, at any distance, within 0.001 of one with a spectral measure, and no negative density was
         found. False: there is a frequency whose density is negative by ten times the error of its computation, so the
-        kernel is not positive definite in that many dimensions. None: the numbers do not decide.
+        kernel is not positive definite in that many dimensions. None: it could not be decided numerically.
     negative, mass : float
         Negative spectral mass that was found, and all mass.
     how : str

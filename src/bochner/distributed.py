@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,6 +38,7 @@ from bochner.streaming.workers import (
     lightened,
     longest_row,
     merge_totals,
+    run_job,
     take_rows,
 )
 
@@ -52,8 +54,8 @@ except ImportError as error:
         f'bochner.distributed needs dask with arrays and frames: pip install "bochner[dask]" ({error}).'
     ) from error
 
-# The shape of the tree. A leaf adds up blocks until it has this many rows, and this many a column: a total of m × m
-# numbers should cost less to send than it cost to make.
+# The shape of the tree. A leaf adds up blocks until it has this many rows, and this many for each component: sending a
+# total of m × m numbers should cost less than computing it.
 _LEAF_ROWS = 8192
 _LEAF_ROWS_A_COLUMN = 8
 _BRANCHES = 8  # totals merged in one task
@@ -76,7 +78,7 @@ def _name(of: str) -> str:
 
 
 def _shared(of: str, value: Any) -> Any:
-    """A value that goes once to every worker that needs it, and again to one that takes another's place."""
+    """A value that is sent once to every worker that needs it, and again to a worker that replaces another."""
     made = delayed(value, name=_name(of), traverse=False)
     client = _client()
     if client is None:
@@ -113,6 +115,48 @@ def _in_order(tasks: Sequence[Any], leaves: int = 1) -> Iterator[Any]:
         waiting = [future for future in futures if future is not None]
         if waiting:
             client.cancel(waiting, force=True)
+
+
+def has_workers() -> bool:
+    """Whether there is a distributed client, whose workers take jobs."""
+    return _client() is not None
+
+
+def on_workers(function: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], options: WorkerOptions) -> Iterator[Any]:
+    """What a function gives for the arguments of each job, in order, computed by the workers of the client.
+
+    Jobs are made when workers are about to need them, so that few are in memory; one whose worker dies is done again.
+    """
+    client, futures = _client(), deque[Any]()
+    ahead = 2 * max(1, sum(client.nthreads().values()))
+    try:
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            for job in jobs:
+                futures.append(client.submit(run_job, function, job, options, key=_name("job"), pure=False))
+                if len(futures) >= ahead:
+                    yield futures.popleft().result()
+            while futures:
+                yield futures.popleft().result()
+    finally:
+        if futures:
+            client.cancel(list(futures), force=True)
+
+
+def collected(*values: Any) -> tuple[Any, ...]:
+    """Dask data in memory, as the frames and arrays that its blocks are made of; anything else as it is."""
+    found = [dask.compute(value)[0] for value in values]  # together, arrays and frames make dask warn
+    return tuple(
+        _concatenated(value) if is_blocks(given) else value for given, value in zip(values, found, strict=True)
+    )
+
+
+def is_blocks(value: Any) -> bool:
+    """Whether it is a list of delayed blocks."""
+    return isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], Delayed)
+
+
+def _concatenated(blocks: Sequence[Any]) -> Any:
+    return dd.dispatch.concat(list(blocks)) if hasattr(blocks[0], "columns") else np.concatenate(blocks)
 
 
 # -- the source ------------------------------------------------------------------------------------------------------
@@ -485,7 +529,9 @@ def map_rows(method: str, model: Any, X: Any, *arguments: Any, **options: Any) -
         )
         return [delayed(apply_method, pure=False)(block, shared, dask_key_name=_name(name)) for block in blocks]
     frame = isinstance(X, dd.DataFrame)
-    if frame:
+    if frame and model.__sklearn_tags__().input_tags.string:  # a model of tables, which takes columns of any kind
+        few = X._meta_nonempty.iloc[:1]
+    elif frame:
         _check_columns(X._meta)
         few = X._meta_nonempty.iloc[:1]
         few = type(few)(np.zeros((1, few.shape[1])), columns=few.columns).astype(X._meta.dtypes)

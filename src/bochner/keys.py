@@ -1,9 +1,9 @@
 """Randomness as a value with an address.
 
-A ``Key`` is a seed and a path. ``key.child("lengths")`` is another key whose stream has nothing to do with
-its parent's or its siblings', so no draw depends on the order in which draws are made, on the block size, on
-the number of threads or on the device. Streams are Philox (counter-based), and every draw in bochner is made
-row by row from one stream, so that asking for more rows extends the same draw.
+A ``Key`` is a seed and a path. ``key.child("lengths")`` is another key whose stream is independent of its parent's and
+its siblings', so no draw depends on the order in which draws are made, on the block size, on the number of threads or
+on the device. Streams are Philox (counter-based), and every draw in bochner is made row by row from one stream, so that
+asking for more rows extends the same draw.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Key:
 
     def child(self, address: str | int) -> Key:
         """Return the key at `address` below this one."""
-        # Names and numbers live in different halves of the 33-bit range, so child("x") never meets child(3).
+        # Names and numbers are in different halves of the 33-bit range, so child("x") is never child(3).
         step = zlib.crc32(address.encode()) if isinstance(address, str) else (1 << 32) + int(address)
         return Key(self.seed, (*self.path, step))
 
@@ -65,7 +65,7 @@ class Key:
 
     @classmethod
     def from_random_state(cls, random_state: Any) -> Key:
-        """Make a key from whatever scikit-learn calls a random state: None, an int, a RandomState or a Generator."""
+        """Make a key from what scikit-learn calls a random state: None, an int, a RandomState or a Generator."""
         if random_state is None:
             return cls(int(np.random.SeedSequence().generate_state(1, np.uint64)[0]))
         if isinstance(random_state, Key):

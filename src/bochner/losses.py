@@ -1,6 +1,6 @@
 """Convex losses of scores: value, slope and curvature, one family for classifiers, regressions and learned features.
 
-Formulas take arrays of any backend. One score a row is F (n,) with targets Y (n,); several are (n, k). Targets of
+Formulas take arrays of any backend. One score per row is F (n,) with targets Y (n,); several are (n, k). Targets of
 classes are signs: 1 in the column of the row's class, -1 elsewhere; two classes have one column.
 """
 
@@ -19,7 +19,7 @@ from bochner.checks import check_positive
 class Loss(ABC):
     """A convex, once differentiable loss ℓ(f, y) with a (generalised) second derivative.
 
-    Of several scores a row, it is the sum over the columns, unless a subclass says otherwise.
+    With several scores per row, it is the sum over them, unless a subclass says otherwise.
     """
 
     def targets(self, y: Array) -> Array:
@@ -43,19 +43,15 @@ class Loss(ABC):
         return self.curvature(F, Y) * D
 
     def mean_curvature(self, F: Any, Y: Any) -> Any:
-        """One number ≥ 0 a row, (n,): the second derivative averaged over the directions in which ℓ changes."""
+        """One number ≥ 0 for each row, (n,): the second derivative averaged over the directions in which ℓ changes."""
         return self.curvature(F, Y).mean(1)
 
     def curvature_bound(self, n_scores: int = 1) -> float:
         """The largest eigenvalue that the second derivative of a row can have."""
         return np.inf
 
-    def coupling(self, n_scores: int = 1) -> float:
-        """By how much the second derivative of a row can exceed its own diagonal, `curvature`."""
-        return 1.0
-
     def ignores_shifts(self, n_scores: int = 1) -> bool:
-        """Whether ℓ stays the same when all scores of a row move together."""
+        """Whether ℓ stays the same when a constant is added to all scores of a row."""
         return False
 
 
@@ -121,14 +117,11 @@ class LogLoss(Loss):
         return PD - P * PD.sum(1)[:, None]
 
     def mean_curvature(self, F: Any, Y: Any) -> Any:
-        # all k scores moved together change nothing: the trace belongs to k - 1 directions
+        # adding a constant to all k scores changes nothing: the trace belongs to k - 1 directions
         return self.curvature(F, Y).sum(1) / max(1, F.shape[1] - 1)
 
     def curvature_bound(self, n_scores: int = 1) -> float:
         return 0.25 if n_scores == 1 else 0.5
-
-    def coupling(self, n_scores: int = 1) -> float:
-        return 1.0 if n_scores == 1 else 2.0  # the others of a row of diag(p) - ppᵀ add up to its diagonal
 
     def ignores_shifts(self, n_scores: int = 1) -> bool:
         return n_scores > 1

@@ -18,25 +18,29 @@ from bochner.backends import Array, reading
 from bochner.checks import check_positive
 from bochner.diagnostics import finite_points
 from bochner.estimators import FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures
-from bochner.estimators.classifier import labels_of
+from bochner.estimators.classifier import GROWTH_ROWS
+from bochner.estimators.excess_risk import FOURIER_POWER, LANDMARK_POWER
+from bochner.estimators.labels import labels_of
 from bochner.estimators.models import check_target_size
+from bochner.estimators.ridge_search import RidgeSearch
 from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key
 from bochner.solvers import memory_available
+from bochner.streaming import ArraySource
 
 _KERNEL_ROWS = 5000  # on which a model tunes a length scale
 _FIRST_ROWS = 2000  # of the first search
 _TYPICAL_GROWTH = 0.5  # the power of the number of rows with which a model's components grow
-_MORE_ROWS = 4  # of the next search, so many times those of the last
-_SEARCH_GROWTH = 2.5  # so many times as long it takes
-_SEARCH_COMPONENTS = 1024  # which searches try at most: what is missing then is carried on
+_MORE_ROWS = 3  # of the next search, so many times those of the last
+_SEARCH_GROWTH = 3.0  # so many times as long it takes
+# Searches try a quarter of their rows and at most so many components: what is missing then is carried on.
+_SEARCH_COMPONENTS = 1024
 _TIMED_ROWS = (5000, 20_000)  # beyond a few thousand, every row takes the same time
 _TIMED_COMPONENTS = 512  # up to which fits to both numbers of rows are timed; more are for what a row does not cost
 _TIMED_GROWTH = 3.0  # how much longer a fit with twice as many components takes
-_CLASSIFIER_ROWS = 20_000  # on which KernelClassifier finds its number of components
 _SUMS_COPIES = 4.5  # of the m × m sums: their float32 scratch, eigenvectors, workspace
 
-_TIMING = 0.2  # share of the time that is kept for timing fits
+_TIMING = 0.25  # share of the time that is kept for timing fits
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 Timing = tuple[int, int, float]  # rows, components, seconds
 
@@ -55,7 +59,8 @@ class Trial:
         Upper end of the certificate's interval.
     wanted : float
         The components that `tol` needs: more than `n_components` where those were the most that were tried. The excess
-        of a model's error is taken to fall like one over their number, the error of a kernel matrix like its root.
+        of a model's error is taken to fall with the power that the search itself takes, the error of a kernel matrix
+        like one over the root of their number.
     effective_dimension : float
         Of the fitted model; nan without targets.
     seconds : float
@@ -95,6 +100,9 @@ class Recommendation:
         What that error was to be at most.
     seconds : float
         Predicted processor time of fitting `model` (without targets: of ``transformer().fit_transform``) to all rows.
+    search_seconds : float
+        The same with everything on default, where `fit` finds the kernel's scale and the number of components as well;
+        nan without targets.
     bytes : float
         Predicted memory besides the data.
     trials : tuple of Trial
@@ -114,6 +122,7 @@ class Recommendation:
     error: float
     tol: float
     seconds: float
+    search_seconds: float
     bytes: float
     trials: tuple[Trial, ...]
     reasons: tuple[str, ...]
@@ -138,6 +147,7 @@ class Recommendation:
             "memory": f"{_bytes(self.bytes)} besides the data",
         }
         if self.task is not None:
+            facts["processor time"] += f", {_seconds(self.search_seconds)} where fit finds scale and components itself"
             facts = {"effective dimension": f"{self.effective_dimension:.3g}", "alpha": f"{self.alpha:.3g}"} | facts
         return "\n".join(
             (
@@ -202,7 +212,7 @@ def recommend(
         As for the estimators: by how much the error may exceed that of the kernel itself, or, without targets, the
         error of the kernel matrix.
     max_seconds : float, default=5.0
-        About so much processor time for the recommendation itself. Less than a second makes it a guess.
+        Processor time for the recommendation itself, approximately. Less than two seconds make it a guess.
     random_state : int, RandomState, Generator or None
 
     Returns
@@ -242,7 +252,9 @@ def recommend(
     fits = _Fits(X, y, order, task, float(tol), key.seed)
     until = _clock() + max_seconds
     share = min(1.0, max_seconds / 5.0)
+    started = _clock()
     resolved, chosen = fits.resolve(kernel, math.ceil(share * _KERNEL_ROWS))
+    tuning = _clock() - started
     names: tuple[str, ...] = (chosen,)
     why = f"{chosen} features, which fit takes for these rows and this kernel"
     if not resolved.stationary:
@@ -276,6 +288,7 @@ def recommend(
         error=best.trials[-1].error,
         tol=float(tol),
         seconds=best.times(n, m),
+        search_seconds=float("nan") if task is None else tuning + fits.search_seconds(best, m),
         bytes=fits.bytes(best.features, m),
         trials=tuple(trial for c in found for trial in c.trials),
         reasons=tuple(reasons),
@@ -355,14 +368,16 @@ class _Fits:
 
     def search(self, features: str, kernel: Kernel, n_rows: int) -> Trial:
         """What n_components="auto" finds."""
-        estimator = self._estimator(features, kernel, "auto", tol=self.tol, max_components=_SEARCH_COMPONENTS)
+        most = min(_SEARCH_COMPONENTS, max(64, n_rows // 4))
+        estimator = self._estimator(features, kernel, "auto", tol=self.tol, max_components=most)
         seconds = self._fit(estimator, n_rows, searching=True)
         model = estimator.ridge_ if self.task == "classification" else estimator
         dimension = float("nan")
         if self.task is not None:
             dimension, self.alpha = float(model.effective_dimension_), float(model.alpha_)
         m, error = int(model.n_components_), float(model.certificate_.high)
-        wanted = m * max(1.0, error / self.tol) ** (1.0 if self.task else 2.0)
+        power = 0.5 if self.task is None else LANDMARK_POWER if features == "nystrom" else FOURIER_POWER
+        wanted = m * max(1.0, error / self.tol) ** (1.0 / power)
         return Trial(features, n_rows, m, error, wanted, dimension, seconds)
 
     def timed(self, features: str, kernel: Kernel, n_rows: int, n_components: int) -> Timing:
@@ -373,16 +388,31 @@ class _Fits:
         self.solver = None if self.task is None else estimator.report_.method
         return n_rows, n_components, seconds
 
-    def ceiling(self, features: str) -> int:
-        """The most components that "auto" tries, as documented in the estimators."""
-        n = self.n_samples
-        rows = 2 * n if features == "fourier" else n
-        return min(rows, 16_384) if self.task is None else min(rows, 4096, max(2048, self.search_rows // 16))
+    def ceiling(self, features: str, kernel: Kernel) -> int:
+        """The most components that "auto" tries."""
+        if self.task is None:
+            most = self._estimator(features, kernel, "auto").max_components
+            return int(min(most, 2 * self.n_samples if features == "fourier" else self.n_samples))
+        # the squared loss finds the number of components for every loss
+        model = KernelRidge(kernel, features=features)
+        source = ArraySource(self.X[: self.search_rows], np.zeros(self.search_rows))
+        return RidgeSearch(model, source, kernel, Key(self.seed)).budget.most
 
     @property
     def search_rows(self) -> int:
         """Rows that "auto" looks at."""
-        return min(self.n_samples, _CLASSIFIER_ROWS) if self.task == "classification" else self.n_samples
+        return min(self.n_samples, GROWTH_ROWS) if self.task == "classification" else self.n_samples
+
+    def search_seconds(self, candidate: _Candidate, n_components: int) -> float:
+        """Of a fit with n_components="auto" to all rows: as much longer as the last trial took than a plain fit.
+
+        A classifier is fitted with the number found on some of the rows.
+        """
+        last, times = candidate.trials[-1], candidate.times
+        longer = last.seconds / max(times(last.n_samples, last.n_components), 1e-9)
+        if self.task == "regression":
+            return max(1.0, longer) * times(self.n_samples, n_components)
+        return longer * times(self.search_rows, n_components) + times(self.n_samples, n_components)
 
     def bytes(self, features: str, n_components: int) -> float:
         """Of the map, and of the sums with a block of features, or of all features."""
@@ -465,8 +495,8 @@ class _Candidate:
         ):
             trials.append(fits.search(features, kernel, min(n, _MORE_ROWS * last.n_samples)))
         wanted = carried_on(trials, [t.wanted for t in trials], n)
-        m = max(1, min(fits.ceiling(features), round(wanted)))
-        times = _Times.of(_timings(fits, kernel, features, m, until + seconds / 2.0))
+        m = max(1, min(fits.ceiling(features, kernel), round(wanted)))
+        times = _Times.of(_timings(fits, kernel, features, m, until))
         return cls(features, tuple(trials), wanted, m, times, times(fits.n_samples, m))
 
     def reasons(self) -> list[str]:
@@ -483,15 +513,18 @@ class _Candidate:
 
 
 def _timings(fits: _Fits, kernel: Kernel, features: str, m: int, until: float) -> list[Timing]:
-    """Of fits with a few components, twice as many and so on, up to m while there is time."""
+    """Of fits with a few components, four times as many, and twice as many, up to m while there is time."""
     fits.timed(features, kernel, 100, min(m, 8))  # takes what only a first fit takes
     few, many = _TIMED_ROWS
-    size = max(1, min(m, _TIMED_COMPONENTS) // 4)
+    top = min(m, _TIMED_COMPONENTS)
     out: list[Timing] = []
-    while True:
-        for n in (few, many) if size <= _TIMED_COMPONENTS else (few,):
+    for size in dict.fromkeys((max(1, top // 4), top)):
+        for n in (few, many):
             twice = [fits.timed(features, kernel, n, size) for _ in range(2 if size < _TIMED_COMPONENTS else 1)]
             out.append(min(twice, key=lambda timing: timing[2]))  # other work on the machine can only add to it
-        if size >= m or _clock() + _TIMED_GROWTH * out[-1][2] > until:
-            return out
-        size = min(m, 2 * size)
+    last = out[-2]  # of few rows
+    while top < m and _clock() + _TIMED_GROWTH * last[2] < until:
+        top = min(m, 2 * top)
+        last = fits.timed(features, kernel, few, top)
+        out.append(last)
+    return out

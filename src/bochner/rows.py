@@ -1,9 +1,9 @@
-"""Laws of frequencies: rows g of a matrix that look like N(0, I), each law a different trade.
+"""Sampling schemes of frequencies: rows g of a matrix that are, or nearly are, N(0, I).
 
-A kernel multiplies row j by its own scale s_j and divides by its length scale (`spectra`); nothing here knows of
-kernels. Structured laws draw unit rows and χ(p) lengths, p being the padded width: with χ(d) the kernel would be
-another one. Lengths and scales are stratified: each is marginally the right random variable, jointly they are
-spread evenly, which lowers the variance and keeps the mean.
+A kernel multiplies row j by a scale s_j and divides by its length scale (`spectra`); the schemes do not depend on the
+kernel. Structured schemes draw unit rows and χ(p) lengths, where p is the padded width: with χ(d) the kernel would be
+another one. Lengths and scales are stratified: each alone has exactly its distribution, and together they are spread
+evenly, which lowers the variance and keeps the mean.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def stratified(n: int, step: float, key: Key) -> Array:
 
 
 def _chi(n_rows: int, dimension: int, key: Key) -> Array:
-    """Lengths (n_rows,) with the law of the norm of a standard normal vector in `dimension` dimensions."""
+    """Lengths (n_rows,) distributed as the norm of a standard normal vector in `dimension` dimensions."""
     u = stratified(n_rows, _LENGTH_STEP, key.child("lengths"))
     return np.sqrt(2.0 * gammaincinv(dimension / 2.0, u))
 
@@ -56,13 +56,13 @@ def _n_blocks(n_rows: int, width: int) -> int:
 
 
 class RowLaw(ABC):
-    """A law of n_rows vectors in R^n_features that look like N(0, I)."""
+    """A sampling scheme of n_rows vectors in R^n_features that are, or nearly are, N(0, I)."""
 
     #: is every single row exactly Gaussian, so that features are unbiased in every dimension?
     exact: ClassVar[bool]
 
     def bias(self, n_features: int) -> float:
-        """What the mean of the Gaussian kernel's features may be off by, at any distance: 0 where rows are exact."""
+        """A bound of the bias of the Gaussian kernel's features at any distance: 0 where rows are exact."""
         return 0.0
 
     @abstractmethod
@@ -70,12 +70,12 @@ class RowLaw(ABC):
         """Draw the rows. More rows with the same key extend the same draw."""
 
     def uniforms(self, n_features: int, n_rows: int, key: Key) -> Array:
-        """Draw what the kernel turns into one scale a row: uniforms (n_rows,), independent of the rows."""
+        """Draw uniforms (n_rows,), independent of the rows, which the kernel turns into one scale for each row."""
         return stratified(n_rows, _MIXING_STEP, key.child("mixing"))
 
 
 class PointLaw(RowLaw):
-    """A law that comes from points in the unit cube, so that it serves every product law by its quantiles."""
+    """A sampling scheme from points in the unit cube, which quantiles turn into any product distribution."""
 
     @abstractmethod
     def points(self, n_features: int, n_rows: int, key: Key) -> Array:
@@ -100,7 +100,7 @@ class IID(PointLaw):
 
 @dataclass(frozen=True)
 class Quasi(PointLaw):
-    """Φ⁻¹ of randomised low-discrepancy points (Yang et al. 2014); one further coordinate drives the kernel's scale.
+    """Φ⁻¹ of randomised low-discrepancy points (Yang et al. 2014); one further coordinate gives the kernel's scale.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _lattice(dimension: int, n: int, shift: Array) -> Array:
 
 @dataclass(frozen=True)
 class Orthogonal(RowLaw):
-    """Haar-orthogonal blocks with χ(d) lengths (Yu et al. 2016): the lowest error of the dense laws in most cases."""
+    """Haar-orthogonal blocks with χ(d) lengths (Yu et al. 2016): mostly the lowest error of dense schemes."""
 
     exact: ClassVar[bool] = True
 
@@ -177,11 +177,11 @@ class Orthogonal(RowLaw):
 class Structured(RowLaw):
     """H D₀ H D₁ H D₂ blocks with χ(p) lengths: SORF (Yu et al. 2016) with the right radii.
 
-    Orthogonal rows in O(log d) each and 7 bytes of storage a row. Not exact: the directions come from signs alone, and
-    the fewer of these the less uniform they are. Where x - y has 1 to 16 coordinates of one size and no others, the
-    worst directions found, the Gaussian kernel is off by up to 0.5 at p = 4, 0.4 at 8, 0.15 at 16, 0.03 at 32 and 0.004
-    at 64, over distances of up to nine length scales; within two length scales by 0.001 at 32. So 2 to 16 features
-    are padded to 64 and not to the next power of two. One feature has random signs alone, which is exact.
+    Orthogonal rows in O(log d) time and 7 bytes each. Not exact: directions are made of signs alone, and are less
+    uniform the fewer signs there are. In the worst directions found, where x - y has 1 to 16 coordinates of one size
+    and no others, the Gaussian kernel is off by up to 0.5 at p = 4, 0.4 at 8, 0.15 at 16, 0.03 at 32 and 0.004 at 64,
+    over distances of up to nine length scales; within two length scales by 0.001 at 32. So 2 to 16 features are padded
+    to 64 and not to the next power of two. One feature has random signs alone, which is exact.
     """
 
     exact: ClassVar[bool] = False
@@ -221,7 +221,7 @@ class Fastfood(RowLaw):
 
 @dataclass(frozen=True)
 class FastfoodFFT(RowLaw):
-    """Fastfood with Fourier and cosine transforms: no padding, 2d rows a block, every row exactly Gaussian."""
+    """Fastfood with Fourier and cosine transforms: no padding, 2d rows in a block, every row exactly Gaussian."""
 
     exact: ClassVar[bool] = True
 
@@ -315,7 +315,7 @@ ROW_LAWS: dict[str, RowLaw] = {
 
 
 def as_row_law(rows: Any) -> RowLaw:
-    """Return the law of a name, or the law itself."""
+    """Return the sampling scheme of a name, or the scheme itself."""
     if isinstance(rows, RowLaw):
         return rows
     if isinstance(rows, str) and rows in ROW_LAWS:
@@ -324,5 +324,5 @@ def as_row_law(rows: Any) -> RowLaw:
 
 
 def name_of(law: RowLaw) -> str:
-    """Return the shortest name of a law, or its repr when it has none."""
+    """Return the shortest name of a sampling scheme, or its repr when it has none."""
     return next((name for name, known in ROW_LAWS.items() if known == law), repr(law))

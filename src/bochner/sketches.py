@@ -1,10 +1,10 @@
-"""Laws of sketches: random maps S of shape (n_components, n_features) with E[SᵀS] = I.
+"""Sketches: random maps S of shape (n_components, n_features) with E[SᵀS] = I.
 
 ``S(X)`` is X Sᵀ, which projects the columns of row data, and ``S @ A`` is S A, which sketches the rows of a tall
-matrix; ``S.adjoint(B)`` is B S. A law is a value, what it draws is a `LinearMap` that knows nothing of seeds.
+matrix; ``S.adjoint(B)`` is B S. A sampling scheme (`SketchLaw`) is a value; what it draws is a `LinearMap`.
 
-Every law states its subspace embedding: for Q with orthonormal columns, ``law.distortion(rank, …)`` is the ε that
-‖QᵀSᵀSQ - I‖_F exceeds with probability at most δ, by Markov's inequality from the exact second moment.
+Every scheme has a bound for subspace embeddings: for Q with orthonormal columns, ``law.distortion(rank, …)`` is the ε
+that ‖QᵀSᵀSQ - I‖_F exceeds with probability at most δ, by Markov's inequality from the exact second moment.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bochner.operators import (
 
 
 class SketchLaw(ABC):
-    """A law of maps S: R^n_features → R^n_components with E[SᵀS] = I.
+    """A sampling scheme of maps S: R^n_features → R^n_components with E[SᵀS] = I.
 
     Examples
     --------
@@ -46,9 +46,9 @@ class SketchLaw(ABC):
     ((200, 3), (3, 200))
     """
 
-    #: does more components with the same key extend the same draw (up to the factor sqrt(n_components))?
+    #: whether more components with the same key extend the same draw, up to the factor sqrt(n_components)
     extends: ClassVar[bool]
-    #: are CSR and CSC data sketched in O(nnz), without a dense copy?
+    #: whether CSR and CSC data are sketched in O(nnz), without a dense copy
     accepts_sparse: ClassVar[bool] = True
 
     @abstractmethod
@@ -64,7 +64,7 @@ class SketchLaw(ABC):
         return float(np.sqrt(self.moment(rank, n_features) / (n_components * delta)))
 
     def resolve(self, A: Any, key: Key) -> SketchLaw:
-        """Return the law with what it must know of the rows of A; laws that look at no data return themselves."""
+        """Return the scheme with what it needs to know of the rows of A: itself if it depends on no data."""
         return self
 
 
@@ -85,7 +85,7 @@ class Gaussian(SketchLaw):
 
 @dataclass(frozen=True)
 class Rademacher(SketchLaw):
-    """Independent ±1/sqrt(n_components) entries, a byte each."""
+    """Independent ±1/sqrt(n_components) entries, one byte each."""
 
     extends: ClassVar[bool] = True
 
@@ -108,7 +108,7 @@ class _Thinned(SketchLaw):
 
     def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
         s = self.rarity(n_features)
-        # places in row-major order, by their geometric gaps: O(nnz), and more rows extend the same draw
+        # positions in row-major order, by their geometric gaps: O(nnz), and more rows extend the same draw
         places = _thin(n_components * n_features, 1.0 / s, key.child("places"))
         rows, columns = np.divmod(places, n_features)
         signs = _signs((len(places),), key.child("signs"))
@@ -188,7 +188,7 @@ class SparseSign(SketchLaw):
     Parameters
     ----------
     n_nonzeros : int
-        Non-zeros a column; all of them when there are fewer components.
+        Non-zeros in a column; all entries when there are fewer components.
     """
 
     n_nonzeros: int = 8
@@ -217,7 +217,7 @@ class SparseSign(SketchLaw):
 
 @dataclass(frozen=True)
 class CountSketch(SketchLaw):
-    """One ±1 a column (Charikar, Chen & Farach-Colton 2002; Clarkson & Woodruff 2013). Does not extend."""
+    """One ±1 in each column (Charikar, Chen & Farach-Colton 2002; Clarkson & Woodruff 2013). Does not extend."""
 
     extends: ClassVar[bool] = False
 
@@ -282,12 +282,11 @@ class _DataRows(SketchLaw):
 
     def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
         raise ValueError(
-            f"{self!r} takes its probabilities from the data: draw from law.resolve(A, key), "
-            "or from RowSampling(probabilities)."
+            f"{self!r} takes its probabilities from the data: use law.resolve(A, key), or RowSampling(probabilities)."
         )
 
     def moment(self, rank: int, n_features: int) -> float:
-        raise ValueError(f"{self!r} takes its probabilities from the data: ask law.resolve(A, key).")
+        raise ValueError(f"{self!r} takes its probabilities from the data: use law.resolve(A, key).")
 
 
 @dataclass(frozen=True)
@@ -330,7 +329,7 @@ SKETCH_LAWS: dict[str, SketchLaw] = {
 
 
 def as_sketch_law(law: Any) -> SketchLaw:
-    """Return the law of a name, or the law itself.
+    """Return the scheme of a name, or the scheme itself.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Solvers of (G + alpha I) w = c: factor once, then solve, measure and take the determinant cheaply.
 
-`Cholesky` for one penalty, `Eigen` for a path of penalties, `ConjugateGradient` for Gram matrices that are known by
-their products alone. A factor carries a `Report` of how it went; no LinAlgError leaves this module.
+`Cholesky` for one penalty, `Eigen` for a path of penalties, `ConjugateGradient` for Gram matrices that are known only
+by their products. A factor has a `Report` of how it went; a LinAlgError is never raised.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from sklearn.exceptions import ConvergenceWarning
 from bochner.backends import Array, backend_of, is_host, times_columns
 from bochner.backends.threads import one_thread
 from bochner.keys import Key
-from bochner.linalg import Report as Report  # what a factor carries
+from bochner.linalg import Report as Report  # what a factor reports
 from bochner.linalg import conjugate_gradient, nystrom_preconditioner
 from bochner.operators import PSDOperator
 
-_UNTHREADED = 2048  # up to this size factorisations gain nothing from threads
+_UNTHREADED = 2048  # up to this size threads do not make factorisations faster
 
 
 class Factor(ABC):
-    """(G + alpha I), ready to be solved with."""
+    """A factorisation of G + alpha I."""
 
     report: Report
 
@@ -55,17 +55,12 @@ def _few_threads(m: int) -> AbstractContextManager[None]:
     return one_thread() if m <= _UNTHREADED else nullcontext()
 
 
-def _rounding(gram: PSDOperator, trace: float) -> float:
-    """Below this an eigenvalue is rounding: of the sums, or of the factorisation."""
-    return max(gram.rounding, float(np.finfo(float).eps) * max(0.0, trace))
-
-
-def _norm(G: Any) -> float:
-    """The trace: of the largest eigenvalue, from above."""
-    norm = float(backend_of(G).fetch(G.diagonal()).sum())
-    if not np.isfinite(norm):
+def _scale(gram: PSDOperator, G: Any) -> tuple[float, float]:
+    """The trace, an upper bound of the eigenvalues, and the size below which an eigenvalue is a rounding error."""
+    trace = float(backend_of(G).fetch(G.diagonal()).sum())
+    if not np.isfinite(trace):
         raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
-    return norm
+    return trace, max(gram.rounding, float(np.finfo(float).eps) * max(0.0, trace))
 
 
 @dataclass(frozen=True)
@@ -75,8 +70,7 @@ class Cholesky(RidgeSolver):
     def factor(self, gram: PSDOperator, alpha: float) -> CholeskyFactor:
         with _few_threads(gram.shape[0]):
             G = gram.lower()
-            norm = _norm(G)
-            rounding = _rounding(gram, norm)
+            norm, rounding = _scale(gram, G)
             jitter = max(0.0, rounding - alpha)
             while (L := backend_of(G).cholesky(G, alpha + jitter)) is None:
                 jitter = max(10.0 * jitter, rounding, np.finfo(float).tiny / np.finfo(float).eps)
@@ -90,9 +84,9 @@ class Cholesky(RidgeSolver):
 
 
 def _condition(L: Any, norm: float) -> float:
-    """The norm of LLᵀ over its least eigenvalue by three steps of inverse iteration: a fourth of dpocon's time.
+    """The norm of LLᵀ over its least eigenvalue by three steps of inverse iteration, faster than LAPACK's.
 
-    On a device, where solving for one vector takes long, from below, by the pivots.
+    On a device, where solving for one vector is slow, a lower bound from the pivots.
     """
     if not is_host(L):
         pivots = L.diagonal()
@@ -126,14 +120,14 @@ class CholeskyFactor(Factor):
 
 @dataclass(frozen=True)
 class Eigen(RidgeSolver):
-    """G = V diag(λ) Vᵀ: some 9 m³ operations, then every penalty costs m² (see `EigenFactor.at`)."""
+    """G = V diag(λ) Vᵀ: about 9 m³ operations, after which every penalty costs m² (see `EigenFactor.at`)."""
 
     def factor(self, gram: PSDOperator, alpha: float) -> EigenFactor:
         G = gram.lower()
-        backend, rounding = backend_of(G), _rounding(gram, _norm(G))
+        backend, (_, rounding) = backend_of(G), _scale(gram, G)
         with _few_threads(len(G)):
             found = backend.eigh(G)
-        if found is None:  # divide and conquer gave up: the slower driver does not
+        if found is None:  # divide and conquer did not converge; the slower driver does
             eigenvalues, vectors = eigh(backend.fetch(gram.lower()), driver="evr", lower=True, check_finite=False)
         else:
             eigenvalues, vectors = map(backend.fetch, found)
@@ -200,12 +194,12 @@ class SampledPreconditioner:
 
 @dataclass(frozen=True)
 class ConjugateGradient(RidgeSolver):
-    """Preconditioned conjugate gradients: one product with G an iteration, all right sides at once.
+    """Preconditioned conjugate gradients: one product with G in each iteration, for all right sides at once.
 
     Parameters
     ----------
     tol : float
-        Stop when the residual is this small beside the right side.
+        Stop when the residual is at most this share of the right side.
     max_iter : int
     rank : int or None
         Rank of the Nyström preconditioner; None takes a tenth of m, between 200 and 1,000.

@@ -1,7 +1,7 @@
-"""What a stream leaves behind: sums from which ridge regression, its path, GCV and evidence follow without the data.
+"""Sums over a stream of rows, from which ridge regression, its path, GCV and evidence follow without the data.
 
-`RidgeStatistics` is a monoid: `zero`, `update`, `merge`. Streaming, many machines and resuming are one idea, a
-fold. `RidgeSpectrum` is its eigendecomposition: every question about every penalty in O(m) a target.
+`RidgeStatistics` is a monoid: `zero`, `update`, `merge`. So streams, many machines and resumed fits add up the same
+sums. `RidgeSpectrum` is their eigendecomposition: everything about a penalty costs O(m) for each target.
 """
 
 from __future__ import annotations
@@ -14,31 +14,34 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array, backend_of, is_host
+from bochner.backends.tiled import congruent
 from bochner.operators import Centred, DenseGram, PSDOperator
 from bochner.solvers import Eigen, EigenFactor
 
 # Rows multiplied in float32 before the product is added up in float64. An entry of the product then has a rounding
-# error below 1e-6 sqrt(G_ii G_jj) (tests/test_statistics.py), a tenth of that as a rule; where that is not small beside
-# a penalty that is known, products are float64. With precision="fast", rows are rounded to integers where the processor
+# error below 1e-6 sqrt(G_ii G_jj) (tests/test_statistics.py), usually a tenth of that; where that is not small compared
+# with a known penalty, products are float64. With precision="fast", rows are rounded to integers where the processor
 # multiplies those faster: to 13 bits where they are all of one size and to 16 bits of each column's largest where they
-# are not. Sums are then exact, and what rounding adds to the features works like a further penalty of n/m · 1e-8. Where
+# are not. Sums are then exact, and the rounding of the features acts like a further penalty of n/m · 1e-8. Where
 # it is a hundredth of a known penalty at most, they have 8 bits. Everything but ZᵀZ is summed in float64, of the same
 # rounded rows: centring subtracts sums as large as the Gram matrix itself, and what is left may be a 1e-8 of it.
 _FLUSH_ROWS = 8192
 _FLOAT32_ERROR = 2e-7  # of a float32 product, see `float32_error`
-_FLOAT32_COLUMNS = 512  # of fewer, float64 products cost little beside the features
-# Of a penalty, that the errors of float32 products may be: predictions change by a hundredth of it at most, measured
-# where columns are of one size (Fourier features) and far less where they are not (Nyström).
+_FLOAT32_COLUMNS = 512  # with fewer, float64 products cost little compared with the features
+# Share of a penalty that the errors of float32 products may reach: predictions change by a hundredth of it at most,
+# measured where columns are of one size (Fourier features) and far less where they are not (Nyström).
 _FLOAT32_SHARE = 5e-3
-_ROUNDING_SHARE = 0.01  # of a penalty, that rounding to 8 bits may add to it
-_FEW_ROWS = 256  # below this, float64 all the way costs less than the addition
+_ROUNDING_SHARE = 0.01  # share of a penalty that rounding to 8 bits may add to it
+_USUAL_PENALTY = 1e-7  # a row, where it is not known yet
+EPS = float(np.finfo(float).eps)
+_FEW_ROWS = 256  # below this, float64 products cost less than adding up float32 ones
 
 
 class RidgeStatistics:
     """Sums over rows z (features), y (targets), w (weights): Σ w zzᵀ, Σ w zyᵀ, Σ w y², Σ w z, Σ w y, Σ w, n.
 
-    Targets are kept as differences from `offset`, the mean of the first rows seen, so that a large mean costs no
-    digits. All sums are float64, whatever the features are. A weight of w counts as w equal rows.
+    Targets are kept as differences from `offset`, the mean of the first rows seen, so that no digits are lost to a
+    large mean. All sums are float64, whatever the features are. A weight of w counts as w equal rows.
 
     Sums are made where the features are. Those of features on a device stay there until they are asked for or
     `to_host` is called: what is merged, pickled or written to a file is in host memory.
@@ -46,7 +49,7 @@ class RidgeStatistics:
     Parameters
     ----------
     n_components : int
-        m, the columns of the features.
+        m, the number of components of the features.
     n_targets : int
         k.
     with_gram : bool, default=True
@@ -108,7 +111,7 @@ class RidgeStatistics:
 
     @property
     def n_components(self) -> int:
-        """Columns of the features, m."""
+        """Number of components, m."""
         return len(self.products)
 
     @property
@@ -150,7 +153,7 @@ class RidgeStatistics:
                 self.float32_error += float32_error(self._diagonal)
 
     def to_host(self) -> RidgeStatistics:
-        """Bring all sums to host memory; a device that held them has its own back. Returns self."""
+        """Bring all sums to host memory; the memory of the device is freed. Returns self."""
         self._settle()
         if self.squares is not None and not is_host(self.squares):
             room = np.zeros(self.squares.shape, order="F") if self._room is None else self._room
@@ -182,7 +185,7 @@ class RidgeStatistics:
         backend = backend_of(Z)
         if weight is not None:
             weight = np.asarray(weight, dtype=np.float64)
-            if not (weight > 0).all():  # a row of weight zero is no row
+            if not (weight > 0).all():  # rows of weight zero are left out
                 keep = np.flatnonzero(weight > 0)
                 Z, Y, weight = Z[backend.place(keep, Z)], Y[keep], weight[keep]
                 overwrite = True
@@ -191,7 +194,7 @@ class RidgeStatistics:
         if is_host(Z):
             self.to_host()
         elif is_host(self.products):
-            if self.n_samples:  # what is here and what is there are added up here
+            if self.n_samples:  # sums on the host and on a device are added up on the host
                 more = RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram)
                 return self.merge(more.update(Z, Y, weight, overwrite=overwrite))
             xp = backend.xp
@@ -209,7 +212,7 @@ class RidgeStatistics:
         with np.errstate(over="ignore"):
             squares = (w[:, None] * Y * Y).sum(axis=0)
         if not np.isfinite(squares).all():
-            raise ValueError("the squares of these targets are not numbers any more; divide the targets by a constant.")
+            raise ValueError("the squares of these targets overflow; divide the targets by a constant.")
         self.target_squares += squares
         self.target_sum += (w[:, None] * Y).sum(axis=0)
         self.weight += float(w.sum())
@@ -247,7 +250,7 @@ class RidgeStatistics:
         return Z
 
     def _float32_will_do(self, Z: Array) -> bool:
-        """Whether errors of float32 products are small beside a penalty that is known."""
+        """Whether errors of float32 products are small compared with a known penalty."""
         if self.penalty is None:
             return self.n_components >= _FLOAT32_COLUMNS
         with np.errstate(over="ignore"):
@@ -300,6 +303,16 @@ class RidgeStatistics:
         made.float32_error, made.rounding_noise = self.float32_error, self.rounding_noise
         return made
 
+    def transformed(self, A: Array) -> RidgeStatistics:
+        """Statistics of the components ZA instead of Z, of the same rows, for an upper triangular A (m, m).
+
+        Rounding errors of the sums are magnified by A on both sides, and count as those of float32 products do.
+        """
+        made = self.first(0)
+        made.products, made.squares = A.T @ self.products, congruent(self.squares, A)
+        made.float32_error += _magnified_error(self._diagonal, A) / _FLOAT32_ERROR
+        return made
+
     @property
     def n_effective(self) -> float:
         """Rows for counting degrees of freedom: Σ w, or the rows themselves when the weights sum to less."""
@@ -327,7 +340,7 @@ class RidgeStatistics:
         return float(max(double, noise, _FLOAT32_ERROR * self.float32_error))
 
     def is_coarse(self, alpha: float) -> bool:
-        """Whether products were float32 whose errors are not small beside a penalty."""
+        """Whether products were float32, with errors that are not small compared with a penalty."""
         return self.precision == "full" and _FLOAT32_ERROR * self.float32_error > _FLOAT32_SHARE * alpha
 
     def operator(self, fit_intercept: bool = True) -> PSDOperator:
@@ -360,7 +373,7 @@ class RidgeStatistics:
         factor = Eigen().factor(self.operator(fit_intercept), 0.0)
         return RidgeSpectrum(
             factor,
-            # a direction that is rounding alone explains nothing, however small the penalty
+            # directions that are only rounding errors explain nothing, however small the penalty
             (factor.eigenvalues > 0)[:, None] * (factor.vectors.T @ self.right_side(fit_intercept)),
             self.total_squares(fit_intercept),
             self.n_effective - float(fit_intercept),
@@ -380,7 +393,7 @@ class RidgeStatistics:
         weights = (inverse[:, :, None] * spectrum.moment[:, None, :]).reshape(len(λ), -1)  # in the eigenbasis
         centre = self.feature_mean if fit_intercept else np.zeros(self.n_components)
         level = self.target_mean if fit_intercept else np.zeros(self.n_targets)
-        # in the precision of the features: what rounding adds to a leverage is far below the leverage
+        # in the precision of the features: the rounding error of a leverage is far below the leverage
         rotated = (Z - centre.astype(Z.dtype)) @ spectrum.factor.vectors.astype(Z.dtype, copy=False)
         rotated = rotated.astype(np.float64, copy=False)
         leverage = (rotated * rotated) @ inverse + (1.0 / self.weight if fit_intercept else 0.0)  # (n, a)
@@ -388,7 +401,7 @@ class RidgeStatistics:
         return leave_one_out(residual, leverage)
 
     def arrays(self) -> dict[str, Array]:
-        """Everything as named arrays, for a file; the triangle alone of the Gram matrix."""
+        """Everything as named arrays, for a file; of the Gram matrix one triangle."""
         found = {
             "moment": np.ascontiguousarray(self.moment),
             "target_squares": self.target_squares,
@@ -413,7 +426,7 @@ class RidgeStatistics:
         made.weight = float(arrays["totals"][0])
         made.n_samples = int(arrays["totals"][1])
         made.float32_error = float(arrays["totals"][2])
-        made.rounding_noise = float(arrays.get("noise", [0.0])[0])  # files of before it was known have none
+        made.rounding_noise = float(arrays.get("noise", [0.0])[0])  # older files do not have it
         if made.gram is not None:
             unpack_upper(arrays["gram"], made.gram.T)
         return made
@@ -428,6 +441,28 @@ def float32_error(squares: Array) -> float:
     Such errors make a random matrix: its norm is at most twice that of a row, which is sqrt(max G_ii · trace G).
     """
     return math.sqrt(max(0.0, float(squares.max(initial=0.0)) * float(squares.sum())))
+
+
+def transforms_well(squares: Array, A: Array, penalty: float | None) -> bool:
+    """Whether errors of `RidgeStatistics.transformed` are small beside a penalty, both a row.
+
+    `squares` (m,) are mean squares of the components that are transformed.
+    """
+    return _magnified_error(squares, A) <= _FLOAT32_SHARE * (_USUAL_PENALTY if penalty is None else penalty)
+
+
+def _magnified_error(squares: Array, A: Array) -> float:
+    """The norm of AᵀEA, with rounding errors E of sums whose diagonal is `squares`."""
+    others = int(np.argmax(A.diagonal() != 1.0))  # the first ones are left as they are
+    return EPS * float32_error(squares[others:]) * spectral_norm(A[others:, others:]) ** 2
+
+
+def spectral_norm(A: Array, n_steps: int = 8) -> float:
+    """The norm of a matrix by a few steps of the power method from its longest column: some 10 % too small at most."""
+    v = A[:, np.einsum("ij,ij->j", A, A).argmax()]
+    for _ in range(n_steps):
+        v = A @ (A.T @ (v / np.linalg.norm(v)))
+    return float(np.sqrt(np.linalg.norm(v)))
 
 
 def pack_upper(U: Array) -> Array:
@@ -478,12 +513,12 @@ class RidgeSpectrum:
         return np.asarray((λ / (λ + np.reshape(alphas, (-1, 1)))).sum(axis=1))
 
     def _explained(self) -> tuple[Array, Array, Array]:
-        """λ > 0, squared moments in those directions over λ, and what no penalty explains, never negative."""
+        """λ > 0, squared moments in those directions over λ, and the squares that no penalty explains, at least 0."""
         keep = self.factor.eigenvalues > 0
         λ = self.factor.eigenvalues[keep]
         parts = self.moment[keep] ** 2 / λ[:, None]
         rest = self.target_squares - parts.sum(axis=0)
-        # more than n directions leave nothing; less than rounding is nothing
+        # with more than n directions nothing is left; sums below rounding are zero
         rest = np.where((rest > 1e-14 * self.target_squares) & (len(λ) < self.n_samples), rest, 0.0)
         return λ, parts, rest
 
@@ -508,14 +543,14 @@ class RidgeSpectrum:
     def log_evidence(self, alphas: Any, noise_variance: Any = None) -> Array:
         """Log marginal likelihood of y = Zw + noise, w ~ N(0, noise_variance / alpha), (a, k).
 
-        An intercept has a flat prior. Without `noise_variance` (a number, or one a target) the most likely one of each
-        penalty and target is used: `penalised_squares / n_samples`.
+        An intercept has a flat prior. Without `noise_variance` (a number, or one for each target) the most likely one
+        of each penalty and target is used: `penalised_squares / n_samples`.
         """
         logdet = np.log1p(self.factor.eigenvalues / np.reshape(alphas, (-1, 1))).sum(axis=1)[:, None]
         return log_evidence(self.penalised_squares(alphas), logdet, self.n_samples, noise_variance)
 
     def grid(self) -> Array:
-        """Penalties worth trying: four a decade, from rounding to a constant prediction."""
+        """Penalties worth trying: four per decade, from the size of rounding errors to a constant prediction."""
         λ = self.factor.eigenvalues
         low = max(1e-8 * self.amplitude, np.finfo(float).eps * float(λ.sum()), np.finfo(float).tiny)
         high = max(10.0 * float(λ[-1]) if len(λ) else 1.0, self.amplitude, 1e3 * low)
@@ -531,7 +566,7 @@ class RidgeSpectrum:
         if name == "gcv":
             return lambda alphas: (self.gcv(alphas) / self.target_variance).mean(axis=1)
         if name == "evidence":
-            varying = self.target_squares > 0  # a constant target has no likelihood worth the name
+            varying = self.target_squares > 0  # the likelihood of a constant target is infinite
             return lambda alphas: -self.log_evidence(alphas)[:, varying].sum(axis=1)
         raise ValueError(f"no criterion is called {name!r}.")
 
@@ -544,7 +579,7 @@ class RidgeSpectrum:
         criterion = self.criterion(name) if isinstance(name, str) else name
         grid = self.grid() if alphas is None else alphas
         values = criterion(grid)
-        i = len(values) - 1 - int(np.argmin(values[::-1]))  # the smoothest of equals
+        i = len(values) - 1 - int(np.argmin(values[::-1]))  # of equal ones the largest penalty
         if alphas is not None or not np.isfinite(values[i]):
             return float(grid[i]), grid, values
         return float(grid[i] * (grid[1] / grid[0]) ** vertex(values[max(i - 1, 0) : i + 2])), grid, values

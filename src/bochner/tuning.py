@@ -32,11 +32,13 @@ from bochner.solvers import Cholesky
 from bochner.statistics import RidgeStatistics, vertex
 from bochner.streaming import Block
 from bochner.streaming.folds import leave_one_out_errors
+from bochner.streaming.progress import show
 
 _RANGE = np.log(1e3)  # how far the log of a scale may move from its start
 _FARTHEST = 1e17  # in length scales: squares of float32 beyond it overflow
 _HALF_STEP = np.log(2.0) / 2.0  # difference of the logs of scales that are tried
 _COARSE = range(-8, 8, 2)  # half steps from the median distance that are tried first
+_SHORTER = 0.5  # half steps by which more rows want a shorter scale
 _STAGE_ROWS = 1000  # the fewest rows of a stage, where there are as many
 
 
@@ -107,7 +109,9 @@ def tune_length_scale(
     n_restarts: int = 0,
     n_landmarks: int = 0,
     margins: bool = False,
+    n_samples: int | None = None,
     until: float | None = None,
+    verbose: int = 0,
 ) -> StationaryKernel:
     """Return a copy of a stationary kernel whose length scale, jointly with alpha, has the most evidence.
 
@@ -132,8 +136,13 @@ def tune_length_scale(
         rows) instead of the most evidence, which for a few hundred components prefers scales that are too long.
     margins : bool
         Y are signs of labels, and leave-one-out errors are squared hinges of margins.
+    n_samples : int or None
+        Rows of which X is a sample. With landmarks the scale is then a little shorter than the best one of X, since
+        more rows can tell finer structure.
     until : float or None
         When to stop, of ``time.perf_counter()``, with the best scale found by then: the median distance at worst.
+    verbose : int
+        1 shows on a terminal how many scales were tried.
 
     Examples
     --------
@@ -170,7 +179,12 @@ def tune_length_scale(
     Y = Y[:, varying] / np.sqrt((Y[:, varying] ** 2).sum(axis=0) / problem.freedom)
     problem = replace(problem, Y=Y)
 
-    def late() -> bool:
+    asked = 0
+
+    def late() -> bool:  # asked before each scale that is tried
+        nonlocal asked
+        show(f"length scale: {asked} tried", verbose > 0)
+        asked += 1
         return until is not None and time.perf_counter() > until
 
     if by_landmarks:
@@ -185,7 +199,10 @@ def tune_length_scale(
             scaled = scaled.astype(np.float32)
             return _left_out(unit, scaled, targets[rows], root[rows], fit_intercept, np.arange(n_landmarks), margins)
 
-        scales = np.array([median * np.exp(_HALF_STEP * _by_stages(left_out, len(root), n_landmarks, late))])
+        half_steps = _by_stages(left_out, len(root), n_landmarks, late)
+        if (n_samples or 0) > len(root):
+            half_steps -= _SHORTER
+        scales = np.array([median * np.exp(_HALF_STEP * half_steps)])
     else:
         scales = _by_evidence(problem, key, max_iter, n_restarts, late)
     # three digits are more than the data determine, and hide where exactly the search stopped

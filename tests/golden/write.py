@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse
+from sklearn.base import is_classifier
 
 import bochner
 from bochner import RBF, Linear, Matern, Polynomial
@@ -29,8 +30,8 @@ def models():
         "KernelClassifier": bochner.KernelClassifier(RBF(1.0), 8, alpha=0.1, **seed),
         "KernelClassifier-squared": bochner.KernelClassifier(RBF(1.0), 8, alpha=0.1, loss="squared", **seed),
         "KernelFeatures": bochner.KernelFeatures(RBF(1.0) * Linear() + Matern(1.0).on([0]), n_components=9, **seed),
-        "KernelKMeans": bochner.KernelKMeans(3, kernel=RBF(0.5), n_columns=8, **seed),
-        "KernelPCA": bochner.KernelPCA(2, kernel=RBF(0.5), n_columns=8, **seed),
+        "KernelKMeans": bochner.KernelKMeans(3, kernel=RBF(0.5), n_components=8, **seed),
+        "KernelPCA": bochner.KernelPCA(2, kernel=RBF(0.5), n_feature_components=8, **seed),
         "KernelRidge": bochner.KernelRidge(RBF(0.5), 8, **seed),
         "KernelRidge-nystrom": bochner.KernelRidge("laplacian", 8, features="nystrom", alpha=0.1, **seed),
         "KitchenSinkFeatures": bochner.KitchenSinkFeatures(n_components=6, **seed),
@@ -38,9 +39,11 @@ def models():
         "LearnedFeatures-circulant": bochner.LearnedFeatures(n_components=5, max_iter=3, circulant=True, **seed),
         "MaclaurinFeatures": bochner.MaclaurinFeatures(Polynomial(2), n_components=8, **seed),
         "NystromFeatures": bochner.NystromFeatures("matern32", 6, **seed),
-        "NystromFeatures-meka": bochner.NystromFeatures("rbf", 6, form="meka", **seed),
-        "NystromFeatures-ensemble": bochner.NystromFeatures("rbf", 6, form="ensemble", **seed),
+        "NystromFeatures-meka": bochner.NystromFeatures("rbf", 6, variant="meka", **seed),
+        "NystromFeatures-ensemble": bochner.NystromFeatures("rbf", 6, variant="ensemble", **seed),
         "RandomBinningFeatures": bochner.RandomBinningFeatures(16, n_grids=5, **seed),
+        "TabularClassifier": bochner.TabularClassifier(max_seconds=0.5, leaf_size=20, **seed),
+        "TabularRegressor": bochner.TabularRegressor("exponential", max_seconds=0.5, leaf_size=20, **seed),
         "TensorSketchFeatures": bochner.TensorSketchFeatures(n_components=8, **seed),
         "TensorSketchFeatures-srht": bochner.TensorSketchFeatures(
             n_components=9, factors="complex_srht", direction=None, **seed
@@ -84,7 +87,7 @@ def main():
     for name, model in models().items():
         path = HERE / f"{name}.safetensors"
         if not path.exists():
-            model.fit(X, labels if isinstance(model, bochner.KernelClassifier) else y)
+            model.fit(X, labels if is_classifier(model) else y)
             bochner.save(model, path, sums=True)
             np.savez_compressed(HERE / f"{name}.npz", **outputs(model))
 

@@ -1,7 +1,7 @@
-"""Where it runs: a backend is a frozen record of functions, chosen once by the type of the array.
+"""Backends: a frozen record of the functions that differ between devices, chosen once by the type of the array.
 
 `reference` is plain NumPy and the specification of every entry; the others replace entries one by one. Entries
-write into `out`, which the caller has allocated, and return nothing, but for factorisations.
+write into `out`, which the caller has allocated, and return nothing, except for factorisations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FixedPoint(Protocol):
 
     @property
     def noise(self) -> float:
-        """Rows times the variance of what rounding changed in an entry."""
+        """Rows times the variance of the rounding errors of an entry."""
 
     def gram(self, out: Array) -> None:
         """Add ZᵀZ to the lower triangle of `out`, as the entry `gram` does."""
@@ -172,17 +172,16 @@ def as_native(X: Any) -> Any:
         return X
     if not X.dtype.isnative:
         X = X.astype(X.dtype.newbyteorder("="))
-    if isinstance(X, np.ndarray) and not (X.flags.aligned and (X.ndim != 2 or _has_rows(X))):
-        X = X.copy()
+    if isinstance(X, np.ndarray):
+        # BLAS takes only rows whose entries lie side by side, and how it rounds depends on the layout
+        by_rows = X.ndim != 2 or (
+            (X.shape[1] <= 1 or X.strides[1] == X.itemsize) and (X.shape[0] <= 1 or X.strides[0] > 0)
+        )
+        X = X if X.flags.aligned and by_rows else X.copy()
     return X
 
 
-def _has_rows(X: Array) -> bool:
-    """Whether entries of a row lie side by side and rows one after the other: BLAS takes no others, and rounds so."""
-    return (X.shape[1] <= 1 or X.strides[1] == X.itemsize) and (X.shape[0] <= 1 or X.strides[0] > 0)
-
-
-# What NumPy and pandas say about things that are no tables of numbers.
+# What NumPy and pandas say about data that are not tables of numbers.
 _CONVERSIONS = (
     *("could not convert", "float() argument", "setting an array element", "at least one array or dtype"),
     *("unsupported dtype", "Cannot cast", "cannot convert", "Cannot convert", "not a real number"),
@@ -191,7 +190,7 @@ _CONVERSIONS = (
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Run checks of what a user gave: NumPy is quiet about large numbers, and what is no number is called so."""
+    """Run checks of a user's data, without NumPy's warnings, and with plain errors for what is not a number."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             yield
@@ -211,7 +210,7 @@ def is_moderate(X: Any) -> bool:
 
 
 def check_moderate(X: Any, *, alone: bool = False) -> Any:
-    """X itself, where `is_moderate` and, of rows that are looked at alone, where these can be divided by their size."""
+    """X itself, where `is_moderate`; with `alone`, also where rows can be divided by their size."""
     low, high, most = _extent(X)
     largest = max(-low, high)
     if not largest < most:
@@ -235,13 +234,13 @@ def _extent(X: Any) -> tuple[float, float, float]:
 
 
 class Memo:
-    """What was made of an object, remembered for as long as the object lives; objects are told apart by identity."""
+    """What was made of an object, remembered for as long as the object lives; objects are compared by identity."""
 
     def __init__(self) -> None:
         self._made: dict[int, dict[Hashable, Any]] = {}
 
     def get(self, owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What `make` returned for this owner and key, the first time."""
+        """What `make` returned for this owner and key when it was first called."""
         number = id(owner)
         found = self._made.get(number)
         if found is None:
@@ -260,24 +259,11 @@ class Memo:
 def _host_backend() -> Backend:
     try:
         from bochner.backends.native import native
-    except ImportError:  # built without a compiler: everything still works, slower
+    except ImportError:  # built without a compiler: everything works, but slower
         from bochner.backends.tiled import tiled
 
         return tiled
     return native
-
-
-def empty_columns(n_rows: int, n_columns: int, dtype: Any) -> Array:
-    """Return an uninitialised array for `pairs` and its like to write: a large one begins at a cache line.
-
-    NumPy's own begin 16 bytes after one, and every vector stored would touch two lines.
-    """
-    size = n_rows * n_columns * np.dtype(dtype).itemsize
-    if size < 1 << 20:
-        return np.empty((n_rows, n_columns), dtype)
-    memory = np.empty(size + 64, np.uint8)
-    start = -memory.__array_interface__["data"][0] % 64
-    return memory[start : start + size].view(dtype).reshape(n_rows, n_columns)
 
 
 PRECISIONS = ("full", "fast")

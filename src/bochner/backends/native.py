@@ -1,4 +1,4 @@
-"""The compiled backend: single-threaded C++ on a range of rows, and the threads that hand ranges out.
+"""The compiled backend: single-threaded C++ on a range of rows, and the threads that ranges are given to.
 
 Every row is computed by the same instructions whatever range it is in, so results depend neither on the
 number of threads nor on how the rows are batched.
@@ -27,7 +27,7 @@ levels, use_level = (
 
 # Below this many operations (of about 0.03 ns: 70 µs) a thread costs more than it saves.
 _SMALL = 1 << 21
-# Ranges a thread: enough to even out a busy core, few enough that W is seldom packed again.
+# Ranges for each thread: enough to balance a busy core, few enough that W is seldom packed again.
 _RANGES = 4
 
 # Results of more bytes than caches hold are written past them.
@@ -179,7 +179,7 @@ def subsampled_hadamard(X: Array, signs: Array, picks: Array, lengths: Array, ou
     _by_rows(lambda rows: _native.subsampled_hadamard(X[rows], signs, picks, scales, out[rows]), len(X), cost)
 
 
-integers_pay = _native.has_vnni  # does this processor multiply small integers faster than floats?
+integers_pay = _native.has_vnni  # whether this processor multiplies small integers faster than floats
 _TILE = 256  # rows and columns of a Gram matrix that one thread adds to at a time
 _SLAB_WORDS, _PANEL_COLUMNS = 256, 16  # as in native/grams.hpp: a word has two rows of 16 bits or four of 8
 _SMALL_UNITS = 126  # at most, of 8 bits, before rounding up or down at random
@@ -269,7 +269,7 @@ def fixed_point(Z: Array, seen: int = 0, budget: float = 0.0) -> Slabs | None:
     largest, squares, most, _ = np.moveaxis(found, 1, 0)
     tops = largest.max(axis=1).astype(np.float64)
     if not (tops.min() > 1e-15 and tops.max() < 1e15 and np.isfinite(squares).all()):
-        return None  # NaN and infinity make no product faster
+        return None  # NaN and infinity cannot be rounded to integers
     units = _even_units(np.maximum.reduceat(tops, np.arange(0, len(tops), 2)), _SMALL_UNITS)
     if (units * units * _VARIANCES[8] <= budget).all():
         return Slabs.of(Z, 8, _a_column(units, m))

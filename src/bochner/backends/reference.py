@@ -10,7 +10,8 @@ import scipy.linalg
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from bochner.backends import Array, Backend, empty_columns
+from bochner.backends import Array, Backend
+from bochner.backends.memory import empty_columns
 
 
 def empty(shape: tuple[int, ...], X: Any) -> Array:
@@ -74,7 +75,7 @@ def _padded(X: Array, p: int) -> Array:
 
 
 def structured_phases(X: Array, signs: Array, lengths: Array, out: Array) -> None:
-    """Three sign flips and three Hadamard transforms a block; `lengths` are the row norms."""
+    """Three sign flips and three Hadamard transforms for each block; `lengths` are the row norms."""
     p = signs.shape[2]
     for block, (first, second, third) in enumerate(signs):
         rows = slice(block * p, min((block + 1) * p, out.shape[1]))
@@ -173,7 +174,7 @@ def gram(Z: Array, out: Array) -> None:
 
 
 def fixed_point(Z: Array, seen: int = 0, budget: float = 0.0) -> None:
-    """Floats multiply as fast as anything here."""
+    """Not faster here."""
 
 
 def moments(Z: Array, right: Array, out: Array) -> None:
@@ -203,7 +204,7 @@ def cholesky(G: Array, shift: float) -> Array | None:
 
 
 def eigh(G: Array) -> tuple[Array, Array] | None:
-    """Divide and conquer, which seldom gives up."""
+    """Divide and conquer; None if it does not converge."""
     try:
         return scipy.linalg.eigh(G, driver="evd", lower=True, overwrite_a=True, check_finite=False)
     except scipy.linalg.LinAlgError:

@@ -1,4 +1,4 @@
-"""The threads that jobs are handed out to."""
+"""A pool of threads, and limits for those of BLAS."""
 
 from __future__ import annotations
 

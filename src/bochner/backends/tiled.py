@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve
-from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+from scipy.linalg import cho_solve, get_lapack_funcs
+from scipy.linalg.lapack import dtrtri
 
 from bochner.backends import Array, n_threads
 from bochner.backends.reference import reference
@@ -60,6 +60,24 @@ def gram(Z: Array, out: Array) -> None:
         each(add, triangle(Z.shape[1], _TILE), n_threads())
 
 
+def congruent(G: Array, A: Array) -> Array:
+    """The lower triangle of AᵀGA for an upper triangular A, of the lower triangle of G; in Fortran order."""
+    whole = np.tril(G) + np.tril(G, -1).T
+    half, out = np.empty(G.shape), np.zeros(G.shape, order="F")
+
+    def multiply(columns: slice) -> None:
+        half[:, columns] = whole[:, : columns.stop] @ A[: columns.stop, columns]
+
+    def add(tile: tuple[slice, slice]) -> None:
+        columns, rows = tile
+        out.T[columns, rows] = half[: rows.stop, columns].T @ A[: rows.stop, rows]
+
+    with one_thread():
+        each(multiply, parts_of(len(G), _TILE), n_threads())
+        each(add, triangle(len(G), _TILE), n_threads())
+    return out
+
+
 def moments(Z: Array, right: Array, out: Array) -> None:
     """Products with a few columns, in float64."""
     left = np.ascontiguousarray(right.T)
@@ -84,9 +102,9 @@ def factor_in_place(G: Array) -> bool:
     Halves, until LAPACK takes over; what links them is pieces and tiles, each on one thread.
     """
     m = len(G)
-    if m <= _PANEL:
+    if m <= _PANEL or G.dtype == np.float32:
         with one_thread():
-            L, failed = dpotrf(G, lower=1, clean=1, overwrite_a=1)
+            L, failed = get_lapack_funcs("potrf", (G,))(G, lower=1, clean=1, overwrite_a=1)
         if not np.may_share_memory(L, G):  # a part of a larger matrix is copied on the way
             G[:] = L
         return not failed
@@ -131,7 +149,7 @@ def cholesky_solve(L: Array, B: Array) -> Array:
 def cholesky_inverse(L: Array) -> Array:
     """LAPACK's, on one thread."""
     with one_thread():
-        return np.asarray(dpotri(L, lower=1, overwrite_c=1)[0])
+        return np.asarray(get_lapack_funcs("potri", (L,))(L, lower=1, overwrite_c=1)[0])
 
 
 tiled = replace(

@@ -16,7 +16,7 @@ from bochner.certificates.residuals import Certificate
 
 Certify = Callable[[int, str], Certificate]  # a number of components and the sample "search" or "final"
 
-_SLACK = 1.05  # the number found may be this much larger than the smallest that would do
+_SLACK = 1.05  # the number found may be this much larger than the smallest that is enough
 _CLOSE = 0.75  # of tol: a final error above this is close enough to tol to stop
 
 
@@ -76,7 +76,7 @@ class Budget:
 
     @property
     def seconds_left(self) -> float:
-        """What is left of `max_seconds`; negative when they have passed."""
+        """The seconds left of `max_seconds`; negative when they have passed."""
         return math.inf if self.max_seconds is None else self.started + self.max_seconds - time.perf_counter()
 
     def is_late(self) -> bool:
@@ -123,13 +123,15 @@ class ComponentSearch:
     certify : callable
         ``certify(n_components, sample)`` returns a `Certificate` of the error. `sample` is "search" while the number is
         being chosen and "final" for the certificate that is returned, so that the latter can be measured on rows that
-        chose nothing.
+        were not used for the choice.
     tol : float
     budget : Budget
     step : int
         Numbers of components are multiples of it, except for the limit of the budget.
     first : int
         The number of components to start with.
+    least : int
+        No fewer are tried, where the budget allows.
     rate : float
         The error is expected to fall like n_components^-rate; 0.5 suits an average of independent components.
     growth : (float, float)
@@ -155,6 +157,7 @@ class ComponentSearch:
     budget: Budget
     step: int = 16
     first: int = 64
+    least: int = 1
     rate: float = 0.5
     growth: tuple[float, float] = (1.2, 4.0)
     refine: bool = True
@@ -166,13 +169,18 @@ class ComponentSearch:
         Warns with a ConvergenceWarning where the budget ends the search before `tol` is reached.
         """
         n_components, found = self._confirm(self._narrow(*self._bracket()))
-        # at the ceiling no number could do better, so the estimate decides there and not its upper end
+        # at the ceiling no larger number is possible, so the estimate decides there and not its upper end
         if (found.value if n_components == self.budget.ceiling else found.high) > self.tol:
             self.budget.warn(self.tol, n_components, found)
         return n_components, found
 
+    def estimate(self) -> tuple[int, bool]:
+        """A number of components, and whether it suffices, by the sample "search" alone and without a warning."""
+        low, high, enough = self._bracket()
+        return self._narrow(low, high, enough), enough
+
     def _in_steps(self, n_components: float) -> int:
-        return min(self.budget.most, max(1, -(-int(n_components) // self.step)) * self.step)
+        return min(self.budget.most, max(self.least, -(-int(n_components) // self.step) * self.step, self.step))
 
     def _may_add(self, n_components: int) -> bool:
         return n_components < self.budget.most and not self.budget.is_late()

@@ -24,8 +24,8 @@ NORMS = ("frobenius", "relative_frobenius", "spectral", "relative_spectral", "ma
 _BLOCK = 4  # random starts of the Lanczos iteration
 _STEPS = 40  # products with E at most
 _DENSE = 400  # rows for which eigenvalues are simply computed
-# Entries are looked at in 8² small tiles, not one, and cycles of tiles in 4²: as many entries see more rows, a few
-# rows with most of the error are less often missed, and intervals are half as long
+# Entries are read in 8² small tiles instead of one, and cycles of tiles in 4²: the same number of entries covers more
+# rows, a few rows with most of the error are less often missed, and intervals are half as long
 _SPREAD, _CYCLES = 8, 4
 
 
@@ -47,7 +47,7 @@ def kernel_error(
     features : fitted transformer or FeatureMap
         Ours, or any object with `transform` (then pass `kernel`).
     X : array-like or CSR matrix of shape (n_samples, n_features)
-        The rows that E is about.
+        The rows on which E is measured.
     kernel : Kernel, str or callable, optional
         What the features approximate; their own kernel unless given.
     norm : str
@@ -213,7 +213,7 @@ def _norm_interval(
     """Lower and upper bound of the spectral norm of a symmetric matrix; the lower one holds for certain.
 
     Block Lanczos with full orthogonalisation. The space of k blocks contains the Krylov space of E² of dimension
-    j = ⌈k/2⌉ of each of the b random starts, so that ‖EQ‖² ≥ (1 - eps)‖E‖² but for the probability
+    j = ⌈k/2⌉ of each of the b random starts, so that ‖EQ‖² ≥ (1 - eps)‖E‖² except with probability
     (1.648 sqrt(n) exp(-sqrt(eps)(2j - 1)))^b (Kuczyński & Woźniakowski 1992, theorem 4.2).
     """
     n = n or len(E if E is not None else ())
@@ -237,7 +237,9 @@ def _norm_interval(
         if high <= 1.02 * low or size <= 1e-12 * max(low, np.finfo(float).tiny):
             break
         V, _ = np.linalg.qr(W)
-    if not np.isfinite(high):  # the space closed before the theorem spoke: it holds all that random starts can see
+    if not np.isfinite(
+        high
+    ):  # the space is complete before the theorem applies: it contains all that random starts can reach
         high = low
     how = f"{k} steps of block Lanczos from {_BLOCK} random starts; upper end by Kuczyński and Woźniakowski's theorem"
     return low, high * (1.0 + 1e-9), how
@@ -250,7 +252,7 @@ def influence_bounds(value: float, influences: list[Array], failure: float) -> t
     """An interval of a positive number whose estimate is `value`, from the influence of each row drawn.
 
     The influences of a sample of q rows contribute their variance over q. Each end fails with probability
-    failure / 3: the third that is left over is for skewness, against which the upper end is also corrected (Hall
+    failure / 3: the remaining third allows for skewness, against which the upper end is also corrected (Hall
     1992), or exponentiated, whichever is longer.
     """
     q = len(influences[0])
@@ -316,7 +318,7 @@ def _sampled_norm(residual: Residual, failure: float, max_entries: int, key: Key
     rows, columns = sampler.draw(q, "rows"), sampler.draw(q, "columns")
     tile = residual.tile(rows, columns)[0]
     seen = float(np.abs(tile).max())
-    # the norm of a tile overstates: it holds the noise of the sample as well
+    # the norm of a tile is too large: it contains the noise of the sample as well
     tile = sampler.weigh(tile, rows, columns)
     largest = scipy.sparse.linalg.svds(tile, 1, tol=1e-3, v0=np.ones(q), return_singular_vectors=False)
     size, n_cycles = math.isqrt(3 * max_entries // 16) // _CYCLES, _CYCLES**2
@@ -408,14 +410,14 @@ def distance_error(
 ) -> Certificate:
     """Measure the largest relative error | ‖z - z'‖² / ‖x - x'‖² - 1 | of squared distances under a projection.
 
-    Of more rows than can be looked at in pairs: the error that all pairs but a small share, which `how` names, stay
-    below. Nothing is known of the largest of all.
+    With too many rows to measure every pair, it is the error that all pairs but a small share, given in `how`, stay
+    below; the largest error of all is then not known.
 
     Parameters
     ----------
     features : fitted transformer or FeatureMap
     X : array-like or CSR matrix of shape (n_samples, n_features)
-        The rows whose distances matter. Equal rows have no distance to keep.
+        The rows whose distances matter. Pairs of equal rows are left out.
     confidence : float
     max_pairs : int
         Up to so many, every pair is looked at, and the value is exact. Of more, some 8,000 independent ones: the error

@@ -29,8 +29,8 @@ def prediction_error(
     r"""Root mean square distance of a model's predictions from those of the exact kernel, by a jackknife over features.
 
     Frequencies are exchangeable, so the model is solved again without each of `n_blocks` blocks of its components, from
-    the sums it has kept: no row of the training data is read. How far predictions move tells how far they are from
-    those of exact kernel ridge regression with the same penalty.
+    the sums it has kept: no row of the training data is read. From how far predictions move follows how far they are
+    from those of exact kernel ridge regression with the same penalty.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def prediction_error(
     Z = Z - centre
 
     def predict(columns: Array) -> Array:
-        """Predictions, up to a constant, of some components, scaled to stand for all of them."""
+        """Predictions, up to a constant, from some components, scaled up to all of them."""
         scale = m / len(columns)
         inner = scale * G[np.ix_(columns, columns)]
         inner[np.diag_indices_from(inner)] += max(alpha, 1e-12 * float(np.trace(inner)) / len(columns))
@@ -213,11 +213,11 @@ def leave_one_out_error(
 
 
 def _heaviest_mean(x: Array, failure: float) -> float:
-    """An upper bound of the mean of a law of positive numbers, some of which the sample x may be too small to show.
+    """An upper bound of the mean of positive numbers with a heavy tail, of which the sample x may show too little.
 
     Excesses over a high quantile are generalised Pareto (Pickands 1975); ξ and σ are Zhang and Stephens' (2009), and
     the bound has the largest ξ that its standard error (1 + ξ) / sqrt(k) allows. Infinite where that is one or more,
-    and for fewer than 200 numbers, whose tail is too short to tell.
+    and for fewer than 200 numbers, which are too few to estimate a tail.
     """
     n = len(x)
     if n < 200:
@@ -225,7 +225,7 @@ def _heaviest_mean(x: Array, failure: float) -> float:
     k = min(n // 10, int(2.0 * n**0.6))
     ordered = np.sort(x)
     threshold, excess = ordered[-k - 1], ordered[-k:] - ordered[-k - 1]
-    if excess[k // 4] <= 0.0:  # ties: no tail beyond them is seen
+    if excess[k // 4] <= 0.0:  # ties: there is no tail beyond them
         return 0.0
     shares = (np.arange(30) + 0.5) / 30.0
     b = 1.0 / excess[-1] + (1.0 - np.sqrt(1.0 / shares)) / (3.0 * excess[k // 4])
@@ -257,7 +257,7 @@ def gcv_error(statistics: RidgeStatistics, alpha: float, *, fit_intercept: bool 
     -------
     Certificate
         The mean over targets, without an interval: how much a mean of squared residuals varies depends on their fourth
-        powers, and the sums hold none. `leave_one_out_error` looks at the rows and has one.
+        powers, and the sums hold none. `leave_one_out_error` reads the rows and has one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Certificates, and the error E = ZZᵀ - K as something to look at tile by tile."""
+"""Certificates, and the error E = ZZᵀ - K, read tile by tile."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Certificate:
     value : float
         The estimate; the number itself where the interval is a point.
     interval : (float, float) or None
-        Contains the true number with probability `confidence`, over what `how` says is random. None where what was
-        looked at does not say how uncertain the value is; `low` and `high` are then infinite.
+        Contains the true number with probability `confidence`, over the randomness that `how` names. None where the
+        uncertainty of the value is not known; `low` and `high` are then infinite.
     confidence : float or None
     how : str
         How it was measured, and what the interval rests on.
@@ -97,7 +97,7 @@ class Certificate:
 
     @property
     def high(self) -> float:
-        """The upper end of the interval: what may be relied on."""
+        """The upper end of the interval."""
         return math.inf if self.interval is None else self.interval[1]
 
     def __float__(self) -> float:
@@ -136,7 +136,7 @@ class Residual:
         self.feature_rows = 0
 
     def features(self, rows: Any) -> Array:
-        """Features of some rows in float64; complex columns as two real ones."""
+        """Features of some rows in float64; complex components as two real ones."""
         X = self.X[rows]
         self.feature_rows += X.shape[0]
         Z: Any = self._transform(X)
@@ -186,7 +186,7 @@ class Residual:
 
     @property
     def semidefinite(self) -> bool:
-        """Is K - ZZᵀ positive semi-definite for any data? It is if ZZᵀ is a projection of K (a triangular root)."""
+        """Whether K - ZZᵀ is known to be positive semi-definite: ZZᵀ is a projection of K (a triangular root)."""
         return isinstance(self.feature_map, Nystrom) and self.feature_map.triangular and self._own_kernel
 
     def _blocks(self, n: int) -> list[slice]:
@@ -206,7 +206,7 @@ class Residual:
 
 @dataclass(frozen=True)
 class RowSampler:
-    """Rows drawn with replacement, row i with probability p_i; E is then looked at as E_ij / sqrt(p_i p_j).
+    """Rows drawn with replacement, row i with probability p_i; entries of E are divided by sqrt(p_i p_j).
 
     Averages over drawn rows of products of such entries around a cycle are unbiased estimates of traces of powers of
     E, repeated indices included.
@@ -217,7 +217,7 @@ class RowSampler:
 
     @classmethod
     def of(cls, residual: Residual, key: Key, uniform: float = 0.1) -> RowSampler:
-        """Uniform; where E is definite mostly in proportion to its diagonal, which bounds the rest: outliers count."""
+        """Uniform; where E is definite, mostly in proportion to its diagonal, so that outliers are drawn."""
         p = np.full(residual.n, 1.0 / residual.n)
         if residual.semidefinite:
             left = np.maximum(-residual.diagonal, 0.0)
@@ -259,7 +259,7 @@ def _kernel_of(features: Any, kernel: Any, X: Any) -> Kernel:
             kernel = getattr(getattr(features, "feature_map_", features), "kernel", None)
         if not isinstance(kernel, Kernel):
             raise ValueError(
-                "kernel=None means the kernel of the features, and these do not know it. "
+                "kernel=None means the kernel of the features, and these have none. "
                 "Pass the kernel that they approximate, kernel=RBF(length_scale), for instance."
             )
         return kernel
@@ -267,7 +267,7 @@ def _kernel_of(features: Any, kernel: Any, X: Any) -> Kernel:
 
 
 def checked_rows(features: Any, X: Any) -> Any:
-    """Rows that features can be asked about."""
+    """Rows that the features can be computed for, after checks."""
     X = as_points(X)
     if 0 in X.shape:
         raise ValueError(f"X has no rows or no columns, shape {X.shape}; a certificate needs data.")

@@ -23,8 +23,9 @@ from rich.text import Text
 import bochner
 from bochner.backends import machines
 from bochner.cli import INTERRUPTED, MISSING, OK, UNEXPECTED, USAGE
+from bochner.cli.columns import load_columns, plain_scores, table_rows
 from bochner.cli.tables import DataError, Recipe, Table, load_table, nearest, pandas_module, read, write_table
-from bochner.estimators import KernelClassifier, KernelRidge
+from bochner.estimators import KernelClassifier, KernelRidge, TabularClassifier, TabularRegressor
 from bochner.experiments.compare import (
     Comparison,
     conclude,
@@ -134,6 +135,13 @@ class Task(StrEnum):
 
     regression = "regression"
     classification = "classification"
+
+
+class ModelName(StrEnum):
+    """Which models learn."""
+
+    table = "table"
+    kernel = "kernel"
 
 
 KernelName = Enum("KernelName", {name: name for name in sorted(KERNEL_NAMES)}, type=str)  # type: ignore[misc]
@@ -273,37 +281,136 @@ def fit(
     data: DataArgument,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
     target: TargetOption = None,
-    kernel: KernelOption = KernelName.rbf,  # type: ignore[attr-defined]
-    length_scale: ScaleOption = None,
-    components: Annotated[str, typer.Option(help="Columns of the features, or auto.")] = "auto",
-    features: Annotated[str, typer.Option(help="auto, fourier or nystrom.")] = "auto",
-    alpha: Annotated[float | None, typer.Option(min=0.0, help="The penalty; chosen from the data if left out.")] = None,
+    model: Annotated[
+        ModelName | None,
+        typer.Option(help="table, or kernel (features of one kernel); kernel if an option of it is given."),
+    ] = None,
     seconds: Annotated[
-        float | None, typer.Option("--time", help="Seconds that fitting may take; chooses features and columns.")
+        float | None, typer.Option("--time", help="Seconds that fitting may take; chooses sizes.")
     ] = None,
     task: TaskOption = None,
-    encode: EncodeOption = None,
     drop: DropOption = None,
     drop_missing: MissingOption = False,
-    standardize: StandardizeOption = True,
     seed: SeedOption = 0,
+    report: Annotated[bool, typer.Option("--report", help="Table: say what became of every column, and why.")] = False,
+    kernel: Annotated[KernelName | None, typer.Option(help="Kernel: which one, rbf if left out.")] = None,
+    length_scale: ScaleOption = None,
+    components: Annotated[str | None, typer.Option(help="Kernel: columns of the features, or auto.")] = None,
+    features: Annotated[str | None, typer.Option(help="Kernel: auto, fourier or nystrom.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(min=0.0, help="Kernel: the penalty; chosen from the data if left out.")
+    ] = None,
+    encode: EncodeOption = None,
+    standardize: Annotated[
+        bool | None, typer.Option("--standardize/--no-standardize", help="Kernel: columns of mean 0 and deviation 1.")
+    ] = None,
 ) -> int:
     """Learn a target column, and write the model.
 
-    Numbers are learned by KernelRidge, labels by KernelClassifier. Beside MODEL, MODEL.columns.json remembers which
+    TabularRegressor learns numbers and TabularClassifier labels, from a table as it is: text, dates and gaps may stay.
+    With --model kernel they are KernelRidge and KernelClassifier; then MODEL.columns.json beside MODEL remembers which
     columns there were, how text was encoded and how columns were scaled, for `bochner predict`.
     """
+    _writable(out)
+    options = {
+        "--kernel": kernel,
+        "--length-scale": length_scale,
+        "--components": components,
+        "--features": features,
+        "--alpha": alpha,
+        "--encode": encode,
+        "--standardize": standardize,
+    }
+    given = [name for name, value in options.items() if value is not None]
+    if model is ModelName.table and given:
+        raise DataError(f"{given[0]} is an option of --model kernel.")
+    if model is ModelName.kernel or given:
+        chosen = kernel or KernelName.rbf  # type: ignore[attr-defined]
+        table: dict[str, Any] = {
+            "encode": encode,
+            "drop": drop,
+            "drop_missing": drop_missing,
+            "standardize": standardize is not False,
+        }
+        learned = _kernel(chosen, length_scale)
+        shape: dict[str, Any] = {"components": components or "auto", "features": features or "auto", "alpha": alpha}
+        return _fit_kernel(data, out, target, learned, seconds=seconds, task=task, seed=seed, **shape, **table)
+    return _fit_table(data, out, target, seconds, task, drop, drop_missing, seed, report)
+
+
+def _fit_table(
+    data: str,
+    out: Path,
+    target: str | None,
+    seconds: float | None,
+    task: Task | None,
+    drop: list[str] | None,
+    drop_missing: bool,
+    seed: int,
+    report: bool,
+) -> int:
     from bochner.persistence import save
 
-    _writable(out)
+    if target is None and not data.endswith(".npz") and Path(data).exists():
+        raise DataError("there is nothing to learn: name the column with --target.")
+    wanted = None if task is None else task.value
+    table = load_columns(data, target, task=wanted, drop=drop or (), drop_missing=drop_missing)
+    for note in table.notes:
+        _note(note)
+    if table.y is None:
+        raise DataError("there is nothing to learn: name the column with --target.")
+    classifies = task_of(table.y) == "classification"
+    kind: Any = TabularClassifier if classifies else TabularRegressor
+    chosen = {} if seconds is None else {"max_seconds": seconds}
+    model = kind(random_state=seed, verbose=1, **chosen)
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        model.fit(table.X, table.y)
+    taken = time.perf_counter() - start
+    save(model, out)
+    if table.recipe is None:
+        _columns_of(out).unlink(missing_ok=True)  # of an earlier model
+    else:
+        table.recipe.save(_columns_of(out))
+    linear, constant = plain_scores(model.numbers_of(table.X), table.y, classifies)
+    score = "right labels" if classifies else "R²"
+    rows = {
+        "model": f"{kind.__name__}: {', '.join(model.report_.used)}",
+        "rows": f"{table.X.shape[0]:,} of {table.X.shape[1]:,} columns in {show_seconds(taken)}",
+        f"{score} of rows left out": f"{model.left_out_score_:.4f}; a linear model has {linear:.4f}, a constant "
+        f"{constant:.4f}",
+        **{f"note {i + 1}": note for i, note in enumerate(model.report_.notes)},
+        "written": f"{out} ({show_bytes(out.stat().st_size)})",
+    }
+    if report:
+        print(model.report_, end="\n\n")
+    console().print(facts(rows))
+    return OK
+
+
+def _fit_kernel(
+    data: str,
+    out: Path,
+    target: str | None,
+    learned: Any,
+    *,
+    components: str,
+    features: str,
+    alpha: float | None,
+    seconds: float | None,
+    task: Task | None,
+    seed: int,
+    **options: Any,
+) -> int:
+    from bochner.persistence import save
+
     if components != "auto" and not (components.isdigit() and int(components)):
         raise DataError(f"--components is a positive number or auto, got {components!r}.")
-    options = {"encode": encode, "drop": drop, "drop_missing": drop_missing, "standardize": standardize}
     table = _load(data, target=target, task=task, all_rows=True, **options)
     if table.y is None:
         raise DataError("there is nothing to learn: name the column with --target.")
     n_components: Any = "auto" if components == "auto" else int(components)
-    learned = _kernel(kernel, length_scale)
     if seconds is not None:
         advice = recommend_(table.X, table.y, kernel=learned, budget_seconds=seconds, random_state=seed)
         features, n_components = advice.features, advice.n_components
@@ -319,7 +426,7 @@ def fit(
     save(model, out)
     table.recipe.save(_columns_of(out))
     n_rows = table.X.shape[0] if table.source is None else table.source.n_samples
-    used = getattr(model.features_, "kernel_", kernel.value)
+    used = getattr(model.features_, "kernel_", learned)
     rows = {
         "model": f"{kind.__name__}, {model.n_components_:,} columns, {used!r}",
         "alpha": f"{model.alpha_:.3g}",
@@ -345,6 +452,9 @@ def predict(
         Path, typer.Option("--out", "-o", help="CSV, Parquet, NPZ or NPY file; - writes CSV to the terminal.")
     ],
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add a column for each class.")] = False,
+    coverage: Annotated[
+        float | None, typer.Option("--interval", help="Add bounds that hold the target this often, such as 0.9.")
+    ] = None,
 ) -> int:
     """Predict the target of every row, in their order."""
     from bochner.persistence import load
@@ -357,7 +467,10 @@ def predict(
     found = load(model)
     if not hasattr(found, "predict"):
         raise DataError(f"{model} is a {type(found).__name__}, which predicts nothing.")
-    X = _named(_features(data, _columns_of(model), found.n_features_in_), found)
+    if isinstance(found, (TabularClassifier, TabularRegressor)):
+        X = table_rows(data, _columns_of(model), found)
+    else:
+        X = _named(_features(data, _columns_of(model), found.n_features_in_), found)
     predicted = np.asarray(found.predict(X))
     columns = {"prediction": predicted} if predicted.ndim == 1 else dict(enumerate_columns(predicted))
     if probabilities:
@@ -365,6 +478,10 @@ def predict(
             raise DataError(f"a {type(found).__name__} has no probabilities.")
         for label, column in zip(found.classes_, found.predict_proba(X).T, strict=True):
             columns[f"probability of {label}"] = column
+    if coverage is not None:
+        if not hasattr(found, "predict_interval"):
+            raise DataError(f"a {type(found).__name__} has no intervals; a TabularRegressor has.")
+        columns["lower"], columns["upper"] = found.predict_interval(X, coverage).T
     frame = pandas.DataFrame(columns)
     if str(out) == "-":
         frame.to_csv(sys.stdout, index=False)

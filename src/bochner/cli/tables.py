@@ -175,16 +175,22 @@ def _numbers(values: Any, name: str, line: int | None) -> Array:
     return numbers
 
 
-def _categories(values: Any, name: str, encode: str | None) -> list[str]:
+def refuse_mixed(values: Any, name: str) -> None:
+    """Refuse text most of which are numbers."""
     pandas = pandas_module()
     present = values.dropna()
     numbers = pandas.to_numeric(present, errors="coerce")
-    if len(present) and numbers.notna().mean() > 0.5:  # numbers with something else among them
+    if len(present) and 0.5 < numbers.notna().mean() < 1.0:
         row = int(np.flatnonzero(pandas.to_numeric(values, errors="coerce").isna() & values.notna())[0])
         raise DataError(
             f"column {name!r} should be numbers, but row {row + 1} has {values.iloc[row]!r}; mend the file, "
             f"--drop-missing, or leave the column out with --drop {name}."
         )
+
+
+def _categories(values: Any, name: str, encode: str | None) -> list[str]:
+    refuse_mixed(values, name)
+    present = values.dropna()
     distinct = sorted(set(present.astype(str)))
     if encode is None:
         shown = ", ".join(map(repr, distinct[:3]))
@@ -353,7 +359,7 @@ def load_table(
         raw = read(data)
     notes: list[str] = []
     if raw.frame is None:
-        X, y, recipe = _from_arrays(raw, target, drop)
+        X, y, recipe = from_arrays(raw, target, drop)
         if drop_missing and not scipy.sparse.issparse(X):
             keep = np.isfinite(X).all(axis=1)
             if not keep.all():
@@ -368,15 +374,15 @@ def load_table(
         if target is not None and target not in frame.columns:
             raise DataError(f"there is no column {target!r}; {nearest(target, list(frame.columns))}")
         if drop_missing:
-            frame, left_out = _without_missing(frame, target, encode)
+            frame, left_out = without_missing(frame, target, encode)
             if left_out:
                 notes.append(f"{left_out:,} rows with missing values were left out")
         recipe = Recipe.of(frame, target, encode)
         line = None if drop_missing else raw.line
         X = recipe(frame, line)
-        y = None if target is None else _target(frame[target], target, line)
+        y = None if target is None else target_of(frame[target], target, line)
     if y is not None:
-        y = _as_task(y, task)
+        y = as_task(y, task)
     if standardize:
         recipe = recipe.scaled(X)
         X = recipe.scale_rows(X)
@@ -387,7 +393,8 @@ def load_table(
     return Table(raw.name, X, y, recipe, tuple(notes), source)
 
 
-def _from_arrays(raw: Raw, target: str | None, drop: Sequence[str]) -> tuple[Any, Array | None, Recipe]:
+def from_arrays(raw: Raw, target: str | None, drop: Sequence[str]) -> tuple[Any, Array | None, Recipe]:
+    """Rows, targets and which columns the rows are, of an array."""
     X, y = raw.X, raw.y
     if X.ndim != 2 or X.dtype.kind not in "fiub":
         raise DataError(f"{raw.name} holds values of type {X.dtype} and shape {X.shape}; expected a table of numbers.")
@@ -416,7 +423,7 @@ def _index(name: str, names: Sequence[str]) -> int:
         ) from None
 
 
-def _without_missing(frame: Any, target: str | None, encode: str | None) -> tuple[Any, int]:
+def without_missing(frame: Any, target: str | None, encode: str | None) -> tuple[Any, int]:
     """Rows in which nothing is missing and every number is one."""
     pandas = pandas_module()
     keep = frame.notna().all(axis=1)
@@ -437,7 +444,8 @@ def _without_missing(frame: Any, target: str | None, encode: str | None) -> tupl
     return kept, int((~keep).sum())
 
 
-def _target(values: Any, name: str, line: int | None) -> Array:
+def target_of(values: Any, name: str, line: int | None) -> Array:
+    """A column as targets: numbers or texts without gaps."""
     missing = np.flatnonzero(values.isna().to_numpy())
     if missing.size:
         raise DataError(f"the target {name!r} is empty in {place(int(missing[0]), line)}; fill it or --drop-missing.")
@@ -446,7 +454,7 @@ def _target(values: Any, name: str, line: int | None) -> Array:
     return np.asarray(values.astype(str).to_numpy(dtype=str))
 
 
-def _as_task(y: Array, task: str | None) -> Array:
+def as_task(y: Array, task: str | None) -> Array:
     """Numbers for regression and labels for classification, where the user says which."""
     if task == "regression":
         try:

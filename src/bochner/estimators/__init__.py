@@ -1,8 +1,8 @@
 """What users touch: scikit-learn estimators around the feature maps and solvers."""
 
-from bochner.estimators.classifier import KernelClassifier, exact_kernel_classifier
+from bochner.estimators.classifier import KernelClassifier
 from bochner.estimators.dot_products import MaclaurinFeatures, TensorSketchFeatures
-from bochner.estimators.exact import exact_gaussian_process, exact_kernel_ridge
+from bochner.estimators.exact import exact_gaussian_process, exact_kernel_classifier, exact_kernel_ridge
 from bochner.estimators.fourier import AdditiveChi2Features, FourierFeatures, KernelFeatures, RandomBinningFeatures
 from bochner.estimators.gaussian_process import GaussianProcessRegressor
 from bochner.estimators.kernel_kmeans import KernelKMeans

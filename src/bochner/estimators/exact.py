@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.optimize import minimize
 
 from bochner.backends import Array, reading
-from bochner.checks import check_flag, check_positive, check_weight
+from bochner.checks import check_choice, check_flag, check_positive, check_weight
 from bochner.estimators._validation import check_rows
+from bochner.estimators.labels import Labels, labels_of, unique_labels
 from bochner.estimators.models import numeric_targets
 from bochner.kernels import as_kernel
+from bochner.losses import as_loss
+from bochner.streaming import Block
+
+_LOSSES = ("log_loss", "squared_hinge", "squared")  # of classifiers
 
 
 def exact_rows(X: Any, X_new: Any) -> tuple[Array, Array]:
@@ -124,3 +130,73 @@ def exact_gaussian_process(
     covariance = amplitude * k(X_new) - cross @ cho_solve(factor, cross.T)
     evidence = -0.5 * (y @ dual + len(y) * np.log(2.0 * np.pi)) - np.log(np.diagonal(factor[0])).sum()
     return cross @ dual, covariance, float(evidence)
+
+
+def exact_kernel_classifier(
+    kernel: Any,
+    X: Any,
+    y: Any,
+    X_new: Any,
+    alpha: float,
+    *,
+    loss: str = "log_loss",
+    sample_weight: Any = None,
+    fit_intercept: bool = True,
+) -> Array:
+    """Scores of exact kernel classification, from the n × n kernel matrix by L-BFGS: the truth for small n.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or scikit-learn kernel
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    X_new : array-like of shape (n_new, n_features)
+    alpha : float
+        The penalty of Σ w ℓ(f(x) + b, y) + alpha / 2 ‖f‖².
+    loss : {"log_loss", "squared_hinge", "squared"}
+    sample_weight : array-like of shape (n_samples,) or None
+    fit_intercept : bool
+
+    Returns
+    -------
+    scores : ndarray of shape (n_new,) for two classes, (n_new, n_classes) for more
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import RBF, exact_kernel_classifier
+    >>> X = np.linspace(-2, 2, 30)[:, None]
+    >>> exact_kernel_classifier(RBF(1.0), X, X[:, 0] > 0, [[0.0]], alpha=1.0).round(3) + 0.0
+    array([0.])
+    """
+    rule = as_loss(check_choice("loss", loss, _LOSSES))
+    alpha, fit_intercept = check_positive("alpha", alpha), check_flag("fit_intercept", fit_intercept)
+    X, X_new = exact_rows(X, X_new)
+    y = labels_of(y)
+    if len(y) != len(X):
+        raise ValueError(f"X has {len(X)} rows and y has {len(y)}; they must agree.")
+    w = np.ones(len(X)) if sample_weight is None else check_weight(sample_weight, len(X))
+    X, y, w = X[w > 0], y[w > 0], w[w > 0]
+    classes = unique_labels(y)
+    if len(classes) < 2:
+        raise ValueError(f"a classifier needs two classes or more, got {classes.tolist()}.")
+    labels = Labels(classes, np.ones(len(classes)))
+    Y = labels(Block(X, y)).y
+    k = as_kernel(kernel).resolve(X, sample_weight=w)
+    # f = K a in an orthonormal basis of the functions k(·, x_i): K = V λ Vᵀ, f(X) = V √λ c
+    values, V = np.linalg.eigh(k(X))
+    keep = values > 1e-13 * values[-1]
+    Z, to_dual = V[:, keep] * np.sqrt(values[keep]), V[:, keep] / np.sqrt(values[keep])
+
+    def objective(flat: Array) -> tuple[float, Array]:
+        P = flat.reshape(-1, Y.shape[1])
+        F = Z @ P[:-1] + P[-1]
+        slope = rule.slope(F, Y) * w[:, None]
+        gradient = np.vstack([Z.T @ slope + alpha * P[:-1], slope.sum(axis=0) * float(fit_intercept)])
+        return float(w @ rule.value(F, Y)) + 0.5 * alpha * float((P[:-1] ** 2).sum()), gradient.ravel()
+
+    options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 50}
+    start = np.zeros((Z.shape[1] + 1) * Y.shape[1])
+    P = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x.reshape(-1, Y.shape[1])
+    F = k(X_new, X) @ (to_dual @ P[:-1]) + P[-1]
+    return np.asarray(F[:, 0] if Y.shape[1] == 1 else F)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import get_lapack_funcs
 
 from bochner.backends import Array, backend_of
+
+LEAST_WEIGHT = 1e-12  # of a mean of one; rows that weigh less count as if they had this weight
 
 
 @dataclass(frozen=True)
 class ExactRidge:
-    """f(x) = Σ_j k(x, x_j) c_j + intercept, which minimises Σ (f(x_i) - y_i)² + alpha ‖f - intercept‖².
+    """f(x) = Σ_j k(x, x_j) c_j + intercept, which minimises Σ w_i (f(x_i) - y_i)² + alpha ‖f - intercept‖².
 
     Attributes
     ----------
@@ -21,11 +24,12 @@ class ExactRidge:
     left_out : array of shape (n, k)
         y_i minus what a model without row i predicts there: exactly, without fitting one.
     diagonal : array of shape (n,)
-        Of B with c = B y, the inverse of K + alpha I on vectors that sum to zero.
+        Of B with c = B y, the inverse of A = K + alpha W⁻¹ on vectors that sum to zero.
     log_determinant : float
-        Of K + alpha I, and of 1ᵀ(K + alpha I)⁻¹1, which an intercept costs.
+        Of A, and of 1ᵀA⁻¹1, which an intercept costs.
     inverse : array of shape (n, n) or None
         B, where it was asked for.
+    weight : ndarray of shape (n,) or None
     """
 
     coefficients: Array
@@ -34,21 +38,31 @@ class ExactRidge:
     diagonal: Array
     log_determinant: float
     inverse: Array | None = None
+    weight: Array | None = None
 
     @property
     def error(self) -> float:
         """The mean square of the errors of rows left out."""
-        return float((self.left_out**2).mean())
+        squares = backend_of(self.left_out).fetch((self.left_out**2).mean(axis=1))
+        return float(np.average(squares, weights=self.weight))
 
 
-def exact_ridge(K: Array, Y: Array, alpha: float, *, with_inverse: bool = False) -> ExactRidge:
-    """Solve with the kernel matrix K (n, n), which is overwritten, and targets Y (n, k), a NumPy array.
+def exact_ridge(
+    K: Array, Y: Array, alpha: float, weight: Array | None = None, *, with_inverse: bool = False
+) -> ExactRidge:
+    """Solve with the kernel matrix K (n, n), which is overwritten, targets Y (n, k) and weights (n,) of mean one.
 
-    With the intercept b, c = A⁻¹(y - b 1) sums to zero, A = K + alpha I; so c = B y with
+    In the float type of K: float32 is for penalties that are large beside its rounding. Y and the weights are NumPy
+    arrays, wherever K is.
+
+    With the intercept b, c = A⁻¹(y - b 1) sums to zero, A = K + alpha W⁻¹; so c = B y with
     B = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1, and leaving row i out changes y_i - f(x_i) to c_i / B_ii.
     """
     backend = backend_of(K)
-    L = backend.cholesky(K.T, alpha)  # symmetric, and in the order that LAPACK overwrites
+    if weight is not None:
+        everywhere = np.arange(len(K))
+        K[everywhere, everywhere] += backend.place(alpha / np.maximum(weight, LEAST_WEIGHT), K)
+    L = backend.cholesky(K.T, alpha if weight is None else 0.0)  # symmetric, and in the order that LAPACK overwrites
     if L is None:
         raise ValueError(
             f"the kernel matrix plus alpha = {alpha:.3g} is not positive definite up to rounding; raise alpha."
@@ -59,12 +73,17 @@ def exact_ridge(K: Array, Y: Array, alpha: float, *, with_inverse: bool = False)
     log_determinant = 2.0 * float(backend.xp.log(pivots).sum()) + float(np.log(float(total)))
     intercept = C.sum(axis=0) / total
     C = C - ones[:, None] * intercept
-    inverse = backend.cholesky_inverse(L)
-    diagonal = (inverse.diagonal() - ones * ones / total).clip(np.finfo(float).tiny)
+    if with_inverse or not isinstance(L, np.ndarray):
+        inverse = backend.cholesky_inverse(L)
+        diagonal = inverse.diagonal() - ones * ones / total
+    else:  # diag(A⁻¹) from A⁻¹ = L⁻ᵀL⁻¹ saves a third
+        inverse = get_lapack_funcs("trtri", (L,))(L, lower=1, overwrite_c=1)[0]
+        diagonal = np.einsum("ki,ki->i", inverse, inverse) - ones * ones / total
+    diagonal = diagonal.clip(np.finfo(np.float32).tiny)
     B = None
     if with_inverse:
         xp = backend.xp
         B = xp.tril(inverse)
         B += xp.tril(inverse, -1).T
         B -= ones[:, None] * (ones / total)
-    return ExactRidge(C, intercept, C / diagonal[:, None], diagonal, log_determinant, B)
+    return ExactRidge(C, intercept, C / diagonal[:, None], diagonal, log_determinant, B, weight)

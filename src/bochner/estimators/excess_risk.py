@@ -18,6 +18,7 @@ from bochner.certificates import Certificate, Effort
 from bochner.keys import Key
 from bochner.statistics import RidgeStatistics, leave_one_out
 from bochner.streaming import ArraySource, Block, Source
+from bochner.streaming.folds import margin_errors
 
 _BLOCK_ROWS = 1024  # whose features are solved for at a time
 _MEASURED_ROWS = 2048  # the most rows on which errors are measured
@@ -36,6 +37,7 @@ _LEAST_FREEDOM = 1e-3
 # landmarks; a power of 1.5 leaves 0.35.
 FOURIER_POWER, LANDMARK_POWER = 0.75, 1.5
 _STEP_COMPONENTS = 256  # of fewer, a quarter are too few to tell
+_SLOPE = 0.9  # from half a step to a slope: the least power that the distances of a quarter and of half must have
 _STEP_POWER = 0.5  # where a quarter of the components predict nearly what half of them do
 
 
@@ -120,10 +122,10 @@ class NestedRidge:
         V, _ = self._solved_all
         return self.statistics.weight * float(np.average(np.einsum("ij,ij->j", V, V), weights=self.weight))
 
-    @property
-    def left_out_error(self) -> float:
-        """Mean squared error of all M components, each row left out, in units of the variance of each target."""
-        return float(np.average(self.squares(self.Y - self.all_predictions), weights=self.weight))
+    def left_out_errors(self, margins: bool = False) -> Array:
+        """Errors (n_rows,) of all M components, each row left out: `squares`, or those of `margin_errors`."""
+        residual = self.Y - self.all_predictions
+        return margin_errors(self.Y, residual[:, None, :])[:, 0, 0] if margins else self.squares(residual)
 
     @cached_property
     def all_predictions(self) -> Array:
@@ -134,10 +136,15 @@ class NestedRidge:
     def _solved_all(self) -> tuple[Array, Array]:
         return self._solved(self.n_components, 1.0)
 
+    @cached_property
+    def _lower(self) -> Array:
+        """The lower triangle of the Gram matrix."""
+        return self.statistics.to_host().operator(self.fit_intercept).lower()
+
     def _solved(self, m: int, scale: float) -> tuple[Array, Array]:
         """L⁻¹Zᵀ (m, n_rows) and L⁻¹c (m, k), with LLᵀ = G + alpha I of the first components and the right side c."""
         s = self.statistics
-        L = np.multiply(s.to_host().operator(self.fit_intercept).lower()[:m, :m], scale, order="F")  # lower triangle
+        L = np.multiply(self._lower[:m, :m], scale, order="F")
         np.einsum("ii->i", L)[:] += self._penalty(scale)
         if not factor_in_place(L):
             raise ValueError("the Gram matrix of the features is far from positive definite.")
@@ -145,12 +152,18 @@ class NestedRidge:
         right = scipy.linalg.solve_triangular(
             L, root * s.right_side(self.fit_intercept)[:m], lower=True, check_finite=False
         )
-        V = np.empty((m, len(self.Y)))
+        V = np.empty((m, len(self.Y)), order="F")
         for start in range(0, len(self.Y), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
             centred = root * (self.Z[rows, :m].astype(np.float64) - centre)
             V[:, rows] = scipy.linalg.solve_triangular(L, centred.T, lower=True, overwrite_b=True, check_finite=False)
         return V, right
+
+    def with_penalty(self, alpha: float) -> NestedRidge:
+        """The same with another penalty."""
+        made = replace(self, alpha=alpha)
+        made.__dict__["_lower"] = self._lower  # which takes as long to centre as to factor
+        return made
 
     def first_rows(self, n_rows: int) -> NestedRidge:
         """The same, but for errors that are measured on the first of the rows only."""
@@ -176,7 +189,7 @@ class NestedRidge:
             return usual
         parts = (self.left_out_predictions(M // k) - self.all_predictions for k in (4, 2))
         far, near = (float(np.average(self.squares(part), weights=self.weight)) for part in parts)
-        return usual if far > (2.0**_STEP_POWER + 1.0) * near else _STEP_POWER
+        return usual if far > (2.0**_SLOPE + 1.0) * near else _STEP_POWER
 
     def _extrapolation(self, n_components: int) -> tuple[int, float, float]:
         """Which model to compare with all M components, and how the excess follows from the difference of errors.

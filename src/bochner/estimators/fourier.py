@@ -357,7 +357,7 @@ class AdditiveChi2Features(AdaptiveTransformer):
 
     Attributes
     ----------
-    feature_map_ : HistogramSamples or HistogramWaves
+    feature_map_ : HistogramSamples or HistogramFourier
     kernel_ : AdditiveChi2
     n_components_ : int
         Number of components.

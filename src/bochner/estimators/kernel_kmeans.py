@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, backend_of, is_host, is_tensor
 from bochner.checks import check_count, check_positive
+from bochner.deprecations import old_parameters
 from bochner.estimators._validation import (
     as_host,
     check_components,
@@ -28,6 +29,7 @@ from bochner.streaming import ArraySource, Block, Fold, Source, on_device
 _START_ROWS = 10_000  # rows whose features are held to find where to start
 
 
+@old_parameters(n_columns="n_components")
 @dask_aware
 @dataclass(eq=False, repr=False)
 class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, KernelModel):
@@ -38,8 +40,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
     n_clusters : int, default=8
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name takes the median distance as length scale.
-    n_columns : int or "auto", default=256
-        Columns of the features.
+    n_components : int or "auto", default=256
+        Number of components of the features.
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
     n_init : int, default=5
@@ -48,7 +50,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
     solver_tol : float, default=1e-4
         Stop when the centres move by less than this share of the features' spread.
     tol, max_components, max_seconds, max_bytes : numbers
-        For ``n_columns="auto"``, as in `NystromFeatures` and `FourierFeatures`: components are added to the features
+        For ``n_components="auto"``, as in `NystromFeatures` and `FourierFeatures`: components are added to the features
         until the relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows,
         or of a sample of 20,000, is at most `tol`.
     block_size : int or None
@@ -60,7 +62,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
 
     Attributes
     ----------
-    cluster_centers_ : ndarray of shape (n_clusters, n_columns)
+    cluster_centers_ : ndarray of shape (n_clusters, n_components)
         In the space of the features.
     labels_ : ndarray of shape (n_samples,)
     inertia_ : float
@@ -86,7 +88,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
 
     n_clusters: int = 8
     _: KW_ONLY
-    n_columns: Any = 256
+    n_components: Any = 256
     n_init: int = 5
     max_iter: int = 100
     solver_tol: float = 1e-4
@@ -101,7 +103,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         sample_weight : array-like of shape (n_samples,) or None
         """
         k = check_count("n_clusters", self.n_clusters)
-        check_components(self, "n_columns")
+        check_components(self)
         check_count("max_iter", self.max_iter)
         check_positive("solver_tol", self.solver_tol, zero=True)
         self._check_options()
@@ -110,7 +112,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
             if source.n_samples is not None and source.n_samples < k:
                 raise ValueError(f"n_samples={source.n_samples} should be at least n_clusters={k}.")
             key = Key.from_random_state(self.random_state)
-            self.features_, self.feature_map_ = self._fit_features(source, as_kernel(self.kernel), self.n_columns, key)
+            self.features_, self.feature_map_ = self._fit_features(
+                source, as_kernel(self.kernel), self.n_components, key
+            )
             rows = source.sample(_START_ROWS, key.child("start"))
             from sklearn.cluster import KMeans  # a second to import
 

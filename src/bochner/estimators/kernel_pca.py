@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import check_count, check_flag, is_auto
+from bochner.deprecations import old_parameters
 from bochner.estimators._validation import check_components, dask_aware, is_distributed, map_dask_blocks, validate_rows
 from bochner.estimators.models import KernelModel, check_sums, rows_source
 from bochner.estimators.ridge import KernelRidge
@@ -27,6 +28,7 @@ from bochner.streaming import Block, Fold, Source, accumulate, on_device
 _TIE = 1e-4  # of a column's range, by which its ends must differ to be told apart in float32
 
 
+@old_parameters(n_columns="n_feature_components")
 @dask_aware
 @dataclass(eq=False, repr=False)
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
@@ -43,7 +45,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         Columns of the result. If the features span fewer directions, the last columns are zero.
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name takes the median distance as length scale.
-    n_columns : int or "auto", default=512
+    n_feature_components : int or "auto", default=512
         Number of components of the features Z that the principal components are combinations of.
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
@@ -53,9 +55,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     alpha : float or {"loo", "gcv", "evidence"}, default="loo"
         The penalty of that regression.
     tol, max_components, max_seconds, max_bytes : numbers
-        For ``n_columns="auto"``, as in `NystromFeatures` and `FourierFeatures`: components are added to the features
-        until the relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows,
-        or of a sample of 20,000, is at most `tol`.
+        For ``n_feature_components="auto"``, as in `NystromFeatures` and `FourierFeatures`: components are added to the
+        features until the relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of
+        the rows, or of a sample of 20,000, is at most `tol`.
     block_size : int or None
     device : str or None, default=None
         "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`.
@@ -69,7 +71,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         Of the centred kernel matrix of the rows seen: the sums of squares of the columns of the result.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Shares of the variance of the features.
-    components_ : ndarray of shape (n_components, n_columns)
+    components_ : ndarray of shape (n_components, n_feature_components)
         Weights of the centred features.
     features_, feature_map_
         The fitted features.
@@ -94,7 +96,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
 
     n_components: int = 2
     _: KW_ONLY
-    n_columns: Any = 512
+    n_feature_components: Any = 512
     fit_inverse_transform: bool = False
     alpha: Any = "loo"
 
@@ -116,7 +118,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
             dense = X if is_distributed(X) else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
             options = {name: getattr(self, name) for name in ("block_size", "device", "n_jobs", "random_state")}
             kernel = self.kernel if isinstance(self.kernel, str) else as_kernel(self.kernel)
-            ridge = KernelRidge(kernel, self.n_columns, features="nystrom", alpha=self.alpha, **options)
+            ridge = KernelRidge(kernel, self.n_feature_components, features="nystrom", alpha=self.alpha, **options)
             self.inverse_ = ridge.fit(T, dense, sample_weight)
         return self
 
@@ -144,7 +146,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
 
     def _check_parameters(self) -> None:
         check_count("n_components", self.n_components)
-        check_components(self, "n_columns")
+        check_components(self, "n_feature_components")
         check_flag("fit_inverse_transform", self.fit_inverse_transform)
         self._check_options()
         if self.fit_inverse_transform and get_tags(self).input_tags.pairwise:
@@ -155,8 +157,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
 
     def _learn(self, source: Source) -> None:
         key = Key.from_random_state(self.random_state)
-        columns = self.n_columns if is_auto(self.n_columns) else max(self.n_columns, self.n_components)
-        self.features_, self.feature_map_ = self._fit_features(source, as_kernel(self.kernel), columns, key)
+        m = self.n_feature_components
+        m = m if is_auto(m) else max(m, self.n_components)
+        self.features_, self.feature_map_ = self._fit_features(source, as_kernel(self.kernel), m, key)
         self.statistics_ = self._accumulate(source, RidgeStatistics(self.feature_map_.n_components, 0))
         self._find_components(source)
 

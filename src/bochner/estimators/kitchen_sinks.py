@@ -232,7 +232,7 @@ class GreedyFit:
         X = check_rows(X, accept_sparse=False)
         if X.shape[1] != self.frequencies.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features, and the fit was of {self.frequencies.shape[1]}.")
-        return _waves(X @ self.frequencies.T) @ self.weights
+        return _cos_sin(X @ self.frequencies.T) @ self.weights
 
 
 def greedy_kitchen_sinks(
@@ -299,7 +299,7 @@ def greedy_kitchen_sinks(
         law = as_row_law("iid")
         pool = draw_frequencies(resolved, law, X.shape[1], n_candidates, key.child("candidates").child(t))
         frequencies[t] = _best_wave(X, residual, pool, refine)
-        basis[:, 2 * t : 2 * t + 2] = _waves(X @ frequencies[t, :, None])
+        basis[:, 2 * t : 2 * t + 2] = _cos_sin(X @ frequencies[t, :, None])
         if method == "omp":
             used = 2 * t + 2
             weights[:used] = scipy.linalg.lstsq(basis[:, :used], y, lapack_driver="gelsy")[0]
@@ -314,7 +314,7 @@ def greedy_kitchen_sinks(
     return GreedyFit(frequencies, weights, errors)
 
 
-def _waves(phases: Array) -> Array:
+def _cos_sin(phases: Array) -> Array:
     """Cosine and sine of each phase, side by side: (n, T) → (n, 2T)."""
     return np.stack([np.cos(phases), np.sin(phases)], axis=-1).reshape(len(phases), -1)
 

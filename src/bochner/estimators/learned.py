@@ -16,7 +16,7 @@ from bochner.backends import FLOATS, Array, as_native, check_moderate, is_modera
 from bochner.certificates import Certificate, Effort
 from bochner.checks import check_choice, check_count, check_flag, check_positive, is_auto
 from bochner.estimators._validation import as_host, in_memory
-from bochner.estimators.classifier import labels_of, unique_labels
+from bochner.estimators.labels import labels_of, unique_labels
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import Fourier, choose_rows, draw_frequencies, n_frequencies
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogObjective, SquaredObjective

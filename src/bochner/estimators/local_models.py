@@ -7,6 +7,7 @@ by does. The cost is linear in the number of rows, and one leaf is in memory at 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,9 @@ from bochner.backends.threads import each, one_thread
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.kernels import StationaryKernel
 from bochner.streaming.devices import open_device
+from bochner.streaming.workers import WorkerOptions
 
+_SPREAD_ROWS = 1024  # of a node, that tell the spread of its columns
 _LEAST_SHARE = 0.2  # of a node's rows on the smaller side of a cut, unless no column allows it
 
 
@@ -98,7 +101,7 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
             take = side.copy()
             if extra:
                 others = np.flatnonzero(~side)
-                take[others[np.argsort(distance[others], kind="stable")[:extra]]] = True
+                take[others[np.argpartition(distance[others], extra - 1)[:extra]]] = True
             sides.append(rows[take])
         columns[node], cuts[node] = column, cut
         children[node] = [grow(side) for side in sides]
@@ -110,20 +113,30 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
 
 def _cut(X: Array, rows: Array, weights: Array) -> tuple[int, float] | None:
     """The column and the value that divide some rows, or None where they are all equal."""
-    spread = np.abs(X[rows] - np.median(X[rows], axis=0)).mean(axis=0) * weights
+    few = X[rows[:: max(1, len(rows) // _SPREAD_ROWS)]]
+    spread = np.abs(few - np.median(few, axis=0)).mean(axis=0) * weights
     best: tuple[float, int, float] | None = None
     for column in np.argsort(-spread, kind="stable"):
-        values, counts = np.unique(X[rows, column], return_counts=True)
-        if len(values) < 2:
-            continue
-        below = np.cumsum(counts)[:-1] / len(rows)
-        at = int(np.argmin(np.abs(below - 0.5)))
-        share = min(below[at], 1.0 - below[at])
-        if best is None or share > best[0]:
-            best = float(share), int(column), float(values[at])
+        share, cut = _halves(X[rows, column])
+        if share > (0.0 if best is None else best[0]):
+            best = share, int(column), cut
         if share >= _LEAST_SHARE:
             break
     return None if best is None else best[1:]
+
+
+def _halves(values: Array) -> tuple[float, float]:
+    """Where to cut so that the sides are as equal as can be, and the share of the smaller: zero of equal values."""
+    middle = (len(values) - 1) // 2
+    median = np.partition(values, middle)[middle]
+    cuts = []
+    for low, high in ((values <= median, values > median), (values < median, values >= median)):
+        share = min(int(np.count_nonzero(low)), int(np.count_nonzero(high))) / len(values)
+        if share > 0.0:
+            below, above = float(values[low].max()), float(values[high].min())
+            between = below + (above - below) / 2.0  # not at a row, which rounding could move across
+            cuts.append((share, between if between < above else below))
+    return max(cuts, default=(0.0, 0.0))
 
 
 @dataclass(frozen=True)
@@ -175,14 +188,27 @@ def placed(array: Array, device: str | None) -> Any:
 
 
 def in_threads(work: Callable[[Any], None], jobs: Sequence[Any], device: str | None = None) -> None:
-    """Call on every job, each of which has one thread; what a device works on comes to it from a single one."""
+    """Call on every job, each of which has one thread.
+
+    Jobs of a device have a queue there each: the small steps of one factorisation leave most of a GPU idle.
+    """
+    torch = None if device is None else open_device(device)
 
     def alone(job: Any) -> None:
-        with limit_threads(1):
+        with limit_threads(1), nullcontext() if torch is None else torch.own_queue(device):
             work(job)
 
     with one_thread():
-        each(alone, jobs, n_threads() if device is None else 1)
+        each(alone, jobs, n_threads() if torch is None else torch.n_queues(device))
+
+
+def fit_leaf(
+    points: Array, Y: Array, weight: Array | None, kernel: StationaryKernel, alpha: float, device: str | None
+) -> tuple[Array, Array, Array]:
+    """Coefficients, intercept and errors of rows left out of an exact model, in host memory."""
+    fit = exact_ridge(kernel(placed(points, device)), Y, alpha, weight)
+    fetch = backend_of(fit.coefficients).fetch
+    return fetch(fit.coefficients), fetch(fit.intercept), fetch(fit.left_out)
 
 
 def fit_leaves(
@@ -192,21 +218,35 @@ def fit_leaves(
     alpha: float,
     tree: Tree,
     members: list[Array],
+    weight: Array | None = None,
     device: str | None = None,
+    workers: WorkerOptions | None = None,
+    done: Callable[[int], None] = lambda rows: None,
 ) -> tuple[LocalModel, Array]:
-    """An exact model in every leaf, and the errors of rows left out, (n, k), of the leaf that each row falls in."""
+    """An exact model in every leaf, and the errors of rows left out, (n, k), of the leaf that each row falls in.
+
+    Leaves are fitted on threads here, or by the workers of a Dask client; the model is the same.
+    """
     left_out = np.full(Y.shape, np.nan)
     leaves: list[Leaf | None] = [None] * len(members)
     home = tree.leaves(X)
 
-    def work(number: int) -> None:
-        rows = members[number]
-        points = np.ascontiguousarray(X[rows])
-        fit = exact_ridge(kernel(placed(points, device)), Y[rows], alpha)
-        fetch = backend_of(fit.coefficients).fetch
-        leaves[number] = Leaf(points, fetch(fit.coefficients), fetch(fit.intercept))
-        own = home[rows] == number
-        left_out[rows[own]] = fetch(fit.left_out)[own]
+    def job(rows: Array) -> tuple[Any, ...]:
+        own = None if weight is None else weight[rows]
+        return np.ascontiguousarray(X[rows]), Y[rows], own, kernel, alpha, device
 
-    in_threads(work, range(len(members)), device)
+    def keep(number: int, found: tuple[Array, Array, Array]) -> None:
+        rows, (coefficients, intercept, errors) = members[number], found
+        leaves[number] = Leaf(np.ascontiguousarray(X[rows]), coefficients, intercept)
+        own = home[rows] == number
+        left_out[rows[own]] = errors[own]
+        done(int(np.count_nonzero(own)))
+
+    if workers is None:
+        in_threads(lambda number: keep(number, fit_leaf(*job(members[number]))), range(len(members)), device)
+    else:
+        from bochner.distributed import on_workers
+
+        for number, found in enumerate(on_workers(fit_leaf, (job(rows) for rows in members), workers)):
+            keep(number, found)
     return LocalModel(tree, kernel, tuple(leaf for leaf in leaves if leaf is not None)), left_out

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import get_blas_funcs
 from scipy.optimize import minimize
 
 from bochner.backends import Array, backend_of
-from bochner.estimators.exact_leaves import ExactRidge, exact_ridge
+from bochner.estimators.exact_leaves import LEAST_WEIGHT, ExactRidge, exact_ridge
 from bochner.kernels import RBF, Exponential, Laplacian, Matern, StationaryKernel
 from bochner.keys import Key
 
@@ -30,6 +31,7 @@ FAMILIES: dict[str, StationaryKernel] = {
 }
 _PENALTIES = (1e-6, 1e3)
 _WEIGHTS = (-14.0, 6.0)  # logarithms of a column's weight over that of equal weights
+SINGLE = 1e-3  # penalty from which on float32 gives slopes to some 1e-3
 _PAIRS = 300  # rows whose mean distance is the first length scale
 
 
@@ -63,6 +65,9 @@ class Criterion(ABC):
     A row of weight w counts as w equal rows.
     """
 
+    #: whether float32 will do where the penalty is large beside its rounding
+    takes_single: bool
+
     @abstractmethod
     def value(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> float:
         """E; w are weights (n, 1), or 1.0."""
@@ -84,21 +89,30 @@ class Criterion(ABC):
         Of a stationary kernel dk(x_i, x_j) = ∇k(x_i, x_j)·(dx_i - dx_j), so that dE = 2 Σ_i g_i·dx_i with
         g_i = Σ_j S_ij ∇k(x_i, x_j).
         """
-        fit, Y, w = _fitted(kernel, X, Y, alpha, weight, with_inverse=True)
-        S, explicit = self.slopes(fit, Y, alpha, w)
+        fit = None
+        if self.takes_single and alpha >= SINGLE and isinstance(X, np.ndarray):
+            single = X.astype(np.float32)
+            try:
+                (fit, Z, w), X = _fitted(kernel, single, Y, alpha, weight, with_inverse=True), single
+            except ValueError:  # rounding made the matrix indefinite
+                fit = None
+        if fit is None:
+            fit, Z, w = _fitted(kernel, X, Y, alpha, weight, with_inverse=True)
+        S, explicit = self.slopes(fit, Z, alpha, w)
         at_alpha = float((S.diagonal()[:, None] / w).sum()) + explicit
-        return self.value(fit, Y, alpha, w), kernel.weighted_gradient(X, X, S), alpha * at_alpha
+        gradient = kernel.weighted_gradient(X, X, S)
+        gradient = gradient.astype(np.float64, copy=False) if isinstance(gradient, np.ndarray) else gradient
+        return self.value(fit, Z, alpha, w), gradient, alpha * at_alpha
 
 
 def _fitted(
     kernel: StationaryKernel, X: Any, Y: Array, alpha: float, weight: Array | None, *, with_inverse: bool = False
 ) -> tuple[ExactRidge, Any, Any]:
     """The fit, and targets and weights where it is."""
-    K = kernel(X)
-    w: Any = 1.0 if weight is None else backend_of(X).place(weight[:, None], X)
-    if weight is not None:
-        K[range(len(X)), range(len(X))] += alpha / w[:, 0] - alpha
-    return exact_ridge(K, Y, alpha, with_inverse=with_inverse), backend_of(X).place(Y, X), w
+    place = backend_of(X).place
+    weight = None if weight is None else np.maximum(weight, LEAST_WEIGHT)
+    w: Any = 1.0 if weight is None else place(weight[:, None], X)
+    return exact_ridge(kernel(X), Y, alpha, weight, with_inverse=with_inverse), place(Y, X), w
 
 
 def _count(w: Any, n: int) -> float:
@@ -110,8 +124,11 @@ class LeftOut(Criterion):
     """The mean square error of rows left out; of a row of weight above one, one of its equals is left out.
 
     With c = B y, residuals are r = alpha c / w, and leverages of one of w equal rows h = (1 - alpha B_ii / w) / w; so
-    that e = r / (1 - h), which for w = 1 is c_i / B_ii. A change dA changes B by -B dA B.
+    that e = r / (1 - h), which for w = 1 is c_i / B_ii. A change dA changes B by -B dA B, and so E by
+    S = B diag(Σ_k s e_k² / (1 - h)) B - Σ_k (p_k c_kᵀ + c_k p_kᵀ) / 2 up to factors, p = B (e / (1 - h)).
     """
+
+    takes_single = True
 
     def _errors(self, fit: ExactRidge, alpha: float, w: Any) -> tuple[Any, Any, Any]:
         left = 1.0 if isinstance(w, float) else w.clip(1.0)
@@ -126,12 +143,13 @@ class LeftOut(Criterion):
         B, c, (e, rest, left) = fit.inverse, fit.coefficients, self._errors(fit, alpha, w)
         assert B is not None
         count = _count(w, len(Y)) * Y.shape[1]
-        p = B @ (2.0 * alpha * e / rest)
-        q = (-2.0 * alpha * e * e / (rest * left)).sum(axis=1)
-        S = (B * q) @ B
-        S += p @ c.T
+        scale = 2.0 / count
+        place = backend_of(B).place  # products in the float type of B
+        p = B @ place(alpha * e / rest, B)
+        S = _square(B * place((scale * alpha * (e * e / (rest * left)).sum(axis=1)) ** 0.5, B))
+        S -= place((p @ c.T + c @ p.T) * (scale / 2.0), B)
         explicit = 2.0 * w * e * e * (1.0 / alpha - fit.diagonal[:, None] / (rest * w * left))
-        return (S + S.T) / (-2.0 * count), float(explicit.sum()) / count
+        return S, float(explicit.sum()) / count
 
 
 @dataclass(frozen=True)
@@ -141,6 +159,8 @@ class Evidence(Criterion):
     That is evidence^(-2/n), at the likeliest amplitude Q / (n - 1) with Q = yᵀBy and but for constants; Q changes by
     -cᵀ dA c, and log |A| + log 1ᵀA⁻¹1 by tr B dA.
     """
+
+    takes_single = False
 
     def value(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> float:
         n, count = len(Y), max(_count(w, len(Y)), float(len(Y)))
@@ -160,6 +180,15 @@ class Evidence(Criterion):
         return S, value * (count - n) / (count * alpha)
 
 
+def _square(R: Array) -> Array:
+    """R Rᵀ."""
+    if not isinstance(R, np.ndarray):
+        return R @ R.T
+    S = np.asarray(get_blas_funcs("syrk", (R,))(1.0, R.T, trans=1, lower=0)).T  # the lower triangle, by rows
+    S += np.tril(S, -1).T
+    return S
+
+
 LEFT_OUT, EVIDENCE = LeftOut(), Evidence()
 
 
@@ -167,11 +196,11 @@ def learn_metric(
     X: Array,
     Y: Array,
     family: str | StationaryKernel = "laplacian",
+    weight: Array | None = None,
     *,
     start: LearnedMetric | None = None,
     max_evaluations: int = 20,
     per_column: bool = True,
-    weight: Array | None = None,
     criterion: Criterion = LEFT_OUT,
     until: float | None = None,
 ) -> LearnedMetric:
@@ -184,13 +213,14 @@ def learn_metric(
         most, as each evaluation costs some 4 n³ operations.
     Y : ndarray of shape (n, k)
     family : {"laplacian", "exponential", "matern32", "matern52", "rbf"} or StationaryKernel
+    weight : ndarray of shape (n,) or None
+        A row of weight w counts as w equal rows.
     start : LearnedMetric or None
         Where to begin; None: equal length scales.
     max_evaluations : int
         Of the error and its derivative.
     per_column : bool
         False: one length scale for all columns.
-    weight : ndarray of shape (n,) or None
     criterion : Criterion
         What is minimised, if not the error of rows left out.
     until : float or None
@@ -267,9 +297,9 @@ def learn_directions(
     X: Array,
     Y: Array,
     metric: LearnedMetric,
+    weight: Array | None = None,
     *,
     max_evaluations: int = 20,
-    weight: Array | None = None,
     criterion: Criterion = LEFT_OUT,
     until: float | None = None,
 ) -> tuple[Array, LearnedMetric]:
@@ -322,10 +352,15 @@ def shrink_directions(
     return min(found, key=lambda item: item[:2])[2]
 
 
-def _standardised(Y: Array, weight: Array | None = None) -> Array:
-    mean = np.average(Y, axis=0, weights=weight)
-    spread = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
-    return np.asarray((Y - mean) / np.where(spread > 0, spread, 1.0))
+def deviations(A: Array, weight: Array | None = None) -> Array:
+    """Standard deviations of columns of weighted rows."""
+    centre = np.average(A, axis=0, weights=weight)
+    return np.asarray(np.sqrt(np.average(np.square(A - centre), axis=0, weights=weight)))
+
+
+def _standardised(Y: Array, weight: Array | None) -> Array:
+    spread = deviations(Y, weight)
+    return np.asarray((Y - np.average(Y, axis=0, weights=weight)) / np.where(spread > 0, spread, 1.0))
 
 
 def _stop_at(until: float | None) -> Any:
@@ -355,8 +390,8 @@ def average_outer_product(kernel: StationaryKernel, X: Array, fit: ExactRidge, k
     return np.asarray(G.T @ G / n)
 
 
-def importances(metric: LearnedMetric, X: Array) -> Array:
+def importances(metric: LearnedMetric, X: Array, weight: Array | None = None) -> Array:
     """Shares of the columns in the distance that the kernel measures: spread over length scale, summing to one."""
-    weights = X.std(axis=0) / metric.kernel.scales(X.shape[1])
+    weights = deviations(X, weight) / metric.kernel.scales(X.shape[1])
     total = weights.sum()
     return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))

@@ -33,8 +33,8 @@ from bochner.estimators._validation import as_host, is_distributed, validate_row
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.parameters import ModelParameters
-from bochner.features import FeatureMap, choose_rows, features_of, row_blocks
-from bochner.features.low_rank import Modified, as_nystrom_form
+from bochner.features import FeatureMap, Fourier, choose_rows, features_of, row_blocks
+from bochner.features.low_rank import Modified, as_nystrom_variant
 from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.kernels import Kernel
 from bochner.keys import Key
@@ -156,6 +156,8 @@ def as_feature_map(transformer: Any, X: Any) -> FeatureMap:
     found = getattr(transformer, "feature_map_", None)
     if isinstance(found, Nystrom):
         return found.truncated(max(1, found.rank))  # without the components that are zero
+    if isinstance(found, Fourier) and found.form != "complex":
+        return found
     Z = found(X[:1]) if isinstance(found, FeatureMap) else transformer.transform(X[:1])
     width = real_features(transformer, Z, X[:1]).shape[1]
     return found if isinstance(found, FeatureMap) and not scipy.sparse.issparse(Z) else Transformed(transformer, width)
@@ -166,10 +168,10 @@ def shift_of(transformer: Any) -> float:
     last = transformer.steps[-1][1] if hasattr(transformer, "steps") else transformer
     parts = transformer.get_params().values() if hasattr(transformer, "get_params") else ()
     hidden = [part for part in parts if isinstance(part, NystromFeatures) and part is not last]
-    if any(as_nystrom_form(part.form) == Modified(shift=True) for part in hidden):
+    if any(as_nystrom_variant(part.variant) == Modified(shift=True) for part in hidden):
         raise ValueError(
-            "NystromFeatures(form='shifted') must be the features themselves, or the last step of a pipeline: what "
-            "becomes of its shift in a union or before other steps is not known. Use form='modified' there."
+            "NystromFeatures(variant='shifted') must be the features themselves, or the last step of a pipeline: what "
+            "becomes of its shift in a union or before other steps is not known. Use variant='modified' there."
         )
     return float(getattr(last, "shift_", 0.0))
 
@@ -312,8 +314,12 @@ class KernelModel(ModelParameters):
     _takes_shift = False  # whether the model has a use for the shift of K ≈ ZZᵀ + shift I
 
     n_components: Any
-    alpha: Any
     feature_map_: FeatureMap
+    # of models that have no such parameter
+    alpha: Any = None
+    checkpoint: str | os.PathLike[str] | None = None
+    fit_intercept: bool = True
+    n_restarts: int = 0
     precision: str = "full"
 
     def _check_options(self) -> None:
@@ -321,12 +327,11 @@ class KernelModel(ModelParameters):
         if self.block_size is not None:
             check_count("block_size", self.block_size)
         check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
-        check_flag("fit_intercept", getattr(self, "fit_intercept", True))
+        check_flag("fit_intercept", self.fit_intercept)
         if self.device is not None and not isinstance(self.device, str):
             raise ValueError(f"device must be None, 'cuda', 'cuda:0', … or 'cpu'; got {self.device!r}.")
-        checkpoint = getattr(self, "checkpoint", None)
-        if checkpoint is not None and not isinstance(checkpoint, (str, os.PathLike)):
-            raise ValueError(f"checkpoint must be the path of a file or None, got {checkpoint!r}.")
+        if self.checkpoint is not None and not isinstance(self.checkpoint, (str, os.PathLike)):
+            raise ValueError(f"checkpoint must be the path of a file or None, got {self.checkpoint!r}.")
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -349,7 +354,7 @@ class KernelModel(ModelParameters):
         if is_tensor(X):
             scores = partial(self._device_scores, coefficients=coefficients, intercept=intercept)
             return backend_of(X).xp.vstack([scores(X[rows]) for rows in row_blocks(X, 2 * m)])
-        if is_there(getattr(self, "device", None)):
+        if is_there(self.device):
             parts = [
                 self._device_scores(block, coefficients, intercept) for block in rows_on(str(self.device), X, 2 * m)
             ]
@@ -419,8 +424,8 @@ class KernelModel(ModelParameters):
         if shift_of(transformer) and not self._takes_shift:
             raise ValueError(
                 f"{type(self).__name__} has no use for features of K - {shift_of(transformer):.3g} I, which "
-                "NystromFeatures(form='shifted') gives: the shift belongs in the penalty of KernelRidge or the noise "
-                "of GaussianProcessRegressor. Use form='modified' here."
+                "NystromFeatures(variant='shifted') gives: the shift belongs in the penalty of KernelRidge or the "
+                "noise of GaussianProcessRegressor. Use variant='modified' here."
             )
         return transformer, as_feature_map(transformer, rows)
 
@@ -447,13 +452,13 @@ class KernelModel(ModelParameters):
             means = kernel.stationary and not scipy.sparse.issparse(next(source.blocks(1)).X)
             scheme = choose_landmark_scheme(self._landmarks, n_components, means=means, nested=nested)
             transformer.set_params(landmarks=scheme)
-            if n_components > CHOSEN_LANDMARKS:
+            if n_components > CHOSEN_LANDMARKS and not nested:
                 n_rows = 2 * n_components
         block = source.sample(n_rows, key.child("features"))
         transformer.set_params(kernel=kernel.resolve(block.X, key, block.weight))
         rows = representative(block, 0 if auto else int(n_components), key.child("weights")).X
         if name == "nystrom":
-            device = getattr(self, "device", None)
+            device = self.device
             if source.remote and not is_there(device):  # the device is where the rows are
                 device = None
             transformer._fit(rows, transform=False, measured=False, device=device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -14,9 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from bochner.backends import Array, is_tensor, limit_threads
 from bochner.certificates import Certificate, Effort
 from bochner.checks import check_count, is_auto
+from bochner.deprecations import old_parameters
 from bochner.estimators._validation import check_budget, check_precision, dask_aware, validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
-from bochner.features.low_rank import NystromForm, Sketched, as_nystrom_form
+from bochner.features.low_rank import NystromVariant, Sketched, as_nystrom_variant
 from bochner.features.nystrom import Nystrom, measure, nystrom_map
 from bochner.kernels import Custom, Kernel, as_kernel
 from bochner.keys import Key
@@ -29,6 +31,7 @@ _FIRST = 256  # landmarks that n_components="auto" starts with
 _DEVICE_ENTRIES = 1 << 24  # rows times landmarks from which a device is faster than the host
 
 
+@old_parameters(form="variant")
 @dask_aware
 @dataclass(eq=False, repr=False)
 class NystromFeatures(AdaptiveTransformer):
@@ -65,7 +68,7 @@ class NystromFeatures(AdaptiveTransformer):
     max_components, max_seconds, max_bytes : int, float and float or None, default=16384, None and None
         Limits for ``n_components="auto"``: number of components, approximate duration of the search, bytes of the
         features of the rows given to `fit`. A ConvergenceWarning says what was reached if `tol` was not.
-    form : str or NystromForm, default="projection"
+    variant : str or NystromVariant, default="projection"
         How kernel values of rows and landmarks become features. "projection" is the Nyström method; "ensemble" averages
         several; "modified" is the best approximation from the same kernel values (reads all of K); "shifted" leaves
         `shift_` times the identity out of it; "sketched" replaces landmarks by a sketch of all rows; "meka" gives every
@@ -81,10 +84,10 @@ class NystromFeatures(AdaptiveTransformer):
     kernel_ : Kernel or None
         The kernel with its length scale as a number; None if precomputed.
     landmarks_ : ndarray or CSR matrix of shape (effective_rank_, n_features), or None
-        Component j uses the first j + 1 of them. None if precomputed, and in other forms than "projection".
+        Component j uses the first j + 1 of them. None if precomputed, and in other variants than "projection".
     landmark_indices_ : ndarray of shape (effective_rank_,) or None
         Indices of the landmarks among the training rows; None if they are not rows, as with k-means, and in other
-        forms.
+        variants.
     landmarks_law_ : str
         The sampling scheme of the landmarks.
     trace_error_ : float
@@ -97,7 +100,7 @@ class NystromFeatures(AdaptiveTransformer):
     certificate_ : Certificate
         The trace error that `tol` limits; only with ``n_components="auto"``.
     shift_ : float
-        K ≈ ZZᵀ + shift_ I: zero unless form is "shifted". `KernelRidge` adds it to its penalty and
+        K ≈ ZZᵀ + shift_ I: zero unless variant is "shifted". `KernelRidge` adds it to its penalty and
         `GaussianProcessRegressor` to its noise; other models refuse such features.
 
     Notes
@@ -121,7 +124,7 @@ class NystromFeatures(AdaptiveTransformer):
     _: KW_ONLY
     landmarks: Any = "auto"
     tol: float | None = None
-    form: Any = "projection"
+    variant: Any = "projection"
     precision: str = "full"
     n_jobs: int | None = None
 
@@ -155,7 +158,7 @@ class NystromFeatures(AdaptiveTransformer):
             check_budget(self, tol)
         else:
             n_components = check_count("n_components", self.n_components)
-        form = as_nystrom_form(self.form)
+        variant = as_nystrom_variant(self.variant)
         key = Key.from_random_state(self.random_state)
         given, X = X, validate_rows(self, X, reset=True)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
@@ -163,27 +166,30 @@ class NystromFeatures(AdaptiveTransformer):
             self.kernel_: Kernel | None = None
         else:
             self.kernel_ = as_kernel(self.kernel).resolve(X, key)
-        fine = check_precision(self.precision) == "full" and self.kernel_ is not None and form is None
+        fine = check_precision(self.precision) == "full" and self.kernel_ is not None and variant is None
         gram = Gram(X, self.kernel_, fine=fine)
         if isinstance(self.kernel_, Custom):  # the only kernels that may not be symmetric
             check_symmetric(gram.block(slice(0, 8), slice(0, 8)), gram.floor)
         auto = isinstance(self.landmarks, str) and self.landmarks == "auto"
         law = choose_landmarks(gram, tol) if auto else as_landmark_law(self.landmarks)
         self.landmarks_law_ = name_of(law)
-        if isinstance(form, Sketched) and not auto:
+        if isinstance(variant, Sketched) and not auto:
             raise ValueError(
-                "form='sketched' has no landmarks: leave landmarks='auto', and choose the law of the form."
+                "variant='sketched' has no landmarks: leave landmarks='auto', and choose the sketch as in "
+                "variant=Sketched('gaussian')."
             )
-        if form is not None and tol is not None:
-            raise ValueError(f"tol goes with form='projection', whose components are nested; got form={self.form!r}.")
+        if variant is not None and tol is not None:
+            raise ValueError(
+                f"tol goes with variant='projection', whose components are nested; got variant={self.variant!r}."
+            )
         if hasattr(self, "certificate_"):
             del self.certificate_
         key = key.child("landmarks")
         with limit_threads(self.n_jobs):
             if searching:
                 Z = self._fit_auto(gram, law, float(tol or 0.0), key, transform)
-            elif form is not None:
-                Z = self._fit_form(gram, form, law, n_components, key, transform)
+            elif variant is not None:
+                Z = self._fit_variant(gram, variant, law, n_components, key, transform)
             else:
                 gram = _on_device(gram, n_components, given, device)
                 Z = self._fit_map(gram, law, n_components, tol, key, transform, measured)
@@ -214,10 +220,10 @@ class NystromFeatures(AdaptiveTransformer):
         options: dict[str, Any] = {"step": 1, "first": _FIRST, "refine": False, "ceiling": len(gram)}
         return fitted[self._search_components(certify, bytes_per_component, tol=tol, **options)]
 
-    def _fit_form(
-        self, gram: Gram, form: NystromForm, law: LandmarkLaw, n_components: int, key: Key, transform: bool
+    def _fit_variant(
+        self, gram: Gram, variant: NystromVariant, law: LandmarkLaw, n_components: int, key: Key, transform: bool
     ) -> Any:
-        self.feature_map_, self.shift_ = form.fit(gram, law, n_components, key)
+        self.feature_map_, self.shift_ = variant.fit(gram, law, n_components, key)
         Z = np.empty((len(gram), n_components), gram.X.dtype) if transform else None
         _, of_columns = measure(gram, self.feature_map_, Z)
         trace = float(gram.diagonal().sum())
@@ -263,6 +269,16 @@ class NystromFeatures(AdaptiveTransformer):
         self._keep(gram, drawn, feature_map, order)
         self.trace_error_ = float(left[feature_map.n_components - 1])
         return None if Z is None else Z[:, : feature_map.n_components]
+
+    def _truncated(self, n_components: int) -> NystromFeatures:
+        """The same fitted features with the first components alone."""
+        made = copy(self).set_params(n_components=n_components)
+        made.feature_map_ = self.feature_map_.truncated(n_components)
+        made.effective_rank_, made.n_components_ = made.feature_map_.rank, n_components
+        made.landmarks_ = made.feature_map_.landmarks
+        if self.landmark_indices_ is not None:
+            made.landmark_indices_ = self.landmark_indices_[: made.effective_rank_]
+        return made
 
     def _keep(self, gram: Gram, drawn: Landmarks, feature_map: Nystrom, order: Array) -> None:
         self.feature_map_, self.shift_ = feature_map, 0.0

@@ -29,7 +29,7 @@ class ModelParameters(SearchParameters):
 
     kernel: Any = "rbf"
     features: Any = "auto"
-    max_components: int = 4096
+    max_components: int = 2048
     block_size: int | None = None
     device: str | None = None
     n_jobs: int | None = None

@@ -186,7 +186,7 @@ def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n
     if model._shift:
         raise ValueError(
             "features with a spectral shift leave white noise out of the prior, which is no function; draw values at "
-            f"up to {JOINT_ROWS:,} rows with sample_y, or use NystromFeatures(form='projection')."
+            f"up to {JOINT_ROWS:,} rows with sample_y, or use NystromFeatures(variant='projection')."
         )
     if model._has_rest:
         feature_map: Any = model.feature_map_

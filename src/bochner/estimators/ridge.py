@@ -43,6 +43,7 @@ from bochner.streaming import (
     Source,
     StreamedGram,
     accumulate,
+    accumulate_deflated,
     check_path,
     default_rows,
     described,
@@ -53,6 +54,7 @@ from bochner.streaming import (
     sampled_preconditioner,
     saved_about,
 )
+from bochner.streaming.progress import saying, show
 
 LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin"
 _ALPHA_COMPONENTS = 2048  # components with which alpha is chosen when the Gram matrix does not fit into memory
@@ -85,8 +87,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         some lie far from the others. After `partial_fit` and `merge` there are no rows to leave out, and evidence
         replaces leave-one-out. "margin" is leave-one-out for the signs of three or more labels, one column each: the
         error is what the score of the right label lacks to exceed every other by two. With features that have a
-        spectral shift (``NystromFeatures(form="shifted")``) the shift is added to a given alpha, and is a lower limit
-        for a chosen one.
+        spectral shift (``NystromFeatures(variant="shifted")``) the shift is added to a given alpha, and is a lower
+        limit for a chosen one.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
         "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
         a device and by a sketch on the host. Pass a `ConjugateGradient` to set its tolerance and number of iterations.
@@ -104,7 +106,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         regression, with the same kernel and penalty, by a share of at most `tol`. Errors below a thousandth of the
         variance of the targets count as that thousandth. The excess is measured on training rows that are left out one
         at a time and are not landmarks, and the upper end of its 95 % interval must be below `tol`; see `certificate_`.
-    max_components, max_seconds, max_bytes : int, float and float or None, default=4096, None and None
+    max_components, max_seconds, max_bytes : int, float and float or None, default=2048, None and None
         Limits for ``n_components="auto"``: number of components, approximate duration of the search with the tuning of
         the length scale, bytes of the sums.
         There are never more components than rows (twice as many for Fourier features), nor more than the larger of
@@ -188,7 +190,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
 
     _landmarks = "mixed"  # most landmarks where most rows are, since that is where predictions are made
     _takes_shift = True
-    _tuning_landmarks = 768
+    _tuning_landmarks = 512
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -280,14 +282,27 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _learn(self, source: Source) -> None:
         key, started = self._key(), time.perf_counter()
         self._target_shape = _target_shape(source)
-        kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
+        with saying(lambda: "interrupted while the length scale was tuned: nothing was kept."):
+            kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
         # with a transformer, the number of components is the transformer's
         if is_auto(self.n_components) and isinstance(self.features, str):
-            fitted, self.certificate_ = RidgeSearch(self, source, kernel, key, started).run()
+            with saying(lambda: "interrupted while the number of components was searched for: nothing was kept."):
+                fitted, self.certificate_ = RidgeSearch(self, source, kernel, key, started).run()
         else:
-            fitted = FittedFeatures(*self._fit_features(source, kernel, self.n_components, key))
-        self._learn_with(source, fitted, key)
-        self._current()
+            with saying(lambda: "interrupted while the features were fitted: nothing was kept."):
+                fitted = FittedFeatures(*self._fit_features(source, kernel, self.n_components, key))
+        with saying(self._kept):
+            self._learn_with(source, fitted, key)
+            self._current()
+        show("", self.verbose > 0)
+
+    def _kept(self) -> str:
+        """What an interruption of the last pass leaves behind, in words."""
+        kept = "nothing was kept."
+        if hasattr(self, "statistics_"):
+            kept = f"the model has the sums of {self.n_samples_seen_} rows, and predicts from them"
+            kept += "." if self.checkpoint is None else f"; fit continues from {os.fspath(self.checkpoint)!r}."
+        return f"interrupted while rows were added up or solved for: {kept}"
 
     def _key(self) -> Key:
         """The key of random_state; if that is None, the key of the checkpoint to continue."""
@@ -392,15 +407,13 @@ re-iterable of (X, y) or (X, y, weight) blocks
         statistics: RidgeStatistics,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        accumulate(
-            on_device(source, self.device),
-            feature_map,
-            statistics,
-            numeric_targets,
-            rows=self.block_size,
-            checkpoint=checkpoint,
-            verbose=self.verbose,
-        )
+        label = f"fit, {feature_map.n_components:,} components"
+        options: dict[str, Any] = {"rows": self.block_size, "verbose": self.verbose, "label": label}
+        if checkpoint is None and self.device is None and not source.remote and self.precision == "full":
+            accumulate_deflated(source, feature_map, statistics, numeric_targets, **options)
+            return
+        there = on_device(source, self.device)
+        accumulate(there, feature_map, statistics, numeric_targets, checkpoint=checkpoint, **options)
 
     # -- solving -------------------------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bochner.backends import Array
 from bochner.certificates import Budget, Certificate, ComponentSearch
 from bochner.estimators.excess_risk import (
-    FAR,
     FOURIER_POWER,
     LANDMARK_POWER,
     NestedRidge,
@@ -26,17 +26,22 @@ from bochner.features import FeatureMap, Fourier
 from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel
 from bochner.keys import Key
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import Source
-from bochner.tuning import least
+from bochner.statistics import RidgeStatistics, vertex
+from bochner.streaming import ArraySource, Source
+from bochner.streaming.progress import show
 
 if TYPE_CHECKING:
     from bochner.estimators.ridge import KernelRidge
 
 _FIRST_COMPONENTS = (256, 1024)  # of the first model: an eighth of the rows, within these limits
 _PENALTY_COMPONENTS = 512  # up to which each model chooses its own penalty; larger ones take over the last one chosen
-_PENALTY_ROWS = 1024  # left out to refine a penalty
+_PENALTY_ROWS = 512  # left out to refine a penalty
+_PENALTY_STEPS = 6  # that it moves at most
 _PENALTY_STEP = 10.0**0.75  # between penalties that are tried then
+_FOR_LINEAR = 2  # components for each feature and the constant
+_MUCH_FEWER = 4  # of so many times fewer components than were fitted the others are dropped
+_SAMPLE_ROWS = 20_000  # that tell with how many components to begin
+_MORE = 1.25  # times as many components as a sample of the rows asks for
 _FEW_COMPONENTS = 2048  # which the search may reach however few the rows
 
 
@@ -54,11 +59,10 @@ class FittedFeatures:
 class RidgeSearch:
     """Searches for the number of components of a `KernelRidge`.
 
-    One model after another is fitted to all rows, each with so many more components that all those before cost less
-    than the last. The sums of a model contain those of every smaller number of its components, so that it measures its
-    own excess, and finds out whether much fewer would do, without another pass. Where much fewer do, a model with as
-    many is fitted, since m landmarks chosen as such are better than the first m of many; otherwise the search has
-    fitted the model already.
+    One model after another is fitted, each with twice the components, so that all those before cost less than the last.
+    The sums of a model contain those of every smaller number of its components, so that it measures its own excess, and
+    finds out whether fewer would do, without another pass. Where the rows are many, a sample of them tells with how
+    many components to begin. Of few rows, models are so cheap that other landmarks are tried with nearly as many.
 
     Parameters
     ----------
@@ -70,15 +74,23 @@ class RidgeSearch:
     key : Key
     started : float or None
         When the clock of ``max_seconds`` started; None for now.
+    split : RowSplit or None
+        None samples the rows.
     """
 
     def __init__(
-        self, model: KernelRidge, source: Source, kernel: Kernel, key: Key, started: float | None = None
+        self,
+        model: KernelRidge,
+        source: Source,
+        kernel: Kernel,
+        key: Key,
+        started: float | None = None,
+        split: RowSplit | None = None,
     ) -> None:
         self.model, self.source, self.kernel, self.key = model, source, kernel, key
         self.uses_landmarks = model._features_name(kernel) == "nystrom"
-        self.split = RowSplit.of(source, key.child("left out"))
-        self.seconds = 0.0  # that fitting the references took
+        self.split = RowSplit.of(source, key.child("left out")) if split is None else split
+        self.seconds = 0.0  # that a row and a squared component of the references took
         self.budget = self._limits(time.perf_counter() if started is None else started)
         # fewer than 1,024 may all be on one step of an excess that falls in steps, see `NestedRidge`
         low, high = _FIRST_COMPONENTS
@@ -94,21 +106,61 @@ class RidgeSearch:
 
     def run(self) -> tuple[FittedFeatures, Certificate]:
         """The features to use, and the excess risk that was certified."""
-        rate = LANDMARK_POWER if self.uses_landmarks else FOURIER_POWER
-        # to try other landmarks with nearly as many components is worth it where models are small
-        repeats = 1 if self.first <= _PENALTY_COMPONENTS else 0
-        search = ComponentSearch(
-            self._certify, self.model.tol, self.budget, rate=rate, growth=(1.4, 2.0), repeats=repeats
-        )
-        n_components, certificate = search.run()
+        if self._has_many_rows:
+            self._begin_with_sample()
+        n_components, certificate = self._search().run()
         n_components = self._measured_size(n_components)
-        if n_components not in self.fitted:
+        if n_components in self.fitted:
+            fitted, nested = self.fitted[n_components]
+        elif self.uses_landmarks and self.fitted:
+            fitted, nested = self._first_of_reference(n_components)
+        else:
             found = self.model._fit_features(self.source, self.kernel, n_components, self.key, nested=True)
             return FittedFeatures(*found), certificate
-        fitted, nested = self.fitted[n_components]
-        if fitted.solution is None and self.model.alpha == "loo":
-            fitted = replace(fitted, penalty=_refined(nested))
+        if fitted.solution is None and self.model._leaves_rows_out:
+            margins = self.model.alpha == "margin" and nested.statistics.n_targets > 1
+            show(f"{n_components:,} components: penalty", self.model.verbose > 0)
+            fitted = replace(
+                fitted, penalty=least_penalty(nested, margins, 0 if self.budget.is_late() else _PENALTY_STEPS)
+            )
         return fitted, certificate
+
+    def _search(self) -> ComponentSearch:
+        few = self.first <= _PENALTY_COMPONENTS
+        return ComponentSearch(
+            self._certify,
+            self.model.tol,
+            self.budget,
+            rate=LANDMARK_POWER if self.uses_landmarks else FOURIER_POWER,
+            # fewer could not even be linear in every feature; those of the first model cost nothing
+            least=min(self.first, _FOR_LINEAR * (self.source.n_features + 1)),
+            growth=(1.4, 2.0) if few else (2.0, 2.0),
+            # to try other landmarks with nearly as many components is worth it where models are small
+            repeats=1 if few else 0,
+        )
+
+    @property
+    def _has_many_rows(self) -> bool:
+        """Whether a pass over all rows takes much longer than one over the sample."""
+        n_samples, size = self.source.n_samples, len(self.split.pool)
+        return self.uses_landmarks and size >= _SAMPLE_ROWS and (n_samples is None or n_samples >= 2 * size)
+
+    def _begin_with_sample(self) -> None:
+        """Begin with as many components as the sampled rows ask for, and some more; where they ask for more, twice."""
+        pool = self.split.pool
+        rows = ArraySource(pool.X, pool.y, pool.weight)
+        sample = RidgeSearch(self.model, rows, self.kernel, self.key, self.budget.started, self.split)
+        sample.budget = replace(sample.budget, max_components=min(self.first, sample.budget.max_components))
+        n_components, enough = sample._search().estimate()
+        self.first = min(self.first, round(_MORE * n_components)) if enough else 2 * self.first
+        self.alpha, self.seconds = sample.alpha, sample.seconds
+
+    def _first_of_reference(self, n_components: int) -> tuple[FittedFeatures, NestedRidge]:
+        """The first components of the largest model."""
+        fitted, nested = self.fitted[self.references[0].n_requested]
+        transformer, statistics = fitted.transformer._truncated(n_components), nested.statistics.first(n_components)
+        nested = replace(nested, statistics=statistics, Z=nested.Z[:, :n_components], n_requested=n_components)
+        return FittedFeatures(transformer, transformer.feature_map_, statistics), nested
 
     def _limits(self, started: float) -> Budget:
         model, n_samples = self.model, self.source.n_samples
@@ -130,28 +182,30 @@ class RidgeSearch:
 
     def _affordable(self) -> int:
         """Components of the largest model that can be fitted in the time left: it takes the square of their number."""
-        if not self.references or math.isinf(self.budget.seconds_left):
+        if not self.seconds or math.isinf(self.budget.seconds_left):
             return sys.maxsize
-        size = self.references[0].n_requested
-        return max(size, int(size * math.sqrt(max(0.0, self.budget.seconds_left) / max(self.seconds, 1e-9))))
+        least = self.references[0].n_requested if self.references else _FIRST_COMPONENTS[0]
+        of_square = self.seconds * (self.source.n_samples or len(self.split.pool))
+        return max(least, int(math.sqrt(max(0.0, self.budget.seconds_left) / of_square)))
 
     def _certify(self, n_components: int, sample: str) -> Certificate:
         if self.uses_landmarks and n_components == self.source.n_samples:
             return exact_excess_risk(n_components)
         self._enlarge_reference(n_components)
         size = self._measured_size(n_components)
-        if sample == "final" and self.uses_landmarks and size < self.references[0].n_requested:
+        most = self.references[0].n_requested
+        if sample == "final" and self.uses_landmarks and size < most <= _PENALTY_COMPONENTS:
             return excess_risk(self.references, size, self._fit_folds(size))
         if size not in self.certificates:
             self.certificates[size] = excess_risk(self.references, size)
         return self.certificates[size]
 
     def _measured_size(self, n_components: int) -> int:
-        """The number of components whose excess is measured: those of the references instead of nearly as many."""
+        """The number of components whose excess is measured: those of the references unless much fewer will do."""
         if not self.references:
             return n_components
         most = self.references[0].n_requested
-        taken = most > _PENALTY_COMPONENTS and FAR * most < n_components <= most
+        taken = most > _PENALTY_COMPONENTS and most < _MUCH_FEWER * n_components <= _MUCH_FEWER * most
         return most if taken else n_components
 
     def _enlarge_reference(self, n_components: int) -> None:
@@ -166,30 +220,32 @@ class RidgeSearch:
         self.certificates.clear()
         began = time.perf_counter()
         self.references = self._fit_folds(size)
-        self.seconds = time.perf_counter() - began
+        self.seconds = (time.perf_counter() - began) / (self.references[0].statistics.n_samples * size**2)
 
     def _fit_folds(self, n_components: int) -> list[NestedRidge]:
-        """A model for each fold; the first one chooses the penalty of all, unless there are too many components."""
+        """A model for each fold; the first one chooses the penalty of all."""
         models: list[NestedRidge] = []
-        few = self.alpha is None or n_components <= _PENALTY_COMPONENTS
         for fold in self.folds:
-            models.append(self._fit_fold(n_components, fold, few and not models))
+            models.append(self._fit_fold(n_components, fold, not models))
         return models
 
     def _fit_fold(self, n_components: int, fold: RowSplit, chooses: bool) -> NestedRidge:
         """A model of all rows whose features do not depend on the rows that the fold measures."""
-        model, rows, solution = self.model, fold.measured, None
+        model, rows = self.model, fold.measured
+        show(f"{n_components:,} components: landmarks", model.verbose > 0)
         found = model._fit_features(fold.others, self.kernel, n_components, self.key, nested=True)
         feature_map = found[1]
-        statistics = model._empty_statistics(self.source, feature_map, None if chooses else self.alpha)
+        few = feature_map.n_components <= _PENALTY_COMPONENTS
+        statistics = model._empty_statistics(self.source, feature_map, None if few and chooses else self.alpha)
         model._accumulate(self.source, feature_map, statistics)
         if not statistics.n_samples:
             raise ValueError("every row has weight zero.")
-        if chooses:
+        solution = None
+        if chooses and (few or self.alpha is None):
             # on all rows of the sample: few of them choose anything from a third to three times the penalty
             solution = self._choose_penalty(statistics, feature_map)
             self.alpha = solution.alpha
-            solution = solution if len(solution.coefficients) == statistics.n_components else None
+            solution = solution if few else None
         assert self.alpha is not None
         nested = NestedRidge(
             statistics,
@@ -212,25 +268,42 @@ class RidgeSearch:
         return self.model._solve(statistics, self.split.pool, feature_map)
 
 
-def _refined(model: NestedRidge) -> Penalty:
-    """The penalty of least left-out error near that of a model, by a Cholesky factor for each: eigenvectors cost more.
+def least_penalty(model: NestedRidge, margins: bool, n_steps: int) -> Penalty:
+    """A penalty of small left-out error near that of a model, by a Cholesky factor for each: eigenvectors cost more.
 
-    It falls as components are added, slowly as a rule.
+    Of penalties that the rows cannot tell apart it is the largest. Errors of a model with too few components hardly
+    change below some penalty, and with a very small one even components that matter little seem to be needed.
     """
     few, tried = model.first_rows(_PENALTY_ROWS), dict[int, NestedRidge]()
 
-    def error(step: int) -> float:
+    def errors(step: int) -> Array:
         if step not in tried:
-            tried[step] = replace(few, alpha=model.alpha * _PENALTY_STEP**step)
-        return tried[step].left_out_error
+            tried[step] = few.with_penalty(model.alpha * _PENALTY_STEP**step)
+        return tried[step].left_out_errors(margins)
 
-    alpha = model.alpha * _PENALTY_STEP ** least(error)
-    path = [tried[step] for step in sorted(tried)]
+    def mean(values: Array) -> float:
+        return float(np.average(values, weights=few.weight))
+
+    def as_good(step: int, other: int) -> bool:
+        more = errors(step) - errors(other)
+        return mean(more) <= math.sqrt(mean((more - mean(more)) ** 2) / len(more))
+
+    step = best = 0
+    while step < n_steps and as_good(step + 1, best):
+        step += 1
+        best = min(best, step, key=lambda at: mean(errors(at)))
+    while -n_steps < step <= 0 and not as_good(step, step - 1):
+        step -= 1
+    errors(step)  # if there is time for none other
+    path = [tried[at] for at in sorted(tried)]
+    criterion = [mean(of.left_out_errors(margins)) for of in path]
+    around = [mean(errors(at)) for at in (step - 1, step, step + 1) if at in tried]
+    offset = vertex(around) if len(around) == 3 else 0.0
     return Penalty(
-        alpha,
+        model.alpha * _PENALTY_STEP ** (step + offset),
         {
             "alpha": np.array([of.alpha for of in path]),
-            "criterion": np.array([of.left_out_error for of in path]),
+            "criterion": np.array(criterion),
             "effective_dimension": np.array([of.effective_dimension for of in path]),
         },
     )

@@ -20,7 +20,8 @@ from bochner.streaming import Source, Targets
 from bochner.tuning import tune_length_scale
 
 _TUNING_COMPONENTS = 512
-_TUNING_ROWS = 5_000  # rows on which a length scale is tuned
+_TUNING_SHARE = 0.25  # of max_seconds
+_TUNING_ROWS = 4_000  # rows on which a length scale is tuned
 
 #: What was called ``length_scales`` before.
 old_metric = old_parameters(length_scales=("metric", {"shared": "isotropic", "per_feature": "diagonal"}))
@@ -71,8 +72,7 @@ class SupervisedModel(KernelModel, SupervisedParameters):
         kernels = self._tuned_kernels()
         if not kernels or not isinstance(self.features, str):  # a transformer has a kernel of its own
             return kernels[0] if kernels else as_kernel(self.kernel)
-        limit = getattr(self, "max_seconds", None)
-        until = None if limit is None else time.perf_counter() + limit
+        until = None if self.max_seconds is None else time.perf_counter() + _TUNING_SHARE * self.max_seconds
         block = source.sample(_TUNING_ROWS, key.child("tuning"))
         kernel, X, Y, learned = kernels[0], block.X, targets(block.y), None
         if self.metric != "isotropic" or len(kernels) > 1:
@@ -101,10 +101,12 @@ class SupervisedModel(KernelModel, SupervisedParameters):
             key=key,
             n_components=min(_TUNING_COMPONENTS, most),
             fit_intercept=fit_intercept,
-            n_restarts=getattr(self, "n_restarts", 0),
+            n_restarts=self.n_restarts,
             n_landmarks=self._tuning_landmarks if isinstance(self.n_components, str) else 0,
-            margins=isinstance(getattr(self, "alpha", None), str) and self.alpha == "margin",
+            margins=isinstance(self.alpha, str) and self.alpha == "margin",
+            n_samples=source.n_samples,
             until=until,
+            verbose=self.verbose,
         )
         return tuned if learned is None else learned.scaled(float(tuned.length_scale))
 

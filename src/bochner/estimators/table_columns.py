@@ -25,6 +25,24 @@ def is_frame(X: Any) -> bool:
     return type(X).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and hasattr(X, "shape")
 
 
+def check_names(X: Any) -> None:
+    """Refuse a frame with two columns of one name: they could not be told apart in `predict`."""
+    if not is_frame(X):
+        return
+    names = list(getattr(X, "column_names", None) or X.columns)
+    twice = {name: names.count(name) for name in names} if len(set(names)) < len(names) else {}
+    for name, count in twice.items():
+        if count > 1:
+            raise ValueError(f"{count} columns are called {name!r}; give each a name of its own.")
+
+
+def take_rows(X: Any, rows: Array) -> Any:
+    """Some rows of a frame or an array."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X.take(rows) if hasattr(X, "column_names") else X[rows]
+
+
 def raw_columns(X: Any) -> list[tuple[str, Array]]:
     """The columns of a frame or an array: ("number", floats), ("category", texts or None) or ("date", seconds)."""
     if is_frame(X):
@@ -38,6 +56,8 @@ def _values(X: Any, name: Any, index: int) -> Array:
     if hasattr(X, "iloc"):
         column = X.iloc[:, index]
         kind = getattr(column.dtype, "kind", "O")
+        if type(column.dtype).__name__ == "CategoricalDtype":  # of numbers, too
+            return _texts(column.astype(object).to_numpy())
         if kind in "iufb" and not isinstance(column.dtype, np.dtype):  # numbers with gaps
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
         if kind == "M":
@@ -46,7 +66,9 @@ def _values(X: Any, name: Any, index: int) -> Array:
     column = X[name]
     if hasattr(column, "to_pylist"):  # Arrow
         plain = str(column.type)
-        if plain.startswith(("dictionary", "string", "large_string", "bool", "decimal", "null")):
+        if plain.startswith("dictionary"):
+            return _texts(np.array(column.to_pylist(), dtype=object))
+        if plain.startswith(("string", "large_string", "bool", "decimal", "null")):
             return np.array(column.to_pylist(), dtype=object)
         return np.asarray(column.to_numpy())
     plain = str(column.dtype)
@@ -68,7 +90,7 @@ def _raw(values: Array, name: Any) -> tuple[str, Array]:
         return "category", np.array([_text(value) for value in values.tolist()], dtype=object)
     if kind != "O":
         raise ValueError(f"Complex data not supported: column {name!r} is of type {values.dtype}.")
-    gaps = np.array([value is None or bool(value != value) if _is_plain(value) else _is_gap(value) for value in values])
+    gaps = find_gaps(values)
     present = values[~gaps]
     if all(isinstance(value, (numbers.Real, np.bool_)) or _is_decimal(value) for value in present):
         out = np.full(len(values), np.nan)
@@ -81,15 +103,35 @@ def _raw(values: Array, name: Any) -> tuple[str, Array]:
         out = np.full(len(values), np.nan)
         out[~gaps] = _seconds(np.array([np.datetime64(value) for value in present]))
         return "date", out
+    if all(isinstance(value, (datetime.time, datetime.timedelta)) for value in present):
+        out = np.full(len(values), np.nan)
+        out[~gaps] = [_day_seconds(value) for value in present]
+        return "number", out
     for value in present:
         if not isinstance(value, (str, bytes, numbers.Real, np.bool_)):
             raise TypeError(
                 f"column {name!r} holds a {type(value).__name__}; an entry of a table must be a string or a number, a "
-                "date or a gap."
+                "date or a gap. Convert it, or leave it out."
             )
-    out_text = np.full(len(values), None, dtype=object)
-    out_text[~gaps] = [_text(value) for value in present]
-    return "category", out_text
+    return "category", _texts(values)
+
+
+def find_gaps(values: Array) -> Array:
+    """Where objects are None, NaN, NaT or NA."""
+    return np.array([_is_gap(value) for value in values], dtype=bool)
+
+
+def _texts(values: Array) -> Array:
+    """Objects as texts; gaps as None."""
+    gaps, out = find_gaps(values), np.full(len(values), None, dtype=object)
+    out[~gaps] = [_text(value) for value in values[~gaps]]
+    return out
+
+
+def _day_seconds(value: Any) -> float:
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    return value.hour * 3600.0 + value.minute * 60.0 + value.second + value.microsecond / 1e6
 
 
 def _is_plain(value: Any) -> bool:
@@ -97,7 +139,9 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_gap(value: Any) -> bool:
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return bool(value != value) if _is_plain(value) else False
 
 
 def _is_decimal(value: Any) -> bool:
@@ -105,7 +149,12 @@ def _is_decimal(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    """The text of a level; 3 and 3.0 are one."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        value = int(value)
+    return str(value)
 
 
 def _seconds(values: Array) -> Array:
@@ -215,14 +264,14 @@ def _part(name: str, seconds: Array) -> Array:
     return (dates.astype("datetime64[M]").astype(np.int64) % 12).astype(np.float64)
 
 
-def plan_column(name: Any, kind: str, values: Array, Y: Array, seed: int) -> tuple[Column, Array]:
-    """How a column becomes numbers, and the numbers of the rows it was planned on.
+def plan_column(name: Any, kind: str, values: Array, Y: Array, weight: Array, seed: int) -> tuple[Column, Array]:
+    """How a column becomes numbers, and the numbers of the rows it was planned on; rows of weight two count as two.
 
     Where they are means of targets, those of each row come from other rows: its own target is not among its features.
     """
     n = len(values)
     if kind == "category":
-        return _plan_category(name, values, Y, seed)
+        return _plan_category(name, values, Y, weight, seed)
     check_finite(name, values)
     gaps = np.isnan(values)
     if gaps.all():
@@ -241,14 +290,22 @@ def plan_column(name: Any, kind: str, values: Array, Y: Array, seed: int) -> tup
         kind,
         "number" if kind == "number" else "parts",
         why,
-        fills=np.array([np.median(v[~gaps]) for v in parts.values()]),
+        fills=np.array([_median(v[~gaps], weight[~gaps]) for v in parts.values()]),
         gaps=bool(gaps.any()),
         parts=() if kind == "number" else tuple(parts),
     )
     return column, column.encode(kind, values)
 
 
-def _plan_category(name: Any, values: Array, Y: Array, seed: int) -> tuple[Column, Array]:
+def _median(values: Array, weight: Array) -> float:
+    """The value with half of the weight on either side."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weight[order])
+    at, after = np.searchsorted(below, below[-1] / 2.0 * np.array([1.0 - 1e-12, 1.0 + 1e-12]))
+    return float(values[order[at]] / 2.0 + values[order[min(after, len(order) - 1)]] / 2.0)
+
+
+def _plan_category(name: Any, values: Array, Y: Array, weight: Array, seed: int) -> tuple[Column, Array]:
     n = len(values)
     texts = np.array([_GAP if value is None else value for value in values], dtype=object)
     levels, codes = np.unique(texts.astype(str), return_inverse=True)
@@ -265,22 +322,22 @@ def _plan_category(name: Any, values: Array, Y: Array, seed: int) -> tuple[Colum
     made = np.empty(Y.shape)
     for fold in range(_FOLDS):
         rows = folds == fold
-        made[rows] = _level_means(codes[~rows], Y[~rows], len(levels))[codes[rows]]
+        made[rows] = _level_means(codes[~rows], Y[~rows], weight[~rows], len(levels))[codes[rows]]
     why = f"{len(levels)} levels, the mean target of each"
-    encodings = _level_means(codes, Y, len(levels))
+    encodings = _level_means(codes, Y, weight, len(levels))
     return Column(name, "category", "target", why, levels=levels, encodings=encodings), made
 
 
-def _level_means(codes: Array, Y: Array, n_levels: int) -> Array:
+def _level_means(codes: Array, Y: Array, weight: Array, n_levels: int) -> Array:
     """Mean targets of every level, and of all rows, (n_levels + 1, k): rare levels are drawn to the mean of all.
 
     A level counts as if it had some more rows of the mean: as many as the variance within levels is larger than that
     of the levels' means (empirical Bayes).
     """
-    counts = np.bincount(codes, minlength=n_levels)[:, None]
-    sums = np.column_stack([np.bincount(codes, y, minlength=n_levels) for y in Y.T])
-    means, centre = sums / np.maximum(counts, 1), Y.mean(axis=0)
-    within = np.square(Y - means[codes]).sum(axis=0) / max(1, len(Y) - np.count_nonzero(counts))
-    between = np.maximum((counts * np.square(means - centre)).sum(axis=0) / len(Y) - within * n_levels / len(Y), 0.0)
+    counts, total = np.bincount(codes, weight, minlength=n_levels)[:, None], float(weight.sum())
+    sums = np.column_stack([np.bincount(codes, weight * y, minlength=n_levels) for y in Y.T])
+    means, centre = sums / np.where(counts > 0, counts, 1.0), sums.sum(axis=0) / total
+    within = weight @ np.square(Y - means[codes]) / max(1.0, total - np.count_nonzero(counts))
+    between = np.maximum((counts * np.square(means - centre)).sum(axis=0) / total - within * n_levels / total, 0.0)
     extra = np.clip(np.divide(within, between, out=np.full(len(centre), np.inf), where=between > 0), 0.0, _MOST_EXTRA)
     return np.vstack([(sums + extra * centre) / np.maximum(counts + extra, 1e-300), centre])

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 
-from bochner.backends import Array
-from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads
-from bochner.estimators.metrics import LearnedMetric, importances, learn_directions, learn_metric, shrink_metric
-from bochner.estimators.table_plans import EVALUATIONS, OVERLAP, Plan
+from bochner.backends import Array, n_threads
+from bochner.estimators.exact_leaves import LEAST_WEIGHT, exact_ridge
+from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads, placed
+from bochner.estimators.metrics import (
+    LearnedMetric,
+    deviations,
+    importances,
+    learn_directions,
+    learn_metric,
+    shrink_metric,
+)
+from bochner.estimators.table_plans import EVALUATIONS, OVERLAP, Clock, Plan, smaller_leaves
 from bochner.estimators.table_scaling import Scaling, scale_columns
 from bochner.keys import Key
+from bochner.streaming.progress import Progress
+from bochner.streaming.workers import WorkerOptions
 
 SCALINGS = {"standard": False, "quantile": True}  # whether columns are ranked
 _SCREEN_ROWS, _SCREEN_EVALUATIONS = 800, 10
@@ -31,9 +43,9 @@ class Member:
     model: LocalModel
     share: float
 
-    def predict(self, A: Array) -> Array:
+    def predict(self, A: Array, device: str | None = None) -> Array:
         """Predictions (n, k) of the columns as numbers."""
-        return self.model.predict(self.scaling(A))
+        return self.model.predict(self.scaling(A), device)
 
     def leaves(self, A: Array) -> Array:
         """The leaves that rows fall in."""
@@ -66,7 +78,20 @@ class Members:
 
 
 def fit_members(
-    A: Array, Y: Array, plan: Plan, *, families: Sequence[str], scalings: Sequence[str], metric: str, key: Key
+    A: Array,
+    Y: Array,
+    weight: Array,
+    plan: Plan,
+    *,
+    families: Sequence[str],
+    scalings: Sequence[str],
+    metric: str,
+    key: Key,
+    clock: Clock,
+    progress: Progress,
+    keeps_size: bool = False,
+    device: str | None = None,
+    workers: WorkerOptions | None = None,
 ) -> Members:
     """Choose among kernels and scalings, and fit local models of the best.
 
@@ -75,67 +100,111 @@ def fit_members(
     A : ndarray of shape (n, d)
         The columns of a table as numbers.
     Y : ndarray of shape (n, k)
+    weight : ndarray of shape (n,)
+        Of mean one.
     plan : Plan
     families, scalings : sequences of str
         To choose from.
     metric : {"auto", "columns", "full"}
     key : Key
+    clock : Clock
+    progress : Progress
+    keeps_size : bool
+        Whether the size of leaves was given, so that it stays whatever the clock says.
+    device : str or None
+        Where metrics are learned and leaves fitted.
+    workers : WorkerOptions or None
+        Have leaves fitted by the workers of a Dask client.
     """
-    maps = {name: scale_columns(A, ranked=SCALINGS[name]) for name in scalings}
+    maps = {name: scale_columns(A, weight, ranked=SCALINGS[name]) for name in scalings}
     scaled = {name: scaling(A) for name, scaling in maps.items()}
-    shuffled = key.child("sample").generator().permutation(len(A))
-    few, many = np.sort(shuffled[: min(_SCREEN_ROWS, plan.metric_rows)]), np.sort(shuffled[: plan.metric_rows])
-    fresh = np.sort(shuffled[plan.metric_rows : 2 * plan.metric_rows])
+    few, many, fresh = draw_samples(
+        weight, (min(_SCREEN_ROWS, plan.metric_rows), plan.metric_rows), key.child("sample")
+    )
     tried: dict[tuple[str, str], LearnedMetric] = {}
     learned: dict[tuple[str, str], LearnedMetric] = {}
 
+    def rows_of(way: str, sample: Sample) -> Any:
+        return placed(scaled[way][sample.rows], device)
+
     def screen(name: tuple[str, str]) -> None:
-        X = scaled[name[0]][few]
-        tried[name] = learn_metric(X, Y[few], name[1], max_evaluations=_SCREEN_EVALUATIONS)
+        X = rows_of(name[0], few)
+        sample = X, Y[few.rows], name[1], few.weight
+        tried[name] = learn_metric(*sample, max_evaluations=_SCREEN_EVALUATIONS, until=clock.learned_by)
+        progress.advance(0)
 
     def learn(name: tuple[str, str]) -> None:
-        X = scaled[name[0]]
+        way, family = name
         found = tried[name]
-        if len(many) > len(few):
-            found = learn_metric(X[many], Y[many], name[1], start=found, max_evaluations=EVALUATIONS)
-        if len(fresh) >= _FRESH_ROWS:
-            equal = learn_metric(X[few], Y[few], name[1], per_column=False, max_evaluations=_SCREEN_EVALUATIONS)
-            found = shrink_metric(found, equal, X[fresh], Y[fresh])
+        if len(many.rows) > len(few.rows):
+            sample = rows_of(way, many), Y[many.rows], family, many.weight
+            found = learn_metric(*sample, start=found, max_evaluations=EVALUATIONS, until=clock.learned_by)
+        progress.advance(0)
+        if len(fresh.rows) >= _FRESH_ROWS and not clock.is_late():
+            sample = rows_of(way, few), Y[few.rows], family, few.weight
+            equal = learn_metric(*sample, per_column=False, max_evaluations=_SCREEN_EVALUATIONS)
+            found = shrink_metric(found, equal, rows_of(way, fresh), Y[fresh.rows], fresh.weight)
         learned[name] = found
 
     def best(n_best: int) -> list[tuple[str, str]]:
         return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
 
-    in_threads(screen, [(scalings[0], family) for family in families])
+    in_threads(screen, [(scalings[0], family) for family in families], device)
     for way in scalings[1:]:  # of the best kernels alone
-        in_threads(screen, [(way, family) for _, family in best(max(2, plan.n_members))])
+        in_threads(screen, [(way, family) for _, family in best(max(2, plan.n_members))], device)
     # a full metric has d² parameters: it is compared with others on rows that none of them was fitted to
     directions = metric == "full" or (
-        metric == "auto" and plan.n_members > 1 and A.shape[1] <= _MOST_DIRECTIONS and len(A) >= 2 * len(many)
+        metric == "auto" and plan.n_members > 1 and A.shape[1] <= _MOST_DIRECTIONS and len(A) >= 2 * len(many.rows)
     )
-    ranking = best(max(1, plan.n_members - directions))
+    if clock.is_late():
+        clock.note("scales of columns were learned on a smaller sample, in fewer steps, for one member")
+    progress.label = "scales of columns"
+    ranking = best(1 if clock.is_late() else max(1, plan.n_members - directions))
     round_ones = [name for name in best(len(tried)) if name[1] != "laplacian"]
-    in_threads(learn, ranking)
+    if clock.is_late():
+        learned.update({name: tried[name] for name in ranking})
+    else:
+        in_threads(learn, ranking, device)
+        if clock.is_late():
+            clock.note("scales of columns were learned in fewer steps")
     candidates = [(f"{family} kernel of {way} columns", maps[way], learned[way, family]) for way, family in ranking]
-    if directions and round_ones:
+    if directions and round_ones and not clock.is_late():
         way, family = round_ones[0]
         start = {**tried, **learned}[way, family]
-        U, found = learn_directions(scaled[way][many], Y[many], start, max_evaluations=EVALUATIONS)
+        sample = rows_of(way, many), Y[many.rows]
+        limits = {"max_evaluations": EVALUATIONS, "until": clock.learned_by}
+        U, found = learn_directions(*sample, start, many.weight, **limits)  # type: ignore[arg-type]
         candidates.append((f"{family} kernel of directions of {way} columns", replace(maps[way], directions=U), found))
-    members, left_out, weights, sizes = [], [], [], []
+    members: list[Member] = []
+    left_out, weights, sizes = [], [], []
+    leaf_size, taken = plan.leaf_size, 0.0
+    if not keeps_size and device is None and workers is None and len(A) > leaf_size:
+        seconds = _ridge_seconds(candidates[0][2], candidates[0][1](A[many.rows]), Y[many.rows])
+        leaf_size = smaller_leaves(leaf_size, len(A), seconds / n_threads(), len(many.rows), max(clock.left(), 0.0))
+        if leaf_size < plan.leaf_size:
+            clock.note(f"leaves have {leaf_size} rows instead of {plan.leaf_size}")
+    progress.label, progress.total = "leaves", len(candidates) * len(A)
     for name, scaling, found in candidates:
+        if taken > max(clock.left(), 0.0):
+            clock.note(f"{len(members)} of {len(candidates)} members were fitted")
+            progress.total = progress.done
+            break
+        begun = time.perf_counter()
         X = scaling(A)
-        tree, rows = grow_tree(X, np.ones(X.shape[1]) / found.kernel.scales(X.shape[1]), plan.leaf_size, OVERLAP)
-        model, errors = fit_leaves(X, Y, found.kernel, found.alpha, tree, rows)
+        tree, rows = grow_tree(X, np.ones(X.shape[1]) / found.kernel.scales(X.shape[1]), leaf_size, OVERLAP)
+        model, errors = fit_leaves(
+            X, Y, found.kernel, found.alpha, tree, rows, weight, device, workers, progress.advance
+        )
+        taken = time.perf_counter() - begun
         members.append(Member(name, scaling, model, 1.0))
         left_out.append(Y - errors)
-        weights.append(_column_weights(scaling, found, A))
+        weights.append(_column_weights(scaling, found, A, weight))
         sizes.append(tuple(len(part) for part in rows))
     unseen = np.ones(len(A), dtype=bool)
-    unseen[many] = False
+    unseen[many.rows] = False
     if np.count_nonzero(unseen) < _UNSEEN_ROWS:
         unseen[:] = True
-    shares = _shares([values[unseen] for values in left_out], Y[unseen])
+    shares = _shares([values[unseen] for values in left_out], Y[unseen], weight[unseen])
     order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
     return Members(
         tuple(replace(members[i], share=float(shares[i])) for i in order),
@@ -146,21 +215,60 @@ def fit_members(
     )
 
 
-def _column_weights(scaling: Scaling, metric: LearnedMetric, A: Array) -> Array:
+def _ridge_seconds(metric: LearnedMetric, X: Array, Y: Array) -> float:
+    """How long an exact model takes here."""
+    begun = time.perf_counter()
+    exact_ridge(metric.kernel(X), Y, metric.alpha)
+    return time.perf_counter() - begun
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows, and of how much weight each stands for."""
+
+    rows: Array
+    totals: Array
+
+    @property
+    def weight(self) -> Array:
+        """Weights of mean one."""
+        return np.asarray(self.totals / self.totals.mean())
+
+
+def draw_samples(weight: Array, sizes: tuple[int, int], key: Key) -> tuple[Sample, Sample, Sample]:
+    """A small sample, a larger one that holds it, and as many of the other rows.
+
+    Rows come in the order of exponential times with their weights as rates, heavy ones first, and each stands for
+    one over its probability of being among them (Efraimidis & Spirakis 2006; Horvitz & Thompson 1952).
+    """
+    times = key.generator().standard_exponential(len(weight)) / np.maximum(weight, LEAST_WEIGHT)
+    order = np.argsort(times, kind="stable")
+
+    def sample(start: int, stop: int) -> Sample:
+        rows = np.sort(order[start:stop])
+        since = times[order[start - 1]] if 0 < start <= len(order) else 0.0
+        until = times[order[stop]] if stop < len(order) else np.inf
+        w = np.maximum(weight[rows], LEAST_WEIGHT)
+        return Sample(rows, w / -np.expm1(-w * (until - since)))
+
+    return sample(0, sizes[0]), sample(0, sizes[1]), sample(sizes[1], 2 * sizes[1])
+
+
+def _column_weights(scaling: Scaling, metric: LearnedMetric, A: Array, weight: Array) -> Array:
     """Shares of the columns in the distances of a member; of directions, what each column adds to their lengths."""
     if scaling.directions is None:
-        return importances(metric, scaling(A))
-    weights = np.linalg.norm(scaling.directions, axis=1) * replace(scaling, directions=None)(A).std(axis=0)
+        return importances(metric, scaling(A), weight)
+    weights = np.linalg.norm(scaling.directions, axis=1) * deviations(replace(scaling, directions=None)(A), weight)
     total = float(weights.sum())
     return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))
 
 
-def _shares(left_out: list[Array], Y: Array) -> Array:
+def _shares(left_out: list[Array], Y: Array, weight: Array) -> Array:
     """Shares of the members, of sum one, that predict rows left out best."""
     if len(left_out) == 1:
         return np.ones(1)
     # sums of one: the residual of a mixture is the mixture of the residuals
-    R = np.column_stack([(Y - values).ravel() for values in left_out])
+    R = np.column_stack([(np.sqrt(weight)[:, None] * (Y - values)).ravel() for values in left_out])
     heavy = 1e3 * (float(np.linalg.norm(R)) or 1.0)  # the weight of the row that says so
     shares = nnls(np.vstack([R, np.full(R.shape[1], heavy)]), np.r_[np.zeros(len(R)), heavy])[0]
     total = shares.sum()

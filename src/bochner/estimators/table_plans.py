@@ -2,13 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
-_OPERATIONS = 1.5e10  # a second, on one core: what plans are made with, so that they are the same on every machine
+# operations a second, of one core and of a GPU: what plans are made with, so that they are the same on every machine
+_OPERATIONS = {False: 1.5e10, True: 5e12}
 _METRIC_ROWS = (2000, 1500, 1000, 700, 500, 300)
 _LEAF_SIZES = (3000, 2000, 1500, 1000, 700, 500)
+_DEVICE_METRIC_ROWS, _DEVICE_LEAF_SIZES = (4000, 3000), (8000, 6000, 4000)  # besides those
 EVALUATIONS = 16  # of the error of rows left out, for a metric
 OVERLAP = 0.25  # share of the rows across a cut that a leaf learns from as well
+
+
+LEARNING, LEAVES = 0.5, 0.4  # shares of the time that plans give to metrics and to leaves
+_LATE, _LEAST = 2.0, 15.0  # times max_seconds, and seconds at least, that a fit may take
+
+
+@dataclass
+class Clock:
+    """What is left of the time since a fit began; it changes a plan only where a fit takes twice as long.
+
+    Plans count on 15 billion operations a second, a third to a sixth of what a core does today, and fits of seconds
+    have 15 of them: so that the model does not depend on the machine, unless that is slow or very busy.
+    """
+
+    max_seconds: float
+    started: float = field(default_factory=time.perf_counter)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def _limit(self) -> float:
+        return max(_LATE * self.max_seconds, _LEAST)
+
+    @property
+    def learned_by(self) -> float:
+        """When metrics must be learned, of ``time.perf_counter()``."""
+        return self.started + 0.6 * self._limit
+
+    def left(self) -> float:
+        """Seconds."""
+        return self.started + self._limit - time.perf_counter()
+
+    def is_late(self) -> bool:
+        """Whether the time for metrics is over."""
+        return time.perf_counter() > self.learned_by
+
+    def note(self, text: str) -> None:
+        """Tell in the report what there was no time for."""
+        self.notes.append(f"the fit took longer than planned, so that {text}")
 
 
 @dataclass(frozen=True)
@@ -30,21 +71,35 @@ class Plan:
     notes: tuple[str, ...] = ()
 
 
-def make_plan(n: int, d: int, *, n_members: int, leaf_size: int | None, max_seconds: float) -> Plan:
+def make_plan(
+    n: int, d: int, *, n_members: int, leaf_size: int | None, max_seconds: float, on_device: bool = False
+) -> Plan:
     """The largest sizes for n rows of d numbers; a leaf size that is given stays."""
+    speed = _OPERATIONS[on_device]
+    most_rows = (_DEVICE_METRIC_ROWS if on_device else ()) + _METRIC_ROWS
+    sizes = (_DEVICE_LEAF_SIZES if on_device else ()) + _LEAF_SIZES
 
     def learning(rows: int, members: int) -> float:
-        return members * EVALUATIONS * (4.5 * rows**3 + 30.0 * rows**2 * d) / _OPERATIONS
+        return members * EVALUATIONS * (4.5 * rows**3 + 30.0 * rows**2 * d) / speed
 
     def leaves(size: int, members: int) -> float:
-        return members * n * (1.0 + 4.0 * OVERLAP) * (1.5 * size**2 + 3.0 * size * d) / _OPERATIONS
+        return members * n * (1.0 + 4.0 * OVERLAP) * (1.5 * size**2 + 3.0 * size * d) / speed
 
-    while n_members > 1 and leaves(_LEAF_SIZES[-2], n_members) > 0.4 * max_seconds:
+    while n_members > 1 and leaves(_LEAF_SIZES[-2], n_members) > LEAVES * max_seconds:
         n_members -= 1
-    metric_rows = next((m for m in _METRIC_ROWS if learning(m, n_members) <= 0.5 * max_seconds), _METRIC_ROWS[-1])
+    metric_rows = next((m for m in most_rows if learning(m, n_members) <= LEARNING * max_seconds), _METRIC_ROWS[-1])
     if leaf_size is None:
-        leaf_size = next((s for s in _LEAF_SIZES if leaves(s, n_members) <= 0.4 * max_seconds), _LEAF_SIZES[-1])
+        leaf_size = next((s for s in sizes if leaves(s, n_members) <= LEAVES * max_seconds), _LEAF_SIZES[-1])
     notes: tuple[str, ...] = ()
     if leaves(leaf_size, n_members) > max_seconds:
         notes = (f"{n} rows in leaves of {leaf_size} will take longer than max_seconds={max_seconds}",)
     return Plan(metric_rows, leaf_size, n_members, notes)
+
+
+def smaller_leaves(size: int, n: int, seconds: float, rows: int, left: float) -> int:
+    """The size of leaves of n rows that fits into the seconds left, where exact models of so many rows take seconds."""
+
+    def total(size: int) -> float:
+        return seconds * (min(size, n) / rows) ** 3 * max(1.0, n * (1.0 + 4.0 * OVERLAP) / size)
+
+    return next((s for s in (size, *_LEAF_SIZES, 300, 200) if s <= size and total(s) <= left), min(size, 200))

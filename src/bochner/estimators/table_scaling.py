@@ -43,20 +43,26 @@ def row_products(A: Array, B: Array) -> Array:
     return np.asarray(np.einsum("ij,jk->ik", A, B))
 
 
-def scale_columns(A: Array, *, ranked: bool) -> Scaling:
-    """The scaling of numbers: standard deviations, or ranks of the columns with more than two values."""
+def scale_columns(A: Array, weight: Array, *, ranked: bool) -> Scaling:
+    """The scaling of numbers: standard deviations, or ranks of the columns with more than two values.
+
+    Rows of weight two count as two.
+    """
     tops = np.abs(A).max(axis=0)  # squares of 1e200 or 1e-200 are no numbers
     tops = np.where(tops > 0, tops, 1.0)
-    centres, sizes = (A / tops).mean(axis=0) * tops, (A / tops).std(axis=0)
-    sizes = np.where(sizes > 1e-12, sizes, 1.0) * tops
+    small = A / tops
+    centres = np.average(small, axis=0, weights=weight)
+    sizes = np.sqrt(np.average(np.square(small - centres), axis=0, weights=weight))
+    centres, sizes = centres * tops, np.where(sizes > 1e-12, sizes, 1.0) * tops
     knots, ranks = [], []
     for column in A.T:
-        values, counts = np.unique(column, return_counts=True) if ranked else (np.empty(0), np.empty(0))
+        values, places = np.unique(column, return_inverse=True) if ranked else (np.empty(0), np.empty(0))
         if len(values) <= 2:
             knots.append(np.empty(0))
             ranks.append(np.empty(0))
             continue
-        middle = (np.cumsum(counts) - counts / 2.0) / len(column)
+        counts = np.bincount(places, weight)
+        middle = (np.cumsum(counts) - counts / 2.0) / counts.sum()
         if len(values) > _KNOTS:
             keep = np.unique(np.searchsorted(middle, np.linspace(0.0, 1.0, _KNOTS)).clip(0, len(values) - 1))
             values, middle = values[keep], middle[keep]

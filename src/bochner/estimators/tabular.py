@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import Array, limit_threads, n_threads, reading
-from bochner.checks import check_choice, check_count, check_positive
+from bochner.checks import check_choice, check_count, check_positive, check_weight
+from bochner.estimators._validation import is_distributed, map_dask_blocks
 from bochner.estimators.links import fit_link
-from bochner.estimators.metrics import FAMILIES
+from bochner.estimators.metrics import FAMILIES, deviations
 from bochner.estimators.models import check_target_size, numeric_targets
-from bochner.estimators.table_columns import is_frame, plan_column, raw_columns
+from bochner.estimators.table_columns import (
+    check_names,
+    find_gaps,
+    is_frame,
+    plan_column,
+    raw_columns,
+    take_rows,
+)
 from bochner.estimators.table_members import SCALINGS, fit_members
-from bochner.estimators.table_plans import make_plan
+from bochner.estimators.table_plans import Clock, make_plan
 from bochner.estimators.table_reports import TableReport
 from bochner.keys import Key
+from bochner.streaming.devices import open_device
+from bochner.streaming.progress import Progress
+from bochner.streaming.workers import WorkerOptions
 
 _TRIED = ("laplacian", "exponential", "matern32", "rbf")
 _LARGEST_LABEL = 2.0**53  # which are integers without doubt
+_MOST_SPARSE = 1000  # columns of sparse rows
 _GROUP_ROWS = 100  # with fewer rows, intervals of a leaf are those of the whole table
+
+
+class DaskScores:
+    """Scores of Dask data, which come into memory for them."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R², or the share of right labels."""
+        if is_distributed(X):
+            from bochner.distributed import collected
+
+            X, y, sample_weight = collected(X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
 
 
 class TableModel(BaseEstimator):
@@ -37,12 +64,15 @@ class TableModel(BaseEstimator):
         self,
         kernel: Any = "auto",
         scaling: str = "auto",
+        *,
         leaf_size: Any = "auto",
         metric: str = "auto",
         n_members: int = 3,
         max_seconds: float = 60.0,
+        device: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.scaling = scaling
@@ -50,8 +80,10 @@ class TableModel(BaseEstimator):
         self.metric = metric
         self.n_members = n_members
         self.max_seconds = max_seconds
+        self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _check_parameters(self) -> tuple[str, ...]:
         kernels = [self.kernel] if isinstance(self.kernel, str) else self.kernel
@@ -65,6 +97,9 @@ class TableModel(BaseEstimator):
         check_choice("metric", self.metric, ("auto", "columns", "full"))
         check_count("n_members", self.n_members)
         check_positive("max_seconds", self.max_seconds)
+        check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
+        if self.device is not None:
+            open_device(self.device)
         families = _TRIED if "auto" in kernels else tuple(dict.fromkeys(kernels))
         if self.metric == "full" and families == ("laplacian",):
             raise ValueError(
@@ -73,8 +108,46 @@ class TableModel(BaseEstimator):
             )
         return families
 
-    def _read(self, X: Any, *, reset: bool) -> list[tuple[str, Array]]:
-        """The columns, after checks of their number and names."""
+    def _rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[tuple[str, Array]], Array, Array]:
+        """Columns, targets and weights of mean one of the rows that have a weight, after checks."""
+        self.__dict__.pop("left_out_score_", None)  # until the new model is whole
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
+        if is_distributed(X):  # the model holds all rows of the table, so they come here
+            from bochner.distributed import collected
+
+            X, y, sample_weight = collected(X, y, sample_weight)
+        X, y, sample_weight = split_frame(X, y, sample_weight)
+        X, y = self._check_columns(X, reset=True), np.asarray(y)
+        if not y.ndim:
+            raise ValueError(f"y must have a target for each row; got the single value {y!r}.")
+        if not y.size:
+            raise ValueError("y is empty; there is nothing to learn.")
+        n = X.shape[0]
+        if len(y) != n:
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {n} and {len(y)}.")
+        weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n, dtype=_float_of(X))
+        if not weight.any():
+            raise ValueError("sample_weight is zero for every row.")
+        if not weight.all():
+            kept = np.flatnonzero(weight)
+            X, y, weight = take_rows(X, kept), y[kept], weight[kept]
+        if len(y) < 2:
+            raise ValueError(f"Found array with {len(y)} sample(s) while a minimum of 2 is required.")
+        return raw_columns(X), y, weight / weight.mean()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "left_out_score_")  # what `fit` sets last
+
+    def _check_columns(self, X: Any, *, reset: bool) -> Any:
+        """A frame as it is, anything else as an array, after checks of the number and names of columns."""
+        if scipy.sparse.issparse(X) and X.ndim == 2 and X.shape[1] > _MOST_SPARSE:
+            raise ValueError(
+                f"X is sparse and has {X.shape[1]} columns; models of tables take up to {_MOST_SPARSE}, as each has a "
+                "length scale to learn. Make fewer of them (sklearn.decomposition.TruncatedSVD), or use KernelRidge or "
+                "KernelClassifier, which take sparse rows."
+            )
+        check_names(X)
         if is_frame(X):
             if reset and 0 in X.shape:
                 raise ValueError(f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s): no data.")
@@ -82,21 +155,35 @@ class TableModel(BaseEstimator):
         else:
             least = 2 if reset else 1
             with reading("X"):
-                X = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=least)
-        return raw_columns(X)
+                X = validate_data(
+                    self,
+                    X,
+                    reset=reset,
+                    dtype=None,
+                    accept_sparse="csr",
+                    ensure_all_finite=False,
+                    ensure_min_samples=least,
+                )
+        return X.toarray() if scipy.sparse.issparse(X) else X
 
-    def _learn(self, raw: list[tuple[str, Array]], Y: Array) -> tuple[Array, Array]:
+    def _workers(self, X: Any) -> WorkerOptions | None:
+        """What workers are told, where X is Dask data and there are any."""
+        if not is_distributed(X):
+            return None
+        from bochner.distributed import has_workers
+
+        return WorkerOptions.of(self) if has_workers() else None
+
+    def _learn(
+        self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None
+    ) -> tuple[Array, Array]:
         """Fit on targets (n, k); returns the columns as numbers and the predictions of rows left out."""
-        families = self._check_parameters()
+        begun, families = time.perf_counter(), self._check_parameters()
         key = Key.from_random_state(self.random_state)
         n = len(Y)
-        if any(len(values) != n for _, values in raw):
-            raise ValueError(f"Found input variables with inconsistent numbers of samples: {len(raw[0][1])} and {n}.")
-        if n < 2:
-            raise ValueError(f"Found array with {n} sample(s) while a minimum of 2 is required.")
         names = [str(name) for name in getattr(self, "feature_names_in_", range(len(raw)))]
         seed = int(key.child("folds").generator().integers(2**31))
-        planned = [plan_column(name, *column, Y, seed) for name, column in zip(names, raw, strict=True)]
+        planned = [plan_column(name, *column, Y, weight, seed) for name, column in zip(names, raw, strict=True)]
         self._columns = tuple(column for column, _ in planned)
         self._notes: list[str] = []
         lost = [column.name for column in self._columns if "identifier" in column.why]
@@ -112,7 +199,7 @@ class TableModel(BaseEstimator):
             A = np.zeros((n, 1))
             self._notes.append("no column varies: every prediction is the mean of the targets")
         with self._threads():
-            return A, self._fit_members(A, Y, families, key)
+            return A, self._fit_members(A, Y, weight, families, key, workers, begun)
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -123,26 +210,54 @@ class TableModel(BaseEstimator):
         with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
             yield
 
-    def _fit_members(self, A: Array, Y: Array, families: Sequence[str], key: Key) -> Array:
+    def _fit_members(
+        self,
+        A: Array,
+        Y: Array,
+        weight: Array,
+        families: Sequence[str],
+        key: Key,
+        workers: WorkerOptions | None,
+        begun: float,
+    ) -> Array:
         plan = make_plan(
             *A.shape,
             n_members=self.n_members,
             leaf_size=None if isinstance(self.leaf_size, str) else int(self.leaf_size),
             max_seconds=float(self.max_seconds),
+            on_device=self.device is not None,
         )
         scalings = tuple(SCALINGS) if self.scaling == "auto" else (self.scaling,)
-        found = fit_members(A, Y, plan, families=families, scalings=scalings, metric=self.metric, key=key)
+        clock, progress = Clock(float(self.max_seconds), begun), Progress(0, "kernels", bool(self.verbose))
+        try:
+            found = fit_members(
+                A,
+                Y,
+                weight,
+                plan,
+                families=families,
+                scalings=scalings,
+                metric=self.metric,
+                key=key,
+                clock=clock,
+                progress=progress,
+                keeps_size=not isinstance(self.leaf_size, str),
+                device=self.device,
+                workers=workers,
+            )
+        finally:
+            progress.close()
         self._members = found.members
         self.feature_importances_ = self._by_column(found.importances)
-        spread = float(np.sqrt(np.mean(Y.var(axis=0)))) or 1.0
-        self.left_out_error_ = float(np.sqrt(np.mean(np.square(Y - found.left_out))))
+        spread = float(np.sqrt(np.mean(np.square(deviations(Y, weight))))) or 1.0
+        self.left_out_error_ = float(np.sqrt(np.average(np.square(Y - found.left_out).mean(axis=1), weights=weight)))
         self.report_ = TableReport(
             {str(column.name): column.why for column in self._columns},
             {f"{family}, {way}": float(np.sqrt(error)) for (way, family), error in sorted(found.tried.items())},
             tuple(f"{member.share:.0%} {member.name}" for member in self._members),
             found.leaf_sizes,
             self.left_out_error_ / spread,
-            (*self._notes, *plan.notes),
+            (*self._notes, *plan.notes, *clock.notes),
         )
         return found.left_out
 
@@ -154,41 +269,52 @@ class TableModel(BaseEstimator):
         owner = np.repeat(np.arange(len(widths)), widths)
         return np.bincount(owner, weights, minlength=len(widths))
 
-    def _encode(self, X: Any) -> Array:
+    def numbers_of(self, X: Any) -> Array:
+        """What the columns became, (n_samples, n_numbers); means of targets are those of all rows of `fit`."""
         check_is_fitted(self)
-        raw = self._read(X, reset=False)
+        raw = raw_columns(self._check_columns(X, reset=False))
         parts = [column.encode(*values) for column, values in zip(self._columns, raw, strict=True)]
         A = np.column_stack([np.empty((len(raw[0][1]), 0)), *parts])
         return A if A.shape[1] else np.zeros((len(A), 1))
 
     def _predict(self, A: Array) -> Array:
         with self._threads():
-            return np.asarray(sum(member.share * member.predict(A) for member in self._members))
+            return np.asarray(sum(member.share * member.predict(A, self.device) for member in self._members))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
         tags.input_tags.string = True
         return tags
 
 
-def split_target(X: Any, y: Any) -> tuple[Any, Any]:
-    """Take the column named y out of a frame."""
-    if not isinstance(y, str):
-        return X, y
+def _float_of(X: Any) -> Any:
+    dtype = getattr(X, "dtype", None)
+    return dtype if dtype in (np.float32, np.float64) else np.float64
+
+
+def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Take the columns that y and sample_weight name out of a frame."""
+    found = {"y": y, "sample_weight": sample_weight}
+    taken = {role: name for role, name in found.items() if isinstance(name, str)}
+    if not taken:
+        return X, y, sample_weight
+    role, name = next(iter(taken.items()))
     if not is_frame(X):
-        raise ValueError(f"y={y!r} names a column of a frame, but X is a {type(X).__name__}; give the targets.")
+        raise ValueError(f"{role}={name!r} names a column of a frame, but X is a {type(X).__name__}; give the values.")
     names = list(getattr(X, "column_names", None) or X.columns)
-    if y not in names:
-        raise ValueError(f"the frame has no column {y!r}; its columns are {', '.join(map(repr, names))}.")
-    rest = [name for name in names if name != y]
-    target = X[y]
-    target = target.to_numpy() if hasattr(target, "to_numpy") else np.asarray(target)
-    return (X.select(rest) if hasattr(X, "select") else X[rest]), np.asarray(target)
+    for role, name in taken.items():
+        if name not in names:
+            raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, names))}.")
+        column = X[name]
+        found[role] = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    rest = [name for name in names if name not in taken.values()]
+    return (X.select(rest) if hasattr(X, "select") else X[rest]), found["y"], found["sample_weight"]
 
 
-class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
+class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel):
     """Regression on tables as they are: numbers, categories, dates and gaps.
 
     Columns become numbers, standardised or ranked; kernel, length scale of every column and penalty are those with the
@@ -209,9 +335,15 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
     n_members : int, default=3
         Models of different kernels or scalings that are averaged, with shares that predict rows left out best.
     max_seconds : float, default=60.0
-        What a plan is made for, of one core of usual speed: smaller leaves, fewer rows to learn from.
+        What a plan is made for, of one slow core: smaller leaves, fewer rows to learn from. The model does not depend
+        on the machine, unless that takes twice as long (and 15 seconds): then there are fewer steps, smaller leaves
+        and fewer members, and `report_` says so.
+    device : str or None, default=None
+        "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+        Above zero: a line of progress, on a terminal.
 
     Attributes
     ----------
@@ -221,13 +353,16 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         What was done and why; print it.
     left_out_error_ : float
         Root mean square error of rows left out.
+    left_out_score_ : float
+        R² of rows left out.
 
     Notes
     -----
     Constant columns, columns without values and texts that differ in nearly every row are left out, the last with a
     warning. A category with up to 12 levels has a column each, one with more is replaced by mean targets; levels
-    not seen in `fit` have zeros, or the mean of all targets. Gaps in numbers are filled with medians, and where `fit`
-    saw gaps a column says where; gaps in categories are a level.
+    not seen in `fit` have zeros, or the mean of all targets. Columns of a categorical type are categories whatever they
+    hold; other integers are numbers. Gaps in numbers are filled with medians, and where `fit` saw gaps a column says
+    where; gaps in categories are a level. Sparse rows may have up to 1,000 columns.
 
     Examples
     --------
@@ -241,30 +376,29 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
     0
     """
 
-    def fit(self, X: Any, y: Any) -> TabularRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TabularRegressor:
         """Learn from a table.
 
         Parameters
         ----------
-        X : pandas, polars or Arrow table, or array-like of shape (n_samples, n_features)
+        X : pandas, polars or Arrow table, array-like of shape (n_samples, n_features), or Dask frame or array
+            Rows of Dask data come into memory, as the model holds them; leaves are fitted by the client's workers.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of X
+        sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
+            How much the error of each row counts; only ratios matter, since penalties are chosen.
         """
-        if y is None:
-            raise ValueError("This TabularRegressor requires y to be passed, but the target y is None.")
-        X, y = split_target(X, y)
-        raw = self._read(X, reset=True)
-        y = np.asarray(y)
-        if not y.size:
-            raise ValueError("y is empty; there is nothing to learn.")
-        if not y.ndim:
-            raise ValueError(f"y must have a target for each row; got the single value {y!r}.")
+        raw, y, weight = self._rows(X, y, sample_weight)
+        if y.dtype.kind in "mM":
+            raise ValueError("the targets are dates or times; give numbers, such as seconds since the first of them.")
         Y = numeric_targets(y)
         check_target_size(Y)
         self._target_shape = y.shape[1:]
-        A, predicted = self._learn(raw, Y)
-        self._left_out, self._homes = np.abs(Y - predicted), self._members[0].leaves(A)
+        A, predicted = self._learn(raw, Y, weight, self._workers(X))
+        self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._members[0].leaves(A), weight
+        self.left_out_score_ = float(r2_score(Y, predicted, sample_weight=weight))
         return self
 
+    @map_dask_blocks
     def predict(self, X: Any) -> Array:
         """Predict targets.
 
@@ -273,8 +407,9 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         X : table or array-like of shape (n_samples, n_features)
             The columns of `fit`.
         """
-        return self._predict(self._encode(X)).reshape(-1, *self._target_shape)
+        return self._predict(self.numbers_of(X)).reshape(-1, *self._target_shape)
 
+    @map_dask_blocks
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Intervals that hold the target of a new row with a given probability.
 
@@ -294,26 +429,33 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, TableModel):
         check_is_fitted(self)
         if not isinstance(coverage, (float, int)) or not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
-        A = self._encode(X)
+        A = self.numbers_of(X)
         centre = self._predict(A)
         leaves = self._members[0].leaves(A)
-        everywhere = _conformal(self._left_out, coverage)
+        everywhere = conformal_widths(self._left_out, self._weight, coverage)
         width = np.broadcast_to(everywhere, centre.shape).copy()
         for leaf in np.unique(leaves):
-            errors = self._left_out[self._homes == leaf]
-            if len(errors) >= _GROUP_ROWS:
-                width[leaves == leaf] = _conformal(errors, coverage)
+            own = self._homes == leaf
+            weight = self._weight[own]
+            if weight.sum() ** 2 >= _GROUP_ROWS * np.square(weight).sum():  # so many rows of equal weight
+                width[leaves == leaf] = conformal_widths(self._left_out[own], weight, coverage)
         interval = np.stack([centre - width, centre + width], axis=-1)
         return interval.reshape(len(A), *self._target_shape, 2)
 
 
-def _conformal(errors: Array, coverage: float) -> Array:
-    """The (n + 1) coverage-th smallest of n errors, by column; the largest where there is none."""
-    n = len(errors)
-    return np.asarray(np.sort(errors, axis=0)[min(n, int(np.ceil((n + 1) * coverage))) - 1])
+def conformal_widths(errors: Array, weight: Array, coverage: float) -> Array:
+    """The (n + 1) coverage-th smallest of n errors, by column; the largest where there is none.
+
+    Of weighted errors, the smallest with that share of the weight below or at it, a new row having the mean weight.
+    """
+    order = np.argsort(errors, axis=0, kind="stable")
+    below = np.cumsum(weight[order], axis=0)
+    wanted = (below[-1] + weight.mean()) * coverage * (1.0 - 1e-12)
+    at = np.minimum((below < wanted).sum(axis=0), len(errors) - 1)
+    return np.asarray(np.take_along_axis(errors, order, axis=0)[at, np.arange(errors.shape[1])])
 
 
-class TabularClassifier(ClassifierMixin, TableModel):
+class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
     """Classification of tables as they are: numbers, categories, dates and gaps.
 
     As `TabularRegressor`, with kernel ridge regression of signs, one class against the rest. Probabilities are a
@@ -328,8 +470,12 @@ class TabularClassifier(ClassifierMixin, TableModel):
     metric : {"auto", "columns", "full"}, default="auto"
     n_members : int, default=3
     max_seconds : float, default=60.0
+    device : str or None, default=None
+        "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+        Above zero: a line of progress, on a terminal.
 
     Attributes
     ----------
@@ -338,6 +484,8 @@ class TabularClassifier(ClassifierMixin, TableModel):
     report_ : TableReport
     left_out_error_ : float
         Root mean square error of the signs of rows left out.
+    left_out_score_ : float
+        Share of right labels of rows left out.
 
     Examples
     --------
@@ -349,33 +497,41 @@ class TabularClassifier(ClassifierMixin, TableModel):
     ['same', 'other']
     """
 
-    def fit(self, X: Any, y: Any) -> TabularClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TabularClassifier:
         """Learn from a table.
 
         Parameters
         ----------
-        X : pandas, polars or Arrow table, or array-like of shape (n_samples, n_features)
+        X : pandas, polars or Arrow table, array-like of shape (n_samples, n_features), or Dask frame or array
+            Rows of Dask data come into memory, as the model holds them; leaves are fitted by the client's workers.
         y : array-like of shape (n_samples,), or the name of a column of X
+        sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
+            How much the error of each row counts; only ratios matter. Rows of weight zero are not there.
         """
-        if y is None:
-            raise ValueError("This TabularClassifier requires y to be passed, but the target y is None.")
-        X, y = split_target(X, y)
-        raw = self._read(X, reset=True)
+        raw, y, weight = self._rows(X, y, sample_weight)
         y = _labels(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         k = len(self.classes_)
         if k < 2:
-            raise ValueError(f"the targets hold one class, {self.classes_[0]!r}; a classifier needs at least two.")
+            raise ValueError(
+                f"the targets hold one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two."
+            )
         Y = np.where(codes[:, None] == (np.arange(k) if k > 2 else 1), 1.0, -1.0)
-        self._link = fit_link(self._learn(raw, Y)[1], codes)
+        scores = self._learn(raw, Y, weight, self._workers(X))[1]
+        self._link = fit_link(scores, codes, weight)
+        logits = self._link(scores)
+        right = codes == ((logits[:, 0] > 0).astype(int) if k == 2 else logits.argmax(axis=1))
+        self.left_out_score_ = float(np.average(right, weights=weight))
         return self
 
+    @map_dask_blocks
     def decision_function(self, X: Any) -> Array:
         """Logarithms of odds: (n_samples,) for two classes, (n_samples, n_classes) of a softmax for more."""
-        scores = self._predict(self._encode(X))
+        scores = self._predict(self.numbers_of(X))
         scores = self._link(scores)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
+    @map_dask_blocks
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n_samples, n_classes)."""
         scores = self.decision_function(X)
@@ -383,10 +539,12 @@ class TabularClassifier(ClassifierMixin, TableModel):
             scores = np.column_stack([np.zeros(len(scores)), scores])
         return np.asarray(softmax(scores, axis=1))
 
+    @map_dask_blocks
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities."""
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 
+    @map_dask_blocks
     def predict(self, X: Any) -> Array:
         """The likeliest class of each row."""
         scores = self.decision_function(X)
@@ -404,9 +562,9 @@ def _labels(y: Any) -> Array:
             raise ValueError(
                 f"labels that are numbers must be at most {_LARGEST_LABEL:.0e}; got {np.abs(y).max():.3g}."
             )
-    gaps = [value is None or value != value for value in y.tolist()] if y.dtype.kind == "O" else [False]
-    if any(gaps):
-        raise ValueError(f"the targets contain NaN or None in {sum(gaps)} rows; remove those rows.")
+    gaps = int(np.count_nonzero(find_gaps(y))) if y.dtype.kind == "O" else 0
+    if gaps:
+        raise ValueError(f"the targets contain NaN or None in {gaps} rows; remove those rows.")
     try:
         check_classification_targets(y)
         np.unique(y)

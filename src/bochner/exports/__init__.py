@@ -20,8 +20,9 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted transformer or model as an ONNX graph, which onnxruntime and others run without bochner.
 
     The input ``X`` is float32 of shape (n_samples, n_features). Outputs are float32 and named by what they are:
-    ``features`` of transformers (complex ones with a last axis of 2), ``prediction`` of `KernelRidge`, ``prediction``
-    and ``std`` of `GaussianProcessRegressor`, ``label``, ``scores`` and ``probabilities`` of `KernelClassifier`,
+    ``features`` of transformers (complex ones with a last axis of 2), ``prediction`` of `KernelRidge` and
+    `TabularRegressor`, ``prediction`` and ``std`` of `GaussianProcessRegressor`, ``label``, ``scores`` and
+    ``probabilities`` of `KernelClassifier` and `TabularClassifier` (of tables of numbers, which may have gaps),
     ``components`` of `KernelPCA`, ``label`` and ``distances`` of `KernelKMeans`. Structured maps stay small: Hadamard
     transforms are products with matrices of at most 64 × 64.
 

@@ -1,6 +1,6 @@
 """ONNX graphs written as formulas: a `Tensor` is a name in a graph, and its operators add nodes.
 
-Linear maps are here too: what is small in bochner stays small in the file.
+Linear maps are here too; structured ones stay as small in the file as in memory.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Graph:
         return Tensor(self, name, np.dtype(dtype))
 
     def input(self, name: str, n_columns: int) -> Tensor:
-        """The rows of X: float32, computed with as float64, since phases and products of them lose digits."""
+        """The rows of X: float32, converted to float64, since phases and products lose digits in float32."""
         self.inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n_samples", n_columns])]
         return Tensor(self, name, FLOAT).astype(DOUBLE)
 
@@ -104,7 +104,7 @@ class Graph:
 class Tensor:
     """A value in a graph: arithmetic adds nodes. float32 and float64 together give float64."""
 
-    __array_ufunc__ = None  # a NumPy array plus a tensor asks the tensor
+    __array_ufunc__ = None  # so that a NumPy array plus a tensor calls the tensor's __radd__
 
     def __init__(self, graph: Graph, name: str, dtype: Any) -> None:
         self.graph = graph
@@ -175,7 +175,7 @@ class Tensor:
         return self.graph.node("Equal", [self, self.graph.constant(other, self.dtype)], np.bool_)
 
     def where(self, yes: Any, no: Any, dtype: Any) -> Tensor:
-        """Of a condition: one thing or the other."""
+        """Entries of one tensor where a condition holds, and of another elsewhere."""
         pair = [v.astype(dtype) if isinstance(v, Tensor) else self.graph.constant(v, dtype) for v in (yes, no)]
         return self.graph.node("Where", [self, *pair], dtype)
 
@@ -202,7 +202,7 @@ class Tensor:
         return self.graph.node("Slice", [self, *bounds], self.dtype)
 
     def reshape(self, *shape: int) -> Tensor:
-        """Another shape; -1 for the rest."""
+        """The same numbers in another shape; -1 for the axis that follows from the others."""
         return self.graph.node("Reshape", [self, self.graph.constant(shape, INT)], self.dtype)
 
     def transpose(self, *axes: int) -> Tensor:
@@ -229,7 +229,7 @@ class Tensor:
 def half_turns(phases: Tensor) -> Tensor:
     """Phases in float32, after whole turns were taken off in float64: cosine and sine lose no digits to large ones."""
     turns = (phases * (0.5 / np.pi)).apply("Round")
-    # beyond 1e15 nothing is left of a phase: any number will do, but it must be one
+    # beyond 1e15 a phase has no digits left: any finite number will do
     return (phases - turns * (2.0 * np.pi)).maximum(-4.0).minimum(4.0).astype(FLOAT)
 
 

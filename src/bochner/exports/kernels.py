@@ -90,7 +90,7 @@ def _(kernel: RadialKernel, X: Tensor, Y: Array) -> Tensor:
 
 
 def _squared_distances(X: Tensor, Y: Array) -> Tensor:
-    # about a point among the landmarks, so that a large mean costs no digits
+    # about a point among the landmarks, so that no digits are lost to a large mean
     centre = Y.mean(axis=0) if len(Y) else np.zeros(Y.shape[1])
     X, Y = X - centre, Y - centre
     squares = (X * X).reduce("Sum", 1, keepdims=True) + np.einsum("ij,ij->i", Y, Y) - (X @ Y.T) * 2.0

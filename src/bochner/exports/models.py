@@ -1,4 +1,4 @@
-"""Feature maps and fitted estimators as graphs: inputs, outputs and what lies between them."""
+"""Feature maps and fitted estimators as graphs: inputs, outputs and the nodes between them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from bochner.estimators import (
     KernelKMeans,
     KernelPCA,
     KernelRidge,
+    TabularClassifier,
+    TabularRegressor,
 )
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.exports.graphs import (
@@ -31,12 +33,13 @@ from bochner.exports.graphs import (
     real_inverse_fourier,
 )
 from bochner.exports.kernels import block, diagonal
+from bochner.exports.tables import scores as table_scores
 from bochner.features import (
     ACTIVATIONS,
     ConvolvedMap,
     Fourier,
+    HistogramFourier,
     HistogramSamples,
-    HistogramWaves,
     Identity,
     KitchenSink,
     Maclaurin,
@@ -78,19 +81,19 @@ def _(map_: Fourier, X: Tensor) -> Tensor:
         return half_turns(phases + map_.offsets).apply("Cos") * scale
     T, m = map_.frequencies.shape[0], map_.n_components
     if map_.form == "complex":
-        return _waves(phases, T).reshape(-1, m, 2) * (map_.amplitude / np.sqrt(m))
+        return _cos_sin(phases, T).reshape(-1, m, 2) * (map_.amplitude / np.sqrt(m))
     return _pairs(phases, T, m, float(map_.offsets[0])) * (map_.amplitude * np.sqrt(2.0 / m))
 
 
 def _pairs(phases: Tensor, T: int, m: int, tail: float) -> Tensor:
-    """Cosine and sine side by side; if m is odd the last column is cos(phase + tail)."""
+    """Cosine and sine side by side; if m is odd the last component is cos(phase + tail)."""
     if m % 2 == 0:
-        return _waves(phases, T)
+        return _cos_sin(phases, T)
     last = half_turns(phases.columns(T - 1, T) + tail).apply("Cos")
-    return last if m == 1 else concat([_waves(phases.columns(0, T - 1), T - 1), last])
+    return last if m == 1 else concat([_cos_sin(phases.columns(0, T - 1), T - 1), last])
 
 
-def _waves(phases: Tensor, T: int) -> Tensor:
+def _cos_sin(phases: Tensor, T: int) -> Tensor:
     """Cosine and sine of each phase side by side."""
     phases = half_turns(phases)
     return interleave(phases.apply("Cos"), phases.apply("Sin"), T)
@@ -306,12 +309,12 @@ def _xor(a: Tensor, b: Tensor) -> Tensor:
 
 
 @features.register
-def _(map_: HistogramWaves, X: Tensor) -> Tensor:
+def _(map_: HistogramFourier, X: Tensor) -> Tensor:
     V = X.gather(map_.coordinates)
     phases = V.greater(0.0).where(V, 1.0, V.dtype).apply("Log") * map_.frequencies
     T, m = len(map_.coordinates), map_.n_components
     offsets = np.zeros(T)
-    if m % 2:  # the last column is one cosine with an offset
+    if m % 2:  # the last component is one cosine with an offset
         offsets[-1] = map_.offset
     sizes = (V.apply("Sqrt") * map_.scales).astype(FLOAT)
     even, odd = half_turns(phases + offsets).apply("Cos"), half_turns(phases).apply("Sin")
@@ -399,18 +402,34 @@ def _(model: KernelRidge, X: Tensor) -> Outputs:
 @results.register
 def _(model: KernelClassifier, X: Tensor) -> Outputs:
     scores = _scores(model, X, np.asarray(model.coef_.T), np.asarray(model.intercept_)).astype(FLOAT)
-    binary = model._labels.n_scores == 1
+    return _labels(scores, model.classes_, model._labels.n_scores == 1, with_probabilities=model.loss == "log_loss")
+
+
+def _labels(scores: Tensor, classes: Array, binary: bool, *, with_probabilities: bool) -> Outputs:
+    """Labels, scores and probabilities of log odds in float32."""
     index = scores.greater(0.0).astype(np.int64).reshape(-1) if binary else scores.extreme("ArgMax")
-    k = len(model.classes_)
-    found: Outputs = {"label": (X.graph.constant(model.classes_).gather(index, axis=0), ())}
+    k = len(classes)
+    found: Outputs = {"label": (scores.graph.constant(classes).gather(index, axis=0), ())}
     found["scores"] = (scores.reshape(-1), ()) if binary else (scores, (k,))
-    if model.loss == "log_loss":
+    if with_probabilities:
         if binary:
             P = concat([(-scores).apply("Sigmoid"), scores.apply("Sigmoid")])
         else:
-            P = X.graph.node("Softmax", [scores], FLOAT, axis=1)
+            P = scores.graph.node("Softmax", [scores], FLOAT, axis=1)
         found["probabilities"] = (P, (k,))
     return found
+
+
+@results.register
+def _(model: TabularRegressor, X: Tensor) -> Outputs:
+    shape = model._target_shape
+    return {"prediction": (table_scores(model._members, model._columns, X).reshape(-1, *shape), shape)}
+
+
+@results.register
+def _(model: TabularClassifier, X: Tensor) -> Outputs:
+    scores = table_scores(model._members, model._columns, X) * model._link.slope + model._link.levels
+    return _labels(scores.astype(FLOAT), model.classes_, len(model.classes_) == 2, with_probabilities=True)
 
 
 @results.register

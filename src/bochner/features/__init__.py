@@ -1,5 +1,6 @@
 """Feature maps X ↦ Z with ZZᵀ ≈ K: frozen values that `fit` makes and that may be called without validation."""
 
+from bochner.deprecations import old_names
 from bochner.features.compositions import (
     ConvolvedMap,
     ProductMap,
@@ -12,8 +13,8 @@ from bochner.features.compositions import (
 )
 from bochner.features.fourier import (
     Fourier,
+    HistogramFourier,
     HistogramSamples,
-    HistogramWaves,
     RandomBinning,
     binning_map,
     check_histograms,
@@ -35,8 +36,8 @@ __all__ = [
     "ConvolvedMap",
     "FeatureMap",
     "Fourier",
+    "HistogramFourier",
     "HistogramSamples",
-    "HistogramWaves",
     "Identity",
     "KitchenSink",
     "LinearAfter",
@@ -77,3 +78,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+__getattr__ = old_names("bochner.features", {"HistogramWaves": ("HistogramFourier", HistogramFourier)})

@@ -10,6 +10,7 @@ import scipy.fft
 import scipy.sparse
 
 from bochner.backends import Array, backend_of
+from bochner.backends.memory import empty_columns
 from bochner.features.fourier import Fourier
 from bochner.features.kitchen_sinks import KitchenSink
 from bochner.features.maps import FeatureMap, features_of, row_blocks
@@ -20,7 +21,7 @@ from bochner.operators import LinearMap
 
 @dataclass(frozen=True)
 class StackedMap(FeatureMap):
-    """Columns of several maps side by side: the map of a sum of kernels."""
+    """Components of several maps side by side: the map of a sum of kernels."""
 
     parts: tuple[FeatureMap, ...]
     runs_on_device: ClassVar[bool] = True
@@ -66,7 +67,7 @@ class ScaledMap(FeatureMap):
 
 @dataclass(frozen=True)
 class RestrictedMap(FeatureMap):
-    """A map of some columns of the data."""
+    """A map that sees only some columns of the data."""
 
     inner: FeatureMap
     columns: Array
@@ -103,7 +104,7 @@ class ProductMap(FeatureMap):
     parts : tuple of FeatureMap
         Independent of each other: the mean of a product is then the product of the means.
     sketches : tuple of LinearMap
-        One count sketch (n_components, part.n_components) a part.
+        One count sketch (n_components, part.n_components) for each part.
     """
 
     parts: tuple[FeatureMap, ...]
@@ -125,7 +126,7 @@ class ProductMap(FeatureMap):
 
 @dataclass(frozen=True)
 class ProjectedMap(FeatureMap):
-    """Up by one map, down by a linear one: fewer columns that hold more (CRAFT, Hamid et al. 2014)."""
+    """Many features, projected to fewer by a linear map (CRAFT, Hamid et al. 2014)."""
 
     inner: FeatureMap
     projection: LinearMap
@@ -200,7 +201,7 @@ class ConvolvedMap(FeatureMap):
         W = linear.to_dense().astype(X.dtype).reshape(1, -1, *self.shape)
         filters = scipy.fft.rfftn(W, axes=axes).conj()
         T, G = W.shape[1], int(np.prod(self.shape))
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        out = empty_columns(X.shape[0], self.n_components, X.dtype)
         for rows in row_blocks(X, max(X.shape[1], 2 * T * G)):
             block: Any = X[rows]
             block = block.toarray() if scipy.sparse.issparse(block) else block

@@ -1,8 +1,8 @@
 """Random features of stationary kernels: Fourier features, random binning, and features of the additive χ² kernel.
 
-A kernel and a row law draw the frequencies of Fourier features together. Random binning (Rahimi & Recht 2007) is the
-cell of a random grid that a row falls into, as a sparse column. Features of the additive χ² kernel (Vedaldi & Zisserman
-2012) are Fourier features of the logarithm of each value.
+The frequencies of Fourier features are drawn from a kernel and a sampling scheme. Random binning (Rahimi & Recht 2007)
+marks the cell of a random grid that a row falls into, as a sparse indicator. Features of the additive χ² kernel
+(Vedaldi & Zisserman 2012) are Fourier features of the logarithm of each value.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
+from bochner.backends.memory import empty_columns
+from bochner.deprecations import old_names
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import (
     Kernel,
@@ -38,15 +40,15 @@ _INDEPENDENT = ROW_LAWS["iid"]
 
 @dataclass(frozen=True)
 class Fourier(FeatureMap):
-    """Columns amplitude · sqrt(2 / n_components) · cos(w·x + offset).
+    """Components amplitude · sqrt(2 / n_components) · cos(w·x + offset).
 
     Attributes
     ----------
     frequencies : LinearMap
-        One row w a frequency.
+        One row w for each frequency.
     form : {"pairs", "offset", "complex"}
-        "pairs": cos(w·x), sin(w·x) side by side; if n_components is odd, the last column is cos(w·x + offset).
-        "offset": cos(w·x + offset), one column a frequency. "complex": exp(i w·x), which is the pairs in memory.
+        "pairs": cos(w·x), sin(w·x) side by side; if n_components is odd, the last component is cos(w·x + offset).
+        "offset": cos(w·x + offset), one component for each frequency. "complex": exp(i w·x), stored as pairs are.
     offsets : ndarray
         Uniform on [0, 2π): (n_components,) for "offset", one number otherwise.
     amplitude : float
@@ -121,7 +123,7 @@ def _rotate_pairs(frequencies: LinearMap, X: Any, offsets: Array, scale: float, 
 
 
 def n_frequencies(n_components: int, form: str) -> int:
-    """How many frequencies a map with that many columns has."""
+    """How many frequencies a map with that many components has."""
     return -(-n_components // 2) if form == "pairs" else n_components
 
 
@@ -143,11 +145,11 @@ def fourier_map(
 
 
 def choose_rows(kernel: Kernel, n_features: int, n_components: int) -> RowLaw:
-    """The law that `rows="auto"` means, by measurement (benchmarks/bench_rows.py and bench_features.py).
+    """The sampling scheme of `rows="auto"`, by measurement (benchmarks/bench_rows.py and bench_features.py).
 
-    Low-discrepancy points win in few dimensions, sooner the more columns there are (and by far when the data
-    has fewer dimensions than features); elsewhere orthogonal rows do, in blocks of Hadamard products where those are
-    also faster than a dense product.
+    Low-discrepancy points have the least error in few dimensions, in more of them the more components there are (and by
+    far when the data lie near a space of fewer dimensions). Elsewhere orthogonal frequencies do, as Hadamard products
+    where these are also faster than a dense product.
     """
     if n_features <= 4 or (n_features <= 20 and n_components >= 64 * n_features):
         return ROW_LAWS["quasi"]
@@ -193,7 +195,9 @@ def draw_frequencies(
             u = stratified(n_rows, (np.sqrt(5.0) - 1.0) / 2.0, key.child("terms"))
             n_left = int(np.count_nonzero(u < left / (left + right)))
             terms = [("left", kernel.left, n_left), ("right", kernel.right, n_rows - n_left)]
-            if u[-1] < left / (left + right):  # the last frequency may carry one column instead of two: whose is it?
+            if u[-1] < left / (
+                left + right
+            ):  # the last frequency may have one component instead of two: of which term is it?
                 terms.reverse()
             parts = [
                 draw_frequencies(term, law, n_features, count, key.child(name), dtype)
@@ -241,19 +245,21 @@ def draw_frequencies(
                 )
             rows = Dense(kernel.quantile(law.points(n_features, n_rows, key)))
         case _:
-            raise ValueError(f"no spectral law is known for {kernel!r}; use NystromFeatures, which takes any kernel.")
+            raise ValueError(
+                f"no spectral distribution is known for {kernel!r}; use NystromFeatures, which takes any kernel."
+            )
     if isinstance(rows, Dense):
-        rows = Dense(np.asfortranarray(_short(rows.matrix), dtype))  # a single row then needs no packing of W
+        rows = Dense(np.asfortranarray(_short(rows.matrix), dtype))  # so that a single row needs no copy of W
     scales = kernel.scales(n_features)
     return rows if scales.ndim == 0 and scales == 1.0 else Scaled(rows, 1.0 / scales)
 
 
 @dataclass(frozen=True)
 class RandomBinning(FeatureMap):
-    """One entry ±1/√R a row and grid: the cell's hashed column, with a hashed sign.
+    """One entry ±1/√R for each row and grid, in the component that the cell is hashed to, with a hashed sign.
 
-    Two points share a cell of a grid of pitch δ in one dimension with probability max(0, 1 - |x - y| / δ); for δ of law
-    Gamma(2, length_scale) the mean is exp(-|x - y| / length_scale). Cells that meet in one column have independent
+    Two points share a cell of a grid of pitch δ in one dimension with probability max(0, 1 - |x - y| / δ); for δ from
+    Gamma(2, length_scale) the mean is exp(-|x - y| / length_scale). Cells that share a component have independent
     signs: collisions add variance 1 / n_components and no bias.
 
     Attributes
@@ -311,19 +317,19 @@ def check_histograms(X: Any) -> None:
     values = X.data if scipy.sparse.issparse(X) else X
     if values.size and values.min() < 0:
         raise ValueError(
-            "Negative values in data passed to the additive χ² kernel, which is one of histograms and counts. Shift or "
+            "Negative values in data passed to the additive χ² kernel, which is for histograms and counts. Shift or "
             "clip the data, or use another kernel."
         )
 
 
 @dataclass(frozen=True)
-class HistogramWaves(FeatureMap):
-    """Random columns √x_j cos(λ log x_j), √x_j sin(λ log x_j): 2xy/(x + y) = √(xy) E cos(λ log(x/y)).
+class HistogramFourier(FeatureMap):
+    """Fourier features of log x: √x_j cos(λ log x_j) and √x_j sin(λ log x_j), as 2xy/(x + y) = √(xy) E cos(λ log(x/y)).
 
     Attributes
     ----------
-    coordinates, frequencies, scales : ndarray of shape (n_waves,)
-        j, λ and the factor of each frequency; a last single column is √x_j cos(λ log x_j + offset).
+    coordinates, frequencies, scales : ndarray of shape (n_frequencies,)
+        j, λ and the factor of each frequency; a last single component is √x_j cos(λ log x_j + offset).
     offset : float
     """
 
@@ -335,7 +341,7 @@ class HistogramWaves(FeatureMap):
 
     def __call__(self, X: Array) -> Array:
         check_histograms(X)
-        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        out = empty_columns(X.shape[0], self.n_components, X.dtype)
         for rows in row_blocks(X, max(X.shape[1], self.n_components)):
             V: Any = X[rows][:, self.coordinates]
             V = V.toarray() if scipy.sparse.issparse(V) else V
@@ -349,7 +355,7 @@ class HistogramWaves(FeatureMap):
         return out
 
 
-def histogram_map(sample: Any, n_components: int, key: Key) -> HistogramWaves:
+def histogram_map(sample: Any, n_components: int, key: Key) -> HistogramFourier:
     """Draw frequencies: coordinates in proportion to their size in the sample, values from their density."""
     check_histograms(sample)
     T, d = -(-n_components // 2), sample.shape[1]
@@ -361,7 +367,7 @@ def histogram_map(sample: Any, n_components: int, key: Key) -> HistogramWaves:
     coordinates = np.minimum(np.searchsorted(steps, u * steps[-1], side="right"), d - 1)
     scales = np.sqrt(2.0 * steps[-1] / (n_components * np.broadcast_to(law, d)[coordinates]))
     offset = 2.0 * np.pi * key.child("offset").generator().random()
-    return HistogramWaves(n_components, coordinates, sech_quantile(v), scales, float(offset))
+    return HistogramFourier(n_components, coordinates, sech_quantile(v), scales, float(offset))
 
 
 _STEPS = (("coordinates", 0.7548776662466927), ("frequencies", 0.5698402909980532))  # evenly spread together
@@ -371,7 +377,7 @@ _STEPS = (("coordinates", 0.7548776662466927), ("frequencies", 0.569840290998053
 class HistogramSamples(FeatureMap):
     """The spectrum of the additive χ² kernel sampled at multiples of an interval: deterministic, sparse for sparse X.
 
-    Columns in blocks of n_features: √(x L), then √(2 x L sech(πjL)) times cosine and sine of jL log x, j = 1, 2, ….
+    Components in blocks of n_features: √(x L), then √(2 x L sech(πjL)) times cosine and sine of jL log x, j = 1, 2, ….
     """
 
     n_features: int
@@ -388,7 +394,8 @@ class HistogramSamples(FeatureMap):
             values: Any = X.data
             parts = [type(X)((block, X.indices, X.indptr), shape=X.shape) for block in self._blocks(values)]
             return scipy.sparse.hstack(parts, format="csr")
-        return np.concatenate(list(self._blocks(X)), axis=1)
+        out = empty_columns(X.shape[0], self.n_components, X.dtype)
+        return np.concatenate(self._blocks(X), axis=1, out=out)
 
     def _blocks(self, V: Array) -> list[Array]:
         L = self.interval
@@ -400,3 +407,6 @@ class HistogramSamples(FeatureMap):
             phase = log * dtype(j * L)
             blocks += [size * np.cos(phase), size * np.sin(phase)]
         return blocks
+
+
+__getattr__ = old_names("bochner.features.fourier", {"HistogramWaves": ("HistogramFourier", HistogramFourier)})

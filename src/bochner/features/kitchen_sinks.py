@@ -42,7 +42,7 @@ def _sign(A: Array) -> Array:
     return backend_of(A).xp.sign(A)
 
 
-# name → (function, amplitude): amplitude² is what makes k(x, x) what the kernel of that name says.
+# name → (function, amplitude): amplitude² scales k(x, x) to that of the kernel of that name.
 ACTIVATIONS: dict[str, tuple[Activation, float]] = {
     "cos": (_cos, 2.0**0.5),
     "relu": (_relu, 2.0**0.5),
@@ -55,12 +55,12 @@ ACTIVATIONS: dict[str, tuple[Activation, float]] = {
 
 @dataclass(frozen=True)
 class KitchenSink(FeatureMap):
-    """Columns amplitude / sqrt(n_components) · activation(w·x + offset).
+    """Components amplitude / sqrt(n_components) · activation(w·x + offset).
 
     Attributes
     ----------
     rows : LinearMap
-        One row w a column.
+        One row w for each component.
     offsets : ndarray of shape (n_components,)
     activation : str or callable
         A name of `ACTIVATIONS`, or a function of arrays that keeps their shape.
@@ -81,7 +81,7 @@ class KitchenSink(FeatureMap):
         return isinstance(self.activation, str)
 
     def units(self, A: Array) -> Array:
-        """The columns of given projections w·x, (…, n_components)."""
+        """The components of given projections w·x, (…, n_components)."""
         function = ACTIVATIONS[self.activation][0] if isinstance(self.activation, str) else self.activation
         phases = A + backend_of(A).place(self.offsets, A)
         units = function(phases)
@@ -114,7 +114,7 @@ class RandomLayer(Kernel):
     activation : str
         A name of `ACTIVATIONS`.
     length_scale : ndarray
-        What the data is divided by: one number, or one a feature.
+        What the data is divided by: one number, or one for each feature.
     bias : float
         Standard deviation of b; that of "cos" is uniform instead.
     """

@@ -98,11 +98,11 @@ class _Objective(ABC):
     X: Any
     Y: Array  # (n, n_outputs)
     n_components: int
-    tail: float  # offset of a last single column
+    tail: float  # offset of a last single component
     alpha: float
 
     def _features(self, W: LinearMap, rows: slice) -> tuple[Any, Array, Array]:
-        """Rows of X in float64, their columns Z, and ∂Z/∂phase, both (n, n_components)."""
+        """Rows of X in float64, their features Z, and ∂Z/∂phase, both (n, n_components)."""
         block: Any = self.X[rows].astype(float)
         if scipy.sparse.issparse(block) and not W.accepts_sparse:
             block = block.toarray()
@@ -118,7 +118,7 @@ class _Objective(ABC):
         return block, Z, dZ
 
     def _phase_gradient(self, products: Array) -> Array:
-        """Σ over the two columns of a frequency: (n, n_components) → (n, n_frequencies)."""
+        """Σ over the two components of a frequency: (n, n_components) → (n, n_frequencies)."""
         even = products[:, 0::2].copy()
         even[:, : products.shape[1] // 2] += products[:, 1::2]
         return even

@@ -1,7 +1,7 @@
-"""Other ways to make features of a few columns of K: ensembles, the modified Nyström method, sketches, MEKA.
+"""Variants of the Nyström method: ensembles, the modified Nyström method, sketches, MEKA.
 
-Each is a form of `NystromFeatures`: it takes the kernel matrix, a landmark law and a number of columns, and returns a
-feature map and the multiple of the identity (zero but for a spectral shift) that its ZZᵀ leaves out of K.
+Each takes the kernel matrix, a sampling scheme of landmarks and a number of components, and returns a feature map with
+ZZᵀ ≈ K - shift I, and the shift, which is zero for all but `Modified(shift=True)`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from scipy.linalg import eigh, solve_triangular, svd
 from scipy.optimize import nnls
 
 from bochner.backends import Array
+from bochner.backends.memory import empty_columns
 from bochner.checks import check_choice, check_count
+from bochner.deprecations import old_names
 from bochner.features.maps import FeatureMap
 from bochner.features.nystrom import Nystrom, nystrom_map, pivoted_cholesky
 from bochner.keys import Key
@@ -26,32 +28,33 @@ from bochner.landmarks.means import assign, metric_scales, scaled
 from bochner.sketches import SketchLaw, as_sketch_law
 
 
-class NystromForm(ABC):
-    """How columns of K become features."""
+class NystromVariant(ABC):
+    """How columns of K become features: a value of ``NystromFeatures(variant=…)``."""
 
     @abstractmethod
     def fit(self, gram: Gram, law: LandmarkLaw, n_components: int, key: Key) -> tuple[FeatureMap, float]:
-        """A map with n_components columns, and delta with K ≈ ZZᵀ + delta I."""
+        """A map to n_components features, and the shift with K ≈ ZZᵀ + shift I."""
 
 
 @dataclass(frozen=True)
 class StackedNystrom(FeatureMap):
-    """The columns of several maps side by side, followed by zero columns up to n_components."""
+    """The components of several maps side by side, followed by zeros up to n_components."""
 
     parts: tuple[Nystrom, ...]
     n_components: int
 
     def __call__(self, X: Any) -> Array:
-        Z = np.zeros((X.shape[0], self.n_components), X.dtype)
+        Z = empty_columns(X.shape[0], self.n_components, X.dtype)
         start = 0
         for part in self.parts:
             Z[:, start : start + part.rank] = part(X)[:, : part.rank]
             start += part.rank
+        Z[:, start:] = 0.0
         return Z
 
 
 @dataclass(frozen=True)
-class Ensemble(NystromForm):
+class Ensemble(NystromVariant):
     """A weighted mean of Nyström approximations, each from its own share of the landmarks (Kumar et al. 2009).
 
     Parameters
@@ -88,7 +91,7 @@ class Ensemble(NystromForm):
 
 
 @dataclass(frozen=True)
-class Modified(NystromForm):
+class Modified(NystromVariant):
     """The best approximation C U Cᵀ from the columns C of the landmarks, U = C⁺ K C⁺ᵀ (Wang & Zhang 2013).
 
     Reads all of K once and keeps n_samples × n_components numbers. Unlike a projection, it may exceed K.
@@ -96,8 +99,8 @@ class Modified(NystromForm):
     Parameters
     ----------
     shift : bool
-        Approximate K - delta I instead, delta being the mean of what is left of the trace over the directions left
-        (Wang et al. 2014). Ridge regression with K has the penalty alpha + delta on the features.
+        Approximate K - delta I instead, where delta is the mean of the remaining eigenvalues (Wang et al. 2014). Ridge
+        regression with K has the penalty alpha + delta on the features.
     """
 
     shift: bool = False
@@ -122,8 +125,8 @@ class Modified(NystromForm):
 
 
 @dataclass(frozen=True)
-class Sketched(NystromForm):
-    """K Sᵀ (S K Sᵀ)⁺ S K for any law of sketches S; reads all of K, and keeps all rows for `transform`.
+class Sketched(NystromVariant):
+    """K Sᵀ (S K Sᵀ)⁺ S K for any sketch S; reads all of K, and keeps all rows for `transform`.
 
     Parameters
     ----------
@@ -140,7 +143,7 @@ class Sketched(NystromForm):
             if n > EXACT_ROWS:
                 raise ValueError(
                     f"{sketch!r} needs all of K at once, and {n} rows are more than {EXACT_ROWS}; use "
-                    "Sketched('sparse_sign'), or landmarks='recursive_leverage' with form='projection'."
+                    "Sketched('sparse_sign'), or landmarks='recursive_leverage' with variant='projection'."
                 )
             sketch = sketch.resolve(gram.block(slice(0, n), slice(0, n)), key.child("probabilities"))
         S = sketch.sample(n, n_components, key)
@@ -168,7 +171,7 @@ class Clustered(FeatureMap):
         In units of `scales`.
     scales : ndarray
     parts : tuple of Nystrom
-        One basis a cluster.
+        One basis for each cluster.
     links : tuple of ndarray of shape (rank of the part, n_components)
     """
 
@@ -183,7 +186,7 @@ class Clustered(FeatureMap):
         return assign(scaled(X, self.scales), self.centres.astype(X.dtype, copy=False))
 
     def __call__(self, X: Any) -> Array:
-        Z = np.zeros((X.shape[0], self.n_components), X.dtype)
+        Z = empty_columns(X.shape[0], self.n_components, X.dtype)
         labels = self.labels(X)
         for label, (part, link) in enumerate(zip(self.parts, self.links, strict=True)):
             members = np.flatnonzero(labels == label)
@@ -194,17 +197,18 @@ class Clustered(FeatureMap):
 
 
 @dataclass(frozen=True)
-class MEKA(NystromForm):
+class MEKA(NystromVariant):
     """Memory-efficient kernel approximation (Si, Hsieh & Dhillon 2014), clipped to be positive semi-definite.
 
     Every cluster of rows has a basis from its own landmarks; blocks between clusters are fitted in these bases. A
-    feature costs one cluster's landmarks instead of all, so for the same time there are n_clusters times as many.
+    feature costs kernel values with one cluster's landmarks instead of all, so there are n_clusters times as many for
+    the same time.
 
     Parameters
     ----------
     n_clusters : int
     n_rows : int
-        Blocks between clusters are fitted on that many random rows of each (but at least four a landmark).
+        Blocks between clusters are fitted on that many random rows of each (but at least four for each landmark).
     """
 
     n_clusters: int = 5
@@ -257,7 +261,7 @@ class MEKA(NystromForm):
 
 
 def orthonormal(Z: Array, floor: float) -> tuple[Array, Array]:
-    """Q with orthonormal columns and the basis change B with Q = Z B, without the directions that are rounding."""
+    """Q with orthonormal columns and the basis change B with Q = Z B, without directions that are rounding errors."""
     Q, R = np.linalg.qr(Z)
     U, values, Vt = svd(R)
     keep = values > np.sqrt(floor) * values.max(initial=0.0)
@@ -277,7 +281,7 @@ def _signs(V: Array) -> Array:
     return np.where(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])] < 0.0, -1.0, 1.0) if V.size else np.ones(0)
 
 
-NYSTROM_FORMS: dict[str, NystromForm] = {
+NYSTROM_VARIANTS: dict[str, NystromVariant] = {
     "ensemble": Ensemble(),
     "modified": Modified(),
     "shifted": Modified(shift=True),
@@ -286,20 +290,30 @@ NYSTROM_FORMS: dict[str, NystromForm] = {
 }
 
 
-def as_nystrom_form(form: Any) -> NystromForm | None:
-    """Return a form for its name or itself; None stands for the plain projection.
+def as_nystrom_variant(variant: Any) -> NystromVariant | None:
+    """Return a variant for its name or itself; None stands for the plain projection.
 
     Examples
     --------
-    >>> from bochner.features.low_rank import as_nystrom_form
-    >>> as_nystrom_form("shifted")
+    >>> from bochner.features.low_rank import as_nystrom_variant
+    >>> as_nystrom_variant("shifted")
     Modified(shift=True)
     """
-    if isinstance(form, NystromForm):
-        return form
-    if isinstance(form, str) and form == "projection":
+    if isinstance(variant, NystromVariant):
+        return variant
+    if isinstance(variant, str) and variant == "projection":
         return None
-    if isinstance(form, str) and form in NYSTROM_FORMS:
-        return NYSTROM_FORMS[form]
-    names = ", ".join(map(repr, ("projection", *NYSTROM_FORMS)))
-    raise ValueError(f"form must be one of {names}, or a Nyström form; got {form!r}.")
+    if isinstance(variant, str) and variant in NYSTROM_VARIANTS:
+        return NYSTROM_VARIANTS[variant]
+    names = ", ".join(map(repr, ("projection", *NYSTROM_VARIANTS)))
+    raise ValueError(f"variant must be one of {names}, or a Nyström variant; got {variant!r}.")
+
+
+__getattr__ = old_names(
+    "bochner.features.low_rank",
+    {
+        "NystromForm": ("NystromVariant", NystromVariant),
+        "NYSTROM_FORMS": ("NYSTROM_VARIANTS", NYSTROM_VARIANTS),
+        "as_nystrom_form": ("as_nystrom_variant", as_nystrom_variant),
+    },
+)

@@ -1,4 +1,4 @@
-"""Features of kernels f(x·y) = Σ a_n (x·y)ⁿ: products of random signs, a degree a column."""
+"""Features of kernels f(x·y) = Σ a_n (x·y)ⁿ: products of random signs, one degree for each component."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _SAMPLE = 64  # rows from which the variance of each degree is estimated
 
 @dataclass(frozen=True)
 class Maclaurin(FeatureMap):
-    """Columns Π_j (w_j·x), as many factors as the column has degrees.
+    """Components Π_j (w_j·x), with as many factors as the degree of the component.
 
-    E[w_j w_jᵀ] is a multiple of I, so a column of degree n gives a multiple of (x·y)ⁿ. The multiple is spread over
-    the factors: a product of a hundred of them neither over- nor underflows.
+    E[w_j w_jᵀ] is a multiple of I, so a component of degree n gives a multiple of (x·y)ⁿ. Each factor takes its n-th
+    root, so that a product of a hundred of them neither overflows nor underflows.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Maclaurin(FeatureMap):
     constants : ndarray of shape (n_components,)
         What the product is multiplied by: one unless the degree is 0.
     factors : tuple of Dense
-        Level j holds one row for each column of degree greater than j, in the order of the columns.
+        Level j holds one row for each component of degree greater than j, in the order of the components.
     """
 
     degrees: Array
@@ -59,7 +59,7 @@ class Maclaurin(FeatureMap):
 
 
 def _as_slice(index: Array) -> Any:
-    """An index array, or the slice it is."""
+    """An index array, as a slice where it is one."""
     if len(index) and index[-1] - index[0] + 1 == len(index):
         return slice(index[0], index[-1] + 1)
     return index
@@ -109,16 +109,16 @@ def squared_radius(X: Any) -> float:
 def geometric_map(
     a: Array, n_features: int, n_components: int, key: Key, dtype: Any, *, base: float = 2.0
 ) -> Maclaurin:
-    """Random Maclaurin features (Kar & Karnick 2012): each column draws its degree, P[N = n] = (p - 1) / p^(n+1).
+    """Random Maclaurin features (Kar & Karnick 2012): each component draws its degree, P[N = n] = (p - 1) / p^(n+1).
 
-    The factor p - 1 makes it a law for every p > 1, and a column is divided by √n_components.
+    The factor p - 1 makes the probabilities sum to one for every p > 1, and a component is divided by √n_components.
     """
     u = key.child("degrees").generator().random(n_components)
     degrees = np.floor(-np.log1p(-u) / np.log(base)).astype(np.int64)
     known = degrees < len(a)
     weights = np.where(known, np.append(a, 0.0)[np.minimum(degrees, len(a))], 0.0)
     weights = weights * base ** (degrees + 1.0) / ((base - 1.0) * n_components)
-    degrees = np.where(weights > 0, degrees, 0)  # a column of weight zero needs no factors
+    degrees = np.where(weights > 0, degrees, 0)  # a component of weight zero needs no factors
 
     def signs(level: int) -> Array:
         rows = int(np.count_nonzero(degrees > level))
@@ -128,13 +128,13 @@ def geometric_map(
 
 
 def optimal_map(a: Array, sample: Any, n_components: int, key: Key, dtype: Any) -> Maclaurin:
-    """Maclaurin features whose columns are spent where the variance is, as estimated on a sample of rows.
+    """Maclaurin features with components where the variance is, as estimated on a sample of rows.
 
-    Along one unit vector u, the mean of the sample, the kernel is written out: with α = u·x, x̃ = x - αu, and β, ỹ those
-    of y, f(x·y) = Σ b_mk (αβ)^m (x̃·ỹ)^k, and only the powers of x̃·ỹ are random. The terms (m, k) that matter have
-    columns of their own: exact for k = 0, exact for k = 1 in n_features columns where that pays, orthogonal sign
-    rows for the others. The rest, too small for columns of their own, share some: each column there draws its term, so
-    that nothing is left out and the mean is the kernel.
+    Along one unit vector u, the mean of the sample, the kernel is expanded exactly: with α = u·x, x̃ = x - αu, and β, ỹ
+    those of y, f(x·y) = Σ b_mk (αβ)^m (x̃·ỹ)^k, and only the powers of x̃·ỹ are random. The terms (m, k) that matter
+    have components of their own: exact for k = 0, exact for k = 1 with n_features components where that lowers the
+    variance, orthogonal sign rows for the others. The other terms share some components: each of those draws its term,
+    so that nothing is left out and the mean is the kernel.
     """
     n_features = sample.shape[1]
     plan = _allocate(a, sample, n_components)
@@ -148,7 +148,7 @@ def optimal_map(a: Array, sample: Any, n_components: int, key: Key, dtype: Any) 
         b = a[m + k] * comb(m + k, k)
         along = [np.tile(u, (count, 1))] * m
         if exact:
-            coordinate = np.arange(count) % n_features  # with more columns than features, coordinates repeat
+            coordinate = np.arange(count) % n_features  # with more components than features, coordinates repeat
             weights = b / np.bincount(coordinate, minlength=n_features)[coordinate]
             groups.append((np.full(count, m + k), weights, [*along, across(np.eye(n_features)[coordinate])]))
         else:
@@ -164,7 +164,7 @@ def optimal_map(a: Array, sample: Any, n_components: int, key: Key, dtype: Any) 
 
 
 def _shared_columns(a: Array, plan: _Plan, u: Array, across: Any, key: Key) -> tuple[Array, Array, list[Array]]:
-    """Columns that draw their terms: degrees, weights and factors."""
+    """Components that draw their terms: degrees, weights and factors."""
     law = plan.shares / plan.shares.sum()
     draws = stratified(plan.n_shared, (np.sqrt(5.0) - 1.0) / 2.0, key.child("draws"))
     picks = np.minimum(np.searchsorted(np.cumsum(law), draws, side="right"), len(law) - 1)
@@ -182,8 +182,8 @@ def _shared_columns(a: Array, plan: _Plan, u: Array, across: Any, key: Key) -> t
 def _sign_rows(n_features: int, n_rows: int, period: int, key: Key) -> Array:
     """Rows of ±1, each one uniform: rows of Hadamard matrices with random signs, in random order.
 
-    Every `period` rows begin another matrix (the factors of a product must be independent), and so does every row that
-    finds the last matrix used up. Within a matrix rows are orthogonal, which lowers the variance.
+    Every `period` rows begin another matrix (the factors of a product must be independent), and so does every row after
+    the last one of a matrix. Within a matrix rows are orthogonal, which lowers the variance.
     """
     p, generator = next_power_of_two(n_features), key.generator()
     blocks = []
@@ -198,7 +198,7 @@ def _sign_rows(n_features: int, n_rows: int, period: int, key: Key) -> Array:
 
 def _assemble(degrees: Array, weights: Array, levels: list[Array], dtype: Any) -> Maclaurin:
     """A map from degrees, weights of the products z zᵀ and unscaled factors."""
-    # a column of degree n is √weight · Π factors: each factor takes its n-th root
+    # a component of degree n is √weight · Π factors: each factor takes its n-th root
     roots = np.sqrt(weights) ** (1.0 / np.maximum(degrees, 1))
     factors = tuple(Dense((rows * roots[degrees > j, None]).astype(dtype)) for j, rows in enumerate(levels))
     return Maclaurin(degrees, np.where(degrees == 0, roots, 1.0), factors)
@@ -209,7 +209,7 @@ class _Plan:
     direction: Array | None
     own: tuple[tuple[tuple[int, int], int, bool], ...]  # ((m, k), columns, exact)
     shared: tuple[tuple[int, int], ...]
-    shares: Array  # law of the shared terms, not normalised
+    shares: Array  # probabilities of the shared terms, not normalised
     n_shared: int
     variance: float
 
@@ -227,12 +227,12 @@ def _allocate(a: Array, sample: Any, n_components: int) -> _Plan:
         moments = _Moments.of(a, X, direction)
         plans += _plans(moments, direction, n_components)
     best = min(plan.variance for plan in plans)
-    # of equals the last: rounding must not decide
+    # the last of equal ones, so that rounding does not decide
     return [plan for plan in plans if plan.variance <= best + 1e-9 * (best + 1e-9 * moments.scale)][-1]
 
 
 def _plans(moments: _Moments, direction: Array | None, n_components: int) -> list[_Plan]:
-    """Plans in which the largest terms have columns of their own, more and more of them."""
+    """Plans in which the largest terms, more and more of them, have components of their own."""
     d, terms = moments.n_features, moments.terms()
     m, k = np.array(terms).T
     size, variance = np.maximum(moments.size[m, k], 1e-12 * moments.size.sum()), moments.variance[m, k]
@@ -260,8 +260,8 @@ def _plans(moments: _Moments, direction: Array | None, n_components: int) -> lis
 class _Moments:
     """What each term b_mk (αβ)^m (x̃·ỹ)^k contributes over pairs of sample rows; arrays (n_degrees, n_degrees) by m, k.
 
-    `size` is the root mean square of the product of one column, `variance` its variance; `along` (αβ)^m and `products`
-    (x̃·ỹ)^k are (n_degrees, pairs); rows are scaled to norm one at most, and b with them.
+    `size` is the root mean square of the product of one component, `variance` its variance; `along` (αβ)^m and
+    `products` (x̃·ỹ)^k are (n_degrees, pairs); rows are scaled to norm one at most, and b with them.
     """
 
     n_features: int
@@ -300,7 +300,7 @@ class _Moments:
 
     @property
     def scale(self) -> float:
-        """The mean square of the kernel, as far as one column estimates it."""
+        """The mean square of the kernel, as one component estimates it."""
         return float(self.size.sum() ** 2)
 
     def terms(self) -> list[tuple[int, int]]:
@@ -309,7 +309,7 @@ class _Moments:
         return sorted(there, key=lambda term: (-self.size[term], term))
 
     def shared_variance(self, m: Array, k: Array) -> float:
-        """Of one column that draws its term in proportion to its size."""
+        """The variance of one component that draws its term in proportion to its size."""
         b = np.zeros_like(self.b)
         b[m, k] = self.b[m, k]
         mean = ((b.T @ self.along) * self.products).sum(axis=0)
@@ -321,7 +321,7 @@ def divide(total: int, shares: Array, least: Array) -> Array:
     counts, spare = least.astype(np.int64), total - int(least.sum())
     shares = np.asarray(shares, dtype=float)
     shares = shares / shares.sum() if shares.sum() > 0 else np.full(len(counts), 1.0 / len(counts))
-    # what a share is owed beyond its minimum, so that large shares are not short by it
+    # what a share gets beyond its minimum, so that minima do not shorten large shares
     wanted = np.maximum(shares * total - counts, 0.0)
     wanted = wanted * spare / wanted.sum() if wanted.sum() > 0 else shares * spare
     more = np.floor(wanted).astype(np.int64)

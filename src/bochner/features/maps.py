@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
+from bochner.backends.memory import product
 from bochner.operators import LinearMap, PickedRows, SparseRows
 
 
@@ -20,7 +21,7 @@ class FeatureMap(ABC):
 
     @property
     def runs_on_device(self) -> bool:
-        """Whether it takes arrays of every backend, not NumPy's and SciPy's alone; see `features_of`."""
+        """Whether it takes arrays of every backend, not only of NumPy and SciPy; see `features_of`."""
         return False
 
     @abstractmethod
@@ -38,15 +39,15 @@ class FeatureMap(ABC):
     def factored(self) -> tuple[FeatureMap, Array | None]:
         """A cheaper map and a matrix A (its components, n_components) with Z = cheaper(X) A; None stands for I.
 
-        Whatever is linear in the features, such as scores ZP and sums Zᵀs, can meet the matrix once, and not with
-        every row: ZP = cheaper(X) (AP) and Zᵀs = Aᵀ (cheaper(X)ᵀ s).
+        Whatever is linear in the features, such as scores ZP and sums Zᵀs, can be multiplied by A once instead of row
+        by row: ZP = cheaper(X) (AP) and Zᵀs = Aᵀ (cheaper(X)ᵀ s).
         """
         return self, None
 
     def gradient(self, X: Array, coefficients: Array) -> Array:
         """Gradients (n, k, n_features) of the functions x ↦ z(x)·w for the k columns w of `coefficients`."""
         raise ValueError(
-            f"no derivative is known of the features {type(self).__name__}; those of FourierFeatures and "
+            f"there is no derivative of the features {type(self).__name__}; those of FourierFeatures and "
             "NystromFeatures have one."
         )
 
@@ -76,7 +77,7 @@ class LinearAfter(FeatureMap):
 
     def __call__(self, X: Any) -> Array:
         Z: Any = self.inner(X)
-        return np.asarray(Z @ self.matrix) if is_host(Z) else Z @ backend_of(Z).place(self.matrix, Z)
+        return product(Z, self.matrix) if is_host(Z) else Z @ backend_of(Z).place(self.matrix, Z)
 
     def factored(self) -> tuple[FeatureMap, Array | None]:
         return self.inner, self.matrix
@@ -87,7 +88,7 @@ class LinearAfter(FeatureMap):
 
 @dataclass(frozen=True)
 class Identity(FeatureMap):
-    """The columns themselves: features that were made already."""
+    """The columns of X themselves: features that were made before."""
 
     n_components: int
     runs_on_device: ClassVar[bool] = True
@@ -109,7 +110,7 @@ def row_blocks(X: Any, n_columns: int | None = None) -> list[slice]:
 def features_of(feature_map: FeatureMap, X: Any) -> Any:
     """Features of the rows of X, an array of any backend, as an array of the same kind on the same device.
 
-    A map that knows host arrays only is given copies of the rows, block by block, and its features are copied back.
+    A map that takes only host arrays is given copies of the rows, block by block, and its features are copied back.
     """
     if is_host(X) or feature_map.runs_on_device:
         return feature_map(X)
@@ -124,7 +125,7 @@ def features_of(feature_map: FeatureMap, X: Any) -> Any:
 
 
 def check_overflow(Z: Any) -> None:
-    """Refuse features of rows so large that products of them are not numbers any more."""
+    """Refuse features of rows so large that products of them overflow."""
     if isinstance(Z, np.ndarray) and not np.isfinite(np.abs(Z).max(initial=0.0)):
         raise ValueError(
             f"products of these rows overflow {Z.dtype}; divide the rows by their largest norm before `fit`."

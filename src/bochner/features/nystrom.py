@@ -1,4 +1,4 @@
-"""Nyström features: k(x, landmarks) times a root, so that ZZᵀ is K projected on the landmarks' span."""
+"""Nyström features: k(x, landmarks) times a root, so that ZZᵀ is K projected on the span of the landmarks."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from bochner.landmarks.grams import FLOAT32_PIVOTS, DeviceCholesky, check_residu
 
 _PIECE_ROWS = 512  # that one thread works on at a time
 _STEP, _DEVICE_STEP = 64, 2048  # columns of a triangular root that are multiplied at a time
-_ONE_THREAD = 2048  # landmarks up to which LAPACK's threads cost more, spinning afterwards, than they bring
+_DEFLATED = 128  # landmarks whose projection is taken from kernel values before their squares are added up
+_ONE_THREAD = 2048  # landmarks up to which LAPACK's threads, which spin afterwards, cost more than they save
 
 
 @dataclass(frozen=True)
 class Nystrom(FeatureMap):
-    """Z = K(X, landmarks) root, followed by zero columns up to n_components.
+    """Z = K(X, landmarks) root, followed by zeros up to n_components.
 
     Attributes
     ----------
@@ -39,7 +40,7 @@ class Nystrom(FeatureMap):
         root rootᵀ is the middle matrix of K(X, landmarks) root rootᵀ K(landmarks, Y).
     n_components : int
     triangular : bool
-        Is root upper triangular? Then column j needs the first j + 1 landmarks only.
+        Whether root is upper triangular. Then component j needs only the first j + 1 landmarks.
 
     Notes
     -----
@@ -55,7 +56,7 @@ class Nystrom(FeatureMap):
 
     @property
     def rank(self) -> int:
-        """Columns that are not zero."""
+        """Number of components that are not zero."""
         return int(self.root.shape[1])
 
     @property
@@ -70,7 +71,7 @@ class Nystrom(FeatureMap):
         return Z
 
     def into(self, X: Any, out: Array) -> None:
-        """Write the features of a few rows; of our own kernels, a piece a thread that stays in its cache."""
+        """Write the features of a few rows; for our own kernels in pieces that stay in a thread's cache."""
         out[:, self.rank :] = 0.0
         if not is_host(X):
             C = self.columns(X)
@@ -80,7 +81,7 @@ class Nystrom(FeatureMap):
             self._by_pieces(X, lambda rows: self._multiply(self.columns(X[rows]), root, out[rows], _STEP))
 
     def _by_pieces(self, X: Any, write: Callable[[slice], None]) -> None:
-        """Call a function on all rows of host memory, of our own kernels on one piece a thread."""
+        """Call a function on all rows in host memory; for our own kernels on pieces, one for each thread at a time."""
         if not self.runs_on_device or X.shape[0] < 2 * _PIECE_ROWS:
             write(slice(None))
             return
@@ -93,7 +94,7 @@ class Nystrom(FeatureMap):
             each(write_alone, [slice(i, i + _PIECE_ROWS) for i in range(0, X.shape[0], _PIECE_ROWS)], n_threads())
 
     def _multiply(self, C: Any, root: Any, out: Any, step: int) -> None:
-        """C root; no more of a triangular root than steps of so many columns leave of it."""
+        """C root; of a triangular root, panels of columns without most of the zeros."""
         step = step if self.triangular else max(1, self.rank)
         for start in range(0, self.rank, step):
             columns = slice(start, min(start + step, self.rank))
@@ -118,15 +119,27 @@ class Nystrom(FeatureMap):
         missing = self.n_components - self.rank
         return KernelColumns(self), np.pad(self.root, ((0, 0), (0, missing))) if missing else self.root
 
+    def deflated(self) -> tuple[DeflatedColumns, Array]:
+        """A cheaper map and an upper triangular matrix A with Z = cheaper(X) A, precise enough for sums of squares.
+
+        Sums AᵀSA of `factored` would have the rounding errors of S times the square of A, the inverse of the
+        landmarks' kernel matrix. Without what a few landmarks explain, S is smaller by orders of magnitude.
+        """
+        few, R = min(_DEFLATED, self.rank), self.root
+        W = (self.columns(self.landmarks[few:])[:, :few] @ R[:few, :few]).T
+        A = np.eye(self.rank)
+        A[few:, few:] = R[few:, few:]
+        return DeflatedColumns(self, np.ascontiguousarray(R[:few, :few]), np.ascontiguousarray(W)), A
+
     def gradient(self, X: Any, coefficients: Array) -> Array:
         if self.kernel is None:
-            raise ValueError("features of a precomputed kernel have no derivative: they do not know the rows.")
+            raise ValueError("features of a precomputed kernel have no derivative, as the rows are not known.")
         return self.kernel.gradient(X, self.landmarks, self.root @ coefficients[: self.rank]).astype(
             X.dtype, copy=False
         )
 
     def truncated(self, n_components: int) -> Nystrom:
-        """The map with only the first columns, and the landmarks they need."""
+        """The map to the first components, and the landmarks they need."""
         rank = min(n_components, self.rank)
         if rank == self.rank:  # the same root, and the copies of it on devices
             return replace(self, n_components=n_components)
@@ -169,15 +182,50 @@ class KernelColumns(FeatureMap):
             write(slice(None))
 
 
+@dataclass(frozen=True)
+class DeflatedColumns(FeatureMap):
+    """[Z₁, k(X, others) - Z₁ W] with the features Z₁ = k(X, first) root₁ of the first landmarks of a Nyström map.
+
+    W = Z₁ᵀ of the other landmarks, so that the second part is the kernel less its projection on the first ones.
+    """
+
+    nystrom: Nystrom
+    root: Array  # of the first landmarks, (a, a)
+    W: Array  # (a, n_components - a)
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        return len(self.nystrom.root)
+
+    def dtype_of(self, dtype: Any) -> Any:
+        return np.result_type(dtype, self.nystrom.root)
+
+    def __call__(self, X: Any) -> Array:
+        Z = np.empty((X.shape[0], self.n_components), self.dtype_of(X.dtype))
+        self.into(X, Z)
+        return Z
+
+    def into(self, X: Any, out: Array) -> None:
+        few = len(self.root)
+
+        def write(rows: slice) -> None:
+            C, first, rest = self.nystrom.columns(X[rows]), out[rows, :few], out[rows, few:]
+            np.matmul(C[:, :few], self.root, out=first)
+            np.matmul(first, self.W, out=rest)
+            np.subtract(C[:, few:], rest, out=rest)
+
+        self.nystrom._by_pieces(X, write)
+
+
 def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystrom, Array]:
     """The map of drawn landmarks, and which of them it uses, in its own order.
 
-    Landmarks that the others span, up to rounding, are left out. The root is the inverse of a Cholesky factor and not
-    of a symmetric root: columns are nested, and twice as fast to multiply by.
+    Landmarks that the others span, up to rounding, are left out. The root is the inverse of a Cholesky factor rather
+    than of a symmetric root: components are nested, and products with it are twice as fast.
     """
     if gram.there is not None:
         return _device_map(gram, drawn, n_components)
-    if drawn.triangle is not None:  # the law's own order
+    if drawn.triangle is not None:  # the order of the draw
         L = drawn.triangle
         order = np.arange(len(L))
     else:
@@ -190,7 +238,7 @@ def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystro
 
 
 def _root_dtype(gram: Gram, pivots: Any) -> Any:
-    """That of the rows; float64 where the factor of the landmarks' matrix magnifies what float32 rounds away."""
+    """The dtype of the rows; float64 where the factor of the landmarks' matrix magnifies float32's rounding."""
     least = float(pivots.min()) ** 2 if len(pivots) else np.inf
     rough = gram.fine and least <= FLOAT32_PIVOTS * float(gram.diagonal().max())
     return np.dtype(np.float64) if rough else gram.X.dtype
@@ -234,11 +282,11 @@ def pivoted_cholesky(K: Array, floor: float) -> tuple[Array, Array]:
         check_residual(np.array([-np.abs(K).max()]), 0.0, floor)
     if scale <= 0.0:
         return np.zeros((0, 0)), np.arange(0)
-    # in the order they came, which is faster than with pivots, if all landmarks are far from the span of those before
+    # in the given order, which is faster than with pivots, if every landmark is far from the span of those before it
     L = np.array(K, dtype=np.float64, order="F")
     if factor_in_place(L) and L.diagonal().min() ** 2 > floor * scale:
         return L, np.arange(len(K))
-    # LAPACK stops when no pivot exceeds the tolerance; a full-rank factor may hide nothing
+    # LAPACK stops when no pivot exceeds the tolerance
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(K, tol=floor * scale, lower=1)
     order = order.astype(np.intp) - 1
     used, rest = order[:rank], order[rank:]

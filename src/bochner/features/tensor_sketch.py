@@ -1,12 +1,12 @@
-"""Sketches of polynomial kernels (gamma x·y + c)^p: products of p linear sketches stand for the p-fold tensor of x.
+"""Sketches of polynomial kernels (gamma x·y + c)^p: products of p linear sketches approximate the p-fold tensor of x.
 
-The offset is one further coordinate sqrt(c / gamma). Along one unit vector u the kernel is written out exactly: with
+The offset is one further coordinate sqrt(c / gamma). Along one unit vector u the kernel is expanded exactly: with
 a = u·x and x̃ = x - a u,
 
     (x·y)^p = Σ_k binomial(p, k) (a a')^(p-k) (x̃·ỹ)^k,
 
-and only the powers of x̃·ỹ are sketched, each with a share of the columns. For data that have a mean (counts, images,
-an offset) most of the kernel lies along u, and the variance of a sketch along all coordinates with it.
+and only the powers of x̃·ỹ are sketched, each with a share of the components. For data whose mean is not zero (counts,
+images, an offset) most of the kernel lies along u, and so does most of the variance of a sketch of all coordinates.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import scipy.fft
 import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
+from bochner.backends.memory import empty_columns
 from bochner.features.maps import FeatureMap, check_overflow, row_blocks
 from bochner.keys import Key
 from bochner.operators import LinearMap, PickedRows
 from bochner.sketches import SRHT, CountSketch, Rademacher, SketchLaw, SparseSign
 
-#: how the columns of a tensor product are drawn
+#: how the components of a tensor product are drawn
 FACTORS = ("count_sketch", "rademacher", "srht", "complex_rademacher", "complex_srht")
 
 
@@ -72,11 +73,11 @@ def _deflated(sketch: LinearMap, image: Array | None, X: Any, along: Array | Non
 
 @dataclass(frozen=True)
 class TensorProduct:
-    """n_components columns Z with E[ZZᵀ] = Π of the kernels of the arms.
+    """n_components features Z with E[ZZᵀ] = Π of the kernels of the arms.
 
-    Count sketches are convolved (Pham & Pagh 2013); other sketches are multiplied column by column; complex ones give
-    real and imaginary parts side by side (Wacker, Ohana & Filippone 2022), and one of the two where the number of
-    columns is odd, which is unbiased alone because the square of a complex sketch has mean zero.
+    Count sketches are convolved (Pham & Pagh 2013); other sketches are multiplied component by component; complex ones
+    give real and imaginary parts side by side (Wacker, Ohana & Filippone 2022), and one of the two where the number of
+    components is odd, which is unbiased too because the square of a complex sketch has mean zero.
     """
 
     arms: tuple[Arm, ...]
@@ -88,7 +89,9 @@ class TensorProduct:
         if self.convolved:
             return convolve(parts)
         Z = parts[0]
-        m = Z.shape[1]  # a sketch has columns of size m^-½: one of these for the product, not one a factor
+        m = Z.shape[
+            1
+        ]  # a sketch has components of size m^-½: the product needs this factor once, not once for each factor
         for part in parts[1:]:
             Z = Z * (part * part.real.dtype.type(np.sqrt(m)))
         if np.iscomplexobj(Z):
@@ -98,7 +101,7 @@ class TensorProduct:
 
 @dataclass(frozen=True)
 class Term:
-    """Columns weight · a^(p - degree) · (features of (x̃·ỹ)^degree)."""
+    """Components weight · a^(p - degree) · (features of (x̃·ỹ)^degree)."""
 
     degree: int
     weight: float
@@ -122,7 +125,7 @@ class TensorSketch(FeatureMap):
         u; None has one term, of degree p.
     terms : tuple of Term
     n_components : int
-        Columns; those beyond the terms' are zero, which happens only when every term is exact.
+        Components beyond those of the terms are zero, which happens only when every term is exact.
     """
 
     degree: int
@@ -133,7 +136,7 @@ class TensorSketch(FeatureMap):
     n_components: int
 
     def __call__(self, X: Any) -> Array:
-        out = np.zeros((X.shape[0], self.n_components), X.dtype)
+        out = empty_columns(X.shape[0], self.n_components, X.dtype)
         width = self.n_components if scipy.sparse.issparse(X) else max(self.n_components, X.shape[1])
         for rows in row_blocks(X, width):
             B = append_offset(X[rows], self.offset)
@@ -156,10 +159,11 @@ class TensorSketch(FeatureMap):
                 Z[...] = weight
             else:
                 np.multiply(term.features(B, along), weight, out=Z)
+        out[:, start:] = 0.0
 
 
 def append_offset(X: Any, offset: float) -> Any:
-    """X with one further column of a constant, and X itself when that is zero."""
+    """X with one further column that is constant, or X itself when the constant is zero."""
     if offset == 0.0:
         return X
     n, d = X.shape
@@ -168,7 +172,7 @@ def append_offset(X: Any, offset: float) -> Any:
         B[:, :d] = X
         B[:, d] = offset
         return B
-    # the constant goes in front of every row's entries: columns need not be sorted
+    # the constant goes in front of every row's entries, as columns need not be sorted
     where = X.indptr[:-1]
     data = np.insert(X.data, where, X.dtype.type(offset))
     indices = np.insert(X.indices, where, d)
@@ -197,11 +201,11 @@ def tensor_sketch(
     tree : bool
         Multiply two by two, sketching after each product (Ahle et al. 2020), instead of all at once.
     direction : ndarray or None
-        The vector along which the kernel is exact, with n_features entries, or one more where coef0 > 0. It is not
-        used when there are too few columns for one a term.
+        The vector along which the kernel is exact, with n_features entries, or one more where coef0 > 0. It is not used
+        when there are fewer components than terms.
     shares : ndarray of shape (degree + 1,) or None
-        What to divide the columns by: the trace of every term, see `trace_shares`. None takes a third of every
-        row's squared norm to lie along the direction.
+        Components are divided in proportion to these: the trace of every term, see `trace_shares`. None takes a third
+        of every row's squared norm to lie along the direction.
     """
     offset = float(np.sqrt(coef0 / gamma))
     width = n_features + (coef0 > 0)
@@ -247,10 +251,10 @@ def trace_shares(degree: int, X: Any, direction: Array, offset: float) -> Array:
 
 
 def allocate_columns(shares: Array, n_components: int, width: int, fast: bool = False) -> list[int]:
-    """Columns of the terms of degrees 1, 2, …: in proportion to their shares, at least one each.
+    """Numbers of components of the terms of degrees 1, 2, …: in proportion to their shares, at least one each.
 
-    The variance Σ share² / columns is least then. The term of degree 1 needs no more than `width` columns, with which
-    it is exact. `fast` rounds the others down to lengths with small prime factors, for the Fourier transforms.
+    This minimises the variance Σ share² / number. The term of degree 1 needs no more than `width` components, with
+    which it is exact. `fast` rounds the others down to lengths with small prime factors, for the Fourier transforms.
     """
     n_terms = len(shares)
     weights = np.maximum(np.asarray(shares, np.float64), 1e-300)
@@ -297,6 +301,6 @@ def _branch(k: int, m: int, width: int, key: Key, factors: str, law: SketchLaw, 
 
 
 def _complex_arm(S: Any, key: Key, u: Array | None) -> Arm:
-    """Entries 1, -1, i, -i: the signs of S, half of them turned to the imaginary part."""
+    """Entries 1, -1, i, -i: the signs of S, half of them moved to the imaginary part."""
     turns = key.child("turns").generator().integers(0, 2, S.signs.shape, dtype=np.int8)
     return _arm(replace(S, signs=S.signs * (1 - turns)), u, replace(S, signs=S.signs * turns))

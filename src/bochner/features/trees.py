@@ -1,4 +1,4 @@
-"""The map of any kernel: walk the tree of sums and products, and build what each node is in feature space."""
+"""The feature map of any kernel: walk the tree of sums and products, and build the map of each node."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from bochner.keys import Key
 from bochner.rows import name_of, stratified
 from bochner.sketches import CountSketch
 
-_WIDER = 2  # columns of the maps under a product, as a multiple of the columns of the sketch
+_WIDER = 2  # components of the maps under a product, as a multiple of those of the sketch
 _ARC_COSINE = {0: "step", 1: "relu", 2: "squared_relu"}
 
 
@@ -66,7 +66,7 @@ class Node:
 
 
 def formula(kernel: Kernel) -> str:
-    """A kernel tree as one would write it."""
+    """A kernel tree as a formula."""
     match kernel:
         case Sum():
             return f"{formula(kernel.left)} + {formula(kernel.right)}"
@@ -105,7 +105,7 @@ def kernel_map(
     key : Key
     dtype : dtype
     division : {"trace", "equal"}
-        How the terms of a sum divide the columns.
+        How the components are divided between the terms of a sum.
     """
 
     def build(kernel: Kernel, n_components: int, key: Key, sample: Any = sample) -> Node:
@@ -153,8 +153,8 @@ def kernel_map(
             how = "by FFT" if isinstance(mean, ConvolvedMap) else "part by part"
             return Node(kernel, mean, f"the map below averaged over all cyclic shifts, {how}", (part,))
     raise ValueError(
-        f"no map that looks at no data is known for {formula(kernel)}; use NystromFeatures, which needs only "
-        "the values of the kernel."
+        f"there is no feature map that does not depend on the data for {formula(kernel)}; use NystromFeatures, which "
+        "needs only the values of the kernel."
     )
 
 
@@ -200,7 +200,7 @@ def _sum(kernel: Sum, sample: Any, n_components: int, key: Key, division: str, b
     if n_components >= len(terms):
         counts = divide(n_components, shares, np.ones(len(terms), int))
         factors = np.ones(len(terms))
-    else:  # not one column each: draw the terms, and let those drawn stand for the others
+    else:  # fewer components than terms: draw terms, which represent the others
         shares = 0.5 * shares + 0.5 / len(terms)
         u = stratified(n_components, (np.sqrt(5.0) - 1.0) / 2.0, key.child("terms"))
         drawn = np.minimum(np.searchsorted(np.cumsum(shares), u), len(terms) - 1)
@@ -217,7 +217,7 @@ def _sum(kernel: Sum, sample: Any, n_components: int, key: Key, division: str, b
 
 
 def _product(kernel: Product | Power, n_components: int, key: Key, build: Any) -> Node:
-    """A sketch of the outer product of the factors' maps, factors of one kind first made one."""
+    """A sketch of the outer product of the factors' maps; factors of one kind are first combined."""
     factors = _grouped(_flattened(kernel, Product), Product)
     if len(factors) == 1:
         return replace(build(factors[0], n_components, key), kernel=kernel)

@@ -1,4 +1,4 @@
-"""Kernels: what is approximated. Exact Gram blocks, algebra, and the laws that make a kernel random.
+"""Kernels: what is approximated. Exact Gram blocks, algebra, and the distributions of their random frequencies.
 
 Kernels are scikit-learn parameter objects: they store what they were given and are never changed by the library;
 ``length_scale="median"`` becomes a number in a copy made by `Kernel.resolve`.

@@ -41,13 +41,13 @@ def as_points(X: Any) -> Any:
 class Kernel(BaseEstimator, ABC):
     """A positive definite function k(x, y). Calling it gives the exact Gram block of two sets of rows."""
 
-    __array_ufunc__ = None  # so that a NumPy scalar times a kernel asks the kernel
-    #: does k(x, y) depend on x - y alone, so that it has random frequencies?
+    __array_ufunc__ = None  # so that a NumPy scalar times a kernel calls the kernel's __rmul__
+    #: whether k(x, y) depends on x - y alone, so that it has random frequencies
     stationary: bool = False
 
     @property
     def runs_on_device(self) -> bool:
-        """Whether its blocks are computed for arrays of every backend, not NumPy's and SciPy's alone."""
+        """Whether its blocks are computed for arrays of every backend, not only of NumPy and SciPy."""
         return False
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
@@ -73,7 +73,7 @@ class Kernel(BaseEstimator, ABC):
         return K
 
     def _tensor_block(self, X: Any, Y: Any) -> Any:
-        """The block for tensors, and for a tensor and a host array; through host memory where there is no other way."""
+        """The block for tensors, and for a tensor and a host array; by host memory if need be."""
         tensor = X if is_tensor(X) else Y
         backend = backend_of(tensor)
         if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y) or not self.runs_on_device:
@@ -108,7 +108,7 @@ class Kernel(BaseEstimator, ABC):
         return self._resolve(backend_of(X).fetch(X) if is_tensor(X) else X, weight)
 
     def on(self, columns: Sequence[int]) -> Kernel:
-        """Return this kernel of some columns of the data only."""
+        """Return this kernel restricted to some columns of the data."""
         return Restricted(self, columns)
 
     def along(self, directions: Any) -> Kernel:
@@ -130,8 +130,8 @@ class Kernel(BaseEstimator, ABC):
     def product(self, X: Any, Y: Any, V: Any) -> Any:
         """k(X, Y) V without k(X, Y): V is (n_samples_Y, k), an array like X and Y or wider.
 
-        On a GPU that has a program for this kernel the kernel's values never leave its registers, and sums are made in
-        float64; elsewhere they are multiplied a block of rows at a time.
+        On a GPU with a program for this kernel, kernel values never leave the registers, and sums are made in
+        float64; elsewhere one block of rows is multiplied at a time.
 
         Examples
         --------
@@ -219,10 +219,10 @@ class Kernel(BaseEstimator, ABC):
 
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
         """Σ_j W_ij ∂k(x_i, y_j)/∂x_i, (n, d), of a few dense rows; W (n, m) is not changed."""
-        raise ValueError(f"no derivative is known of {self!r}; use kernels of bochner that have one.")
+        raise ValueError(f"there is no derivative of {self!r}; use a kernel of bochner that has one.")
 
     def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
-        """Rows to compare, and the form of this kernel of them, where `Backend.tiles` knows one."""
+        """Rows to compare, and the name and degree of this kernel, where `Backend.tiles` has it."""
         return None
 
     def _tiled(self, X: Any, Y: Any) -> Any:
@@ -267,7 +267,7 @@ def dense(X: Any) -> Array:
 
 
 def entrywise(function: Any, t: Array) -> Array:
-    """A function of the user's at every entry of t, in the dtype of t; says so where it gives anything else."""
+    """A user's function at every entry of t, in the dtype of t; an error if it returns anything else."""
     if not callable(function):
         raise ValueError(f"function must be a function of an array, got {function!r}.")
     values = np.asarray(function(t))
@@ -280,7 +280,7 @@ def entrywise(function: Any, t: Array) -> Array:
 
 
 def numeric_slope(function: Any, t: Array, *, even: bool = False) -> Array:
-    """The derivative of a function of the user's at every entry of t, by central differences, to ten digits or so.
+    """The derivative of a user's function at every entry of t, by central differences, to about ten digits.
 
     Of an `even` function, one of distances, values at -t are those at t.
     """
@@ -385,7 +385,7 @@ class Multiple(Kernel):
 
 
 class Power(Kernel):
-    """kernel ** exponent for a positive integer exponent: any other power may be indefinite."""
+    """kernel ** exponent for a positive integer exponent: other powers may be indefinite."""
 
     def __init__(self, kernel: Kernel, exponent: int) -> None:
         self.kernel = kernel

@@ -21,7 +21,7 @@ class Custom(Kernel):
     Parameters
     ----------
     function : callable
-        function(X, Y) → (n, m), or function(x, y) → number; which of the two is found out by calling it.
+        function(X, Y) → (n, m), or function(x, y) → number; which of the two is found by calling it.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

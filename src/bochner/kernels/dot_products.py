@@ -61,7 +61,7 @@ class DotProductKernel(Kernel):
             n_terms *= 2
         raise ValueError(
             f"the power series of {self!r} cannot be summed at x·y = {radius:.3g}, the largest squared norm of the "
-            "data: its value or its terms overflow. Scale the data down (divide by the largest norm), or lower gamma."
+            "data: the value or the terms overflow. Scale the data down (divide by the largest norm), or lower gamma."
         )
 
     def _coefficients_within(self, n_terms: int, n_features: int, radius: float) -> Array:

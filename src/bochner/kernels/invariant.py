@@ -1,4 +1,4 @@
-"""Kernels that do not see cyclic shifts of their inputs."""
+"""Kernels that are invariant under cyclic shifts of their inputs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from bochner.kernels.stationary import StationaryKernel
 class CyclicInvariant(Kernel):
     """The mean of a kernel over all cyclic shifts of both arguments: (1/G²) Σ_g Σ_h k(gx, hy), G the number of shifts.
 
-    If k itself does not change when both arguments are shifted together, this is (1/G) Σ_g k(x, gy); a single term
-    k(x, gy) of that sum is no kernel, it is not even symmetric.
+    If k itself does not change when both arguments are shifted together, this is (1/G) Σ_g k(x, gy); a single term k(x,
+    gy) of that sum is not symmetric, and so not a kernel.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def shifts(shape: tuple[int, ...]) -> Array:
 
 
 def moves_together(kernel: Kernel) -> bool:
-    """Whether k(gx, gy) = k(x, y) for every permutation g of the features, as far as we know."""
+    """Whether k(gx, gy) = k(x, y) for every permutation g of the features; False if that is not known."""
     match kernel:
         case Sum() | Product():
             return moves_together(kernel.left) and moves_together(kernel.right)

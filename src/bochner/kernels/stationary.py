@@ -1,4 +1,4 @@
-"""Kernels of (x - y) / length_scale. A radial kernel is two formulas: its profile and its mixing law."""
+"""Kernels of (x - y) / length_scale. A radial kernel is two formulas: its profile and its mixing distribution."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "Rat
 
 _LARGEST_NU = 1e6  # beyond it the kernel is Gaussian to seven digits
 _FEW_VALUES = 8  # of a column: a product with their indicators costs less than a pass over signs
-_SHORTEST = 1e-300  # length scale: that of shorter ones rows could not be divided by
+_SHORTEST = 1e-300  # the shortest length scale that rows can be divided by
 
 
 class StationaryKernel(Kernel):
@@ -30,7 +30,7 @@ class StationaryKernel(Kernel):
     length_scale: Any
 
     def scales(self, n_features: int) -> Array:
-        """The length scale as numbers: 0-dimensional, or one a feature."""
+        """The length scale as numbers: 0-dimensional, or one for each feature."""
         value = self.length_scale
         if isinstance(value, str):
             if value in ("median", "mean", "auto"):
@@ -82,7 +82,7 @@ class StationaryKernel(Kernel):
             else:
                 centre = np.asarray(weight @ sample / weight.sum()).reshape(1, -1)
                 r = self.distances(sample, centre).ravel()
-            apart = r > 1e-12 * r.max(initial=0.0)  # rows that are equal but for rounding say nothing about the scale
+            apart = r > 1e-12 * r.max(initial=0.0)  # rows that are equal up to rounding give no scale
             r, weight = r[apart], weight[apart]
             centre_of = np.average if self.length_scale == "mean" else _median
             kernel.length_scale = size * float(centre_of(r, weights=weight)) if len(r) else 1.0
@@ -113,7 +113,7 @@ class RadialKernel(StationaryKernel):
         """Uniforms (n,) to scales s (n,) such that k(r) = E exp(-s² r² / 2)."""
 
     def lengths(self, u: Array, n_features: int) -> Array | None:
-        """Uniforms (n,) to lengths of frequencies, of a kernel for so many features; None where `mixing` has a law."""
+        """Uniforms (n,) to lengths of frequencies, for so many features; None where `mixing` gives scales instead."""
         return None
 
     def distances(self, X: Array, Y: Array) -> Array:
@@ -143,7 +143,7 @@ class RBF(RadialKernel):
     Parameters
     ----------
     length_scale : float, array of shape (n_features,), "median" or "mean"
-        One scale, one a feature, or chosen from the data in `fit`: the median distance, or the mean distance to
+        One scale, one for each feature, or chosen from the data in `fit`: the median distance, or the mean distance to
         the mean.
 
     Examples
@@ -327,16 +327,16 @@ class RationalQuadratic(RadialKernel):
 
 
 class Radial(RadialKernel):
-    """Any radial kernel given by its profile alone; the law of its frequencies is found numerically.
+    """Any radial kernel given by its profile alone; the distribution of its frequencies is found numerically.
 
     Parameters
     ----------
     function : callable
         k as a function of r = ||x - y|| / length_scale, one at zero, positive definite in the dimension of the data.
         One that is positive definite in every dimension is a mixture of Gaussians, which is looked for first. Others
-        (Wendland's, spherical, J₀) have a law in each dimension in which they are; where they are not, Fourier features
-        raise an error that names the dimension and a frequency of negative density. Either law is that of a kernel
-        within 0.001 of the function; `diagnostics.spectral_check` says how close.
+        (Wendland's, spherical, J₀) have a distribution in each dimension in which they are; in others, Fourier features
+        raise an error that names the dimension and a frequency of negative density. The kernel of the distribution
+        found is within 0.001 of the function; `diagnostics.spectral_check` says how close.
     length_scale : float, array of shape (n_features,), "median" or "mean"
 
     Examples
@@ -364,18 +364,18 @@ class Radial(RadialKernel):
 
 
 def _found(function: Callable[[Array], Array], n_features: int) -> spectra.NumericRadii:
-    """The law of lengths in n_features dimensions, or what is known instead."""
+    """The distribution of lengths in n_features dimensions, or what was found instead."""
     finding = spectra.find_radii(function, n_features)
     if finding.witness is not None:
         raise ValueError(
             f"this profile is not positive definite for {n_features} feature(s): {finding.how}. By Bochner's theorem "
-            "no random frequencies have it. Use a profile that is positive definite in so many dimensions, or give "
-            "this one fewer features: kernel.on([0]) looks at the first alone."
+            "it has no random frequencies. Use a profile that is positive definite in so many dimensions, or give "
+            "this one fewer features: kernel.on([0]) uses the first alone."
         )
     if finding.law is None:
         raise ValueError(
-            f"no law of frequencies was found for this profile and {n_features} feature(s): {finding.how}. Use "
-            "NystromFeatures, which takes any kernel."
+            f"no distribution of frequencies was found for this profile and {n_features} feature(s): {finding.how}. "
+            "Use NystromFeatures, which takes any kernel."
         )
     return finding.law
 

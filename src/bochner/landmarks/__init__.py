@@ -1,4 +1,4 @@
-"""Laws of Nyström points: which rows, or which means of rows, stand for all of them."""
+"""Sampling schemes of landmarks: which rows, or which means of rows, represent all of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LANDMARK_LAWS: dict[str, LandmarkLaw] = {
 
 
 def as_landmark_law(landmarks: Any) -> LandmarkLaw:
-    """Return a landmark law for a name, a law, row indices (1-D integers) or points (2-D).
+    """Return a sampling scheme for a name, a scheme, row indices (1-D integers) or points (2-D).
 
     Examples
     --------
@@ -65,7 +65,7 @@ def as_landmark_law(landmarks: Any) -> LandmarkLaw:
         if given.ndim in (1, 2) and given.dtype.kind in "iuf":
             return Given(given)
     raise ValueError(
-        f"landmarks must be 'auto', one of {', '.join(map(repr, LANDMARK_LAWS))}, a landmark law, an array of row "
+        f"landmarks must be 'auto', one of {', '.join(map(repr, LANDMARK_LAWS))}, a LandmarkLaw, an array of row "
         f"indices or a 2-D array of points; got {landmarks!r}."
     )
 

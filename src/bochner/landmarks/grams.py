@@ -17,7 +17,7 @@ from bochner.backends.threads import each, one_thread
 from bochner.kernels import Kernel
 
 _BLOCK_BYTES = 1 << 23  # of kernel entries held at a time
-FLOAT32_FLOOR = 4e-6  # pivots below which kernel values of float32 are rounding
+FLOAT32_FLOOR = 4e-6  # pivots below which kernel values of float32 are rounding errors
 FLOAT32_PIVOTS = 4e-4  # above which they leave features an error of some 1e-5
 
 
@@ -45,7 +45,7 @@ class Gram:
 
     @property
     def rows(self) -> Any:
-        """X, in the precision that it is treated with."""
+        """X, in the precision used for it."""
         return self.X.astype(np.float64, copy=False) if self.fine else self.X
 
     @property
@@ -94,7 +94,7 @@ class Gram:
         return dense(self.kernel(points.astype(np.float64, copy=False)))
 
     def diagonal(self) -> Array:
-        """K[i, i] for every row, (n,), checked: a kernel is nowhere negative on its diagonal."""
+        """K[i, i] for every row, (n,), checked to be finite and not negative."""
         return self._diagonal.copy()
 
     @cached_property
@@ -117,7 +117,7 @@ class Gram:
 
 
 def row_slices(n: int, width: int) -> Iterator[slice]:
-    """Slices of n rows, each with about eight megabytes of `width` float64 entries a row."""
+    """Slices of n rows, with `width` float64 entries in each row and about eight megabytes in each slice."""
     step = max(1, _BLOCK_BYTES // (8 * max(1, width)))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
@@ -132,7 +132,7 @@ def dense(block: Any) -> Array:
 
 
 def raise_indefinite(evidence: str) -> None:
-    """Say that this is no kernel, and what to do."""
+    """Raise an error that says why this is not a kernel, and what to do."""
     raise ValueError(
         f"the kernel is not positive semi-definite: {evidence}. Use a positive definite kernel; if the matrix was "
         "precomputed, make it one first, for example by clipping its negative eigenvalues to zero."
@@ -140,7 +140,7 @@ def raise_indefinite(evidence: str) -> None:
 
 
 def check_residual(residual: Array, scale: float, floor: float) -> None:
-    """What is left of a diagonal after a projection is never negative, unless the kernel is indefinite."""
+    """Check that the diagonal of the residual is not negative, as it is for every positive semi-definite kernel."""
     lowest = residual.min(initial=0.0)
     if not lowest >= -np.sqrt(floor) * scale:  # written so that NaN fails too
         if not np.isfinite(lowest):
@@ -149,7 +149,7 @@ def check_residual(residual: Array, scale: float, floor: float) -> None:
 
 
 def check_symmetric(block: Array, floor: float) -> None:
-    """A square block K[S, S] must equal its transpose."""
+    """Check that a square block K[S, S] equals its transpose."""
     gap = np.abs(block - block.T)
     if gap.size and gap.max() > np.sqrt(floor) * max(np.abs(block).max(), np.finfo(float).tiny):
         i, j = np.unravel_index(gap.argmax(), gap.shape)
@@ -172,7 +172,7 @@ _PIECE_ROWS = 1024  # that one thread works on at a time
 
 
 class PartialCholesky:
-    """K ≈ FFᵀ, exact on the pivots' rows and columns; what is left of the diagonal is always known.
+    """K ≈ FFᵀ, exact on the pivots' rows and columns; the diagonal of the residual is always known.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class PartialCholesky:
         return np.asarray(np.einsum("ij,ij->j", new, new))
 
     def schur(self, rows: Array) -> tuple[Array, Array]:
-        """K[rows, rows], and what is left of it."""
+        """K[rows, rows], and its residual."""
         K = self.gram.block(rows, rows)
         check_symmetric(K, self.gram.floor)
         F = self.F[rows, : self.rank]
@@ -229,7 +229,7 @@ class PartialCholesky:
         unknown = np.ones(n, dtype=bool)
         unknown[self.pivots] = unknown[known] = False
         F_rows = self.F[rows, :j].copy()
-        inverse, _ = dtrtri(L, lower=1)  # few columns: multiplying by it is six times as fast as solving
+        inverse, _ = dtrtri(L, lower=1)  # few columns: multiplying by the inverse is six times as fast as solving
         for block in self.gram.row_blocks(a):
             columns = np.zeros((block.stop - block.start, a))
             ask = np.flatnonzero(unknown[block])
@@ -267,7 +267,7 @@ class PartialCholesky:
             keep, L = self._kept(H)
             if len(keep):
                 self.append(rows[keep], L, rows, K[:, keep])
-            self.residual[rows] = 0.0  # what is left of those not kept was rounding only
+            self.residual[rows] = 0.0  # the residual of those not kept is only rounding
 
     def _kept(self, H: Array) -> tuple[Array, Array]:
         """Which rows of a residual block can be pivots one after the other, and the lower factor of theirs."""
@@ -284,9 +284,9 @@ _DEVICE_BYTES = 1 << 30  # of new columns at a time
 
 
 class DeviceCholesky(PartialCholesky):
-    """The same of a Gram matrix whose rows are on a device (`gram.there`): F is a float64 tensor there.
+    """The same for a Gram matrix whose rows are on a device (`gram.there`): F is a float64 tensor there.
 
-    What is left of the diagonal is in host memory, where pivots are drawn from it: they are those of the host.
+    The diagonal of the residual is in host memory, so that the pivots drawn from it are those of the host.
     """
 
     def _empty(self, n_rows: int, n_columns: int) -> Any:
@@ -342,7 +342,7 @@ def partial_cholesky(gram: Gram, n_columns: int) -> PartialCholesky:
 
 
 def walk(H: Array, floor: float, thresholds: Array | None = None, limit: int | None = None) -> tuple[Array, Array]:
-    """Cholesky of H in order, skipping i where what is left of H[i, i] is at most floor or thresholds[i].
+    """Cholesky of H in order, skipping i where the residual of H[i, i] is at most floor or thresholds[i].
 
     Returns the positions kept and their lower factor.
     """

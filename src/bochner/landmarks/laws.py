@@ -1,4 +1,4 @@
-"""Laws of landmarks: which rows, and with what probabilities; ridge leverage scores."""
+"""Sampling schemes of landmarks: which rows, and with what probabilities; ridge leverage scores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bochner.landmarks.grams import Gram, PartialCholesky, check_symmetric, chol
 
 @dataclass(frozen=True)
 class Landmarks:
-    """What a law draws.
+    """Landmarks that were drawn.
 
     Attributes
     ----------
@@ -26,7 +26,8 @@ class Landmarks:
     indices : ndarray of shape (n_landmarks,) or None
         Which rows of the data they are; None if they are not rows.
     factor : ndarray of shape (n_samples, n_landmarks) or None
-        F with FFᵀ the Nyström approximation, column j using the first j + 1 landmarks, where the law has computed it.
+        F with FFᵀ the Nyström approximation, column j using the first j + 1 landmarks, where it was computed while
+        drawing.
     triangle : ndarray of shape (n_landmarks, n_landmarks) or None
         The landmarks' rows of F.
     """
@@ -38,18 +39,18 @@ class Landmarks:
 
 
 class LandmarkLaw(ABC):
-    """A law of at most n_landmarks points that stand for all rows."""
+    """A sampling scheme of at most n_landmarks points that represent all rows."""
 
     @abstractmethod
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
-        """Draw landmarks: fewer than asked if the rest would add nothing, or at once when the trace error is tol.
+        """Draw landmarks: fewer than asked if more would add nothing, or if fewer have a relative trace error of tol.
 
-        Laws that do not know the trace error as they go draw as many as asked.
+        Schemes that do not know the trace error while they draw ignore tol.
         """
 
 
 class RowChoice(LandmarkLaw):
-    """A law whose landmarks are rows of the data."""
+    """A sampling scheme whose landmarks are rows of the data."""
 
     @abstractmethod
     def choose(self, gram: Gram, n_landmarks: int, key: Key) -> Array:
@@ -63,7 +64,7 @@ class RowChoice(LandmarkLaw):
 def weighted_choice(weights: Array, n: int, key: Key) -> Array:
     """Return n distinct indices drawn one after the other in proportion to the weights, fewer if fewer are positive.
 
-    The n largest of log(weight) + Gumbel noise have this law, and a larger n extends the same draw.
+    The n largest of log(weight) + Gumbel noise have this distribution, and a larger n extends the same draw.
     """
     noise = key.generator().gumbel(size=len(weights))
     with np.errstate(divide="ignore"):
@@ -91,7 +92,7 @@ class ColumnNorms(RowChoice):
 
 @dataclass(frozen=True)
 class Adaptive(RowChoice):
-    """Rounds of rows in proportion to the squared column norms of what is left of K (Kumar, Mohri & Talwalkar 2012).
+    """Rounds of rows in proportion to the squared column norms of the residual of K (Kumar, Mohri & Talwalkar 2012).
 
     Parameters
     ----------
@@ -169,7 +170,10 @@ class Given(LandmarkLaw):
         if given.ndim == 1:
             return self._rows(gram, given)
         if gram.kernel is None:
-            raise ValueError("kernel='precomputed' knows rows, not points: give landmarks as an array of row indices.")
+            raise ValueError(
+                "with kernel='precomputed' only rows can be landmarks, not points: give landmarks as "
+                "an array of row indices."
+            )
         if given.ndim != 2 or given.shape[1] != gram.X.shape[1]:
             raise ValueError(f"landmarks has shape {given.shape}, but the data has {gram.X.shape[1]} features.")
         if (
@@ -314,15 +318,15 @@ def _tail(gram: Gram, sample: Array, probabilities: Array, k: int) -> float:
 class BLESS(RowChoice):
     """Leverage scores down a path of halved penalties, from uniform candidates (Rudi et al. 2018).
 
-    No score exceeds k(x, x) / alpha, so at a large alpha a few candidates tell as much as all rows, and the rows kept
-    there serve to estimate the scores of more candidates at half of it.
+    No score exceeds k(x, x) / alpha, so at a large alpha a few candidates are enough, and the rows kept there are used
+    to estimate the scores of more candidates at half of it.
 
     Parameters
     ----------
     alpha : float or None
-        Stop the path here; None stops when enough rows stand out for the landmarks asked for.
+        Stop the path here; None stops when there are enough rows of large leverage for the landmarks asked for.
     oversampling : float
-        Rows kept a level, over the effective dimension there.
+        Rows kept at each level, divided by the effective dimension there.
     """
 
     alpha: float | None = None
@@ -336,7 +340,7 @@ class BLESS(RowChoice):
         largest = float(gram.diagonal().max())
         if largest == 0.0:
             return order[:0]
-        alpha = n * largest  # here every score is below one half, and uniform rows will do
+        alpha = n * largest  # here every score is below one half, and uniform rows are enough
         sample, probabilities = order[:1], np.ones(1)
         level = 0
         while True:

@@ -23,10 +23,11 @@ _RANDOM = 3  # random rows for every pivot, of mixed landmarks
 
 
 def metric_scales(gram: Gram) -> Any:
-    """Length scales of the features, in whose units means are taken."""
+    """Length scales of the kernel: means are taken of features divided by them."""
     if gram.kernel is None:
         raise ValueError(
-            "k-means needs rows that have means, and kernel='precomputed' has none; use landmarks='rpcholesky'."
+            "k-means needs the rows themselves, and with kernel='precomputed' there are none; use "
+            "landmarks='rpcholesky'."
         )
     kernel: Kernel = gram.kernel
     return kernel.scales(gram.X.shape[1]) if isinstance(kernel, StationaryKernel) else np.ones(())
@@ -125,11 +126,11 @@ class KMeans(LandmarkLaw):
     ----------
     init : {"k-means++", "rpcholesky", "mixed"}
         Where Lloyd's steps start: k-means++ seeds, the pivots of randomly pivoted Cholesky, or one such pivot for every
-        three random rows. Pivots are where rows are far from each other, random rows where there are many.
+        three random rows. Pivots cover regions with few rows, random rows those with many.
     max_iter : int
         Lloyd's steps at most.
     n_rows : int or None
-        Cluster a random sample of that many rows (but at least twenty a landmark); None clusters all of them.
+        Cluster a random sample of that many rows (but at least twenty for each landmark); None clusters all of them.
     """
 
     init: str = "k-means++"
@@ -141,7 +142,7 @@ class KMeans(LandmarkLaw):
         gram = _subsample(gram, n_rows, key)
         n_landmarks, (X, as_rows) = min(n_landmarks, len(gram)), metric_rows(gram)
         if self.init in ("rpcholesky", "mixed"):
-            # the law itself: Lloyd's steps undo most of what pools would gain
+            # all pivots drawn at random: Lloyd's steps undo most of what pools would gain
             n_pivots = n_landmarks if self.init == "rpcholesky" else -(-n_landmarks // (1 + _RANDOM))
             indices = RPCholesky("accelerated").factor(gram, n_pivots, key).pivots
             if self.init == "mixed":
@@ -158,7 +159,7 @@ class KMeans(LandmarkLaw):
 
 
 def _in_turns(first: Array, order: Array, n: int) -> Array:
-    """One of the first, _RANDOM of the others in their order, and so on; every beginning of the n has of both."""
+    """One of the first, then _RANDOM of the others, in their order, and so on, so that every prefix has both."""
     others = order[~np.isin(order, first)][: n - len(first)]
     places = np.concatenate([np.arange(len(first)) - 0.5 / _RANDOM, np.arange(len(others)) / _RANDOM])
     return np.concatenate([first, others])[np.argsort(places, kind="stable")]
@@ -171,7 +172,7 @@ class MiniBatchKMeans(LandmarkLaw):
     Parameters
     ----------
     batch_size : int
-        Rows a step, but at least as many as there are landmarks.
+        Rows in a step, but at least as many as there are landmarks.
     max_iter : int
         Passes over the data at most.
     """

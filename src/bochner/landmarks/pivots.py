@@ -1,4 +1,4 @@
-"""Randomly pivoted Cholesky: rows in proportion to what is left of the diagonal, one after the other."""
+"""Randomly pivoted Cholesky: rows in proportion to the diagonal of the residual, one after the other."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class RPCholesky(LandmarkLaw):
     """Pivots in proportion to the residual diagonal (Chen, Epperly, Tropp & Webber 2025).
 
     At most (n_landmarks + 1) · n_samples kernel entries are evaluated and n_samples · n_landmarks numbers are kept;
-    the trace of what is left is known exactly at every step.
+    the trace of the residual is known exactly at every step.
 
     Parameters
     ----------
     method : {"pooled", "accelerated", "simple", "greedy"}
         "simple" draws one pivot at a time. "accelerated" draws blocks of candidates and rejects as many as are needed
-        for exactly the same law (Epperly, Tropp & Webber 2024). "pooled" draws every fourth pivot by this law and
-        chooses three from a pool of candidates drawn by it, those that seen from the pool lower the trace most: errors
-        are smaller for the same entries, and as further pivots only help, the bounds of the law hold for a quarter of
-        the pivots. "greedy" takes the largest residual.
+        for exactly the same distribution (Epperly, Tropp & Webber 2024). "pooled" draws every fourth pivot in this way
+        and chooses three from a pool of candidates drawn in this way, those that lower the trace of the pool's residual
+        most: errors are smaller for the same number of entries, and as further pivots only help, the bounds of "simple"
+        hold for a quarter of the pivots. "greedy" takes the largest residual.
     """
 
     method: str = "pooled"
@@ -71,11 +71,11 @@ class RPCholesky(LandmarkLaw):
             rows, place = np.unique(candidates, return_inverse=True)
             K, H = factor.schur(rows)
             thresholds = rng.random(b) * factor.residual[candidates]
-            thresholds[0] = 0.0  # the first is as good as a fresh draw
+            thresholds[0] = 0.0  # the first candidate is distributed as a new draw
             hoped = max(1, b // _A_PIVOT) if self.method == "pooled" else b
             select = pooled if self.method == "pooled" else walk
             keep, L = select(H[np.ix_(place, place)], factor.floor, thresholds, min(hoped, n_pivots - j))
-            if not len(keep):  # what is left of these rows was rounding only
+            if not len(keep):  # the residual of these rows is only rounding
                 factor.residual[rows[H.diagonal() <= factor.floor]] = 0.0
                 saved -= len(rows) ** 2
                 continue
@@ -92,13 +92,13 @@ class RPCholesky(LandmarkLaw):
 def pooled(H: Array, floor: float, thresholds: Array, limit: int) -> tuple[Array, Array]:
     """Positions of at most `limit` candidates, one drawn for every _CHOSEN chosen, and the Cholesky factor of theirs.
 
-    The first candidates are a queue: the next one of which more than its threshold is left is a pivot, as in `walk`.
-    Nobody looks at them before, so that this is a draw in proportion to what the pivots so far have left. The others
-    are the pool. Pivot i takes ‖Heᵢ‖² / Hᵢᵢ off the trace of the whole matrix, and as candidates j come in proportion
-    to the diagonal h of the beginning, the sum of Hᵢⱼ² / (hⱼ Hᵢᵢ) over the pool estimates it without bias.
+    The first candidates are a queue: the next one whose residual exceeds its threshold is a pivot, as in `walk`. They
+    are not used before, so that this is a draw in proportion to the residual diagonal. The others are the pool. Pivot i
+    lowers the trace of the whole matrix by ‖Heᵢ‖² / Hᵢᵢ, and as candidates j were drawn in proportion to the diagonal h
+    at the start, the sum of Hᵢⱼ² / (hⱼ Hᵢᵢ) over the pool estimates it without bias.
     """
     b = len(H)
-    queue = -(-2 * max(1, b // _A_PIVOT) // (1 + _CHOSEN))  # twice what would do if none were rejected
+    queue = -(-2 * max(1, b // _A_PIVOT) // (1 + _CHOSEN))  # twice as many as needed if none were rejected
     H, C, at = H.copy(), np.zeros((b, limit)), 0
     weights = 1.0 / np.maximum(H.diagonal()[queue:], floor)
     keep: list[int] = []
@@ -115,7 +115,7 @@ def pooled(H: Array, floor: float, thresholds: Array, limit: int) -> tuple[Array
             gains = np.where(left > floor, np.square(P) @ weights / np.maximum(left, floor), 0.0)
             if not gains.any():
                 break
-            # of equals the first, however they are rounded
+            # the first of equal ones, however they are rounded
             i = queue + int(np.argmax(gains >= (1.0 - 1e-9) * gains.max()))
         column = H[:, i] / np.sqrt(H[i, i])
         H -= np.outer(column, column)

@@ -89,8 +89,8 @@ def gaussian(shape: tuple[int, int], A: Any, key: Key) -> Array:
 def _grow(A: Any, Q: Array, B: Array, Y: Array, n_iter: int, iteration: str, *, project: bool) -> tuple[Array, Array]:
     """Extend the orthonormal rows Q by directions found from Y = (AΩ)ᵀ, and with `project` B = QA with them.
 
-    "subspace" keeps the last block only; "krylov" keeps every block it has paid for (Musco & Musco 2015), and
-    Q_j A, which it needs for the next block anyway, is a block of B.
+    "subspace" keeps only the last block; "krylov" keeps every block (Musco & Musco 2015), and Q_j A, which the next
+    block needs anyway, is a block of B.
     """
     room = min(A.shape) - len(Q)
     block = orthonormal_rows(Y[:room], Q)
@@ -124,7 +124,7 @@ class _Projection:
     look: int | None = None
 
     def left(self) -> Array:
-        """What is outside of Q of the products."""
+        """The part of the products outside of Q."""
         return self.products - (self.products @ self.Q.T) @ self.Q
 
 
@@ -166,7 +166,7 @@ def _project(
         before = len(Q)
         Q, B = _grow(A, Q, B, products, n_iter, iteration, project=project)
         passes, round_ = passes + 2 * n_iter + project, round_ + 1
-        if len(Q) == before:  # what is left is rounding
+        if len(Q) == before:  # the rest is rounding
             return replace(p, passes=passes)
 
 
@@ -298,7 +298,7 @@ def _svd_error(A: Any, p: _Projection, s: Array, k: int, key: Key) -> tuple[_Pro
 
 
 def _thin_lq(B: Array) -> tuple[Array, Array]:
-    """B = L W, W with orthonormal rows, L no larger than it must be: the SVD of a wide matrix is that of L."""
+    """B = L W, W with orthonormal rows, L as small as possible: the SVD of a wide matrix is that of L."""
     if B.shape[0] >= B.shape[1]:
         return B, np.eye(B.shape[1], dtype=B.dtype)
     W = orthonormal_rows(B)
@@ -335,7 +335,7 @@ def randomized_eigh(
     """
     A, unit = in_units(as_square(A))
     k, tol = check_rank(rank, tol, A.shape[0])
-    target = None if tol is None else 0.5 * tol  # what is outside Q enters twice, from the left and from the right
+    target = None if tol is None else 0.5 * tol  # the part outside Q counts twice, from the left and from the right
     p = _project(A, k, target, *_options(oversampling, n_iter, iteration), Key.from_random_state(random_state))
     check_symmetric(A, "A", "Use randomized_svd, or pass (A + A.T) / 2.", p.probes.T, p.products.T)
     H = p.B @ p.Q.T

@@ -39,7 +39,7 @@ def conjugate_gradient(
     """Solve A x = b, A symmetric positive definite, by preconditioned conjugate gradients.
 
     Every column of b has its own coefficients and stops when it has converged; the product with A is shared, so k
-    right-hand sides cost k columns of one matrix product a step.
+    right-hand sides cost one product with k columns in each step.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def _unit(A: Array) -> tuple[Array, Array]:
 def heavy_ball(product: Product, C: Array, rho: float, floor: Array, limit: int) -> tuple[Array, int, bool]:
     """Solve G y = c, the eigenvalues of G between (1 ± sqrt(rho))⁻², by Polyak's iteration with its best constants.
 
-    Without the damping (1 - rho)² the iteration diverges as soon as rho > 1/4 or so; with both it converges like
+    Without the damping (1 - rho)² the iteration diverges for rho above about 1/4; with both it converges like
     sqrt(rho)^k. Returns y, the steps, and whether every column's last step is below its floor.
     """
     damping, momentum = (1.0 - rho) ** 2, rho

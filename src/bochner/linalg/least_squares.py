@@ -41,8 +41,8 @@ _PASSES = 5
 class _Whitening:
     """N = V / s from S A = U diag(s) Vᵀ, so that A N is nearly orthonormal; singular values at rounding are cut.
 
-    `rho` is d / rows of the sketch: the squared singular values of A N are near (1 ± sqrt(rho))⁻². `stretch` bounds
-    what the sketch does to lengths in the range of A, with confidence; None where nothing is known.
+    `rho` is d / rows of the sketch: the squared singular values of A N are near (1 ± sqrt(rho))⁻². `stretch` bounds how
+    much the sketch changes lengths in the range of A, with confidence; None where no bound is known.
     """
 
     N: Array  # (d, rank)
@@ -61,9 +61,7 @@ def sketch_rows(A: Any, size: int, law: Any, key: Key) -> Callable[[Any], Array]
     """Draw S for the rows of A and return the map B ↦ S B, for A itself and for arrays with as many rows."""
     law = as_sketch_law(law)
     if isinstance(A, Operator) and type(law).resolve is not SketchLaw.resolve:
-        raise ValueError(
-            f"{law!r} looks at the entries of the matrix, which an operator does not show; use another law."
-        )
+        raise ValueError(f"{law!r} needs the entries of the matrix, which an operator does not give; use another law.")
     S = (law if isinstance(A, Operator) else law.resolve(A, key)).sample(A.shape[0], size, key)
 
     def product(B: Any) -> Array:
@@ -194,7 +192,7 @@ def _whiten(A: Any, B: Array, law: Any, size: int, key: Key) -> _Whitening:
     if size < n:
         S = sketch_rows(A, size, law, key)
         SA, SB, rho, stretch = S(A), S(B), d / size, _stretch(as_sketch_law(law), size, d)
-    else:  # nothing to gain: the preconditioner is exact and one step is enough
+    else:  # the preconditioner is exact and one step is enough
         SA, SB, rho, stretch = dense(A), B, 0.0, (1.0, 1.0)
     # Qᵀ S B comes with the triangle, so Q is never formed
     R = scipy.linalg.qr(np.hstack([SA, SB]), mode="r", check_finite=False)[0][: d + SB.shape[1]]
@@ -203,7 +201,7 @@ def _whiten(A: Any, B: Array, law: Any, size: int, key: Key) -> _Whitening:
     N = Vt[kept].T / s[kept]
     white = _Whitening(N, s[kept], rho, N @ (U[:, kept].T @ R[:d, d:]), stretch)
     if size < n and not kept.all():
-        # a direction that the sketch does not see must be one that A does not see
+        # directions that the sketch maps to zero must be ones that A maps to zero
         directions = Vt[~kept].T @ gaussian((int((~kept).sum()), 2), SA, key.child("unseen"))
         missed = np.linalg.norm(A @ directions, axis=0) / np.linalg.norm(directions, axis=0)
         if (missed > 1e3 * max(d, 16) * np.finfo(SA.dtype).eps * s[0]).any():
@@ -223,13 +221,13 @@ def _stretch(law: SketchLaw, size: int, d: int) -> tuple[float, float] | None:
 def _svd(R: Array) -> tuple[Array, Array, Array]:
     try:
         return scipy.linalg.svd(R, full_matrices=False, check_finite=False)
-    except scipy.linalg.LinAlgError:  # the fast driver may fail on harmless matrices; the slow one does not
+    except scipy.linalg.LinAlgError:  # the fast driver may fail to converge; the slow one does not
         return scipy.linalg.svd(R, full_matrices=False, check_finite=False, lapack_driver="gesvd")
 
 
 @dataclass(frozen=True)
 class _State:
-    """Where a solution stands: residual, c = NᵀAᵀr (about the error of A x) and backward error, column by column."""
+    """The state of a solution: residual, c = NᵀAᵀr (about the error of A x) and backward error, column by column."""
 
     residual: Array
     c: Array
@@ -364,7 +362,7 @@ def _report(
 
 
 def _condition(white: _Whitening, dtype: Any) -> Estimate:
-    """Of A, from that of S A: its singular values are those of A times factors within the stretch, but for rounding."""
+    """Of A, from that of S A: its singular values are those of A times factors within the stretch, up to rounding."""
     if white.stretch is None or not len(white.s):
         return Estimate.without_interval(white.condition)
     (least, most), largest, smallest = white.stretch, float(white.s[0]), float(white.s[-1])

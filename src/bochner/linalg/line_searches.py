@@ -28,7 +28,7 @@ P = TypeVar("P", bound=Point)
 def line_search(
     at: Callable[[float], P], here: Point, promise: float, rounding: float, most_tries: int
 ) -> tuple[P | None, float, int]:
-    """The first point at(t) where the objective falls as it should, t from 1 downwards; t and the number of tries.
+    """The first point at(t) with enough decrease of the objective, t from 1 downwards; t and the number of tries.
 
     Parameters
     ----------

@@ -127,7 +127,8 @@ def nystrom(
         values, vectors = shifted_nystrom(omega, A @ omega)
         passes, look = passes + n_iter + 1, look + 1
         if tol is not None:
-            # most of the tolerance goes to the values cut, without a look at the probes, which judge what is left
+            # most of the tolerance is used by the values cut off, chosen without the probes, which measure the error of
+            # the rest
             tails = np.sqrt(np.cumsum(values[::-1] ** 2)[::-1])
             k = max(1, int((tails > 0.8 * tol * tails[0]).sum()))
         values, vectors = values[:k], vectors[:, :k]
@@ -162,7 +163,7 @@ def generalized_nystrom(
     oversampling : float
         The left sketch has ``ceil(oversampling * rank)`` rows. 1 would be unstable: 1.5 is Nakatsukasa's (2020).
     law : str or SketchLaw
-        Law of both sketches, see `bochner.sketches`.
+        Sampling scheme of both sketches, see `bochner.sketches`.
     random_state : None, int, RandomState, Generator or Key
 
     Returns
@@ -245,7 +246,7 @@ class CUR(LowRank):
 
 
 def cx(A: Any, rank: int, *, selection: Any = "pivoted", random_state: Any = None) -> CX:
-    """A from `rank` of its columns: C = A[:, indices], X = C⁺A, the best that these columns can do.
+    """A from `rank` of its columns: C = A[:, indices], X = C⁺A, the best approximation by these columns.
 
     Parameters
     ----------
@@ -292,7 +293,7 @@ def cur(
     row_selection: Any = None,
     random_state: Any = None,
 ) -> CUR:
-    """A from some of its columns and rows: C U R with U = C⁺AR⁺, the best that these can do.
+    """A from some of its columns and rows: C U R with U = C⁺AR⁺, the best approximation by these.
 
     Parameters
     ----------
@@ -325,7 +326,7 @@ def cur(
     C = columns(A, indices)
     if row_selection is None:
         row_selection = selection if isinstance(selection, str) else "pivoted"
-    # rows that pin down the columns taken also pin down A, up to what the columns miss
+    # rows that determine the columns taken also determine A, up to the error of the columns
     source = C if isinstance(row_selection, str) and row_selection == "pivoted" else A
     size = len(indices) if n_rows is None else check_count("n_rows", n_rows)
     rows, _ = _selected(source.T, size, row_selection, key.child("rows"))
@@ -443,7 +444,7 @@ def nystrom_preconditioner(
     """Precondition conjugate gradients for (A + alpha I) x = b, A positive semi-definite.
 
     With a rank of about twice the effective dimension tr A(A + alpha I)⁻¹ the condition number is a small constant,
-    whatever that of A; below it the help is partial, and the report says where the two stand.
+    whatever that of A. A smaller rank helps less; the report has both numbers.
 
     Parameters
     ----------
@@ -491,7 +492,7 @@ def nystrom_preconditioner(
     while True:
         omega = orthonormal(gaussian((n, size), A, key.child("sketch")))
         parts = (omega, A @ omega)
-        if passes == 0:  # orthonormal columns are Gaussian ones but for their length
+        if passes == 0:  # orthonormal columns are Gaussian ones up to their length
             columns = [part[:, :N_PROBES] * n**0.5 for part in parts]
             check_symmetric(A, "A", "A preconditioner needs a positive semi-definite matrix.", *columns)
         if precision == np.float32:
@@ -503,7 +504,7 @@ def nystrom_preconditioner(
         size = min(2 * size, limit)
     enough = bool(values[-1] <= 10.0 * scaled) or size == n
     found = float((values / (values + scaled)).sum())
-    # A - Â is positive semi-definite: what was found is a lower bound
+    # A - Â is positive semi-definite: the value found is a lower bound
     estimates = {"effective_dimension": Estimate(found, 0.0, found, float(n), 0, 1.0)}
     notes = () if enough else (f"rank {size} is below what alpha = {alpha:.3g} asks for: the help is partial",)
     report = Report("Nyström preconditioner", passes, enough, float(values[-1]) / scaled, estimates, notes)

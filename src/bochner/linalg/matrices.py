@@ -1,4 +1,4 @@
-"""Matrices as this package meets them: arrays, CSR, and anything with a shape and a product."""
+"""What this package takes as a matrix: arrays, CSR, and anything with a shape and a product."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _native(A: Any) -> Any:
 
 
 def in_units(A: Any, norm: float | None = None) -> tuple[Any, float]:
-    """A / unit and the unit (see `unit_of`), as the results' `times` wants it back."""
+    """A / unit and the unit (see `unit_of`), which `times` of a result multiplies it by again."""
     unit = unit_of(A, norm)
     return _divided(A, exponent_of(unit)), unit
 
@@ -177,7 +177,7 @@ def in_units_of(X: Array, exponents: Any) -> Array:
 def in_units_with(A: Any, alpha: Any, power: int) -> tuple[Any, Any, float]:
     """A / unit, alpha / unit^power and the unit, so that neither overflows."""
     exponent, largest = exponent_of(unit_of(A)), int(np.frexp(np.max(alpha))[1])
-    if largest - power * exponent > 0.5 * np.finfo(A.dtype).maxexp:  # then nothing of A is left to be rounded
+    if largest - power * exponent > 0.5 * np.finfo(A.dtype).maxexp:  # then A is zero to rounding
         exponent = -(-largest // power) if largest > 0.5 * np.finfo(A.dtype).maxexp else 0
     with np.errstate(under="ignore"):
         scaled = np.ldexp(alpha, -power * exponent)
@@ -242,7 +242,7 @@ def known_norm(A: Any) -> float:
     values = (A.data if scipy.sparse.issparse(A) else A).ravel(order="K")
     if A.dtype == np.float64:
         with np.errstate(over="ignore", under="ignore"):
-            square = float(values @ values)  # twice as fast as the careful norm, for what over- or underflows
+            square = float(values @ values)  # twice as fast as the safe norm, which is for what overflows or underflows
         if 1e-200 < square < 1e300:
             return square**0.5
     with np.errstate(over="ignore"):
@@ -294,8 +294,8 @@ def _sum_over_rows(A: Array, V: Array, part: Callable[[slice], Array]) -> Array:
     """Sum of part(rows) over blocks of rows of A that stay in the cache, shared among the threads.
 
     BLAS shares no product of a block this small with few columns among its threads; with many columns it does. There
-    are more shares than threads, so that one whose core is busy does not hold up the rest, and always as many, so
-    that the sum does not depend on the number of threads.
+    are more shares than threads, so that a busy core does not delay the others, and their number is fixed, so that the
+    sum does not depend on the number of threads.
     """
     step = max(1, _CACHE // (A.itemsize * A.shape[1]))
     few = V.size <= 4 * len(V)

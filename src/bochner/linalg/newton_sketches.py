@@ -1,4 +1,4 @@
-"""Newton's method with a sketched Hessian (Pilanci & Wainwright 2017), its size found on the way."""
+"""Newton's method with a sketched Hessian (Pilanci & Wainwright 2017) of adaptive size."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def newton_sketch(
 
     The gradient and the penalty are exact, so the limit is the exact minimiser; the sketch decides only how fast it
     is reached. Its number of rows doubles whenever a step leaves more of the gradient than a tenth (of its squared
-    norm in the Hessian, checked with one exact Hessian product), as in Lacotte, Wang & Pilanci (2021), and so settles
-    near ten times the effective dimension without anybody knowing it. What the loss itself bends is not held against
-    the sketch: that is the line search's business.
+    norm in the Hessian, checked with one exact Hessian product), as in Lacotte, Wang & Pilanci (2021), and so ends near
+    ten times the effective dimension, which need not be known. Changes of the Hessian along the step are left to the
+    line search.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def newton_sketch(
     n, d = A.shape
     y = as_targets(y, n, "y")
     if y.ndim != 1:
-        raise ValueError(f"y must have one dimension, its shape is {y.shape}; fit one model a column.")
+        raise ValueError(f"y must have one dimension, its shape is {y.shape}; fit one model for each column.")
     check_choice("finish", finish, ("auto", "sketch"))
     law, tol, limit = as_sketch_law(law), check_positive("tol", tol), check_count("max_iter", max_iter)
     x = np.zeros(d) if x0 is None else as_targets(x0, d, "x0").astype(np.float64).reshape(d)
@@ -168,7 +168,7 @@ def _minimise(
         solve = _solver(B, f.alpha, is_gram=use_exact)
         step = -solve(here.gradient)
         decrement = float(-here.gradient @ step)  # gᵀH⁻¹g: the model predicts half of it as decrease
-        if not decrement > 0:  # the Hessian, or its sketch, does not see the gradient
+        if not decrement > 0:  # the gradient is orthogonal to the Hessian, or its sketch
             if use_exact:
                 notes = ("the Hessian is singular here and alpha is 0: the minimum may not exist",)
                 break
@@ -212,7 +212,7 @@ def _costs(A: Any, rows: int, law: Any) -> tuple[float, float]:
     """Costs of a sketched and of an exact step, in multiplications of a dense matrix product.
 
     Measured: a scattered multiplication costs 4 of those in a dense matrix and 40 in a sparse one, a random number 300,
-    and what both kinds of step do besides (scaling the rows, gradient, line search) 30 or 100 an entry.
+    and the rest of both kinds of step (scaling the rows, gradient, line search) 30 or 100 for each entry.
     """
     n, d = A.shape
     sparse = scipy.sparse.issparse(A)

@@ -1,4 +1,4 @@
-"""What every function of this package says about its own work."""
+"""Results of this package's functions, and their reports."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DELTA = 1.0 - CONFIDENCE
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number that was estimated, and how sure it is.
+    """A number that was estimated, and its confidence interval.
 
     Attributes
     ----------
     value, standard_error : float
     low, high : float
         The interval contains the true number with probability at least `confidence`, whatever the matrix; a
-        confidence of 1 means a theorem. Infinite where nothing better is known that holds for every matrix.
+        confidence of 1 means a theorem. Infinite where no bound is known that holds for every matrix.
     n_probes : int
         Random vectors it was estimated from; 0 for a number computed exactly.
     confidence : float
@@ -42,12 +42,12 @@ class Estimate:
 
     @classmethod
     def exact(cls, value: float) -> Estimate:
-        """A number that is known, but for rounding."""
+        """A number that is known up to rounding."""
         return cls(value, 0.0, value, value, 0, 1.0)
 
     @classmethod
     def without_interval(cls, value: float, standard_error: float = 0.0, n_probes: int = 0) -> Estimate:
-        """A number of which no interval is known that holds for every matrix."""
+        """A number for which no interval is known that holds for every matrix."""
         return cls(value, standard_error, -np.inf, np.inf, n_probes, 1.0)
 
     def __float__(self) -> float:
@@ -62,7 +62,7 @@ class Estimate:
         return replace(self, **parts)
 
     def plus(self, offset: float) -> Estimate:
-        """The same of a number that differs by a known one."""
+        """The same for the number plus a known offset."""
         return replace(self, value=self.value + offset, low=self.low + offset, high=self.high + offset)
 
     def widened(self, margin: float) -> Estimate:
@@ -72,7 +72,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Report:
-    """What was done, how far it came, and what is known of the error.
+    """What was done, whether it converged, and estimates of the error.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Result:
         return tuple(self)[index]
 
     def times(self, unit: float) -> Self:
-        """The result for unit · A, from that for A; no error but the relative one stays."""
+        """The result for unit · A, from that for A; only relative errors stay the same."""
         if unit == 1.0:
             return self
         estimates = {k: e if k.startswith("relative") else e.times(unit) for k, e in self.report.estimates.items()}
@@ -137,12 +137,12 @@ class Result:
 
 
 def met(residual: float, tol: float | None) -> bool | None:
-    """What `Report.converged` says of a residual that should be at most tol, but for rounding."""
+    """`Report.converged` for a residual that should be at most tol, up to rounding."""
     return None if tol is None else bool(residual <= tol * (1.0 + 1e-6))
 
 
 def check_range(*parts: Any) -> None:
-    """What was computed in other units must be a number in the user's."""
+    """Raise an error where a result is beyond the range of the user's dtype."""
     for part in parts:
         if not np.isfinite(part).all():
             dtype = np.asarray(part).dtype

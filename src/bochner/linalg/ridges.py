@@ -182,8 +182,8 @@ def _gains(z: Array, alpha: float) -> Array:
 
 
 def _full(A: Any, B: Array, alpha: float, law: SketchLaw, size: int, key: Key) -> Array:
-    # S = [S₁ D S₂], two draws of the law, n and d columns wide; the random signs D make E[S₁ᵀDS₂] = 0, and so
-    # E[SᵀS] = I, also under laws whose draws have a mean: sampled rows
+    # S = [S₁ D S₂], two draws of the sketch, n and d columns wide; the random signs D make E[S₁ᵀDS₂] = 0, and so
+    # E[SᵀS] = I, also for sketches whose mean is not zero: sampled rows
     S1 = sketch_rows(A, size, law, key.child("data"))
     identity = np.eye(A.shape[1], dtype=A.dtype)
     # probabilities are those of the rows of A
@@ -256,7 +256,7 @@ def sketched_kernel_ridge(
     size_of = max(abs(values[0]), abs(values[-1]))
     rounding = np.sqrt(np.finfo(K.dtype).eps) * size_of
     if values[0] < -rounding:
-        raise ValueError("K is not positive semi-definite: it is no kernel matrix. Check how it was made.")
+        raise ValueError("K is not positive semi-definite: so it is not a kernel matrix. Check how it was computed.")
     values = np.maximum(values, 0.0)
     if side == "left":
         a = St @ (V @ ((V.T @ (St.T @ Y)) / (values + alpha)[:, None]))

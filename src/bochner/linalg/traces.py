@@ -150,7 +150,7 @@ def _hutch(A: Any, m: int, key: Key) -> Estimate:
 def _xtrace(A: Any, m: int, key: Key) -> tuple[Array, int]:
     """Every probe in turn is left out of the range and used as the probe; all from one QR factorisation.
 
-    Returns one sample a probe, and the number of probes.
+    Returns one sample for each probe, and the number of probes.
     """
     n, k = A.shape[0], m // 2
     omega = gaussian((n, k), A, key)
@@ -222,7 +222,7 @@ def log_determinant(
     n_probes : int
         Random vectors; the error falls like their square root.
     n_steps : int
-        Lanczos steps for each, with full re-orthogonalisation: products with A are n_probes columns a step.
+        Lanczos steps for each, with full re-orthogonalisation: each step is one product of A with n_probes columns.
     random_state : None, int, RandomState, Generator or Key
 
     Returns
@@ -378,7 +378,7 @@ def effective_dimension(
 
 
 def _bracket(G: Any, alpha: float, rank: int | None, total: float | None, key: Key) -> Number:
-    """Bounds from a Nyström approximation Ĝ ⪯ G: the values found, plus the most that the trace left can add.
+    """Bounds from a Nyström approximation Ĝ ⪯ G: the values found, plus the most that the rest of the trace can add.
 
     For a concave f with f(0) = 0, tr f(Ĝ + E) ≤ tr f(Ĝ) + tr f(E) (Rotfel'd), and the n - rank eigenvalues of E count
     most when they are equal.
@@ -396,7 +396,7 @@ def _bracket(G: Any, alpha: float, rank: int | None, total: float | None, key: K
         if rank is not None or upper <= 1.1 * found or size >= min(n, 1000):
             break
         size = min(2 * size, n)
-    # a bracket, not a deviation: the error is that of a number anywhere in it
+    # bounds, not a standard deviation: the error is that of a number anywhere between them
     estimate = Estimate((found + upper) / 2.0, float((upper - found) / np.sqrt(12.0)), found, upper, P.rank, confidence)
     return _number("effective_dimension", estimate, f"Nyström bracket of rank {P.rank}", P.report.iterations)
 

@@ -1,8 +1,8 @@
-"""Linear maps x ↦ Wx that know nothing of laws or seeds: small, frozen, deterministic.
+"""Linear maps x ↦ Wx, what a sampling scheme draws: small, frozen, deterministic.
 
 Every map keeps its numbers in the smallest form that defines it (signs as int8, lengths as float32) and is used
 for both float32 and float64 data, so both see the same frequencies. `to_dense` is written from the
-definition, not from the fast path: it is the oracle of the tests.
+definition, not from the fast path: the tests compare the two.
 """
 
 from bochner.operators.compositions import Scaled, Selected, Stacked, Summed

@@ -1,4 +1,4 @@
-"""Maps made of maps: what scales, selections, sums and products of kernels do to frequencies."""
+"""Maps made of maps: the frequencies of kernels that are scaled, restricted, added and multiplied."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _rescaled, _matrices = Memo(), Memo()
 
 @dataclass(frozen=True)
 class Scaled(LinearMap):
-    """W diag(columns): a length scale a feature, applied to the data before the map."""
+    """W diag(columns): one length scale for each feature, by which the data are divided before the map."""
 
     inner: LinearMap
     columns: Array  # (n_features,), or 0-dimensional for one scale
@@ -65,7 +65,7 @@ class Scaled(LinearMap):
 
 @dataclass(frozen=True)
 class Selected(LinearMap):
-    """A map of some columns of X."""
+    """A map that sees only some columns of X."""
 
     inner: LinearMap
     columns: Array  # integer indices

@@ -11,6 +11,7 @@ import scipy.sparse
 from scipy.linalg.blas import dsymm
 
 from bochner.backends import Array, Memo, backend_of, is_host
+from bochner.backends.memory import empty_columns, product
 
 
 def next_power_of_two(n: int) -> int:
@@ -25,7 +26,7 @@ class LinearMap(ABC):
     """A matrix W of shape (n_rows, n_features), applied to the rows of X as X Wᵀ."""
 
     accepts_sparse: ClassVar[bool] = False
-    runs_on_device: ClassVar[bool] = False  # takes arrays of every backend, not NumPy's alone
+    runs_on_device: ClassVar[bool] = False  # takes arrays of every backend, not only NumPy's
 
     @property
     @abstractmethod
@@ -41,7 +42,7 @@ class LinearMap(ABC):
         """W itself, in float64."""
 
     def on(self, X: Any) -> LinearMap:
-        """The same map for arrays like X: itself, or its dense matrix where it knows NumPy's arrays only."""
+        """The same map for arrays like X: itself, or its dense matrix where it takes only NumPy arrays."""
         if self.runs_on_device or is_host(X):
             return self
         found: LinearMap = _matrices.get(self, "dense", lambda: Dense(self.to_dense()))
@@ -61,7 +62,7 @@ class LinearMap(ABC):
         return replace(self, lengths=lengths)  # type: ignore[type-var]
 
     def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
-        """Write the cosine and sine columns of X Wᵀ; see `bochner.backends.Backend`."""
+        """Write the cosines and sines of X Wᵀ; see `bochner.backends.Backend`."""
         backend_of(out).pairs(self(X), scale, tail, out)
 
 
@@ -81,7 +82,8 @@ class Dense(LinearMap):
         return self.matrix.astype(dtype, copy=False)
 
     def __call__(self, X: Array) -> Array:
-        return X @ backend_of(X).place(self.matrix, X).T
+        matrix = backend_of(X).place(self.matrix, X).T
+        return product(X, matrix) if is_host(X) else X @ matrix
 
     def __matmul__(self, A: Any) -> Array:
         return np.asarray(self._as(A.dtype) @ A)
@@ -123,7 +125,7 @@ class Signs(LinearMap):
         return self.signs[block] * self.lengths[block, None].astype(dtype)
 
     def __call__(self, X: Array) -> Array:
-        out = np.empty((X.shape[0], self.shape[0]), X.dtype)
+        out = empty_columns(X.shape[0], self.shape[0], X.dtype)
         for block in self._blocks():
             out[:, block] = X @ self._rows(block, X.dtype).T
         return out
@@ -145,9 +147,9 @@ class Signs(LinearMap):
 
 
 class PSDOperator(ABC):
-    """A positive semi-definite matrix that may be known by its products alone."""
+    """A positive semi-definite matrix that may be known only by its products."""
 
-    #: eigenvalues below this are rounding errors of whoever summed the matrix
+    #: eigenvalues below this are rounding errors of the sums
     rounding: float = 0.0
     #: the dtype in which its products are computed
     precision: Any = np.float64
@@ -181,7 +183,7 @@ class DenseGram(PSDOperator):
     ----------
     matrix : ndarray or tensor of shape (m, m)
     rounding : float
-        Eigenvalues below it are rounding errors of whoever summed the matrix.
+        Eigenvalues below it are rounding errors of the sums.
     """
 
     matrix: Any

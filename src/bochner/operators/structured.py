@@ -163,7 +163,7 @@ def _blocks(A: Array, width: int) -> list[Array]:
 
 @dataclass(frozen=True)
 class FFTBlocks(LinearMap):
-    """Blocks diag(lengths) [Re; Im](F diag(gains) Π C diag(signs)): Fastfood without padding, 2d rows a block.
+    """Blocks diag(lengths) [Re; Im](F diag(gains) Π C diag(signs)): Fastfood without padding, 2d rows in a block.
 
     F is the unnormalised Fourier matrix, C the orthonormal cosine transform, `gains` complex. Because every
     |F_ij| = 1, rows are exactly Gaussian when the gains are; with a real transform for F they would not be.
@@ -342,7 +342,7 @@ def _refuse_sparse(X: Any) -> None:
     if scipy.sparse.issparse(X):
         raise TypeError(
             "a subsampled transform mixes all columns and would make sparse data dense; "
-            "use a sparse law ('sparse_sign', 'count_sketch') or pass X.toarray()."
+            "use a sparse sketch ('sparse_sign', 'count_sketch') or pass X.toarray()."
         )
 
 
@@ -388,10 +388,10 @@ class SparseRows(LinearMap):
         """X Wᵀ of a sparse X, as a CSR array."""
         X = X.tocsr()
         n, n_rows = X.shape[0], self.shape[0]
-        mean_sums = X.nnz * len(self.indices) / max(1, n * self.shape[1])  # terms a row of the result, on average
+        mean_sums = X.nnz * len(self.indices) / max(1, n * self.shape[1])  # terms in a row of the result, on average
         if n_rows > 4 * mean_sums:
             return X @ self.to_sparse(X.dtype).T
-        # most of the result is not zero: dense rows, block by block, are the faster way there
+        # most of the result is not zero: dense rows, block by block, are faster
         backend, step = backend_of(np.empty(0)), max(1, _BLOCK // n_rows)
         block = np.empty((min(n, step), n_rows), X.dtype)
         stops = np.zeros(n + 1, np.int32 if n * n_rows <= np.iinfo(np.int32).max else np.int64)

@@ -30,8 +30,8 @@ def save(model: Any, path: str | os.PathLike[str], *, sums: bool = False) -> Non
     """Write a model, transformer, kernel or feature map to one file, fitted or not.
 
     The file is a safetensors file: arrays as they are (signs as bits), everything else as JSON in its header, with the
-    versions of the libraries and a checksum. It is written beside its place and then moved there, so that an
-    interrupted `save` leaves the old file or the new one.
+    versions of the libraries and a checksum. It is written under another name and then renamed, so that an interrupted
+    `save` leaves the old file or the new one.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     model : object
-        Equal to the one saved, its sums aside: the same predictions, to the last bit on the same machine.
+        Equal to the one saved, except for its sums: the same predictions, to the last bit on the same machine.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ModelFileError(f"{path}, written by bochner {_said(about)}, cannot be loaded: {error}") from None
     except Exception as error:  # whatever a forged file made of our constructors
         raise ModelFileError(
-            f"{path} holds no model that makes sense ({type(error).__name__}: {str(error)[:200]})."
+            f"{path} does not hold a valid model ({type(error).__name__}: {str(error)[:200]})."
         ) from error
 
 

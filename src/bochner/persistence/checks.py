@@ -1,7 +1,7 @@
 """What must hold for an object from a file before it is used: types of fields, shapes, and indices within bounds.
 
-Compiled code (ours, SciPy's) trusts the indices and shapes it is given; a forged file must not reach it. Everything
-else that is wrong ends in an exception of NumPy at the latest. `save` checks too, so that what it writes can be read.
+Compiled code (ours, SciPy's) trusts the indices and shapes it is given; a forged file must not reach it. Anything else
+that is wrong raises an exception later, in NumPy at the latest. `save` checks too, so that what it writes can be read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bochner.features import (
     ACTIVATIONS,
     FeatureMap,
     Fourier,
-    HistogramWaves,
+    HistogramFourier,
     KitchenSink,
     Maclaurin,
     Nystrom,
@@ -85,7 +85,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _is(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says; True where that cannot be told."""
+    """Whether a value is what an annotation says; True where that cannot be checked."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or isinstance(hint, typing.TypeVar):
         return True
@@ -264,7 +264,7 @@ def _binning(map_: RandomBinning) -> None:
     expect(map_.multipliers.dtype == map_.salts.dtype == np.uint64, map_, "multipliers of another type")
 
 
-def _histogram_waves(map_: HistogramWaves) -> None:
+def _histogram_fourier(map_: HistogramFourier) -> None:
     T = -(-map_.n_components // 2)
     expect(
         map_.coordinates.shape == map_.frequencies.shape == map_.scales.shape == (T,),
@@ -321,7 +321,7 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     FastfoodBlocks: _fastfood,
     Fourier: _fourier,
     HadamardBlocks: _hadamard,
-    HistogramWaves: _histogram_waves,
+    HistogramFourier: _histogram_fourier,
     KitchenSink: _kitchen_sink,
     LocalModel: _local_model,
     Maclaurin: _maclaurin,

@@ -1,7 +1,8 @@
-"""Values as JSON and tensors, and back, whoever wrote them.
+"""Values as JSON and tensors, and back, also from files that are not to be trusted.
 
-Numbers, strings, lists and None are themselves; everything else is an object with a member that says what it is.
-Objects of our own classes are their fields; a name of a class is looked up in a closed list and nowhere else.
+Numbers, strings, lists and None are written as they are; everything else is an object with a member that names its
+kind. Objects of our own classes are written as their fields; the name of a class is looked up in a closed list and
+nowhere else.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from bochner.persistence.checks import check
 from bochner.persistence.containers import TYPE_NAMES, ModelFileError
 from bochner.statistics import RidgeStatistics, pack_upper, unpack_upper
 
-# Data alone: making an object of a class defined here opens no file and calls nothing that it was given.
+# Only data: making an object of a class defined here opens no file and calls none of its arguments.
 _PACKAGES = (
     "certificates",
     "estimators",
@@ -65,9 +66,15 @@ def _is_kind(cls: type) -> bool:
 
 
 #: Names that earlier versions wrote: of classes, and of their fields.
-OLD_CLASSES = {"estimators.Solution": "estimators.RidgeSolution"}
+OLD_CLASSES = {
+    "estimators.Solution": "estimators.RidgeSolution",
+    "features.HistogramWaves": "features.HistogramFourier",
+}
 OLD_FIELDS: dict[str, dict[str, str]] = {
     "solvers.Report": {"solver": "method"},
+    "estimators.KernelKMeans": {"n_columns": "n_components"},
+    "estimators.KernelPCA": {"n_columns": "n_feature_components"},
+    "estimators.NystromFeatures": {"form": "variant"},
     **{
         f"estimators.{name}": {"length_scales": "metric"}
         for name in ("KernelRidge", "KernelClassifier", "GaussianProcessRegressor")
@@ -140,7 +147,7 @@ class Encoder:
         else:
             summed = getattr(vars(value).get("statistics_"), "gram", None) is not None
             if summed and not self.sums and hasattr(value, "_current"):
-                value._current()  # what follows from the sums is computed while they are there
+                value._current()  # what follows from the sums is computed before they are left out
             # what is lazy (labels of dask data) stays with the data
             state = {name: item for name, item in vars(value).items() if not type(item).__module__.startswith("dask.")}
         return {name: self.encode(item, f"{where}.{name}") for name, item in state.items()}
@@ -259,7 +266,7 @@ class Decoder:
     def _scalar(self, value: dict[str, Any]) -> Any:
         array = self.decode(value["scalar"])
         if not isinstance(array, np.ndarray) or array.ndim:
-            raise ModelFileError("a scalar in the model is none.")
+            raise ModelFileError("a scalar in the model is not one.")
         return array[()]
 
     def _dtype(self, value: dict[str, Any]) -> Any:
@@ -296,7 +303,7 @@ class Decoder:
             array = self._tensors[value["array"]]
         if "text" in value:
             if array.dtype.kind != "u" or (array.size and array.max() > sys.maxunicode):
-                raise ModelFileError("an array of strings holds no text.")
+                raise ModelFileError("an array of strings does not hold strings.")
             array = array.astype("<u4").view(f"<U{int(value['text'])}").reshape(value["shape"])
         elif "complex" in value:
             if array.dtype != np.float64:
@@ -332,7 +339,7 @@ class Decoder:
             and (not len(indices) or (indices.min() >= 0 and indices.max() < shape[1 - axis]))
         )
         if not ok:
-            raise ModelFileError("a sparse matrix whose indices lead outside of it.")
+            raise ModelFileError("a sparse matrix has indices out of bounds.")
         self._spend(_COPY * 8 * (data.nbytes + indices.nbytes + indptr.nbytes))
         matrix = make((data, indices, indptr), shape=shape)
         matrix.check_format(full_check=True)
@@ -385,7 +392,7 @@ _DECODERS = {
 
 def _dtype(name: Any) -> np.dtype[Any]:
     if not isinstance(name, str) or not re.fullmatch(r"[<>|=]?[biufcUOSV]\d{0,6}", name):
-        raise ModelFileError("a dtype in the model is none.")
+        raise ModelFileError("a dtype in the model is not one.")
     return np.dtype(name)
 
 
@@ -409,7 +416,7 @@ def _unpacked(bits: Array, shape: Any) -> Array:
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise ModelFileError("a list in the model is none.")
+        raise ModelFileError("a list in the model is not one.")
     return value
 
 
@@ -445,7 +452,7 @@ def _parameters(cls: Any) -> frozenset[str]:
 
 
 def _estimator(cls: Any, state: dict[str, Any]) -> Any:
-    """Parameters go to the constructor, which stores them; what `fit` left is put beside them."""
+    """Parameters go to the constructor, which stores them; what `fit` has set is stored as attributes."""
     parameters = _parameters(cls)
     made = cls(**{name: item for name, item in state.items() if name in parameters})
     for name, item in state.items():

@@ -1,4 +1,4 @@
-"""The file: safetensors, written in one piece and read with every number in the header doubted.
+"""The file: safetensors, written as a whole and read with a check of every number in the header.
 
 A file is eight bytes with the length of a JSON header, the header, and the bytes of the tensors one after the other.
 The header names the type, shape and place of each tensor and holds strings under ``__metadata__``. Ours are
@@ -45,7 +45,7 @@ TYPE_NAMES = {dtype: name for name, dtype in _TYPES.items()}
 
 
 class ModelFileError(ValueError):
-    """A file that is no bochner model, or is damaged, or was written by a later version."""
+    """A file that is not a bochner model, or is damaged, or was written by a later version."""
 
 
 def write(path: str | os.PathLike[str], model: str, tensors: Mapping[str, Array]) -> None:
@@ -80,7 +80,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Array]]:
         header = parse(text, path)
         metadata = header.pop("__metadata__", None)
         if not isinstance(metadata, dict) or not all(isinstance(metadata.get(k), str) for k in ("bochner", "digest")):
-            raise ModelFileError(f"{path} is no bochner model: its header does not say so.")
+            raise ModelFileError(f"{path} is not a bochner model: its header does not say so.")
         places = _places(header, size - 8 - length, path)
         tensors = {}
         for name, dtype, shape in places:
@@ -95,7 +95,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Array]]:
 
 
 def parse(text: bytes | str, path: Any) -> dict[str, Any]:
-    """A JSON object without repeated names, not nested beyond reason."""
+    """A JSON object without repeated names, not nested too deeply."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -112,7 +112,7 @@ def parse(text: bytes | str, path: Any) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"the header of {path} is not valid JSON ({error}).") from None
     if not isinstance(value, dict):
-        raise ModelFileError(f"the header of {path} is no JSON object.")
+        raise ModelFileError(f"the header of {path} is not a JSON object.")
     return value
 
 
@@ -149,12 +149,12 @@ def _places(header: dict[str, Any], size: int, path: Any) -> list[tuple[str, np.
         if dtype is None:
             raise ModelFileError(f"tensor {name!r} in {path} is of the unknown type {entry['dtype']!r}.")
         if not _are_counts(shape) or len(shape) > 8 or not _are_counts(offsets) or len(offsets) != 2:
-            raise ModelFileError(f"the shape or the place of tensor {name!r} in {path} makes no sense.")
+            raise ModelFileError(f"the shape or the place of tensor {name!r} in {path} is invalid.")
         count = 1
         for axis in shape:
             count *= axis
         if offsets[1] - offsets[0] != count * dtype.itemsize:
-            raise ModelFileError(f"tensor {name!r} in {path} has another size than its shape.")
+            raise ModelFileError(f"tensor {name!r} in {path} does not have the size of its shape.")
         found.append((offsets[0], offsets[1], name, dtype, tuple(shape)))
     found.sort(key=lambda place: place[:2])
     end = 0
@@ -163,7 +163,7 @@ def _places(header: dict[str, Any], size: int, path: Any) -> list[tuple[str, np.
             raise ModelFileError(f"tensor {name!r} in {path} does not begin where the one before it ends.")
         end = stop
     if end != size:
-        raise ModelFileError(f"{path} holds {size:,} bytes of tensors and its header speaks of {end:,}.")
+        raise ModelFileError(f"{path} holds {size:,} bytes of tensors and its header says {end:,}.")
     return [(name, dtype, shape) for _, _, name, dtype, shape in found]
 
 

@@ -1,11 +1,11 @@
-"""How a kernel becomes random: the laws behind stationary kernels, as transports of uniforms.
+"""Distributions of the frequencies of stationary kernels, as functions of uniform numbers.
 
 A radial kernel that is positive definite in every dimension is a scale mixture of Gaussians (Schoenberg 1938), so
-its frequencies are w = s g with g ~ N(0, I) and one positive scale s: the *mixing law* ``mixing(u)`` maps uniforms
-to scales and has no dimension in it. One that is positive definite up to some dimension has a law of *lengths* in each
-of these (Bochner), and a product kernel the law of one coordinate. All are monotone maps of uniforms, so Monte Carlo
-and low-discrepancy points share them. A kernel f(x·y) has another law: the coefficients of its power series, none of
-them negative (Schoenberg 1942).
+its frequencies are w = s g with g ~ N(0, I) and one positive scale s: the *mixing distribution* ``mixing(u)`` maps
+uniforms to scales and does not depend on the dimension. One that is positive definite up to some dimension has a
+distribution of *lengths* in each of these (Bochner), and a product kernel the distribution of one coordinate. All are
+monotone maps of uniforms, so Monte Carlo and low-discrepancy points share them. A kernel f(x·y) has a power series
+instead, with no negative coefficient (Schoenberg 1942).
 """
 
 from bochner.spectra.profiles import (

@@ -1,4 +1,4 @@
-"""Kernels as functions of a distance or of x·y, and the laws of their frequencies that need no dimension.
+"""Kernels as functions of a distance or of x·y, and distributions of frequencies that need no dimension.
 
 Closed forms, the mixture of Gaussians behind a radial profile that is positive definite in every dimension, and power
 series.
@@ -34,35 +34,36 @@ def _gamma_quantile(u: Array, shape: float) -> Array:
 
 
 def cauchy_quantile(u: Array) -> Array:
-    """Coordinate law of exp(-|x - y|): standard Cauchy frequencies."""
+    """Frequencies of one coordinate of exp(-|x - y|): standard Cauchy frequencies."""
     return np.asarray(np.tan(np.pi * (u - 0.5)))
 
 
 def laplace_quantile(u: Array) -> Array:
-    """Coordinate law of 1 / (1 + (x - y)²): standard Laplace frequencies."""
+    """Frequencies of one coordinate of 1 / (1 + (x - y)²): standard Laplace frequencies."""
     return np.asarray(np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u))))
 
 
 def sech_quantile(u: Array) -> Array:
-    """Law of 2√(xy)/(x + y) as a function of log x - log y: density sech(πλ) (Vedaldi & Zisserman 2012)."""
+    """Frequencies of 2√(xy)/(x + y) as a function of log x - log y: density sech(πλ) (Vedaldi & Zisserman 2012)."""
     return np.asarray(np.log(np.tan(0.5 * np.pi * u)) / np.pi)
 
 
 Profile = Callable[[Array], Array]
-TOLERANCE = 1e-3  # what a law found numerically may be off by, as a kernel, at any distance
+TOLERANCE = 1e-3  # largest error of the kernel of a distribution found numerically, at any distance
 _RADII = np.geomspace(1e-30, 1e30, 1921)
 
 
 def values_of(profile: Profile, r: Array) -> Array:
-    """The profile at radii far smaller and larger than it was written for, without warnings."""
+    """The profile at very small and very large radii, without warnings."""
     with np.errstate(all="ignore"):
         return np.asarray(profile(r), dtype=float)
 
 
 def profile_scale(profile: Profile) -> tuple[float, float]:
-    """The distance at which a profile has fallen by half of all it falls, and how far its values are finite.
+    """The distance at which a profile has fallen half way, and up to which distance its values are finite.
 
-    Everything numerical is done in units of the first, so that a profile and its stretched copy have the same law.
+    Everything numerical is done in units of the first, so that a profile and a stretched copy of it have the same
+    distribution.
 
     Examples
     --------
@@ -102,7 +103,7 @@ _PER_DECADE, _MOST_SCALES = 50, 800
 
 @dataclass(frozen=True)
 class NumericMixing:
-    """A mixing law found numerically: atoms s_i with weights.
+    """A mixing distribution found numerically: scales s_i with weights.
 
     Attributes
     ----------
@@ -128,7 +129,7 @@ def numeric_mixing(profile: Profile) -> NumericMixing:
 
     Non-negative least squares of the profile on exp(-s² r²/2) over a logarithmic grid of s, over all radii at which
     the profile changes. By Schoenberg's theorem a residual of zero means positive definite in every dimension, and a
-    residual that stays means that the profile is not.
+    residual that does not vanish means that it is not.
 
     Parameters
     ----------
@@ -154,7 +155,7 @@ def numeric_mixing(profile: Profile) -> NumericMixing:
     s = np.append(0.0, _logarithmic(0.02 / farthest, 20.0 / nearest))
     target = values_of(profile, scale * r)
     A = np.exp(-0.5 * np.outer(r, s) ** 2)
-    # the columns are nearly dependent: without a trace of ridge the active set may cycle for ever
+    # the columns are nearly dependent: without a small ridge penalty the active set may cycle forever
     ridge = 1e-5 * np.eye(len(s))
     weights, _ = nnls(np.vstack([A, ridge]), np.append(target, np.zeros(len(s))), maxiter=100 * len(s))
     weights /= weights.sum()
@@ -214,8 +215,9 @@ def maclaurin_coefficients(function: Profile, n_terms: int, *, radius: float = 1
     rest = max(rest, np.abs(powers @ spectrum[: n // 2].real - np.asarray(function(inside + 0j)).real).max())
     if not rest <= tol * size:
         raise ValueError(
-            f"the function is no real power series that converges for |t| <= {radius:.3g}, the largest squared norm of "
-            "the data (|t|, a step or a pole inside the circle do this). Scale the data down, or use NystromFeatures."
+            f"the function is not a real power series that converges for |t| <= {radius:.3g}, the largest squared norm "
+            "of the data (|t|, a step or a pole inside the circle do this). Scale the data down, or use "
+            "NystromFeatures."
         )
     scaled = spectrum[:n_terms].real
     worst = int(np.argmin(scaled))
@@ -224,7 +226,7 @@ def maclaurin_coefficients(function: Profile, n_terms: int, *, radius: float = 1
             f"f(x·y) is not positive definite: the coefficient of t^{worst} is {scaled[worst] / radius**worst:.3g}, "
             "and by Schoenberg's theorem none may be negative. Use a function with a non-negative power series."
         )
-    # what is left of rounding would be magnified by radius^-n
+    # rounding errors would be magnified by radius^-n
     kept = scaled > 1e-14 * size
     logs = np.log(np.where(kept, scaled, 1.0)) - np.arange(n_terms) * np.log(radius)
     return np.exp(np.where(kept, logs, -np.inf))

@@ -1,8 +1,8 @@
-"""The law of the lengths of a radial profile's frequencies in a given dimension, or the reason why there is none.
+"""The distribution of the lengths of a radial profile's frequencies in a given dimension, or why there is none.
 
-A profile that is positive definite in the data's dimension only (Wendland's, the spherical one) is no mixture of
-Gaussians; its frequencies are a uniform direction times a length whose law depends on the dimension. The spectral
-measure is an adaptive Hankel transform that knows its error.
+A profile that is positive definite in the data's dimension only (Wendland's, the spherical one) is not a mixture of
+Gaussians; its frequencies are a uniform direction times a length whose distribution depends on the dimension. The
+spectral measure is computed by an adaptive Hankel transform with an error estimate.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ WINDOWS = (2.0**16, 2.0**12, 2.0**10, 2.0**8, 2.0**5)
 
 
 class RadialSpectrum:
-    """Bochner's measure of a radial profile in n_features dimensions, as a law of lengths of frequencies.
+    """Bochner's measure of a radial profile in n_features dimensions, as a distribution of lengths of frequencies.
 
     F(w) = c ∫ k(r) (wr)^(d/2) J_{d/2}(wr) dr/r is its mass within radius w, c = 2^(1-d/2) / Γ(d/2), and its slope has
-    J_{d/2-1}. Panels of r are halved until sixteen Legendre polynomials are the profile to 13 digits, kinks and ends of
-    support included. Where J turns many times within a panel, its slowly varying amplitude (Hankel's function
-    times exp(-iwr)) is expanded instead, and the rest is integrated exactly: no frequency and no reach is too large.
+    J_{d/2-1}. Panels of r are halved until sixteen Legendre polynomials give the profile to 13 digits, kinks and ends
+    of support included. Where J turns many times within a panel, its slowly varying amplitude (Hankel's function times
+    exp(-iwr)) is expanded instead, and the rest is integrated exactly: so frequencies and radii may be of any size.
 
     A profile that does not decay is multiplied by exp(-r²/2L²). What that leaves has a density, and it is positive
-    definite if the profile is (Schur), so that a negative density still convicts the profile itself.
+    definite if the profile is (Schur), so that a negative density still shows that the profile is not.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ class RadialSpectrum:
         else:
             self._width = min(window or WINDOWS[0], reach / self.scale / 9.0)
             self.reach = 9.0 * self._width
-        self.visible = self.scale * min(visible, 3.0 * self._width)  # farther out it is nothing
+        self.visible = self.scale * min(visible, 3.0 * self._width)  # beyond this it is negligible
         self._make_panels()
 
     def _make_panels(self) -> None:
-        # narrow enough for Hankel's function of order d/2 to be smooth where its wave turns
+        # narrow enough for the amplitude of Hankel's function of order d/2 to be smooth
         ratio = 1.0 + min(1.0, 10.0 / self.n_features)
         n = math.ceil(math.log(self.reach / _SMALLEST) / math.log(ratio))
         edges = np.append(0.0, np.geomspace(_SMALLEST, self.reach, n + 1))
@@ -92,8 +92,10 @@ class RadialSpectrum:
             fine = errors <= np.maximum(1e-13 * np.abs(values).max(axis=1), 2e-15)
             fine |= (left == 0.0) | (right - left <= 8.0 * _EPS * right)
             n_done += int(fine.sum())
-            most = _MOST_PANELS * (3 if self.n_features == 1 else 1)  # waves are cheap in one dimension
-            if n_done + 2 * int((~fine).sum()) > most:  # as it is: the error says what that costs
+            most = _MOST_PANELS * (
+                3 if self.n_features == 1 else 1
+            )  # Bessel functions are cosines in one dimension, and cheap
+            if n_done + 2 * int((~fine).sum()) > most:  # stop here: the error estimate includes what is left
                 fine[:], self.resolved = True, False
             done.append((left[fine], right[fine], values[fine], errors[fine]))
             middle = (left[~fine] + right[~fine]) / 2.0
@@ -107,7 +109,7 @@ class RadialSpectrum:
 
     @cached_property
     def blur(self) -> float:
-        """What the window takes from the profile at most."""
+        """The largest change of the profile by the window."""
         if math.isinf(self._width):
             return 0.0
         x = np.geomspace(1e-2, 1e4, 20000)
@@ -151,13 +153,14 @@ class RadialSpectrum:
     def _amplitude(self, w: Array, panel: Array, order: float, power: float) -> tuple[Array, Array]:
         half, values, turns = self._half[panel], self._values[panel], w * self._half[panel]
         x = w[:, None] * (self._middle[panel, None] + half[:, None] * _NODES)
-        amplitude = x**power * _hankel(order, x)  # times w, and over w for the integral of a wave
+        amplitude = x**power * _hankel(order, x)  # times w, and divided by w for the integral of an oscillation
         series = (amplitude * values) @ _LEGENDRE.T
         moments = _PHASES * spherical_jn(np.arange(16)[:, None], turns).T
         parts = turns * (np.exp(1j * w * self._middle[panel]) * (series * moments).sum(axis=1)).real
         size = np.abs(amplitude).max(axis=1)
         rounding = 4.0 * _EPS * (4.0 + w * self._middle[panel]) * np.abs(values).max(axis=1)
-        # an integral of a wave over a panel is at most four of its amplitudes, and so is that of what a series lacks
+        # the integral of an oscillation over a panel is at most four times its amplitude, and so is that of the error
+        # of a series
         return parts, size * (8.0 * self._errors[panel] + rounding) + 8.0 * np.abs(series[:, -2:]).max(axis=1)
 
 
@@ -178,7 +181,7 @@ def _bessel(order: float, x: Array) -> Array:
 
 
 def _hankel(order: float, x: Array) -> Array:
-    """exp(-ix) (J + iY)(x) of the order, without its wave, for x > 10.
+    """exp(-ix) (J + iY)(x) of the order, which does not oscillate, for x > 10.
 
     By Hankel's expansion in 1/x, which ends for half of an odd number and has all digits where x > 30 + order².
     """
@@ -194,22 +197,25 @@ def _hankel(order: float, x: Array) -> Array:
     return total
 
 
-_MOST_FEATURES = 30  # beyond, rounding hides everything
-_STEP = 3e-4 * TOLERANCE  # what a step of a table may be off by
-_CUT = 0.3819660112501051  # the golden section: no wave has whole periods both in a step and up to its cut
-_CERTAIN, _NOISE = 10.0, 1e-8  # a negative density is told by so many errors, and by no less mass than this
+_MOST_FEATURES = 30  # beyond, rounding errors dominate
+_STEP = 3e-4 * TOLERANCE  # largest error within a step of a table
+_CUT = 0.3819660112501051  # the golden section: no oscillation has whole periods both in a step and up to its cut
+_CERTAIN, _NOISE = (
+    10.0,
+    1e-8,
+)  # a density is called negative beyond so many error estimates, and with at least this mass
 
 
 @dataclass(frozen=True)
 class NumericRadii:
-    """The law of the lengths of frequencies in some dimension: a table of the distribution function.
+    """The distribution of the lengths of frequencies in some dimension: a table of the distribution function.
 
     Attributes
     ----------
     lengths, cumulative : ndarray
         Interpolated linearly.
     error : float
-        What the kernel of these frequencies may be off by, at any distance.
+        Largest error of the kernel of these frequencies, at any distance.
     """
 
     lengths: Array
@@ -228,9 +234,9 @@ class SpectralFinding:
     Attributes
     ----------
     law : NumericRadii or None
-        Where the measure was found to be one of probability, to the tolerance.
+        Where the measure was found to be a probability measure, to the tolerance.
     how : str
-        How the law was found, or why there is none.
+        How the distribution was found, or why there is none.
     negative, mass : float
         Negative mass found, and all mass.
     witness : Witness or None
@@ -246,7 +252,7 @@ class SpectralFinding:
 
 @dataclass(frozen=True)
 class Witness:
-    """A frequency at which the density is negative beyond any doubt of its computation.
+    """A frequency at which the density is negative by far more than its numerical error.
 
     Attributes
     ----------
@@ -272,7 +278,7 @@ class Witness:
 
 @lru_cache(maxsize=64)
 def find_radii(profile: Profile, n_features: int) -> SpectralFinding:
-    """Find the law of the lengths of a profile's frequencies in n_features dimensions, or why there is none.
+    """Find the distribution of the lengths of a profile's frequencies in n_features dimensions, or why there is none.
 
     First a negative density is looked for; then a mixture of Gaussians is tried, and then the transform is tabulated.
 
@@ -293,7 +299,7 @@ def find_radii(profile: Profile, n_features: int) -> SpectralFinding:
     >>> find_radii(spherical, 5).witness is not None
     True
     """
-    # many dimensions leave few digits: a smaller one convicts as well
+    # in many dimensions few digits are left: a negative density in a smaller one proves the same
     for dimension in sorted({min(n_features, fewer) for fewer in (3, 8, _MOST_FEATURES)}):
         quick, tables = _survey(profile, dimension)
         if quick is not None and (quick.witness is not None or dimension == n_features):
@@ -331,7 +337,7 @@ class _Table:
 
 @lru_cache(maxsize=64)
 def _survey(profile: Profile, n_features: int) -> tuple[SpectralFinding | None, list[tuple[RadialSpectrum, _Table]]]:
-    """What a coarse look decides, and what it saw."""
+    """What a coarse table decides, and the table."""
     spectrum = RadialSpectrum(profile, n_features)
     if spectrum.constant < -1e-9:
         witness = Witness(n_features, 0.0, spectrum.constant, 1e-12)
@@ -371,7 +377,7 @@ def _mixed(mixture: NumericMixing, n_features: int) -> SpectralFinding:
 
 
 def _coarse(spectrum: RadialSpectrum) -> _Table:
-    """Eight frequencies an octave, as far as there is mass and it can be told."""
+    """Eight frequencies in each octave, as far as there is mass above the numerical error."""
     found = []
     for octave in range(math.floor(-math.log2(spectrum.reach)) - 3, 34, 2):
         found.append(_Table.at(spectrum, 2.0 ** (octave + np.arange(0.0, 2.0, 0.125)) / spectrum.scale).columns)
@@ -390,7 +396,7 @@ def _tabulate(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding:
     if not len(table):
         return SpectralFinding(None, "its transform is lost in rounding", mass=0.0)
     off = np.full(len(table) - 1, np.inf)
-    while spectrum.blur < TOLERANCE and off.max() > _STEP and len(table) < 8000:  # else there is no law
+    while spectrum.blur < TOLERANCE and off.max() > _STEP and len(table) < 8000:  # else there is no distribution
         at = np.flatnonzero(off > _STEP)
         w, F, _, density, _ = table.columns
         h, slope = np.diff(w)[at], density / w
@@ -423,7 +429,11 @@ def _tabulate(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding:
         }
         return SpectralFinding(None, max(reasons, key=reasons.__getitem__), _lost(F), mass)
     rising = np.maximum.accumulate(np.maximum(F, 0.0))
-    t, h, step = np.linspace(0.0, 1.0, 16, endpoint=False), np.diff(w), np.diff(rising)  # sixteen lines a cubic
+    t, h, step = (
+        np.linspace(0.0, 1.0, 16, endpoint=False),
+        np.diff(w),
+        np.diff(rising),
+    )  # sixteen straight lines for each cubic
     # slopes of at most three times the mean keep a cubic monotone (Fritsch & Carlson 1980)
     before, after = (np.clip(h * slope, 0.0, 3.0 * step) for slope in ((density / w)[:-1], (density / w)[1:]))
     fine = np.column_stack([rising[:-1], before, rising[1:], after]) @ _hermite(t)
@@ -454,7 +464,7 @@ def _negative(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding | None
 
 
 def _sphere(profile: Profile, n_features: int, scale: float) -> NumericRadii | None:
-    """The law of one length, if the profile is that of one sphere of frequencies: cos, J₀, sin(r)/r."""
+    """A single length, if all frequencies of the profile have one length: cos, J₀, sin(r)/r."""
 
     def wave(x: Array) -> Array:  # 1 at 0; Γ(d/2) (2/x)^(d/2-1) J_{d/2-1}(x)
         return np.asarray(hyp0f1(0.5 * n_features, -0.25 * x * x))

@@ -24,10 +24,12 @@ from bochner.streaming.folds import (
     StreamedGram,
     Targets,
     accumulate,
+    accumulate_deflated,
     leave_one_out_errors,
     resumed,
 )
-from bochner.streaming.newton import Problem, newton
+from bochner.streaming.newton import newton
+from bochner.streaming.objectives import Problem
 from bochner.streaming.progress import Progress
 from bochner.streaming.sources import (
     ArraySource,
@@ -58,6 +60,7 @@ __all__ = [
     "StreamedGram",
     "Targets",
     "accumulate",
+    "accumulate_deflated",
     "check_path",
     "checked_block",
     "default_rows",

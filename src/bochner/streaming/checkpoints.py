@@ -3,7 +3,7 @@
 A file is a magic number, the length of a JSON header, the header (names, dtypes and shapes of the arrays, and the
 options), the arrays (sums, and digests of their rows), and a BLAKE2 digest of all that. Nothing in it is ever executed.
 
-Digests of values tell models apart; digests of rows prove which rows sums are of.
+Digests of values distinguish models; digests of rows prove which rows were summed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sklearn.base import BaseEstimator
 from bochner.backends import Array
 from bochner.statistics import RidgeStatistics
 
-_BYTES = 16  # 128 bits: no two data sets meet by accident
+_BYTES = 16  # 128 bits: two data sets do not have the same digest by accident
 
 
 def fingerprint(*values: Any) -> str:
@@ -57,7 +57,7 @@ def described(value: Any) -> str:
 
 
 def _absorb(digest: Any, value: Any, inside: tuple[int, ...]) -> None:
-    """Feed a value to a digest; `inside` are the objects that it is a part of, since a function may name itself."""
+    """Feed a value to a digest; `inside` are the objects that it is a part of, since a function may refer to itself."""
     digest.update(type(value).__name__.encode() + b"(")
     if id(value) not in inside:
         parts = _parts(value)
@@ -95,7 +95,7 @@ def _parts(value: Any) -> bytes | list[Any]:
     if isinstance(value, functools.partial):
         return [value.func, value.args, value.keywords]
     if hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType)):
-        return [getattr(value, "__name__", None), dict(vars(value))]  # compiled functions have nothing but a name
+        return [getattr(value, "__name__", None), dict(vars(value))]  # compiled functions have only a name
     return described(value).encode()
 
 
@@ -127,7 +127,7 @@ class Piece(NamedTuple):
 
 
 class RowDigest:
-    """Which rows some sums are of: running digests of features, targets and weights, as they were added.
+    """Which rows were summed: running digests of features, targets and weights, as they were added.
 
     They do not depend on how the rows were cut into blocks. Sums that were made in several places and merged have a
     piece from each.
@@ -204,7 +204,7 @@ class RowDigest:
         return self
 
     def difference(self, found: RowDigest) -> str | None:
-        """What is different about rows that should be those of this digest, in words; None where nothing is."""
+        """How rows differ from those of this digest, in words; None where they do not."""
         first = 0
         for old, new in zip_longest(self.pieces, found.pieces):
             if old is None or new is None or old.rows != new.rows:
@@ -240,7 +240,7 @@ _START_AGAIN = "To start again, delete the file or choose another path."
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], about: Mapping[str, Any]) -> None:
-    """Write named arrays and a JSON-able description: the file is either the old one or the new one, never half."""
+    """Write named arrays and a JSON-able description: a file is replaced as a whole."""
     target = Path(path)
     table = {name: {"dtype": a.dtype.str, "shape": a.shape} for name, a in arrays.items()}
     header = json.dumps({"arrays": table, "about": dict(about)}).encode()
@@ -255,7 +255,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], abou
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` when the body has ended well: all of it, or nothing."""
+    """A new file that replaces `path` when the body ends without an error."""
     target = Path(path)
     temporary = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
@@ -399,7 +399,7 @@ class Checkpoint:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON cannot hold as it can."""
+    """Values that JSON cannot hold, as ones that it can."""
     return value.item() if isinstance(value, np.generic) else described(value)
 
 

@@ -24,13 +24,13 @@ from bochner.streaming.progress import Interruptions
 from bochner.streaming.sources import ArraySource, Block, Source, first_rows
 
 _MOST_ROWS = 65_536  # in a block
-_SAMPLED_ROWS = 4  # of a preconditioner's sample, a feature
-_LARGE_BYTES = 1 << 28  # of sums, from which on memory for them is found ahead
+_SAMPLED_ROWS = 4  # rows of a preconditioner's sample, for each component
+_LARGE_BYTES = 1 << 28  # size of sums from which memory for them is allocated ahead
 _SECONDS = 20.0  # after which sums on a device are added to those of a pass, where a checkpoint finds them
 
 
 def on_device(source: Source, device: str | None) -> Source:
-    """The source itself, or one that folds on a device; rows that are elsewhere are folded where they are."""
+    """The source itself, or one that folds on a device; rows on other machines are folded there."""
     return source if device is None or source.remote else DeviceSource(source, device)
 
 
@@ -43,7 +43,7 @@ def on_device_if_there(source: Source, device: str | None) -> Source:
 
 
 def open_device(device: str) -> Any:
-    """The module of the torch backend, after a look at the device; ValueError says what is missing."""
+    """The module of the torch backend, after a check of the device; an error says what is missing."""
     try:
         from bochner.backends import torch as backend
     except ImportError:
@@ -83,7 +83,7 @@ class DeviceSource(Source):
 
     @property
     def n_samples(self) -> int | None:  # type: ignore[override]
-        """Known when the other source knows it."""
+        """The number of rows of the other source."""
         return self.source.n_samples
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
@@ -159,7 +159,7 @@ class DeviceSource(Source):
         """Totals of rows that were in none before, each with the number of the row after its last."""
         over, nystrom = fold, None
         if isinstance(feature_map, Nystrom) and isinstance(fold, StatisticsFold) and not fold.with_gram:
-            # what is linear in the features meets the root once, not with every row
+            # what is linear in the features is multiplied by the root once, not row by row
             nystrom, feature_map = feature_map, KernelColumns(feature_map)
             over = replace(fold, n_components=feature_map.n_components)
         part, clock = None, time.monotonic()
@@ -176,7 +176,7 @@ class DeviceSource(Source):
 
 
 def _with_root(sums: RidgeStatistics, nystrom: Nystrom) -> RidgeStatistics:
-    """Sums over kernel columns as sums over Nyström features, with zeros for those that are none."""
+    """Sums over kernel columns as sums over Nyström features, with zeros for components without one."""
     backend = backend_of(sums.products)
     products = np.zeros((nystrom.n_components, sums.products.shape[1]))
     root = backend.place(nystrom.root, sums.products)
@@ -187,7 +187,7 @@ def _with_root(sums: RidgeStatistics, nystrom: Nystrom) -> RidgeStatistics:
 
 @contextmanager
 def _touched(total: Any) -> Iterator[Callable[[], None]]:
-    """Threads write to every page of an empty matrix: the system finds memory for it while a device works.
+    """Threads write to every page of an empty matrix: the system allocates it while a device works.
 
     The body is given a function that waits for them.
     """

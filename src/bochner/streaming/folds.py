@@ -17,17 +17,18 @@ from bochner.features import FeatureMap, Identity
 from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.kernels import Kernel
 from bochner.operators import PSDOperator
-from bochner.statistics import RidgeSpectrum, RidgeStatistics
+from bochner.statistics import RidgeSpectrum, RidgeStatistics, transforms_well
 from bochner.streaming.checkpoints import Checkpoint, RowDigest
 from bochner.streaming.progress import Progress
 from bochner.streaming.sources import Block, Source, default_rows
 
 Targets = Callable[[Any], Array]  # y as it came ↦ (n, k) float64
+_MANY_LANDMARKS = 512  # from which whitening rows takes longer than whitening their sums
 _FEW_COLUMNS = 4  # up to which kernel values are computed twice on a device rather than stored
 
 
 class Fold(ABC):
-    """What a pass adds up over blocks of rows: a monoid, so that some rows can be added up here and others there."""
+    """What a pass adds up over blocks of rows: a monoid, so that totals can be merged."""
 
     runs_on_device: ClassVar[bool] = False  # whether `add` takes features on any device
     plain: ClassVar[bool] = False  # whether `add` takes no features: Z is None, whatever the map
@@ -79,7 +80,7 @@ class StatisticsFold(Fold):
 
     def add(self, total: RidgeStatistics, Z: Any, block: Block, row: int) -> RidgeStatistics:
         Y = self.target_rows(block)
-        with one_thread():  # every product of size is shared out to our own threads, which BLAS's would hinder
+        with one_thread():  # large products are divided among our own threads, which BLAS's threads would slow down
             total.update(Z, Y, block.weight, overwrite=True)
         if total.digest is not None:
             total.digest.update(block.X, Y, block.weight)
@@ -149,7 +150,7 @@ def accumulate(
     verbose: int = 0,
     label: str = "fit",
 ) -> RidgeStatistics:
-    """Fold a source into statistics. They are whole after every block, whatever interrupts the pass.
+    """Fold a source into statistics. They are complete after every block, even if the pass is interrupted.
 
     With a checkpoint, statistics that have a digest of the rows they have seen begin with the next one.
     """
@@ -180,12 +181,46 @@ def accumulate(
         source.fold(fold, feature_map, statistics, rows=rows, start=start, after=after)
     except BaseException:
         statistics.to_host()
-        # an error within an update leaves sums of which some have the block and others have not
+        # after an error within an update only some of the sums contain the block
         if checkpoint is not None and done > start and statistics.n_samples == counted:
             checkpoint.save(statistics)
         raise
     finally:
         progress.close()
+    return statistics
+
+
+def accumulate_deflated(
+    source: Source,
+    feature_map: FeatureMap,
+    statistics: RidgeStatistics,
+    targets: Targets,
+    *,
+    rows: int | None = None,
+    verbose: int = 0,
+    label: str = "fit",
+) -> RidgeStatistics:
+    """As `accumulate` of a source in host memory, in half the time where many landmarks meet many rows in float64.
+
+    Rows are not whitened one by one, but their sums at the end: see `Nystrom.deflated`.
+    """
+    options: dict[str, Any] = {"rows": rows, "verbose": verbose, "label": label}
+    m, n = feature_map.n_components, source.n_samples or 0
+    many = isinstance(feature_map, Nystrom) and feature_map.rank == m >= _MANY_LANDMARKS and n >= 2 * m
+    if not (isinstance(feature_map, Nystrom) and many and feature_map.kernel is not None and feature_map.triangular):
+        return accumulate(source, feature_map, statistics, targets, **options)
+    if statistics.squares is None or feature_map.root.dtype != np.float64:
+        return accumulate(source, feature_map, statistics, targets, **options)
+    cheaper, A = feature_map.deflated()
+    C = cheaper(feature_map.landmarks)  # which stand for the rows
+    if not transforms_well(np.einsum("ij,ij->j", C, C) / len(C), A, statistics.penalty):
+        return accumulate(source, feature_map, statistics, targets, **options)
+    sums = RidgeStatistics(m, statistics.n_targets, penalty=statistics.penalty)
+    try:
+        accumulate(source, cheaper, sums, targets, **options)
+    finally:  # what an interrupted pass has added up is whole
+        if sums.n_samples:
+            statistics.merge(sums.transformed(A))
     return statistics
 
 
@@ -237,7 +272,7 @@ class TiledProductFold(ProductFold):
 
 @dataclass(frozen=True)
 class StreamedGram(PSDOperator):
-    """Σ w zzᵀ as an operator that makes the features again at each product, block by block: m numbers a column."""
+    """Σ w zzᵀ as an operator that makes the features again at each product, block by block, without m × m numbers."""
 
     source: Source
     feature_map: FeatureMap
@@ -258,7 +293,7 @@ class StreamedGram(PSDOperator):
         backend = backend_of(columns)
         if not isinstance(self.feature_map, Nystrom):
             return backend.fetch(self._product(ProductFold(columns), self.feature_map)).reshape(V.shape)
-        # rootᵀ CᵀC root V: the root meets the few columns, not the many rows
+        # rootᵀ CᵀC root V: the root is multiplied with the few columns, not the many rows
         root, rank = backend.place(self.feature_map.root, columns), self.feature_map.rank
         total = self._product(*self._fold_of_kernel(self.feature_map, times_columns(root, columns[:rank])))
         out = np.zeros((len(V), columns.shape[1]))
@@ -310,7 +345,7 @@ def leave_one_out_errors(
     """
     alphas = np.asarray(alphas, dtype=float)
     total, seen, weighted = np.zeros((len(alphas), 1)), 0.0, []
-    if margins and (np.abs(np.abs(targets(block.y)) - 1.0) > 1e-9).any():  # weights may have cost a last digit
+    if margins and (np.abs(np.abs(targets(block.y)) - 1.0) > 1e-9).any():  # weights may have changed the last digit
         raise ValueError("alpha='margin' is for targets that are signs, -1 and 1; use alpha='loo' for others.")
     margins = margins and statistics.n_targets > 1
     rows = default_rows(statistics.n_components, np.float64)

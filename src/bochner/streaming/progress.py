@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -67,6 +67,36 @@ class Progress:
         if self.enabled:
             self.stream.write("\r" + self.line(time.monotonic() - self.started) + "\x1b[K\n")
             self.stream.flush()
+
+
+def show(text: str, enabled: bool, stream: TextIO | None = None) -> None:
+    """Write what is being done over the last line of a terminal, such as "length scale: 3 tried"; "" clears it."""
+    stream = sys.stderr if stream is None else stream
+    if enabled and stream.isatty():
+        stream.write(f"\r{text}\x1b[K")
+        stream.flush()
+
+
+@contextmanager
+def saying(kept: Callable[[], str]) -> Iterator[None]:
+    """Let Ctrl-C's KeyboardInterrupt say what it leaves behind, unless it does.
+
+    Examples
+    --------
+    >>> from bochner.streaming.progress import saying
+    >>> try:
+    ...     with saying(lambda: "nothing was kept"):
+    ...         raise KeyboardInterrupt
+    ... except KeyboardInterrupt as interruption:
+    ...     print(interruption)
+    nothing was kept
+    """
+    try:
+        yield
+    except KeyboardInterrupt as interruption:
+        if interruption.args:
+            raise
+        raise KeyboardInterrupt(kept()) from None
 
 
 class Interruptions:

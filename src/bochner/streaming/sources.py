@@ -40,7 +40,7 @@ class Block:
 
 
 def positive(block: Block) -> Block:
-    """The rows of positive weight: one of weight zero is no row, and nothing may be chosen by it."""
+    """The rows of positive weight: rows of weight zero must not influence anything."""
     if block.weight is None or (block.weight > 0).all():
         return block
     return block[np.flatnonzero(block.weight > 0)]
@@ -49,7 +49,7 @@ def positive(block: Block) -> Block:
 def representative(block: Block, least: int, key: Key) -> Block:
     """Rows that are distributed like the weighted ones, without their weights: what landmarks are chosen from.
 
-    As many as equal weights would be worth, (Σw)² / Σw², but at least so many; drawn in proportion to the weights.
+    The effective number of rows, (Σw)² / Σw², but at least so many; drawn in proportion to the weights.
     """
     if block.weight is None or (block.weight == block.weight[0]).all():
         return Block(block.X, block.y)
@@ -117,7 +117,7 @@ class Source(ABC):
     ) -> Any:
         """One pass: add all rows up, in order; a source on many machines does it as a tree of merges.
 
-        Ctrl-C strikes between blocks.
+        Ctrl-C takes effect between blocks.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class Source(ABC):
         feature_map : FeatureMap or None
             None for folds that need no features.
         total
-            What there is already; None begins with nothing.
+            A total to continue from; None starts from zero.
         rows : int or None
             Rows in a block.
         start, stop : int
@@ -152,7 +152,7 @@ class Source(ABC):
         return total
 
     def place(self, array: Array) -> Any:
-        """An array of this process where a pass of `fold` here has its features."""
+        """An array of this process, moved to where a pass of `fold` has its features."""
         return array
 
     def mapped(self, function: Callable[[Block], Block]) -> Source:
@@ -170,7 +170,7 @@ class Source(ABC):
         return next(self.blocks(1))
 
     def layout(self) -> dict[str, Any]:
-        """What shapes sums over the rows besides their values, by name."""
+        """What influences sums over the rows besides their values, by name."""
         return {"n_features": self.n_features, "dtype": str(np.dtype(self.dtype))}
 
 
@@ -193,13 +193,13 @@ class ArraySource(Source):
         # SciPy takes no rows of a matrix in the other byte order
         weight = None if weight is None else check_weight(weight, X.shape[0], dtype=X.dtype)
         self.block = Block(as_native(X).tocsr() if scipy.sparse.issparse(X) else X, y, weight)
-        # of rows some of which have weight zero: the numbers of the others
+        # indices of the rows of positive weight, if some have weight zero
         self.kept = None if weight is None or (weight > 0).all() else np.flatnonzero(weight > 0)
         self.n_samples = X.shape[0] if self.kept is None else len(self.kept)
         self.n_features, self.dtype = X.shape[1], X.dtype.newbyteorder("=")
 
     def check(self) -> None:
-        """Refuse rows that are none, not finite or too large, as `fit` does with arrays."""
+        """Refuse data without rows, or with numbers that are not finite or too large, as `fit` does with arrays."""
         if not self.n_samples or not self.n_features:
             raise ValueError(f"X has no rows or no columns, shape {self.block.X.shape}.")
         for block in self.blocks(_CHECKED_ROWS):
@@ -245,7 +245,7 @@ class BlockSource(Source):
             raise ValueError(f"a stream is an iterable of (X, y) or (X, y, weight) blocks, got {_shape(iterable)}.")
         if iter(iterable) is iterable:
             raise ValueError(
-                "an iterator can be read only once, and choosing features needs a look at the data. Pass a list of "
+                "an iterator can be read only once, and features are chosen from the data before. Pass a list of "
                 "blocks or an object whose __iter__ starts afresh, or call partial_fit on each block."
             )
         self.iterable = iterable
@@ -356,7 +356,7 @@ def joined(blocks: list[Block]) -> Block:
 
 
 def default_rows(n_components: int, dtype: Any) -> int:
-    """Rows in a block: some 32 MiB of features, and enough of them for the rank-k update to run at full rate."""
+    """Rows in a block: about 32 MiB of features, and enough of them for the rank-k update to run at full rate."""
     rows = _BLOCK_BYTES // (max(1, n_components) * np.dtype(dtype).itemsize)
     return int(np.clip(rows // 256 * 256, 512, 16384))
 
@@ -419,7 +419,7 @@ class MappedSource(Source):
 
     @property
     def n_samples(self) -> int | None:  # type: ignore[override]
-        """Known when the other source knows it."""
+        """The number of rows of the other source."""
         return self.source.n_samples
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:

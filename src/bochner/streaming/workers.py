@@ -1,4 +1,4 @@
-"""What a worker does with its share of the rows. Nothing here knows who sent them."""
+"""What a worker does with its share of the rows; independent of dask."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bochner.streaming.sources import Block, Source, checked_block, positive, re
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """How a task runs on its worker: the workers are the parallelism, so one thread unless n_jobs says otherwise."""
+    """How a task runs on its worker: workers already run in parallel, so one thread unless n_jobs says otherwise."""
 
     n_jobs: int | None = None
     device: str | None = None  # used by the workers that have it
@@ -29,14 +29,20 @@ class WorkerOptions:
 
     @classmethod
     def of(cls, model: Any) -> WorkerOptions:
-        """What a model asks for."""
+        """The options of a model."""
         return cls(getattr(model, "n_jobs", None), getattr(model, "device", None), getattr(model, "precision", "full"))
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Run the body so."""
+        """Run the body with these options."""
         with limit_threads(self.n_jobs or 1), blas_threads(n_threads()), use_precision(self.precision):
             yield
+
+
+def run_job(function: Callable[..., Any], arguments: tuple[Any, ...], options: WorkerOptions) -> Any:
+    """What a function gives, run as the options say."""
+    with options():
+        return function(*arguments)
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,8 @@ class Reader:
             raise ValueError(f"{name} has shape {shape}, but the first block has {self.n_features} columns.")
         if shape[0] != self.counts[index]:
             raise ValueError(
-                f"{name} has {shape[0]} rows where its chunks promise {self.counts[index]}. If the data are made anew "
-                "at every reading, persist() them first."
+                f"{name} has {shape[0]} rows where its chunk sizes say {self.counts[index]}. If the data change "
+                "each time they are computed, persist() them first."
             )
         if not shape[0]:
             X = X if scipy.sparse.issparse(X) else np.empty(shape)
@@ -122,7 +128,7 @@ def fold_leaf(task: FoldTask, feature_map: Any, raws: list[Any], first: int, row
 
 def merge_totals(task: FoldTask, totals: list[Any]) -> Any:
     """The totals as one."""
-    total = task.fold.zero()  # what came from elsewhere is not ours to change
+    total = task.fold.zero()  # totals from other tasks must not be changed
     for other in totals:
         total = task.fold.merge(total, other)
     return total
@@ -172,7 +178,7 @@ def lightened(model: Any) -> Any:
 def apply_method(
     rows: Any, shared: tuple[Any, Any, tuple[Any, ...], dict[str, Any], Any], pick: int | None = None
 ) -> Any:
-    """The method of a model on one block; of no rows, nothing of the right shape."""
+    """The method of a model on one block; for no rows, an empty array of the right shape."""
     model, name, arguments, options, empty = shared
     if isinstance(rows, (tuple, list)):
         rows = rows[0]

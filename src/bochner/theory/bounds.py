@@ -1,8 +1,8 @@
-"""A theorem as an object: its assumptions are fields, and its promise is read in three directions.
+"""A theorem as an object: its assumptions are fields, and three methods give probability, error and size.
 
 A new theorem subclasses `TailBound` and writes its probability of failure, or subclasses `ErrorBound` and writes its
 error; the other directions follow by bisection, and a closed form replaces them where there is one. Its name in
-`BOUNDS` puts it under the laws that tests/test_theory.py asks of every bound.
+`BOUNDS` includes it in the tests of every bound in tests/test_theory.py.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Annotated, Any, ClassVar, get_type_hints
 
 from bochner.checks import check_count, check_fraction, check_positive
 
-# The type of an assumption carries its check, a function of name and value.
+# The type of an assumption includes its check, a function of name and value.
 Count = Annotated[int, partial(check_count, most=math.inf)]
 Positive = Annotated[float, check_positive]
 
-_ROUNDING = 1 + 1e-12  # what an inverse may be off, so that 1 / 0.1² is 100 and not 101
+_ROUNDING = 1 + 1e-12  # relative error allowed of an inverse, so that 1 / 0.1² is 100 and not 101
 
 
 def least(keeps: Callable[[float], bool], low: float, high: float) -> float:
@@ -35,7 +35,7 @@ def round_up(name: str, value: float) -> int:
     """Round a size up, with a message where the promise needs more than any machine holds."""
     if not value < 2**62:
         raise ValueError(
-            f"{name} would exceed 2**62: no feasible size keeps this promise. "
+            f"{name} would exceed 2**62: no feasible size is enough. "
             "Allow a larger error or delta, or shrink the domain."
         )
     return max(1, math.ceil(value))
@@ -81,7 +81,7 @@ class Bound(ABC):
 
     @property
     def least_size(self) -> int:
-        """The smallest size of which the theorem says anything."""
+        """The smallest size for which the theorem holds."""
         return 1
 
     @property

@@ -5,8 +5,8 @@ Two maps estimate a stationary kernel k(x - y) with k(0) = 1 from frequencies w 
 * ``form="pairs"``: a cosine and a sine for each frequency, ``n_components = 2 n_frequencies``;
 * ``form="offset"``: one cosine with a uniform phase for each, ``n_components = n_frequencies``.
 
-A variance is given per component, because components are what a user pays for; a bound is given per frequency, because
-frequencies are what is independent.
+A variance is given per component, because their number decides the cost; a bound is given per frequency, because
+frequencies are independent.
 
 Functions approximated by sums of random or greedily chosen units have bounds here too.
 """
@@ -311,7 +311,7 @@ class KitchenSinksRiskBound(ErrorBound):
 
 @dataclass(frozen=True, kw_only=True)
 class GreedyBound(ErrorBound):
-    r"""Distance of a function from its relaxed greedy approximation, certain and not only probable; size is n_terms.
+    r"""Distance of a function from its relaxed greedy approximation, not random; size is n_terms.
 
     .. math:: \|f_T - f\| \le \sqrt{(C^2 - \|f\|^2)/T}
 
@@ -319,9 +319,9 @@ class GreedyBound(ErrorBound):
     :math:`\|(1-a)f_{t-1} + a g - f\|` jointly over a in [0, 1] and g in the dictionary, from f_0 = 0 and a_1 = 1.
     It needs no delta: a failure is 0 or 1.
 
-    1/e² grows by at least 1/(C² - ||f||²) a step. Source: Jones (1992), Barron (1993). Stagewise: the joint optimum
-    over all units at once, which is sometimes displayed under this name, is another (non-convex) problem. Looseness for
-    200 random unit vectors in 30 dimensions, T = 20: 9; for the mean of an orthonormal basis none.
+    1/e² grows by at least 1/(C² - ||f||²) in each step. Source: Jones (1992), Barron (1993). Stagewise: the joint
+    optimum over all units at once, which is sometimes displayed under this name, is another (non-convex) problem.
+    Looseness for 200 random unit vectors in 30 dimensions, T = 20: 9; for the mean of an orthonormal basis none.
 
     Parameters
     ----------

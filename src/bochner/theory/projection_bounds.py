@@ -2,7 +2,7 @@
 
 A Gaussian projection is ``f(x) = A x / sqrt(n_components)`` with A_ij ~ N(0, 1). Then
 ``n_components ||f(x)||² / ||x||²`` is exactly chi-squared with n_components degrees of freedom, for every x
-and every input dimension. All that follows is arithmetic on that one law.
+and every input dimension. Everything else follows from that distribution.
 
 Four rules bound the same probability, from sharp to simple:
 

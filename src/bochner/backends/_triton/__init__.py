@@ -1,4 +1,4 @@
-"""Kernels for NVIDIA GPUs: features written at the speed of the memory. Triton compiles them on their first call."""
+"""Kernels for NVIDIA GPUs: features are written as fast as memory allows. Triton compiles them on their first call."""
 
 from bochner.backends._triton import blocks, dense, layouts, sketches, tiles, transforms
 

@@ -48,7 +48,7 @@ def whole(turns):  # type: ignore[no-untyped-def]
 
 
 @gluon.jit
-def waves(turns):  # type: ignore[no-untyped-def]
+def cos_sin(turns):  # type: ignore[no-untyped-def]
     """Cosine and sine of at most half a turn."""
     angle = turns * 6.283185307179586
     c = gl.inline_asm_elementwise("cos.approx.f32 $0, $1;", "=f,f", [angle], dtype=gl.float32, is_pure=True, pack=1)
@@ -76,7 +76,7 @@ def _write(v, out, marks, limits, row0, rows, block, out_stride, n_columns, fact
             t += gl.where(2 * (block * P + col) == n_columns - 1, tail, 0.0)
         if v.dtype == gl.float32:
             _mark(v, marks, gl.load(limits + block))
-        c, s = waves((t - whole(t)).to(gl.float32))
+        c, s = cos_sin((t - whole(t)).to(gl.float32))
         z = gl.reshape(gl.join(c * scale, s * scale), [shape[0], shape[1], shape[2], shape[3], 32, 4])
         z = gl.convert_layout(z, D, assert_trivial=True)
         row, threads, registers = index(D, 0, shape[0]), threads_part(D, shape, 4), registers_part(D, shape, 4)

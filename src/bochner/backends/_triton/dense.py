@@ -24,7 +24,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, warpgroup_mma, warpgroup_mma_wait
 
 from bochner.backends import Array
-from bochner.backends._triton.blocks import waves, whole
+from bochner.backends._triton.blocks import cos_sin, whole
 
 _TURN = 2.0 * np.pi
 _ROWS = 64  # of W in a tile, and of X in a program
@@ -126,10 +126,10 @@ def _dense(X, W, x_scales, w_scales, out, n, T, out_stride, n_columns, per_progr
                 rest = _product(x, w, 0, 1, NK, rest)
             phases, rest = warpgroup_mma_wait(num_outstanding=0, deps=(phases, rest))
             t = phases * turn
-            t = (t - whole(t)) + rest * turn  # whole turns are nothing
+            t = (t - whole(t)) + rest * turn  # whole turns do not change a cosine
         if ODD:
             t += gl.where(2 * (start + col[None, :]) == n_columns - 1, tail, 0.0)
-        c, s = waves(t - whole(t))
+        c, s = cos_sin(t - whole(t))
         z = gl.convert_layout(gl.reshape(gl.join(c * scale, s * scale), [BM, 2 * BN]), D, assert_trivial=True)
         mask = (o_row < rows) & (o_col < n_columns - 2 * start)
         gl.store(base + 2 * start + o_at, z, mask=mask, cache_modifier=".cs")

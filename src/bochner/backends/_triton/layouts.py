@@ -38,7 +38,7 @@ class Plan:
     wide_limit: int | None = 128  # the same where numbers are float64
 
 
-# by q, measured on an H200: fewer registers a thread leave room for more warps, which hide each other's waiting
+# by q, measured on an H200: fewer registers for each thread allow more warps, which run while others wait for memory
 PLANS = {
     6: Plan(limit=96),
     7: Plan(limit=128),

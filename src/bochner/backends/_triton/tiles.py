@@ -1,4 +1,4 @@
-"""Kernel values of two sets of rows, a tile a program; and sums in float64 over numbers in float32.
+"""Kernel values of two sets of rows, one tile for each program; and sums in float64 over numbers in float32.
 
 A tile is made of differences (or products) of the rows, a feature at a time, so that close rows do not cancel. It is
 stored, or multiplied by a few columns at once: then no kernel value ever leaves the registers. Sums are made in the

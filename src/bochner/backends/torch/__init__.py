@@ -1,0 +1,107 @@
+"""Torch tensors on any device: plain torch operations, and Triton kernels where there is a CUDA device.
+
+Feature maps stay host data; `place` keeps a copy of each of their arrays on a device for as long as the array lives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from bochner.backends import Backend
+from bochner.backends.torch import gpu, operations
+from bochner.backends.torch.grams import half_precision_gram
+from bochner.backends.torch.memory import (
+    Link,
+    OutOfMemory,
+    Tensor,
+    check_device,
+    empty,
+    fetch,
+    fetch_lower,
+    forget_memory,
+    free_memory,
+    from_dlpack,
+    keep,
+    n_queues,
+    own_queue,
+    place,
+    tensor_on,
+)
+
+__all__ = [
+    "Link",
+    "OutOfMemory",
+    "backend_for",
+    "check_device",
+    "cuda",
+    "forget_memory",
+    "free_memory",
+    "from_dlpack",
+    "n_queues",
+    "own_queue",
+    "plain",
+    "tensor_on",
+]
+
+plain = Backend(
+    name="torch",
+    xp=torch,
+    block_bytes=1 << 22,
+    empty=empty,
+    place=place,
+    keep=keep,
+    fetch=fetch,
+    fwht=operations.fwht,
+    pairs=operations.pairs,
+    cosines=operations.cosines,
+    dense_pairs=operations.dense_pairs,
+    structured_phases=operations.structured_phases,
+    structured_pairs=operations.structured_pairs,
+    fastfood_phases=operations.fastfood_phases,
+    fastfood_pairs=operations.fastfood_pairs,
+    squared_distances=operations.squared_distances,
+    absolute_distances=operations.absolute_distances,
+    gaussians=operations.gaussians,
+    sparse_rows=operations.sparse_rows,
+    nonzeros=operations.nonzeros,
+    subsampled_hadamard=operations.subsampled_hadamard,
+    gram=operations.gram,
+    fixed_point=lambda Z, seen, budget: None,
+    moments=operations.moments,
+    gram_product=operations.gram_product,
+    rank_one=operations.rank_one,
+    cholesky=operations.cholesky,
+    cholesky_solve=operations.cholesky_solve,
+    cholesky_inverse=operations.cholesky_inverse,
+    triangular_solve=operations.triangular_solve,
+    eigh=operations.eigh,
+    fetch_lower=fetch_lower,
+)
+
+# for devices that run no kernels of ours
+_slow_cuda = replace(plain, name="cuda", block_bytes=1 << 31, gram=half_precision_gram)
+cuda = replace(
+    _slow_cuda,
+    fwht=gpu.fwht,
+    dense_pairs=gpu.dense_pairs,
+    structured_phases=gpu.structured_phases,
+    structured_pairs=partial(gpu.structured, as_pairs=True),
+    fastfood_phases=gpu.fastfood_phases,
+    fastfood_pairs=partial(gpu.fastfood, as_pairs=True),
+    squared_distances=partial(gpu.distances, form="squared"),
+    absolute_distances=partial(gpu.distances, form="absolute"),
+    gaussians=partial(gpu.distances, form="gaussian"),
+    tiles=gpu.tiles,
+    sparse_rows=gpu.sparse_rows,
+    gram_product=gpu.gram_product,
+)
+
+
+def backend_for(X: Tensor) -> Backend:
+    """The backend for tensors on the device of X."""
+    if not X.is_cuda:
+        return plain
+    return _slow_cuda if gpu.kernels_for(X.device.index or 0) is None else cuda

@@ -1,0 +1,59 @@
+"""Penalties of a classifier: models of a few rows with several of them, judged by their loss on others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from bochner.backends import Array
+from bochner.features import Identity
+from bochner.keys import Key
+from bochner.losses import Loss
+from bochner.streaming import ArraySource, Block, Problem, newton
+
+_TOL = 1e-2  # of the objectives
+_MOST_DECADES = 8  # that are tried up and down
+
+
+class PenaltyPath:
+    """Models of a few rows with several penalties, and their losses on others."""
+
+    def __init__(self, train: Block, test: Block, problem: Callable[..., Problem], loss: Loss) -> None:
+        self.test, self.loss = test, loss
+        source, m = ArraySource(train.X, train.y, train.weight), train.X.shape[1]
+        self.problem = partial(problem, source, Identity(m), loss)
+        self.weight = np.ones(len(test)) if test.weight is None else test.weight
+        self.points: dict[float, Array] = {}
+        self.losses: dict[float, float] = {}
+
+    @property
+    def best(self) -> float:
+        """The penalty with the least loss."""
+        return min(self.losses, key=self.losses.__getitem__)
+
+    def search(self, unit: float) -> None:
+        """Try decades of a unit, from smooth to rough, while they get better, then half a decade beside the best."""
+
+        def at(decade: float) -> float:
+            return self.loss_at(unit * 10.0**decade)
+
+        best, towards = (0, 1) if at(0) <= at(-1) else (-1, -1)
+        while abs(best) < _MOST_DECADES and at(best + towards) < at(best):
+            best += towards
+        at(best + 0.5 if at(best + 1) < at(best - 1) else best - 0.5)
+
+    def loss_at(self, alpha: float) -> float:
+        """The mean loss of held-out rows; the search begins at the nearest penalty that was tried."""
+        alpha = float(alpha)
+        if alpha not in self.losses:
+            problem = replace(self.problem(alpha), rows=None, verbose=0)
+            near = min(self.points, key=lambda other: abs(np.log(other / alpha)), default=None)
+            start = np.zeros(problem.shape) if near is None else self.points[near]
+            P, _, _ = newton(problem, Key(0), start, tol=_TOL, max_iter=500)
+            F = self.test.X @ P[:-1] + P[-1]
+            self.points[alpha] = P
+            self.losses[alpha] = float(self.weight @ self.loss.value(F, self.test.y) / self.weight.sum())
+        return self.losses[alpha]

@@ -1,0 +1,257 @@
+"""Second derivatives of an objective of linear scores, over rows whose features are held: products, metrics, steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg.lapack import spotrf, spotrs
+
+from bochner.backends import Array, backend_of, is_host, n_threads
+from bochner.backends.threads import each, one_thread
+from bochner.keys import Key
+from bochner.losses import Loss
+from bochner.operators import PSDOperator
+from bochner.solvers import Cholesky, Factor
+from bochner.statistics import RidgeStatistics
+
+METRIC_BYTES = 1 << 28  # of metrics, one for each score
+_MOST_PRODUCTS = 100  # for one step
+_ENOUGH = 0.2  # of the mean gain of the products so far: one that gains less ends a step (Nash & Sofer 1990)
+_LINE_TRIES = 10
+_FLAT = 0.1  # of the slope at the start of a line: less is flat enough
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows near a point P (m + 1, k) of Σ w ℓ(Zv + b, y) + alpha / 2 ‖v‖², with their features and scores there.
+
+    Features, signs, weights and scores are host arrays, or all on one device. Where the rows are a sample, weights are
+    divided by the chance of a row to be in it. What comes in and goes out is on the host and of the shape of P.
+    """
+
+    Z: Any  # (s, m)
+    Y: Any  # (s, k)
+    weight: Any  # (s,), float64
+    F: Any  # (s, k)
+    loss: Loss
+    alpha: float
+    fit_intercept: bool
+
+    def __len__(self) -> int:
+        return len(self.Z)
+
+    @property
+    def n_scores(self) -> int:
+        """Columns of the scores."""
+        return int(self.F.shape[1])
+
+    def scores(self, V: Array) -> Any:
+        """What the scores change by when P moves by V."""
+        return scores_of(self.Z, V)
+
+    def moved(self, D: Any) -> HeldRows:
+        """The same rows where the scores have changed by D."""
+        return replace(self, F=self.F + D)
+
+    def curved(self, D: Any) -> Any:
+        """The weighted second derivative of every row times D."""
+        return self.loss.curvature_product(self.F, self.Y, D) * self.weight[:, None]
+
+    def product(self, V: Array) -> tuple[Array, float]:
+        """The Hessian times V, and Vᵀ times that, which rounding cannot make negative."""
+        D = self.scores(V)
+        curved = self.curved(D)
+        out = np.zeros(V.shape)
+        add_moment(out, self.Z, curved)
+        out[:-1] += self.alpha * V[:-1]
+        if not self.fit_intercept:
+            out[-1] = 0.0
+        return out, max(float((D * curved).sum()), 0.0) + self.alpha * float((V[:-1] ** 2).sum())
+
+    def products_cost(self) -> float:
+        """Of one product, in operations at the rate of a Gram matrix; those with few columns run at half of it."""
+        return 8.0 * self.Z.shape[0] * self.Z.shape[1] * self.n_scores
+
+    def metric_cost(self, *, apart: bool) -> float:
+        """Of a metric, in the same unit."""
+        m = float(self.Z.shape[1])
+        return (self.n_scores if apart else 1) * (min(self._thinned(apart), len(self)) + m / 3.0) * m * m
+
+    def _thinned(self, apart: bool) -> int:
+        """Rows that a metric is made of, about."""
+        m = int(self.Z.shape[1])
+        return m + 500 if apart else 2 * m + 1000
+
+    def metric(self, key: Key, *, apart: bool, floor: float) -> Metric:
+        """Hessians of some of the rows: one for each score, or the mean of all.
+
+        Parameters
+        ----------
+        key : Key
+            Of the rows: they are drawn with probability ∝ their curvature, and count for as many.
+        apart : bool
+            Whether each score has its own.
+        floor : float
+            What an intercept bends at least, where its scores bend nowhere.
+        """
+        fetch = backend_of(self.Z).fetch
+        H = fetch(self.loss.curvature(self.F, self.Y) if apart else self.loss.mean_curvature(self.F, self.Y)[:, None])
+        H = H.astype(np.float64) * fetch(self.weight)[:, None]
+        sums = (self._sums(h, self._thinned(apart), key.child(j)) for j, h in enumerate(H.T))
+        return Metric.of(
+            sums,
+            self.alpha,
+            floor if self.fit_intercept else None,
+            balanced=self.loss.ignores_shifts(self.n_scores),
+            cost=self.metric_cost(apart=apart),
+        )
+
+    def _sums(self, h: Array, size: int, key: Key) -> RidgeStatistics:
+        """Σ h zzᵀ, from about so many of the rows."""
+        chance = np.where(h > 0, 1.0, 0.0)
+        if len(h) > size:
+            chance = np.minimum(chance, size * (h / max(float(h.sum()), np.finfo(float).tiny)))
+        rows = np.flatnonzero(key.uniforms(0, len(h)) < chance)
+        sums = RidgeStatistics(self.Z.shape[1], 0, penalty=np.inf)  # float32 will do
+        if len(rows):
+            part = self.Z[backend_of(self.Z).place(rows, self.Z)]
+            sums.update(part, np.empty((len(rows), 0)), h[rows] / chance[rows], overwrite=True)
+        return sums.to_host()
+
+    def solve(self, R: Array, metric: Metric) -> tuple[Array, int]:
+        """H⁻¹ R by conjugate gradients in a metric, as far as it pays for one step, and the number of products."""
+        x, r = np.zeros(R.shape), R.copy()
+        z = metric(r)
+        q, size, gained = z, float(np.vdot(r, z)), 0.0
+        for count in range(1, _MOST_PRODUCTS + 1):
+            if size <= 0:
+                return x, count - 1
+            Hq, bent = self.product(q)
+            t = size / bent
+            x += t * q
+            r -= t * Hq
+            gain = 0.5 * t * size
+            gained += gain
+            if gain * count <= _ENOUGH * gained:
+                break
+            z = metric(r)
+            before, size = size, float(np.vdot(r, z))
+            q = z + (size / before) * q
+        return x, count
+
+    def step_along(self, D: Any, P: Array, direction: Array, slope: float) -> float:
+        """The t where the objective is about least along P + t × direction, whose scores are D.
+
+        Its slope at 0 is known from all rows; how that changes is that of the rows held.
+        """
+        pull = self.alpha * float(np.vdot(P[:-1], direction[:-1]))
+        stiff = self.alpha * float((direction[:-1] ** 2).sum())
+        here = float((self.loss.slope(self.F, self.Y) * D * self.weight[:, None]).sum()) + pull
+        low, high, t = 0.0, np.inf, 1.0
+        for _ in range(_LINE_TRIES):
+            there = self.moved(t * D)
+            rise = float((self.loss.slope(there.F, self.Y) * D * self.weight[:, None]).sum()) + pull + t * stiff
+            rise += slope - here
+            if abs(rise) <= _FLAT * abs(slope):
+                break
+            low, high = (t, high) if rise < 0 else (low, t)
+            bent = float((there.curved(D) * D).sum()) + stiff
+            t = t - rise / bent if bent > 0 else np.inf
+            if not low < t < high:
+                t = 0.5 * (low + high) if np.isfinite(high) else 4.0 * low
+        return t
+
+
+def scores_of(Z: Any, P: Array) -> Any:
+    """ZP[:-1] + P[-1] where the features are, in their precision."""
+    place, P = backend_of(Z).place, P.astype(Z.dtype, copy=False) if is_host(Z) else P
+    return Z @ place(np.ascontiguousarray(P[:-1]), Z) + place(P[-1].copy(), Z)
+
+
+def add_moment(total: Array, Z: Any, slope: Any) -> None:
+    """Add [Zᵀ slope; Σ slope], in units in which float32 keeps its digits whatever the weights are."""
+    backend = backend_of(Z)
+    unit = float(np.exp2(np.frexp(float(abs(slope).max()) if len(Z) else 0.0)[1]))
+    small = slope / unit
+    small = small.astype(Z.dtype, copy=False) if is_host(Z) else small.to(Z.dtype)
+    total[:-1] += backend.fetch(small.T @ Z).T * unit
+    total[-1] += backend.fetch(slope.sum(0))
+
+
+@dataclass(frozen=True)
+class SingleFactor:
+    """The lower triangle L of G + alpha I = L Lᵀ in float32, for steps that need no more digits."""
+
+    L: Array
+
+    @classmethod
+    def of(cls, gram: PSDOperator, alpha: float) -> SingleFactor | Factor:
+        """A float32 factor, or a float64 one where rounding leaves none."""
+        G = np.array(gram.lower(), np.float32, order="F")
+        np.einsum("ii->i", G)[:] += np.float32(alpha)
+        with one_thread():
+            L, failed = spotrf(G, lower=1, clean=0, overwrite_a=1)
+        return Cholesky().factor(gram, alpha) if failed or not np.isfinite(L[-1, -1]) else cls(L)
+
+    def solve(self, B: Array) -> Array:
+        """(G + alpha I)⁻¹ B."""
+        return np.asarray(spotrs(self.L, B.astype(np.float32), lower=1)[0], np.float64)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """H⁻¹ of a Hessian that is the same for every score, or one for each: [G + alpha, s; sᵀ, w], intercepts last."""
+
+    # a factor of G - s sᵀ / w + alpha, s and w; w is 0 without an intercept
+    parts: list[tuple[SingleFactor | Factor, Array, float]]
+    floor: float | None  # w of an intercept whose scores bend nowhere; None where intercepts are zero
+    balanced: bool = False  # whether the sum over the scores stays zero, since the loss does not change with it
+    cost: float = 0.0  # of making it, in operations
+
+    @property
+    def apart(self) -> bool:
+        """Whether each score has its own."""
+        return len(self.parts) > 1
+
+    @classmethod
+    def of(
+        cls,
+        sums: Iterable[RidgeStatistics],
+        alpha: float,
+        floor: float | None,
+        *,
+        balanced: bool = False,
+        cost: float = 0.0,
+    ) -> Metric:
+        """The metric of sums of features, one after the other: each takes twice the memory of its factor."""
+        parts: list[tuple[SingleFactor | Factor, Array, float]] = []
+        for statistics in sums:
+            centred = floor is not None and statistics.weight > 0
+            factor = SingleFactor.of(statistics.operator(centred), alpha)
+            parts.append((factor, statistics.feature_sum, statistics.weight if centred else 0.0))
+        return cls(parts, floor, balanced, cost)
+
+    def __call__(self, R: Array) -> Array:
+        if not self.apart:
+            return self._solve(*self.parts[0], R)
+        out = np.empty(R.shape)
+
+        def solve(j: int) -> None:
+            out[:, [j]] = self._solve(*self.parts[j], R[:, [j]])
+
+        with one_thread():
+            each(solve, range(len(self.parts)), n_threads())
+        return out - out.mean(axis=1, keepdims=True) if self.balanced else out
+
+    def _solve(self, factor: SingleFactor | Factor, total: Array, weight: float, R: Array) -> Array:
+        out = np.zeros(R.shape)
+        if not weight:
+            out[:-1] = factor.solve(R[:-1])
+            out[-1] = R[-1] / self.floor if self.floor else 0.0
+            return out
+        out[:-1] = factor.solve(R[:-1] - np.outer(total, R[-1] / weight))
+        out[-1] = (R[-1] - total @ out[:-1]) / weight
+        return out

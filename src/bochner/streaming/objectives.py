@@ -1,0 +1,277 @@
+"""A convex loss of linear scores and a penalty, over streamed features: its value and gradient are one pass.
+
+Scores and gradients are linear in the features: the matrix of a map that is a linear one after a cheaper one, such as
+the root of Nyström features, is multiplied with the few coefficients and never with the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bochner.backends import Array, backend_of, is_host
+from bochner.features import FeatureMap, Identity, LinearAfter, features_of, row_blocks
+from bochner.keys import Key
+from bochner.losses import Loss
+from bochner.streaming.curvature import HeldRows, add_moment, scores_of
+from bochner.streaming.devices import DeviceSource
+from bochner.streaming.folds import Fold
+from bochner.streaming.progress import Progress
+from bochner.streaming.sources import ArraySource, Block, Source, default_rows, joined
+
+KEPT_BYTES = 1 << 28  # of features held from pass to pass
+_BASE = 0.2  # of the rows drawn are drawn whatever their curvature
+SINGLE_SIZE = 1 << 20  # features from which on float32 saves time
+_ROOT_SCORES = 1  # up to which the root of Nyström features is rather multiplied with coefficients than with held rows
+
+
+@dataclass(frozen=True)
+class State:
+    """A point P (m + 1, k), the intercepts last, with the objective and its gradient there."""
+
+    P: Array
+    value: float
+    gradient: Array
+    curvature: Array  # (k,): Σ w × curvature over the rows
+    weight: float  # Σ w
+    n_samples: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Σ w ℓ(Zv + b, y) + alpha / 2 ‖v‖² over a source whose targets are signs (n, k).
+
+    Attributes
+    ----------
+    rows : int or None
+        In a block.
+    budget : float
+        Bytes of features that may be held.
+    single : bool
+        Whether products of large problems may be made in float32: the objective is then known to about 1e-6 of it.
+    """
+
+    source: Source
+    feature_map: FeatureMap
+    loss: Loss
+    alpha: float
+    n_scores: int
+    fit_intercept: bool = True
+    rows: int | None = None
+    verbose: int = 0
+    budget: float = KEPT_BYTES
+    single: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m + 1, k)."""
+        return (self.feature_map.n_components + 1, self.n_scores)
+
+    @property
+    def fewest_rows(self) -> int:
+        """That a sample needs for its Hessian to be near that of all."""
+        return 2 * self.feature_map.n_components + 1000
+
+    @property
+    def most_rows(self) -> int:
+        """Whose features may be held."""
+        width = 4 if self.single else np.dtype(self.feature_map.dtype_of(self.source.dtype)).itemsize
+        return max(self.fewest_rows, int(self.budget / (width * max(1, self.feature_map.n_components))))
+
+    @cached_property
+    def _factors(self) -> tuple[FeatureMap, Array | None]:
+        """The map of a pass, and the matrix that comes after it."""
+        return self.feature_map.factored()
+
+    @property
+    def _wide(self) -> bool:
+        """Whether products of float32 features are made in float64: where a matrix magnifies what is lost, or asked."""
+        return self._factors[1] is not None or not (self.single or isinstance(self.source, DeviceSource))
+
+    @property
+    def precision(self) -> float:
+        """Of the objective: float32 products round it, and no line search can see below that."""
+        return 8.0 * float(np.finfo(np.float64 if self._wide else self.source.dtype).eps)
+
+    def _before(self, P: Array) -> Array:
+        """Coefficients of the map of a pass, the intercepts last."""
+        matrix = self._factors[1]
+        return P if matrix is None else np.vstack([matrix.astype(np.float64, copy=False) @ P[:-1], P[-1:]])
+
+    def fold(self, fold: Fold) -> Any:
+        """One pass."""
+        progress = Progress(self.source.n_samples, "fit", self.verbose > 0)
+        inner: FeatureMap | None = self._factors[0]
+        rows = self.rows
+        if isinstance(self.source, ArraySource) and isinstance(inner, Identity):
+            rows = rows or default_rows(inner.n_components, self.source.dtype)
+            inner = None  # the rows are the features, and need not be copied
+        try:
+            return self.source.fold(fold, inner, rows=rows, after=lambda _, row: progress.reach(row))
+        finally:
+            progress.close()
+
+    def state(self, P: Array) -> State:
+        """One pass: the objective and its gradient."""
+        value, curvature, weight, n, gradient = self.fold(GradientFold(self.loss, self._before(P), self._wide))
+        matrix = self._factors[1]
+        if matrix is not None:
+            gradient = np.vstack([matrix.T.astype(np.float64, copy=False) @ gradient[:-1], gradient[-1:]])
+        value += 0.5 * self.alpha * float((P[:-1] ** 2).sum())
+        gradient[:-1] += self.alpha * P[:-1]
+        if not self.fit_intercept:
+            gradient[-1] = 0.0
+        return State(P, value, gradient, curvature, weight, n)
+
+    def held(self, state: State, n_rows: int, key: Key) -> HeldRows:
+        """About n_rows rows near a point, drawn with probability ∝ their curvature, or all where they are no more.
+
+        One pass finds them, unless they are all.
+        """
+        block: Block | None = None
+        if n_rows < state.n_samples:
+            share = (1.0 - _BASE) * n_rows / max(float(state.curvature.sum()), np.finfo(float).tiny)
+            base = _BASE * n_rows / state.weight
+            drawn = self.fold(DrawFold(self.loss, self._before(state.P), self._wide, share, base, key))
+            block = joined(drawn) if drawn else None
+        if block is None:
+            block = self.source.sample(state.n_samples, key)
+        Z = self._features(block.X)
+        place = backend_of(Z).place
+        Y, weight = np.asarray(block.y, np.float64), block.weight
+        wide = Z if is_host(Z) else Z.new_empty(0, dtype=backend_of(Z).xp.float64)
+        return HeldRows(
+            Z,
+            place(Y.astype(Z.dtype, copy=False) if is_host(Z) else Y, Z),
+            place(np.ones(len(block)) if weight is None else np.asarray(weight, np.float64), wide),
+            scores_of(Z, state.P),
+            self.loss,
+            self.alpha,
+            self.fit_intercept,
+        )
+
+    def _features(self, X: Any) -> Any:
+        """Features of rows to be held, on the device of ours."""
+        if isinstance(self.source, DeviceSource):
+            Z = features_of(self.feature_map, self.source.place(X.toarray() if hasattr(X, "toarray") else X))
+            return Z.float() if self.single else Z
+        if isinstance(self.feature_map, Identity) and isinstance(X, np.ndarray):
+            return X
+        return self._written(self.feature_map, X, self.single)
+
+    @staticmethod
+    def _written(feature_map: FeatureMap, X: Any, single: bool) -> Array:
+        """Features of rows of host memory, made block by block."""
+        made = np.dtype(feature_map.dtype_of(X.dtype))
+        Z = np.empty((X.shape[0], feature_map.n_components), np.float32 if single else made)
+        for rows in row_blocks(Z):
+            if Z.dtype == made:
+                feature_map.into(X[rows], Z[rows])
+            else:
+                Z[rows] = feature_map(X[rows])
+        return Z
+
+    def sampled(self, n_rows: int, key: Key) -> Problem | None:
+        """The problem of some of the rows; None where there are not many more than these."""
+        n = self.source.n_samples
+        if n is not None and n <= 8 * n_rows:
+            return None
+        block = self.source.sample(n_rows, key)
+        found: Source = ArraySource(block.X, block.y, block.weight)
+        if isinstance(self.source, DeviceSource):
+            found = DeviceSource(found, self.source.device)
+        return replace(self, source=found, verbose=0).kept() if len(block) == n_rows else None
+
+    def kept(self) -> Problem:
+        """The problem with the features of a pass made once and held, where they fit into the budget.
+
+        Of several scores the features themselves, of one score those before the matrix: it takes few products.
+        """
+        n, (inner, matrix) = self.source.n_samples, self._factors
+        if n is None or self.source.remote or isinstance(self.source, DeviceSource) or isinstance(inner, Identity):
+            return self
+        if self.n_scores > _ROOT_SCORES:
+            inner, matrix = self.feature_map, None
+        single = self.single and n * inner.n_components >= SINGLE_SIZE and matrix is None
+        width = 4 if single else np.dtype(inner.dtype_of(self.source.dtype)).itemsize
+        if n * inner.n_components * width > self.budget:
+            return self
+        block = self.source.sample(n, Key(0))
+        Z = self._written(inner, block.X, single)
+        features: FeatureMap = Identity(inner.n_components)
+        if matrix is not None:
+            features = LinearAfter(features, matrix)
+        return replace(self, source=ArraySource(Z, block.y, block.weight), feature_map=features, single=single)
+
+
+@dataclass(frozen=True)
+class ScoreFold(Fold):
+    """A pass at a point P (m + 1, k)."""
+
+    loss: Loss
+    P: Array
+    wide: bool  # whether sums of float32 features are made in float64: a matrix after them may magnify what is lost
+
+    runs_on_device: ClassVar[bool] = True
+
+    def features(self, Z: Any, block: Block) -> Any:
+        """Features in the precision in which they are multiplied; without any, the rows are the features."""
+        Z = Identity(block.X.shape[1])(block.X) if Z is None else Z
+        return _widened(Z) if self.wide else Z
+
+    def scores(self, Z: Any, block: Block) -> tuple[Any, Any, Any]:
+        """Scores and signs in the precision of the features, where they are, and weights in float64."""
+        F = scores_of(Z, self.P)
+        F = F if is_host(F) else F.double()
+        place = backend_of(Z).place
+        weight = np.ones(len(Z)) if block.weight is None else np.asarray(block.weight, np.float64)
+        return F, place(np.asarray(block.y, F.dtype if is_host(F) else np.float64), F), place(weight, F)
+
+
+class GradientFold(ScoreFold):
+    """Σ w ℓ, Σ w × curvature (k,), Σ w, n and the gradient of the first."""
+
+    def zero(self) -> list[Any]:
+        return [0.0, np.zeros(self.P.shape[1]), 0.0, 0, np.zeros(self.P.shape)]
+
+    def add(self, total: list[Any], Z: Any, block: Block, row: int) -> list[Any]:
+        Z = self.features(Z, block)
+        F, Y, w = self.scores(Z, block)
+        value, curvature, weight, n, gradient = total
+        value += float(w @ _widened(self.loss.value(F, Y)))
+        curvature = curvature + backend_of(Z).fetch(w @ _widened(self.loss.curvature(F, Y)))
+        add_moment(gradient, Z, self.loss.slope(F, Y) * w[:, None])
+        return [value, curvature, weight + float(w.sum()), n + len(Z), gradient]
+
+
+@dataclass(frozen=True)
+class DrawFold(ScoreFold):
+    """Blocks of rows drawn with probability min(1, Σ share × curvature + base), their weights divided by it."""
+
+    share: float
+    base: float  # for rows that may bend elsewhere
+    key: Key
+
+    def zero(self) -> list[Block]:
+        return []
+
+    def add(self, total: list[Block], Z: Any, block: Block, row: int) -> list[Block]:
+        F, Y, weight = self.scores(self.features(Z, block), block)
+        fetch = backend_of(F).fetch
+        weight, curvature = fetch(weight), fetch(self.loss.curvature(F, Y)).sum(axis=1, dtype=np.float64)
+        chance = np.minimum(1.0, weight * (self.share * curvature + self.base))
+        rows = np.flatnonzero(self.key.uniforms(row, len(chance)) < chance)
+        if len(rows):
+            total.append(Block(block.X[rows], block.y[rows], weight[rows] / chance[rows]))
+        return total
+
+    def merge(self, total: list[Block], other: list[Block]) -> list[Block]:
+        return total + other
+
+
+def _widened(A: Any) -> Any:
+    """An array of any backend in float64."""
+    return A.astype(np.float64, copy=False) if is_host(A) else A.double()
