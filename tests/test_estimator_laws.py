@@ -88,7 +88,8 @@ def _streamed():
     """Estimators that learn block by block, with features that do not depend on the rows and a given penalty."""
     for estimator in ESTIMATORS:
         parameters = estimator.get_params()
-        fixed = {"kernel": RBF(1.0), "features": "fourier", "alpha": 0.1, "noise_variance": 0.1, "amplitude": 1.0}
+        fixed = {"kernel": RBF(1.0), "metric": "isotropic", "features": "fourier", "alpha": 0.1}
+        fixed |= {"noise_variance": 0.1, "amplitude": 1.0}
         if hasattr(estimator, "partial_fit"):
             yield clone(estimator).set_params(**{k: v for k, v in fixed.items() if k in parameters})
 

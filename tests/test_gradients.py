@@ -127,6 +127,13 @@ MODELS = {
     "classifier": KernelClassifier(RBF(2.0), 40, alpha=0.1, random_state=0),
     "squared classifier": KernelClassifier(RBF(2.0), 40, alpha=0.1, loss="squared", random_state=0),
     "gaussian process": GaussianProcessRegressor(RBF(2.0), 40, random_state=0),
+    "ridge diagonal": KernelRidge("matern52", 40, metric="diagonal", random_state=0),
+    "ridge full": KernelRidge("matern52", 40, metric="full", random_state=0),
+    "ridge nystrom full": KernelRidge(metric="full", random_state=0),
+    "classifier diagonal": KernelClassifier("laplacian", 40, metric="diagonal", random_state=0),
+    "classifier nystrom full": KernelClassifier(n_components=40, features="nystrom", metric="full", random_state=0),
+    "gaussian process full": GaussianProcessRegressor(n_components=40, metric="full", random_state=0),
+    "gaussian process fourier full": GaussianProcessRegressor("matern32", 40, features="fourier", metric="full"),
 }
 
 

@@ -595,6 +595,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.metric != "full"
         tags.target_tags.multi_output = True
         return tags

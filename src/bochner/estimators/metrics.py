@@ -239,8 +239,10 @@ def learn_metric(
     kernel = FAMILIES[family] if isinstance(family, str) else family
     Y, n_features = _standardised(Y, weight), X.shape[1]
     if start is None:
-        few = X[:: max(1, len(X) // _PAIRS)][:_PAIRS]
-        distance = float(kernel.distances(few, few).mean()) if len(few) > 1 else 1.0
+        few = slice(0, _PAIRS * max(1, len(X) // _PAIRS), max(1, len(X) // _PAIRS))
+        pairs = kernel.distances(X[few], X[few])
+        counts = None if weight is None else np.outer(weight[few], weight[few])
+        distance = float(pairs.mean() if counts is None else np.average(backend_of(X).fetch(pairs), weights=counts))
         origin, alpha = np.full(n_features, distance or 1.0), 0.1
     else:
         origin, alpha = np.broadcast_to(start.kernel.scales(n_features), n_features), start.alpha

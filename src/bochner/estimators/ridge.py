@@ -79,8 +79,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         doubled until it suffices, and of more than 512 none are dropped again unless a fourth suffices.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
         Which features. "auto" means "nystrom" where `fit` finds `n_components` itself and for kernels that are not
-        stationary, otherwise "fourier". A transformer is cloned and fitted, and determines kernel and number of
-        components instead of the parameters `kernel` and `n_components`.
+        stationary, otherwise "fourier". A transformer is cloned and fitted, and determines kernel, metric and number of
+        components instead of the parameters `kernel`, `metric` and `n_components`.
     alpha : float, array-like or {"loo", "margin", "gcv", "evidence"}, default="loo"
         The penalty, not scaled by the number of rows; a grid of penalties, from which GCV chooses; or the criterion
         that chooses it: exact leave-one-out errors (of a sample of the rows), generalised cross-validation, or the
@@ -577,7 +577,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.metric != "full"
         tags.target_tags.multi_output = True
         return tags
 

@@ -50,14 +50,8 @@ class SupervisedModel(KernelModel, SupervisedParameters):
 
     def _check_metric(self) -> None:
         """Complain about a metric that cannot be learned."""
-        if check_choice("metric", self.metric, METRICS) == "isotropic":
-            return
-        if not isinstance(self.features, str):
-            raise ValueError(
-                f"metric={self.metric!r} is learned for features that are given by name; a transformer has a kernel of "
-                "its own. Give features='fourier' or features='nystrom', or metric='isotropic'."
-            )
-        if self._tuned_kernels():
+        given = not isinstance(self.features, str)  # a transformer, which has a kernel of its own
+        if check_choice("metric", self.metric, METRICS) == "isotropic" or given or self._tuned_kernels():
             return
         kernel = as_kernel(self.kernel)
         if isinstance(kernel, StationaryKernel):
