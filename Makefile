@@ -1,12 +1,13 @@
-# `make demo` and `make test` need only python3 (>= 3.11) and g++; everything else comes from the package index.
+# `make demo` and `make test` need only python3 (>= 3.11) and g++ (>= 11) or clang (>= 14; CXX=clang++); everything else
+# comes from the package index.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 # Statistical tests are single-threaded work: one process a core, one BLAS thread each.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: demo test test-slow test-torch test-gpu lint bench docs fuzz sanitize clean
+.PHONY: demo test test-slow test-torch test-gpu test-oldest test-newest test-aarch64 cross wheel wheels sdist check-version test-sdist lint bench docs fuzz sanitize clean
 
 $(VENV)/.tools: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,6 +39,61 @@ test-torch: $(VENV)/.built
 test-gpu: $(VENV)/.built
 	$(BIN)/python -m pip install -q "torch>=2.8" triton
 	$(BIN)/python -m pytest -n 4 tests -m gpu
+
+# The oldest dependencies that pyproject.toml allows, and the newest that there are, in environments of their own.
+test-oldest:
+	PIP_CONSTRAINT=$(CURDIR)/.ci/oldest.txt $(MAKE) VENV=.venv-oldest .venv-oldest/.built
+	PYTEST_ADDOPTS="--ignore=tests/test_lint.py" $(MAKE) VENV=.venv-oldest test
+
+test-newest:
+	rm -rf .venv-newest
+	$(MAKE) VENV=.venv-newest test
+
+# On Debian or Ubuntu for x86-64, with g++-aarch64-linux-gnu and qemu-user: the compiled core for AArch64, with its
+# vector instructions and without any, tested in an emulator.
+test-aarch64: $(VENV)/.tools
+	PYTHON=$(BIN)/python .ci/test-aarch64
+	PYTHON=$(BIN)/python MODE=scalar .ci/test-aarch64 tests/test_backends.py
+
+# Objects for Windows, macOS and musl, compiled and not run.
+cross: $(VENV)/.tools
+	$(BIN)/python -m pip install -q --group cross
+	PYTHON=$(BIN)/python .ci/cross
+
+# A wheel for this system, tried in an empty environment outside the source tree. WHEEL_TESTS=... runs test files there.
+wheel: $(VENV)/.tools
+	$(BIN)/python -m pip install -q --group release
+	rm -rf dist/raw build/wheel-env && mkdir -p dist/raw
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w dist/raw .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --strip --wheel-dir dist dist/raw/*.whl
+	@test "$$(ls -t dist/*.whl | head -1 | xargs stat -c %s)" -lt 3000000 || { echo "the wheel is larger than 3 MB"; exit 1; }
+	$(PYTHON) -m venv build/wheel-env
+	build/wheel-env/bin/python -m pip install -q "$$(ls -t dist/*.whl | head -1)"
+	cd build && wheel-env/bin/python $(CURDIR)/.ci/installed.py $(CURDIR)/README.md
+	@ls -l dist/*.whl
+
+# Wheels of all systems that this machine builds for, by cibuildwheel: on Linux it needs docker or podman, on Windows
+# bash. On Linux and macOS, CIBW_ARCHS=native leaves other processors out.
+wheels:
+	$(PYTHON) -m pip install -q "cibuildwheel>=3.1"
+	$(PYTHON) -m cibuildwheel --output-dir dist
+
+sdist: $(VENV)/.tools
+	$(BIN)/python -m pip install -q --group release
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --sdist --outdir dist
+	$(BIN)/python -m twine check --strict dist/*.tar.gz
+
+# What is tagged is what is released: `make check-version TAG=v0.1.0` before the tag, and in the workflow after it.
+check-version:
+	@test "$(TAG)" = "v$$(sed -n 's/__version__ = "\(.*\)"/\1/p' src/bochner/version.py)" || { echo "expected the tag v$$(sed -n 's/__version__ = "\(.*\)"/\1/p' src/bochner/version.py), the version in src/bochner/version.py; got $(TAG)"; exit 1; }
+	@grep -q "^## $(patsubst v%,%,$(TAG)) (20" CHANGELOG.md || { echo "expected a line '## $(patsubst v%,%,$(TAG)) (date)' in CHANGELOG.md"; exit 1; }
+	@grep -q "^version: $(patsubst v%,%,$(TAG))$$" CITATION.cff || { echo "expected version: $(patsubst v%,%,$(TAG)) in CITATION.cff"; exit 1; }
+
+# The tests as they come in the source distribution.
+test-sdist: sdist
+	rm -rf build/from-sdist && mkdir -p build/from-sdist
+	tar -xzf "$$(ls -t dist/*.tar.gz | head -1)" -C build/from-sdist --strip-components=1
+	$(MAKE) -C build/from-sdist test
 
 lint: $(VENV)/.built
 	$(BIN)/ruff check .
@@ -72,4 +128,4 @@ sanitize: $(VENV)/.tools
 	OMP_NUM_THREADS=2 $(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/test_backends.py tests/test_operators.py tests/test_sketches.py tests/test_rows.py
 
 clean:
-	rm -rf $(VENV) build dist demo-output
+	rm -rf $(VENV) .venv-oldest .venv-newest build dist demo-output

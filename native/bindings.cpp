@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels.hpp"
+#include "processor.hpp"
 
 namespace nb = nanobind;
 using namespace bochner;
@@ -33,13 +34,9 @@ using Gains = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cp
 std::vector<const Level*> runnable() {
     std::vector<const Level*> levels = {&baseline::level};
 #ifdef BOCHNER_X86_LEVELS
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) {
-        levels.push_back(&v3::level);
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-            __builtin_cpu_supports("avx512vl"))
-            levels.push_back(&v4::level);
-    }
+    const Processor processor;
+    if (processor.v3) levels.push_back(&v3::level);
+    if (processor.v4) levels.push_back(&v4::level);
 #endif
     return levels;
 }
@@ -321,7 +318,8 @@ using Units = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 bool has_vnni() {
 #ifdef BOCHNER_X86_LEVELS
-    return current == &v4::level && __builtin_cpu_supports("avx512vnni");
+    static const bool processor_has = Processor().vnni;
+    return current == &v4::level && processor_has;
 #else
     return false;
 #endif
@@ -390,6 +388,7 @@ NB_MODULE(_native, m) {
         for (const Level* level : runnable()) names.emplace_back(level->name);
         return names;
     });
+    m.def("level", [] { return current->name; });
     // For the tests: not to be called while another thread computes.
     m.def("use_level", [](const std::string& name) {
         for (const Level* level : runnable())

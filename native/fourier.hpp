@@ -196,9 +196,9 @@ struct StructuredBlock {
         };
         if constexpr (E == lanes<T>)
             if (p < E) {
-                transform_short(source, phases, p);
-                transform_short(Flipped<T>{phases, flips1}, phases, p);
-                return transform_short(Flipped<T>{phases, flips0}, phases, p);
+                transform_short<down>(source, phases, p);
+                transform_short<up>(Flipped<T>{phases, flips1}, phases, p);
+                return transform_short<down>(Flipped<T>{phases, flips0}, phases, p);
             }
         if (last == 0) return passes.near(source, phases, all);
         passes.far(last, source, phases, Far<T, down>{});
@@ -228,7 +228,7 @@ struct FastfoodBlock {
         const Permuted<T, E> source{mixed, permutations + start, gains + start, p - 1};
         const std::size_t last = passes.n - 1;
         if constexpr (E == lanes<T>)
-            if (p < E) return transform_short(source, phases, p);
+            if (p < E) return transform_short<Order::down>(source, phases, p);
         if (last == 0) return passes.near(source, phases, Last<T, E>{});
         passes.far(last, source, phases, Far<T, Order::down>{});
         for (std::size_t i = last; --i > 0;) passes.far(i, Plain<T>{phases}, phases, Far<T, Order::down>{});

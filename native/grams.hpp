@@ -117,10 +117,13 @@ void pack_slab(Rows<float> Z, const float* units, const float* inverses, std::in
 // columns' have 128 added: the instruction takes them without a sign.
 template <class Int, bool vnni>
 BOCHNER_INLINE void multiply_groups(Sums& sums, const Sums& group, const Sums& columns) {
-    if constexpr (vnni && sizeof(Int) == 2) {  // GCC 12 copies every register around the intrinsic
-        asm("vpdpwssd %1, %2, %0" : "+v"(sums) : "v"(group), "v"(columns));
-    } else if constexpr (vnni) {
-        asm("vpdpbusd %1, %2, %0" : "+v"(sums) : "v"(group), "v"(columns));
+    if constexpr (vnni) {  // GCC 12 copies every register around the intrinsics
+#if defined(__AVX512BW__)  // elsewhere no register holds 64 bytes: clang refuses the code even where nobody calls it
+        if constexpr (sizeof(Int) == 2)
+            asm("vpdpwssd %1, %2, %0" : "+v"(sums) : "v"(group), "v"(columns));
+        else
+            asm("vpdpbusd %1, %2, %0" : "+v"(sums) : "v"(group), "v"(columns));
+#endif
     } else {
         typedef Int Lefts __attribute__((vector_size(64)));
         typedef std::conditional_t<sizeof(Int) == 1, std::uint8_t, Int> Rights __attribute__((vector_size(64)));

@@ -19,7 +19,7 @@ namespace bochner::BOCHNER_LEVEL {
 template <class T, std::size_t half, std::size_t... i>
 BOCHNER_INLINE Vec<T> butterfly_lanes(Vec<T> v, std::index_sequence<i...>) {
     constexpr Vec<T> sign = {((i & half) ? T(-1) : T(1))...};
-    return v * sign + __builtin_shufflevector(v, v, (i ^ half)...);
+    return v * sign + shuffle<T, (i ^ half)...>(v, v);
 }
 
 enum class Order { up, down };  // from neighbours to halves, or from halves to neighbours
@@ -90,7 +90,7 @@ BOCHNER_INLINE void pass(Source source, T* x, std::size_t size, std::size_t widt
 // side by side. x = work(source), where source may read x.
 template <class T, std::size_t E>
 struct Passes {
-    static constexpr std::size_t largest_radix = vector_bytes == 64 ? 16 : 8;  // half of the registers
+    static constexpr std::size_t largest_radix = n_registers / 2;
     static constexpr std::size_t abreast = lanes<T> / E;
 
     std::size_t p, n = 0;
@@ -129,23 +129,25 @@ struct Passes {
 };
 
 // Rows shorter than a vector.
-template <class T, class Source>
+template <Order order, class T, class Source>
 BOCHNER_INLINE void transform_short(Source source, T* x, std::size_t p) {
     for (std::size_t i = 0; i < p; ++i) x[i] = source.at(i);
-    for (std::size_t half = 1; half < p; half *= 2)
+    for (std::size_t level = 1; level < p; level *= 2) {
+        const std::size_t half = order == Order::up ? level : p / 2 / level;
         for (std::size_t i = 0; i < p; ++i) {
             if (i & half) continue;
             const T a = x[i], b = x[i + half];
             x[i] = a + b;
             x[i + half] = a - b;
         }
+    }
 }
 
 // x = H source, for passes.p that fits in the cache.
 template <class T, std::size_t E, class Source>
 BOCHNER_INLINE void transform(Source source, T* x, const Passes<T, E>& passes) {
     if constexpr (E == lanes<T>)
-        if (passes.p < E) return transform_short(source, x, passes.p);
+        if (passes.p < E) return transform_short<Order::up>(source, x, passes.p);
     passes.near(source, x, Near<T, E, Order::up>{});
     for (std::size_t i = 1; i < passes.n; ++i) passes.far(i, Plain<T>{x}, x, Far<T, Order::up>{});
 }

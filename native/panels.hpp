@@ -11,9 +11,9 @@
 
 namespace bochner::BOCHNER_LEVEL {
 
-// 24 of the 32 registers of AVX-512 are sums, 12 of the 16 of AVX2 or SSE: few loads per sum, and latencies are hidden.
+// 24 of 32 registers are sums, or 12 of 16: few loads per sum, and latencies are hidden.
 constexpr std::size_t tile_rows = 6;
-constexpr std::size_t panel_vectors = vector_bytes == 64 ? 4 : 2;
+constexpr std::size_t panel_vectors = n_registers / 8;
 template <class T>
 constexpr std::size_t panel_lanes = panel_vectors * lanes<T>;
 // Panels packed at a time: half of a small second cache.

@@ -165,7 +165,7 @@ struct QuarterTurns {
         BOCHNER_EACH {
             const IntVec<T> quadrant = (IntVec<T>)shifted[i], sign = quadrant << to_sign;
             const IntVec<T> odd = (quadrant & 1) != 0;
-            const IntVec<T> cosine_sign = odd ? sign ^ sign_bit<T> : sign;
+            const IntVec<T> cosine_sign = sign ^ (sign << 1);
             sine[i] = (Vec<T>)((IntVec<T>)(odd ? c[i] : s[i]) ^ (sign & sign_bit<T>));
             cosine[i] = (Vec<T>)((IntVec<T>)(odd ? s[i] : c[i]) ^ (cosine_sign & sign_bit<T>));
         }

@@ -21,7 +21,11 @@
 #define BOCHNER_INLINE inline BOCHNER_INLINE_LAMBDA
 
 // Before a loop over an array of vectors: unrolled, the array lives in registers.
+#if defined(__clang__)
+#define BOCHNER_UNROLL _Pragma("unroll")
+#else
 #define BOCHNER_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 namespace bochner::BOCHNER_LEVEL {
 
@@ -56,21 +60,18 @@ constexpr bool has_avx512 = true;
 constexpr bool has_avx512 = false;
 #endif
 
-#ifdef __FP_FAST_FMAF
+// Vector registers: 32 of AVX-512 and of AArch64, 16 of AVX2 and SSE.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr std::size_t n_registers = 32;
+#else
+constexpr std::size_t n_registers = 16;
+#endif
+
+#if defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__aarch64__)  // the first is not of clang
 constexpr bool has_fma = true;
 #else
 constexpr bool has_fma = false;
 #endif
-
-// 1 in every lane, unknown to the compiler: a product with it stays an FMA.
-template <class T>
-BOCHNER_INLINE Vec<T> opaque_one() {
-    Vec<T> one = Vec<T>{} + T(1);
-#if defined(__x86_64__)
-    asm("" : "+v"(one));
-#endif
-    return one;
-}
 
 template <class T>
 constexpr Integer<T> sign_bit = Integer<T>(1) << (8 * sizeof(T) - 1);
@@ -123,10 +124,18 @@ template <class Value>
 BOCHNER_INLINE Value rounded(Value v) {
 #if defined(__x86_64__)
     asm("" : "+v"(v));
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && defined(__ARM_NEON)
     asm("" : "+w"(v));
+#else
+    asm("" : "+m"(v));
 #endif
     return v;
+}
+
+// 1 in every lane, unknown to the compiler: a product with it stays an FMA.
+template <class T>
+BOCHNER_INLINE Vec<T> opaque_one() {
+    return rounded(Vec<T>{} + T(1));
 }
 
 // E integers again and again. GCC 12 makes a detour through memory of everything but the intrinsics
@@ -147,23 +156,32 @@ BOCHNER_INLINE IntVec<T> repeated(const Integer<T>* run) {
     return v;
 }
 
+// Lanes of a and then of b, by their numbers.
+template <class T, std::size_t... i>
+BOCHNER_INLINE Vec<T> shuffle(Vec<T> a, Vec<T> b) {
+#if __has_builtin(__builtin_shufflevector)
+    return __builtin_shufflevector(a, b, i...);
+#else  // GCC 11
+    return __builtin_shuffle(a, b, IntVec<T>{static_cast<Integer<T> >(i)...});
+#endif
+}
+
 // Runs of E lanes of two vectors riffled together: the lower or the upper half of the result.
 template <class T, std::size_t E, std::size_t start, std::size_t... i>
 BOCHNER_INLINE Vec<T> riffle(Vec<T> a, Vec<T> b, std::index_sequence<i...>) {
-    return __builtin_shufflevector(a, b, (start + i / (2 * E) * E + i % E + (i / E % 2) * lanes<T>)...);
+    return shuffle<T, (start + i / (2 * E) * E + i % E + (i / E % 2) * lanes<T>)...>(a, b);
 }
 
 // The same inside pieces of the vectors: of each, E lanes from `start` on and those that follow.
 template <class T, std::size_t piece, std::size_t E, std::size_t start, std::size_t... i>
 BOCHNER_INLINE Vec<T> riffle_pieces(Vec<T> a, Vec<T> b, std::index_sequence<i...>) {
-    return __builtin_shufflevector(
-        a, b, (i / piece * piece + start + i % piece / (2 * E) * E + i % E + (i / E % 2) * lanes<T>)...);
+    return shuffle<T, (i / piece * piece + start + i % piece / (2 * E) * E + i % E + (i / E % 2) * lanes<T>)...>(a, b);
 }
 
 // The inverse of riffling: every other run of E lanes of two vectors, from `start` on.
 template <class T, std::size_t E, std::size_t start, std::size_t... i>
 BOCHNER_INLINE Vec<T> unriffle(Vec<T> a, Vec<T> b, std::index_sequence<i...>) {
-    return __builtin_shufflevector(a, b, (start + i / E * 2 * E + i % E)...);
+    return shuffle<T, (start + i / E * 2 * E + i % E)...>(a, b);
 }
 
 // Uninitialised memory, freed at the end of the scope. On pages: elsewhere, the same loops took up to 8 % longer in

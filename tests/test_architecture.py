@@ -267,7 +267,15 @@ DOORS = {
     "torch": ("torch", "bochner.KernelRidge(device='cuda').fit(X, X[:, 0])"),
     "parquet": ("pyarrow", "bochner.KernelRidge().fit(__file__, 'y')"),
     "onnx": ("onnx", "bochner.export_onnx(bochner.FourierFeatures().fit(X), 'model.onnx')"),
+    "data": ("pooch", "bochner.datasets.fetch('protein')"),
+    "plot": ("matplotlib", "import bochner.experiments.charts"),
+    "cli": ("pandas", "bochner.compare(X)"),
 }
+
+
+def test_every_extra_has_a_door():
+    with (SOURCE.parents[1] / "pyproject.toml").open("rb") as file:
+        assert set(DOORS) == set(tomllib.load(file)["project"]["optional-dependencies"])
 
 
 _HIDDEN = """

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 
@@ -117,6 +120,61 @@ def test_rows_do_not_depend_on_batch_or_threads(entry: str, dtype: type, monkeyp
         for rows in (slice(0, 1), slice(46, 47), slice(5, 7), slice(13, 40)):
             part = Call((call.arguments[0][rows], *call.arguments[1:]), call.n_columns, None)
             np.testing.assert_array_equal(run(function, part, dtype), expected[rows])
+
+
+# Sums without products: no FMA can round them otherwise.
+UNFUSED = {
+    *("fwht", "structured_phases", "fastfood_phases", "absolute_distances", "sparse_rows", "subsampled_hadamard"),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_levels_give_the_same_bits(entry: str, dtype: type, request: pytest.FixtureRequest) -> None:
+    """All but the baseline have FMA; where it rounds products and sums at once, the baseline differs by rounding."""
+    request.addfinalizer(lambda: native_module.use_level(LEVELS[-1]))
+    for d in (1, 3, 11, 100, 520):
+        for call in calls(entry, dtype, 13, d):
+            found = {}
+            for name in LEVELS:
+                native_module.use_level(name)
+                found[name] = run(getattr(native, entry), call, dtype)
+            for name in LEVELS[:-1]:
+                if name != "baseline" or entry in UNFUSED:
+                    np.testing.assert_array_equal(found[name], found[LEVELS[-1]])
+                else:
+                    bound = 2 * np.finfo(dtype).eps * call.rounding
+                    assert (abs(found[name].astype(np.float64) - found[LEVELS[-1]]) <= bound).all()
+
+
+FEATURES_AT_A_LEVEL = """
+import numpy as np
+from bochner import FourierFeatures, RBF
+from bochner.backends.native import level
+X = np.linspace(-2.0, 2.0, 240).reshape(20, 12)
+Z = FourierFeatures(RBF(1.0), 64, random_state=0).fit_transform(X)
+print(level(), Z.tobytes().hex())
+"""
+
+
+def run_at(level: str) -> subprocess.CompletedProcess[str]:
+    """Features made by another process, where BOCHNER_LEVEL names the level."""
+    command = [sys.executable, "-c", FEATURES_AT_A_LEVEL]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "BOCHNER_LEVEL": level})
+
+
+def test_a_level_can_be_chosen_and_keeps_the_features() -> None:
+    """Same seed, same features: to the last bit with FMA, to 14 digits (of a feature of size one) without."""
+    best = FourierFeatures(RBF(1.0), 64, random_state=0).fit_transform(np.linspace(-2.0, 2.0, 240).reshape(20, 12))
+    for name in LEVELS:
+        done = run_at(name)
+        used, data = done.stdout.split()
+        assert used == name
+        Z = np.frombuffer(bytes.fromhex(data)).reshape(20, 64)
+        np.testing.assert_allclose(Z, best, rtol=0, atol=1e-14 if name == "baseline" else 0)
+    done = run_at("v5")
+    assert done.returncode != 0
+    assert f"expected BOCHNER_LEVEL to be one of {', '.join(LEVELS)} on this processor, got 'v5'" in done.stderr
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -324,7 +382,7 @@ INDEXED: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
 # indices that are taken modulo the size of a block, and calls that have none
 UNINDEXED = {"fastfood_phases", "fastfood_pairs"} | {
     *("fwht", "pairs", "cosines", "dense_pairs", "structured_phases", "structured_pairs", "squared_distances"),
-    *("absolute_distances", "nonzeros", "extents", "has_vnni", "levels", "use_level"),
+    *("absolute_distances", "nonzeros", "extents", "has_vnni", "level", "levels", "use_level"),
 }
 
 

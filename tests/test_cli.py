@@ -506,6 +506,20 @@ def test_doctor_needs_no_pandas(folder):
     assert "pandas: pip install 'bochner[cli]'" in done.stderr
 
 
+@pytest.mark.parametrize("module", ["typer", "rich"])
+def test_doctor_needs_no_extra(module):
+    """Where the command line is not installed, it says what each extra would give."""
+    from bochner.backends import machines
+
+    done = without(module, "doctor")
+    assert done.returncode == 0, done.stderr
+    for word in ("processor", "native code", *machines.REQUIRED, *machines.OPTIONAL):
+        assert word in done.stdout
+    done = without(module, "recommend", "homes.csv")
+    assert done.returncode == 3
+    assert f"needs {module}, which is not installed: pip install 'bochner[cli]'" in done.stderr
+
+
 def test_doctor_names_the_extra_of_every_missing_package(monkeypatch, capsys):
     from bochner.backends import machines
 

@@ -71,6 +71,15 @@ def native_levels() -> list[str]:
     return levels()
 
 
+def native_level() -> str | None:
+    """The level in use: the best, or what BOCHNER_LEVEL names."""
+    try:
+        from bochner.backends.native import level
+    except ImportError:
+        return None
+    return level()
+
+
 def blas() -> list[str]:
     """The linear algebra libraries in this process, in words."""
     return sorted(
@@ -86,7 +95,6 @@ def blas() -> list[str]:
 def describe() -> dict[str, Any]:
     """The machine and the versions, as plain strings and numbers."""
     name, features = cpu()
-    levels = native_levels()
     return {
         "cpu": name,
         "instructions": features,
@@ -95,7 +103,8 @@ def describe() -> dict[str, Any]:
         "memory": memory_bytes(),
         "system": f"{platform.system()} {platform.machine()}",
         "backend": backend_of(np.empty((0, 0))).name,
-        "native_levels": levels,
+        "native_levels": native_levels(),
+        "native_level": native_level(),
         "blas": blas(),
         "versions": {
             "python": ".".join(map(str, sys.version_info[:3])),

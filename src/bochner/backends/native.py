@@ -6,6 +6,7 @@ number of threads nor on how the rows are batched.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,10 +21,19 @@ from bochner.backends.reference import reference
 from bochner.backends.threads import each, one_thread
 from bochner.backends.tiled import tiled, triangle
 
-levels, use_level = (
-    _native.levels,
-    _native.use_level,
-)  # x86: baseline, v3 (AVX2), v4 (AVX-512); the last is used
+# x86: baseline, v3 (AVX2), v4 (AVX-512); the last that runs is used
+level, levels, use_level = _native.level, _native.levels, _native.use_level
+
+
+def _use_named_level(name: str) -> None:
+    """Use the level that the environment variable BOCHNER_LEVEL names, for other instructions than the best."""
+    if name not in levels():
+        raise ValueError(f"expected BOCHNER_LEVEL to be one of {', '.join(levels())} on this processor, got {name!r}.")
+    use_level(name)
+
+
+if "BOCHNER_LEVEL" in os.environ:
+    _use_named_level(os.environ["BOCHNER_LEVEL"])
 
 # Below this many operations (of about 0.03 ns: 70 µs) a thread costs more than it saves.
 _SMALL = 1 << 21

@@ -17,6 +17,12 @@ def main() -> None:
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError as error:
+        if sys.argv[1:] == ["doctor"]:
+            from bochner.cli.doctor import report
+
+            for name, value in report().items():
+                print(f"{name:16}{value}")
+            sys.exit(OK)
         print(
             f"bochner: the command line needs {error.name}, which is not installed: pip install 'bochner[cli]'.",
             file=sys.stderr,

@@ -21,9 +21,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 import bochner
-from bochner.backends import machines
 from bochner.cli import INTERRUPTED, MISSING, OK, UNEXPECTED, USAGE
 from bochner.cli.columns import load_columns, plain_scores, table_rows
+from bochner.cli.doctor import report
 from bochner.cli.tables import DataError, Recipe, Table, load_table, nearest, pandas_module, read, write_table
 from bochner.estimators import KernelClassifier, KernelRidge, TabularClassifier, TabularRegressor
 from bochner.experiments.compare import (
@@ -587,23 +587,7 @@ def reproduce(
 @app.command()
 def doctor() -> int:
     """Say what this installation can use: processor, native code, linear algebra, threads, packages, GPU."""
-    about = machines.describe()
-    levels = about["native_levels"]
-    rows = {
-        "processor": f"{about['cpu']}, {about['cores']} cores ({', '.join(about['instructions']) or 'unknown'})",
-        "memory": "unknown" if about["memory"] is None else show_bytes(about["memory"]),
-        "system": f"{about['system']}, Python {about['versions']['python']}",
-        "native code": f"{levels[-1]} of {', '.join(levels)}" if levels else "none: everything runs in NumPy, slower",
-        "threads": f"{about['threads']} (OMP_NUM_THREADS or n_jobs change it)",
-        "linear algebra": "; ".join(about["blas"]) or "unknown",
-        "GPU": machines.gpu(),
-    }
-    for package in ("bochner", *machines.REQUIRED):
-        rows[package] = about["versions"][package]
-    for package, (extra, purpose) in machines.OPTIONAL.items():
-        found = machines.version_of(package)
-        rows[package] = found or f"not installed; pip install 'bochner[{extra}]' for {purpose}"
-    console().print(facts(rows))
+    console().print(facts(report()))
     return OK
 
 

@@ -252,7 +252,7 @@ class Page:
         test = f", {about['n_test']:,} more for testing" if about["n_test"] else ""
         classes = f", {about['n_classes']} classes" if about["n_classes"] else ""
         memory = "" if machine["memory"] is None else f", {show_bytes(machine['memory'])}"
-        level = f" ({machine['native_levels'][-1]})" if machine["native_levels"] else ""
+        level = f" ({machine['native_level']})" if machine["native_level"] else ""
         scaled = "standardised columns" if about.get("standardized") else "columns as they are"
         rows = {
             "Data": f"{about['n_samples']:,} × {about['n_features']:,}, {scaled}, {about['dtype']}",
