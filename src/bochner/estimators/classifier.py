@@ -41,7 +41,6 @@ _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
 _ALPHA_COMPONENTS_OF_MANY = 512
 GROWTH_ROWS = 20_000  # rows on which n_components="auto" grows
-_FLOOR = 512  # components at most that are taken so that a linear function of the columns is among those learned
 _WORSE = 1.05  # times the loss: a longer length scale that is so much worse at first is not looked into
 _SINGLE_TOL = 1e-5  # of the objective, from which on float32 products are exact enough
 _FEW_ROWS = 30  # too few to hold some out
@@ -270,9 +269,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
             ridge = self._ridge(**changes).fit(ArraySource(rows.X, rows.y, rows.weight))
             transformer, feature_map, self.certificate_ = ridge.features_, ridge.feature_map_, ridge.certificate_
             self._spreads, self._auto_features = ridge._spreads, ridge._auto_features
-            floor = min(2 * (signs.n_features + 1), _FLOOR, self.max_components, len(rows))
-            if feature_map.n_components < floor:
-                transformer, feature_map = self._fit_features(signs, transformer.kernel_, floor, key)
             notes = (f"n_components={feature_map.n_components}, grown with the squared loss on {len(rows)} rows",)
         else:
             kernel = self._choose_kernel(signs, np.asarray, key, self.fit_intercept)
