@@ -381,3 +381,11 @@ def test_no_model_is_begun_that_the_time_left_cannot_finish():
     assert budget.most == 300
     with pytest.warns(ConvergenceWarning, match="max_seconds=1 allows no more"):
         budget.warn(1e-3, 300, Certificate("toy", 0.1, (0.1, 0.1), 0.95, "", Effort(0, 0, 0.0)))
+
+
+def test_a_model_with_every_row_as_landmark_predicts():
+    """So rough a kernel asks for all rows, more landmarks than any model of the search has: some rows are measured."""
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    model = KernelRidge(RBF(0.3), random_state=0).fit(X, np.sin(X))
+    assert model.n_components_ == len(model.coef_.T) == 200
+    assert np.isfinite(model.predict(X)).all()

@@ -112,7 +112,7 @@ class RidgeSearch:
         n_components = self._measured_size(n_components)
         if n_components in self.fitted:
             fitted, nested = self.fitted[n_components]
-        elif self.uses_landmarks and self.fitted:
+        elif self.uses_landmarks and self.fitted and n_components <= max(self.fitted):
             fitted, nested = self._first_of_reference(n_components)
         else:
             found = self.model._fit_features(self.source, self.kernel, n_components, self.key, nested=True)
