@@ -21,7 +21,7 @@ from bochner import (
     tuning,
 )
 from bochner.certificates import Budget, Certificate, ComponentSearch, Effort, component_search, distance_error
-from bochner.estimators import models, ridge
+from bochner.estimators import ridge, supervised
 from bochner.estimators.models import KernelModel
 from laws import ESTIMATORS, assert_unbiased
 
@@ -358,7 +358,7 @@ def test_a_weight_counts_rows(curve):
 def test_seconds_count_from_the_first_one(curve, monkeypatch):
     """A clock on which every look at it takes a second: tuning stops, and so does the search."""
     now = iter(range(10**6))
-    for module in (component_search, tuning, models, ridge):
+    for module in (component_search, tuning, supervised, ridge):
         monkeypatch.setattr(module.time, "perf_counter", lambda: float(next(now)))
     tried = []
     left_out = tuning._left_out
