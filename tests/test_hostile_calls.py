@@ -328,6 +328,7 @@ CALLS = {
         {"data": None, "target": "y", "columns": ["a"]},
     ),
     "sketches.as_sketch_law": (as_sketch_law, {"law": "srht"}),
+    "fwht": (bochner.fwht, {"X": np.eye(4)}),
     "datasets.load": (bochner.datasets.load, {"name": "digits"}),
 }
 # public names that are walked as estimators above, are no functions, or are walked by tests of their own

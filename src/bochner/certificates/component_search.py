@@ -237,5 +237,5 @@ class ComponentSearch:
         short = max((size for size, found in finals.items() if found.high > self.tol and size < below), default=None)
         if enough and short:
             return self._in_steps(math.sqrt(enough * short))
-        factor = (finals[last].high / (_CLOSE * self.tol)) ** (1.0 / self.rate)
+        factor = (max(finals[last].high, 0.0) / (_CLOSE * self.tol)) ** (1.0 / self.rate)
         return self._in_steps(last * min(max(factor, 0.5), 2.0))

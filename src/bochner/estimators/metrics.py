@@ -110,7 +110,7 @@ def _fitted(
 ) -> tuple[ExactRidge, Any, Any]:
     """The fit, and targets and weights where it is."""
     place = backend_of(X).place
-    weight = None if weight is None else np.maximum(weight, LEAST_WEIGHT)
+    weight = None if weight is None else np.clip(weight, LEAST_WEIGHT, 1.0 / LEAST_WEIGHT)
     w: Any = 1.0 if weight is None else place(weight[:, None], X)
     return exact_ridge(kernel(X), Y, alpha, weight, with_inverse=with_inverse), place(Y, X), w
 
@@ -128,7 +128,7 @@ class LeftOut(Criterion):
     S = B diag(Σ_k s e_k² / (1 - h)) B - Σ_k (p_k c_kᵀ + c_k p_kᵀ) / 2 up to factors, p = B (e / (1 - h)).
     """
 
-    takes_single = True
+    takes_single: bool = False
     whole_rows: bool = False
 
     def _errors(self, fit: ExactRidge, alpha: float, w: Any) -> tuple[Any, Any, Any]:
@@ -190,7 +190,7 @@ def _square(R: Array) -> Array:
     return S
 
 
-LEFT_OUT, WHOLE_ROWS, EVIDENCE = LeftOut(), LeftOut(whole_rows=True), Evidence()
+LEFT_OUT, WHOLE_ROWS, EVIDENCE = LeftOut(), LeftOut(takes_single=True, whole_rows=True), Evidence()
 
 
 def learn_metric(

@@ -73,7 +73,7 @@ class Graph:
     def node(self, op: str, inputs: list[Tensor], dtype: Any, **attributes: Any) -> Tensor:
         """Add a node with one result."""
         name = self._name()
-        self.nodes.append(helper.make_node(op, [tensor.name for tensor in inputs], [name], **attributes))
+        self.nodes.append(helper.make_node(op, [tensor.name for tensor in inputs], [name], name, **attributes))
         return Tensor(self, name, np.dtype(dtype))
 
     def input(self, name: str, n_columns: int) -> Tensor:
@@ -85,7 +85,7 @@ class Graph:
         """The finished model, checked; outputs come with their shapes but for the first axis."""
         results = []
         for name, (tensor, shape) in outputs.items():
-            self.nodes.append(helper.make_node("Identity", [tensor.name], [name]))
+            self.nodes.append(helper.make_node("Identity", [tensor.name], [name], name))
             kind = onnx.TensorProto.STRING if tensor.dtype == object else helper.np_dtype_to_tensor_dtype(tensor.dtype)
             results.append(helper.make_tensor_value_info(name, kind, ["n_samples", *shape]))
         tensors = [tensor for _, tensor in self.constants.values()]

@@ -218,9 +218,9 @@ def _(kernel: ArcCosine, X: Tensor, Y: Array) -> Tensor:
     large = half.greater(0.5)
     s = large.where((1.0 - half).maximum(0.0), half, DOUBLE).apply("Sqrt")
     a = s.astype(FLOAT).apply("Asin").astype(DOUBLE)
-    a = a + (s - a.apply("Sin")) / a.apply("Cos")
+    a = a + (s - a.apply("Sin")) / (1.0 - s * s).apply("Sqrt")  # older runtimes have no cosine in float64
     angle = large.where(np.pi / 2.0 - a, a, DOUBLE) * 2.0
-    cosine, sine = angle.apply("Cos"), angle.apply("Sin")
+    cosine, sine = 1.0 - half * 2.0, angle.apply("Sin")
     if order == 0:
         J, size = np.pi - angle, x.greater(0.0).astype(DOUBLE) * (y > 0).astype(float)
     elif order == 1:

@@ -246,7 +246,7 @@ def sketched_kernel_ridge(
     key, law = Key.from_random_state(random_state), as_sketch_law(law)
     K, alpha, unit = in_units_with(K, alpha, 1)
     alpha = max(alpha, float(np.finfo(np.float64).tiny))
-    check_symmetric(K, "K", "It is no kernel matrix: check how it was made.")
+    check_symmetric(K, "K", "It is not a kernel matrix. Check how it was computed.")
     Y, exponents = in_column_units(y, K.dtype)
     S = (law if isinstance(K, Operator) else law.resolve(K, key)).sample(n, min(size, n), key)
     St = np.ascontiguousarray(S.to_dense().T.astype(K.dtype))

@@ -69,7 +69,8 @@ class HeldRows:
         out[:-1] += self.alpha * V[:-1]
         if not self.fit_intercept:
             out[-1] = 0.0
-        return out, max(float((D * curved).sum()), 0.0) + self.alpha * float((V[:-1] ** 2).sum())
+        unit = _unit_of(curved)
+        return out, unit * max(float((D * (curved / unit)).sum()), 0.0) + self.alpha * float((V[:-1] ** 2).sum())
 
     def products_cost(self) -> float:
         """Of one product, in operations at the rate of a Gram matrix; those with few columns run at half of it."""
@@ -147,18 +148,20 @@ class HeldRows:
 
         Its slope at 0 is known from all rows; how that changes is that of the rows held.
         """
-        pull = self.alpha * float(np.vdot(P[:-1], direction[:-1]))
-        stiff = self.alpha * float((direction[:-1] ** 2).sum())
-        here = float((self.loss.slope(self.F, self.Y) * D * self.weight[:, None]).sum()) + pull
+        unit = _unit_of(self.weight)  # which sums of huge weights need
+        w, alpha, slope = self.weight[:, None] / unit, self.alpha / unit, slope / unit
+        pull = alpha * float(np.vdot(P[:-1], direction[:-1]))
+        stiff = alpha * float((direction[:-1] ** 2).sum())
+        here = float((self.loss.slope(self.F, self.Y) * D * w).sum()) + pull
         low, high, t = 0.0, np.inf, 1.0
         for _ in range(_LINE_TRIES):
             there = self.moved(t * D)
-            rise = float((self.loss.slope(there.F, self.Y) * D * self.weight[:, None]).sum()) + pull + t * stiff
+            rise = float((self.loss.slope(there.F, self.Y) * D * w).sum()) + pull + t * stiff
             rise += slope - here
             if abs(rise) <= _FLAT * abs(slope):
                 break
             low, high = (t, high) if rise < 0 else (low, t)
-            bent = float((there.curved(D) * D).sum()) + stiff
+            bent = float((self.loss.curvature_product(there.F, self.Y, D) * D * w).sum()) + stiff
             t = t - rise / bent if bent > 0 else np.inf
             if not low < t < high:
                 t = 0.5 * (low + high) if np.isfinite(high) else 4.0 * low
@@ -171,10 +174,15 @@ def scores_of(Z: Any, P: Array) -> Any:
     return Z @ place(np.ascontiguousarray(P[:-1]), Z) + place(P[-1].copy(), Z)
 
 
+def _unit_of(values: Any) -> float:
+    """A power of two about as large as the largest value: in such units float32 keeps its digits."""
+    return float(np.exp2(np.frexp(float(abs(values).max()) if len(values) else 0.0)[1]))
+
+
 def add_moment(total: Array, Z: Any, slope: Any) -> None:
     """Add [Zᵀ slope; Σ slope], in units in which float32 keeps its digits whatever the weights are."""
     backend = backend_of(Z)
-    unit = float(np.exp2(np.frexp(float(abs(slope).max()) if len(Z) else 0.0)[1]))
+    unit = _unit_of(slope)
     small = slope / unit
     small = small.astype(Z.dtype, copy=False) if is_host(Z) else small.to(Z.dtype)
     total[:-1] += backend.fetch(small.T @ Z).T * unit
@@ -190,15 +198,17 @@ class SingleFactor:
     @classmethod
     def of(cls, gram: PSDOperator, alpha: float) -> SingleFactor | Factor:
         """A float32 factor, or a float64 one where rounding leaves none."""
-        G = np.array(gram.lower(), np.float32, order="F")
-        np.einsum("ii->i", G)[:] += np.float32(alpha)
+        with np.errstate(over="ignore"):  # of huge weights: then there is no factor
+            G = np.array(gram.lower(), np.float32, order="F")
+            np.einsum("ii->i", G)[:] += np.float32(alpha)
         with one_thread():
             L, failed = spotrf(G, lower=1, clean=0, overwrite_a=1)
-        return Cholesky().factor(gram, alpha) if failed or not np.isfinite(L[-1, -1]) else cls(L)
+        return cls(L) if not failed and np.isfinite(L[-1, -1]) else Cholesky().factor(gram, alpha)
 
     def solve(self, B: Array) -> Array:
         """(G + alpha I)⁻¹ B."""
-        return np.asarray(spotrs(self.L, B.astype(np.float32), lower=1)[0], np.float64)
+        unit = _unit_of(B)
+        return np.asarray(spotrs(self.L, (B / unit).astype(np.float32), lower=1)[0], np.float64) * unit
 
 
 @dataclass(frozen=True)
