@@ -56,21 +56,17 @@ class HeldRows:
         """The same rows where the scores have changed by D."""
         return replace(self, F=self.F + D)
 
-    def curved(self, D: Any) -> Any:
-        """The weighted second derivative of every row times D."""
-        return self.loss.curvature_product(self.F, self.Y, D) * self.weight[:, None]
-
     def product(self, V: Array) -> tuple[Array, float]:
         """The Hessian times V, and Vᵀ times that, which rounding cannot make negative."""
-        D = self.scores(V)
-        curved = self.curved(D)
+        D, unit = self.scores(V), _unit_of(self.weight)  # products of huge weights overflow
+        curved = self.loss.curvature_product(self.F, self.Y, D) * (self.weight / unit)[:, None]
         out = np.zeros(V.shape)
         add_moment(out, self.Z, curved)
+        out *= unit
         out[:-1] += self.alpha * V[:-1]
         if not self.fit_intercept:
             out[-1] = 0.0
-        unit = _unit_of(curved)
-        return out, unit * max(float((D * (curved / unit)).sum()), 0.0) + self.alpha * float((V[:-1] ** 2).sum())
+        return out, unit * max(float((D * curved).sum()), 0.0) + self.alpha * float((V[:-1] ** 2).sum())
 
     def products_cost(self) -> float:
         """Of one product, in operations at the rate of a Gram matrix; those with few columns run at half of it."""
