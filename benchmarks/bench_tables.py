@@ -112,6 +112,7 @@ def kernel_model(classifies):
 
 METHODS = {
     "tables": tables,
+    "tables cuda": lambda c: tables(c, device="cuda"),
     "kernel ridge": kernel_model,
     "hgb": boosting,
     "hgb 1000": lambda c: boosting(c, max_iter=1000, max_leaf_nodes=127, early_stopping=False),
@@ -490,9 +491,10 @@ def _sizes(results):
 
 
 def installed():
-    """Methods whose packages are here."""
+    """Methods whose packages are here; those on a device are run only where they are asked for."""
     optional = ("lightgbm", "catboost", "xgboost", "xrfm")
-    return [name for name in METHODS if name.split()[0] not in optional or importlib.util.find_spec(name.split()[0])]
+    here = [name for name in METHODS if name.split()[0] not in optional or importlib.util.find_spec(name.split()[0])]
+    return [name for name in here if not name.endswith("cuda")]
 
 
 def main():
