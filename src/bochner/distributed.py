@@ -1,8 +1,8 @@
 """Dask arrays, frames and delayed blocks as a source, and methods on rows applied to them lazily.
 
-The only file that imports dask. A pass is a tree of `Fold.merge` whose shape follows from the sizes of the blocks
-alone: whichever worker does what, and however often something is done again, the same numbers are added in the same
-order, so that the result is the same to the last bit for any number of workers.
+This is the only file that imports dask. A pass is a tree of `Fold.merge` whose shape depends only on the sizes of the
+blocks. Whichever worker runs a task, and however often it is repeated, the same numbers are added in the same order:
+the result is the same to the last bit for any number of workers.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ except ImportError as error:
         f'bochner.distributed needs dask with arrays and frames: pip install "bochner[dask]" ({error}).'
     ) from error
 
-# The shape of the tree. A leaf adds up blocks until it has this many rows, and this many for each component: sending a
-# total of m × m numbers should cost less than computing it.
+# The shape of the tree. A leaf adds up blocks until it has at least this many rows, and this many rows for each
+# component: sending a total of m × m numbers should cost less than computing it.
 _LEAF_ROWS = 8192
 _LEAF_ROWS_A_COLUMN = 8
 _BRANCHES = 8  # totals merged in one task
-_ROUND = 64  # leaves of a tree; trees are added up one after the other, and a checkpoint is written in between
+_ROUND = 64  # leaves of a tree; trees are added up one after the other, and checkpoints are written in between
 _FIT_ROWS = 20_000  # rows that a transformer is fitted on
 
 
@@ -67,36 +67,36 @@ _FIT_ROWS = 20_000  # rows that a transformer is fitted on
 
 
 def _client() -> Any:
-    """The distributed client in use; None for the schedulers of this machine."""
+    """The distributed client in use, or None if dask runs on this machine without one."""
     scheduler = getattr(get_scheduler(), "__self__", None)
     return scheduler if hasattr(scheduler, "scheduler_info") else None
 
 
 def _name(of: str) -> str:
-    """A name for the dashboard, new every time."""
+    """A unique name of a task, as the dashboard shows it."""
     return f"bochner-{of}-{uuid.uuid4().hex}"
 
 
 def _shared(of: str, value: Any) -> Any:
-    """A value that is sent once to every worker that needs it, and again to a worker that replaces another."""
+    """A value that is sent only once to each worker that needs it, including workers that replace others."""
     made = delayed(value, name=_name(of), traverse=False)
     client = _client()
     if client is None:
         return made
-    # the scheduler keeps it, so that no worker's death loses it
+    # the scheduler keeps it, so that it is not lost when a worker dies
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
         return client.persist(made)
 
 
 def _task(key: str, tasks: dict[Any, Any], *graphs: Any) -> Any:
-    """A delayed value out of tasks that are written down, which costs a hundredth of calling `delayed` for each."""
+    """A delayed value from a dict of tasks, which takes a hundredth of the time of calling `delayed` for each."""
     for graph in graphs:
         tasks.update(graph)
     return Delayed(key, tasks)
 
 
 def _in_order(tasks: Sequence[Any], leaves: int = 1) -> Iterator[Any]:
-    """Results of delayed tasks one after the other; with a client, enough of them at a time to keep it busy."""
+    """Results of delayed tasks in order; with a client, enough are submitted at a time to keep its workers busy."""
     client = _client()
     if client is None:
         for task in tasks:
@@ -107,10 +107,10 @@ def _in_order(tasks: Sequence[Any], leaves: int = 1) -> Iterator[Any]:
     try:
         for i in range(len(tasks)):
             while len(futures) < min(len(tasks), i + ahead):
-                # what comes first is done first
+                # earlier tasks have priority
                 futures.append(client.compute(tasks[len(futures)], priority=-len(futures)))
             yield futures[i].result()
-            futures[i] = None  # lets go of the result
+            futures[i] = None  # frees the memory of the result
     finally:
         waiting = [future for future in futures if future is not None]
         if waiting:
@@ -118,14 +118,14 @@ def _in_order(tasks: Sequence[Any], leaves: int = 1) -> Iterator[Any]:
 
 
 def has_workers() -> bool:
-    """Whether there is a distributed client, whose workers take jobs."""
+    """Whether there is a distributed client, so that jobs can run on its workers."""
     return _client() is not None
 
 
 def on_workers(function: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], options: WorkerOptions) -> Iterator[Any]:
-    """What a function gives for the arguments of each job, in order, computed by the workers of the client.
+    """The results of a function for the arguments of each job, in order, computed by the workers of the client.
 
-    Jobs are made when workers are about to need them, so that few are in memory; one whose worker dies is done again.
+    Jobs are made shortly before workers need them, so that few are in memory. A job whose worker dies is repeated.
     """
     client, futures = _client(), deque[Any]()
     ahead = 2 * max(1, sum(client.nthreads().values()))
@@ -143,15 +143,15 @@ def on_workers(function: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], op
 
 
 def collected(*values: Any) -> tuple[Any, ...]:
-    """Dask data in memory, as the frames and arrays that its blocks are made of; anything else as it is."""
-    found = [dask.compute(value)[0] for value in values]  # together, arrays and frames make dask warn
+    """Dask data loaded into memory as frames or arrays, like its blocks; other values are returned unchanged."""
+    found = [dask.compute(value)[0] for value in values]  # dask warns if both are mixed
     return tuple(
         _concatenated(value) if is_blocks(given) else value for given, value in zip(values, found, strict=True)
     )
 
 
 def is_blocks(value: Any) -> bool:
-    """Whether it is a list of delayed blocks."""
+    """Whether a value is a list of delayed blocks."""
     return isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], Delayed)
 
 
@@ -168,11 +168,11 @@ class DaskSource(Source):
     Parameters
     ----------
     parts : list
-        Of a block each: delayed X, y and weight, or None.
+        For each block delayed X, y and weight; y and weight may be None.
     reader : Reader
     options : WorkerOptions
     meta : array or frame
-        Some rows, or none, to tell columns and their names by.
+        A few rows, or none, that show the columns and their names.
     weighted : bool
         Whether rows may have weights.
     """
@@ -189,14 +189,14 @@ class DaskSource(Source):
         self.n_features, self.dtype, self.feature_names = reader.n_features, reader.dtype, reader.columns
         if not self.n_samples:
             raise ValueError("the data has no rows.")
-        # of a block: the keys of X, y and weight, and the tasks that make them
+        # for each block: the keys of X, y and weight, and the tasks that make them
         self._keys = [[None if part is None else part.key for part in block] for block in parts]
         self._tasks = [[dict(part.dask) for part in block if part is not None] for block in parts]
         self._map: tuple[Any, Any] | None = None
         self._head: Block | None = None
 
     def _leaves(self, n_columns: int) -> list[range]:
-        """Runs of blocks that are added up in one task: a function of the sizes of the blocks alone."""
+        """Ranges of consecutive blocks that are added up in one task; they depend only on the sizes of the blocks."""
         enough, found, begin = max(_LEAF_ROWS, _LEAF_ROWS_A_COLUMN * n_columns), [], 0
         for i in range(len(self.parts)):
             if self.offsets[i + 1] - self.offsets[begin] >= enough or i == len(self.parts) - 1:
@@ -229,7 +229,7 @@ class DaskSource(Source):
         stop: int | None = None,
         after: Callable[[Any, int], None] | None = None,
     ) -> Any:
-        if self._map is None or self._map[0] is not feature_map:  # of many passes the first sends it
+        if self._map is None or self._map[0] is not feature_map:  # sent in the first of several passes
             self._map = (feature_map, _shared("map", feature_map))
         what = _shared("what", FoldTask(fold, self.reader, rows, self.options))
         leaves = self._leaves(0 if feature_map is None else feature_map.n_components)
@@ -268,7 +268,7 @@ class DaskSource(Source):
             raise
 
     def _gather(self, of: str, function: Callable[..., Any], wanted: dict[int, tuple[Any, ...]]) -> list[Any]:
-        """function(reader, block, its number, …) of some blocks."""
+        """Results of ``function(reader, block, its number, …)`` for some of the blocks."""
         name, reader = _name(of), _shared("what", self.reader)
         tasks: dict[Any, Any] = {f"{name}-{i}": (function, reader.key, self._keys[i], i, *wanted[i]) for i in wanted}
         tasks[f"{name}-all"] = (list, list(tasks))
@@ -277,18 +277,18 @@ class DaskSource(Source):
             return list(dask.compute(_task(f"{name}-all", tasks, reader.dask, *made))[0])
 
     def _rows(self, wanted: Array, offsets: Array | None = None) -> Block:
-        """Rows by their numbers, in order; with the offsets of the rows of positive weight, by their numbers alone."""
+        """Rows by their sorted numbers, which with `offsets` count only the rows of positive weight."""
         takes, rows = {}, self.offsets if offsets is None else offsets
         for i in range(len(self.parts)):
             here = wanted[np.searchsorted(wanted, rows[i]) : np.searchsorted(wanted, rows[i + 1])]
             if len(here):
-                # all rows of a block need no copy
+                # a whole block is not copied
                 takes[i] = (slice(None) if len(here) == rows[i + 1] - rows[i] else here - rows[i], offsets is not None)
         return joined(self._gather("sample", take_rows, takes))
 
     @cached_property
     def _positive(self) -> Array:
-        """Offsets of the blocks counted in rows of positive weight."""
+        """Offsets of the blocks if only rows of positive weight are counted."""
         if not self.weighted:
             return self.offsets
         counts = self._gather("weights", count_positive, dict.fromkeys(range(len(self.parts)), ()))
@@ -302,7 +302,7 @@ class DaskSource(Source):
         return self._rows(wanted, self._positive)
 
     def sample_with_longest(self, n: int, key: Key) -> Block:
-        """A sample that has the row of the largest norm in it, as far as which series must be summed."""
+        """A sample that includes the row of largest norm, up to which series of kernels have to be accurate."""
         if self.n_samples <= n:
             return self._rows(np.arange(self.n_samples))
         rows = key.generator().choice(self.n_samples, n, replace=False)
@@ -321,27 +321,27 @@ class DaskSource(Source):
         return self._head
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
-        """Fetched to this process one at a time; passes that can be folds are made where the blocks are."""
+        """Blocks, fetched to this process one at a time. A `fold` runs where the blocks are instead, and is faster."""
         first = int(np.searchsorted(self.offsets, start, side="right")) - 1
         wanted = [np.arange(self.offsets[i], self.offsets[i + 1]) for i in range(first, len(self.parts))]
         found = (self._rows(numbers) for numbers in wanted if len(numbers))
         return regroup(found, rows, start - int(self.offsets[first]))
 
     def layout(self) -> dict[str, Any]:
-        # the tree follows from these
+        # these determine the tree
         tree = fingerprint(self.reader.counts, _LEAF_ROWS, _LEAF_ROWS_A_COLUMN, _BRANCHES, _ROUND)
         return {**super().layout(), "blocks of the dask data, by their digest,": tree}
 
 
 def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> DaskSource:
-    """Dask data as a source. Block sizes that are not known are counted in a pass of their own.
+    """Dask data as a source. Unknown block sizes are counted in a separate pass.
 
     Parameters
     ----------
     model : estimator
-        Its n_jobs is the number of threads of a task.
+        Its n_jobs is the number of threads that each task uses.
     X : dask array, dask frame, or list of delayed blocks
-        Delayed blocks are X, or (X, y), or (X, y, weight).
+        Each delayed block is X, (X, y) or (X, y, weight).
     y, sample_weight : the same kind, an array in memory, the name of a column of a frame, or None
     """
     columns, target, weight, dtype, shape = None, None, None, None, None
@@ -400,7 +400,7 @@ def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
 
 
 def _float_like(dtype: Any) -> Any:
-    """What numbers of a type are computed with as: float32 as it is, in any byte order, others as float64."""
+    """The type that numbers of a type are converted to: float32 (of any byte order) to float32, others to float64."""
     return np.dtype(np.float32 if np.dtype(dtype).newbyteorder("=") == np.float32 else np.float64)
 
 
@@ -423,8 +423,8 @@ def _delayed_block(block: Any) -> Any:
 
 
 def _as_array(X: Any, y: Any) -> Any:
-    """X as a dask array whose blocks have all columns."""
-    if not isinstance(X, da.Array):  # in memory, and y is not
+    """X as a dask array in which every block has all columns."""
+    if not isinstance(X, da.Array):  # X is in memory, and y is not
         if (
             not isinstance(y, (da.Array, dd.Series, dd.DataFrame))
             or np.isnan(getattr(y, "chunks", ((np.nan,),))[0]).any()
@@ -437,8 +437,8 @@ def _as_array(X: Any, y: Any) -> Any:
 
 
 def _blocks_of(collection: Any) -> list[Any]:
-    """A delayed value a block, each with no more of the graph than it needs."""
-    # optimising a graph loses the blocks that workers hold already
+    """One delayed value for each block, with only the part of the graph that it needs."""
+    # optimising a graph would lose blocks that workers already hold
     held = any(type(task).__name__ == "Future" for task in dict(collection.__dask_graph__()).values())
     found = list(np.ravel(collection.to_delayed(optimize_graph=not held)))
     graph = dict(found[0].dask) if found else {}
@@ -446,7 +446,7 @@ def _blocks_of(collection: Any) -> list[Any]:
 
 
 def _aligned(role: str, value: Any, counts: Array) -> list[Any]:
-    """Targets or weights in the blocks of X: delayed, or None."""
+    """Targets or weights, delayed and divided into the same blocks as X; a list of None if there are none."""
     if value is None:
         return [None] * len(counts)
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], Delayed):
@@ -486,7 +486,7 @@ def _sizes_of_targets(y: Any) -> tuple[int, ...]:
 
 
 def gathered(model: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Rows in memory to fit a transformer on: all when they are few, else a sample with the longest row in it."""
+    """Rows in memory to fit a transformer on: all if they are few, else a sample with the row of largest norm."""
     source = dask_source(model, X, y)
     seed = getattr(model, "random_state", None)
     key = Key(int(seed) if isinstance(seed, (int, np.integer)) and seed >= 0 else 0)
@@ -505,18 +505,18 @@ def n_rows(X: Any) -> int:
 
 
 def _check_ready(model: Any) -> None:
-    """Have what a model computes when it is first asked for computed here, or say that it is not fitted."""
+    """Compute here what a model would compute at its first use, or raise an error if it is not fitted."""
     check_is_fitted(model)
     if hasattr(model, "_current"):
         model._current()
 
 
 def map_rows(method: str, model: Any, X: Any, *arguments: Any, **options: Any) -> Any:
-    """A method that maps rows to rows, applied to dask data block by block, when the result is computed.
+    """Apply a method that maps rows to rows to dask data, lazily and block by block.
 
     Returns
     -------
-    dask array (or a tuple of them), dask frame where the method gives frames, or a list of delayed blocks
+    dask array (or a tuple of them), dask frame if the method returns frames, or a list of delayed blocks
     """
     if options.get("return_cov") or (len(arguments) > 1 and arguments[1]):
         raise ValueError("return_cov needs all rows at once: X.compute() them first, if they are few.")
@@ -529,7 +529,7 @@ def map_rows(method: str, model: Any, X: Any, *arguments: Any, **options: Any) -
         )
         return [delayed(apply_method, pure=False)(block, shared, dask_key_name=_name(name)) for block in blocks]
     frame = isinstance(X, dd.DataFrame)
-    if frame and model.__sklearn_tags__().input_tags.string:  # a model of tables, which takes columns of any kind
+    if frame and model.__sklearn_tags__().input_tags.string:  # a model of tables, which accepts columns of any type
         few = X._meta_nonempty.iloc[:1]
     elif frame:
         _check_columns(X._meta)
@@ -542,7 +542,7 @@ def map_rows(method: str, model: Any, X: Any, *arguments: Any, **options: Any) -
         few = np.zeros((1, X.shape[1]), _float_like(X.dtype))
         few = scipy.sparse.csr_matrix(few) if scipy.sparse.issparse(X._meta) else few
     if method != "inverse_transform":
-        validate_data(model, few, reset=False, skip_check_array=True)  # names and number of the columns
+        validate_data(model, few, reset=False, skip_check_array=True)  # checks the names and the number of the columns
     example = getattr(model, method)(few, *arguments, **options)
     light = lightened(model)
     empty = tuple(e[:0] for e in example) if isinstance(example, tuple) else example[:0]
@@ -572,7 +572,7 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any, classifier: bool) -> f
     validate_data(model, source.meta, reset=False, skip_check_array=True)
     _check_ready(model)
     model = lightened(model)
-    if hasattr(model, "feature_names_in_"):  # were checked above; blocks have none
+    if hasattr(model, "feature_names_in_"):  # the names were checked above; blocks have none
         del model.feature_names_in_
     fold: Any = (AccuracyFold if classifier else DeterminationFold)(Predictions(model))
     return float(fold.score(source.fold(fold)))

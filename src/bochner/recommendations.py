@@ -1,4 +1,4 @@
-"""Which features, how many, and what they will cost: small real fits, timed, and carried on to all rows."""
+"""Which features, how many, and at what cost: extrapolated to all rows from small fits that are timed."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from bochner.keys import Key
 from bochner.solvers import memory_available
 from bochner.streaming import ArraySource
 
-_KERNEL_ROWS = 5000  # on which a model tunes a length scale
-_FIRST_ROWS = 2000  # of the first search
-_TYPICAL_GROWTH = 0.5  # the power of the number of rows with which a model's components grow
-_MORE_ROWS = 3  # of the next search, so many times those of the last
-_SEARCH_GROWTH = 3.0  # so many times as long it takes
-# Searches try a quarter of their rows and at most so many components: what is missing then is carried on.
+_KERNEL_ROWS = 5000  # rows on which a model tunes a length scale
+_FIRST_ROWS = 2000  # rows of the first search
+_TYPICAL_GROWTH = 0.5  # the power of the number of rows by which components typically grow
+_MORE_ROWS = 3  # the next search has this many times the rows of the last one
+_SEARCH_GROWTH = 3.0  # and takes this many times as long
+# Searches try at most a quarter of their rows and at most this many components; larger numbers are extrapolated.
 _SEARCH_COMPONENTS = 1024
 _TIMED_ROWS = (5000, 20_000)  # beyond a few thousand, every row takes the same time
-_TIMED_COMPONENTS = 512  # up to which fits to both numbers of rows are timed; more are for what a row does not cost
-_TIMED_GROWTH = 3.0  # how much longer a fit with twice as many components takes
-_SUMS_COPIES = 4.5  # of the m × m sums: their float32 scratch, eigenvectors, workspace
+_TIMED_COMPONENTS = 512  # fits with more are timed on the fewer rows only, for costs that do not depend on rows
+_TIMED_GROWTH = 3.0  # a fit with twice as many components takes about this many times as long
+_SUMS_COPIES = 4.5  # memory in units of the m × m sums: the sums, float32 scratch, eigenvectors, workspace
 
-_TIMING = 0.25  # share of the time that is kept for timing fits
+_TIMING = 0.25  # share of the time that is reserved for timing fits
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 Timing = tuple[int, int, float]  # rows, components, seconds
 
@@ -49,7 +49,7 @@ _clock = time.process_time
 
 @dataclass(frozen=True)
 class Trial:
-    """What a search for the number of components found on some of the rows.
+    """Result of a search for the number of components on some of the rows.
 
     Attributes
     ----------
@@ -58,9 +58,9 @@ class Trial:
     error : float
         Upper end of the certificate's interval.
     wanted : float
-        The components that `tol` needs: more than `n_components` where those were the most that were tried. The excess
-        of a model's error is taken to fall with the power that the search itself takes, the error of a kernel matrix
-        like one over the root of their number.
+        Number of components that `tol` needs: more than `n_components` if the largest number tried was not enough. The
+        excess of a model's error is assumed to fall with the power of this number that the search itself assumes, and
+        the error of a kernel matrix with one over its square root.
     effective_dimension : float
         Of the fitted model; nan without targets.
     seconds : float
@@ -78,7 +78,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What `recommend` found; ``print(recommendation)`` is a page.
+    """Result of `recommend`; ``print(recommendation)`` shows all of it.
 
     Attributes
     ----------
@@ -86,25 +86,25 @@ class Recommendation:
         None without targets.
     features : {"fourier", "nystrom"}
     kernel : Kernel
-        With its length scale as a number.
+        The kernel with a number as its length scale.
     n_components : int
     solver : str or None
-        What a fit solves with; None without targets.
+        The solver that a fit uses; None without targets.
     alpha : float
         The penalty of the largest trial; nan without targets.
     effective_dimension : float
-        Of a fit to all rows, carried on from the trials; nan without targets.
+        Of a fit to all rows, extrapolated from the trials; nan without targets.
     error : float
-        Upper end of the largest trial's certificate.
+        Upper end of the interval of the largest trial's certificate.
     tol : float
-        What that error was to be at most.
+        The largest error that was allowed.
     seconds : float
         Predicted processor time of fitting `model` (without targets: of ``transformer().fit_transform``) to all rows.
     search_seconds : float
-        The same with everything on default, where `fit` finds the kernel's scale and the number of components as well;
-        nan without targets.
+        The same for a model with default parameters, whose `fit` also finds the kernel's length scale and the number of
+        components; nan without targets.
     bytes : float
-        Predicted memory besides the data.
+        Predicted memory, without that of the data.
     trials : tuple of Trial
         The searches, on growing numbers of rows.
     reasons : tuple of str
@@ -129,12 +129,12 @@ class Recommendation:
     shape: tuple[int, int]
 
     def transformer(self, random_state: Any = None) -> FourierFeatures | NystromFeatures:
-        """The features, not fitted."""
+        """The recommended transformer, not fitted."""
         made: type[FourierFeatures | NystromFeatures] = FEATURES[self.features]
         return made(self.kernel, self.n_components, random_state=random_state)
 
     def model(self, random_state: Any = None) -> KernelRidge | KernelClassifier:
-        """The model with these features, not fitted: a classifier of labels, else kernel ridge regression."""
+        """The recommended model, not fitted: a classifier if y contains labels, else kernel ridge regression."""
         made = KernelClassifier if self.task == "classification" else KernelRidge
         return made(self.kernel, self.n_components, features=self.features, random_state=random_state)
 
@@ -193,8 +193,8 @@ def recommend(
 ) -> Recommendation:
     """Say which features `fit` will choose, how many, and what they will cost, with reasons.
 
-    Models with ``n_components="auto"`` are fitted to 2,000 rows, 8,000, and so on while there is time. Their numbers of
-    components are carried on to all rows, as are the times of some fits with few components.
+    Models with ``n_components="auto"`` are fitted to 2,000 rows, 6,000, and so on while there is time. Their numbers of
+    components are extrapolated to all rows, and so are the times of some fits with few components.
 
     Parameters
     ----------
@@ -204,15 +204,16 @@ def recommend(
         `NystromFeatures` are compared.
     kernel : Kernel, str or callable
     budget_seconds : float, optional
-        Processor time that fitting may take; fewer components are recommended where it does not suffice, and that is
-        said.
+        Processor time that fitting may take. If it is too short, fewer components are recommended, and the reasons say
+        so.
     budget_bytes : float, optional
-        Memory besides the data; half of what is free unless given.
+        Memory that fitting may take besides the data; by default half of the free memory.
     tol : float, default=0.05
         As for the estimators: by how much the error may exceed that of the kernel itself, or, without targets, the
         error of the kernel matrix.
     max_seconds : float, default=5.0
-        Processor time for the recommendation itself, approximately. Less than two seconds make it a guess.
+        Processor time for the recommendation itself, approximately. With less than two seconds the
+        recommendation is a rough guess.
     random_state : int, RandomState, Generator or None
 
     Returns
@@ -222,9 +223,9 @@ def recommend(
 
     Notes
     -----
-    The number of components is taken to grow like a power of the number of rows, and to stop at the estimator's own
-    limits. A fit is taken to cost ``n (a + b m + c m²) + d + e m² + f m³`` seconds with n rows and m components; the
-    six numbers, none negative, come from fits on one thread.
+    The number of components is assumed to grow like a power of the number of rows, up to the estimator's own limits.
+    A fit is assumed to cost ``n (a + b m + c m²) + d + e m² + f m³`` seconds with n rows and m components; the
+    six coefficients, none of them negative, are estimated from fits on one thread.
 
     Examples
     --------
@@ -297,7 +298,7 @@ def recommend(
 
 
 def _targets(y: Any, n: int) -> Any:
-    """Numbers as float64, labels as they are."""
+    """The targets: numbers as float64, labels unchanged."""
     with reading("y"):
         y = np.asarray(y)
     if y.shape[:1] != (n,) or y.ndim > 2 or not y.size:
@@ -312,7 +313,7 @@ def _targets(y: Any, n: int) -> Any:
 
 
 def _every_label_first(order: Array, y: Array) -> Array:
-    """The rows in that order, but for one row of every label: those come first, so that every trial knows them all."""
+    """The rows in the same order, except that one row of each label comes first, so that every trial has all labels."""
     seen: dict[Any, int] = {}
     for row, label in zip(order.tolist(), y[order].tolist(), strict=True):
         seen.setdefault(label, row)
@@ -321,7 +322,7 @@ def _every_label_first(order: Array, y: Array) -> Array:
 
 
 def _largest(allowed: Callable[[int], bool], most: int) -> int:
-    """The largest number of components up to `most` that is allowed; one where none is."""
+    """The largest number of components up to `most` that is allowed; 1 if none is."""
     low, high = 1, most + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -330,7 +331,7 @@ def _largest(allowed: Callable[[int], bool], most: int) -> int:
 
 
 class _Fits:
-    """Real estimators on the first of the rows in a random order, on one thread, with their processor time."""
+    """Fits of estimators to the first rows of a random order, on one thread, with their processor time."""
 
     def __init__(self, X: Any, y: Any, order: Array, task: str | None, tol: float, seed: int) -> None:
         self.X, self.y, self.order, self.task, self.tol, self.seed = X, y, order, task, tol, seed
@@ -352,22 +353,22 @@ class _Fits:
         rows = np.sort(self.order[:n_rows])
         X, y = self.X[rows], None if self.y is None else self.y[rows]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a trial may stop short of tol
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a trial may stop before it reaches tol
             start = _clock()
             estimator.fit(X, y) if y is not None or searching else estimator.fit_transform(X)
             return _clock() - start
 
     def resolve(self, kernel: Any, n_rows: int) -> tuple[Kernel, str]:
-        """The kernel with its numbers, tuned as the estimator does, and the features it takes for these rows."""
+        """The kernel, tuned as by the estimator, and the kind of features that the estimator chooses."""
         if self.task is None:
             return as_kernel(kernel).resolve(self.X[np.sort(self.order[:n_rows])], Key(self.seed)), "nystrom"
-        estimator = self._estimator("auto", kernel, "auto", max_components=8)  # "auto", but for the time it takes
+        estimator = self._estimator("auto", kernel, "auto", max_components=8)  # as "auto", but faster
         self._fit(estimator, n_rows, searching=True)
         fitted = estimator.features_
         return fitted.kernel_, "fourier" if isinstance(fitted, FourierFeatures) else "nystrom"
 
     def search(self, features: str, kernel: Kernel, n_rows: int) -> Trial:
-        """What n_components="auto" finds."""
+        """What a fit with n_components="auto" finds."""
         most = min(_SEARCH_COMPONENTS, max(64, n_rows // 4))
         estimator = self._estimator(features, kernel, "auto", tol=self.tol, max_components=most)
         seconds = self._fit(estimator, n_rows, searching=True)
@@ -381,7 +382,7 @@ class _Fits:
         return Trial(features, n_rows, m, error, wanted, dimension, seconds)
 
     def timed(self, features: str, kernel: Kernel, n_rows: int, n_components: int) -> Timing:
-        """A fit with that many components."""
+        """Time a fit with the given number of components."""
         n_rows = min(n_rows, self.n_samples)
         estimator = self._estimator(features, kernel, n_components)
         seconds = self._fit(estimator, n_rows, searching=False)
@@ -389,7 +390,7 @@ class _Fits:
         return n_rows, n_components, seconds
 
     def ceiling(self, features: str, kernel: Kernel) -> int:
-        """The most components that "auto" tries."""
+        """The largest number of components that "auto" tries."""
         if self.task is None:
             most = self._estimator(features, kernel, "auto").max_components
             return int(min(most, 2 * self.n_samples if features == "fourier" else self.n_samples))
@@ -400,13 +401,14 @@ class _Fits:
 
     @property
     def search_rows(self) -> int:
-        """Rows that "auto" looks at."""
+        """Number of rows that "auto" uses."""
         return min(self.n_samples, GROWTH_ROWS) if self.task == "classification" else self.n_samples
 
     def search_seconds(self, candidate: _Candidate, n_components: int) -> float:
-        """Of a fit with n_components="auto" to all rows: as much longer as the last trial took than a plain fit.
+        """Seconds of a fit with n_components="auto" to all rows.
 
-        A classifier is fitted with the number found on some of the rows.
+        Its ratio to a fit with a given number of components is assumed to be that of the last trial. A classifier finds
+        the number of components on some of the rows, and is then fitted with it to all.
         """
         last, times = candidate.trials[-1], candidate.times
         longer = last.seconds / max(times(last.n_samples, last.n_components), 1e-9)
@@ -415,7 +417,7 @@ class _Fits:
         return longer * times(self.search_rows, n_components) + times(self.n_samples, n_components)
 
     def bytes(self, features: str, n_components: int) -> float:
-        """Of the map, and of the sums with a block of features, or of all features."""
+        """Memory of the map and of the sums with a block of features or, without targets, of all features."""
         size = {"n_samples": self.n_samples, "n_features": self.X.shape[1], "n_components": n_components}
         cost = theory.cost_estimate(features, itemsize=self.X.dtype.itemsize, **size)
         if self.task is None:
@@ -425,7 +427,7 @@ class _Fits:
 
 @dataclass(frozen=True)
 class _Times:
-    """Seconds of a fit as a function of rows and components, with coefficients that are not negative."""
+    """Seconds of a fit as a function of rows and components, with coefficients of at least zero."""
 
     coefficients: Array
 
@@ -435,7 +437,7 @@ class _Times:
 
     @classmethod
     def of(cls, timings: Sequence[Timing]) -> _Times:
-        """The best in relative error, of timings (rows, components, seconds)."""
+        """The function with the least squared relative error for timings (rows, components, seconds)."""
         terms = np.array([np.array(cls._terms(n, m)) / max(seconds, 1e-6) for n, m, seconds in timings], dtype=float)
         unit = terms.max(axis=0)
         return cls(nnls(terms / unit, np.ones(len(terms)))[0] / unit)
@@ -445,18 +447,19 @@ class _Times:
 
 
 def _slope(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """Of log values against log sizes, by least squares; zero where there is one size only."""
+    """The slope of log values against log sizes, by least squares; zero if there is only one size."""
     x = np.log(sizes) - np.mean(np.log(sizes))
     return float(x @ np.log(np.maximum(values, 1.0)) / (x @ x)) if len(sizes) > 1 else 0.0
 
 
 def growth(trials: Sequence[Trial]) -> float:
-    """The power of the number of rows with which components grow, from 0 to 1.
+    """The power of the number of rows with which the number of components grows, from 0 to 1.
 
-    That of the components found is noisy, and too low: intervals are narrower on more rows, so that fewer components
-    are needed to be sure. That of the effective dimension is steadier, and too high: the more components a model has,
-    the fewer it needs for every effective parameter. Both are drawn towards the square root that theory has for many
-    problems (Rudi & Rosasco 2017, "Generalization properties of learning with random features").
+    The power estimated from the components found is noisy and too low: intervals are narrower on more rows, so that
+    fewer components are needed to be certain. The power estimated from the effective dimension is less noisy and too
+    high: the more components a model has, the fewer it needs for each effective parameter. With targets, the result is
+    the mean of both and of the power 1/2 that theory gives for many problems (Rudi & Rosasco 2017,
+    "Generalization properties of learning with random features").
     """
     sizes = [t.n_samples for t in trials]
     slopes = [_slope(sizes, [t.wanted for t in trials])]
@@ -466,7 +469,7 @@ def growth(trials: Sequence[Trial]) -> float:
 
 
 def carried_on(trials: Sequence[Trial], values: Sequence[float], n: int) -> float:
-    """Values found in trials, for n rows: a power law with the slope of `growth`, through the middle of them."""
+    """Extrapolate values found in trials to n rows by a power law with the exponent `growth` through their mean."""
     if trials[-1].n_samples >= n:
         return float(values[-1])
     middle = np.mean([math.log(t.n_samples) for t in trials])
@@ -475,18 +478,18 @@ def carried_on(trials: Sequence[Trial], values: Sequence[float], n: int) -> floa
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Features, what searches on some rows found of them, and what follows for all rows."""
+    """A kind of features, the results of searches with it on some rows, and what follows for all rows."""
 
     features: str
     trials: tuple[Trial, ...]
-    wanted: float  # components, of which the estimator tries no more than n_components
+    wanted: float  # components that tol needs; the estimator tries no more than n_components
     n_components: int
     times: _Times
     seconds: float
 
     @classmethod
     def of(cls, fits: _Fits, kernel: Kernel, features: str, first: int, seconds: float) -> _Candidate:
-        """From two searches, and more while there is time, beginning with `first` rows, and from timed fits."""
+        """Run two searches, the first on `first` rows, and more while there is time, then time some fits."""
         until = _clock() + seconds
         n = fits.search_rows
         trials = [fits.search(features, kernel, min(n, first))]
@@ -513,16 +516,16 @@ class _Candidate:
 
 
 def _timings(fits: _Fits, kernel: Kernel, features: str, m: int, until: float) -> list[Timing]:
-    """Of fits with a few components, four times as many, and twice as many, up to m while there is time."""
-    fits.timed(features, kernel, 100, min(m, 8))  # takes what only a first fit takes
+    """Timings of fits with a few components, four times as many, then doubled up to m while there is time."""
+    fits.timed(features, kernel, 100, min(m, 8))  # includes what only a first fit does, and is not counted
     few, many = _TIMED_ROWS
     top = min(m, _TIMED_COMPONENTS)
     out: list[Timing] = []
     for size in dict.fromkeys((max(1, top // 4), top)):
         for n in (few, many):
             twice = [fits.timed(features, kernel, n, size) for _ in range(2 if size < _TIMED_COMPONENTS else 1)]
-            out.append(min(twice, key=lambda timing: timing[2]))  # other work on the machine can only add to it
-    last = out[-2]  # of few rows
+            out.append(min(twice, key=lambda timing: timing[2]))  # other work on the machine can only make it slower
+    last = out[-2]  # the fit to few rows
     while top < m and _clock() + _TIMED_GROWTH * last[2] < until:
         top = min(m, 2 * top)
         last = fits.timed(features, kernel, few, top)

@@ -1,7 +1,7 @@
-"""Solvers of (G + alpha I) w = c: factor once, then solve, measure and take the determinant cheaply.
+"""Solvers of (G + alpha I) w = c: factor once, then solve and compute the determinant cheaply.
 
-`Cholesky` for one penalty, `Eigen` for a path of penalties, `ConjugateGradient` for Gram matrices that are known only
-by their products. A factor has a `Report` of how it went; a LinAlgError is never raised.
+`Cholesky` is for one penalty, `Eigen` for a path of penalties, and `ConjugateGradient` for Gram matrices of which only
+products can be computed. Each factor has a `Report` about the computation; a LinAlgError is never raised.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bochner.linalg import Report as Report  # what a factor reports
 from bochner.linalg import conjugate_gradient, nystrom_preconditioner
 from bochner.operators import PSDOperator
 
-_UNTHREADED = 2048  # up to this size threads do not make factorisations faster
+_UNTHREADED = 2048  # up to this size more threads do not make factorisations faster
 
 
 class Factor(ABC):
@@ -47,11 +47,11 @@ class RidgeSolver(ABC):
 
     @abstractmethod
     def factor(self, gram: PSDOperator, alpha: float) -> Factor:
-        """Do the expensive part, once."""
+        """Do the expensive part of the solution, which is needed only once."""
 
 
 def _few_threads(m: int) -> AbstractContextManager[None]:
-    """One thread of BLAS for small systems."""
+    """Limit BLAS to one thread for small systems."""
     return one_thread() if m <= _UNTHREADED else nullcontext()
 
 
@@ -84,9 +84,10 @@ class Cholesky(RidgeSolver):
 
 
 def _condition(L: Any, norm: float) -> float:
-    """The norm of LLᵀ over its least eigenvalue by three steps of inverse iteration, faster than LAPACK's.
+    """The condition number of LLᵀ: its norm over its least eigenvalue, from three steps of inverse iteration.
 
-    On a device, where solving for one vector is slow, a lower bound from the pivots.
+    This is faster than LAPACK's estimate. On a device, where solving for one vector is slow, the pivots give a lower
+    bound instead.
     """
     if not is_host(L):
         pivots = L.diagonal()
@@ -104,7 +105,7 @@ def _condition(L: Any, norm: float) -> float:
 
 @dataclass(frozen=True)
 class CholeskyFactor(Factor):
-    """The lower triangle L of G + alpha I = L Lᵀ, on any device; right sides and solutions are host arrays."""
+    """The lower triangle L of G + alpha I = L Lᵀ, on any device; right-hand sides and solutions are host arrays."""
 
     L: Any
     report: Report
@@ -127,7 +128,7 @@ class Eigen(RidgeSolver):
         backend, (_, rounding) = backend_of(G), _scale(gram, G)
         with _few_threads(len(G)):
             found = backend.eigh(G)
-        if found is None:  # divide and conquer did not converge; the slower driver does
+        if found is None:  # divide and conquer did not converge; the slower driver is more robust
             eigenvalues, vectors = eigh(backend.fetch(gram.lower()), driver="evr", lower=True, check_finite=False)
         else:
             eigenvalues, vectors = map(backend.fetch, found)
@@ -136,7 +137,7 @@ class Eigen(RidgeSolver):
 
 @dataclass(frozen=True)
 class EigenFactor(Factor):
-    """Eigenvalues λ ≥ 0 (those below rounding are 0), eigenvectors V in columns, and a penalty."""
+    """Eigenvalues λ ≥ 0 (0 if they are below the rounding error), eigenvectors in the columns of V, and a penalty."""
 
     eigenvalues: Array
     vectors: Array
@@ -154,7 +155,7 @@ class EigenFactor(Factor):
 
     @property
     def _inverse(self) -> Array:
-        """1 / (λ + alpha), and 0 in directions of eigenvalue 0 without penalty: the pseudo-inverse."""
+        """1 / (λ + alpha), or 0 where λ + alpha = 0, as in the pseudo-inverse."""
         shifted = self.eigenvalues + self.alpha
         return np.divide(1.0, shifted, out=np.zeros_like(shifted), where=shifted > 0)
 
@@ -173,15 +174,15 @@ Preconditioner = Callable[[Array], Array]
 class SampledPreconditioner:
     """P⁻¹ from the Gram matrix of a sample of rows, scaled up: Falkon's preconditioner (Rudi et al. 2017).
 
-    Holds m × m numbers, but costs no pass over the data. They are L⁻¹, with LLᵀ = P, on any device: two products take
-    less time there than two solves.
+    It stores m × m numbers but needs no pass over the data. The numbers are L⁻¹, where LLᵀ = P, on any device: two
+    products are faster there than two triangular solves.
     """
 
     inverse: Any
 
     @classmethod
     def of(cls, factor: CholeskyFactor) -> SampledPreconditioner:
-        """The inverse of what was factored."""
+        """The inverse of the matrix that was factored."""
         backend, L = backend_of(factor.L), factor.L
         return cls(backend.triangular_solve(L, backend.xp.eye(len(L), dtype=L.dtype, device=L.device)))
 
@@ -194,19 +195,19 @@ class SampledPreconditioner:
 
 @dataclass(frozen=True)
 class ConjugateGradient(RidgeSolver):
-    """Preconditioned conjugate gradients: one product with G in each iteration, for all right sides at once.
+    """Preconditioned conjugate gradients: one product with G per iteration, for all right-hand sides at once.
 
     Parameters
     ----------
     tol : float
-        Stop when the residual is at most this share of the right side.
+        Stop when the norm of the residual is at most this share of that of the right-hand side.
     max_iter : int
     rank : int or None
         Rank of the Nyström preconditioner; None takes a tenth of m, between 200 and 1,000.
     preconditioner : callable or None
-        V ↦ P⁻¹V instead of a Nyström preconditioner.
+        The function V ↦ P⁻¹V, used instead of a Nyström preconditioner.
     key : Key
-        Of the preconditioner's random vectors.
+        For the random vectors of the Nyström preconditioner.
     """
 
     tol: float = 1e-7
@@ -259,12 +260,12 @@ class ConjugateGradientFactor(Factor):
         )
 
 
-# what models call them; a new solver adds its line here
+# the names that models use; a new solver is added here
 SOLVERS: dict[str, type[RidgeSolver]] = {"cholesky": Cholesky, "eigen": Eigen, "cg": ConjugateGradient}
 
 
 def memory_available() -> int:
-    """Bytes that may be allocated now; 4 GiB where the system does not say."""
+    """Bytes that may be allocated now; 4 GiB if the system does not tell."""
     try:
         with open("/proc/meminfo") as file:  # noqa: PTH123
             for line in file:

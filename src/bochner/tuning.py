@@ -1,8 +1,8 @@
-"""Length scales of most evidence, with exact gradients through Fourier features, or of least error of rows left out.
+"""Length scales with the most evidence, by exact gradients through Fourier features, or the least leave-one-out error.
 
 The phases of Fourier features are X (W / length_scale)ᵀ with W drawn once, so the evidence is a smooth function of the
-scales and of alpha, and its gradient costs about as much as its value: one n × m × m product. A shared scale needs no
-gradient: it is a single number, and one eigendecomposition gives the evidence at its best alpha.
+scales and of alpha, and its gradient costs about as much as its value: one n × m × m product. A shared scale is a
+single number and needs no gradient: one eigendecomposition for each value tried gives the evidence at its best alpha.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from bochner.streaming.folds import leave_one_out_errors
 from bochner.streaming.progress import show
 
 _RANGE = np.log(1e3)  # how far the log of a scale may move from its start
-_FARTHEST = 1e17  # in length scales: squares of float32 beyond it overflow
-_HALF_STEP = np.log(2.0) / 2.0  # difference of the logs of scales that are tried
-_COARSE = range(-8, 8, 2)  # half steps from the median distance that are tried first
-_SHORTER = 0.5  # half steps by which more rows want a shorter scale
-_STAGE_ROWS = 1000  # the fewest rows of a stage, where there are as many
+_FARTHEST = 1e17  # in length scales: the squares of larger float32 numbers overflow
+_HALF_STEP = np.log(2.0) / 2.0  # difference between the logs of neighbouring scales that are tried
+_COARSE = range(-8, 8, 2)  # the scales tried first, in half steps from the median distance
+_SHORTER = 0.5  # half steps by which the scale is shortened if X is a sample of more rows
+_STAGE_ROWS = 1000  # a stage has at least this many rows, or all of them if there are fewer
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class _Problem:
     fit_intercept: bool
 
     def scales(self, move: Array) -> Array:
-        """Length scales (d,) of a move: one number, or one for each feature."""
+        """Length scales (d,) for a change of their logs: one number, or one for each feature."""
         return np.exp(self.start + move)
 
     def features(self, move: Array) -> Array:
@@ -74,7 +74,7 @@ class _Problem:
         return max(float(self.root @ self.root), float(len(self.root))) - float(self.fit_intercept)
 
     def value_and_gradient(self, parameters: Array) -> tuple[float, Array]:
-        """Negative log evidence, at the most likely noise variance, and its gradient at (moves, log alpha)."""
+        """Negative log evidence, at the most likely noise variance, and its gradient in (log scales, log alpha)."""
         move, alpha = parameters[:-1], float(np.exp(parameters[-1]))
         raw = self.features(move)
         Z = self.centred(raw)
@@ -85,7 +85,7 @@ class _Problem:
         n, (m, k) = self.freedom, coefficients.shape
         norms = (coefficients * coefficients).sum(axis=0)
         Q = np.maximum((residual * residual).sum(axis=0) + alpha * norms, np.finfo(float).tiny)
-        # minus `statistics.log_evidence`, but for constants, which would change when L-BFGS stops
+        # minus `statistics.log_evidence` without its constants, which would change when L-BFGS stops
         value = float(0.5 * (n * np.log(Q).sum() + k * (factor.logdet() - m * np.log(alpha))))
         slope = k * (Z @ (np.tril(inverse) + np.tril(inverse, -1).T)) - (residual * (n / Q)) @ coefficients.T
         at_alpha = 0.5 * (n * (norms / Q).sum() + k * (np.trace(inverse) - m / alpha))
@@ -130,19 +130,20 @@ def tune_length_scale(
     n_components : int
         Number of Fourier components with which the evidence is computed.
     n_restarts : int
-        Number of further searches, from random scales around the best of the coarse grid.
+        Number of further searches that start from random scales around the best one of the coarse grid.
     n_landmarks : int
-        If positive, a shared scale has the least leave-one-out error with so many landmarks (at most a quarter of the
-        rows) instead of the most evidence, which for a few hundred components prefers scales that are too long.
+        If positive, a shared scale is chosen by its leave-one-out error with this many landmarks (at most a quarter of
+        the rows) instead of by its evidence, which with a few hundred components prefers scales that are too long.
     margins : bool
-        Y are signs of labels, and leave-one-out errors are squared hinges of margins.
+        Whether Y contains signs of labels and leave-one-out errors are squared hinge losses of margins.
     n_samples : int or None
-        Rows of which X is a sample. With landmarks the scale is then a little shorter than the best one of X, since
-        more rows can tell finer structure.
+        Number of rows that X was sampled from. If X has fewer, a scale found with landmarks is made a little shorter
+        than the best one for X, because more rows show finer structure.
     until : float or None
-        When to stop, of ``time.perf_counter()``, with the best scale found by then: the median distance at worst.
+        Value of ``time.perf_counter()`` at which to stop and return the best scale found so far, or the median distance
+        if none has been tried.
     verbose : int
-        1 shows on a terminal how many scales were tried.
+        1 shows on a terminal how many scales have been tried.
 
     Examples
     --------
@@ -181,7 +182,7 @@ def tune_length_scale(
 
     asked = 0
 
-    def late() -> bool:  # asked before each scale that is tried
+    def late() -> bool:  # called before each scale that is tried
         nonlocal asked
         show(f"length scale: {asked} tried", verbose > 0)
         asked += 1
@@ -194,7 +195,7 @@ def tune_length_scale(
         def left_out(half_steps: int, n_rows: int, n_landmarks: int) -> float:
             rows = order[:n_rows]
             scaled = centred[rows] / (median * np.exp(half_steps * _HALF_STEP))
-            if not scipy.sparse.issparse(scaled):  # rows as far away as that are alone at any distance
+            if not scipy.sparse.issparse(scaled):  # rows that far away have no neighbours, however far exactly
                 scaled = scaled.clip(-_FARTHEST, _FARTHEST)
             scaled = scaled.astype(np.float32)
             return _left_out(unit, scaled, targets[rows], root[rows], fit_intercept, np.arange(n_landmarks), margins)
@@ -205,7 +206,7 @@ def tune_length_scale(
         scales = np.array([median * np.exp(_HALF_STEP * half_steps)])
     else:
         scales = _by_evidence(problem, key, max_iter, n_restarts, late)
-    # three digits are more than the data determine, and hide where exactly the search stopped
+    # the data determine fewer than three digits, and rounding hides where exactly the search stopped
     scales = np.array([float(f"{scale:.3g}") for scale in scales])
     return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
 
@@ -215,7 +216,7 @@ class _TimeIsUpError(Exception):
 
 
 def _in_time(function: Callable[[int], Any], late: Callable[[], bool]) -> tuple[Callable[[int], Any], dict[int, Any]]:
-    """The function, which is called once for every argument and raises an error when it is late, and its values."""
+    """A cached version of the function that raises an error once `late` returns True, and its values so far."""
     values: dict[int, Any] = {}
 
     def tried(argument: int) -> Any:
@@ -229,7 +230,7 @@ def _in_time(function: Callable[[int], Any], late: Callable[[], bool]) -> tuple[
 
 
 def _by_evidence(problem: _Problem, key: Key, max_iter: int, n_restarts: int, late: Callable[[], bool]) -> Array:
-    """Scales of most evidence, (d,), or the best ones known when it is late."""
+    """Scales (d,) with the most evidence, or the best ones found by the time `late` returns True."""
     move, alpha = _common(problem, late)
     if late() or (problem.shared and not n_restarts):
         return problem.scales(np.array([move]))
@@ -274,8 +275,9 @@ def _by_stages(
 ) -> float:
     """Half steps from the median to the scale of least error; ``error(half_steps, n_rows=…, n_landmarks=…)``.
 
-    Few rows with few landmarks find the region in no time, and prefer scales that are too long. From there each stage
-    walks to its own minimum. When it is late, the best scale known counts.
+    A few rows with few landmarks find the region quickly, but prefer scales that are too long. Each further stage
+    therefore searches for its own minimum, starting from that of the stage before. Once `late` returns True, the best
+    scale known so far is returned.
     """
     found: float | None = None
     for rows, landmarks in _stages(n_rows, n_landmarks):
@@ -295,7 +297,8 @@ def _left_out(
 ) -> float:
     """Mean leave-one-out error at the best penalty, with some rows as landmarks; Y is √w-weighted.
 
-    Errors are measured on the other rows: a landmark is closer to itself than any unseen row will be.
+    Errors are measured on the rows that are not landmarks: the distance of a landmark to its nearest landmark is zero,
+    which is not so for new rows.
     """
     points, weight, Y = X[landmarks], root * root, Y / root[:, None]
     nystrom, _ = nystrom_map(Gram(points, kernel), Landmarks(points, None), len(landmarks))
@@ -321,9 +324,10 @@ def _log_spread(X: Any, weight: Array) -> Array:
 
 
 def _common(problem: _Problem, late: Callable[[], bool] = lambda: False) -> tuple[float, float]:
-    """The best shared scale, as a move from the start, and its best alpha: of powers of √2, then by a parabola.
+    """The best shared scale, as a change of its log from the start, and its best alpha.
 
-    A finer search would find spikes of the evidence where one of the frequencies drawn happens to fit the targets.
+    Powers of √2 are tried, and the best one is refined by a parabola. A finer search would find narrow peaks of the
+    evidence where one of the frequencies happens to fit the targets.
     """
     root = problem.root[:, None]
 
@@ -347,7 +351,7 @@ def _common(problem: _Problem, late: Callable[[], bool] = lambda: False) -> tupl
 
 
 def _ahead(function: Callable[[int], Any], arguments: Iterable[int]) -> None:
-    """Call a cached function on all of them, each on a thread: an eigendecomposition is hardly faster with more."""
+    """Call a cached function with all arguments in parallel, one thread each: more hardly speed up `eigh`."""
 
     def call(argument: int) -> None:
         with limit_threads(1):

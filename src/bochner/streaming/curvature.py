@@ -1,4 +1,4 @@
-"""Second derivatives of an objective of linear scores, over rows whose features are held: products, metrics, steps."""
+"""The Hessian of an objective of linear scores, over rows whose features are held: products, metrics, steps."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from bochner.operators import PSDOperator
 from bochner.solvers import Cholesky, Factor
 from bochner.statistics import RidgeStatistics
 
-METRIC_BYTES = 1 << 28  # of metrics, one for each score
-_MOST_PRODUCTS = 100  # for one step
-_ENOUGH = 0.2  # of the mean gain of the products so far: one that gains less ends a step (Nash & Sofer 1990)
+METRIC_BYTES = 1 << 28  # bytes that metrics may take if there is one for each score
+_MOST_PRODUCTS = 100  # products with the Hessian for one step
+_ENOUGH = 0.2  # a product that gains less than this share of the mean gain ends a step (Nash & Sofer 1990)
 _LINE_TRIES = 10
-_FLAT = 0.1  # of the slope at the start of a line: less is flat enough
+_FLAT = 0.1  # a line search stops at this share of the slope at its start
 
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Rows near a point P (m + 1, k) of Σ w ℓ(Zv + b, y) + alpha / 2 ‖v‖², with their features and scores there.
+    """Rows of the objective Σ w ℓ(Zv + b, y) + alpha / 2 ‖v‖², with their features and their scores at P (m + 1, k).
 
-    Features, signs, weights and scores are host arrays, or all on one device. Where the rows are a sample, weights are
-    divided by the chance of a row to be in it. What comes in and goes out is on the host and of the shape of P.
+    Features, signs, weights and scores are all host arrays or all on one device. If the rows are a sample, weights
+    are divided by the probability of being drawn. Arguments and results of the shape of P are host arrays.
     """
 
     Z: Any  # (s, m)
@@ -45,20 +45,20 @@ class HeldRows:
 
     @property
     def n_scores(self) -> int:
-        """Columns of the scores."""
+        """Number of scores of each row."""
         return int(self.F.shape[1])
 
     def scores(self, V: Array) -> Any:
-        """What the scores change by when P moves by V."""
+        """The change of the scores when P changes by V."""
         return scores_of(self.Z, V)
 
     def moved(self, D: Any) -> HeldRows:
-        """The same rows where the scores have changed by D."""
+        """The same rows with scores changed by D."""
         return replace(self, F=self.F + D)
 
     def product(self, V: Array) -> tuple[Array, float]:
-        """The Hessian times V, and Vᵀ times that, which rounding cannot make negative."""
-        D, unit = self.scores(V), _unit_of(self.weight)  # products of huge weights overflow
+        """The product HV of the Hessian, and ⟨V, HV⟩, which rounding cannot make negative."""
+        D, unit = self.scores(V), _unit_of(self.weight)  # without a unit, products of huge weights would overflow
         curved = self.loss.curvature_product(self.F, self.Y, D) * (self.weight / unit)[:, None]
         out = np.zeros(V.shape)
         add_moment(out, self.Z, curved)
@@ -69,30 +69,30 @@ class HeldRows:
         return out, unit * max(float((D * curved).sum()), 0.0) + self.alpha * float((V[:-1] ** 2).sum())
 
     def products_cost(self) -> float:
-        """Of one product, in operations at the rate of a Gram matrix; those with few columns run at half of it."""
+        """Cost of one product, in operations of a Gram matrix; products with few columns run at half their rate."""
         return 8.0 * self.Z.shape[0] * self.Z.shape[1] * self.n_scores
 
     def metric_cost(self, *, apart: bool) -> float:
-        """Of a metric, in the same unit."""
+        """Cost of making a metric, in the same unit."""
         m = float(self.Z.shape[1])
         return (self.n_scores if apart else 1) * (min(self._thinned(apart), len(self)) + m / 3.0) * m * m
 
     def _thinned(self, apart: bool) -> int:
-        """Rows that a metric is made of, about."""
+        """Approximate number of rows that a metric is computed from."""
         m = int(self.Z.shape[1])
         return m + 500 if apart else 2 * m + 1000
 
     def metric(self, key: Key, *, apart: bool, floor: float) -> Metric:
-        """Hessians of some of the rows: one for each score, or the mean of all.
+        """The inverse of Hessians of some of the rows: one for each score, or their mean.
 
         Parameters
         ----------
         key : Key
-            Of the rows: they are drawn with probability ∝ their curvature, and count for as many.
+            For drawing the rows, with probability ∝ their curvature and weights that make up for it.
         apart : bool
-            Whether each score has its own.
+            Whether each score has its own Hessian.
         floor : float
-            What an intercept bends at least, where its scores bend nowhere.
+            Second derivative that is used for an intercept whose scores have no curvature at any row.
         """
         fetch = backend_of(self.Z).fetch
         H = fetch(self.loss.curvature(self.F, self.Y) if apart else self.loss.mean_curvature(self.F, self.Y)[:, None])
@@ -107,19 +107,19 @@ class HeldRows:
         )
 
     def _sums(self, h: Array, size: int, key: Key) -> RidgeStatistics:
-        """Σ h zzᵀ, from about so many of the rows."""
+        """Σ h zzᵀ, estimated from about `size` of the rows."""
         chance = np.where(h > 0, 1.0, 0.0)
         if len(h) > size:
             chance = np.minimum(chance, size * (h / max(float(h.sum()), np.finfo(float).tiny)))
         rows = np.flatnonzero(key.uniforms(0, len(h)) < chance)
-        sums = RidgeStatistics(self.Z.shape[1], 0, penalty=np.inf)  # float32 will do
+        sums = RidgeStatistics(self.Z.shape[1], 0, penalty=np.inf)  # float32 is accurate enough
         if len(rows):
             part = self.Z[backend_of(self.Z).place(rows, self.Z)]
             sums.update(part, np.empty((len(rows), 0)), h[rows] / chance[rows], overwrite=True)
         return sums.to_host()
 
     def solve(self, R: Array, metric: Metric) -> tuple[Array, int]:
-        """H⁻¹ R by conjugate gradients in a metric, as far as it pays for one step, and the number of products."""
+        """H⁻¹ R by conjugate gradients, as accurately as is worthwhile for one step, and the number of products."""
         x, r = np.zeros(R.shape), R.copy()
         z = metric(r)
         q, size, gained = z, float(np.vdot(r, z)), 0.0
@@ -140,11 +140,11 @@ class HeldRows:
         return x, count
 
     def step_along(self, D: Any, P: Array, direction: Array, slope: float) -> float:
-        """The t where the objective is about least along P + t × direction, whose scores are D.
+        """The t that about minimises the objective at P + t × direction, where D are the scores of the direction.
 
-        Its slope at 0 is known from all rows; how that changes is that of the rows held.
+        The slope at t = 0 is that of all rows; its change with t is estimated from the rows held.
         """
-        unit = _unit_of(self.weight)  # which sums of huge weights need
+        unit = _unit_of(self.weight)  # without a unit, sums of huge weights would overflow
         w, alpha, slope = self.weight[:, None] / unit, self.alpha / unit, slope / unit
         pull = alpha * float(np.vdot(P[:-1], direction[:-1]))
         stiff = alpha * float((direction[:-1] ** 2).sum())
@@ -165,18 +165,18 @@ class HeldRows:
 
 
 def scores_of(Z: Any, P: Array) -> Any:
-    """ZP[:-1] + P[-1] where the features are, in their precision."""
+    """ZP[:-1] + P[-1], on the device of the features and in their precision."""
     place, P = backend_of(Z).place, P.astype(Z.dtype, copy=False) if is_host(Z) else P
     return Z @ place(np.ascontiguousarray(P[:-1]), Z) + place(P[-1].copy(), Z)
 
 
 def _unit_of(values: Any) -> float:
-    """A power of two about as large as the largest value: in such units float32 keeps its digits."""
+    """A power of two about as large as the largest value; values divided by it fit the range of float32."""
     return float(np.exp2(np.frexp(float(abs(values).max()) if len(values) else 0.0)[1]))
 
 
 def add_moment(total: Array, Z: Any, slope: Any) -> None:
-    """Add [Zᵀ slope; Σ slope], in units in which float32 keeps its digits whatever the weights are."""
+    """Add [Zᵀ slope; Σ slope], in units that fit the range of float32, whatever the weights are."""
     backend = backend_of(Z)
     unit = _unit_of(slope)
     small = slope / unit
@@ -193,8 +193,8 @@ class SingleFactor:
 
     @classmethod
     def of(cls, gram: PSDOperator, alpha: float) -> SingleFactor | Factor:
-        """A float32 factor, or a float64 one where rounding leaves none."""
-        with np.errstate(over="ignore"):  # of huge weights: then there is no factor
+        """A float32 factor, or a float64 one if float32 is not accurate enough for a factorisation."""
+        with np.errstate(over="ignore"):  # by huge weights; the factorisation then fails
             G = np.array(gram.lower(), np.float32, order="F")
             np.einsum("ii->i", G)[:] += np.float32(alpha)
         with one_thread():
@@ -209,17 +209,17 @@ class SingleFactor:
 
 @dataclass(frozen=True)
 class Metric:
-    """H⁻¹ of a Hessian that is the same for every score, or one for each: [G + alpha, s; sᵀ, w], intercepts last."""
+    """H⁻¹ of a Hessian H = [G + alpha, s; sᵀ, w], intercepts last, shared by all scores or one for each score."""
 
     # a factor of G - s sᵀ / w + alpha, s and w; w is 0 without an intercept
     parts: list[tuple[SingleFactor | Factor, Array, float]]
-    floor: float | None  # w of an intercept whose scores bend nowhere; None where intercepts are zero
-    balanced: bool = False  # whether the sum over the scores stays zero, since the loss does not change with it
-    cost: float = 0.0  # of making it, in operations
+    floor: float | None  # w of an intercept whose scores have no curvature; None without intercepts
+    balanced: bool = False  # whether the scores keep a sum of zero, as the loss does not depend on it
+    cost: float = 0.0  # cost of making it, in operations
 
     @property
     def apart(self) -> bool:
-        """Whether each score has its own."""
+        """Whether each score has its own Hessian."""
         return len(self.parts) > 1
 
     @classmethod
@@ -232,7 +232,7 @@ class Metric:
         balanced: bool = False,
         cost: float = 0.0,
     ) -> Metric:
-        """The metric of sums of features, one after the other: each takes twice the memory of its factor."""
+        """The metric of sums of features, read one at a time because each takes twice the memory of its factor."""
         parts: list[tuple[SingleFactor | Factor, Array, float]] = []
         for statistics in sums:
             centred = floor is not None and statistics.weight > 0

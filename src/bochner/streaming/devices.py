@@ -1,4 +1,4 @@
-"""A source whose passes run on a device: rows go there through pinned memory, sums are made there and come back."""
+"""A source whose passes run on a device: rows are copied there through pinned memory, and sums are copied back."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from bochner.streaming.folds import Fold, StatisticsFold
 from bochner.streaming.progress import Interruptions
 from bochner.streaming.sources import ArraySource, Block, Source, first_rows
 
-_MOST_ROWS = 65_536  # in a block
-_SAMPLED_ROWS = 4  # rows of a preconditioner's sample, for each component
-_LARGE_BYTES = 1 << 28  # size of sums from which memory for them is allocated ahead
-_SECONDS = 20.0  # after which sums on a device are added to those of a pass, where a checkpoint finds them
+_MOST_ROWS = 65_536  # largest number of rows in a block
+_SAMPLED_ROWS = 4  # rows of a preconditioner's sample for each component
+_LARGE_BYTES = 1 << 28  # sums of this size or more have their memory allocated ahead
+_SECONDS = 20.0  # after so long, sums on a device are added to those on the host, which checkpoints save
 
 
 def on_device(source: Source, device: str | None) -> Source:
-    """The source itself, or one that folds on a device; rows on other machines are folded there."""
+    """A source that folds on a device; the source itself if `device` is None or its rows are on other machines."""
     return source if device is None or source.remote else DeviceSource(source, device)
 
 
 def on_device_if_there(source: Source, device: str | None) -> Source:
-    """`on_device`, or the source itself where this machine has no such device."""
+    """As `on_device`, but the source itself if this machine has no such device."""
     try:
         return on_device(source, device)
     except NoDeviceError:
@@ -43,7 +43,7 @@ def on_device_if_there(source: Source, device: str | None) -> Source:
 
 
 def open_device(device: str) -> Any:
-    """The module of the torch backend, after a check of the device; an error says what is missing."""
+    """The module of the torch backend, after a check of the device; raise an error that says what is missing."""
     try:
         from bochner.backends import torch as backend
     except ImportError:
@@ -55,7 +55,7 @@ def open_device(device: str) -> Any:
 
 
 def rows_on(device: str, X: Any, n_components: int) -> Iterator[Any]:
-    """The rows of X on a device, block by block, so that features of a block take a gigabyte at most."""
+    """The rows of X on a device, in blocks whose features take at most 1 GiB."""
     link = open_device(device).Link(device)
     step = max(1, (1 << 30) // (max(1, n_components) * X.dtype.itemsize))
     for start in range(0, X.shape[0], step):
@@ -66,8 +66,9 @@ def rows_on(device: str, X: Any, n_components: int) -> Iterator[Any]:
 class DeviceSource(Source):
     """The rows of another source, folded on a device.
 
-    Features are made there, and so are the sums of folds that run on a device; any other fold is given the features in
-    host memory. A pass whose blocks do not fit goes on with blocks half as large.
+    Features are computed on the device, and so are the sums of folds that run on devices; other folds receive the
+    features in host memory. If blocks do not fit into the memory of the device, the pass continues with blocks of half
+    the size.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ class DeviceSource(Source):
 
     @property
     def n_samples(self) -> int | None:  # type: ignore[override]
-        """The number of rows of the other source."""
+        """Number of rows of the other source."""
         return self.source.n_samples
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
@@ -132,9 +133,9 @@ class DeviceSource(Source):
                 self.torch.forget_memory()
 
     def _rows(self, feature_map: FeatureMap, with_gram: bool) -> int:
-        """Rows in a block so that everything fits into two thirds of the memory that is free."""
+        """Number of rows in a block, such that everything fits into two thirds of the free memory."""
         m, free = feature_map.n_components, self.torch.free_memory(self.device)
-        # the sums, the float32 part of new ones, and panels of products
+        # the sums, the float32 part of new sums, and panels of products
         fixed = (8 + 4 + 2) * m**2 if with_gram else 0
         if fixed > 0.9 * free:
             raise MemoryError(
@@ -147,7 +148,7 @@ class DeviceSource(Source):
     def features(
         self, feature_map: FeatureMap, rows: int | None = None, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[Any, Block]]:
-        """Features on the device. The next block is on its way there while the last is worked on."""
+        """Features on the device, with their blocks. The next block is copied while the device uses the last one."""
         rows, link = rows or self._rows(feature_map, with_gram=False), self.torch.Link(self.device)
         for block in first_rows(self.source.blocks(rows, start), None if stop is None else stop - start):
             X = link(block.X.toarray() if scipy.sparse.issparse(block.X) else block.X)
@@ -156,10 +157,10 @@ class DeviceSource(Source):
     def _parts(
         self, fold: Fold, feature_map: FeatureMap, row: int, stop: int | None, rows: int
     ) -> Iterator[tuple[Any, int]]:
-        """Totals of rows that were in none before, each with the number of the row after its last."""
+        """Totals of consecutive parts of the rows, each with the number of the row after its last one."""
         over, nystrom = fold, None
         if isinstance(feature_map, Nystrom) and isinstance(fold, StatisticsFold) and not fold.with_gram:
-            # what is linear in the features is multiplied by the root once, not row by row
+            # sums that are linear in the features are multiplied by the root once, instead of every row
             nystrom, feature_map = feature_map, KernelColumns(feature_map)
             over = replace(fold, n_components=feature_map.n_components)
         part, clock = None, time.monotonic()
@@ -176,7 +177,7 @@ class DeviceSource(Source):
 
 
 def _with_root(sums: RidgeStatistics, nystrom: Nystrom) -> RidgeStatistics:
-    """Sums over kernel columns as sums over Nyström features, with zeros for components without one."""
+    """Turn sums over kernel values into sums over Nyström features; components beyond the rank are zero."""
     backend = backend_of(sums.products)
     products = np.zeros((nystrom.n_components, sums.products.shape[1]))
     root = backend.place(nystrom.root, sums.products)
@@ -187,15 +188,15 @@ def _with_root(sums: RidgeStatistics, nystrom: Nystrom) -> RidgeStatistics:
 
 @contextmanager
 def _touched(total: Any) -> Iterator[Callable[[], None]]:
-    """Threads write to every page of an empty matrix: the system allocates it while a device works.
+    """Write to every page of a new matrix in threads, so that the system allocates it while a device works.
 
-    The body is given a function that waits for them.
+    Yields a function that waits for the threads.
     """
     gram = total.gram if isinstance(total, RidgeStatistics) else None
     threads: list[Thread] = []
     if gram is not None and gram.nbytes >= _LARGE_BYTES and gram.flags.f_contiguous:
         pages = gram.T.reshape(-1)[:: 4096 // gram.itemsize]
-        # whatever is there stays
+        # adding zero keeps all values
         threads = [Thread(target=np.add, args=(part, 0.0, part), daemon=True) for part in np.array_split(pages, 4)]
 
     def wait() -> None:
@@ -215,12 +216,12 @@ def sampled_preconditioner(
 ) -> SampledPreconditioner | None:
     """Falkon's preconditioner (Rudi et al. 2017) on the device of a source: G + alpha I of a sample, scaled up.
 
-    None where the sums do not fit into the device's memory.
+    None if the source is not on a device, its sums do not fit into the memory there, or the sample has no weight.
     """
     if not isinstance(source, DeviceSource):
         return None
     m = feature_map.n_components
-    # the sums, a copy to be factored and the factor
+    # the sums, a copy to be factored, and the factor
     if 3 * 8 * m**2 > 0.9 * source.torch.free_memory(source.device):
         return None
     rows = source.sample(_SAMPLED_ROWS * m, key)
@@ -237,5 +238,5 @@ def sampled_preconditioner(
     if centred:
         gram = Centred(gram, share * sums.feature_sum, weight)
     factor = Cholesky().factor(gram, alpha)
-    del gram, sums  # a device has room for three such matrices
+    del gram, sums  # the device was checked to have room for three such matrices only
     return SampledPreconditioner.of(factor)

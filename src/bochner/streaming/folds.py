@@ -22,17 +22,17 @@ from bochner.streaming.checkpoints import Checkpoint, RowDigest
 from bochner.streaming.progress import Progress
 from bochner.streaming.sources import Block, Source, default_rows
 
-Targets = Callable[[Any], Array]  # y as it came ↦ (n, k) float64
-_MANY_LANDMARKS = 512  # from which whitening rows takes longer than whitening their sums
-_FEW_COLUMNS = 4  # up to which kernel values are computed twice on a device rather than stored
+Targets = Callable[[Any], Array]  # maps y as it was given to (n, k) float64
+_MANY_LANDMARKS = 512  # from this many, whitening rows takes longer than whitening their sums
+_FEW_COLUMNS = 4  # up to this many, a device computes kernel values twice instead of storing them
 
 
 class Fold(ABC):
-    """What a pass adds up over blocks of rows: a monoid, so that totals can be merged."""
+    """What a pass adds up over blocks of rows. Totals of different blocks can be merged."""
 
     runs_on_device: ClassVar[bool] = False  # whether `add` takes features on any device
     plain: ClassVar[bool] = False  # whether `add` takes no features: Z is None, whatever the map
-    with_gram: bool = False  # whether m × m numbers are added up where the features are
+    with_gram: bool = False  # whether m × m numbers are added up on the device of the features
 
     @abstractmethod
     def zero(self) -> Any:
@@ -40,9 +40,9 @@ class Fold(ABC):
 
     @abstractmethod
     def add(self, total: Any, Z: Array, block: Block, row: int) -> Any:
-        """Return the total with a block added, whose first row has number `row`; total and Z may be overwritten.
+        """Return the total with a block added whose first row has number `row`; total and Z may be overwritten.
 
-        Sums of features on a device may be on that device.
+        If the features are on a device, the sums may be on that device too.
         """
 
     def merge(self, total: Any, other: Any) -> Any:
@@ -50,13 +50,13 @@ class Fold(ABC):
         return [a + b for a, b in zip(total, other, strict=True)]
 
     def to_host(self, total: Any) -> Any:
-        """Return the total in host memory, where it may be sent elsewhere."""
+        """Return the total in host memory, so that it can be sent to other processes."""
         return total
 
 
 @dataclass(frozen=True)
 class StatisticsFold(Fold):
-    """Statistics of features and targets, with a digest of the rows where a checkpoint needs it."""
+    """Statistics of features and targets, with a digest of the rows if a checkpoint needs it."""
 
     n_components: int
     n_targets: int
@@ -80,7 +80,7 @@ class StatisticsFold(Fold):
 
     def add(self, total: RidgeStatistics, Z: Any, block: Block, row: int) -> RidgeStatistics:
         Y = self.target_rows(block)
-        with one_thread():  # large products are divided among our own threads, which BLAS's threads would slow down
+        with one_thread():  # large products are divided among bochner's threads, which BLAS's threads would slow down
             total.update(Z, Y, block.weight, overwrite=True)
         if total.digest is not None:
             total.digest.update(block.X, Y, block.weight)
@@ -95,7 +95,7 @@ class StatisticsFold(Fold):
 
 @dataclass(frozen=True)
 class DigestFold(Fold):
-    """The digest of the rows alone, in pieces that end before certain rows."""
+    """Only the digest of the rows, in pieces that end before the rows given by `ends`."""
 
     statistics: StatisticsFold
     ends: tuple[int, ...]
@@ -122,9 +122,9 @@ class DigestFold(Fold):
 def resumed(
     source: Source, feature_map: FeatureMap, targets: Targets, checkpoint: Checkpoint, *, verbose: int = 0
 ) -> RidgeStatistics | None:
-    """The statistics of a checkpoint, once a source has proved to begin with their rows; None when there are none.
+    """The statistics of a checkpoint, after a check that the source begins with their rows; None if there are none.
 
-    The rows are read, but no features are made of them.
+    The rows are read, but their features are not computed.
     """
     statistics = checkpoint.load()
     if statistics is None:
@@ -132,7 +132,7 @@ def resumed(
     seen = statistics.digest
     fold = DigestFold(StatisticsFold(statistics.n_components, statistics.n_targets, targets), tuple(seen.ends))
     progress = Progress(seen.rows, "check", verbose > 0)
-    # with the features' map, although none are made: where rows are added up in a tree, it has the same shape
+    # no features are computed, but a source that adds up rows in a tree chooses its shape by the feature map
     found = source.fold(fold, feature_map, stop=seen.rows, after=lambda _, row: progress.reach(row))
     progress.close()
     checkpoint.prove(seen, found)
@@ -152,7 +152,7 @@ def accumulate(
 ) -> RidgeStatistics:
     """Fold a source into statistics. They are complete after every block, even if the pass is interrupted.
 
-    With a checkpoint, statistics that have a digest of the rows they have seen begin with the next one.
+    With a checkpoint, statistics that have a digest of the rows they contain continue with the row after those.
     """
     if checkpoint is not None and statistics.digest is None:
         statistics.digest = RowDigest()
@@ -181,7 +181,7 @@ def accumulate(
         source.fold(fold, feature_map, statistics, rows=rows, start=start, after=after)
     except BaseException:
         statistics.to_host()
-        # after an error within an update only some of the sums contain the block
+        # if an update failed, only some of the sums contain its block
         if checkpoint is not None and done > start and statistics.n_samples == counted:
             checkpoint.save(statistics)
         raise
@@ -200,9 +200,9 @@ def accumulate_deflated(
     verbose: int = 0,
     label: str = "fit",
 ) -> RidgeStatistics:
-    """As `accumulate` of a source in host memory, in half the time where many landmarks meet many rows in float64.
+    """As `accumulate` for a source in host memory, in half the time for many landmarks and many rows in float64.
 
-    Rows are not whitened one by one, but their sums at the end: see `Nystrom.deflated`.
+    The sums are whitened at the end instead of each row: see `Nystrom.deflated`.
     """
     options: dict[str, Any] = {"rows": rows, "verbose": verbose, "label": label}
     m, n = feature_map.n_components, source.n_samples or 0
@@ -212,13 +212,13 @@ def accumulate_deflated(
     if statistics.squares is None or feature_map.root.dtype != np.float64:
         return accumulate(source, feature_map, statistics, targets, **options)
     cheaper, A = feature_map.deflated()
-    C = cheaper(feature_map.landmarks)  # which stand for the rows
+    C = cheaper(feature_map.landmarks)  # as a sample of the rows
     if not transforms_well(np.einsum("ij,ij->j", C, C) / len(C), A, statistics.penalty):
         return accumulate(source, feature_map, statistics, targets, **options)
     sums = RidgeStatistics(m, statistics.n_targets, penalty=statistics.penalty)
     try:
         accumulate(source, cheaper, sums, targets, **options)
-    finally:  # what an interrupted pass has added up is whole
+    finally:  # the sums of an interrupted pass are consistent
         if sums.n_samples:
             statistics.merge(sums.transformed(A))
     return statistics
@@ -226,7 +226,7 @@ def accumulate_deflated(
 
 @dataclass(frozen=True)
 class ProductFold(Fold):
-    """Σ w z zᵀV, (m, k), where the features are; V (m, k) in float64, in host memory or there."""
+    """Σ w z zᵀV, (m, k), on the device of the features; V (m, k) is float64, in host memory or on that device."""
 
     columns: Any
 
@@ -257,7 +257,7 @@ class ProductFold(Fold):
 
 @dataclass(frozen=True)
 class TiledProductFold(ProductFold):
-    """Σ w c cᵀV of kernel values c = k(landmarks, x) that are never stored: Z is rows."""
+    """Σ w c cᵀV for kernel values c = k(landmarks, x) that are never stored; Z contains the rows themselves."""
 
     kernel: Kernel
     landmarks: Any
@@ -272,7 +272,7 @@ class TiledProductFold(ProductFold):
 
 @dataclass(frozen=True)
 class StreamedGram(PSDOperator):
-    """Σ w zzᵀ as an operator that makes the features again at each product, block by block, without m × m numbers."""
+    """Σ w zzᵀ as an operator that recomputes the features for each product, block by block, without an m × m matrix."""
 
     source: Source
     feature_map: FeatureMap
@@ -288,12 +288,12 @@ class StreamedGram(PSDOperator):
         return np.dtype(self.source.dtype)
 
     def __matmul__(self, V: Array) -> Array:
-        # a transposed factor is multiplied in another order, and workers may or may not be given it transposed
+        # products with a transposed array add in another order, and workers may or may not receive it transposed
         columns = self.source.place(np.ascontiguousarray(V, dtype=np.float64).reshape(len(V), -1))
         backend = backend_of(columns)
         if not isinstance(self.feature_map, Nystrom):
             return backend.fetch(self._product(ProductFold(columns), self.feature_map)).reshape(V.shape)
-        # rootᵀ CᵀC root V: the root is multiplied with the few columns, not the many rows
+        # rootᵀ CᵀC root V: the root is multiplied with the few columns of V, not with the many rows
         root, rank = backend.place(self.feature_map.root, columns), self.feature_map.rank
         total = self._product(*self._fold_of_kernel(self.feature_map, times_columns(root, columns[:rank])))
         out = np.zeros((len(V), columns.shape[1]))
@@ -301,7 +301,7 @@ class StreamedGram(PSDOperator):
         return out.reshape(V.shape)
 
     def _fold_of_kernel(self, nystrom: Nystrom, columns: Any) -> tuple[Fold, FeatureMap]:
-        """A fold over kernel values: stored, or made twice where a device can do that and columns are few."""
+        """A fold over kernel values, which are stored, or computed twice if a device can and there are few columns."""
         few = nystrom.runs_on_device and columns.shape[1] <= _FEW_COLUMNS
         if few and nystrom.kernel is not None and nystrom.root.dtype == self.source.dtype:
             row = self.source.place(np.zeros((1, self.source.n_features), self.source.dtype))
@@ -311,7 +311,7 @@ class StreamedGram(PSDOperator):
         return ProductFold(columns), KernelColumns(nystrom)
 
     def _product(self, fold: Fold, feature_map: FeatureMap) -> Any:
-        """One pass."""
+        """Run a fold in one pass."""
         progress = Progress(self.source.n_samples, "product", self.verbose > 0)
         total = self.source.fold(fold, feature_map, rows=self.rows, after=lambda _, row: progress.reach(row))
         progress.close()
@@ -337,15 +337,15 @@ def leave_one_out_errors(
     """Exact leave-one-out mean squared errors (a, k) of rows that are part of the statistics, for penalties (a,).
 
     A sample of the rows gives an unbiased estimate of the mean over all. GCV replaces the leverage of each row by the
-    mean leverage and so overlooks rows far from the others; this does not.
+    mean leverage, which ignores that rows far from the others have more; these errors are exact for every row.
 
-    With `margins` the targets are signs, -1 and 1. Where they have several columns, one for each label, errors are
-    squared hinges of margins, (a, 1); see `margin_errors`. All penalties whose error is within one standard error of
-    the smallest one are then given the smallest one.
+    With `margins` the targets are signs, -1 and 1. If they have several columns, one for each label, errors are squared
+    hinge losses of margins, (a, 1); see `margin_errors`. Errors within one standard error of the smallest one are then
+    replaced by the smallest one.
     """
     alphas = np.asarray(alphas, dtype=float)
     total, seen, weighted = np.zeros((len(alphas), 1)), 0.0, []
-    if margins and (np.abs(np.abs(targets(block.y)) - 1.0) > 1e-9).any():  # weights may have changed the last digit
+    if margins and (np.abs(np.abs(targets(block.y)) - 1.0) > 1e-9).any():  # weights may have changed the last digits
         raise ValueError("alpha='margin' is for targets that are signs, -1 and 1; use alpha='loo' for others.")
     margins = margins and statistics.n_targets > 1
     rows = default_rows(statistics.n_components, np.float64)
@@ -368,7 +368,7 @@ def leave_one_out_errors(
 
 
 def margin_errors(signs: Array, residual: Array) -> Array:
-    """Squared hinges of margins, (n, a, 1), from signs (n, k) of k labels and residuals (n, a, k) of scores.
+    """Squared hinge losses of margins, (n, a, 1), from signs (n, k) of k labels and residuals (n, a, k) of scores.
 
     The margin is half the difference between the score of the right label and the largest of the others.
     """

@@ -1,9 +1,10 @@
-"""Newton's method for a convex loss of linear scores, over streamed features, in memory that no row count moves.
+"""Newton's method for a convex loss of linear scores, over streamed features, in memory independent of the row count.
 
-The Hessian is that of rows whose features are held: all of them, or a sample drawn in proportion to their curvature
-(Pilanci & Wainwright 2017) that grows where it is too small. A step solves with it by conjugate gradients, in the
-metric of the mean Hessian of the scores or, where that takes many products, of one Hessian for each score. Where the
-rows are a sample, the changes of the gradient that the last steps have seen correct it (L-BFGS, Nocedal 1980).
+The Hessian is computed from rows whose features are held in memory: all rows, or a sample drawn with probability
+proportional to curvature (Pilanci & Wainwright 2017), which is enlarged if it turns out too small. A step solves with
+this Hessian by conjugate gradients. They are preconditioned by a metric: the mean Hessian of the scores or, if that
+takes many products, one Hessian for each score. If the rows are a sample, the changes of the gradient along the last
+steps correct the Hessian (L-BFGS, Nocedal 1980).
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ from bochner.streaming.curvature import METRIC_BYTES, HeldRows, Metric
 from bochner.streaming.objectives import Problem, State
 
 _SECANTS = 30  # pairs of steps and changes of the gradient that are remembered
-_SLOW = 0.6  # a step that leaves more than this share of what is to be gained is slow
-_GROWTH = 4  # of the rows held, where steps are slow
-_MOST_TRIES = 30  # of one line search
-_SAMPLE_TOL = 1e-2  # of the start, found on a sample of the rows
+_SLOW = 0.6  # a step is slow if the next one promises more than this share of its gain
+_GROWTH = 4  # factor by which the number of rows held grows if steps are slow
+_MOST_TRIES = 30  # points tried in one line search
+_SAMPLE_TOL = 1e-2  # tol of the start, which is found on a sample of the rows
 
 
 class Secants:
-    """The last steps s and the changes y of the gradient along them: what they tell of H⁻¹ (L-BFGS)."""
+    """The last steps s and the changes y of the gradient along them, from which L-BFGS corrects H⁻¹."""
 
     def __init__(self) -> None:
         self.pairs: deque[tuple[Array, Array, float]] = deque(maxlen=_SECANTS)
 
     def add(self, s: Array, y: Array) -> None:
-        """Remember a step, unless rounding hides the curvature along it."""
+        """Store a step, unless its curvature is lost in rounding."""
         bent = float(np.vdot(s, y))
         if bent > 1e-12 * float(np.linalg.norm(s) * np.linalg.norm(y)):
             self.pairs.append((s, y, bent))
 
     def direction(self, gradient: Array, solve: Callable[[Array], Array]) -> Array:
-        """-H⁻¹ gradient, starting from the H⁻¹ of `solve`."""
+        """-H⁻¹ gradient, where `solve` multiplies by the H⁻¹ that is corrected."""
         q, shares = gradient.copy(), []
         for s, y, bent in reversed(self.pairs):
             shares.append(float(np.vdot(s, q)) / bent)
@@ -56,30 +57,30 @@ class Secants:
 
 
 class Steps:
-    """Directions of steps, and what they need from one step to the next: rows, a metric, secants.
+    """Directions of steps, and what is kept from one step to the next: rows, a metric, secants.
 
     Attributes
     ----------
     passes : float
-        Over all rows. Products with a share of the rows are a share of a pass.
+        Number of passes over all rows. A product with a part of the rows counts as that part of a pass.
     """
 
     def __init__(self, problem: Problem, key: Key) -> None:
         self.problem, self.key = problem, key
-        # a few rows tell enough of one Hessian, which is factored; several share the products with all that fit
+        # with one score, a few rows approximate the Hessian well enough; with several, all rows that fit are held
         self.size = problem.fewest_rows if problem.n_scores == 1 else problem.most_rows
         self.rows: HeldRows | None = None
         self.metric: Metric | None = None
         self.secants = Secants()
         self.passes = self.products = self.worn = 0.0
-        self.count = 0  # of draws of rows and metrics
+        self.count = 0  # number of times that rows or metrics were drawn
 
     def holds_all(self, state: State) -> bool:
-        """Whether the rows held are all there are."""
+        """Whether all rows are held."""
         return self.rows is not None and len(self.rows) >= state.n_samples
 
     def direction(self, state: State) -> tuple[Array, float]:
-        """The next step, and about which multiple of it to take."""
+        """The direction of the next step, and an estimate of the best multiple of it."""
         if self.rows is None:
             self.count += 1
             if 2 * self.size >= state.n_samples and state.n_samples <= self.problem.most_rows:
@@ -106,10 +107,10 @@ class Steps:
         return found
 
     def _renew_metric(self, state: State) -> None:
-        """Make the metric again where products with it cost as much, one for each score where those cost as much."""
+        """Make a new metric once the products since the last one cost as much; one for each score if it pays."""
         assert self.rows is not None
         k, m, rows = self.problem.n_scores, self.problem.feature_map.n_components, self.rows
-        expected = self.products * rows.products_cost()  # of the next step
+        expected = self.products * rows.products_cost()  # expected cost of the next step
         if self.metric is not None and self.worn + expected < self.metric.cost:
             return
         apart = k > 1 and 4 * k * m * m <= METRIC_BYTES
@@ -121,14 +122,14 @@ class Steps:
         self.worn = 0.0
 
     def taken(self, before: State, after: State, t: float) -> None:
-        """Remember a step that was taken, t times the direction."""
+        """Update rows and secants after a step of t times the direction."""
         assert self.rows is not None
         self.rows = self.rows.moved(t * self.scores)
         if not self.holds_all(after):
             self.secants.add(after.P - before.P, after.gradient - before.gradient)
 
     def refresh(self, state: State) -> None:
-        """Draw more rows, at the point where we are; or, where all are held, make the metric again."""
+        """Let the next step draw more rows at the current point or, if all are held, make a new metric."""
         if not self.holds_all(state):
             self.size = min(_GROWTH * self.size, self.problem.most_rows)
             self.rows = None
@@ -144,20 +145,20 @@ def newton(
     tol: float = 1e-4,
     max_iter: int = 200,
 ) -> tuple[Array, Report, int]:
-    """Minimise the objective of a problem: P (m + 1, k), the intercepts last, how it went, and the steps taken.
+    """Minimise the objective of a problem; return P (m + 1, k), intercepts last, a report and the number of steps.
 
     Parameters
     ----------
     problem : Problem
         With alpha > 0.
     key : Key
-        Of the samples; the minimum does not depend on it.
+        For the samples of rows; the minimum does not depend on it.
     start : ndarray of shape (m + 1, k) or None
-        None begins with the minimum of a sample of the rows.
+        None starts from the minimum for a sample of the rows.
     tol : float
-        Stop when the next steps will not lower the objective by more than this share of it.
+        Stop when further steps are not expected to lower the objective by more than this share of it.
     max_iter : int
-        Steps.
+        Maximum number of steps.
 
     Examples
     --------
@@ -192,15 +193,15 @@ def newton(
 
 
 def _descend(problem: Problem, steps: Steps, start: Array, tol: float, max_iter: int) -> tuple[State, int, bool]:
-    """The minimum, the number of steps, and whether it converged."""
-    if problem.loss.ignores_shifts(problem.n_scores):  # the penalty is least where the scores add up to zero
+    """The minimum, the number of steps, and whether they converged."""
+    if problem.loss.ignores_shifts(problem.n_scores):  # the penalty is smallest where the scores add up to zero
         start = start - start.mean(axis=1, keepdims=True)
     state, blur = problem.state(start), problem.precision
     steps.passes += 1
     promises, fresh, step = [np.inf], True, 0
     for step in range(1, max_iter + 1):
         direction, length = steps.direction(state)
-        promise = -float(np.vdot(state.gradient, direction))  # twice what the model would gain
+        promise = -float(np.vdot(state.gradient, direction))  # twice the gain that the quadratic model predicts
         rounding = blur * abs(state.value)
         found, t = None, 1.0
         if promise > 0:
@@ -212,7 +213,7 @@ def _descend(problem: Problem, steps: Steps, start: Array, tol: float, max_iter:
                 _MOST_TRIES,
             )
             steps.passes += tried
-        if found is None:  # the end of the precision, or of what this Hessian can do
+        if found is None:  # the limit of the precision, or of what this Hessian can achieve
             if not fresh and promise > rounding:
                 steps.secants.pairs.clear()
                 steps.refresh(state)
@@ -223,7 +224,7 @@ def _descend(problem: Problem, steps: Steps, start: Array, tol: float, max_iter:
         state, fresh = found, False
         slow = promise > _SLOW * promises[-1] or t < 1.0
         promises.append(promise)
-        # what the steps to come will gain, if they go on as the slowest of the last three
+        # what further steps will gain, if they converge like the slowest of the last three
         rate = min(max(0.25, *(after / before for before, after in pairwise(promises[-4:]))), 0.95)
         if t == 1.0 and length >= 0.5 and 0.5 * promise * rate / (1.0 - rate) <= tol * abs(state.value):
             return state, step, True

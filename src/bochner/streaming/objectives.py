@@ -1,7 +1,7 @@
-"""A convex loss of linear scores and a penalty, over streamed features: its value and gradient are one pass.
+"""A convex loss of linear scores and a penalty, over streamed features: its value and gradient take one pass.
 
-Scores and gradients are linear in the features: the matrix of a map that is a linear one after a cheaper one, such as
-the root of Nyström features, is multiplied with the few coefficients and never with the rows.
+Scores and gradients are linear in the features. If a feature map is a cheaper map followed by a matrix, such as the
+root of Nyström features, that matrix is multiplied with the few coefficients and never with the rows.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from bochner.streaming.folds import Fold
 from bochner.streaming.progress import Progress
 from bochner.streaming.sources import ArraySource, Block, Source, default_rows, joined
 
-KEPT_BYTES = 1 << 28  # of features held from pass to pass
-_BASE = 0.2  # of the rows drawn are drawn whatever their curvature
-SINGLE_SIZE = 1 << 20  # features from which on float32 saves time
-_ROOT_SCORES = 1  # up to which the root of Nyström features is rather multiplied with coefficients than with held rows
+KEPT_BYTES = 1 << 28  # bytes of features that may be held from pass to pass
+_BASE = 0.2  # share of the drawn rows that is drawn regardless of curvature
+SINGLE_SIZE = 1 << 20  # number of feature values from which float32 saves time
+_ROOT_SCORES = 1  # up to this many, the root of Nyström features is multiplied with coefficients, not held rows
 
 
 @dataclass(frozen=True)
 class State:
-    """A point P (m + 1, k), the intercepts last, with the objective and its gradient there."""
+    """A point P (m + 1, k), intercepts last, with the objective and its gradient there."""
 
     P: Array
     value: float
@@ -42,16 +42,17 @@ class State:
 
 @dataclass(frozen=True)
 class Problem:
-    """Σ w ℓ(Zv + b, y) + alpha / 2 ‖v‖² over a source whose targets are signs (n, k).
+    """The objective Σ w ℓ(Zv + b, y) + alpha / 2 ‖v‖² over a source whose targets are signs (n, k).
 
     Attributes
     ----------
     rows : int or None
-        In a block.
+        Number of rows in a block; None chooses it.
     budget : float
         Bytes of features that may be held.
     single : bool
-        Whether products of large problems may be made in float32: the objective is then known to about 1e-6 of it.
+        Whether products of large problems may be computed in float32; the relative error of the objective is then about
+        1e-6.
     """
 
     source: Source
@@ -67,55 +68,55 @@ class Problem:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m + 1, k)."""
+        """Shape (m + 1, k) of the coefficients and intercepts."""
         return (self.feature_map.n_components + 1, self.n_scores)
 
     @property
     def fewest_rows(self) -> int:
-        """That a sample needs for its Hessian to be near that of all."""
+        """Number of rows that a sample needs for its Hessian to be close to that of all rows."""
         return 2 * self.feature_map.n_components + 1000
 
     @property
     def most_rows(self) -> int:
-        """Whose features may be held."""
+        """Largest number of rows whose features may be held."""
         width = 4 if self.single else np.dtype(self.feature_map.dtype_of(self.source.dtype)).itemsize
         return max(self.fewest_rows, int(self.budget / (width * max(1, self.feature_map.n_components))))
 
     @cached_property
     def _factors(self) -> tuple[FeatureMap, Array | None]:
-        """The map of a pass, and the matrix that comes after it."""
+        """The map that a pass computes, and the matrix that follows it, or None."""
         return self.feature_map.factored()
 
     @property
     def _wide(self) -> bool:
-        """Whether products of float32 features are made in float64: where a matrix magnifies what is lost, or asked."""
+        """Whether float32 features are multiplied in float64: if asked for, or if a matrix magnifies their errors."""
         return self._factors[1] is not None or not (self.single or isinstance(self.source, DeviceSource))
 
     @property
     def precision(self) -> float:
-        """Of the objective: float32 products round it, and no line search can see below that."""
+        """Relative precision of the objective; a line search cannot resolve smaller differences."""
         return 8.0 * float(np.finfo(np.float64 if self._wide else self.source.dtype).eps)
 
     def _before(self, P: Array) -> Array:
-        """Coefficients of the map of a pass, the intercepts last."""
+        """Coefficients for the map that a pass computes, intercepts last."""
         matrix = self._factors[1]
         return P if matrix is None else np.vstack([matrix.astype(np.float64, copy=False) @ P[:-1], P[-1:]])
 
     def fold(self, fold: Fold) -> Any:
-        """One pass."""
+        """Run a fold in one pass."""
         progress = Progress(self.source.n_samples, "fit", self.verbose > 0)
         inner: FeatureMap | None = self._factors[0]
         rows = self.rows
         if isinstance(self.source, ArraySource) and isinstance(inner, Identity):
             rows = rows or default_rows(inner.n_components, self.source.dtype)
-            inner = None  # the rows are the features, and need not be copied
+            inner = None  # the rows are the features and need not be copied
         try:
             return self.source.fold(fold, inner, rows=rows, after=lambda _, row: progress.reach(row))
         finally:
             progress.close()
 
     def state(self, P: Array) -> State:
-        """One pass: the objective and its gradient."""
+        """The objective and its gradient at P, in one pass."""
         value, curvature, weight, n, gradient = self.fold(GradientFold(self.loss, self._before(P), self._wide))
         matrix = self._factors[1]
         if matrix is not None:
@@ -127,9 +128,9 @@ class Problem:
         return State(P, value, gradient, curvature, weight, n)
 
     def held(self, state: State, n_rows: int, key: Key) -> HeldRows:
-        """About n_rows rows near a point, drawn with probability ∝ their curvature, or all where they are no more.
+        """About n_rows rows with their scores at a point, drawn with probability ∝ curvature; all if there are no more.
 
-        One pass finds them, unless they are all.
+        Drawing takes one pass, unless all rows are taken.
         """
         block: Block | None = None
         if n_rows < state.n_samples:
@@ -154,7 +155,7 @@ class Problem:
         )
 
     def _features(self, X: Any) -> Any:
-        """Features of rows to be held, on the device of ours."""
+        """Features of rows to be held, on the device of the source."""
         if isinstance(self.source, DeviceSource):
             Z = features_of(self.feature_map, self.source.place(X.toarray() if hasattr(X, "toarray") else X))
             return Z.float() if self.single else Z
@@ -164,7 +165,7 @@ class Problem:
 
     @staticmethod
     def _written(feature_map: FeatureMap, X: Any, single: bool) -> Array:
-        """Features of rows of host memory, made block by block."""
+        """Features of rows in host memory, computed block by block."""
         made = np.dtype(feature_map.dtype_of(X.dtype))
         Z = np.empty((X.shape[0], feature_map.n_components), np.float32 if single else made)
         for rows in row_blocks(Z):
@@ -175,7 +176,7 @@ class Problem:
         return Z
 
     def sampled(self, n_rows: int, key: Key) -> Problem | None:
-        """The problem of some of the rows; None where there are not many more than these."""
+        """The problem for a sample of the rows; None if the source has not many more rows than that."""
         n = self.source.n_samples
         if n is not None and n <= 8 * n_rows:
             return None
@@ -186,9 +187,10 @@ class Problem:
         return replace(self, source=found, verbose=0).kept() if len(block) == n_rows else None
 
     def kept(self) -> Problem:
-        """The problem with the features of a pass made once and held, where they fit into the budget.
+        """The problem with the features of a pass computed once and held, if they fit into the budget.
 
-        Of several scores the features themselves, of one score those before the matrix: it takes few products.
+        With several scores the features themselves are held; with one score, those before the matrix, which is then
+        multiplied with few coefficients.
         """
         n, (inner, matrix) = self.source.n_samples, self._factors
         if n is None or self.source.remote or isinstance(self.source, DeviceSource) or isinstance(inner, Identity):
@@ -209,21 +211,21 @@ class Problem:
 
 @dataclass(frozen=True)
 class ScoreFold(Fold):
-    """A pass at a point P (m + 1, k)."""
+    """A pass that computes scores at a point P (m + 1, k)."""
 
     loss: Loss
     P: Array
-    wide: bool  # whether sums of float32 features are made in float64: a matrix after them may magnify what is lost
+    wide: bool  # whether float32 features are summed in float64: a matrix after them may magnify errors
 
     runs_on_device: ClassVar[bool] = True
 
     def features(self, Z: Any, block: Block) -> Any:
-        """Features in the precision in which they are multiplied; without any, the rows are the features."""
+        """Features in the precision of the products; if Z is None, the rows are the features."""
         Z = Identity(block.X.shape[1])(block.X) if Z is None else Z
         return _widened(Z) if self.wide else Z
 
     def scores(self, Z: Any, block: Block) -> tuple[Any, Any, Any]:
-        """Scores and signs in the precision of the features, where they are, and weights in float64."""
+        """Scores and signs, in the precision of the features on the host and float64 on a device; float64 weights."""
         F = scores_of(Z, self.P)
         F = F if is_host(F) else F.double()
         place = backend_of(Z).place
@@ -232,7 +234,7 @@ class ScoreFold(Fold):
 
 
 class GradientFold(ScoreFold):
-    """Σ w ℓ, Σ w × curvature (k,), Σ w, n and the gradient of the first."""
+    """Σ w ℓ, Σ w × curvature (k,), Σ w, n and the gradient of Σ w ℓ."""
 
     def zero(self) -> list[Any]:
         return [0.0, np.zeros(self.P.shape[1]), 0.0, 0, np.zeros(self.P.shape)]
@@ -249,10 +251,10 @@ class GradientFold(ScoreFold):
 
 @dataclass(frozen=True)
 class DrawFold(ScoreFold):
-    """Blocks of rows drawn with probability min(1, Σ share × curvature + base), their weights divided by it."""
+    """Rows drawn with probability min(1, w (share × Σ curvature + base)), their weights w divided by it."""
 
     share: float
-    base: float  # for rows that may bend elsewhere
+    base: float  # for rows whose curvature may be larger at other points
     key: Key
 
     def zero(self) -> list[Block]:

@@ -1,7 +1,7 @@
-"""What the user sees of a pass, and how it is stopped.
+"""Progress lines and interruptions of a pass.
 
-A progress line on a terminal, silence everywhere else; and signals that wait while sums change, so that what an
-interrupted pass leaves behind is whole.
+Progress is shown on a terminal and nowhere else. Signals are delayed while sums change, so that an interrupted pass
+leaves consistent sums behind.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any, TextIO
 
 
 class Progress:
-    """Rows done, rows a second and the time left, redrawn at most ten times a second.
+    """A line with rows done, rows per second and the time left, redrawn at most ten times per second.
 
     Parameters
     ----------
     total : int or None
-        Rows to come; None when unknown.
+        Number of rows of the pass; None if unknown.
     label : str
     enabled : bool
-        Even then nothing is written unless the stream is a terminal.
+        Whether to write anything; nothing is written if the stream is not a terminal.
     """
 
     def __init__(self, total: int | None, label: str, enabled: bool, stream: TextIO | None = None) -> None:
@@ -36,7 +36,7 @@ class Progress:
         self.started = self.drawn = time.monotonic()
 
     def skip(self, rows: int) -> None:
-        """Rows that were done before the clock started."""
+        """Set the number of rows that were done before, and do not count for the rate."""
         self.done = self.first = rows
 
     def advance(self, rows: int) -> None:
@@ -53,7 +53,7 @@ class Progress:
         self.advance(row - self.done)
 
     def line(self, seconds: float) -> str:
-        """The text: label, bar, rows, rows a second, time left."""
+        """The text: label, bar, share of the rows, rows per second, time left."""
         rate = (self.done - self.first) / max(seconds, 1e-9)
         if self.total is None:
             return f"{self.label} {self.done:,} rows, {rate:,.0f} rows/s"
@@ -63,14 +63,14 @@ class Progress:
         return f"{self.label} {bar} {100 * share:3.0f} %  {rate:,.0f} rows/s  {minutes}:{left:02d} left"
 
     def close(self) -> None:
-        """Leave the last line standing."""
+        """Draw the line a last time and end it."""
         if self.enabled:
             self.stream.write("\r" + self.line(time.monotonic() - self.started) + "\x1b[K\n")
             self.stream.flush()
 
 
 def show(text: str, enabled: bool, stream: TextIO | None = None) -> None:
-    """Write what is being done over the last line of a terminal, such as "length scale: 3 tried"; "" clears it."""
+    """Replace the last line of a terminal by a text such as "length scale: 3 tried"; "" clears it."""
     stream = sys.stderr if stream is None else stream
     if enabled and stream.isatty():
         stream.write(f"\r{text}\x1b[K")
@@ -79,7 +79,7 @@ def show(text: str, enabled: bool, stream: TextIO | None = None) -> None:
 
 @contextmanager
 def saying(kept: Callable[[], str]) -> Iterator[None]:
-    """Let Ctrl-C's KeyboardInterrupt say what it leaves behind, unless it does.
+    """Give the KeyboardInterrupt of Ctrl-C a message about what was kept, unless it has one.
 
     Examples
     --------
@@ -100,11 +100,11 @@ def saying(kept: Callable[[], str]) -> Iterator[None]:
 
 
 class Interruptions:
-    """Signals as usual, except within `held`: there their handlers are called at the end.
+    """Delays the handlers of signals within `held` until its end.
 
-    Python calls handlers between any two instructions, so that an exception of one (KeyboardInterrupt of Ctrl-C's, or
-    what the program's own handlers of SIGTERM, SIGALRM, … raise) may come when a block has been added to one sum and
-    not yet to the next. Threads other than the main one get no signals, and nothing is done.
+    Python may call a handler between any two instructions. Its exception (KeyboardInterrupt for Ctrl-C, or whatever the
+    program's own handlers of SIGTERM, SIGALRM, … raise) could come when a block has been added to one sum but not yet
+    to the next. Only the main thread receives signals; in other threads this class does nothing.
 
     Examples
     --------
@@ -129,21 +129,21 @@ class Interruptions:
         if threading.current_thread() is threading.main_thread():
             for number in signal.valid_signals():
                 before = signal.getsignal(number)
-                if callable(before):  # neither left to the system, nor ignored, nor set by something that is not Python
+                if callable(before):  # not the default action, not ignored, and a Python handler
                     self._before[number] = before
                     signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: Any) -> None:
         for number, before in self._before.items():
-            if signal.getsignal(number) == self._handle:  # else a handler has put another in its place
+            if signal.getsignal(number) == self._handle:  # otherwise a handler has installed another one
                 signal.signal(number, before)
         self._deliver()
 
     def _handle(self, number: int, frame: Any) -> None:
         if not self._busy:
             self._before[number](number, frame)
-        elif number not in self._waiting:  # a signal that comes twice before it is handled is one
+        elif number not in self._waiting:  # a signal that comes twice before it is handled counts once
             self._waiting.append(number)
 
     def _deliver(self) -> None:
@@ -153,7 +153,7 @@ class Interruptions:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Run the body to its end, then call the handlers of what came meanwhile."""
+        """Run the body to its end, then call the handlers of the signals that came meanwhile."""
         self._busy = True
         try:
             yield

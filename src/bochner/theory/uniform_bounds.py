@@ -1,26 +1,26 @@
 """Uniform bounds: the largest error of random Fourier features over a whole domain, not over a sample.
 
-The argument is always the same. The error f(lag) = estimate - k is small at the points of a net (a union of
-`PointwiseBound`) and its slope L is not large (a moment or a tail of the frequencies), so it is small between them.
-The rules differ in the slope:
+All proofs follow the same argument. The error f(lag) = estimate - k is small at all points of a net (a union bound over
+`PointwiseBound`) and its slope L is not large (by a moment or a tail of the frequencies), so it is small between the
+points too. The rules differ in how they bound the slope:
 
 * The classical proof claims E L² <= E||w||². That step fails: the lag of steepest slope depends on the draw, so the
   mean gradient there is not the gradient of k. One frequency of the one-dimensional Gaussian kernel on a long interval
-  has E L² > E||w||² (1.16 against 1). "rahimi-recht" and "sutherland-schneider" are the formulas as printed, resting on
-  that step.
-* "corrected" uses what is true: L <= mean ||w_i|| + sup||grad k|| and so E L² <= (sigma + kappa)² with
-  sigma² = E||w||² and kappa² the largest eigenvalue of E w wᵀ; kappa = sigma / sqrt(d) for radial kernels. It turns out
-  that the classical constant 2⁸ was wasteful enough to survive: for radial kernels and eps <= sigma · diameter the
+  has E L² > E||w||² (1.16 against 1). "rahimi-recht" and "sutherland-schneider" are the formulas as printed, which
+  depend on that step.
+* "corrected" uses a step that holds: L <= mean ||w_i|| + sup||grad k|| and so E L² <= (sigma + kappa)² with
+  sigma² = E||w||² and kappa² the largest eigenvalue of E w wᵀ; kappa = sigma / sqrt(d) for radial kernels. The
+  classical constant 2⁸ is so large that the result is still true: for radial kernels and eps <= sigma · diameter the
   printed Rahimi-Recht inequality follows from the corrected one.
-* `GaussianUniformBound` replaces second moments by the Gaussian tail of the largest singular value, uses the symmetry
-  f(-lag) = f(lag) and the variance of the summands; it is the sharpest here, for the Gaussian kernel.
+* `GaussianUniformBound` replaces second moments by the Gaussian tail of the largest singular value, and uses the
+  symmetry f(-lag) = f(lag) and the variance of the summands. For the Gaussian kernel it is the sharpest one here.
 
-All need E||w||² < inf. It is infinite for Laplacian, exponential and every Matérn kernel with nu <= 1: the bounds are
-void there and raise; `AllPairsBound` needs no moment.
+All need E||w||² < inf. It is infinite for the Laplacian and exponential kernels and every Matérn kernel with nu <= 1:
+the bounds say nothing there, and raise an error. `AllPairsBound` needs no moment.
 
-Coverings, packings and slopes turn "at each point" into "everywhere". An eps-net of a set is a subset such that every
-point of the set is *within* eps of some centre; an eps-packing is a subset whose members are pairwise *more* than eps
-apart. A maximal packing is a net, and `eps_net` returns one.
+Coverings, packings and slopes turn bounds at points into bounds everywhere. An eps-net of a set is a subset such that
+every point of the set is *within* eps of some centre; an eps-packing is a subset whose members are pairwise *more* than
+eps apart. A maximal packing is a net, and `eps_net` returns one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from bochner.checks import check_choice, check_count, check_points, check_positi
 from bochner.theory.bounds import Count, ErrorBound, Positive, TailBound
 from bochner.theory.feature_bounds import RANGE, Form, Variance, tail_error, tail_rate
 
-_BLOCK = 512  # rows of a distance block: 512 × n_samples doubles at a time
+_BLOCK = 512  # rows of a block of distances: 512 × n_samples float64 numbers at a time
 
 
 def log_covering_number(n_features: int, radius: float, eps: float) -> float:
@@ -65,18 +65,18 @@ def covering_number(n_features: int, radius: float, eps: float) -> float:
 
     .. math:: N_\varepsilon \le (1 + 2R/\varepsilon)^d \le (4R/\varepsilon)^d \quad (\varepsilon \le 2R)
 
-    and 1 where one ball is enough; ``math.inf`` where it overflows (see `log_covering_number`).
+    and 1 if one ball is enough; ``math.inf`` if the number overflows (see `log_covering_number`).
 
-    Volumes: balls of radius eps/2 around a maximal packing are disjoint and lie in a ball of radius R + eps/2.
-    Looseness: the lower bound by volumes is (R/eps)^d, so at most a factor 3^d for eps <= R; for an interval it is 2 as
-    eps shrinks.
+    Proof by volumes: balls of radius eps/2 around the points of a maximal packing are disjoint and lie in a ball of
+    radius R + eps/2. Looseness: volumes also give the lower bound (R/eps)^d for the ball, so the factor is at most 3^d
+    for eps <= R; for an interval it approaches 2 as eps shrinks.
 
     Parameters
     ----------
     n_features : int
         Dimension d.
     radius : float
-        Radius R of a ball that holds the set; around a point of the set if eps >= R.
+        Radius R of a ball that contains the set; if eps >= R, its centre must be a point of the set.
     eps : float
         Radius of the covering balls.
 
@@ -98,8 +98,8 @@ def _distances(X: NDArray[np.float64], center: NDArray[np.float64]) -> NDArray[n
 def eps_net(X: Any, eps: float) -> NDArray[np.intp]:
     """Indices of rows of X that form an eps-net and an eps-packing of X, by farthest-point traversal from row 0.
 
-    Gonzalez (1985): no net of fewer centres has half the covering radius. The size is at most `covering_number`, and
-    the time that of n_samples · size distances.
+    Gonzalez (1985): no net with fewer centres has half the covering radius. The size is at most `covering_number`; the
+    cost is that of n_samples · size distances.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def eps_net(X: Any, eps: float) -> NDArray[np.intp]:
 
 
 def covering_radius(X: Any, centers: Any) -> float:
-    """Largest distance of a row of X from its nearest center: the smallest eps of which they are a net. Exact.
+    """Largest distance of a row of X from its nearest center: the smallest eps for which they are an eps-net. Exact.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def lipschitz_constant(X: Any, values: Any) -> float:
     """Largest slope |f(x) - f(y)| / ||x - y|| seen in a sample: a lower bound on the Lipschitz constant of f.
 
     It approaches the constant from below as the sample fills the domain, and is ``math.inf`` if f takes two values at
-    one point. O(n_samples²) distances, in blocks.
+    one point. Computes O(n_samples²) distances, in blocks.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def spectral_second_moment(
     Parameters
     ----------
     kernel : str
-        A name of the table.
+        One of the names in the table.
     n_features : int
         Dimension of the inputs.
     length_scale : float
@@ -288,14 +288,15 @@ class UniformBound(TailBound):
 
     or :math:`((\sigma+\kappa)\ell/\varepsilon)^2` if smaller; :math:`\alpha_\varepsilon = \min(1, v +
     \varepsilon/3)`. "sutherland-schneider" has :math:`\sigma` for :math:`\sigma + \kappa`; "rahimi-recht" is
-    :math:`2^8 (\sigma\ell/\varepsilon)^2 \exp(-T\varepsilon^2/(4(d+2)))`. Offsets live on pairs of points, so
-    that d becomes 2d in the net. No error reaches 2 (pairs) or 3 (offset).
+    :math:`2^8 (\sigma\ell/\varepsilon)^2 \exp(-T\varepsilon^2/(4(d+2)))`. With offsets the error
+    is a function of pairs of points, so that d becomes 2d in the net. No error reaches 2 (pairs) or 3 (offset).
 
     Sources: Rahimi and Recht (2007); Sutherland and Schneider (2015), constants beta_d <= 66 and <= 98 (offset).
-    Looseness of the error, Gaussian kernel with length_scale 1, diameter 4, T = 1000, delta = 0.05, against the 95 %
-    quantile of the error itself (benchmarks/bench_bounds.py): "rahimi-recht" 7.4, 5.5, 5.6 in 1, 5, 20 dimensions;
+    Looseness of the error, Gaussian kernel with length_scale 1, diameter 4, T = 1000, delta = 0.05, relative to the
+    95 % quantile of the error itself (benchmarks/bench_bounds.py): "rahimi-recht" 7.4, 5.5, 5.6 in 1, 5, 20 dimensions;
     "corrected" 5.7, 5.0, 5.3, and 4.4, 4.1, 4.8 with variance = 1/2; "sutherland-schneider" 4.2, 4.0, 4.7 with it.
-    Offsets in one dimension: 8.7, and 5.0 with variance = 1. In size, its square: measure wherever data are at hand.
+    Offsets in one dimension: 8.7, and 5.0 with variance = 1. The looseness of the size is the square
+    of these: with data at hand, measure the error instead.
 
     Parameters
     ----------
@@ -306,15 +307,16 @@ class UniformBound(TailBound):
     second_moment : float
         E||w||², from `spectral_second_moment`; must be finite.
     top_moment : float, optional
-        Largest eigenvalue of E w wᵀ; second_moment / n_features (radial, or equal coordinates) unless given.
-        With one length scale per feature it is 1 / min(length_scale)² for the Gaussian kernel.
+        Largest eigenvalue of E w wᵀ. The default is second_moment / n_features, which is right for radial kernels and
+        for features that are all treated alike. With one length scale per feature it is
+        1 / min(length_scale)² for the Gaussian kernel.
     form : {"pairs", "offset"}
         Cosine and sine pairs, or cosines with uniform phases. "rahimi-recht" is for pairs only.
     variance : float, optional
-        Largest variance v of one frequency over the domain; 1/2 for the Gaussian kernel and pairs. None for
+        Largest variance v of one frequency over the domain; 1/2 for the Gaussian kernel and pairs. None uses
         Hoeffding's inequality.
     rule : {"corrected", "sutherland-schneider", "rahimi-recht"}
-        Only "corrected" is proved; see the module.
+        Only "corrected" is proved; see the docstring of the module.
 
     Examples
     --------
@@ -373,13 +375,13 @@ class UniformBound(TailBound):
     def _corrected(self, T: int, eps: float, sigma: float, kappa: float) -> float:
         if self.form == "pairs":
             n, radius, slope = self.n_features, self.diameter, sigma + kappa
-            # One ball is a net too, and pairs are exact at its centre, lag zero.
+            # A single ball is a net too, and pairs have no error at its centre, lag zero.
             single = (slope * radius / eps) ** 2
         else:  # f(x, y) on pairs of points: radius sqrt(2) diameter, gradient at most 2||w|| + sqrt(2)||grad k||
             n, radius, slope = 2 * self.n_features, math.sqrt(2) * self.diameter, 2 * sigma + math.sqrt(2) * kappa
             single = 2 * math.exp(-self._exponent(T, eps)) + (2 * slope * radius / eps) ** 2
-        # (4 radius / r)^n covers for r <= 2 radius, and the best r is below eps / (2 slope) if the bound is below 1.
-        # An error beyond 4 slope radius is also one of 4 slope radius.
+        # (4 radius / r)^n balls are a cover if r <= 2 radius, and the best r is below eps / (2 slope) if the bound is
+        # below 1. An error of more than 4 slope radius is also one of at least 4 slope radius.
         eps = min(eps, 4 * slope * radius)
         return min(single, _net(n, radius, slope, eps, self._exponent(T, eps)))
 
@@ -388,7 +390,7 @@ class UniformBound(TailBound):
 
 
 def _net(n: int, radius: float, slope: float, eps: float, exponent: float) -> float:
-    """Min over r of 2 (4 radius / r)^n exp(-exponent) + (2 slope r / eps)², in closed form and cut at 1."""
+    """Minimum over r of 2 (4 radius / r)^n exp(-exponent) + (2 slope r / eps)², in closed form, and at most 1."""
     log_shape = math.log((n / 2) ** (-n / (n + 2)) + (n / 2) ** (2 / (n + 2)))
     log_cover = math.log(2) + n * math.log(4 * radius) - exponent
     return math.exp(min(0.0, log_shape + (2 * log_cover + 2 * n * math.log(2 * slope / eps)) / (n + 2)))
@@ -406,9 +408,10 @@ class GaussianUniformBound(ErrorBound):
     :math:`\delta_2 = 0.1\delta`. No error reaches 2.
 
     Proof: (1/T) Σ|u.w_i| <= s_max(W)/sqrt(T) and s_max of a normal matrix is at most sqrt(T) + sqrt(d) +
-    sqrt(2 ln(1/delta_2)) (Davidson and Szarek 2001); the gradient of k is at most exp(-1/2) / s. Of a maximal
-    r-separated set up to sign, the balls of radius r/2 around both copies are disjoint but for one at the
-    centre. Ours. Looseness, setting of `UniformBound`: 2.2, 2.1, 2.4 in 1, 5, 20 dimensions.
+    sqrt(2 ln(1/delta_2)) (Davidson and Szarek 2001); the gradient of k is at most exp(-1/2) / s. Take a
+    maximal set of lags that are more than r apart even after changes of sign: the balls of radius r/2 around them and
+    their negatives are disjoint, except for one pair around the centre. The bound is our own. Looseness in the setting
+    of `UniformBound`: 2.2, 2.1, 2.4 in 1, 5, 20 dimensions.
 
     Parameters
     ----------
@@ -446,5 +449,5 @@ class GaussianUniformBound(ErrorBound):
 
         centre = math.log(radius / math.sqrt(T))
         best = optimize.minimize_scalar(bound, bounds=(centre - 12, centre + 5), method="bounded")
-        # Exact at lag zero, so the slope alone is a bound as well.
+        # There is no error at lag zero, so the slope alone gives a bound as well.
         return min(self.limit, float(best.fun), slope * radius)
