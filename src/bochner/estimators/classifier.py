@@ -41,8 +41,8 @@ _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
 _ALPHA_COMPONENTS_OF_MANY = 512
 GROWTH_ROWS = 20_000  # rows on which n_components="auto" grows
-_WORSE = 1.05  # times the loss: a longer length scale that is so much worse at first is not looked into
-_SINGLE_TOL = 1e-5  # of the objective, from which on float32 products are exact enough
+_WORSE = 1.05  # times the loss: a longer length scale whose first loss is this much worse is not tried further
+_SINGLE_TOL = 1e-5  # for a `solver_tol` of at least this, float32 products are exact enough
 _FEW_ROWS = 30  # too few to hold some out
 LOSSES = ("log_loss", "squared_hinge", "squared")
 
@@ -68,17 +68,19 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
     ----------
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name (or ``length_scale="auto"`` in a kernel) has its length scale tuned on a sample of the rows, by ridge
-        regression of signs; a number in a kernel is used as it is. "auto" chooses the kernel as `KernelRidge` does.
+        regression on targets ±1; a number in a kernel is used as it is. "auto" chooses the kernel as in `KernelRidge`.
     n_components : int or "auto", default="auto"
         Number of components. "auto" takes as few as `tol` needs.
     loss : {"log_loss", "squared_hinge", "squared"}, default="log_loss"
         Logistic or softmax regression with probabilities, ℓ = -log p; a support vector machine, one class against the
-        rest, ℓ = max(0, 1 - y f)² / 2; or ridge regression of signs, ℓ = (y - f)² / 2, in one pass, with `partial_fit`.
+        rest, ℓ = max(0, 1 - y f)² / 2; or ridge regression on targets ±1, ℓ = (y - f)² / 2, in one pass, with
+        `partial_fit`.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
     alpha : float, array-like or {"auto", "loo", "margin", "gcv", "evidence"}, default="auto"
         The penalty, never scaled by the number of rows: the prior precision of the scores (1 / C elsewhere). "auto"
-        means "margin" for the squared loss. For the others it is the penalty, of a grid or of the given numbers, with
-        the least loss on held-out rows of a sample; as it is a prior, it does not change with the number of rows.
+        means "margin" for the squared loss. For the other losses, "auto" or an array-like takes the penalty of a grid,
+        or of the given numbers, with the least loss on held-out rows of a sample; as the penalty is a prior precision,
+        it does not change with the number of rows.
         "loo", "margin", "gcv" and "evidence" are for the squared loss; see `KernelRidge`.
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied with the weights of the rows.
@@ -86,21 +88,21 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
         For the squared loss; see `KernelRidge`.
     fit_intercept : bool, default=True
     metric : {"isotropic", "diagonal", "full"}, default="isotropic"
-        How distances are measured; "diagonal" and "full" are learned as in `KernelRidge`, from signs of the labels.
+        How distances are measured; "diagonal" and "full" are learned as in `KernelRidge`, with targets ±1.
     solver_tol : float, default=1e-4
-        Newton's method stops when further steps would lower the objective by no more than this share.
+        Newton's method stops when further steps would lower the objective by at most this fraction.
     max_iter : int, default=200
         Newton steps, at most.
     tol, max_components, max_seconds, max_bytes : numbers
-        For ``n_components="auto"``, as in `KernelRidge`, whose squared loss on at most 20,000 rows decides. Features
-        of all rows are held from pass to pass where they take at most 256 MB and half of max_bytes; otherwise they
-        are made again, block by block.
+        For ``n_components="auto"``, as in `KernelRidge`: the number is chosen with the squared loss on at most 20,000
+        rows. Features of all rows are kept in memory between passes if they take at most 256 MB and half of max_bytes;
+        otherwise they are computed again, block by block.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
     precision : {"full", "fast"}, default="full"
         Of features and sums; see `KernelRidge`.
     device : str or None, default=None
-        "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`.
+        "cuda" (or "cuda:1", …) computes features and sums on a GPU; see `KernelRidge`.
     checkpoint : path or None
         For the squared loss; see `KernelRidge`.
     n_jobs : int or None
@@ -114,13 +116,13 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
     intercept_ : ndarray of shape (1,) or (n_classes,)
     alpha_ : float
     alpha_path_ : dict of ndarray
-        "alpha" and the "criterion" there; empty for a given alpha.
+        "alpha" and the "criterion" at each; empty for a given alpha.
     features_, feature_map_, n_components_
         The fitted features.
     metric_, feature_importances_ : ndarray
         For a learned metric, see `KernelRidge`.
     ridge_ : KernelRidge
-        For the squared loss: the regression of the signs.
+        For the squared loss: the regression on targets ±1.
     n_iter_ : int
         Newton steps.
     report_ : Report
@@ -156,7 +158,7 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
     # -- learning ------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelClassifier:
-        """Learn from data of any kind, from the beginning.
+        """Fit the model to data of any kind, discarding what was learned before.
 
         Parameters
         ----------
@@ -183,7 +185,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self
 
     def _seconds_left(self, started: float) -> float | None:
-        """Of max_seconds, whose clock started with `fit`."""
+        """Seconds left of max_seconds, counted from the start of `fit`."""
         if self.max_seconds is None:
             return None
         return max(1e-3, float(self.max_seconds) - (time.perf_counter() - started))
@@ -197,7 +199,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         X, y, sample_weight
             As for `fit`.
         classes : array-like
-            All labels that will ever come; needed in the first call when its rows do not have them all.
+            All labels that will occur; needed in the first call if its rows do not contain them all.
         """
         self._check_parameters()
         first = not hasattr(self, "ridge_")
@@ -247,7 +249,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self._ridge(alpha="gcv")._check_parameters()
 
     def _ridge(self, **changes: Any) -> KernelRidge:
-        """The regression of the signs with our options."""
+        """The regression on targets ±1, with the options of this model."""
         options = {name: getattr(self, name) for name in KernelRidge().get_params(deep=False)}
         options["alpha"] = "margin" if isinstance(self.alpha, str) and self.alpha == "auto" else self.alpha
         return KernelRidge(**{**options, **changes})
@@ -300,7 +302,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _choose_alpha(
         self, signs: Source, feature_map: FeatureMap, loss: Loss, key: Key
     ) -> tuple[float, dict[str, Array], tuple[str, ...], Array | None]:
-        """A given penalty, or the one with the least loss on held-out rows of a sample, and where to start with it."""
+        """A given penalty, or that of least loss on held-out rows of a sample, and a start for Newton's method."""
         if isinstance(self.alpha, numbers.Real):
             return float(self.alpha), {}, (), None
         draws = key.child("alpha")
@@ -310,7 +312,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         few = feature_map
         most = _ALPHA_COMPONENTS if self._labels.n_scores == 1 else _ALPHA_COMPONENTS_OF_MANY
         if few.n_components > most and isinstance(self.features, str):
-            # fewer columns of the same kernel: the penalty means the same for any number of them
+            # fewer components of the same kernel: the penalty has the same meaning for any number of them
             if isinstance(few, Nystrom):
                 few = few.truncated(most)
             else:
@@ -330,11 +332,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
             path.search(path.unit)
             kernel = self.features_.kernel_ if self._tunes_scale else None
             while kernel is not None:
-                # scales are tuned by squares, which bend to meet signs where probabilities would be smooth
+                # length scales are tuned with the squared loss, which prefers shorter ones than the logistic loss
                 kernel = with_scales(kernel, 2.0 * kernel.length_scale)
                 _, wider = self._fit_features(signs, kernel, few.n_components, draws.child("columns"))
                 longer = path_of(wider)
-                # what is linear in the columns needs a fourth of the penalty
+                # a model that is linear in the columns of X needs a fourth of the penalty
                 if longer.loss_at(0.25 * path.best) > _WORSE * path.least:
                     break
                 longer.search(0.25 * path.best)
@@ -357,7 +359,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """Whether the length scale was tuned, and may be tuned again."""
         return self.metric == "isotropic" and isinstance(self.features, str) and bool(self._tuned_kernels())
 
-    # -- what was learned ----------------------------------------------------------------------------------------
+    # -- fitted attributes ----------------------------------------------------------------------------------------
 
     def _learned(self, name: str) -> Any:
         check_is_fitted(self, "classes_")
@@ -377,7 +379,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     @property
     def report_(self) -> Report:
-        """How it went."""
+        """Passes over the data, convergence, and the choices made, in words."""
         found: Report = self._learned("report")
         return found
 
@@ -389,13 +391,13 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     @property
     def intercept_(self) -> Array:
-        """Of each score."""
+        """The intercept of each score."""
         check_is_fitted(self, "classes_")
         return np.atleast_1d(self.ridge_.intercept_ if hasattr(self, "ridge_") else self._intercept)
 
     @map_dask_blocks
     def decision_function(self, X: Any) -> Array:
-        """Scores, block by block: the larger, the likelier.
+        """Scores of the classes, computed block by block: the larger the score, the likelier the class.
 
         Parameters
         ----------
@@ -440,7 +442,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     @available_if(_has_probabilities)
     @map_dask_blocks
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the probabilities, exact where those round to 0.
+        """Logarithms of the probabilities, accurate even where the probabilities round to 0.
 
         Parameters
         ----------

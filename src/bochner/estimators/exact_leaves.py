@@ -1,4 +1,4 @@
-"""Exact kernel ridge regression on a few thousand rows, with the error of leaving each row out."""
+"""Exact kernel ridge regression on a few thousand rows, with leave-one-out errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.linalg import get_lapack_funcs
 
 from bochner.backends import Array, backend_of
 
-LEAST_WEIGHT = 1e-12  # of a mean of one; rows that weigh less count as if they had this weight
+LEAST_WEIGHT = 1e-12  # weights, of mean one, that are smaller than this count as this
 
 
 @dataclass(frozen=True)
@@ -19,16 +19,16 @@ class ExactRidge:
     Attributes
     ----------
     coefficients : array of shape (n, k)
-        Where the kernel matrix was, as everything here: in host memory, or on a device.
+        In host memory or on a device, like the kernel matrix; so are the other arrays but `weight`.
     intercept : array of shape (k,)
     left_out : array of shape (n, k)
-        y_i minus what a model without row i predicts there: exactly, without fitting one.
+        y_i minus the prediction of a model fitted without row i; exact, though no such model is fitted.
     diagonal : array of shape (n,)
-        Of B with c = B y, the inverse of A = K + alpha W⁻¹ on vectors that sum to zero.
+        The diagonal of B with c = B y, the inverse of A = K + alpha W⁻¹ on vectors that sum to zero.
     log_determinant : float
-        Of A, and of 1ᵀA⁻¹1, which an intercept costs.
+        log |A| + log 1ᵀA⁻¹1; the second term is due to the intercept.
     inverse : array of shape (n, n) or None
-        B, where it was asked for.
+        B, if it was asked for.
     weight : ndarray of shape (n,) or None
     """
 
@@ -42,7 +42,7 @@ class ExactRidge:
 
     @property
     def error(self) -> float:
-        """The mean square of the errors of rows left out."""
+        """The leave-one-out mean squared error."""
         squares = backend_of(self.left_out).fetch((self.left_out**2).mean(axis=1))
         return float(np.average(squares, weights=self.weight))
 
@@ -52,8 +52,8 @@ def exact_ridge(
 ) -> ExactRidge:
     """Solve with the kernel matrix K (n, n), which is overwritten, targets Y (n, k) and weights (n,) of mean one.
 
-    In the float type of K: float32 is for penalties that are large beside its rounding. Y and the weights are NumPy
-    arrays, wherever K is.
+    Computed in the float type of K; float32 is for penalties that are large compared with its rounding errors. Y and
+    the weights are NumPy arrays, even if K is on a device.
 
     With the intercept b, c = A⁻¹(y - b 1) sums to zero, A = K + alpha W⁻¹; so c = B y with
     B = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1, and leaving row i out changes y_i - f(x_i) to c_i / B_ii.
@@ -62,7 +62,7 @@ def exact_ridge(
     if weight is not None:
         everywhere = np.arange(len(K))
         K[everywhere, everywhere] += backend.place(alpha / np.maximum(weight, LEAST_WEIGHT), K)
-    L = backend.cholesky(K.T, alpha if weight is None else 0.0)  # symmetric, and in the order that LAPACK overwrites
+    L = backend.cholesky(K.T, alpha if weight is None else 0.0)  # K is symmetric, and LAPACK overwrites column order
     if L is None:
         raise ValueError(
             f"the kernel matrix plus alpha = {alpha:.3g} is not positive definite up to rounding; raise alpha."
@@ -76,7 +76,7 @@ def exact_ridge(
     if with_inverse or not isinstance(L, np.ndarray):
         inverse = backend.cholesky_inverse(L)
         diagonal = inverse.diagonal() - ones * ones / total
-    else:  # diag(A⁻¹) from A⁻¹ = L⁻ᵀL⁻¹ saves a third
+    else:  # diag(A⁻¹) from A⁻¹ = L⁻ᵀL⁻¹ takes a third less time
         inverse = get_lapack_funcs("trtri", (L,))(L, lower=1, overwrite_c=1)[0]
         diagonal = np.einsum("ki,ki->i", inverse, inverse) - ones * ones / total
     diagonal = diagonal.clip(np.finfo(np.float32).tiny)

@@ -1,4 +1,4 @@
-"""How much prediction error fewer components cost: ridge models on the first components of a draw, from sums of all."""
+"""How much fewer components raise the prediction error, measured from the sums of a model with many components."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from bochner.statistics import RidgeStatistics, leave_one_out
 from bochner.streaming import ArraySource, Block, Source
 from bochner.streaming.folds import margin_errors
 
-_BLOCK_ROWS = 1024  # whose features are solved for at a time
+_BLOCK_ROWS = 1024  # rows in a block of triangular solves
 _MEASURED_ROWS = 2048  # the most rows on which errors are measured
 _MEASURED_SHARE = 1 / 3  # the least share of few rows on which errors are measured
-_FEATURE_ROWS = 20_000  # among which landmarks are chosen
-_SMALL_ERROR = 1e-3  # of the variance of a target: no smaller error is taken for the unit of the excess
+_FEATURE_ROWS = 20_000  # rows among which landmarks are chosen
+_SMALL_ERROR = 1e-3  # of the variance of a target: smaller errors count as this one when the excess is divided by them
 _TINY = np.finfo(float).tiny
 _EXPLAINED = 1e-3  # of the kernel's trace: landmarks that leave no more than this unexplained are taken as exact
-FAR = 0.75  # above this share of all components the excess is extrapolated from half of them
-_LEAST_ERROR = 0.1  # of the error of all components: the exact kernel is not believed to have less
-# Left-out predictions divide by 1 - h; here its floor is high, since a few rows of leverage one would drown the others.
+FAR = 0.75  # above this share of all components, the excess is extrapolated from half of them
+_LEAST_ERROR = 0.1  # of the error of all components: the least that the exact kernel is assumed to have
+# Left-out predictions divide by 1 - h. Its lower limit is high here, so that a few rows of leverage 1 do not dominate.
 _LEAST_FREEDOM = 1e-3
 # The excess is taken to fall like this power of the number of components, of Fourier features and of landmarks, unless
 # `unexplained_share` says that they are far too few. In 70 doublings on eight datasets of 2,000 rows (none of them in
 # the table of benchmarks/bench_tolerance.py) the median share that remained was 0.61 for Fourier features and 0.28 for
 # landmarks; a power of 1.5 leaves 0.35.
 FOURIER_POWER, LANDMARK_POWER = 0.75, 1.5
-_STEP_COMPONENTS = 256  # of fewer, a quarter are too few to tell
-_SLOPE = 0.9  # from half a step to a slope: the least power that the distances of a quarter and of half must have
-_STEP_POWER = 0.5  # where a quarter of the components predict nearly what half of them do
+_STEP_COMPONENTS = 256  # with fewer components, a quarter of them are too few to detect a step
+_SLOPE = 0.9  # the least power, from the distances of a quarter and of half, that does not count as a step
+_STEP_POWER = 0.5  # the power on a step: a quarter of the components predict nearly what half of them do
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class NestedRidge:
 
     @property
     def exact(self) -> bool:
-        """Whether M components are the kernel itself; landmarks may also be few because rows are repeated."""
+        """Whether M components reproduce the kernel exactly; if rows are repeated, few landmarks can do so."""
         fewer = self.n_requested > self.n_components
         return fewer and (self.diagonal is None or self.unexplained_share <= _EXPLAINED)
 
@@ -118,12 +118,12 @@ class NestedRidge:
 
     @property
     def effective_dimension(self) -> float:
-        """That of all rows with all M components, from the leverages of these rows."""
+        """The effective dimension for all rows and all M components, estimated from the leverages of these rows."""
         V, _ = self._solved_all
         return self.statistics.weight * float(np.average(np.einsum("ij,ij->j", V, V), weights=self.weight))
 
     def left_out_errors(self, margins: bool = False) -> Array:
-        """Errors (n_rows,) of all M components, each row left out: `squares`, or those of `margin_errors`."""
+        """Leave-one-out errors (n_rows,) with all M components: `squares`, or `margin_errors`."""
         residual = self.Y - self.all_predictions
         return margin_errors(self.Y, residual[:, None, :])[:, 0, 0] if margins else self.squares(residual)
 
@@ -162,11 +162,11 @@ class NestedRidge:
     def with_penalty(self, alpha: float) -> NestedRidge:
         """The same with another penalty."""
         made = replace(self, alpha=alpha)
-        made.__dict__["_lower"] = self._lower  # which takes as long to centre as to factor
+        made.__dict__["_lower"] = self._lower  # centring it again would take as long as factoring
         return made
 
     def first_rows(self, n_rows: int) -> NestedRidge:
-        """The same, but for errors that are measured on the first of the rows only."""
+        """The same model, with errors measured on the first rows only."""
         weight = None if self.weight is None else self.weight[:n_rows]
         diagonal = None if self.diagonal is None else self.diagonal[:n_rows]
         return replace(self, Z=self.Z[:n_rows], Y=self.Y[:n_rows], weight=weight, diagonal=diagonal)
@@ -178,11 +178,11 @@ class NestedRidge:
 
     @cached_property
     def _power(self) -> float:
-        """The power of the number of components with which the excess falls: the usual one, or that of a step.
+        """The power p with which the excess falls, as m^-p for m components: the usual one, or that of a step.
 
         If predictions of m components are at a squared distance of m^-p - M^-p from those of all M, the distances of a
-        quarter and of half of them have the ratio 2^p + 1. The excess may fall in steps (of many features, polynomials
-        of one degree after another are learned): on a step the ratio is small, and more components may help much.
+        quarter and of half of them have the ratio 2^p + 1. The excess may fall in steps (with many columns, polynomials
+        are learned one degree after another). On a step the ratio is small, and more components may help much.
         """
         usual, M = FOURIER_POWER if self.diagonal is None else LANDMARK_POWER, self.n_components
         if M < _STEP_COMPONENTS:
@@ -213,7 +213,7 @@ class NestedRidge:
         )  # excess of M over that of the compared model
         of_all = remaining / max(1.0 - remaining, 1e-3)
         of_few = 1.0 + of_all
-        if compared != m and M > 1:  # the power law through both
+        if compared != m and M > 1:  # the power law through both numbers of components
             of_few *= (m / compared) ** (math.log(remaining) / math.log(M / compared))
         return compared, of_all, of_few
 
@@ -323,7 +323,7 @@ class RowSplit:
 
     @property
     def most_landmarks(self) -> int:
-        """How many landmarks can be chosen while enough rows remain to measure errors on."""
+        """The most landmarks that can be chosen while enough rows remain to measure errors on."""
         return max(1, len(self.pool) - self._fewest_measured)
 
     @property
@@ -340,9 +340,9 @@ class RowSplit:
         return replace(self, n_measured=min(_MEASURED_ROWS, len(self.pool)))
 
     def folds(self) -> list[RowSplit]:
-        """Splits that measure on different rows, as many as it takes to measure on most of them; the last may be short.
+        """Splits that measure on different rows, enough of them to measure on most rows; the last may be shorter.
 
-        One where enough rows are measured at a time.
+        A single split if it measures on enough rows by itself.
         """
         n = len(self.pool)
         starts = range(0, n, self.n_measured)[: max(1, round(min(_MEASURED_ROWS, n) / self.n_measured))]

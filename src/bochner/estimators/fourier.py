@@ -36,9 +36,10 @@ _SAMPLE = 1000  # rows from which traces, norms and variances are taken
 class KernelFeatures(AdaptiveTransformer):
     """Random features of any kernel: sums, products, powers, multiples, restrictions, invariance.
 
-    The tree of the kernel is walked. Stationary parts become Fourier features (products of them add frequencies), parts
-    in x·y Maclaurin features, arc-cosine kernels random layers; sums are stacked, other products sketched, kernels
-    under `CyclicInvariant` averaged over shifts. `explain` says what was built and why.
+    Each part of the kernel has features of its own kind: stationary parts become Fourier features (products of them add
+    frequencies), functions of x·y Maclaurin features, arc-cosine kernels random layers. Features of sums are stacked,
+    those of other products sketched, and kernels under `CyclicInvariant` averaged over shifts. `explain` says what was
+    built and why.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ class KernelFeatures(AdaptiveTransformer):
     n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> KernelFeatures:
-        """Build the map; of the data length scales, traces and norms are used, from a sample of rows.
+        """Build the map; length scales, traces and norms are taken from a sample of the rows.
 
         Parameters
         ----------
@@ -115,7 +116,7 @@ class KernelFeatures(AdaptiveTransformer):
 
 
 def _sample(X: Any, key: Key) -> Any:
-    """Some rows, the longest among them: series must be summed that far."""
+    """A sample of rows that includes the one of largest norm, which decides how far series are summed."""
     if X.shape[0] <= _SAMPLE:
         return X
     squares = X.multiply(X).sum(axis=1) if scipy.sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
@@ -123,7 +124,7 @@ def _sample(X: Any, key: Key) -> Any:
     return X[np.unique(np.append(rows, int(np.argmax(squares))))]
 
 
-TYPICAL_COMPONENTS = 1024  # for which the sampling scheme is chosen when their number is not known yet
+TYPICAL_COMPONENTS = 1024  # the number for which the sampling scheme is chosen if it is not known yet
 
 
 @dataclass(eq=False, repr=False)
@@ -143,10 +144,10 @@ class FourierFeatures(AdaptiveTransformer):
         rows given to `fit` is certified to be at most `tol`.
     rows : str or RowLaw, default="auto"
         "iid" (Rahimi & Recht), "quasi" (scrambled Sobol'; also "halton", "lattice"), "orthogonal", "structured"
-        (Hadamard products: fast for many features), "fastfood", "fastfood_fft", "circulant", "kpw". All are exact,
-        the mean of z(x)·z(y) is k(x, y), but for "structured", off by at most 0.004 for the Gaussian kernel (0.03 for
-        17 to 32 features), and "kpw" beyond 64 features, at most 0.006: `rows.RowLaw.bias`. "auto" chooses by a
-        measured rule and says what it chose in `rows_`.
+        (Hadamard products: fast for many features), "fastfood", "fastfood_fft", "circulant", "kpw". For all but two the
+        mean of z(x)·z(y) is exactly k(x, y); the bias (`rows.RowLaw.bias`) of "structured" is at most 0.004 for the
+        Gaussian kernel (0.03 for 17 to 32 features), that of "kpw" at most 0.006, beyond 64 features. "auto" chooses by
+        a rule from measurements; `rows_` says which.
     form : {"pairs", "offset", "complex"}, default="pairs"
         Cosine and sine of each frequency (the least variance for a given number of components), one cosine with a
         random offset, or complex exponentials.
@@ -308,7 +309,7 @@ class RandomBinningFeatures(AdaptiveTransformer):
             grids = -(-n_components // _GRID_COMPONENTS) if auto else n_grids
             return binning_map(scales, X.shape[1], n_components, grids, key)
 
-        # a grid leaves one value and one index in a row, unless they are written out as an array
+        # each grid stores one value and one index for each row, unless the output is dense
         numbers = 1.0 if self.dense_output else (1.0 + 4.0 / X.dtype.itemsize) / _GRID_COMPONENTS
         return self._fit_components(X, make, step=_GRID_COMPONENTS, first=64 * _GRID_COMPONENTS, numbers=numbers)
 
@@ -327,9 +328,9 @@ class RandomBinningFeatures(AdaptiveTransformer):
         return Z.toarray() if self.dense_output else Z
 
 
-_LONGEST = 100.0  # beyond it the spectrum is zero but at its first sample
+_LONGEST = 100.0  # beyond this interval all samples of the spectrum but the first are zero
 _INTERVALS = {1: 0.8, 2: 0.5, 3: 0.4}  # by Vedaldi & Zisserman's figure, as in scikit-learn
-_INTERVAL = 0.7  # of more steps, over their root: the ends of the spectrum and of the period then err alike
+_INTERVAL = 0.7  # over the root of more steps: makes the errors of cutting the spectrum and of its period equal
 
 
 @dataclass(eq=False, repr=False)
@@ -345,10 +346,10 @@ class AdditiveChi2Features(AdaptiveTransformer):
     sample_steps : int, default=2
         Number of frequencies, including zero: 2 sample_steps - 1 components for each feature.
     sample_interval : float or None, default=None
-        Distance of the frequencies; None takes the usual one for up to three steps, 0.7 / sqrt(sample_steps) for more.
+        Distance between frequencies; None takes the usual one for up to three steps, 0.7 / sqrt(sample_steps) for more.
     n_components : int, "auto" or None, default=None
-        Number of components, with random instead of regular frequencies. "auto" takes as few regular frequencies as it
-        takes for the relative Frobenius error of ZZᵀ on the rows given to `fit` to be at most `tol`; it falls like
+        Number of components, with random instead of regular frequencies. "auto" takes the fewest regular frequencies
+        for which the relative Frobenius error of ZZᵀ on the rows given to `fit` is at most `tol`; this error falls like
         exp(-π sqrt(steps)).
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.

@@ -1,4 +1,4 @@
-"""Gaussian process regression from streamed sums: means, error bars, samples and evidence."""
+"""Gaussian process regression from streamed sums: means, standard deviations, samples and marginal likelihood."""
 
 from __future__ import annotations
 
@@ -44,30 +44,32 @@ from bochner.solvers import Cholesky, Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics, log_evidence
 from bochner.streaming import Block, Progress, Source, default_rows, on_device, rows_on
 
-_ALPHA_ROWS = 4_000  # rows on which noise and amplitude are weighed against each other
+_ALPHA_ROWS = 4_000  # rows on which the ratio of noise to amplitude is chosen
 _EXACT_ROWS = 512  # up to which a length scale is fitted with the exact kernel
-_SCALES = np.log(1e3)  # how far it may move
-_LESS_NOISE = 9.0  # in log alpha: what landmarks leave out is noise while the search begins, and then no more
+_SCALES = np.log(1e3)  # how far its logarithm may move
+_LESS_NOISE = 9.0  # how far log alpha may fall below its grid, on which what landmarks leave out counts as noise
 
 
 @old_metric
 @dataclass(eq=False, repr=False)
 class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, SupervisedModel):
-    """Gaussian process regression in one pass and bounded memory, with hyperparameters fitted by evidence.
+    """Gaussian process regression in one pass and bounded memory, with hyperparameters of most evidence.
 
-    y = b + f(x) + noise with f ~ GP(0, amplitude · k) and a flat prior on the constant b. The kernel is replaced by
-    that of its features, ZZᵀ ≈ k, which makes the posterior one of m weights, read off the sums that kernel ridge
-    regression keeps. With Nyström features (the default) the part of the prior that the landmarks do not span is put
-    back, as noise of the rows and as uncertainty of new ones (FITC, Snelson & Ghahramani 2006): error bars grow to the
-    prior's away from the data, and with as many components as rows the process is exact. With other features they are
-    those of m weights, which many rows pin down everywhere ("variance starvation").
+    The evidence is the marginal likelihood of the model y = b + f(x) + noise with f ~ GP(0, amplitude · k) and a flat
+    prior on the constant b. The kernel is replaced by that of its features, ZZᵀ ≈ k, so that the posterior is that of m
+    weights, computed from the sums that kernel ridge regression keeps. With Nyström features (the default) the part of
+    the prior that the landmarks do not span is added again, as noise of the training rows and as uncertainty of new
+    ones (FITC, Snelson & Ghahramani 2006): away from the data, standard deviations grow to those of the prior, and with
+    as many components as rows the process is exact. With other features, standard deviations are those of m weights:
+    with many rows they are too small everywhere, even far from the data ("variance starvation").
 
     Parameters
     ----------
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name (or ``length_scale="auto"`` in a kernel) has its length scale fitted by evidence on a sample of the
-        rows; a number in a kernel is used as it is. Up to 512 rows a shared scale maximises the evidence of all of
-        them, with the exact kernel. "auto" chooses the kernel as `KernelRidge` does, but by evidence.
+        rows; a number in a kernel is used as it is. With up to 512 rows, a length scale that all columns share
+        maximises the evidence of all rows with the exact kernel. "auto" chooses the kernel as `KernelRidge` does, but
+        by evidence.
     n_components : int or "auto", default=1024
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
@@ -76,10 +78,10 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
     amplitude : float or "auto", default="auto"
         Factor of the kernel, the prior variance of f where k(x, x) = 1; "auto" maximises the evidence.
     fit_intercept : bool, default=True
-        Is there a constant b?
+        Whether the model has the constant b.
     metric : {"isotropic", "diagonal", "full"}, default="isotropic"
-        How distances are measured, as in `KernelRidge`; but "diagonal" and "full" are learned by evidence, of exact
-        processes of a sample.
+        How distances are measured, as in `KernelRidge`; but "diagonal" and "full" are learned by the evidence of exact
+        Gaussian processes on a sample.
     n_restarts : int, default=1
         Further searches for a single length scale, from random starts.
     tol, max_components, max_seconds, max_bytes : numbers
@@ -90,9 +92,9 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
     precision : {"full", "fast"}, default="full"
         Of features and sums; see `KernelRidge`.
     device : str or None, default=None
-        "cuda" (or "cuda:1", …) makes features and sums on a GPU and solves there, from data in host memory, with torch;
-        means and error bars are computed there too. What is learned is host data: it pickles, and predicts on machines
-        without a GPU. Functions are drawn on the host.
+        "cuda" (or "cuda:1", …) computes features and sums of data in host memory on a GPU, with torch, and solves
+        there; means and standard deviations are computed there too. The fitted model is kept in host memory: it can be
+        pickled, and predicts on machines without a GPU. Functions are drawn on the host.
     n_jobs : int or None
     verbose : int, default=0
     random_state : int, RandomState, Generator or None
@@ -100,7 +102,7 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
     Attributes
     ----------
     kernel_ : Kernel
-        With its numbers; multiplied by `amplitude_` it is the prior covariance.
+        The kernel with its length scale as a number; multiplied by `amplitude_` it is the prior covariance.
     amplitude_, noise_variance_ : float, or ndarray of shape (n_targets,) for several targets
     alpha_ : float
         Noise over amplitude: the penalty of the equivalent ridge regression.
@@ -145,7 +147,7 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
     # -- learning ------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> GaussianProcessRegressor:
-        """Learn from data of any kind, from the beginning.
+        """Fit the model to data of any kind, discarding what was learned before.
 
         Parameters
         ----------
@@ -234,7 +236,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             fold, self.feature_map_, rows=self.block_size, after=lambda _, row: progress.reach(row)
         )
         progress.close()
-        # the first sums as they are: those of a device are at hand there for the solver
+        # the first sums are not copied: sums on a device stay there for the solver
         self.statistics_ = self.statistics_.merge(more) if self.statistics_.n_samples else more
         if not self.statistics_.n_samples:
             raise ValueError("every row has weight zero.")
@@ -245,7 +247,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self.statistics_.to_host()  # the device's memory is free again
 
     def _exact_scale(self, kernel: Any, block: Block) -> Kernel:
-        """The kernel with the length scale of most evidence: of all rows, the exact kernel and what is given."""
+        """The kernel with the length scale of most evidence, for all rows, with the exact kernel and given options."""
         if block.weight is not None:
             block = block[block.weight > 0]
         Y = numeric_targets(block.y)
@@ -264,10 +266,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
         start = float(np.log(kernel.length_scale))
         found = descend(loss, start, start - _SCALES, start + _SCALES, step=np.log(2.0))
-        return scaled(float(f"{np.exp(found):.3g}"))  # more digits than the data can tell
+        return scaled(float(f"{np.exp(found):.3g}"))  # more digits than the data determine
 
     def _choose_alpha(self, block: Block) -> float:
-        """Noise over amplitude: given, or of most evidence on a sample of rows."""
+        """Noise over amplitude: given, or that with the most evidence on a sample of rows."""
         noise, amplitude = self._given()
         if noise is not None and amplitude is not None:
             return noise / amplitude
@@ -297,9 +299,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return float(np.exp(descend(loss, np.log(start), np.log(grid[0]) - _LESS_NOISE, np.log(grid[-1]))))
 
     def _sums_evidence(self, statistics: RidgeStatistics, weight: float, alpha: float) -> tuple[float, int]:
-        """Log evidence of a penalty, and the number of targets that are not constant, which alone are counted.
+        """Log evidence of a penalty, summed over targets that are not constant, and the number of these targets.
 
-        As `_evidence` for a fraction of the time, where the differences between large numbers leave enough digits.
+        The same as `_evidence` in a fraction of the time, if differences of large numbers leave enough digits.
         """
         total = statistics.total_squares(self.fit_intercept)
         varying = total > 0
@@ -315,9 +317,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return float(evidence[varying].sum()), int(varying.sum())
 
     def _penalties(self, spectrum: RidgeSpectrum) -> Array:
-        """Penalties of which one has the most evidence, four a decade.
+        """A grid of penalties, four a decade, wide enough to contain the one of most evidence.
 
-        With a number for the noise or the amplitude, the other follows the scale of the targets, however far from 1.
+        If either the noise or the amplitude is given, the grid for the other follows the scale of the targets.
         """
         grid = spectrum.grid()
         λ = spectrum.factor.eigenvalues[spectrum.factor.eigenvalues > 0]
@@ -326,9 +328,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if not len(λ) or not len(squares) or (noise is None) == (amplitude is None):
             return grid
         ends = [grid[0], grid[-1]]
-        if noise is not None:  # an amplitude of squares / λ explains all of them by any one direction
+        if noise is not None:  # with an amplitude of squares / λ, one direction explains all squares
             ends += [0.1 * noise * λ.min() / squares.max(), 1e4 * λ.max()]
-        if amplitude is not None:  # noise from what is not explained to all there is
+        if amplitude is not None:  # from the unexplained variance to the whole variance of the targets
             rest = spectrum.penalised_squares([0.0])
             variances = np.append(rest[rest > 0], squares) / max(spectrum.n_samples, 1.0) / amplitude
             ends += [0.1 * variances.min(), 10.0 * variances.max()]
@@ -339,7 +341,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """The penalty of most evidence."""
         grid = self._penalties(spectrum)
         values = -self._evidence(spectrum, grid).sum(axis=1)
-        i = len(values) - 1 - int(np.argmin(values[::-1]))  # the smoothest of equals
+        i = len(values) - 1 - int(np.argmin(values[::-1]))  # the largest of equally good penalties
         if not np.isfinite(values[i]) or not np.ptp(values[np.isfinite(values)]) > 0:
             return float(grid[i])
         bounds = np.log([grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]])
@@ -348,12 +350,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     @property
     def _has_rest(self) -> bool:
-        """Whether the features leave out a part of the prior that is known."""
+        """Whether the features leave out a part of the prior whose variance is known."""
         return self._rest_kernel is not None or self._shift > 0
 
     @property
     def _rest_kernel(self) -> Kernel | None:
-        """The kernel of which features that are a projection leave a part out; None for other features."""
+        """The kernel, if the features are a projection and so leave a part of it out; None for other features."""
         found = self.feature_map_
         projection = isinstance(found, Nystrom) and found.triangular and found.kernel is not None
         return self.kernel_ if projection else None
@@ -361,17 +363,17 @@ re-iterable of (X, y) or (X, y, weight) blocks
     # -- the posterior -------------------------------------------------------------------------------------------
 
     def _given(self) -> tuple[float | None, float | None]:
-        """Noise and amplitude where they are numbers."""
+        """Noise and amplitude if they are given as numbers, otherwise None."""
         noise, amplitude = (None if isinstance(v, str) else float(v) for v in (self.noise_variance, self.amplitude))
         return noise, amplitude
 
     def _spectrum(self, statistics: RidgeStatistics, weight: float) -> RidgeSpectrum:
-        """The spectrum, with rows counted by their weights and not by their shares."""
+        """The spectrum, in which each row counts by its weight instead of its share of the noise."""
         count = max(weight, float(statistics.n_samples)) - float(self.fit_intercept)
         return replace(statistics.spectrum(self.fit_intercept), n_samples=count)
 
     def _variance(self, squares: Array, alphas: Any, count: float) -> Array:
-        """Noise variances that go with penalties: given, alpha times a given amplitude, or the likeliest."""
+        """The noise variance for each penalty: given, alpha times a given amplitude, or the likeliest."""
         noise, amplitude = self._given()
         if noise is not None:
             return np.full(squares.shape, noise)
@@ -380,12 +382,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return np.maximum(squares / max(count, 1.0), np.finfo(float).tiny)
 
     def _noise(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
-        """Noise variances that go with penalties, (a, k)."""
+        """The noise variance for each penalty and target, (a, k)."""
         squares = spectrum.penalised_squares(alphas)
         return self._variance(squares, np.reshape(alphas, (-1, 1)), spectrum.n_samples)
 
     def _evidence(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
-        """Log evidence of penalties, (a, k); of a constant target, which has none worth the name, 0."""
+        """Log evidence of penalties, (a, k); 0 for a constant target, whose evidence is meaningless."""
         return spectrum.log_evidence(alphas, self._noise(spectrum, alphas)) * (spectrum.target_squares > 0)
 
     def _current(self) -> Posterior:
@@ -399,7 +401,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         weight, log_weight = self._counts
         spectrum = self._spectrum(statistics, weight)
         alpha, (given, amplitude) = self._alpha, self._given()
-        if not self._has_rest and (given is None or amplitude is None):  # all rows say better than a sample of them
+        if not self._has_rest and (given is None or amplitude is None):  # all rows, rather than a sample
             alpha = self._likeliest(spectrum)
         noise = np.array(self._noise(spectrum, [alpha])[0])
         evidence = spectrum.log_evidence([alpha], noise).sum() + 0.5 * log_weight * statistics.n_targets
@@ -417,7 +419,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         )
 
     def log_marginal_likelihood(self) -> float:
-        """Log evidence of the rows seen, added over targets; a flat prior on the constant costs one row."""
+        """Log evidence of the rows seen, summed over targets; the flat prior on the constant uses up one row."""
         return self._current().evidence
 
     def _shaped(self, values: Array) -> Any:
@@ -473,7 +475,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             Return a second array: standard deviations in the shape of y, or covariances (n_samples, n_samples), with a
             last axis of n_targets if y has two dimensions.
         include_noise : bool
-            Of a new observation rather than of the function.
+            Return the uncertainty of a new observation rather than that of the function.
 
         Returns
         -------
@@ -500,7 +502,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self._scores(X, posterior.coefficients, offset)
 
     def _variances(self, X: Array, posterior: Posterior) -> Array:
-        """Of the function, over the noise, (n,)."""
+        """Variances of the function, divided by that of the noise, (n,)."""
         out = np.empty(X.shape[0])
         for rows, block, Z in self._device_blocks(X) if is_there(self.device) else self._blocks(X):
             rest = left_out(self._rest_kernel, block, Z, self._shift)
@@ -516,7 +518,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             start += len(there)
 
     def _covariances(self, X: Array, posterior: Posterior) -> Array:
-        """Of the function, over the noise, (n, n)."""
+        """Covariances of the function, divided by the variance of the noise, (n, n)."""
         Z = np.vstack([Z.copy() for _, _, Z in self._blocks(X)])
         half = posterior.half(Z)
         shared = half @ half.T + posterior.level_share
@@ -529,20 +531,20 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def sample_functions(
         self, n_samples: int = 1, random_state: Any = None, *, n_components: int = 4096
     ) -> FunctionSamples:
-        """Draw functions from the posterior, to be called on any rows as often as wanted.
+        """Draw functions from the posterior; they can be evaluated at any rows, any number of times.
 
-        Pathwise conditioning (Wilson et al. 2020): a draw of the prior, made of random Fourier features (or of others,
-        where the kernel is not stationary), is corrected on the landmarks with the exact kernel so that it
-        agrees with a draw of the posterior there. Far from the data the prior is left as it is, so that its variance
-        does not starve. Features other than Nyström's give draws of the weights alone. Covariances are those of
-        `predict` up to 1 / sqrt(n_components) of the prior's, and exactly so on average over random_state.
+        Pathwise conditioning (Wilson et al. 2020): a draw of the prior, made of random Fourier features (or of others
+        if the kernel is not stationary), is corrected with the exact kernel so that it agrees with a draw of the
+        posterior at the landmarks. Far from the data the draw keeps the variance of the prior. With features other than
+        Nyström's, only the weights are drawn. Covariances are those of `predict` up to an error of about
+        1 / sqrt(n_components) of the prior's, and exactly those on average over random_state.
 
         Parameters
         ----------
         n_samples : int
         random_state : int, RandomState, Generator or None
         n_components : int
-            Of the random features that the prior is drawn with.
+            Number of random components that the prior is drawn with.
 
         Returns
         -------
@@ -555,9 +557,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draw values of the function at the rows of X from the posterior.
 
-        Up to 2,048 rows are drawn from their joint law, the means and covariances of `predict`, whatever the kernel.
-        Of more rows, and of dask data, whose blocks are computed one by one, the values are those of
-        `sample_functions`.
+        Values at up to 2,048 rows are drawn from their joint normal distribution, with the means and covariances of
+        `predict`, for any kernel. For more rows, and for Dask data, whose blocks are computed one by one, the values
+        are those of `sample_functions`.
 
         Parameters
         ----------
@@ -578,12 +580,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
             return self._function_values(X, n_samples=n_samples, seed=key.seed)
         with self._threads():
             covariance = self._covariances(X, posterior)
-            sizes = np.sqrt(np.diagonal(covariance))  # of correlations, rounding is no more than that of each row's own
+            sizes = np.sqrt(np.diagonal(covariance))  # correlations have rounding errors relative to each row's own
             units = np.where(sizes > 0, sizes, 1.0)
             values, vectors = eigh(covariance / units / units[:, None], check_finite=False)
-            # the symmetric root: that of vectors and values alone has signs that rounding decides
+            # the symmetric root, since signs of eigenvectors depend on rounding
             root = sizes[:, None] * ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
-            # the first target's values are the same however many there are
+            # in this order, the values of the first target do not depend on the number of targets
             draws = key.child("values").generator().standard_normal((len(posterior.noise), len(root), n_samples))
             spread = np.sqrt(posterior.noise)[:, None, None] * (root @ draws)  # (k, n, s)
         y = self._means(X, posterior)[:, :, None] + spread.transpose(1, 0, 2)

@@ -1,4 +1,4 @@
-"""Random kitchen sinks: a random layer, a model on it in one call, and the greedy fit it is measured against."""
+"""Random kitchen sinks: a random layer, a model on it in one call, and a greedy fit for comparison."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class KitchenSinkFeatures(AdaptiveTransformer):
     feature_map_ : KitchenSink
         The map itself: small, frozen, picklable.
     rows_ : str
-        How the rows w were drawn.
+        How the vectors w were drawn.
     kernel_ : Kernel or None
         The kernel in expectation; None for a callable activation.
     n_components_ : int
@@ -96,7 +96,7 @@ class KitchenSinkFeatures(AdaptiveTransformer):
         check_positive("bias", self.bias, zero=True)
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
-        kernel = RBF(self.length_scale).resolve(X, key)  # its frequencies are our rows: N(0, I) / length_scale
+        kernel = RBF(self.length_scale).resolve(X, key)  # its frequencies serve as w: N(0, I) / length_scale
         auto = isinstance(self.rows, str) and self.rows == "auto"
         typical = min(most, TYPICAL_COMPONENTS) if is_auto(self.n_components) else most
         law = choose_rows(kernel, X.shape[1], typical) if auto else as_row_law(self.rows)
@@ -138,9 +138,9 @@ def kitchen_sinks(
 ) -> Array:
     """Fit and predict in one call: the posterior mean of a Gaussian process, through random Fourier features.
 
-    Cosine and sine components Z with ZZᵀ ≈ K, then Z_test (ZᵀZ + noise I)⁻¹ Zᵀ y. The columns are divided by the square
-    root of their number, so that `noise` means the same for any number of them, and they are real: ridge regression on
-    complex exponentials is another, worse estimator.
+    The prediction is Z_test (ZᵀZ + noise I)⁻¹ Zᵀ y with cosine and sine components Z such that ZZᵀ ≈ K. The components
+    are divided by the square root of their number, so that `noise` has the same meaning for any number of them. They
+    are real: ridge regression on complex exponentials is a different, worse estimator.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def kitchen_sinks(
     n_components : int
         Number of random components.
     noise : float
-        Variance of the noise in y, which is the penalty of the ridge regression; 0 interpolates where it can.
+        Variance of the noise in y, which is the penalty of the ridge regression; 0 interpolates if possible.
     kernel : str or Kernel
         Any stationary kernel.
     random_state : int, RandomState, Generator or None
@@ -191,7 +191,7 @@ def _numbers(y: Array) -> Array:
 
 
 def _ridge(feature_map: Any, X: Any, y: Array, noise: float) -> Array:
-    """(ZᵀZ + noise I)⁻¹ Zᵀy in one pass over blocks of rows, by eigenvalues: singular systems have an answer too."""
+    """(ZᵀZ + noise I)⁻¹ Zᵀy in one pass over blocks of rows, by eigenvalues, which also solves singular systems."""
     D = feature_map.n_components
     gram, moment = np.zeros((D, D)), np.zeros((D, *y.shape[1:]))
     for rows in row_blocks(X):
@@ -207,7 +207,7 @@ def _ridge(feature_map: Any, X: Any, y: Array, noise: float) -> Array:
 
 @dataclass(frozen=True)
 class GreedyFit:
-    """What `greedy_kitchen_sinks` returns: cosine and sine of each frequency times weights, summed.
+    """The result of `greedy_kitchen_sinks`: a weighted sum of the cosine and sine of each frequency.
 
     Attributes
     ----------
@@ -248,8 +248,8 @@ def greedy_kitchen_sinks(
 ) -> GreedyFit:
     """Choose frequencies one at a time: the greedy fit that random kitchen sinks replace.
 
-    At each step the frequency whose cosine and sine explain most of what is left of y is looked for among candidates
-    drawn from the kernel's spectrum and then along the gradient. For y in the convex hull of C times such functions the
+    Each step looks for the frequency whose cosine and sine explain most of the residual of y, first among candidates
+    drawn from the kernel's spectrum and then by gradient steps. For y in the convex hull of C times such functions the
     error after T terms is at most C/√T (Jones 1992), which random frequencies reach too, up to a constant and without a
     search.
 
@@ -260,12 +260,12 @@ def greedy_kitchen_sinks(
     n_terms : int
         Frequencies; each is a cosine and a sine.
     method : {"omp", "jones"}
-        "omp" fits all weights again after each step (orthogonal matching pursuit); "jones" shrinks what it has and
-        adds one frequency, the relaxed greedy step of the theorem.
+        "omp" fits all weights again after each step (orthogonal matching pursuit); "jones" shrinks the previous weights
+        and adds one frequency, the relaxed greedy step of the theorem.
     kernel : str or Kernel
         Stationary; candidates are drawn from its spectrum.
     n_candidates : int
-        Candidates a step.
+        Number of candidates in each step.
     refine : bool
         Improve the best candidate by a few steps of L-BFGS.
     random_state : int, RandomState, Generator or None
@@ -332,7 +332,7 @@ def _best_wave(X: Array, residual: Array, pool: LinearMap, refine: bool) -> Arra
         gain, weights = _explained(phases, residual)
         a, b = weights[:, 0]
         cosine, sine = np.cos(phases[:, 0]), np.sin(phases[:, 0])
-        # the weights are optimal, so that only the frequencies move
+        # the weights are optimal, so that the gradient is that in the frequency alone
         gradient = 2.0 * ((residual - a * cosine - b * sine) * (b * cosine - a * sine)) @ X
         return -scale * float(gain[0]), -scale * gradient
 
@@ -340,7 +340,7 @@ def _best_wave(X: Array, residual: Array, pool: LinearMap, refine: bool) -> Arra
 
 
 def _explained(phases: Array, residual: Array) -> tuple[Array, Array]:
-    """What a cosine and a sine of each phase (n, T) take from ‖residual‖², (T,), and their two weights, (2, T)."""
+    """How much of ‖residual‖² the cosine and sine of each phase (n, T) explain, (T,), and their weights, (2, T)."""
     cosine, sine = np.cos(phases), np.sin(phases)
     cc, ss, cs = (np.einsum("ij,ij->j", A, B) for A, B in ((cosine, cosine), (sine, sine), (cosine, sine)))
     c, s = residual @ cosine, residual @ sine

@@ -1,4 +1,4 @@
-"""Labels of any type as signs: the classes of a source, and their weights."""
+"""Labels of any type as targets ±1: the classes of a source, and their weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bochner.streaming import ArraySource, Block, Fold, Source, positive
 
 @dataclass(frozen=True)
 class Labels:
-    """Classes in order, and how much the rows of each weigh. A function of blocks: labels become signs.
+    """The classes in order and the weights of their rows; calling it on a block turns labels into signs.
 
     Signs are (n, k), 1 in the column of the row's class and -1 elsewhere; (n, 1) for two classes, 1 for the second.
     """
@@ -36,7 +36,7 @@ class Labels:
         try:
             codes = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
             known = self.classes[codes] == y
-        except TypeError:  # labels that cannot be compared with ours
+        except TypeError:  # labels that cannot be compared with the known classes
             codes, known = np.zeros(len(y), int), np.zeros(len(y), bool)
         if not np.all(known):
             unknown = y[~np.broadcast_to(known, len(y))].tolist()[0]
@@ -44,7 +44,7 @@ class Labels:
         return codes
 
     def __call__(self, block: Block) -> Block:
-        block = positive(block)  # labels of no other rows are no classes
+        block = positive(block)  # labels that only rows of weight zero have are not classes
         codes = self.codes(block.y)
         signs = 2.0 * (codes[:, None] == np.arange(len(self.classes))) - 1.0
         weight = block.weight
@@ -98,17 +98,17 @@ class LabelFold(Fold):
 
 def find_labels(source: Source, class_weight: Any) -> Labels:
     """The classes of a source and their weights: one pass over the labels of a stream."""
-    # of rows in memory all labels are looked at together
+    # labels of rows in memory are read all at once
     rows = source.n_samples if isinstance(source, ArraySource) else None
     classes, totals = source.fold(LabelFold(), rows=rows)
-    classes, totals = classes[totals > 0], totals[totals > 0]  # a row of weight zero is no row
+    classes, totals = classes[totals > 0], totals[totals > 0]  # rows of weight zero are ignored
     if len(classes) < 2:
         raise ValueError(f"a classifier needs two classes or more; the rows have one class: {classes.tolist()}.")
     return Labels(classes, class_weights(class_weight, classes, totals))
 
 
 def given_labels(classes: Any, class_weight: Any) -> Labels:
-    """All classes that will ever come, as they are given to `partial_fit`."""
+    """All classes that will occur, as given to `partial_fit`."""
     classes = unique_labels(labels_of(classes))
     if len(classes) < 2:
         raise ValueError(f"a classifier needs two classes or more, got {classes.tolist()}.")
@@ -116,7 +116,7 @@ def given_labels(classes: Any, class_weight: Any) -> Labels:
 
 
 def class_weights(class_weight: Any, classes: Array, totals: Array) -> Array:
-    """How much a row of each class weighs, of the option `class_weight` and the weights of all their rows."""
+    """The weight of a row of each class, from the option `class_weight` and the total weight of each class."""
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str):

@@ -1,4 +1,4 @@
-"""Fourier features that have seen the targets, as a scikit-learn transformer."""
+"""Fourier features whose frequencies are chosen or trained with the targets, as a scikit-learn transformer."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from bochner.rows import ROW_LAWS
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import ArraySource
 
-_CHOOSING_ROWS = 2048  # by which candidates are compared; eight times as many choose no better
-_TYPICAL_COMPONENTS = 64  # for which the sampling scheme is chosen when their number is not known yet
+_CHOOSING_ROWS = 2048  # rows on which candidates are compared; eight times as many choose no better
+_TYPICAL_COMPONENTS = 64  # the number for which the sampling scheme is chosen if it is not known yet
 
 
 @dataclass(eq=False, repr=False)
 class LearnedFeatures(AdaptiveTransformer):
     """Fourier features whose frequencies are chosen by the targets, or trained together with a linear model.
 
-    Of the random frequencies of a kernel, those are kept whose cosines and sines correlate best with the targets
-    (Shahrampour, Beirami & Tarokh 2018): with ``n_candidates=2, max_iter=0`` in hundredths of a second. Where the
-    targets consist of few frequencies, these components are worth 1.3 to 2 times as many random ones (letter, kin40k,
-    ijcnn1); where they consist of many, nothing is gained (protein, california). From there, L-BFGS with exact
-    gradients lowers the loss of the best linear model on the features (compact nonlinear maps, Yu et al. 2015): a few
-    dozen trained components do the work of many random ones. In return, both use the targets, more components no longer
-    approach the kernel, and the search has no guarantee.
+    The first step keeps those random frequencies of a kernel whose cosines and sines correlate best with the targets
+    (Shahrampour, Beirami & Tarokh 2018). Alone, with ``n_candidates=2, max_iter=0``, it takes hundredths of a second.
+    If the targets consist of few frequencies, these components are worth 1.3 to 2 times as many random ones (letter,
+    kin40k, ijcnn1); if they consist of many, nothing is gained (protein, california). In the second step, L-BFGS with
+    exact gradients lowers the loss of the best linear model on the features (compact nonlinear maps, Yu et al. 2015): a
+    few dozen trained components can replace many random ones. In return, both steps need the targets, more components
+    no longer converge to the kernel, and the search has no guarantee.
 
     Parameters
     ----------
     kernel : str or Kernel, default="rbf"
-        Stationary; its random frequencies are the start.
+        A stationary kernel; training starts from its random frequencies.
     n_components : int or "auto", default=64
         Number of components, exactly. "auto" doubles it, from 8, until twice as many would lower the loss of the
         rows given to `fit` by a share of at most `tol`. Each number tried is trained anew.
@@ -58,9 +58,9 @@ class LearnedFeatures(AdaptiveTransformer):
     circulant : bool, default=False
         Frequencies in circulant blocks: n_features parameters for n_features frequencies, products by FFT.
     n_candidates : int, default=1
-        Frequencies drawn for each that is kept. 2 to 8 are good numbers: the more, the smoother is what remains.
+        Frequencies drawn for each that is kept. 2 to 8 are good numbers: the more, the smoother are the features kept.
     max_iter : int, default=100
-        Iterations of L-BFGS; 0 for none. Stopping early is a regulariser too.
+        Iterations of L-BFGS; 0 for none. Stopping early also regularises.
     solver_tol : float, default=1e-6
         Stop when an iteration lowers the loss by less than this share.
     tol, max_components, max_seconds, max_bytes : numbers
@@ -79,7 +79,7 @@ class LearnedFeatures(AdaptiveTransformer):
     certificate_ : Certificate
         The share of the loss that twice as many components would save; only with ``n_components="auto"``.
     loss_curve_ : ndarray
-        The loss after each iteration, the start first; empty where it was not asked for.
+        The loss at the start and after each iteration; empty if it was not asked for.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class LearnedFeatures(AdaptiveTransformer):
         few = min(X.shape[0], _CHOOSING_ROWS)
         sample = np.sort(key.child("rows").generator().choice(X.shape[0], few, replace=False))
         spread = _spread(Y) if loss == "squared" else 1.0
-        # the loss has no units; but squares of very large or small targets would overflow or vanish
+        # the scale of the targets does not change the loss, but squares of very large or small ones over- or underflow
         units = 2.0 ** np.frexp(np.abs(Y).max(initial=0.0))[1] if loss == "squared" else 1.0
 
         @cache
@@ -244,7 +244,7 @@ class LearnedFeatures(AdaptiveTransformer):
 
 
 def _spread(Y: Array) -> Array:
-    """Standard deviations, whatever the units; of a constant, 1."""
+    """Standard deviations, computed without overflow or underflow; 1 for a constant."""
     top = np.abs(Y).max(axis=0)
     top[top == 0.0] = 1.0
     spread = top * (Y / top).std(axis=0)
@@ -252,12 +252,12 @@ def _spread(Y: Array) -> Array:
 
 
 def frequencies_for_targets(candidates: LinearMap, X: Any, Y: Array, n_kept: int) -> Dense:
-    """The frequencies w that correlate best with the targets: of the largest ‖Σ_i (y_i - mean) exp(i w·x_i)‖²."""
+    """The frequencies w of best correlation with the targets: of the largest ‖Σ_i (y_i - mean) exp(i w·x_i)‖²."""
     T = candidates.shape[0]
     pairs = Fourier(candidates, 2 * T, "pairs", np.zeros(1), 1.0)
     sums = RidgeStatistics(2 * T, Y.shape[1], with_gram=False)
     for Z, block in ArraySource(X, Y).features(pairs):
         sums.update(Z, block.y)
     sizes = (sums.right_side() ** 2).sum(axis=1).reshape(T, 2).sum(axis=1)
-    kept = np.sort(np.argsort(-sizes, kind="stable")[:n_kept])  # in the order of the draw
+    kept = np.sort(np.argsort(-sizes, kind="stable")[:n_kept])  # in the order in which they were drawn
     return Dense(candidates.to_dense()[kept])

@@ -1,4 +1,4 @@
-"""Probabilities of classes from scores of rows left out."""
+"""Probabilities of classes, fitted on leave-one-out scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bochner.backends import Array
 
 @dataclass(frozen=True)
 class Link:
-    """Scores (n, k) to log odds: slope · score + levels."""
+    """Turns scores (n, k) into log odds: slope · score + levels."""
 
     slope: float
     levels: Array
@@ -23,9 +23,9 @@ class Link:
 
 
 def fit_link(scores: Array, codes: Array, weight: Array) -> Link:
-    """The slope and levels of least log loss on scores of rows left out, of weights of mean one.
+    """The slope and levels of least log loss on leave-one-out scores; weights have mean one.
 
-    Targets are smoothed by one row (Platt 1999), so that the slope is finite where classes are separate.
+    Targets are smoothed by one row (Platt 1999), so that the slope is finite even if the classes are separable.
     """
     n, k = scores.shape
     targets = np.column_stack([1.0 - codes, codes]) if k == 1 else (codes[:, None] == np.arange(k)).astype(float)

@@ -1,7 +1,8 @@
-"""Local models: a tree cuts the rows into groups, and each group has an exact kernel ridge regression of its own.
+"""Local models: a tree divides the rows into leaves, and each leaf has an exact kernel ridge regression of its own.
 
-Rough kernels have slow spectra, so that no few thousand features hold them; an exact model of a few thousand rows near
-by does. The cost is linear in the number of rows, and one leaf is in memory at a time for every thread.
+The spectra of rough kernels decay so slowly that a few thousand components do not approximate them; an exact model of a
+few thousand nearby rows needs no approximation. The cost is linear in the number of rows, and each thread has the
+kernel matrix of one leaf in memory at a time.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from bochner.kernels import StationaryKernel
 from bochner.streaming.devices import open_device
 from bochner.streaming.workers import WorkerOptions
 
-_SPREAD_ROWS = 1024  # of a node, that tell the spread of its columns
-_LEAST_SHARE = 0.2  # of a node's rows on the smaller side of a cut, unless no column allows it
+_SPREAD_ROWS = 1024  # rows of a node from which the spread of its columns is computed
+_LEAST_SHARE = 0.2  # the least share of a node's rows on each side of a cut, unless no column allows it
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Tree:
         -1 in a leaf.
     cuts : ndarray of shape (n_nodes,)
     children : ndarray of int, shape (n_nodes, 2)
-        Nodes of rows below or at the cut and above it; in a leaf, its number twice.
+        The nodes for rows at or below the cut and above it; for a leaf, its number twice.
     """
 
     columns: Array
@@ -59,7 +60,7 @@ class Tree:
 
 
 def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) -> tuple[Tree, list[Array]]:
-    """Cut the rows at medians, each time across the column of the largest weighted spread.
+    """Cut the rows at medians, each time of the column with the largest weighted spread.
 
     Parameters
     ----------
@@ -67,10 +68,10 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
     weights : ndarray of shape (d,)
         One over the length scale of each column.
     leaf_size : int
-        A group of more rows is cut, where its rows differ.
+        A node with more rows than this is cut, unless its rows are all equal.
     overlap : float
-        Each side of a cut also learns from this share, below one, of the rows across it, the nearest ones, so that the
-        models of neighbouring leaves agree near their border.
+        Each side of a cut also learns from this share (below one) of the rows on the other side, those nearest to the
+        cut, so that the models of neighbouring leaves agree near their border.
 
     Returns
     -------
@@ -112,7 +113,7 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
 
 
 def _cut(X: Array, rows: Array, weights: Array) -> tuple[int, float] | None:
-    """The column and the value that divide some rows, or None where they are all equal."""
+    """The column and the value at which to cut some rows, or None if they are all equal."""
     few = X[rows[:: max(1, len(rows) // _SPREAD_ROWS)]]
     spread = np.abs(few - np.median(few, axis=0)).mean(axis=0) * weights
     best: tuple[float, int, float] | None = None
@@ -126,7 +127,7 @@ def _cut(X: Array, rows: Array, weights: Array) -> tuple[int, float] | None:
 
 
 def _halves(values: Array) -> tuple[float, float]:
-    """Where to cut so that the sides are as equal as can be, and the share of the smaller: zero of equal values."""
+    """Where to cut into sides as equal as possible, and the share of the smaller side: zero if all values are equal."""
     middle = (len(values) - 1) // 2
     median = np.partition(values, middle)[middle]
     cuts = []
@@ -134,7 +135,7 @@ def _halves(values: Array) -> tuple[float, float]:
         share = min(int(np.count_nonzero(low)), int(np.count_nonzero(high))) / len(values)
         if share > 0.0:
             below, above = float(values[low].max()), float(values[high].min())
-            between = below + (above - below) / 2.0  # not at a row, which rounding could move across
+            between = below + (above - below) / 2.0  # not at the value of a row, which rounding could move across
             cuts.append((share, between if between < above else below))
     return max(cuts, default=(0.0, 0.0))
 
@@ -162,7 +163,7 @@ class LocalModel:
         return len(self.leaves[0].intercept)
 
     def groups(self, X: Array) -> Iterator[tuple[int, Array]]:
-        """Leaves that rows fall in, and these rows."""
+        """Each leaf that contains some of the rows, with their indices."""
         numbers = self.tree.leaves(X)
         for number in np.unique(numbers):
             yield int(number), np.flatnonzero(numbers == number)
@@ -183,14 +184,14 @@ class LocalModel:
 
 
 def placed(array: Array, device: str | None) -> Any:
-    """The array as rows in host memory, or a copy of it on a device."""
+    """The array in row order in host memory, or a copy of it on a device."""
     return np.ascontiguousarray(array) if device is None else open_device(device).tensor_on(device, array)
 
 
 def in_threads(work: Callable[[Any], None], jobs: Sequence[Any], device: str | None = None) -> None:
-    """Call on every job, each of which has one thread.
+    """Call `work` on every job, with one thread for each.
 
-    Jobs of a device have a queue there each: the small steps of one factorisation leave most of a GPU idle.
+    On a device each job has its own stream: the small steps of a single factorisation leave most of a GPU idle.
     """
     torch = None if device is None else open_device(device)
 
@@ -205,7 +206,7 @@ def in_threads(work: Callable[[Any], None], jobs: Sequence[Any], device: str | N
 def fit_leaf(
     points: Array, Y: Array, weight: Array | None, kernel: StationaryKernel, alpha: float, device: str | None
 ) -> tuple[Array, Array, Array]:
-    """Coefficients, intercept and errors of rows left out of an exact model, in host memory."""
+    """Coefficients, intercept and leave-one-out errors of an exact model, in host memory."""
     fit = exact_ridge(kernel(placed(points, device)), Y, alpha, weight)
     fetch = backend_of(fit.coefficients).fetch
     return fetch(fit.coefficients), fetch(fit.intercept), fetch(fit.left_out)
@@ -223,9 +224,9 @@ def fit_leaves(
     workers: WorkerOptions | None = None,
     done: Callable[[int], None] = lambda rows: None,
 ) -> tuple[LocalModel, Array]:
-    """An exact model in every leaf, and the errors of rows left out, (n, k), of the leaf that each row falls in.
+    """An exact model in every leaf, and the leave-one-out errors (n, k) of each row in the leaf it falls in.
 
-    Leaves are fitted on threads here, or by the workers of a Dask client; the model is the same.
+    Leaves are fitted by threads of this process or by the workers of a Dask client; the model is the same.
     """
     left_out = np.full(Y.shape, np.nan)
     leaves: list[Leaf | None] = [None] * len(members)

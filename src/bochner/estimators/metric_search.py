@@ -1,4 +1,4 @@
-"""``metric=`` and ``kernel="auto"`` of models: which kernel, of which columns or directions, learned on a sample."""
+"""``metric=`` and ``kernel="auto"`` of models: the kernel and its metric, learned on a sample of the rows."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from bochner.kernels import Kernel, Projected, RadialKernel, StationaryKernel
 from bochner.keys import Key
 
 METRICS = ("isotropic", "diagonal", "full")
-SAMPLE_ROWS = 1000  # rows that a metric is learned on, and again that it is compared on
-_FEW_ROWS, _FEW_EVALUATIONS = 500, 8  # with which kernels are compared
+SAMPLE_ROWS = 1000  # rows that a metric is learned on; as many others compare it with equal scales
+_FEW_ROWS, _FEW_EVALUATIONS = 500, 8  # for the comparison of kernels
 _EVALUATIONS, _DIRECTION_EVALUATIONS = 12, 30
-_FRESH_ROWS = 60  # with fewer of them to compare on, learned scales are used as they are
-_NUMBERS = 1 << 25  # of a sample as an array
-_COLUMNS = 1000  # that may have directions across them
-_CONSTANT = 1e-12  # the spread of a column over its size, below which it is rounding
+_FRESH_ROWS = 60  # with fewer rows to compare on, learned scales are not shrunk
+_NUMBERS = 1 << 25  # the most numbers in a sample as an array
+_COLUMNS = 1000  # the most columns for a full metric
+_CONSTANT = 1e-12  # a column whose spread over its size is smaller is constant up to rounding
 _NOTHING = 1e-6  # the weight of a constant column, over its size
 
 
 @dataclass(frozen=True)
 class ColumnMetric:
-    """A kernel of length scale one, and what rows are multiplied by before.
+    """A kernel of length scale one, and the weights that rows are multiplied by first.
 
     Attributes
     ----------
     kernel : StationaryKernel
     weights : ndarray of shape (), (n_features,) or (n_features, n_features)
-        One over a length scale, over that of each column, or a direction in each column.
+        One over a length scale; one over the length scale of each column; or a matrix with a direction in each column.
     spreads : ndarray of shape (n_features,)
         Standard deviations of the columns.
     """
@@ -52,13 +52,13 @@ class ColumnMetric:
     spreads: Array
 
     def rows(self, X: Any) -> Any:
-        """Rows as the kernel sees them."""
+        """Rows times the weights, as the kernel takes them."""
         if self.weights.ndim == 2:
             return np.asarray(X @ self.weights)
         return X.multiply(self.weights).tocsr() if scipy.sparse.issparse(X) else X * self.weights
 
     def scaled(self, scale: float) -> Kernel:
-        """The kernel of the columns of the data, with `scale` as the length scale of `rows`."""
+        """The kernel of unscaled rows that equals the kernel of `rows` with the length scale `scale`."""
         if self.weights.ndim == 2:
             return with_scales(self.kernel, 1.0).along(self.weights / scale)
         scales = scale / self.weights
@@ -66,12 +66,12 @@ class ColumnMetric:
 
 
 def families_for(metric: str) -> list[StationaryKernel]:
-    """The kernels that ``kernel="auto"`` chooses from; directions across columns ask for a round one."""
+    """The kernels that ``kernel="auto"`` chooses from; a full metric needs a function of Euclidean distance."""
     return [kernel for kernel in FAMILIES.values() if metric != "full" or isinstance(kernel, RadialKernel)]
 
 
 def metric_of(kernel: Kernel, n_features: int) -> Array:
-    """M of the squared distance (x - y)ᵀ M (x - y) that a kernel measures; (n_features,) where it is diagonal."""
+    """M of the squared distance (x - y)ᵀ M (x - y) that a kernel measures; (n_features,) if it is diagonal."""
     if isinstance(kernel, Projected):
         U = kernel.matrix(n_features) / kernel.kernel.scales(n_features)
         return np.asarray(U @ U.T)
@@ -90,10 +90,11 @@ def search_metric(
     criterion: Criterion = LEFT_OUT,
     until: float | None = None,
 ) -> ColumnMetric:
-    """Choose one of the kernels, and learn its metric, by the error of rows left out of exact fits.
+    """Choose one of the kernels, and learn its metric, by the leave-one-out error of exact fits.
 
-    Scales are learned on a sample of standardised columns, from equal ones on, and drawn back to these as far as
-    other rows say. Directions start from the scales, and are mixed with them likewise.
+    Scales are learned on a sample of standardised columns, starting from equal ones. They are then shrunk towards equal
+    scales, by the amount that has the least error on other rows. Directions start from the learned scales, and are
+    shrunk towards them in the same way.
 
     Parameters
     ----------
@@ -107,9 +108,9 @@ def search_metric(
     key : Key
         For the rows of the sample.
     criterion : Criterion
-        What is minimised instead of the error of rows left out.
+        What is minimised; the default is the leave-one-out error.
     until : float or None
-        When to stop, of ``time.perf_counter()``, with the best metric found by then.
+        When to stop, as a value of ``time.perf_counter()``; the best metric found by then is returned.
 
     Examples
     --------
@@ -179,7 +180,7 @@ def search_metric(
 
 
 def check_size(X: Any, metric: str) -> None:
-    """Refuse rows of so many columns that no metric of them can be learned."""
+    """Refuse rows with too many columns to learn a metric."""
     n, d = min(X.shape[0], SAMPLE_ROWS), X.shape[1]
     if metric == "full" and scipy.sparse.issparse(X):
         raise ValueError(
@@ -205,7 +206,7 @@ def _division(n: int) -> tuple[int, int]:
 
 
 def _spreads(X: Any, weight: Array | None) -> tuple[Array, Array]:
-    """Standard deviations of the columns, and the largest of their values, which squares are taken in units of."""
+    """Standard deviations of the columns, and the largest absolute values, the units in which squares are taken."""
     sizes = abs(X).max(axis=0)
     sizes = np.asarray(sizes.toarray() if scipy.sparse.issparse(sizes) else sizes, dtype=np.float64).ravel()
     units = np.where(sizes > 0, sizes, 1.0)
@@ -214,7 +215,7 @@ def _spreads(X: Any, weight: Array | None) -> tuple[Array, Array]:
         Z = X.multiply(1.0 / units).tocsr()
         mean = np.asarray(w @ Z).ravel()
         variance = np.maximum(np.asarray(w @ Z.multiply(Z).tocsr()).ravel() - mean**2, 0.0)
-        variance[variance < 1e-14] = 0.0  # what squares of constant columns round to
+        variance[variance < 1e-14] = 0.0  # the rounding error for constant columns
     else:
         Z = X / units
         variance = w @ (Z - w @ Z) ** 2
@@ -222,6 +223,6 @@ def _spreads(X: Any, weight: Array | None) -> tuple[Array, Array]:
 
 
 def _three_digits(values: Array) -> Array:
-    """More than the data determine, and none of where exactly a search stopped."""
+    """Three digits: more than the data determine, and few enough not to depend on where a search stopped."""
     digits = 10.0 ** (np.floor(np.log10(np.maximum(np.abs(values), 1e-300))) - 2.0)
     return np.asarray(np.rint(values / digits) * digits)

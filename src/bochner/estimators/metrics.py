@@ -1,9 +1,8 @@
-"""Learned metrics: how much each column counts in a kernel, and which kernel, by the error of rows left out.
+"""Learned metrics: length scales of the columns, and the choice of kernel, by the leave-one-out error.
 
-The error of leaving each row out of an exact kernel ridge regression has a closed form, and so has its derivative in
-the length scale of every column; both cost a few matrix products of the rows that are used, a sample. Descending along
-it finds scales that the average gradient outer product (Radhakrishnan et al. 2024) only approaches: see
-`docs/guide/tables.md` for a comparison.
+The leave-one-out error of an exact kernel ridge regression has a closed form, and so has its derivative in the length
+scale of every column; on a sample of the rows, both cost a few matrix products. Gradient descent finds better scales
+than the average gradient outer product (Radhakrishnan et al. 2024): see `docs/guide/tables.md` for a comparison.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ FAMILIES: dict[str, StationaryKernel] = {
     "rbf": RBF(),
 }
 _PENALTIES = (1e-6, 1e3)
-_WEIGHTS = (-14.0, 6.0)  # logarithms of a column's weight over that of equal weights
-SINGLE = 1e-3  # penalty from which on float32 gives slopes to some 1e-3
+_WEIGHTS = (-14.0, 6.0)  # limits of the logarithm of a column's weight over the weight that equal columns have
+SINGLE = 1e-3  # from this penalty on, float32 gives derivatives to about 1e-3
 _PAIRS = 300  # rows whose mean distance is the first length scale
 
 
@@ -44,7 +43,7 @@ class LearnedMetric:
     kernel : StationaryKernel
     alpha : float
     error : float
-        Mean square error of rows left out, of targets of variance one.
+        Leave-one-out mean squared error, for targets of variance one.
     n_evaluations : int
     """
 
@@ -60,12 +59,12 @@ def with_scales(kernel: StationaryKernel, scales: Any) -> StationaryKernel:
 
 
 class Criterion(ABC):
-    """What a metric is learned by: a positive number E of a fit, the smaller the better, of targets of variance one.
+    """What a metric is learned to minimise: a positive number E of a fit to targets of variance one.
 
     A row of weight w counts as w equal rows.
     """
 
-    #: whether float32 will do where the penalty is large beside its rounding
+    #: whether float32 suffices if the penalty is large compared with its rounding errors
     takes_single: bool
 
     @abstractmethod
@@ -74,7 +73,7 @@ class Criterion(ABC):
 
     @abstractmethod
     def slopes(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> tuple[Any, float]:
-        """S (n, n) with dE = Σ_ij S_ij dA_ij for a change of A = K + alpha / w, and ∂E/∂alpha where A is kept."""
+        """S (n, n) with dE = Σ_ij S_ij dA_ij for a change of A = K + alpha / w, and ∂E/∂alpha for constant A."""
 
     def of(self, kernel: StationaryKernel, X: Any, Y: Array, alpha: float, weight: Array | None = None) -> float:
         """E of an exact fit."""
@@ -84,9 +83,9 @@ class Criterion(ABC):
     def gradient(
         self, kernel: StationaryKernel, X: Any, Y: Array, alpha: float, weight: Array | None = None
     ) -> tuple[float, Array, float]:
-        """E, half of ∂E/∂x_i (n, d) of a stationary kernel, and ∂E/∂log(alpha).
+        """E, half of ∂E/∂x_i (n, d) for a stationary kernel, and ∂E/∂log(alpha).
 
-        Of a stationary kernel dk(x_i, x_j) = ∇k(x_i, x_j)·(dx_i - dx_j), so that dE = 2 Σ_i g_i·dx_i with
+        For a stationary kernel dk(x_i, x_j) = ∇k(x_i, x_j)·(dx_i - dx_j), so that dE = 2 Σ_i g_i·dx_i with
         g_i = Σ_j S_ij ∇k(x_i, x_j).
         """
         fit = None
@@ -108,7 +107,7 @@ class Criterion(ABC):
 def _fitted(
     kernel: StationaryKernel, X: Any, Y: Array, alpha: float, weight: Array | None, *, with_inverse: bool = False
 ) -> tuple[ExactRidge, Any, Any]:
-    """The fit, and targets and weights where it is."""
+    """The fit, with targets and weights on the same device."""
     place = backend_of(X).place
     weight = None if weight is None else np.clip(weight, LEAST_WEIGHT, 1.0 / LEAST_WEIGHT)
     w: Any = 1.0 if weight is None else place(weight[:, None], X)
@@ -121,10 +120,11 @@ def _count(w: Any, n: int) -> float:
 
 @dataclass(frozen=True)
 class LeftOut(Criterion):
-    """The mean square error of rows left out; of a row of weight above one, one of its equals, or the whole row.
+    """The leave-one-out mean squared error; of a row of weight w > 1, one of w equal rows is left out, or all of it.
 
-    With c = B y, residuals are r = alpha c / w, and leverages of one of w equal rows h = (1 - alpha B_ii / w) / w; so
-    that e = r / (1 - h), which for w = 1 is c_i / B_ii. A change dA changes B by -B dA B, and so E by
+    With c = B y, the residuals are r = alpha c / w, and the leverage of one of w equal rows is
+    h = (1 - alpha B_ii / w) / w, so that e = r / (1 - h), which for w = 1 is c_i / B_ii. A change dA changes B by
+    -B dA B, and so E by
     S = B diag(Σ_k s e_k² / (1 - h)) B - Σ_k (p_k c_kᵀ + c_k p_kᵀ) / 2 up to factors, p = B (e / (1 - h)).
     """
 
@@ -145,7 +145,7 @@ class LeftOut(Criterion):
         assert B is not None
         count = _count(w, len(Y)) * Y.shape[1]
         scale = 2.0 / count
-        place = backend_of(B).place  # products in the float type of B
+        place = backend_of(B).place  # so that products are in the float type of B
         p = B @ place(alpha * e / rest, B)
         S = _square(B * place((scale * alpha * (e * e / (rest * left)).sum(axis=1)) ** 0.5, B))
         S -= place((p @ c.T + c @ p.T) * (scale / 2.0), B)
@@ -157,8 +157,8 @@ class LeftOut(Criterion):
 class Evidence(Criterion):
     """The geometric mean, over rows, of the variance with which a Gaussian process predicts each from those before it.
 
-    That is evidence^(-2/n), at the likeliest amplitude Q / (n - 1) with Q = yᵀBy and but for constants; Q changes by
-    -cᵀ dA c, and log |A| + log 1ᵀA⁻¹1 by tr B dA.
+    Up to constants, that is evidence^(-2/n) at the likeliest amplitude Q / (n - 1) with Q = yᵀBy. A change dA changes Q
+    by -cᵀ dA c, and log |A| + log 1ᵀA⁻¹1 by tr B dA.
     """
 
     takes_single = False
@@ -166,7 +166,7 @@ class Evidence(Criterion):
     def value(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> float:
         n, count = len(Y), max(_count(w, len(Y)), float(len(Y)))
         squares = np.maximum(backend_of(Y).fetch((Y * fit.coefficients).sum(axis=0)), np.finfo(float).tiny)
-        # equal rows differ by noise alone
+        # the w equal rows that a weight stands for differ only by noise
         logs = 0.0 if isinstance(w, float) else float(backend_of(w).xp.log(w).sum())
         determinant = fit.log_determinant + (count - n) * np.log(alpha) + logs
         return float(np.exp(((count - 1.0) * np.log(squares) + determinant).mean() / count))
@@ -205,13 +205,13 @@ def learn_metric(
     criterion: Criterion = LEFT_OUT,
     until: float | None = None,
 ) -> LearnedMetric:
-    """Length scales and penalty that minimise the error of rows left out, of a sample of rows.
+    """Length scales and penalty that minimise the leave-one-out error on a sample of rows.
 
     Parameters
     ----------
     X : array of shape (n, d), float64
-        Columns of comparable size, in host memory or on a device, where the work is done then; some thousand rows at
-        most, as each evaluation costs some 4 n³ operations.
+        Columns of comparable size, in host memory or on a device, which then does the work; a few thousand rows at
+        most, as each evaluation costs about 4 n³ operations.
     Y : ndarray of shape (n, k)
     family : {"laplacian", "exponential", "matern32", "matern52", "rbf"} or StationaryKernel
     weight : ndarray of shape (n,) or None
@@ -219,13 +219,13 @@ def learn_metric(
     start : LearnedMetric or None
         Where to begin; None: equal length scales.
     max_evaluations : int
-        Of the error and its derivative.
+        The most evaluations of the error and its derivative.
     per_column : bool
         False: one length scale for all columns.
     criterion : Criterion
-        What is minimised, if not the error of rows left out.
+        What is minimised; the default is the leave-one-out error.
     until : float or None
-        When to stop, of ``time.perf_counter()``, with the best scales found by then.
+        When to stop, as a value of ``time.perf_counter()``; the best scales found by then are returned.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def learn_metric(
         error, G, slope = criterion.gradient(with_scales(kernel, scales), X, Y, penalty, weight)
         if error < best[0]:
             best[:] = [error, scales, penalty]
-        slopes = 2.0 * backend_of(X).fetch((X * G).sum(axis=0))  # in logarithms of 1 / scale
+        slopes = 2.0 * backend_of(X).fetch((X * G).sum(axis=0))  # derivatives in log(1 / scale)
         slopes = slopes if per_column else slopes.sum(keepdims=True)
         return _log(error), np.r_[slopes, slope] / max(error, 1e-300)
 
@@ -280,9 +280,9 @@ def shrink_metric(
     weight: Array | None = None,
     criterion: Criterion = LEFT_OUT,
 ) -> LearnedMetric:
-    """A metric between learned scales and equal ones: that of the least error of rows that neither was learned on.
+    """A metric between learned scales and equal ones: the one with the least error on rows that neither was learned on.
 
-    Many columns fit a sample more closely than other rows. Logarithms of scales and penalty are mixed.
+    With many columns, learned scales overfit the sample. Logarithms of scales and penalty are interpolated.
     """
     Y, d = _standardised(Y, weight), X.shape[1]
     found = []
@@ -304,10 +304,10 @@ def learn_directions(
     criterion: Criterion = LEFT_OUT,
     until: float | None = None,
 ) -> tuple[Array, LearnedMetric]:
-    """A full metric: U (d, d) and the same kernel of the rows x U, from the scales of a learned metric on.
+    """A full metric: U (d, d) and the same kernel on the rows x U, starting from the scales of a learned metric.
 
-    It has d² parameters where the scales have d, and fits a sample more closely than other rows: compare the two on
-    rows that neither has seen.
+    It has d² parameters where the scales have d, and may overfit the sample: compare the two on rows that neither was
+    learned on.
     """
     d = X.shape[1]
     backend, origin = backend_of(X), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
@@ -343,7 +343,7 @@ def shrink_directions(
     weight: Array | None = None,
     criterion: Criterion = LEFT_OUT,
 ) -> Array:
-    """Directions between those learned and the columns: of the least error of rows that neither was learned on."""
+    """Directions between the learned ones and the columns: those of least error on rows that neither was learned on."""
     Y, d = _standardised(Y, weight), X.shape[1]
     columns = np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
     found = []
@@ -365,7 +365,7 @@ def _standardised(Y: Array, weight: Array | None) -> Array:
 
 
 def _stop_at(until: float | None) -> Any:
-    """What stops a search when its time is up."""
+    """A callback that stops a search when its time is up."""
     if until is None:
         return None
 
@@ -383,7 +383,7 @@ def _log(error: float) -> float:
 def average_outer_product(kernel: StationaryKernel, X: Array, fit: ExactRidge, key: Key) -> Array:
     """The average gradient outer product mean ∇f ∇fᵀ, (d, d), of a fit on the rows of X; summed over targets.
 
-    Of several targets each row takes a random combination with signs ±1, which has the same mean for the price of one.
+    With several targets, each row uses a random combination with signs ±1: the mean is the same, at the cost of one.
     """
     n, k = fit.coefficients.shape
     signs = np.ones((n, 1)) if k == 1 else key.generator().choice([-1.0, 1.0], size=(n, k))
@@ -392,7 +392,7 @@ def average_outer_product(kernel: StationaryKernel, X: Array, fit: ExactRidge, k
 
 
 def importances(metric: LearnedMetric, X: Array, weight: Array | None = None) -> Array:
-    """Shares of the columns in the distance that the kernel measures: spread over length scale, summing to one."""
+    """The share of each column in the distances of the kernel: standard deviation over length scale, summing to one."""
     weights = deviations(X, weight) / metric.kernel.scales(X.shape[1])
     total = weights.sum()
     return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))

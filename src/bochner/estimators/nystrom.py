@@ -28,7 +28,7 @@ from bochner.streaming import open_device
 
 _TOL = 0.05  # default for n_components="auto"
 _FIRST = 256  # landmarks that n_components="auto" starts with
-_DEVICE_ENTRIES = 1 << 24  # rows times landmarks from which a device is faster than the host
+_DEVICE_ENTRIES = 1 << 24  # from this many rows times landmarks on, a device is faster than the host
 
 
 @old_parameters(form="variant")
@@ -70,9 +70,9 @@ class NystromFeatures(AdaptiveTransformer):
         features of the rows given to `fit`. A ConvergenceWarning says what was reached if `tol` was not.
     variant : str or NystromVariant, default="projection"
         How kernel values of rows and landmarks become features. "projection" is the Nyström method; "ensemble" averages
-        several; "modified" is the best approximation from the same kernel values (reads all of K); "shifted" leaves
-        `shift_` times the identity out of it; "sketched" replaces landmarks by a sketch of all rows; "meka" gives every
-        cluster of rows its own landmarks. See `bochner.features.low_rank` for their parameters.
+        several; "modified" is the best approximation from the same kernel values (reads all of K); "shifted"
+        approximates K minus `shift_` times the identity; "sketched" replaces landmarks by a sketch of all rows; "meka"
+        gives every cluster of rows its own landmarks. See `bochner.features.low_rank` for their parameters.
     random_state : int, RandomState, Generator or None
     n_jobs : int or None
         Threads; None uses every core (or OMP_NUM_THREADS).
@@ -168,7 +168,7 @@ class NystromFeatures(AdaptiveTransformer):
             self.kernel_ = as_kernel(self.kernel).resolve(X, key)
         fine = check_precision(self.precision) == "full" and self.kernel_ is not None and variant is None
         gram = Gram(X, self.kernel_, fine=fine)
-        if isinstance(self.kernel_, Custom):  # the only kernels that may not be symmetric
+        if isinstance(self.kernel_, Custom):  # the only kernels that are not known to be symmetric
             check_symmetric(gram.block(slice(0, 8), slice(0, 8)), gram.floor)
         auto = isinstance(self.landmarks, str) and self.landmarks == "auto"
         law = choose_landmarks(gram, tol) if auto else as_landmark_law(self.landmarks)
@@ -259,9 +259,9 @@ class NystromFeatures(AdaptiveTransformer):
                 Z[:, : len(order)] = drawn.factor
         else:
             of_rows, of_columns = measure(gram, feature_map, Z)
-            floor = gram.floor if gram.X.dtype == np.float64 else FLOAT32_FLOOR  # that of the features
+            floor = gram.floor if gram.X.dtype == np.float64 else FLOAT32_FLOOR  # the floor that the features use
             check_residual(diagonal - of_rows, float(diagonal.max()), floor)
-        # the share of the trace that the first components leave: negative only by rounding
+        # the share of the trace that the first components leave unexplained: negative only by rounding
         left = np.maximum(trace - np.cumsum(of_columns), 0.0) / (trace or 1.0)
         if tol is not None:
             enough = np.flatnonzero(left <= tol)
@@ -271,7 +271,7 @@ class NystromFeatures(AdaptiveTransformer):
         return None if Z is None else Z[:, : feature_map.n_components]
 
     def _truncated(self, n_components: int) -> NystromFeatures:
-        """The same fitted features with the first components alone."""
+        """The same fitted features with only the first components."""
         made = copy(self).set_params(n_components=n_components)
         made.feature_map_ = self.feature_map_.truncated(n_components)
         made.effective_rank_, made.n_components_ = made.feature_map_.rank, n_components
@@ -295,7 +295,7 @@ class NystromFeatures(AdaptiveTransformer):
 def _on_device(gram: Gram, n_landmarks: int, given: Any, device: str | None) -> Gram:
     """The Gram matrix with its rows on the device of a tensor, or on a named one, where this is faster.
 
-    The landmarks are those of the host, and their factor is the same up to rounding.
+    The landmarks are the same as on the host, and their factor is the same up to rounding.
     """
     large = len(gram) * n_landmarks >= _DEVICE_ENTRIES
     tensors = gram.kernel is not None and gram.kernel.runs_on_device and not scipy.sparse.issparse(gram.X)
@@ -311,7 +311,7 @@ def _on_device(gram: Gram, n_landmarks: int, given: Any, device: str | None) -> 
 def choose_landmarks(gram: Gram, tol: float | None) -> LandmarkLaw:
     """The sampling scheme that `landmarks="auto"` means, from measurements (benchmarks/bench_landmarks.py).
 
-    Pivots moved by k-means have the smallest error, but only pivots themselves are chosen until a tolerance is met.
+    Pivots moved by k-means have the smallest error, but only unmoved pivots can be added until a tolerance is met.
     """
     means = tol is None and gram.kernel is not None and gram.kernel.stationary and not scipy.sparse.issparse(gram.X)
     return LANDMARK_LAWS["refined" if means else "rpcholesky"]

@@ -1,4 +1,4 @@
-"""Penalties of a classifier: models of a few rows with several of them, judged by their loss on others."""
+"""The choice of a classifier's penalty: models of a few rows are compared by their loss on other rows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bochner.losses import Loss
 from bochner.streaming import ArraySource, Block, Problem, newton
 from bochner.streaming.objectives import SINGLE_SIZE
 
-_TOL = 1e-2  # of the objectives
-_MOST_DECADES = 8  # that are tried up and down
+_TOL = 1e-2  # relative tolerance of the objectives
+_MOST_DECADES = 8  # the most decades tried in each direction
 
 
 class PenaltyPath:
-    """Models of a few rows with several penalties, and their losses on others."""
+    """Models of a few rows with several penalties, and their losses on other rows."""
 
     def __init__(self, train: Block, test: Block, problem: Callable[..., Problem], loss: Loss) -> None:
         Z, m = train.X, train.X.shape[1]
@@ -45,7 +45,7 @@ class PenaltyPath:
         return self.losses[self.best]
 
     def search(self, unit: float) -> None:
-        """Try decades of a unit, from smooth to rough, while they get better, then half a decade beside the best."""
+        """Try decades of a unit, upwards or downwards, while the loss falls; then half a decade beside the best."""
 
         def at(decade: float) -> float:
             return self.loss_at(unit * 10.0**decade)
@@ -56,7 +56,7 @@ class PenaltyPath:
         at(best + 0.5 if at(best + 1) < at(best - 1) else best - 0.5)
 
     def loss_at(self, alpha: float) -> float:
-        """The mean loss of held-out rows; the search begins at the nearest penalty that was tried."""
+        """The mean loss on held-out rows; Newton's method starts from the model of the nearest penalty tried."""
         alpha = float(alpha)
         if alpha not in self.losses:
             problem = replace(self.problem(alpha), rows=None, verbose=0, single=True)

@@ -20,19 +20,19 @@ from bochner.solvers import Report
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 from bochner.streaming import Block, Fold
 
-# units in the last place of k(x, x) that its difference from zᵀz is off by, by the bytes of a number: squares of
-# float32 features are summed in float64
+# rounding error of k(x, x) - zᵀz in units in the last place of k(x, x), by the bytes of a number; smaller for float32,
+# whose squares are summed in float64
 _ROUNDING = {4: 1.0, 8: 16.0}
-JOINT_ROWS = 2048  # at which values are drawn from their joint law: a matrix of so many rows is factored in a second
+JOINT_ROWS = 2048  # the most rows drawn jointly: a matrix of this size is factored in a second
 
 
 @dataclass(frozen=True)
 class Posterior:
     """f(x) = level + (z - centre)ᵀw + rest(x): w ~ N(coefficients, noise A⁻¹), A = ZᵀWZ + alpha I of centred rows.
 
-    `rest` is the part of the prior outside the span of the features, of variance amplitude (k(x, x) - zᵀz), which
-    rows see as noise: W = 1 / (1 + (k(x, x) - zᵀz) / alpha). Of features with a spectral shift the variance is
-    amplitude · shift. It vanishes for Fourier features.
+    `rest` is the part of the prior outside the span of the features. Its variance is amplitude (k(x, x) - zᵀz), and for
+    the training rows it counts as noise: W = 1 / (1 + (k(x, x) - zᵀz) / alpha). For features with a spectral shift its
+    variance is amplitude · shift; for Fourier features it is zero.
     """
 
     spectrum: RidgeSpectrum
@@ -52,7 +52,7 @@ class Posterior:
         return ((Z - self.centre) @ factor.vectors) * np.sqrt(factor._inverse)
 
     def shares(self, Z: Any) -> Array:
-        """Posterior variances of (z - centre)ᵀw over the noise, (n,), of features that may be on a device."""
+        """Posterior variances of (z - centre)ᵀw over the noise, (n,); the features may be on a device."""
         if is_host(Z):
             half = self.half(Z)
             return np.asarray(np.einsum("ij,ij->i", half, half))
@@ -63,7 +63,7 @@ class Posterior:
 
 
 def left_out(kernel: Kernel | None, X: Array, Z: Any, shift: float = 0.0) -> Array:
-    """k(x, x) - zᵀz, (n,), at least what rounding leaves of it; without a kernel `shift`. Z may be on a device."""
+    """k(x, x) - zᵀz, (n,), at least its rounding error; `shift` if there is no kernel. Z may be on a device."""
     if kernel is None:
         return np.full(len(Z), shift)
     if is_host(Z):
@@ -76,16 +76,17 @@ def left_out(kernel: Kernel | None, X: Array, Z: Any, shift: float = 0.0) -> Arr
 
 
 def noise_shares(rest: Array, alpha: float) -> Array:
-    """Noise over what rows see as noise, (n,), of what is left out: 1 where the features hold all of the kernel."""
+    """Noise over noise plus `rest`, (n,): 1 where the features leave nothing of the kernel out."""
     return 1.0 / (1.0 + rest / alpha) if alpha > 0 else np.ones(len(rest))
 
 
 def descend(
     loss: Callable[[float], float], start: float, low: float, high: float, *, step: float = math.log(10.0)
 ) -> float:
-    """Where a function of a logarithm is least.
+    """The minimum of a function of a logarithm.
 
-    In steps from the start, both ways, until two beyond the best are worse; then between its neighbours.
+    Steps go from the start in both directions until two beyond the best are worse; then it is refined between the
+    neighbours of the best.
     """
     found = {0: loss(start)}
     for way in (-1, 1):
@@ -160,7 +161,7 @@ class FunctionSamples:
         return out[:, 0] if self.model._target_shape == () else out
 
     def _check_reach(self, prior: Array, X: Array) -> None:
-        """Refuse rows where the features are far from the prior's variance: a power series is cut off somewhere."""
+        """Refuse rows where the features miss the prior's variance, as a truncated power series does far out."""
         kernel = self.model.kernel_
         if kernel.stationary:
             return
@@ -173,7 +174,7 @@ class FunctionSamples:
 
 
 def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n_components: int) -> FunctionSamples:
-    """Draws of the weights of a fitted process and, where they are used, of the features of its prior."""
+    """Draws of the weights of a fitted process and, if the prior is drawn too, of the weights of its features."""
     k, factor = len(posterior.level), posterior.spectrum.factor.at(posterior.alpha)
     draw = key.child("weights").generator().standard_normal((n_samples, k, len(factor.eigenvalues)))
     # (m, k, s): draws of the weights, and of the level

@@ -73,10 +73,10 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         The length scale is tuned on a sample of the rows if the kernel is given by name or has
         ``length_scale="auto"``; a number is used as it is. "auto" chooses among "rbf", "matern52", "matern32",
-        "exponential" and "laplacian" by the error of rows left out of exact fits to a sample.
+        "exponential" and "laplacian" by the leave-one-out error of exact fits to a sample.
     n_components : int or "auto", default="auto"
         Number of components, the dimension of the features. "auto" takes about as few as `tol` needs: the number is
-        doubled until it suffices, and of more than 512 none are dropped again unless a fourth suffices.
+        doubled until it suffices. A model with more than 512 components keeps all of them unless a fourth suffices.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
         Which features. "auto" means "nystrom" where `fit` finds `n_components` itself and for kernels that are not
         stationary, otherwise "fourier". A transformer is cloned and fitted, and determines kernel, metric and number of
@@ -86,10 +86,10 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         that chooses it: exact leave-one-out errors (of a sample of the rows), generalised cross-validation, or the
         marginal likelihood. GCV assumes that all rows are equally influential and chooses too small a penalty where
         some lie far from the others. After `partial_fit` and `merge` there are no rows to leave out, and evidence
-        replaces leave-one-out. "margin" is leave-one-out for the signs of three or more labels, one column each: the
-        error is what the score of the right label lacks to exceed every other by two. With features that have a
-        spectral shift (``NystromFeatures(variant="shifted")``) the shift is added to a given alpha, and is a lower
-        limit for a chosen one.
+        replaces leave-one-out. "margin" is leave-one-out for three or more classes, whose targets are signs, one column
+        for each class: the error is how much the score of the right class falls short of exceeding every other score by
+        two. With features that have a spectral shift (``NystromFeatures(variant="shifted")``) the shift is added to a
+        given alpha, and is a lower limit for a chosen one.
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
         "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
         a device and by a sketch on the host. Pass a `ConjugateGradient` to set its tolerance and number of iterations.
@@ -97,21 +97,22 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     fit_intercept : bool, default=True
     metric : {"isotropic", "diagonal", "full"}, default="isotropic"
         How distances between rows are measured: with one length scale for all columns, one for each, or along
-        directions across columns. "diagonal" and "full" are learned on a sample of up to 1,000 rows, along the
-        derivative of the error of rows left out of exact fits, and drawn back to equal scales of standardised columns
-        (and directions to scales) as far as up to 1,000 other rows say; then their common factor is tuned like a single
-        length scale. The units of the columns make no difference then. They are for single stationary kernels whose
-        length scale is tuned, and "full" for arrays of up to 1,000 columns.
+        directions that combine columns. "diagonal" and "full" are learned on a sample of up to 1,000 rows, by gradient
+        descent on the leave-one-out error of exact fits. They are then shrunk towards equal scales of standardised
+        columns ("full" towards one scale for each column), by the amount that has the least error on up to 1,000 other
+        rows, and their common factor is tuned like a single length scale. The units of the columns then make no
+        difference. Both need a single stationary kernel whose length scale is tuned; "full" also needs an array of at
+        most 1,000 columns.
     tol : float, default=0.05
         For ``n_components="auto"``: the mean squared error on unseen rows may exceed that of exact kernel ridge
         regression, with the same kernel and penalty, by a share of at most `tol`. Errors below a thousandth of the
         variance of the targets count as that thousandth. The excess is measured on training rows that are left out one
         at a time and are not landmarks, and the upper end of its 95 % interval must be below `tol`; see `certificate_`.
     max_components, max_seconds, max_bytes : int, float and float or None, default=2048, None and None
-        Limits for ``n_components="auto"``: number of components, approximate duration of the search with the tuning of
-        the length scale, bytes of the sums.
-        There are never more components than rows (twice as many for Fourier features), nor more than the larger of
-        2,048 and a sixteenth of the rows. A ConvergenceWarning says what was reached if `tol` was not.
+        Limits for ``n_components="auto"``: number of components, approximate duration of the search and of the tuning
+        of the length scale, bytes of the sums. There are never more components than rows (twice as many for Fourier
+        features), nor more than the larger of 2,048 and a sixteenth of the rows. A ConvergenceWarning says what was
+        reached if `tol` was not.
     block_size : int or None
         Rows in a block; None chooses blocks whose features fit into the cache.
     precision : {"full", "fast"}, default="full"
@@ -146,12 +147,12 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     coef_ : ndarray of shape (n_components,) or (n_targets, n_components)
     intercept_ : float or ndarray of shape (n_targets,)
     features_ : transformer
-        The fitted features; `features_.kernel_` is the kernel with its numbers.
+        The fitted features; `features_.kernel_` is the kernel with its length scale as a number.
     feature_map_ : FeatureMap
     metric_ : ndarray of shape (n_features,) or (n_features, n_features)
         For a learned metric: one over the squares of the length scales, or the matrix M of (x - y)ᵀ M (x - y).
     feature_importances_ : ndarray of shape (n_features,)
-        For a learned metric: shares of the columns in the distances.
+        For a learned metric: the share that each column has in the distances.
     statistics_ : RidgeStatistics
         The sums.
     n_samples_seen_ : int
@@ -173,7 +174,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     >>> bool(model.score(X[300:], y[300:]) > 0.98)
     True
 
-    Of six columns two matter, in other units:
+    Only two of these six columns matter, and the columns have different units:
 
     >>> X = rng.normal(size=(400, 6)) * [1.0, 1.0, 100.0, 1.0, 0.01, 1.0]
     >>> y = np.sin(X[:, 0]) + np.cos(100.0 * X[:, 4])
@@ -196,7 +197,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     # -- learning ------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
-        """Learn from data of any kind, from the beginning.
+        """Fit the model to data of any kind, discarding what was learned before.
 
         Parameters
         ----------
@@ -217,9 +218,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _may_depend_on_rows(self, source: Source) -> bool:
         """Whether features="auto" may choose landmarks.
 
-        At most half as many landmarks as Fourier components are needed (benchmarks/bench_ridge.py time_to_error). But
-        Fourier features of a given number do not depend on the rows, so that models of different rows can be merged
-        and more rows added by `partial_fit`.
+        Landmarks need at most half as many components as Fourier features (benchmarks/bench_ridge.py time_to_error).
+        But Fourier features do not depend on the rows when their number is given, so that models of different rows can
+        be merged and `partial_fit` can add rows.
         """
         dense = not scipy.sparse.issparse(next(source.blocks(1)).X)
         return dense and isinstance(self.n_components, str)
@@ -241,7 +242,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             shape = _target_shape(source)
             if shape != self._target_shape:
                 raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
-            # summed apart first, so that an error in a later block leaves the model unchanged
+            # summed separately first, so that an error in a later block leaves the model unchanged
             more = RidgeStatistics(self.n_components_, self.statistics_.n_targets)
             self._accumulate(source, self.feature_map_, more)
             self.statistics_.merge(more)
@@ -298,7 +299,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         show("", self.verbose > 0)
 
     def _kept(self) -> str:
-        """What an interruption of the last pass leaves behind, in words."""
+        """A message about what remains usable if the last pass is interrupted."""
         kept = "nothing was kept."
         if hasattr(self, "statistics_"):
             kept = f"the model has the sums of {self.n_samples_seen_} rows, and predicts from them"
@@ -314,7 +315,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return Key.from_random_state(self.random_state)
 
     def _learn_with(self, source: Source, fitted: FittedFeatures, key: Key) -> None:
-        """Make the sums, unless they are known, and choose the penalty where that needs rows."""
+        """Compute the sums, unless they are known, and choose the penalty if the choice needs rows."""
         feature_map = fitted.feature_map
         n_targets = int(np.prod(self._target_shape, dtype=int))
         solver, _ = choose_solver(self.solver, self.alpha, feature_map.n_components)
@@ -330,14 +331,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 "n_targets": n_targets,
                 "solver='cg'": iterative,
                 "precision": precision,
-                # decides how products are made
+                # decides in which precision products are computed
                 "alpha over the number of rows": penalty if source.dtype == np.float32 else None,
             }
             checkpoint = Checkpoint(self.checkpoint, options, {"seed": key.seed})
             found = resumed(source, feature_map, numeric_targets, checkpoint, verbose=self.verbose)
             statistics = statistics if found is None else found
         statistics.precision, statistics.penalty = precision, penalty
-        if checkpoint is not None or iterative:  # which make sums of their own
+        if checkpoint is not None or iterative:  # these compute their own sums
             fitted = replace(fitted, statistics=None, solution=None)
         statistics = statistics if fitted.statistics is None else fitted.statistics
         try:
@@ -360,7 +361,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         elif self._leaves_rows_out:
             self._solution = self._solve(statistics, source.sample(LEFT_OUT_ROWS, key.child("left out")))
         if statistics.with_gram and self.device is None and statistics.is_coarse(self._current().alpha):
-            # the penalty that was chosen is below the errors of float32 products: once more, in float64
+            # the chosen penalty is smaller than the rounding errors of float32 products: compute again in float64
             penalty = self._current().alpha / statistics.n_effective
             finer = RidgeStatistics(feature_map.n_components, n_targets, penalty=penalty)
             self._accumulate(source, feature_map, finer)
@@ -376,7 +377,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _empty_statistics(
         self, source: Source, feature_map: FeatureMap, alpha: float | None = None, *, with_gram: bool = True
     ) -> RidgeStatistics:
-        """Sums of no rows; `alpha` is the penalty they will be solved with where the model's leaves it open."""
+        """Sums of no rows; `alpha` is the penalty to solve with if the model's own `alpha` is not a number."""
         return RidgeStatistics(
             feature_map.n_components,
             int(np.prod(self._target_shape, dtype=int)),
@@ -390,7 +391,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
         Causes come before their consequences, since the refusal names the first option that differs.
         """
-        named = isinstance(self.features, str)  # otherwise the transformer has kernel and seed
+        named = isinstance(self.features, str)  # otherwise the transformer has its own kernel and seed
         return {
             **source.layout(),
             "kernel": described(getattr(self.features_, "kernel_", None)) if named else None,
@@ -440,7 +441,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _solve(
         self, statistics: RidgeStatistics, rows: Block | None = None, feature_map: FeatureMap | None = None
     ) -> RidgeSolution:
-        """Solve from the sums; where alpha asks for it, the first `rows` are left out one at a time."""
+        """Solve from the sums; if alpha is chosen by leave-one-out, `rows` are left out one at a time."""
         left_out = None
         if rows is not None and self._leaves_rows_out:
             left_out = partial(
@@ -491,7 +492,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return RidgeSolution(weights, intercept, alpha, path, factor.report.noting(*chosen, *notes), float("nan"))
 
     def _alpha_for_iteration(self, source: Source, key: Key) -> tuple[float, dict[str, Array], tuple[str, ...]]:
-        """A given alpha, or one chosen with fewer components, since it means the same for any number of them."""
+        """A given alpha, or one chosen with fewer components: alpha has the same meaning for any number of them."""
         if isinstance(self.alpha, numbers.Real):
             return float(self.alpha) + self._shift, {}, ()
         if not isinstance(self.features, str):
@@ -505,7 +506,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         solution = self._solve(statistics, rows, feature_map)
         return solution.alpha, solution.path, (f"alpha was chosen with {fewer} components",)
 
-    # -- what was learned ----------------------------------------------------------------------------------------
+    # -- fitted attributes ----------------------------------------------------------------------------------------
 
     @property
     def alpha_(self) -> float:

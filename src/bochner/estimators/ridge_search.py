@@ -1,4 +1,4 @@
-"""``KernelRidge(n_components="auto")``: as few components as its tolerance needs."""
+"""The search of ``KernelRidge(n_components="auto")`` for the fewest components that meet its tolerance."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from bochner.streaming.progress import show
 if TYPE_CHECKING:
     from bochner.estimators.ridge import KernelRidge
 
-_FIRST_COMPONENTS = (256, 1024)  # of the first model: an eighth of the rows, within these limits
+_FIRST_COMPONENTS = (256, 1024)  # limits of the first model's components, an eighth of the rows
 _PENALTY_COMPONENTS = 512  # up to which each model chooses its own penalty; larger ones take over the last one chosen
-_PENALTY_ROWS = 512  # left out to refine a penalty
-_PENALTY_STEPS = 6  # that it moves at most
-_PENALTY_STEP = 10.0**0.75  # between penalties that are tried then
-_FOR_LINEAR = 2  # components for each feature and the constant
-_MUCH_FEWER = 4  # of so many times fewer components than were fitted the others are dropped
-_SAMPLE_ROWS = 20_000  # that tell with how many components to begin
-_MORE = 1.25  # times as many components as a sample of the rows asks for
-_FEW_COMPONENTS = 2048  # which the search may reach however few the rows
+_PENALTY_ROWS = 512  # rows left out to refine a penalty
+_PENALTY_STEPS = 6  # the most steps by which a refined penalty moves
+_PENALTY_STEP = 10.0**0.75  # the ratio of neighbouring penalties in that refinement
+_FOR_LINEAR = 2  # components for each column of X and for the constant
+_MUCH_FEWER = 4  # components are dropped only if a model with this many times fewer suffices
+_SAMPLE_ROWS = 20_000  # rows of the sample that decides with how many components to begin
+_MORE = 1.25  # begin with this many times the components that the sample needs
+_FEW_COMPONENTS = 2048  # the search may reach this many even with few rows
 
 
 @dataclass(frozen=True)
 class FittedFeatures:
-    """Features of a model, and what is known already: the sums, the solution, or at least its penalty."""
+    """Fitted features, and what is already known of the model on them: its sums, solution or at least penalty."""
 
     transformer: Any
     feature_map: FeatureMap
@@ -59,15 +59,16 @@ class FittedFeatures:
 class RidgeSearch:
     """Searches for the number of components of a `KernelRidge`.
 
-    One model after another is fitted, each with twice the components, so that all those before cost less than the last.
-    The sums of a model contain those of every smaller number of its components, so that it measures its own excess, and
-    finds out whether fewer would do, without another pass. Where the rows are many, a sample of them tells with how
-    many components to begin. Of few rows, models are so cheap that other landmarks are tried with nearly as many.
+    Models are fitted one after another, each with twice the components, so that all earlier ones together cost less
+    than the last. The sums of a model contain those of its first m components for every m, so that its excess error,
+    and whether fewer components suffice, are measured without another pass. With many rows, a sample decides with how
+    many components to begin. With few rows, models are so cheap that slightly smaller numbers are also tried, with
+    landmarks chosen anew.
 
     Parameters
     ----------
     model : KernelRidge
-        Fits features, makes sums and chooses penalties.
+        Fits features, computes sums and chooses penalties.
     source : Source
     kernel : Kernel
         With numbers as length scales.
@@ -90,13 +91,13 @@ class RidgeSearch:
         self.model, self.source, self.kernel, self.key = model, source, kernel, key
         self.uses_landmarks = model._features_name(kernel) == "nystrom"
         self.split = RowSplit.of(source, key.child("left out")) if split is None else split
-        self.seconds = 0.0  # that a row and a squared component of the references took
+        self.seconds = 0.0  # of the reference fits, per row and squared number of components
         self.budget = self._limits(time.perf_counter() if started is None else started)
-        # fewer than 1,024 may all be on one step of an excess that falls in steps, see `NestedRidge`
+        # the excess may fall in steps (see `NestedRidge`), and models below 1,024 components may all be on one step
         low, high = _FIRST_COMPONENTS
         n_rows = source.n_samples if self.uses_landmarks else 0
         self.first = high if n_rows is None else min(high, max(low, n_rows // 8))
-        if model.max_seconds is not None:  # small enough to know how long more of them will take
+        if model.max_seconds is not None:  # a small first model, to measure how long larger ones take
             self.first = low
         self.folds: list[RowSplit] = []
         self.references: list[NestedRidge] = []  # one for each fold
@@ -132,10 +133,10 @@ class RidgeSearch:
             self.model.tol,
             self.budget,
             rate=LANDMARK_POWER if self.uses_landmarks else FOURIER_POWER,
-            # fewer could not even be linear in every feature; those of the first model cost nothing
+            # fewer could not even represent a linear function of all columns; the first model is fitted anyway
             least=min(self.first, _FOR_LINEAR * (self.source.n_features + 1)),
             growth=(1.4, 2.0) if few else (2.0, 2.0),
-            # to try other landmarks with nearly as many components is worth it where models are small
+            # if models are small, it pays to choose landmarks anew for slightly smaller numbers of components
             repeats=1 if few else 0,
         )
 
@@ -146,7 +147,7 @@ class RidgeSearch:
         return self.uses_landmarks and size >= _SAMPLE_ROWS and (n_samples is None or n_samples >= 2 * size)
 
     def _begin_with_sample(self) -> None:
-        """Begin with as many components as the sampled rows ask for, and some more; where they ask for more, twice."""
+        """Begin with somewhat more components than the sample needs; with twice its number if it needs more."""
         pool = self.split.pool
         rows = ArraySource(pool.X, pool.y, pool.weight)
         sample = RidgeSearch(self.model, rows, self.kernel, self.key, self.budget.started, self.split)
@@ -166,7 +167,7 @@ class RidgeSearch:
         model, n_samples = self.model, self.source.n_samples
         ceiling = None
         if n_samples is not None:
-            # the m³ operations of the eigendecomposition shall not exceed the n m² of the pass
+            # keeps the m³ operations of the eigendecomposition below the n m² of the pass
             ceiling = max(_FEW_COMPONENTS, n_samples // 16)
             ceiling = min(ceiling, n_samples if self.uses_landmarks else 2 * n_samples)
         return Budget(
@@ -181,7 +182,7 @@ class RidgeSearch:
         )
 
     def _affordable(self) -> int:
-        """Components of the largest model that can be fitted in the time left: it takes the square of their number."""
+        """Components of the largest model that fits into the time left; time grows with the square of their number."""
         if not self.seconds or math.isinf(self.budget.seconds_left):
             return sys.maxsize
         least = self.references[0].n_requested if self.references else _FIRST_COMPONENTS[0]
@@ -201,7 +202,7 @@ class RidgeSearch:
         return self.certificates[size]
 
     def _measured_size(self, n_components: int) -> int:
-        """The number of components whose excess is measured: those of the references unless much fewer will do."""
+        """The number of components whose excess is measured: that of the references, unless far fewer suffice."""
         if not self.references:
             return n_components
         most = self.references[0].n_requested
@@ -209,13 +210,13 @@ class RidgeSearch:
         return most if taken else n_components
 
     def _is_cheap(self, n_components: int) -> bool:
-        """Whether models with so many components are fitted in no time."""
+        """Whether fitting a model with this many components takes negligible time."""
         return n_components <= _PENALTY_COMPONENTS and not self._has_many_rows
 
     def _enlarge_reference(self, n_components: int) -> None:
-        """Fit reference models with at least as many components, where the budget allows, unless there are."""
+        """Fit reference models with at least this many components if there are none yet and the budget allows."""
         most = min(self.budget.most, self.split.most_landmarks) if self.uses_landmarks else self.budget.most
-        # one so large that it tells a step only if there is time for it
+        # large enough to detect a step of the excess, but only if there is time for it
         size = min(most, n_components if self.budget.is_late() else max(self.first, n_components))
         if self.references and size <= self.references[0].n_requested:
             return
@@ -246,7 +247,7 @@ class RidgeSearch:
             raise ValueError("every row has weight zero.")
         solution = None
         if chooses and (few or self.alpha is None):
-            # on all rows of the sample: few of them choose anything from a third to three times the penalty
+            # on all rows of the sample: with few rows the chosen penalty varies from a third to three times its value
             solution = self._choose_penalty(statistics, feature_map)
             self.alpha = solution.alpha
             solution = solution if few else None
@@ -265,7 +266,7 @@ class RidgeSearch:
         return nested
 
     def _choose_penalty(self, statistics: RidgeStatistics, feature_map: FeatureMap) -> RidgeSolution:
-        """The solution with the best penalty, of the first landmarks where there are many."""
+        """The solution with the best penalty; with many landmarks, chosen with the first of them."""
         if isinstance(feature_map, Nystrom) and feature_map.n_components > _PENALTY_COMPONENTS:
             statistics = statistics.first(_PENALTY_COMPONENTS)
             feature_map = feature_map.truncated(_PENALTY_COMPONENTS)
@@ -273,10 +274,11 @@ class RidgeSearch:
 
 
 def least_penalty(model: NestedRidge, margins: bool, n_steps: int) -> Penalty:
-    """A penalty of small left-out error near that of a model, by a Cholesky factor for each: eigenvectors cost more.
+    """A penalty near that of a model with a small leave-one-out error.
 
-    Of penalties that the rows cannot tell apart it is the largest. Errors of a model with too few components hardly
-    change below some penalty, and with a very small one even components that matter little seem to be needed.
+    Each penalty tried takes a Cholesky factor, which costs less than eigenvectors. Of penalties whose errors do not
+    differ significantly, the largest is taken: below some penalty the error of a model with too few components hardly
+    changes, and with a very small penalty even unimportant components would seem to be needed.
     """
     few, tried = model.first_rows(_PENALTY_ROWS), dict[int, NestedRidge]()
 
@@ -298,7 +300,7 @@ def least_penalty(model: NestedRidge, margins: bool, n_steps: int) -> Penalty:
         best = min(best, step, key=lambda at: mean(errors(at)))
     while -n_steps < step <= 0 and not as_good(step, step - 1):
         step -= 1
-    errors(step)  # if there is time for none other
+    errors(step)  # at least this one, even if there is no time for others
     path = [tried[at] for at in sorted(tried)]
     criterion = [mean(of.left_out_errors(margins)) for of in path]
     around = [mean(errors(at)) for at in (step - 1, step, step + 1) if at in tried]

@@ -1,4 +1,4 @@
-"""From sums to coefficients: which solver, which penalty, and how it went."""
+"""From sums to coefficients: the choice of solver and penalty, and a report of the solution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bochner.solvers import SOLVERS, Factor, Report, RidgeSolver, memory_availab
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 
 CRITERIA = ("gcv", "loo", "margin", "evidence")
-LEFT_OUT = ("loo", "margin")  # those for which rows are left out
+LEFT_OUT = ("loo", "margin")  # criteria that leave rows out
 LeftOut = Callable[[RidgeSpectrum, Any], Array]  # leave-one-out mean squared errors (a, k) of penalties (a,)
 
 
@@ -42,7 +42,7 @@ class RidgeSolution:
 
 
 def check_penalty(alpha: Any, solver: Any) -> None:
-    """A number, a grid or the name of a criterion; and a solver."""
+    """Check that alpha is a number, a grid or the name of a criterion, and that the solver is known."""
     if isinstance(alpha, str):
         check_choice("alpha", alpha, CRITERIA)
     else:
@@ -60,7 +60,7 @@ def check_penalty(alpha: Any, solver: Any) -> None:
 
 
 def choose_solver(solver: Any, alpha: Any, n_components: int) -> tuple[Any, tuple[str, ...]]:
-    """What solver="auto" means, and why, in words."""
+    """The solver that "auto" stands for, and the reasons in words."""
     if solver != "auto":
         return solver, ()
     copies = 2.5 if isinstance(alpha, numbers.Real) else 4.5  # sums, float32 scratch, factor, workspace
@@ -76,7 +76,7 @@ def choose_solver(solver: Any, alpha: Any, n_components: int) -> tuple[Any, tupl
 
 
 def penalty_per_row(alpha: Any, n_samples: int | None) -> float | None:
-    """The least of the penalties that are given, for every row; None where they are chosen later."""
+    """The smallest given penalty divided by the number of rows; None if the penalty is chosen later."""
     return None if isinstance(alpha, str) or not n_samples else float(np.min(alpha)) / n_samples
 
 
@@ -89,9 +89,9 @@ def solve_sums(
     left_out: LeftOut | None = None,
     shift: float = 0.0,
 ) -> RidgeSolution:
-    """Coefficients of a given penalty, or of the best of a path; `left_out` measures the path of LEFT_OUT.
+    """Coefficients for a given penalty or the best of a path; `left_out` gives the errors for criteria in LEFT_OUT.
 
-    Of K ≈ ZZᵀ + shift I the shift is added to a given penalty, and is the least of a path.
+    For features with K ≈ ZZᵀ + shift I, the shift is added to a given penalty and is the smallest penalty of a path.
     """
     solver, notes = choose_solver(solver, alpha, statistics.n_components)
     if shift:
@@ -137,8 +137,8 @@ def solve_sums(
 
 
 def warn_of_jitter(report: Report, alpha: float, statistics: RidgeStatistics) -> None:
-    """Warn where rounding had to be met by more than a tenth of the penalty: the answer is that of another penalty."""
-    # where no penalty was asked for, the least that float64 can do with is none
+    """Warn if more than a tenth of the penalty was added against rounding: the solution is that of another penalty."""
+    # the smallest penalty that float64 needs is no reason to warn if no penalty was asked for
     least = 10.0 * float(np.finfo(float).eps) * statistics.trace
     if report.jitter > (0.1 * alpha or least):
         hint = "a larger alpha" if statistics.rounding_noise + statistics.float32_error == 0.0 else "float64 data"

@@ -1,4 +1,4 @@
-"""Models that learn targets: which kernel, and which metric, from a sample of the rows."""
+"""Base of supervised models: the choice of kernel and metric on a sample of the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bochner.streaming import Source, Targets
 from bochner.tuning import tune_length_scale
 
 _TUNING_COMPONENTS = 512
-_TUNING_SHARE = 0.25  # of max_seconds
+_TUNING_SHARE = 0.25  # share of max_seconds for tuning the kernel
 _TUNING_ROWS = 4_000  # rows on which a length scale is tuned
 
 #: What was called ``length_scales`` before.
@@ -28,10 +28,10 @@ old_metric = old_parameters(length_scales=("metric", {"shared": "isotropic", "pe
 
 
 class SupervisedModel(KernelModel, SupervisedParameters):
-    """Parameters and steps that models of targets have in common."""
+    """Parameters and steps that supervised models have in common."""
 
-    _criterion: Criterion = LEFT_OUT  # that metrics are learned by
-    _spreads: Array | None = None  # of the columns, where a metric was learned
+    _criterion: Criterion = LEFT_OUT  # what metrics are learned to minimise
+    _spreads: Array | None = None  # standard deviations of the columns, if a metric was learned
     _tuning_landmarks = 0  # landmarks with which leave-one-out errors correct the length scale that evidence chose
 
     def _check_options(self) -> None:
@@ -39,7 +39,7 @@ class SupervisedModel(KernelModel, SupervisedParameters):
         self._check_metric()
 
     def _tuned_kernels(self) -> list[StationaryKernel]:
-        """The kernels to choose from, whose length scales are tuned; none where the kernel is used as it is."""
+        """The kernels to choose from, whose length scales are tuned; none if the kernel is used as it is."""
         if isinstance(self.kernel, str) and self.kernel == "auto":
             return families_for(self.metric)
         kernel = as_kernel(self.kernel)
@@ -49,7 +49,7 @@ class SupervisedModel(KernelModel, SupervisedParameters):
         return []
 
     def _check_metric(self) -> None:
-        """Complain about a metric that cannot be learned."""
+        """Raise an error for a metric that cannot be learned."""
         given = not isinstance(self.features, str)  # a transformer, which has a kernel of its own
         if check_choice("metric", self.metric, METRICS) == "isotropic" or given or self._tuned_kernels():
             return
@@ -89,9 +89,9 @@ class SupervisedModel(KernelModel, SupervisedParameters):
             if self.metric != "isotropic":
                 self._spreads = learned.spreads
                 if len(block) <= SAMPLE_ROWS and (is_auto(self.n_components) or len(block) <= self.n_components):
-                    return learned.scaled(1.0)  # learned with all rows, and for as many components
+                    return learned.scaled(1.0)  # learned on all rows, for as many components
             kernel, X = learned.kernel, learned.rows(X)
-        # no more components than the model will have: fewer of them prefer longer scales
+        # no more components than the model will have: with fewer components, longer scales are better
         most = _TUNING_COMPONENTS if isinstance(self.n_components, str) else self.n_components
         tuned = tune_length_scale(
             kernel,

@@ -1,4 +1,4 @@
-"""Columns of tables as numbers: categories, text of few values, booleans, dates, gaps and heavy tails."""
+"""Columns of tables as numbers: categories, texts of few values, booleans, dates and missing values (gaps)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from bochner.backends import Array
 
-FEW_LEVELS = 12  # categories that have a column each; more are encoded by the targets
-_ID_LEVELS = 50  # different texts from which on a column may be one of identifiers
-_FOLDS = 5  # means of the targets of a row come from the other four
-_MOST_EXTRA = 100.0  # rows of the mean that a level is given
-_LARGEST = 1e307  # value: differences are numbers
+FEW_LEVELS = 12  # up to this many levels have a column each; more are encoded by mean targets
+_ID_LEVELS = 50  # a column with at least this many different texts may hold identifiers
+_FOLDS = 5  # mean targets for a row are computed from the other four folds
+_MOST_EXTRA = 100.0  # the most rows of the overall mean that are added to a level
+_LARGEST = 1e307  # the largest value whose differences do not overflow
 _DAY = 86_400.0
 _PARTS = ("time", "month", "weekday", "hour")
 
@@ -56,9 +56,9 @@ def _values(X: Any, name: Any, index: int) -> Array:
     if hasattr(X, "iloc"):
         column = X.iloc[:, index]
         kind = getattr(column.dtype, "kind", "O")
-        if type(column.dtype).__name__ == "CategoricalDtype":  # of numbers, too
+        if type(column.dtype).__name__ == "CategoricalDtype":  # also if the categories are numbers
             return _texts(column.astype(object).to_numpy())
-        if kind in "iufb" and not isinstance(column.dtype, np.dtype):  # numbers with gaps
+        if kind in "iufb" and not isinstance(column.dtype, np.dtype):  # numbers of an extension type, which may have gaps
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
         if kind == "M":
             return np.asarray(column.dt.tz_localize(None) if getattr(column.dt, "tz", None) else column)
@@ -149,7 +149,7 @@ def _is_decimal(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """The text of a level; 3 and 3.0 are one."""
+    """The text of a level; 3 and 3.0 are the same level."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
@@ -173,19 +173,19 @@ class Column:
     name : str or int
     kind : {"number", "category", "date"}
     plan : {"number", "parts", "indicators", "target", "left out"}
-        The number itself; parts of a date; a column for each level; means of the targets of each level.
+        The number itself; parts of a date; a column for each level; mean targets of each level; or no column at all.
     why : str
-        For the report.
+        The reason for the plan, for the report.
     levels : ndarray of str
-        Of a category; a gap is a level where the rows of `fit` have gaps.
+        Levels of a category; a gap is a level if the rows of `fit` have gaps.
     encodings : ndarray of shape (n_levels + 1, n_targets)
         Means of the targets, the last one that of all rows, for levels not seen in `fit`.
     fills : ndarray
-        Medians, for gaps.
+        Medians, which replace gaps.
     gaps : bool
-        Whether rows of `fit` have gaps, so that there is a column that says where.
+        Whether rows of `fit` have gaps, so that an additional column indicates them.
     parts : tuple of str
-        Of a date, those that vary.
+        The parts of a date that vary.
     """
 
     name: Any
@@ -215,7 +215,7 @@ class Column:
         if self.plan == "left out":
             return np.empty((len(values), 0))
         if self.kind == "category":
-            if kind != "category":  # numbers where there was text
+            if kind != "category":  # numbers where `fit` had texts
                 values = np.array([None if np.isnan(v) else _text(v) for v in values], dtype=object)
             codes = self.codes(values)
             if self.plan == "indicators":
@@ -234,20 +234,20 @@ class Column:
         return np.column_stack([*filled, gaps.astype(np.float64)] if self.gaps else filled)
 
     def codes(self, values: Array) -> Array:
-        """The place of each value among the levels; len(levels) for one that is not among them."""
+        """The index of each value among the levels; len(levels) for a value that is not among them."""
         place = {level: i for i, level in enumerate(self.levels.tolist())}
         return np.array([place.get(_GAP if value is None else value, len(place)) for value in values], dtype=np.intp)
 
 
 def check_finite(name: Any, values: Array) -> None:
-    """Refuse infinity and numbers next to it; gaps are fine."""
+    """Refuse infinite and nearly infinite numbers; gaps are allowed."""
     largest = float(np.nanmax(np.abs(values), initial=0.0))
     if largest > _LARGEST:
         what = "infinity" if np.isinf(largest) else f"{largest:.3g}, next to infinity,"
         raise ValueError(f"Input X contains {what} in column {name!r}; replace it by a number or a gap (NaN).")
 
 
-_GAP = "\0gap"  # the level of a gap: no text of a table
+_GAP = "\0gap"  # the level of a gap; no text in a table is equal to it
 
 
 def _part(name: str, seconds: Array) -> Array:
@@ -265,9 +265,9 @@ def _part(name: str, seconds: Array) -> Array:
 
 
 def plan_column(name: Any, kind: str, values: Array, Y: Array, weight: Array, seed: int) -> tuple[Column, Array]:
-    """How a column becomes numbers, and the numbers of the rows it was planned on; rows of weight two count as two.
+    """How a column becomes numbers, and the numbers for these rows; a row of weight two counts as two rows.
 
-    Where they are means of targets, those of each row come from other rows: its own target is not among its features.
+    If the numbers are mean targets, those of each row are computed from other rows, so that its own target is not used.
     """
     n = len(values)
     if kind == "category":
@@ -329,10 +329,10 @@ def _plan_category(name: Any, values: Array, Y: Array, weight: Array, seed: int)
 
 
 def _level_means(codes: Array, Y: Array, weight: Array, n_levels: int) -> Array:
-    """Mean targets of every level, and of all rows, (n_levels + 1, k): rare levels are drawn to the mean of all.
+    """Mean targets of every level, and of all rows, (n_levels + 1, k); rare levels are shrunk to the mean of all rows.
 
-    A level counts as if it had some more rows of the mean: as many as the variance within levels is larger than that
-    of the levels' means (empirical Bayes).
+    Each level is given additional rows with the overall mean; their number is the ratio of the variance within levels
+    to that of the levels' means (empirical Bayes).
     """
     counts, total = np.bincount(codes, weight, minlength=n_levels)[:, None], float(weight.sum())
     sums = np.column_stack([np.bincount(codes, weight * y, minlength=n_levels) for y in Y.T])

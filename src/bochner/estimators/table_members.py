@@ -1,4 +1,4 @@
-"""Members of a model of a table: kernels and scalings are screened on a sample, the best are fitted and averaged."""
+"""The members of a table model: kernels and scalings are screened on a sample, the best are fitted and averaged."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from bochner.keys import Key
 from bochner.streaming.progress import Progress
 from bochner.streaming.workers import WorkerOptions
 
-SCALINGS = {"standard": False, "quantile": True}  # whether columns are ranked
+SCALINGS = {"standard": False, "quantile": True}  # whether columns are replaced by ranks
 _SCREEN_ROWS, _SCREEN_EVALUATIONS = 800, 10
-_MOST_DIRECTIONS = 40  # columns up to which a full metric is tried
+_MOST_DIRECTIONS = 40  # the most columns for which a full metric is tried
 _FRESH_ROWS = 300  # with fewer, learned scales are not compared with equal ones
-_UNSEEN_ROWS = 500  # from which on shares are chosen on rows that no metric was learned on
+_UNSEEN_ROWS = 500  # with this many, shares are chosen only on rows that no metric was learned on
 
 
 @dataclass(frozen=True)
 class Member:
-    """One local model of the scaled columns, and its share in the prediction."""
+    """One local model on the scaled columns, and its share in the prediction."""
 
     name: str
     scaling: Scaling
@@ -45,7 +45,7 @@ class Member:
     share: float
 
     def predict(self, A: Array, device: str | None = None) -> Array:
-        """Predictions (n, k) of the columns as numbers."""
+        """Predictions (n, k) for rows of the numeric columns."""
         return self.model.predict(self.scaling(A), device)
 
     def leaves(self, A: Array) -> Array:
@@ -55,20 +55,20 @@ class Member:
 
 @dataclass(frozen=True)
 class Members:
-    """What `fit_members` finds.
+    """The result of `fit_members`.
 
     Attributes
     ----------
     members : tuple of Member
-        The largest share first.
+        In the order of their shares, the largest first.
     left_out : ndarray of shape (n, k)
-        Predictions of each row by models without it.
+        Leave-one-out predictions.
     importances : ndarray of shape (d,)
-        Shares of the columns in the distances.
+        The share of each column in the distances.
     tried : dict
-        Mean square error of rows left out by (scaling, kernel), on the sample for screening.
+        Leave-one-out mean squared error on the sample for screening, by (scaling, kernel).
     leaf_sizes : tuple of int
-        Of the first member.
+        Leaf sizes of the first member.
     """
 
     members: tuple[Member, ...]
@@ -111,11 +111,11 @@ def fit_members(
     clock : Clock
     progress : Progress
     keeps_size : bool
-        Whether the size of leaves was given, so that it stays whatever the clock says.
+        Whether the size of leaves was given, so that it is kept even if time runs out.
     device : str or None
         Where metrics are learned and leaves fitted.
     workers : WorkerOptions or None
-        Have leaves fitted by the workers of a Dask client.
+        If given, leaves are fitted by the workers of a Dask client.
     """
     maps = {name: scale_columns(A, weight, ranked=SCALINGS[name]) for name in scalings}
     scaled = {name: scaling(A) for name, scaling in maps.items()}
@@ -155,9 +155,9 @@ def fit_members(
         return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
 
     in_threads(screen, [(scalings[0], family) for family in families], device)
-    for way in scalings[1:]:  # of the best kernels alone
+    for way in scalings[1:]:  # for the best kernels only
         in_threads(screen, [(way, family) for _, family in best(max(2, plan.n_members))], device)
-    # a full metric has d² parameters: it is compared with others on rows that none of them was fitted to
+    # a full metric has d² parameters, so it is compared with the others on rows that none was learned on
     directions = metric == "full" or (
         metric == "auto" and plan.n_members > 1 and A.shape[1] <= _MOST_DIRECTIONS and len(A) >= 2 * len(many.rows)
     )
@@ -221,7 +221,7 @@ def fit_members(
 
 
 def _ridge_seconds(metric: LearnedMetric, X: Array, Y: Array) -> float:
-    """How long an exact model takes here."""
+    """How long fitting an exact model takes on this machine."""
     begun = time.perf_counter()
     exact_ridge(metric.kernel(X), Y, metric.alpha)
     return time.perf_counter() - begun
@@ -229,7 +229,7 @@ def _ridge_seconds(metric: LearnedMetric, X: Array, Y: Array) -> float:
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows, and of how much weight each stands for."""
+    """Rows, and how much weight each of them represents."""
 
     rows: Array
     totals: Array
@@ -241,10 +241,10 @@ class Sample:
 
 
 def draw_samples(weight: Array, sizes: tuple[int, int], key: Key) -> tuple[Sample, Sample, Sample]:
-    """A small sample, a larger one that holds it, and as many of the other rows.
+    """A small sample, a larger one that contains it, and a third of other rows, as large as the second.
 
-    Rows come in the order of exponential times with their weights as rates, heavy ones first, and each stands for
-    one over its probability of being among them (Efraimidis & Spirakis 2006; Horvitz & Thompson 1952).
+    Rows are ordered by exponential random times with their weights as rates, so that heavy ones tend to come first, and
+    each represents one over its probability of being sampled (Efraimidis & Spirakis 2006; Horvitz & Thompson 1952).
     """
     times = key.generator().standard_exponential(len(weight)) / np.maximum(weight, LEAST_WEIGHT)
     order = np.argsort(times, kind="stable")
@@ -260,7 +260,7 @@ def draw_samples(weight: Array, sizes: tuple[int, int], key: Key) -> tuple[Sampl
 
 
 def _column_weights(scaling: Scaling, metric: LearnedMetric, A: Array, weight: Array) -> Array:
-    """Shares of the columns in the distances of a member; of directions, what each column adds to their lengths."""
+    """The share of each column in the distances of a member; with directions, its contribution to their lengths."""
     if scaling.directions is None:
         return importances(metric, scaling(A), weight)
     weights = np.linalg.norm(scaling.directions, axis=1) * deviations(replace(scaling, directions=None)(A), weight)
@@ -269,12 +269,12 @@ def _column_weights(scaling: Scaling, metric: LearnedMetric, A: Array, weight: A
 
 
 def _shares(left_out: list[Array], Y: Array, weight: Array) -> Array:
-    """Shares of the members, of sum one, that predict rows left out best."""
+    """Shares of the members, with sum one, of least leave-one-out error."""
     if len(left_out) == 1:
         return np.ones(1)
-    # sums of one: the residual of a mixture is the mixture of the residuals
+    # as shares sum to one, the residual of the average is the average of the residuals
     R = np.column_stack([(np.sqrt(weight)[:, None] * (Y - values)).ravel() for values in left_out])
-    heavy = 1e3 * (float(np.linalg.norm(R)) or 1.0)  # the weight of the row that says so
+    heavy = 1e3 * (float(np.linalg.norm(R)) or 1.0)  # the weight of the equation that shares sum to one
     shares = nnls(np.vstack([R, np.full(R.shape[1], heavy)]), np.r_[np.zeros(len(R)), heavy])[0]
     total = shares.sum()
     return np.asarray(shares / total if total > 0 else np.full(len(shares), 1.0 / len(shares)))

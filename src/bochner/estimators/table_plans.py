@@ -1,17 +1,17 @@
-"""How many rows, members and rows of a leaf a model of a table is made of, within a given time."""
+"""Sizes of a table model for a given time: rows to learn metrics on, rows in a leaf, and members."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
 
-# operations a second, of one core and of a GPU: what plans are made with, so that they are the same on every machine
+# assumed operations a second of one core and of a GPU; constants, so that plans are the same on every machine
 _OPERATIONS = {False: 1.5e10, True: 5e12}
 _METRIC_ROWS = (2000, 1500, 1000, 700, 500, 300)
 _LEAF_SIZES = (3000, 2000, 1500, 1000, 700, 500)
-_DEVICE_METRIC_ROWS, _DEVICE_LEAF_SIZES = (4000, 3000), (8000, 6000, 4000)  # besides those
-EVALUATIONS = 16  # of the error of rows left out, for a metric
-OVERLAP = 0.25  # share of the rows across a cut that a leaf learns from as well
+_DEVICE_METRIC_ROWS, _DEVICE_LEAF_SIZES = (4000, 3000), (8000, 6000, 4000)  # additional sizes on a GPU
+EVALUATIONS = 16  # evaluations of the leave-one-out error for a metric
+OVERLAP = 0.25  # share of the rows on the other side of a cut that a leaf also learns from
 
 
 LEARNING, LEAVES = 0.5, 0.4  # shares of the time that plans give to metrics and to leaves
@@ -20,10 +20,10 @@ _LATE, _LEAST = 2.0, 15.0  # times max_seconds, and seconds at least, that a fit
 
 @dataclass
 class Clock:
-    """What is left of the time since a fit began; it changes a plan only where a fit takes twice as long.
+    """The time left since a fit began; it changes a plan only if the fit takes more than twice as long as planned.
 
-    Plans count on 15 billion operations a second, a third to a sixth of what a core does today, and fits of seconds
-    have 15 of them: so that the model does not depend on the machine, unless that is slow or very busy.
+    Plans assume 15 billion operations a second, a third to a sixth of what a core does today, and every fit may take at
+    least 15 seconds, so that the model does not depend on the machine unless that is slow or very busy.
     """
 
     max_seconds: float
@@ -36,11 +36,11 @@ class Clock:
 
     @property
     def learned_by(self) -> float:
-        """When metrics must be learned, of ``time.perf_counter()``."""
+        """When the learning of metrics must end, as a value of ``time.perf_counter()``."""
         return self.started + 0.6 * self._limit
 
     def left(self) -> float:
-        """Seconds."""
+        """Seconds left."""
         return self.started + self._limit - time.perf_counter()
 
     def is_late(self) -> bool:
@@ -48,13 +48,13 @@ class Clock:
         return time.perf_counter() > self.learned_by
 
     def note(self, text: str) -> None:
-        """Tell in the report what there was no time for."""
+        """Add a note to the report about what there was no time for."""
         self.notes.append(f"the fit took longer than planned, so that {text}")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Sizes that fit into a time.
+    """Sizes for which a fit takes the given time.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Plan:
 def make_plan(
     n: int, d: int, *, n_members: int, leaf_size: int | None, max_seconds: float, on_device: bool = False
 ) -> Plan:
-    """The largest sizes for n rows of d numbers; a leaf size that is given stays."""
+    """The largest sizes for n rows of d numbers that fit into the time; a given leaf size is kept."""
     speed = _OPERATIONS[on_device]
     most_rows = (_DEVICE_METRIC_ROWS if on_device else ()) + _METRIC_ROWS
     sizes = (_DEVICE_LEAF_SIZES if on_device else ()) + _LEAF_SIZES
@@ -97,7 +97,7 @@ def make_plan(
 
 
 def smaller_leaves(size: int, n: int, seconds: float, rows: int, left: float) -> int:
-    """The size of leaves of n rows that fits into the seconds left, where exact models of so many rows take seconds."""
+    """The leaf size for n rows that fits into `left` seconds, if an exact model of `rows` rows takes `seconds`."""
 
     def total(size: int) -> float:
         return seconds * (min(size, n) / rows) ** 3 * max(1.0, n * (1.0 + 4.0 * OVERLAP) / size)

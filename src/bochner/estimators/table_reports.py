@@ -1,4 +1,4 @@
-"""What a model of a table says of itself."""
+"""Reports of table models."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class TableReport:
     columns : dict
         What each column became.
     tried : dict
-        Error of rows left out of each kernel and scaling tried on a sample, as a share of the targets' deviation.
+        Leave-one-out error of each kernel and scaling tried on a sample, over the targets' standard deviation.
     used : tuple of str
-        What the model is made of, with shares.
+        The members of the model, with their shares.
     leaf_sizes : tuple of int
-        Rows that each leaf of the first of these learns from.
+        Numbers of rows that the leaves of the first member learn from.
     left_out_error : float
-        Root mean square error of rows left out, as a share of the targets' standard deviation.
+        Leave-one-out root mean squared error, over the targets' standard deviation.
     notes : tuple of str
     """
 

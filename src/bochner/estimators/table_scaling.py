@@ -1,4 +1,4 @@
-"""Numbers of comparable size: standardised columns or ranks, and directions across columns."""
+"""Columns of comparable size: standardised or ranked, and directions that combine columns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _KNOTS = 256  # points at which ranks are kept
 
 @dataclass(frozen=True)
 class Scaling:
-    """Columns of comparable size: over their standard deviation, or ranks among the rows of `fit`.
+    """Columns of comparable size: divided by their standard deviation, or replaced by ranks among the rows of `fit`.
 
     Attributes
     ----------
     centres, sizes : ndarray of shape (d,)
     knots, ranks : tuple of ndarray
-        For each column values and their ranks, empty where it is not ranked.
+        Values of each column and their ranks; empty for a column that is not ranked.
     directions : ndarray of shape (d, d) or None
         What the scaled rows are multiplied by.
     """
@@ -39,16 +39,16 @@ class Scaling:
 
 
 def row_products(A: Array, B: Array) -> Array:
-    """A B, each row by itself: the same bits whatever rows come with it."""
+    """A B, computed row by row: the result for a row does not depend on the other rows, to the last bit."""
     return np.asarray(np.einsum("ij,jk->ik", A, B))
 
 
 def scale_columns(A: Array, weight: Array, *, ranked: bool) -> Scaling:
-    """The scaling of numbers: standard deviations, or ranks of the columns with more than two values.
+    """The scaling of columns: by standard deviations, or by ranks for columns with more than two values.
 
-    Rows of weight two count as two.
+    A row of weight two counts as two rows.
     """
-    tops = np.abs(A).max(axis=0)  # squares of 1e200 or 1e-200 are no numbers
+    tops = np.abs(A).max(axis=0)  # squares of 1e200 overflow, those of 1e-200 underflow
     tops = np.where(tops > 0, tops, 1.0)
     small = A / tops
     centres = np.average(small, axis=0, weights=weight)

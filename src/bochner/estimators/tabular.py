@@ -1,4 +1,4 @@
-"""Models of tables as they are: kernels, scales of columns and penalties chosen by the error of rows left out."""
+"""Models of tables with columns of any type: kernels, length scales and penalties of least leave-one-out error."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ from bochner.streaming.progress import Progress
 from bochner.streaming.workers import WorkerOptions
 
 _TRIED = ("laplacian", "exponential", "matern32", "rbf")
-_LARGEST_LABEL = 2.0**53  # which are integers without doubt
-_MOST_SPARSE = 1000  # columns of sparse rows
-_GROUP_ROWS = 100  # with fewer rows, intervals of a leaf are those of the whole table
+_LARGEST_LABEL = 2.0**53  # up to this size float64 represents every integer
+_MOST_SPARSE = 1000  # the most columns of sparse rows
+_GROUP_ROWS = 100  # in leaves with fewer rows, the width of intervals is that of the whole table
 
 
 class DaskScores:
-    """Scores of Dask data, which come into memory for them."""
+    """`score` for Dask data, which is loaded into memory."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R², or the share of right labels."""
+        """R², or the accuracy of a classifier."""
         if is_distributed(X):
             from bochner.distributed import collected
 
@@ -108,12 +108,12 @@ class TableModel(BaseEstimator):
         return families
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[tuple[str, Array]], Array, Array]:
-        """Columns, targets and weights of mean one of the rows that have a weight, after checks."""
+        """Columns, targets and weights (of mean one) of the rows of positive weight, after checks."""
         if hasattr(self, "left_out_score_"):
-            del self.left_out_score_  # until the new model is whole
+            del self.left_out_score_  # not fitted until the new model is complete
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
-        if is_distributed(X):  # the model holds all rows of the table, so they come here
+        if is_distributed(X):  # the model stores all rows of the table, so they are loaded
             from bochner.distributed import collected
 
             X, y, sample_weight = collected(X, y, sample_weight)
@@ -167,7 +167,7 @@ class TableModel(BaseEstimator):
         return X.toarray() if scipy.sparse.issparse(X) else X
 
     def _workers(self, X: Any) -> WorkerOptions | None:
-        """What workers are told, where X is Dask data and there are any."""
+        """Options for the workers if X is Dask data and there are any, otherwise None."""
         if not is_distributed(X):
             return None
         from bochner.distributed import has_workers
@@ -177,7 +177,7 @@ class TableModel(BaseEstimator):
     def _learn(
         self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None
     ) -> tuple[Array, Array]:
-        """Fit on targets (n, k); returns the columns as numbers and the predictions of rows left out."""
+        """Fit on targets (n, k); returns the columns as numbers and the leave-one-out predictions."""
         begun, families = time.perf_counter(), self._check_parameters()
         key = Key.from_random_state(self.random_state)
         n = len(Y)
@@ -203,7 +203,7 @@ class TableModel(BaseEstimator):
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        """The number of threads, the same for our code and for BLAS."""
+        """Set the number of threads, the same for this library and for BLAS."""
         if self.n_jobs is None:
             yield
             return
@@ -262,7 +262,7 @@ class TableModel(BaseEstimator):
         return found.left_out
 
     def _by_column(self, weights: Array) -> Array:
-        """Weights of the numbers made, added up for the columns they were made of."""
+        """Weights of the numeric columns, added up for the columns of the table that they come from."""
         widths = [column.width for column in self._columns]
         if not sum(widths):
             return np.full(len(widths), 1.0 / len(widths))
@@ -270,7 +270,7 @@ class TableModel(BaseEstimator):
         return np.bincount(owner, weights, minlength=len(widths))
 
     def numbers_of(self, X: Any) -> Array:
-        """What the columns became, (n_samples, n_numbers); means of targets are those of all rows of `fit`."""
+        """The columns as numbers, (n_samples, n_numbers); means of targets are those of all rows of `fit`."""
         check_is_fitted(self)
         raw = raw_columns(self._check_columns(X, reset=False))
         parts = [column.encode(*values) for column, values in zip(self._columns, raw, strict=True)]
@@ -315,54 +315,57 @@ def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
 
 class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel):
-    """Regression on tables as they are: numbers, categories, dates and gaps.
+    """Regression on tables without preprocessing: numbers, categories, dates and missing values.
 
-    Columns become numbers, standardised or ranked; kernel, length scale of every column and penalty are those with the
-    least error of rows left out, which exact models of a few thousand rows give in closed form together with its
-    derivative; and an exact kernel ridge regression is fitted in every leaf of a tree over the rows.
+    Columns become numbers, standardised or ranked. The kernel, the length scale of every column and the penalty are
+    those with the least leave-one-out error of exact models of a few thousand rows, which has a closed form, as has its
+    derivative. A tree then divides the rows, and an exact kernel ridge regression is fitted in each of its leaves.
 
     Parameters
     ----------
     kernel : "auto", str or list of str, default="auto"
         Names among "laplacian", "exponential", "matern32", "matern52" and "rbf" to choose from.
     scaling : {"auto", "standard", "quantile"}, default="auto"
-        Numbers over their standard deviation, or their ranks.
+        Columns are divided by their standard deviation, or replaced by ranks.
     leaf_size : int or "auto", default="auto"
-        Rows of a leaf, at most; "auto" is what `max_seconds` allows.
+        The most rows in a leaf; "auto" is as many as `max_seconds` allows.
     metric : {"auto", "columns", "full"}, default="auto"
-        A length scale for each column; or besides, in one of the members, directions across columns. "auto" tries
-        directions where there are up to 40 columns and rows to compare them on.
+        "columns" is a length scale for each column. With "full", one of the members also learns directions that combine
+        columns. "auto" tries these if there are at most 40 columns and enough rows to compare on.
     n_members : int, default=3
-        Models of different kernels or scalings that are averaged, with shares that predict rows left out best.
+        Number of models with different kernels or scalings that are averaged, with the shares of least leave-one-out
+        error.
     max_seconds : float, default=60.0
-        What a plan is made for, of one slow core: smaller leaves, fewer rows to learn from. The model does not depend
-        on the machine, unless that takes twice as long (and 15 seconds): then there are fewer steps, smaller leaves
-        and fewer members, and `report_` says so.
+        The time for which the size of leaves, the number of rows that scales are learned on and the number of members
+        are planned, assuming one slow core. The model does not depend on the machine, unless the fit takes more than
+        twice as long (and more than 15 seconds): then there are fewer steps, smaller leaves and fewer members, and
+        `report_` says so.
     device : str or None, default=None
-        "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
+        "cuda" to learn and predict on a GPU, with larger leaves; None for the CPU.
     n_jobs : int or None, default=None
     random_state : int, RandomState instance or None, default=None
     verbose : int, default=0
-        Above zero: a line of progress, on a terminal.
+        Above zero: show a line of progress on a terminal.
 
     Attributes
     ----------
     feature_importances_ : ndarray of shape (n_features,)
-        Shares of the columns in the distances that the kernels measure.
+        The share that each column has in the distances that the kernels measure.
     report_ : TableReport
-        What was done and why; print it.
+        What was done with the table and why; can be printed.
     left_out_error_ : float
-        Root mean square error of rows left out.
+        Leave-one-out root mean squared error.
     left_out_score_ : float
-        R² of rows left out.
+        R² of the leave-one-out predictions.
 
     Notes
     -----
-    Constant columns, columns without values and texts that differ in nearly every row are left out, the last with a
-    warning. A category with up to 12 levels has a column each, one with more is replaced by mean targets; levels
-    not seen in `fit` have zeros, or the mean of all targets. Columns of a categorical type are categories whatever they
-    hold; other integers are numbers. Gaps in numbers are filled with medians, and where `fit` saw gaps a column says
-    where; gaps in categories are a level. Sparse rows may have up to 1,000 columns.
+    Constant columns, columns without values and texts that differ in nearly every row are dropped, the last with a
+    warning. A category with up to 12 levels becomes an indicator column for each level; with more levels it is replaced
+    by the mean target of each level. Levels not seen in `fit` become zeros, or the mean of all targets. Columns of a
+    categorical type are categories whatever their values; other integers are numbers. Missing numbers are replaced by
+    the median, and if there were any in `fit`, an additional column indicates them; a missing category is a level of
+    its own. Sparse rows may have up to 1,000 columns.
 
     Examples
     --------
@@ -412,11 +415,12 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
 
     @map_dask_blocks
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
-        """Intervals that hold the target of a new row with a given probability.
+        """Intervals that contain the target of a new row with a given probability.
 
-        They are as wide as the errors of rows left out, of those in the same leaf where these are 100 or more: a row
-        like those of `fit` is as likely as any of them to have the largest error (conformal prediction). That holds on
-        average over rows, up to what the choice of kernel and scales saw of them.
+        Their width is a quantile of the leave-one-out errors, of those in the same leaf if it has 100 or more rows: the
+        error of a new row, drawn like those of `fit`, is as likely to be the largest as any of theirs (conformal
+        prediction). The coverage holds on average over rows, and only approximately, since kernel and scales were
+        chosen with the same rows.
 
         Parameters
         ----------
@@ -438,16 +442,16 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         for leaf in np.unique(leaves):
             own = self._homes == leaf
             weight = self._weight[own]
-            if weight.sum() ** 2 >= _GROUP_ROWS * np.square(weight).sum():  # so many rows of equal weight
+            if weight.sum() ** 2 >= _GROUP_ROWS * np.square(weight).sum():  # the effective number of rows
                 width[leaves == leaf] = conformal_widths(self._left_out[own], weight, coverage)
         interval = np.stack([centre - width, centre + width], axis=-1)
         return interval.reshape(len(A), *self._target_shape, 2)
 
 
 def conformal_widths(errors: Array, weight: Array, coverage: float) -> Array:
-    """The (n + 1) coverage-th smallest of n errors, by column; the largest where there is none.
+    """The (n + 1) coverage-th smallest of n errors, by column; the largest if that number exceeds n.
 
-    Of weighted errors, the smallest with that share of the weight below or at it, a new row having the mean weight.
+    Of weighted errors, the smallest with that share of the weight at or below it, if a new row has the mean weight.
     """
     order = np.argsort(errors, axis=0, kind="stable")
     below = np.cumsum(weight[order], axis=0)
@@ -457,10 +461,10 @@ def conformal_widths(errors: Array, weight: Array, coverage: float) -> Array:
 
 
 class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
-    """Classification of tables as they are: numbers, categories, dates and gaps.
+    """Classification on tables without preprocessing: numbers, categories, dates and missing values.
 
-    As `TabularRegressor`, with kernel ridge regression of signs, one class against the rest. Probabilities are a
-    softmax of the scores, whose scale and levels are fitted on scores of rows left out.
+    Like `TabularRegressor`, with kernel ridge regression on targets ±1, one class against the rest. Probabilities are a
+    softmax of the scores, whose scale and levels are fitted on leave-one-out scores.
 
     Parameters
     ----------
@@ -484,9 +488,9 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
     feature_importances_ : ndarray of shape (n_features,)
     report_ : TableReport
     left_out_error_ : float
-        Root mean square error of the signs of rows left out.
+        Leave-one-out root mean squared error for targets ±1.
     left_out_score_ : float
-        Share of right labels of rows left out.
+        Accuracy of the leave-one-out predictions.
 
     Examples
     --------
@@ -507,7 +511,7 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
             Rows of Dask data come into memory, as the model holds them; leaves are fitted by the client's workers.
         y : array-like of shape (n_samples,), or the name of a column of X
         sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
-            How much the error of each row counts; only ratios matter. Rows of weight zero are not there.
+            How much the error of each row counts; only ratios matter. Rows of weight zero are ignored.
         """
         raw, y, weight = self._rows(X, y, sample_weight)
         y = _labels(y)
@@ -527,7 +531,7 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
 
     @map_dask_blocks
     def decision_function(self, X: Any) -> Array:
-        """Logarithms of odds: (n_samples,) for two classes, (n_samples, n_classes) of a softmax for more."""
+        """Log odds (n_samples,) for two classes; for more, arguments of the softmax (n_samples, n_classes)."""
         scores = self._predict(self.numbers_of(X))
         scores = self._link(scores)
         return scores[:, 0] if len(self.classes_) == 2 else scores
@@ -553,7 +557,7 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
 
 
 def _labels(y: Any) -> Array:
-    """Labels (n,) without gaps."""
+    """Labels (n,), none of them missing."""
     y = column_or_1d(np.asarray(y), warn=True)
     if not len(y):
         raise ValueError("y is empty; there is nothing to learn.")
