@@ -6,7 +6,7 @@ collect_ignore = [
     f"src/bochner/{path}"
     for package, path in (
         ("dask", "distributed.py"),
-        ("torch", "backends/torch.py"),
+        ("torch", "backends/torch"),
         ("triton", "backends/_triton"),
         ("matplotlib", "experiments/charts.py"),
         ("matplotlib", "experiments/report.py"),
