@@ -1,4 +1,4 @@
-"""Two-sample test by the maximum mean discrepancy: do two samples come from the same distribution?"""
+"""Two-sample test by the maximum mean discrepancy: whether two samples come from the same distribution."""
 
 from __future__ import annotations
 
