@@ -1,4 +1,4 @@
-"""What users touch: scikit-learn estimators around the feature maps and solvers."""
+"""The public interface: scikit-learn estimators around the feature maps and solvers."""
 
 from bochner.estimators.classifier import KernelClassifier
 from bochner.estimators.dot_products import MaclaurinFeatures, TensorSketchFeatures

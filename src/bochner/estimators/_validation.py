@@ -1,4 +1,4 @@
-"""Rows of X as an estimator takes them, and the checks that several estimators share."""
+"""Validation of the rows of X, and checks that several estimators share."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def is_distributed(X: Any) -> bool:
 
 
 def in_memory(estimator: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Rows and targets to fit a transformer on: as they are, or of dask data 20,000 rows, the longest among them."""
+    """Rows and targets to fit a transformer on: all; of Dask data 20,000 rows, those of largest norm among them."""
     if not is_distributed(X):
         return X, y
     from bochner.distributed import gathered
@@ -78,7 +78,7 @@ def count_rows(X: Any) -> int | None:
 
 
 def map_dask_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose result has a row for every row of X: of Dask data, lazily and block by block."""
+    """Decorator for methods that return a row for every row of X: Dask data is mapped lazily, block by block."""
 
     @wraps(method)
     def call(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
@@ -92,7 +92,7 @@ def map_dask_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def dask_aware(cls: Any) -> Any:
-    """Class decorator: `transform` and `fit_transform` take Dask data, outside of scikit-learn's `set_output`."""
+    """Class decorator: `transform` and `fit_transform` take Dask data, without scikit-learn's `set_output`."""
     if "transform" in vars(cls):
         cls.transform = map_dask_blocks(cls.transform)
     inner = cls.fit_transform
@@ -110,7 +110,7 @@ def dask_aware(cls: Any) -> Any:
 def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     """X as a float32 or float64 array, tensor or CSR matrix with the right number of columns, finite; see `as_native`.
 
-    What is learned from a tensor (`reset`) is learned from a copy in host memory: it is then the same for every device.
+    In `fit` (`reset`) a tensor is copied to host memory, so that what is learned is the same for every device.
     """
     if reset:
         X, _ = in_memory(estimator, X)
@@ -171,7 +171,7 @@ def as_tensor(X: Any) -> tuple[Any, Callable[[Any], Any] | None]:
 
 
 def _is_plain(estimator: Any, X: Any) -> bool:
-    """Whether X needs no conversion and no complaint: then scikit-learn's 100 µs of looking are saved."""
+    """Whether X is valid without conversion, so that scikit-learn's checks, which take 100 µs, can be skipped."""
     return (
         type(X) is np.ndarray
         and X.ndim == 2

@@ -21,7 +21,7 @@ from bochner.keys import Key
 
 @dataclass(eq=False, repr=False)
 class MaclaurinFeatures(AdaptiveTransformer):
-    """Random features of a kernel of x·y: products of random signs, one power of the series for each component.
+    """Random features of a kernel of x·y: each component is a product of random projections, for one power of x·y.
 
     By Schoenberg's theorem f(x·y) is a kernel in every dimension exactly when f(t) = Σ a_n tⁿ with no a_n negative,
     and the product of n independent w·x with random signs w is a feature of (x·y)ⁿ (Kar & Karnick 2012).
@@ -35,9 +35,10 @@ class MaclaurinFeatures(AdaptiveTransformer):
         Number of components, exactly. "auto" adds components until the relative Frobenius error of ZZᵀ on
         the rows given to `fit` is certified to be at most `tol`. Each number tried is allocated and drawn anew.
     allocation : {"optimal", "geometric"}, default="optimal"
-        "optimal" spends the components where the variance on the data is: the kernel is exact along the mean row,
-        constant and linear terms are exact where that pays, and other powers have their share of orthogonal sign rows.
-        "geometric" is the published algorithm: every component draws its degree, n with probability 2^-(n+1).
+        "optimal" divides the components so that the variance on the data is least: the kernel is exact along the mean
+        row, constant and linear terms are exact if that pays, and each other power has a share of the components, with
+        orthogonal sign vectors. "geometric" is the published algorithm: every component draws its degree, n with
+        probability 2^-(n+1).
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
@@ -49,7 +50,7 @@ class MaclaurinFeatures(AdaptiveTransformer):
         The map itself: small, frozen, picklable.
     kernel_ : Kernel
     coefficients_ : ndarray
-        a_0, a_1, … up to the last one that matters for the norms seen in `fit`.
+        a_0, a_1, … up to the last one that is not negligible for the norms seen in `fit`.
     n_components_ : int
         Number of components.
     certificate_ : Certificate
@@ -57,7 +58,7 @@ class MaclaurinFeatures(AdaptiveTransformer):
 
     Notes
     -----
-    The mean over draws is the kernel, up to where its series ends: an infinite series is cut where the rest is below
+    The features are unbiased up to the truncation of the series: an infinite series is cut where the remainder is below
     1e-12 of the kernel's largest value on the data of `fit`.
 
     Examples
@@ -78,7 +79,7 @@ class MaclaurinFeatures(AdaptiveTransformer):
     n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> MaclaurinFeatures:
-        """Draw the signs; of the data the norms are used, and for "optimal" the mean and a sample of rows.
+        """Draw the signs; of the data only the norms are used, and for "optimal" also the mean and a sample of rows.
 
         Parameters
         ----------
@@ -116,9 +117,9 @@ def _dot_product_kernel(kernel: Any) -> Kernel:
 class TensorSketchFeatures(AdaptiveTransformer):
     """Sketched features of a polynomial kernel (gamma x·y + coef0)^degree, in O(nnz) of the data.
 
-    The features Z satisfy E[ZZᵀ] = K. Along one direction, the mean row by default, the kernel is written out exactly
-    and only what is orthogonal to it is sketched: on data with a mean (counts, pixels, any coef0 > 0) this leaves a
-    fraction of the error of a sketch of everything.
+    The features Z satisfy E[ZZᵀ] = K. Along one direction, by default the mean row, the kernel is exact and only the
+    orthogonal part of each row is sketched. If the mean of the data is not zero (counts, pixels, any coef0 > 0), the
+    error is a fraction of that of a sketch of the whole rows.
 
     Parameters
     ----------
@@ -129,14 +130,15 @@ class TensorSketchFeatures(AdaptiveTransformer):
         the rows given to `fit` is certified to be at most `tol`. Each number tried is drawn anew.
     factors : str, default="count_sketch"
         What is multiplied: "count_sketch" (TensorSketch; the only one that takes sparse rows in O(nnz)),
-        "rademacher", "srht", or their complex forms "complex_rademacher" and "complex_srht", which have the lower
-        variance without a direction.
+        "rademacher", "srht", or their complex forms "complex_rademacher" and "complex_srht", which have a lower
+        variance if `direction` is None.
     tree : bool or "auto", default="auto"
         Multiply two by two with a sketch after each product. The error of the flat product grows like 3^(degree/2),
         that of the tree polynomially; "auto" uses the tree from degree 4 on (real factors only).
     direction : {"mean", "ones"}, array or None, default="mean"
-        Where the kernel is exact. "mean" is the mean row, "ones" the vector of ones, which looks at no data (the
-        components are then divided as if a third of each row's squared norm lay along it); None sketches everything.
+        The direction along which the kernel is exact. "mean" is the mean row; "ones" is the vector of ones, which does
+        not depend on the data (the components are then divided as if a third of each row's squared norm lay along it);
+        None sketches the whole rows.
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
@@ -244,7 +246,7 @@ class TensorSketchFeatures(AdaptiveTransformer):
         return bool(self.tree)
 
     def _direction(self, X: Any, offset: float) -> Array | None:
-        """The direction, with the offset's coordinate where there is one; None when it is zero."""
+        """The direction, with a coordinate for the offset if there is one; None if the direction is zero."""
         if self.direction is None:
             return None
         if isinstance(self.direction, str):

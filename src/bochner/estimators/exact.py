@@ -1,4 +1,4 @@
-"""Exact kernel methods for small n: the truth that approximations are compared with."""
+"""Exact kernel methods for small n, as a reference for approximations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOSSES = ("log_loss", "squared_hinge", "squared")  # of classifiers
 
 
 def exact_rows(X: Any, X_new: Any) -> tuple[Array, Array]:
-    """Rows to learn from and rows to predict, in float64, checked."""
+    """Training rows and new rows in float64, after checks."""
     X, X_new = (check_rows(A, input_name=name, accept_sparse=False) for name, A in (("X", X), ("X_new", X_new)))
     if X.shape[1] != X_new.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features and X_new has {X_new.shape[1]}; they must be the same.")
@@ -29,7 +29,7 @@ def exact_rows(X: Any, X_new: Any) -> tuple[Array, Array]:
 
 
 def _exact_targets(y: Any, n: int) -> Array:
-    """Targets in float64, of one or two dimensions and as many rows as there are."""
+    """Targets in float64, checked to have one or two dimensions and n rows."""
     with reading("y"):
         y = np.asarray(y)
     if y.ndim not in (1, 2) or len(y) != n or not y.size:
@@ -40,7 +40,7 @@ def _exact_targets(y: Any, n: int) -> Array:
 def exact_kernel_ridge(
     kernel: Any, X: Any, y: Any, X_new: Any, alpha: float, *, sample_weight: Any = None, fit_intercept: bool = True
 ) -> Array:
-    """Predictions of exact kernel ridge regression, from the n × n kernel matrix: the truth for small n.
+    """Predictions of exact kernel ridge regression, from the n × n kernel matrix: a reference for small n.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def exact_kernel_ridge(
 def exact_gaussian_process(
     kernel: Any, X: Any, y: Any, X_new: Any, noise_variance: float, amplitude: float = 1.0
 ) -> tuple[Array, Array, float]:
-    """Mean, covariance and log marginal likelihood of an exact Gaussian process of mean 0: the truth for small n.
+    """Mean, covariance and log marginal likelihood of an exact Gaussian process of mean 0: a reference for small n.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def exact_kernel_classifier(
     sample_weight: Any = None,
     fit_intercept: bool = True,
 ) -> Array:
-    """Scores of exact kernel classification, from the n × n kernel matrix by L-BFGS: the truth for small n.
+    """Scores of exact kernel classification, from the n × n kernel matrix by L-BFGS: a reference for small n.
 
     Parameters
     ----------

@@ -26,14 +26,14 @@ from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.streaming import ArraySource, Block, Fold, Source, on_device
 
-_START_ROWS = 10_000  # rows whose features are held to find where to start
+_START_ROWS = 10_000  # rows of the sample on which initial centres are chosen
 
 
 @old_parameters(n_columns="n_components")
 @dask_aware
 @dataclass(eq=False, repr=False)
 class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, KernelModel):
-    """Kernel k-means: Lloyd's algorithm on features ZZᵀ ≈ K, which are made again in every pass and never held.
+    """Kernel k-means: Lloyd's algorithm on features ZZᵀ ≈ K, computed again in every pass and never stored.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
     n_init : int, default=5
-        Starts tried on a sample of the rows; the best goes on with all of them.
+        Number of initialisations tried on a sample of the rows; the best is continued on all rows.
     max_iter : int, default=100
     solver_tol : float, default=1e-4
         Stop when the centres move by less than this share of the features' spread.
@@ -55,7 +55,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         or of a sample of 20,000, is at most `tol`.
     block_size : int or None
     device : str or None, default=None
-        "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`.
+        "cuda" (or "cuda:1", …) computes features and sums on a GPU; see `KernelRidge`.
     n_jobs : int or None
     verbose : int, default=0
     random_state : int, RandomState, Generator or None
@@ -116,7 +116,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
                 source, as_kernel(self.kernel), self.n_components, key
             )
             rows = source.sample(_START_ROWS, key.child("start"))
-            from sklearn.cluster import KMeans  # a second to import
+            from sklearn.cluster import KMeans  # imported here because it takes a second
 
             start = KMeans(k, n_init=self.n_init, random_state=int(key.child("start").generator().integers(2**31)))
             start.fit(self.feature_map_(rows.X), sample_weight=rows.weight)
@@ -150,7 +150,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         return means, inertia / totals.sum()
 
     def _blocks(self, source: Source) -> Iterator[tuple[Any, Block]]:
-        """Features of every block, on the device if it is there."""
+        """Features of every block, on the device if this machine has it."""
         there = on_device(source, self.device if is_there(self.device) else None)
         return there.features(self.feature_map_, self.block_size)
 
@@ -209,7 +209,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
 
 @dataclass(frozen=True)
 class NearestFold(Fold):
-    """Of the rows nearest to each centre the weighted sums of features and the weights; the squared distances."""
+    """For each centre, the weighted sum of features and the total weight of its nearest rows; squared distances."""
 
     centres: Array
     runs_on_device: ClassVar[bool] = True
@@ -229,7 +229,7 @@ class NearestFold(Fold):
 
 
 def squared_distances_to(Z: Any, centres: Array) -> Array:
-    """Squared distances of a block of features, on any device, to a few centres: a host array, in float64."""
+    """Squared distances of a block of features, on any device, to a few centres: a float64 array in host memory."""
     own = np.einsum("ij,ij->i", centres, centres)
     if is_host(Z):
         Z = Z.astype(np.float64)

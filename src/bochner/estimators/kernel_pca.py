@@ -25,7 +25,7 @@ from bochner.operators import Dense
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import Block, Fold, Source, accumulate, on_device
 
-_TIE = 1e-4  # of a column's range, by which its ends must differ to be told apart in float32
+_TIE = 1e-4  # share of a column's range by which its two extremes must differ to count as different in float32
 
 
 @old_parameters(n_columns="n_feature_components")
@@ -34,15 +34,16 @@ _TIE = 1e-4  # of a column's range, by which its ends must differ to be told apa
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     """Kernel principal components: eigenvectors of the covariance of features ZZᵀ ≈ K, summed in one pass.
 
-    The result is that of exact kernel PCA up to the error of the features. Signs are scikit-learn's, found
-    in a second pass: of each column, over the rows of `fit`, the entry farthest from zero is positive. Where entries of
-    both signs are as far, the column has a positive covariance with one column of X, that of the largest absolute one.
-    So signs depend neither on the order of rows nor on random_state. `partial_fit` keeps them as components move.
+    The result is that of exact kernel PCA up to the error of the features. Signs follow scikit-learn's rule, in a
+    second pass: for each principal component, the entry of largest absolute value over the rows of `fit` is positive.
+    If the largest positive and negative entries are equally large, the sign is such that the covariance with one column
+    of X, the one with the largest absolute covariance, is positive. So signs depend neither on the order of rows nor on
+    random_state. `partial_fit` keeps the signs as components change.
 
     Parameters
     ----------
     n_components : int, default=2
-        Columns of the result. If the features span fewer directions, the last columns are zero.
+        Number of principal components. If the features span fewer directions, the last ones are zero.
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name takes the median distance as length scale.
     n_feature_components : int or "auto", default=512
@@ -50,8 +51,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
     fit_inverse_transform : bool, default=False
-        Learn the way back from components to rows by kernel ridge regression (Bakır, Weston & Schölkopf 2004), in
-        `fit` only: components move when more rows come.
+        Learn the map from components back to rows by kernel ridge regression (Bakır, Weston & Schölkopf 2004). Only in
+        `fit`: with `partial_fit` the components change as rows are added.
     alpha : float or {"loo", "gcv", "evidence"}, default="loo"
         The penalty of that regression.
     tol, max_components, max_seconds, max_bytes : numbers
@@ -60,7 +61,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         the rows, or of a sample of 20,000, is at most `tol`.
     block_size : int or None
     device : str or None, default=None
-        "cuda" (or "cuda:1", …) makes features and sums on a GPU; see `KernelRidge`.
+        "cuda" (or "cuda:1", …) computes features and sums on a GPU; see `KernelRidge`.
     n_jobs : int or None
     verbose : int, default=0
     random_state : int, RandomState, Generator or None
@@ -68,7 +69,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     Attributes
     ----------
     eigenvalues_ : ndarray of shape (n_components,)
-        Of the centred kernel matrix of the rows seen: the sums of squares of the columns of the result.
+        Eigenvalues of the centred kernel matrix of the rows seen: the sum of squares of each principal component.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Shares of the variance of the features.
     components_ : ndarray of shape (n_components, n_feature_components)
@@ -76,7 +77,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     features_, feature_map_
         The fitted features.
     inverse_ : KernelRidge
-        The way back.
+        The regression from components to rows; only with `fit_inverse_transform`.
     statistics_ : RidgeStatistics
     n_samples_seen_ : int
 
@@ -190,10 +191,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         self.n_samples_seen_ = statistics.n_samples
 
     def _signs(self, source: Source, V: Array) -> Array:
-        """Signs of the columns of V (m, k), by the scores of all rows: a pass."""
+        """Signs of the columns of V (m, k), from the scores of all rows, which takes a pass over the data."""
         feature_map = self.feature_map_
         scores: FeatureMap
-        if isinstance(feature_map, Nystrom):  # the root meets the few columns, not the many rows
+        if isinstance(feature_map, Nystrom):  # the root is multiplied with the few columns of V, not with every row
             root = (feature_map.root @ V[: feature_map.rank]).astype(feature_map.root.dtype)
             scores = replace(feature_map, root=root, n_components=V.shape[1], triangular=False)
         else:
@@ -214,7 +215,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
 
     @map_dask_blocks
     def inverse_transform(self, T: Any) -> Array:
-        """Rows whose components are about these, (n_samples, n_features).
+        """Rows whose components are approximately T, (n_samples, n_features).
 
         Parameters
         ----------
@@ -238,7 +239,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
 
 @dataclass(frozen=True)
 class ScoresFold(Fold):
-    """Of centred scores t (n, k), which come as features: max t, min t and Σ t x."""
+    """For centred scores t (n, k), which are passed as features: max t, min t and Σ t x."""
 
     centre: Array  # (k,)
     n_features: int
@@ -257,7 +258,7 @@ class ScoresFold(Fold):
         return [np.maximum(total[0], other[0]), np.minimum(total[1], other[1]), total[2] + other[2]]
 
     def signs(self, total: list[Any]) -> Array:
-        """Signs that make the end of each column that is farther from zero positive; see `KernelPCA` for ties."""
+        """Signs that make the entry of largest absolute value in each column positive; see `KernelPCA` for ties."""
         high, low, moments = total
         ends = high + low
         rising = moments[np.abs(moments).argmax(axis=0), np.arange(len(ends))]
@@ -265,6 +266,6 @@ class ScoresFold(Fold):
 
 
 def signs_like(components: Array, previous: Array) -> Array:
-    """Signs that give rows of weights the direction of those, among previous ones, that they are most like."""
+    """Signs that orient each row of weights like the most similar row of the previous ones."""
     products = components @ previous[: len(components)].T
     return np.where(products[np.arange(len(products)), np.abs(products).argmax(axis=1)] < 0, -1.0, 1.0)

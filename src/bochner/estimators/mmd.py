@@ -1,4 +1,4 @@
-"""Do two samples come from one law? The maximum mean discrepancy, with a p-value."""
+"""Two-sample test by the maximum mean discrepancy: whether two samples come from the same distribution."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from bochner.statistics import RidgeStatistics
 from bochner.streaming import ArraySource, accumulate
 
 _FEATURE_ROWS = 10_000  # rows that features and the length scale are fitted on
-_LABELS = 1 << 26  # rows × permutations above which "auto" goes by the limit law
-_DRAWS = 20_000  # of the limit law
+_LABELS = 1 << 26  # rows × permutations above which "auto" uses the limit distribution
+_DRAWS = 20_000  # from the limit distribution
 
 
 @dataclass(frozen=True)
 class MMDResult:
-    """What `mmd_test` found.
+    """The result of `mmd_test`.
 
     Attributes
     ----------
     statistic : float
         MMD² = ‖mean features of X - mean features of Y‖².
     p_value : float
-        Probability of a statistic at least as large if both samples come from one law.
+        Probability of a statistic at least as large if both samples come from the same distribution.
     kernel : Kernel
         With its length scale as a number.
     method : {"permutation", "asymptotic"}
@@ -64,11 +64,11 @@ def mmd_test(
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name takes the median distance of both samples together as length scale.
     n_components : int, default=512
-        Columns of the features.
+        Number of components of the features.
     features : {"fourier", "nystrom"}, default="fourier"
     method : {"auto", "permutation", "asymptotic"}, default="auto"
-        "permutation" has exactly the size it claims, for any sample sizes. "asymptotic" draws from the limit law, a
-        weighted sum of χ², and needs the sums over the rows alone. "auto" permutes up to some 67,000 rows.
+        "permutation" has exactly its nominal level, for any sample sizes. "asymptotic" draws from the limit
+        distribution, a weighted sum of χ², and needs only sums over the rows. "auto" permutes up to about 67,000 rows.
     n_permutations : int, default=999
         The least p-value is 1 / (n_permutations + 1).
     random_state : int, RandomState, Generator or None
@@ -115,10 +115,10 @@ def mmd_test(
 def _by_permutation(
     source: ArraySource, feature_map: FeatureMap, n: int, n_permutations: int, key: Key
 ) -> tuple[float, float]:
-    """Shuffle who belongs to which sample; column 0 is the data as it came."""
+    """Permute which rows belong to which sample; column 0 is the actual assignment."""
     signs = source.block.y[:, 0]
     draw = key.generator()
-    # (rows, permutations) of True for X: the labels of all permutations, in bits' company
+    # (rows, permutations) of booleans, True for rows assigned to X
     first = np.zeros((len(signs), n_permutations + 1), bool)
     first[:n, 0] = True
     for b in range(1, n_permutations + 1):
@@ -130,7 +130,7 @@ def _by_permutation(
         start += len(block)
     gaps = sums * (1.0 / n + 1.0 / (len(signs) - n)) - whole[:, None] / (len(signs) - n)
     found = np.einsum("ij,ij->j", gaps, gaps)
-    # permutations that change nothing are ties up to rounding
+    # permutations that change nothing must count as ties in spite of rounding
     beyond = np.count_nonzero(found[1:] >= found[0] * (1.0 - 1e-6) - 1e-12 * found.max())
     return float(found[0]), float((1.0 + beyond) / (1.0 + n_permutations))
 
@@ -144,7 +144,7 @@ def _by_limit(
     gap = statistics.right_side(False)[:, 0]  # Σ z / n over X - Σ z / m over Y
     found = float(gap @ gap)
     λ = statistics.spectrum(True).factor.eigenvalues / (total - 2.0)
-    # the difference of the means is not noise: the covariance within the samples, not around the common mean
+    # the covariance within each sample, not around the common mean, since the difference of the means is not noise
     λ = np.sort(λ)[::-1]
     λ *= max(0.0, 1.0 - found * n * (total - n) / total / max(λ.sum() * (total - 2.0), np.finfo(float).tiny))
     draws = np.zeros(_DRAWS)
@@ -156,7 +156,7 @@ def _by_limit(
 
 
 def exact_mmd(kernel: Any, X: Any, Y: Any) -> float:
-    """MMD² from the exact kernel matrices, pairs of a row with itself included: the truth for small n.
+    """MMD² from the exact kernel matrices, pairs of a row with itself included: a reference for small n.
 
     Parameters
     ----------

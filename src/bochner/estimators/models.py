@@ -1,4 +1,4 @@
-"""Base of the models: any kind of data as a source, and features chosen for it."""
+"""Base of the models: turns any kind of data into a source, and chooses and fits the features."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ from bochner.streaming import (
     rows_on,
 )
 
-_PIECE_ROWS = 1024  # whose scores one thread computes at a time
+_PIECE_ROWS = 1024  # rows whose scores one thread computes at a time
 _FEATURE_ROWS = 20_000  # rows on which features are fitted
-_TARGETS = (1e-140, 1e140)  # sizes of which a few million squares are far from vanishing and from overflow
-CHOSEN_LANDMARKS = 1024  # with more, random rows do as well, and choosing would cost nearly as much as the fit
+_TARGETS = (1e-140, 1e140)  # sizes of targets for which sums of a few million squares neither underflow nor overflow
+CHOSEN_LANDMARKS = 1024  # beyond this number random rows are as good, and choosing would cost nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
 
@@ -93,10 +93,10 @@ def check_sums(*models: Any) -> None:
 def choose_landmark_scheme(preferred: str, n_landmarks: int, *, means: bool, nested: bool) -> str:
     """How a model samples its landmarks.
 
-    Many landmarks are random rows: choosing would cost nearly as much as the fit and gain little. But where they are
-    `nested`, the first of them must be good landmarks themselves, which takes a choice. The `preferred` scheme of a
-    model may move landmarks to `means` of rows, which exist for stationary kernels of dense rows; otherwise they are
-    pivots.
+    Many landmarks are random rows: choosing them would cost nearly as much as the fit and gain little. But if they are
+    `nested`, the first of them must be good landmarks by themselves, so they are chosen. The `preferred` scheme of a
+    model may move landmarks to `means` of rows, which exist for stationary kernels of dense rows; otherwise landmarks
+    are pivots.
     """
     if n_landmarks > CHOSEN_LANDMARKS and not nested:
         return "uniform"
@@ -104,7 +104,7 @@ def choose_landmark_scheme(preferred: str, n_landmarks: int, *, means: bool, nes
 
 
 def check_target_size(y: Any, *, whole: bool = True) -> None:
-    """Refuse targets whose squares are infinite, or where these are all of them, zero although the targets are not."""
+    """Refuse targets whose squares overflow or, if these are all the targets (`whole`), all underflow to zero."""
     largest = float(np.abs(y).max(initial=0.0)) if y.dtype.kind in "fiub" else 0.0
     if largest > _TARGETS[1] or (whole and 0.0 < largest < _TARGETS[0]):
         raise ValueError(
@@ -128,7 +128,7 @@ class Transformed(FeatureMap):
 
 
 def real_features(transformer: Any, Z: Any, X: Any) -> Array:
-    """What a transformer made of the rows of X, in the dtype of X, or what is wrong with it."""
+    """The features that a transformer computed from the rows of X, in the dtype of X; raises an error if invalid."""
     Z = Z.toarray() if scipy.sparse.issparse(Z) else np.asarray(Z)
     name = f"the features of {transformer!r}"
     if np.iscomplexobj(Z):
@@ -144,7 +144,7 @@ def real_features(transformer: Any, Z: Any, X: Any) -> Array:
     except (TypeError, ValueError):
         raise ValueError(f"{name} are of type {Z.dtype}; a model takes numbers.") from None
     largest = float(np.max(np.abs(Z), initial=0.0))
-    if not largest < np.sqrt(np.finfo(Z.dtype).max) / 1e6:  # sums of squares are numbers; NaN is not less
+    if not largest < np.sqrt(np.finfo(Z.dtype).max) / 1e6:  # sums of squares must not overflow; also true for NaN
         raise ValueError(
             f"{name} reach {largest:.3g} in {Z.dtype}, whose squares a model adds up; scale the rows or the features."
         )
@@ -211,7 +211,7 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
         if hasattr(X, "columns"):
             X, y, sample_weight = _split_frame(X, y, sample_weight)
-        # either byte order: the source converts it block by block
+        # any byte order is accepted: the source converts it block by block
         dtypes = [*FLOATS, *(np.dtype(t).newbyteorder() for t in FLOATS)]
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": dtypes, "multi_output": True}
         with reading("X or y"):
@@ -288,7 +288,7 @@ def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
 
 class DistributedScore:
-    """`score` for dask data, computed where they are; comes before scikit-learn's mixins among the bases."""
+    """`score` for Dask data, computed by its workers; must come before scikit-learn's mixins among the bases."""
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy of a classifier, or the coefficient of determination R² of other models.
@@ -315,7 +315,7 @@ class KernelModel(ModelParameters):
 
     n_components: Any
     feature_map_: FeatureMap
-    # of models that have no such parameter
+    # values for models that have no such parameter
     alpha: Any = None
     checkpoint: str | os.PathLike[str] | None = None
     fit_intercept: bool = True
@@ -323,7 +323,7 @@ class KernelModel(ModelParameters):
     precision: str = "full"
 
     def _check_options(self) -> None:
-        """Complain about an option of all models that is none."""
+        """Raise an error for an invalid value of an option that all models have."""
         if self.block_size is not None:
             check_count("block_size", self.block_size)
         check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
@@ -335,7 +335,7 @@ class KernelModel(ModelParameters):
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
-        """Set the model's precision and its number of threads, the same for our code and for BLAS."""
+        """Set the model's precision and its number of threads, the same for this library and for BLAS."""
         with use_precision(self.precision):
             if self.n_jobs is None:
                 yield
@@ -360,7 +360,7 @@ class KernelModel(ModelParameters):
             ]
             return np.concatenate([backend_of(part).fetch(part) for part in parts])
         wide = feature_map.dtype_of(X.dtype)
-        if matrix is not None:  # which meets the few coefficients, not every row
+        if matrix is not None:  # multiplied with the few coefficients, not with every row
             coefficients = matrix.astype(np.float64, copy=False) @ coefficients
         with np.errstate(over="ignore"):
             weights, level = coefficients.astype(wide), intercept.astype(X.dtype)
@@ -409,8 +409,8 @@ class KernelModel(ModelParameters):
         """A fitted transformer and its feature map: the one that `features` names, or a clone of `features`.
 
         With ``n_components="auto"`` the transformer finds the number itself, within the model's tol and limits. With
-        `nested` the first components of many must be good features themselves: frequencies are drawn from the same law
-        whatever their number, and landmarks by a scheme that starts with the best ones.
+        `nested` the first components of many must be good features by themselves: frequencies are drawn by the same
+        sampling scheme for any number, and landmarks by a scheme that starts with the best ones.
         """
         if isinstance(self.features, str):
             transformer, rows = self._named_features(source, kernel, n_components, key, nested)
@@ -459,7 +459,7 @@ class KernelModel(ModelParameters):
         rows = representative(block, 0 if auto else int(n_components), key.child("weights")).X
         if name == "nystrom":
             device = self.device
-            if source.remote and not is_there(device):  # the device is where the rows are
+            if source.remote and not is_there(device):  # the device is on the machines that have the rows
                 device = None
             transformer._fit(rows, transform=False, measured=False, device=device)
         else:
@@ -474,15 +474,15 @@ class KernelModel(ModelParameters):
         block = source.sample(n_rows, key.child("features"))
         if isinstance(source, ArraySource) and isinstance(transformer, NystromFeatures):
             numbered = not isinstance(transformer.landmarks, str) and np.ndim(transformer.landmarks) == 1
-            block = source.block if numbered else block  # landmarks are numbers of rows, of weight zero too
-        # targets only for those that ask for them: not every transformer takes them
+            block = source.block if numbered else block  # landmark indices count rows of weight zero too
+        # targets are passed only to transformers that need them, since not every transformer takes them
         asks = hasattr(transformer, "__sklearn_tags__") and get_tags(transformer).target_tags.required
         targets = (block.y if np.size(block.y) else None,) if asks else ()
         return transformer.fit(block.X, *targets), block.X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if hasattr(self.features, "__sklearn_tags__"):  # of a kernel matrix, scikit-learn divides rows and columns
+        if hasattr(self.features, "__sklearn_tags__"):  # scikit-learn then splits rows and columns of a kernel matrix
             tags.input_tags.pairwise = get_tags(self.features).input_tags.pairwise
         return tags
 

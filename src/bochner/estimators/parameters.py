@@ -1,7 +1,8 @@
 """Parameters that many estimators have, declared once.
 
 An estimator is a dataclass without the comparison and the repr of one: its constructor stores its parameters and does
-nothing else, as scikit-learn asks. What it declares again has another default here, or is positional.
+nothing else, as scikit-learn asks. An estimator declares a parameter again to change its default or to make it
+positional.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from sklearn.base import BaseEstimator
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SearchParameters(BaseEstimator):
-    """Of everything that draws, and looks for the number of components where that is "auto"."""
+    """Parameters of estimators that draw at random and search for the number of components if it is "auto"."""
 
     tol: Any = 0.05
     max_components: int = 16384
@@ -25,7 +26,7 @@ class SearchParameters(BaseEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ModelParameters(SearchParameters):
-    """Of everything that reads its rows in blocks."""
+    """Parameters of estimators that read their rows in blocks."""
 
     kernel: Any = "rbf"
     features: Any = "auto"
@@ -38,7 +39,7 @@ class ModelParameters(SearchParameters):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SupervisedParameters(ModelParameters):
-    """Of everything that learns targets."""
+    """Parameters of supervised estimators."""
 
     fit_intercept: bool = True
     metric: str = "isotropic"

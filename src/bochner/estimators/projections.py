@@ -85,7 +85,7 @@ class RandomProjection(AdaptiveTransformer):
     n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> RandomProjection:
-        """Draw the projection; only the laws "norm" and "leverage" use more of the data than their shape.
+        """Draw the projection; only the schemes "norm" and "leverage" use more of the data than its shape.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class RandomProjection(AdaptiveTransformer):
         tags = super().__sklearn_tags__()
         try:
             tags.input_tags.sparse = as_sketch_law(self.law).accepts_sparse
-        except ValueError:  # said by fit
+        except ValueError:  # `fit` raises this error
             tags.input_tags.sparse = False
         return tags
 
@@ -205,13 +205,13 @@ class CompactFeatures(AdaptiveTransformer):
         `features`, which must have a `kernel_`, is certified to be at most `tol`; each number tried fits `features`
         and draws the projection anew, with the same key.
     projection : str or SketchLaw, default="srht"
-        How to go down: "srht", "srtt", "gaussian", "rademacher", "sparse_sign", "count_sketch", ….
+        The projection: "srht", "srtt", "gaussian", "rademacher", "sparse_sign", "count_sketch", ….
     expansion : int or None, default=4
         The clone of `features` gets n_components = expansion × n_components. None leaves it as it is.
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
-        Of the projection, and of `features` where that has no random_state of its own.
+        For the projection, and for `features` if that has no random_state of its own.
     n_jobs : int or None
 
     Attributes

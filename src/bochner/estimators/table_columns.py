@@ -58,9 +58,7 @@ def _values(X: Any, name: Any, index: int) -> Array:
         kind = getattr(column.dtype, "kind", "O")
         if type(column.dtype).__name__ == "CategoricalDtype":  # also if the categories are numbers
             return _texts(column.astype(object).to_numpy())
-        if kind in "iufb" and not isinstance(
-            column.dtype, np.dtype
-        ):  # numbers of an extension type, which may have gaps
+        if kind in "iufb" and not isinstance(column.dtype, np.dtype):  # may have gaps
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
         if kind == "M":
             return np.asarray(column.dt.tz_localize(None) if getattr(column.dt, "tz", None) else column)

@@ -16,7 +16,7 @@ from bochner.estimators.parameters import SearchParameters
 from bochner.features import FeatureMap, features_of
 from bochner.keys import Key
 
-_ENTRIES = 1 << 20  # kernel values that a certificate looks at
+_ENTRIES = 1 << 20  # the number of kernel values from which an error is certified
 
 
 @dask_aware
