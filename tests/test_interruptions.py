@@ -71,7 +71,12 @@ def test_an_interruption_in_the_middle_of_an_update_waits_for_its_end(name, tmp_
 STAGES = {  # where Ctrl-C strikes, what is fitted, and what it says that it leaves behind
     "tuning": (tuning, "_left_out", KernelRidge(n_jobs=1), "length scale was tuned: nothing was kept"),
     "search": (RidgeSearch, "_fit_fold", KernelRidge(n_jobs=1), "searched for: nothing was kept"),
-    "penalty": (ridge_search, "least_penalty", KernelRidge(n_jobs=1), "searched for: nothing was kept"),
+    "penalty": (
+        ridge_search,
+        "least_penalty",
+        KernelRidge(tol=1e-6, random_state=0, n_jobs=1),  # so that more components are needed than choose a penalty
+        "searched for: nothing was kept",
+    ),
     "features": (KernelRidge, "_fit_features", ridge(), "features were fitted: nothing was kept"),
     "first block": (RidgeStatistics, "_add_squares", ridge(), "the sums of 50 rows, and predicts from them"),
 }
@@ -89,6 +94,7 @@ def test_an_interruption_says_what_was_kept(stage, monkeypatch):
         return original(*arguments, **options)
 
     monkeypatch.setattr(where, name, struck)
+    monkeypatch.setattr(ridge_search, "_PENALTY_COMPONENTS", 64)
     X, y = (np.concatenate(parts) for parts in zip(*blocks(84 if stage == "penalty" else 10), strict=True))
     with pytest.raises(KeyboardInterrupt, match=kept):
         clone(model).fit(X, y)
