@@ -117,8 +117,10 @@ void pack_slab(Rows<float> Z, const float* units, const float* inverses, std::in
 // columns' have 128 added: the instruction takes them without a sign.
 template <class Int, bool vnni>
 BOCHNER_INLINE void multiply_groups(Sums& sums, const Sums& group, const Sums& columns) {
-    if constexpr (vnni && has_avx512) {  // GCC 12 copies every register around the intrinsics
-#if defined(__AVX512F__)  // elsewhere clang refuses the code even in a branch that is left out
+    if constexpr (vnni && has_avx512) {
+        // asm: GCC 12 copies every register around the intrinsics, and clang refuses
+        // the asm of other levels even in a branch that is left out.
+#if defined(__AVX512F__)
         if constexpr (sizeof(Int) == 2)
             asm("vpdpwssd %1, %2, %0" : "+v"(sums) : "v"(group), "v"(columns));
         else
