@@ -129,7 +129,7 @@ BOOSTING = ("hgb", "hgb 1000", "lightgbm 1000", "catboost", "xgboost")
 ABLATION = {
     "all parts": tables,
     "one member": lambda c: tables(c, n_members=1),
-    "no directions": lambda c: tables(c, metric="columns"),
+    "no directions": lambda c: tables(c, metric="diagonal"),
     "laplacian alone": lambda c: tables(c, n_members=1, kernel="laplacian"),
     "standard columns": lambda c: tables(c, scaling="standard"),
     "equal scales": lambda c: _without_metric(tables(c)),

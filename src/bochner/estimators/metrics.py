@@ -185,8 +185,9 @@ def _square(R: Array) -> Array:
     """R Rᵀ."""
     if not isinstance(R, np.ndarray):
         return R @ R.T
-    S = np.asarray(get_blas_funcs("syrk", (R,))(1.0, R.T, trans=1, lower=0)).T  # the lower triangle, by rows
-    S += np.tril(S, -1).T
+    S = np.asarray(get_blas_funcs("syrk", (R,))(1.0, R.T, trans=1, lower=0)).T  # the lower triangle, zeros elsewhere
+    S = S + S.T
+    S[np.diag_indices(len(S))] /= 2.0
     return S
 
 
@@ -237,7 +238,7 @@ def learn_metric(
     True
     """
     kernel = FAMILIES[family] if isinstance(family, str) else family
-    Y, n_features = _standardised(Y, weight), X.shape[1]
+    Y, n_features = standardised(Y, weight), X.shape[1]
     if start is None:
         few = slice(0, _PAIRS * max(1, len(X) // _PAIRS), max(1, len(X) // _PAIRS))
         pairs = kernel.distances(X[few], X[few])
@@ -284,7 +285,7 @@ def shrink_metric(
 
     With many columns, learned scales overfit the sample. Logarithms of scales and penalty are interpolated.
     """
-    Y, d = _standardised(Y, weight), X.shape[1]
+    Y, d = standardised(Y, weight), X.shape[1]
     found = []
     for share in (1.0, 0.75, 0.5, 0.0):
         scales = (metric.kernel.scales(d) ** share * equal.kernel.scales(d) ** (1.0 - share)) * np.ones(d)
@@ -311,7 +312,7 @@ def learn_directions(
     """
     d = X.shape[1]
     backend, origin = backend_of(X), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
-    Y, kernel = _standardised(Y, weight), with_scales(metric.kernel, np.ones(1))
+    Y, kernel = standardised(Y, weight), with_scales(metric.kernel, np.ones(1))
     size = float(np.linalg.norm(origin)) / np.sqrt(d)
     best: list[Any] = [np.inf, origin, metric.alpha]
 
@@ -344,7 +345,7 @@ def shrink_directions(
     criterion: Criterion = LEFT_OUT,
 ) -> Array:
     """Directions between the learned ones and the columns: those of least error on rows that neither was learned on."""
-    Y, d = _standardised(Y, weight), X.shape[1]
+    Y, d = standardised(Y, weight), X.shape[1]
     columns = np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
     found = []
     for share in (1.0, 0.75, 0.5, 0.0):
@@ -359,7 +360,8 @@ def deviations(A: Array, weight: Array | None = None) -> Array:
     return np.asarray(np.sqrt(np.average(np.square(A - centre), axis=0, weights=weight)))
 
 
-def _standardised(Y: Array, weight: Array | None) -> Array:
+def standardised(Y: Array, weight: Array | None) -> Array:
+    """Columns with mean zero and variance one; constant ones are zero."""
     spread = deviations(Y, weight)
     return np.asarray((Y - np.average(Y, axis=0, weights=weight)) / np.where(spread > 0, spread, 1.0))
 
