@@ -330,8 +330,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
     leaf_size : int or "auto", default="auto"
         The most rows in a leaf; "auto" is as many as `max_seconds` allows.
     metric : {"auto", "diagonal", "full"}, default="auto"
-        "diagonal" is a length scale for each column. With "full", one of the members also learns directions that combine
-        columns. "auto" tries these if there are at most 40 columns and enough rows to compare on.
+        "diagonal" is a length scale for each column. With "full", one of the members also learns directions that
+        combine columns. "auto" tries these if there are at most 40 columns and enough rows to compare on.
     n_members : int, default=3
         Number of models with different kernels or scalings that are averaged, with the shares of least leave-one-out
         error.
