@@ -23,6 +23,7 @@ from bochner.estimators.metrics import (
 )
 from bochner.kernels import Kernel, Projected, RadialKernel, StationaryKernel
 from bochner.keys import Key
+from bochner.streaming.progress import show
 
 METRICS = ("auto", "isotropic", "diagonal", "full")
 SAMPLE_ROWS = 1000  # rows that a metric is learned on; as many others compare it with equal scales
@@ -101,6 +102,7 @@ def search_metric(
     key: Key,
     criterion: Criterion = LEFT_OUT,
     until: float | None = None,
+    verbose: int = 0,
 ) -> ColumnMetric:
     """Choose one of the kernels, and learn its metric, by the leave-one-out error of exact fits.
 
@@ -125,6 +127,8 @@ def search_metric(
         What is minimised; the default is the leave-one-out error.
     until : float or None
         When to stop, as a value of ``time.perf_counter()``; the best metric found by then is returned.
+    verbose : int
+        1 names the stage on a terminal.
 
     Examples
     --------
@@ -162,6 +166,7 @@ def search_metric(
 
     options: dict[str, Any] = {"criterion": criterion, "until": until}
     shared: dict[str, Any] = {**options, "max_evaluations": _FEW_EVALUATIONS}
+    show("metric: equal length scales", verbose > 0)
     Z, T, w = sample(few)
     tried = []
     for kernel in kernels:
@@ -174,9 +179,11 @@ def search_metric(
     kernel = equal.kernel
     if isotropic:
         return ColumnMetric(kernel, np.ones(()), spreads)
+    show(f"metric: learned on {len(learn):,} rows", verbose > 0)
     Z, T, w = sample(learn)
     found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=_EVALUATIONS, **options)
     if len(fresh):
+        show(f"metric: compared on {len(fresh):,} rows", verbose > 0)
         other = sample(fresh)
         found = shrink_metric(found, equal, *other, criterion=criterion)
         if metric == "auto":

@@ -85,6 +85,7 @@ class SupervisedModel(KernelModel, SupervisedParameters):
                 key=key,
                 criterion=self._criterion,
                 until=until,
+                verbose=self.verbose,
             )
             if learned.weights.ndim:
                 self._spreads = learned.spreads
