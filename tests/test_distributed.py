@@ -42,6 +42,9 @@ from distributed import Client, LocalCluster  # noqa: E402
 
 from bochner import distributed  # noqa: E402
 
+# The oldest dask warns where a scheduler of this machine is chosen beside a client, which the tests do on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler:UserWarning")
+
 
 def local_cluster(n_workers, **options):
     quiet = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
