@@ -9,9 +9,12 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n au
 
 .PHONY: demo test test-slow test-torch test-gpu test-oldest test-newest test-aarch64 cross wheel wheels sdist check-version test-sdist lint bench docs fuzz sanitize clean
 
-$(VENV)/.tools: pyproject.toml
+$(VENV)/.pip:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --upgrade "pip>=25.1"
+	touch $@
+
+$(VENV)/.tools: $(VENV)/.pip pyproject.toml
 	$(BIN)/python -m pip install -q --group test
 	touch $@
 
@@ -51,17 +54,18 @@ test-newest:
 
 # On Debian or Ubuntu for x86-64, with g++-aarch64-linux-gnu and qemu-user: the compiled core for AArch64, with its
 # vector instructions and without any, tested in an emulator.
-test-aarch64: $(VENV)/.tools
+test-aarch64: $(VENV)/.pip
+	$(BIN)/python -m pip install -q --group build
 	PYTHON=$(BIN)/python .ci/test-aarch64
 	PYTHON=$(BIN)/python MODE=scalar .ci/test-aarch64 tests/test_backends.py
 
 # Objects for Windows, macOS and musl, compiled and not run.
-cross: $(VENV)/.tools
+cross: $(VENV)/.pip
 	$(BIN)/python -m pip install -q --group cross
 	PYTHON=$(BIN)/python .ci/cross
 
-# A wheel for this system, tried in an empty environment outside the source tree. WHEEL_TESTS=... runs test files there.
-wheel: $(VENV)/.tools
+# A wheel for this system, tried in an empty environment outside the source tree.
+wheel: $(VENV)/.pip
 	$(BIN)/python -m pip install -q --group release
 	rm -rf dist/raw build/wheel-env && mkdir -p dist/raw
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w dist/raw .
@@ -78,7 +82,7 @@ wheels:
 	$(PYTHON) -m pip install -q "cibuildwheel>=3.1"
 	$(PYTHON) -m cibuildwheel --output-dir dist
 
-sdist: $(VENV)/.tools
+sdist: $(VENV)/.pip
 	$(BIN)/python -m pip install -q --group release
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --sdist --outdir dist
 	$(BIN)/python -m twine check --strict dist/*.tar.gz
@@ -88,6 +92,8 @@ check-version:
 	@test "$(TAG)" = "v$$(sed -n 's/__version__ = "\(.*\)"/\1/p' src/bochner/version.py)" || { echo "expected the tag v$$(sed -n 's/__version__ = "\(.*\)"/\1/p' src/bochner/version.py), the version in src/bochner/version.py; got $(TAG)"; exit 1; }
 	@grep -q "^## $(patsubst v%,%,$(TAG)) (20" CHANGELOG.md || { echo "expected a line '## $(patsubst v%,%,$(TAG)) (date)' in CHANGELOG.md"; exit 1; }
 	@grep -q "^version: $(patsubst v%,%,$(TAG))$$" CITATION.cff || { echo "expected version: $(patsubst v%,%,$(TAG)) in CITATION.cff"; exit 1; }
+	@grep -q "^\[project.urls\]" pyproject.toml || { echo "expected [project.urls] in pyproject.toml: where the source and its issues are public"; exit 1; }
+	@! grep -q "!\[.*\](docs/" README.md || { echo "expected whole addresses of the pictures in README.md: the package index shows no others"; exit 1; }
 
 # The tests as they come in the source distribution.
 test-sdist: sdist

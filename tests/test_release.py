@@ -1,12 +1,16 @@
 """What must hold before a release: one version, bounds that are tested, workflows that run what `make` runs here."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 import bochner
+from bochner.backends import machines
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -63,3 +67,65 @@ def test_every_supported_python_is_named(project):
     built = {f"cp{version.replace('.', '')}-*" for version in named[:2]}
     assert built == set(project["tool"]["cibuildwheel"]["build"])
     assert project["tool"]["scikit-build"]["wheel"]["py-api"] == f"cp{named[1].replace('.', '')}"
+
+
+ASKING = {  # package: what cannot be done without it
+    "pandas": "bochner.compare(X, y)",
+    "rich": "command('recommend', 'table.csv')",
+    "typer": "command('recommend', 'table.csv')",
+    "pooch": "bochner.datasets.load('kin40k')",
+    "matplotlib": "import bochner.experiments.charts",
+    "pyarrow": "bochner.KernelRidge(n_components=8).fit('table.parquet', 'y')",
+    "onnx": "bochner.export_onnx(model, 'model.onnx')",
+    "dask": "import bochner.distributed",
+    "torch": "bochner.KernelRidge(n_components=8, device='cuda').fit(X, y)",
+}
+BARE = """
+import contextlib, io, sys
+
+class Missing:  # what an import finds where packages are not installed
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in packages:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import numpy as np
+import bochner, bochner.datasets
+
+def command(*words):
+    from bochner.cli import main
+    sys.argv = ["bochner", *words]
+    main()
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+y = X[:, 0]
+model = bochner.KernelRidge(bochner.RBF(1.0), 8, alpha=1.0, random_state=0).fit(X, y)
+for package, statement in asking.items():
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            exec(statement)
+    except (ImportError, ValueError) as error:
+        print(package, error)
+    except SystemExit as stop:
+        print(package, said.getvalue().strip() if stop.code == 3 else stop.code)
+"""
+
+
+def test_every_extra_is_asked_for_where_it_is_missing(project, tmp_path):
+    """A bare installation learns and predicts, and names the extra of everything else."""
+    assert {extra for extra, _ in machines.OPTIONAL.values()} == set(project["project"]["optional-dependencies"])
+    assert set(ASKING) == set(machines.OPTIONAL)
+    code = f"packages, asking = {set(ASKING)}, {ASKING}\n{BARE}"
+    nothing_fetched = {"BOCHNER_DATA": "", "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, **nothing_fetched},
+    )
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    for package, (extra, _) in machines.OPTIONAL.items():
+        assert f"pip install 'bochner[{extra}]'" in said[package]

@@ -51,7 +51,7 @@ try:
     from dask.optimization import cull
 except ImportError as error:
     raise ImportError(
-        f'bochner.distributed needs dask with arrays and frames: pip install "bochner[dask]" ({error}).'
+        f"bochner.distributed needs dask with arrays and frames: pip install 'bochner[dask]' ({error})."
     ) from error
 
 # The shape of the tree. A leaf adds up blocks until it has at least this many rows, and this many rows for each
