@@ -290,8 +290,8 @@ def numeric_slope(function: Any, t: Array, *, even: bool = False) -> Array:
     return np.asarray((function(high) - function(np.abs(low) if even else low)) / (high - low))
 
 
-class Sum(Kernel):
-    """left + right."""
+class Pair(Kernel):
+    """Two kernels, from which a third is made."""
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left = left
@@ -304,6 +304,13 @@ class Sum(Kernel):
     @property
     def runs_on_device(self) -> bool:
         return self.left.runs_on_device and self.right.runs_on_device
+
+    def _resolve(self, sample: Array, weight: Array) -> Kernel:
+        return type(self)(self.left._resolve(sample, weight), self.right._resolve(sample, weight))
+
+
+class Sum(Pair):
+    """left + right."""
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self.left._block(X, Y) + self.right._block(X, Y)
@@ -317,24 +324,9 @@ class Sum(Kernel):
     def _diagonal(self, X: Array) -> Array:
         return self.left._diagonal(X) + self.right._diagonal(X)
 
-    def _resolve(self, sample: Array, weight: Array) -> Kernel:
-        return Sum(self.left._resolve(sample, weight), self.right._resolve(sample, weight))
 
-
-class Product(Kernel):
+class Product(Pair):
     """left * right."""
-
-    def __init__(self, left: Kernel, right: Kernel) -> None:
-        self.left = left
-        self.right = right
-
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        return bool(self.left.stationary and self.right.stationary)
-
-    @property
-    def runs_on_device(self) -> bool:
-        return self.left.runs_on_device and self.right.runs_on_device
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self.left._block(X, Y) * self.right._block(X, Y)
@@ -346,27 +338,30 @@ class Product(Kernel):
     def _diagonal(self, X: Array) -> Array:
         return self.left._diagonal(X) * self.right._diagonal(X)
 
-    def _resolve(self, sample: Array, weight: Array) -> Kernel:
-        return Product(self.left._resolve(sample, weight), self.right._resolve(sample, weight))
+
+class Wrapper(Kernel):
+    """One kernel, `kernel`, from which another is made."""
+
+    kernel: Kernel
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        return bool(self.kernel.stationary)
+
+    @property
+    def runs_on_device(self) -> bool:
+        return self.kernel.runs_on_device
 
 
-class Multiple(Kernel):
+class Multiple(Wrapper):
     """factor * kernel, factor > 0."""
 
     def __init__(self, kernel: Kernel, factor: float) -> None:
         self.kernel = kernel
         self.factor = factor
 
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        return bool(self.kernel.stationary)
-
     def _factor(self) -> float:
         return check_positive("the factor of a kernel", self.factor)
-
-    @property
-    def runs_on_device(self) -> bool:
-        return self.kernel.runs_on_device
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self._factor() * self.kernel._block(X, Y)
@@ -384,25 +379,17 @@ class Multiple(Kernel):
         return Multiple(self.kernel._resolve(sample, weight), self.factor)
 
 
-class Power(Kernel):
+class Power(Wrapper):
     """kernel ** exponent for a positive integer exponent: other powers may be indefinite."""
 
     def __init__(self, kernel: Kernel, exponent: int) -> None:
         self.kernel = kernel
         self.exponent = exponent
 
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        return bool(self.kernel.stationary)
-
     def _exponent(self) -> int:
         exponent = check_positive("the power of a kernel", self.exponent)
         whole = int(exponent) if exponent.is_integer() else self.exponent
         return check_count("the power of a kernel", whole, most=_LARGEST_POWER)
-
-    @property
-    def runs_on_device(self) -> bool:
-        return self.kernel.runs_on_device
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self.kernel._block(X, Y) ** self._exponent()
@@ -418,16 +405,12 @@ class Power(Kernel):
         return Power(self.kernel._resolve(sample, weight), self.exponent)
 
 
-class Restricted(Kernel):
+class Restricted(Wrapper):
     """A kernel of some columns of the data; write ``kernel.on(columns)``."""
 
     def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
         self.kernel = kernel
         self.columns = columns
-
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        return bool(self.kernel.stationary)
 
     def indices(self, n_features: int) -> Array:
         """The columns as an index array, checked against the width of the data."""
@@ -453,10 +436,6 @@ class Restricted(Kernel):
             out[:, column] += inner[:, j]
         return out
 
-    @property
-    def runs_on_device(self) -> bool:
-        return self.kernel.runs_on_device
-
     def _diagonal(self, X: Array) -> Array:
         return self.kernel._diagonal(X[:, self.indices(X.shape[1])])
 
@@ -464,20 +443,12 @@ class Restricted(Kernel):
         return Restricted(self.kernel._resolve(sample[:, self.indices(sample.shape[1])], weight), self.columns)
 
 
-class Projected(Kernel):
+class Projected(Wrapper):
     """A kernel of the rows x U, of a linear map of the data; write ``kernel.along(directions)``."""
 
     def __init__(self, kernel: Kernel, directions: Any) -> None:
         self.kernel = kernel
         self.directions = directions
-
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        return bool(self.kernel.stationary)
-
-    @property
-    def runs_on_device(self) -> bool:
-        return self.kernel.runs_on_device
 
     def matrix(self, n_features: int) -> Array:
         """U (n_features, n_directions), checked against the width of the data."""
