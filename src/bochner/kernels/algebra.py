@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bochner.keys import Key
 _FEW_COLUMNS = 16  # up to which a product is made with the tiles of a kernel
 _LARGEST_POWER = 1 << 20
 _GRADIENT_BYTES = 1 << 20  # of a block of kernel values whose slopes are summed: a few of them stay in the cache
+_SHOWN = 8  # numbers of a parameter that are printed
 _SCALE_SAMPLE = 1000  # rows from which "median" and "mean" are taken
 
 
@@ -258,6 +260,35 @@ class Kernel(BaseEstimator, ABC):
     def __pow__(self, exponent: Any) -> Kernel:
         return Power(self, exponent)
 
+    def __repr__(self) -> str:
+        """The kernel as it is written, such as ``RBF(3.0) + 0.5 * Matern(1.0)``."""
+        shown = []
+        for name, parameter in signature(type(self)).parameters.items():
+            value = getattr(self, name)
+            if name == "length_scale" or parameter.default is parameter.empty:
+                shown.append(_written(value))
+            elif repr(value) != repr(parameter.default):
+                shown.append(f"{name}={_written(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _written(value: Any) -> str:
+    """A parameter as a user would write it; of many numbers only the first are shown."""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        if np.size(value) <= _SHOWN:
+            return repr(np.asarray(value).tolist())
+        if np.ndim(value) > 1:
+            return f"{' × '.join(map(str, np.shape(value)))} matrix"
+        return f"[{', '.join(map(repr, np.asarray(value).tolist()[:_SHOWN]))}, … {len(value)} in all]"
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    return str(value.__name__) if callable(value) and hasattr(value, "__name__") else repr(value)
+
+
+def _bracketed(kernel: Any, *inside: type[Kernel]) -> str:
+    """A kernel as it is written, in brackets if it is one of these."""
+    return f"({kernel!r})" if isinstance(kernel, inside) else repr(kernel)
+
 
 def dense(X: Any) -> Array:
     """X as a contiguous array."""
@@ -312,6 +343,9 @@ class Pair(Kernel):
 class Sum(Pair):
     """left + right."""
 
+    def __repr__(self) -> str:
+        return f"{self.left!r} + {_bracketed(self.right, Sum)}"
+
     def _block(self, X: Array, Y: Array) -> Array:
         return self.left._block(X, Y) + self.right._block(X, Y)
 
@@ -327,6 +361,9 @@ class Sum(Pair):
 
 class Product(Pair):
     """left * right."""
+
+    def __repr__(self) -> str:
+        return f"{_bracketed(self.left, Sum)} * {_bracketed(self.right, Sum, Product, Multiple)}"
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self.left._block(X, Y) * self.right._block(X, Y)
@@ -360,6 +397,9 @@ class Multiple(Wrapper):
         self.kernel = kernel
         self.factor = factor
 
+    def __repr__(self) -> str:
+        return f"{self.factor!r} * {_bracketed(self.kernel, Sum, Product, Multiple)}"
+
     def _factor(self) -> float:
         return check_positive("the factor of a kernel", self.factor)
 
@@ -386,6 +426,9 @@ class Power(Wrapper):
         self.kernel = kernel
         self.exponent = exponent
 
+    def __repr__(self) -> str:
+        return f"{_bracketed(self.kernel, Pair, Multiple, Power)} ** {self.exponent!r}"
+
     def _exponent(self) -> int:
         exponent = check_positive("the power of a kernel", self.exponent)
         whole = int(exponent) if exponent.is_integer() else self.exponent
@@ -411,6 +454,9 @@ class Restricted(Wrapper):
     def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
         self.kernel = kernel
         self.columns = columns
+
+    def __repr__(self) -> str:
+        return f"{_bracketed(self.kernel, Pair, Multiple, Power)}.on({_written(self.columns)})"
 
     def indices(self, n_features: int) -> Array:
         """The columns as an index array, checked against the width of the data."""
@@ -449,6 +495,9 @@ class Projected(Wrapper):
     def __init__(self, kernel: Kernel, directions: Any) -> None:
         self.kernel = kernel
         self.directions = directions
+
+    def __repr__(self) -> str:
+        return f"{_bracketed(self.kernel, Pair, Multiple, Power)}.along({_written(self.directions)})"
 
     def matrix(self, n_features: int) -> Array:
         """U (n_features, n_directions), checked against the width of the data."""
