@@ -96,7 +96,7 @@ PROFILES = {
     "negative mean": (lambda r: 1.2 * np.exp(-r) - 0.2, 0),
     "beyond one": (lambda r: (1.0 + r) * np.exp(-0.5 * r), 0),
 }
-# profile, dimension: waves that decay too slowly for numbers to decide
+# profile, dimension: oscillations that decay too slowly for numbers to decide
 UNDECIDED = {("bessel", 1), ("sine over r", 2)}
 
 # Stationary kernels with a spectral law, positive definite in every dimension.

@@ -332,7 +332,7 @@ def test_probabilities_are_calibrated():
     y = rng.random(len(X)) < p
     model = KernelClassifier("rbf", 128, random_state=0).fit(X[:8000], y[:8000])
     found = model.predict_proba(X[8000:])[:, 1]
-    # the truth's own log loss is the floor; m = 128 waves on 8,000 rows come within 0.02 nats of it
+    # the truth's own log loss is the floor; m = 128 features on 8,000 rows come within 0.02 nats of it
     truth = -np.mean(np.where(y[8000:], np.log(p[8000:]), np.log1p(-p[8000:])))
     ours = -np.mean(np.where(y[8000:], np.log(found), np.log1p(-found)))
     assert ours < truth + 0.02

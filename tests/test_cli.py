@@ -14,9 +14,10 @@ from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import StandardScaler
 
 import bochner
-from bochner.cli import commands, tables
-from bochner.cli.commands import run
-from bochner.cli.tables import Recipe, nearest
+from bochner.cli import tables
+from bochner.cli.app import run
+from bochner.cli.errors import nearest
+from bochner.cli.tables import Recipe
 
 NUMBERS = ["map", "columns", "run", "frobenius", "spectral", "bytes", "error"]
 
@@ -85,7 +86,7 @@ def test_what_was_left_out_is_said_on_the_screen_and_in_the_report(folder, monke
 def test_nothing_is_cut_off_on_a_terminal(width, target):
     from rich.console import Console
 
-    from bochner.cli.commands import ranking
+    from bochner.cli.compare import ranking
     from bochner.experiments.compare import run_comparison
 
     X, y = load_diabetes(return_X_y=True)
@@ -123,7 +124,7 @@ def test_fit_and_predict_are_the_python_models(target, folder, capsys):
     other = {"price": "kind", "kind": "price"}[target]
     arguments = ["-t", target, "--drop", other, "--encode", "one-hot", "--components", "32", "--out", "model.bochner"]
     assert run(["fit", "homes.csv", *arguments]) == 0
-    assert "32 columns" in capsys.readouterr().out
+    assert "32 components" in capsys.readouterr().out
     assert run(["predict", "model.bochner", "homes.parquet", "--out", "predictions.csv"]) == 0
     cities = np.stack([folder["city"] == city for city in ("Lima", "Oslo", "Rome")], axis=1)
     X = StandardScaler().fit_transform(np.hstack([folder[["age", "income"]].to_numpy(dtype=float), cities]))
@@ -260,7 +261,7 @@ def test_without_matplotlib_nothing_is_measured(monkeypatch, capsys, folder):
         monkeypatch.setitem(sys.modules, name, None)
     for name in ("charts", "report"):
         monkeypatch.delitem(sys.modules, f"bochner.experiments.{name}", raising=False)
-    monkeypatch.setattr(commands, "run_comparison", None)
+    monkeypatch.setattr("bochner.experiments.compare.run_comparison", None)
     assert "pip install 'bochner[plot]'" in failure(capsys, "compare", "homes.npy", code=3)
 
 
@@ -330,7 +331,8 @@ def test_rows_with_gaps_can_be_left_out(tmp_path):
     table = tables.load_table(str(path), target="y", drop_missing=True, standardize=False)
     np.testing.assert_array_equal(table.X, [[1, 2], [9, 10]])
     np.testing.assert_array_equal(table.y, [0.5, 3])
-    assert table.notes == ("3 rows with missing values were left out",)
+    assert "3 rows with missing values were left out" in table.notes
+    assert table.n_dropped == 3
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", " "])

@@ -320,7 +320,7 @@ def test_the_greedy_error_never_grows_and_is_below_that_of_the_theorem(method):
     y = np.cos(X @ W.T) @ weights
     fit = greedy_kitchen_sinks(X, y, 40, method=method, kernel=RBF(1.0), random_state=0)
     assert (np.diff(fit.errors) <= 1e-9).all()
-    # y lies in C times the convex hull of unit waves, C = Σ|weights|; the search is not exhaustive, hence the 2
+    # y lies in C times the convex hull of unit cosines, C = Σ|weights|; the search is not exhaustive, hence the 2
     C = np.abs(weights).sum()
     assert (fit.errors <= 2.0 * C / np.sqrt(np.arange(1, 41))).all()
     np.testing.assert_allclose(np.sqrt(np.mean((fit.predict(X) - y) ** 2)), fit.errors[-1], rtol=1e-6, atol=1e-9)
@@ -369,7 +369,7 @@ def test_additive_chi2_is_scikit_learns(steps, sparse, dtype):
 
 
 @pytest.mark.parametrize("n_components", [1, 9, 24])
-def test_random_chi2_waves_are_unbiased(n_components):
+def test_random_chi2_features_are_unbiased(n_components):
     X = np.abs(points(6, 3))
     features = (AdditiveChi2Features(n_components=n_components, random_state=s).fit(X) for s in range(600))
     assert_unbiased(np.array([f.transform(X) @ f.transform(X).T for f in features]), AdditiveChi2()(X), delta=1e-8)
@@ -606,7 +606,7 @@ def test_the_order_of_the_methods_on_real_data(name):
     assert error(lambda s: MaclaurinFeatures(kernel, D, random_state=s)) < 0.7 * errors[2]
 
 
-def test_greedy_and_random_waves_stay_below_the_line():
+def test_greedy_and_random_frequencies_stay_below_the_line():
     findings = findings_of("greedy-vs-random", quick=True)
     assert all(row["error"] < row["C/√T"] for row in findings.rows)
     last = {row["method"]: row["error"] for row in findings.rows}

@@ -91,7 +91,7 @@ def test_fewer_landmarks_stay_close_and_error_bars_reach_the_prior():
     np.testing.assert_allclose(far, np.sqrt(1.7), rtol=1e-6)
 
 
-def test_many_waves_approach_the_process():
+def test_many_features_approach_the_process():
     X, y, _ = problem()
     inside = X[:20] + 0.05
     mean, covariance, _ = exact_gaussian_process(RBF(1.2), X, y, inside, 0.02, 1.7)
@@ -219,12 +219,12 @@ def test_values_of_several_targets_and_of_many_rows(monkeypatch):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_functions_are_drawn_from_what_is_predicted(name):
-    """Waves are random, and their kernel is right on average: so are covariances, over functions with their own waves.
+    """Random features have the right kernel on average: so have covariances, over functions with features of their own.
 
     Away from the data, as far as the power series of ``exp(x·y)`` reaches.
     """
     model, X_new = small_process(name, "nystrom")
-    X_new = X_new[:6]  # the others are out of reach of a few waves
+    X_new = X_new[:6]  # the others are out of reach of a few features
     mean, covariance = model.predict(X_new, return_cov=True)
     draws = [model.sample_functions(1, seed, n_components=500)(X_new)[:, 0] for seed in range(100)]
     assert_unbiased(np.array(draws), mean)
@@ -247,7 +247,7 @@ def test_functions_that_cannot_be_drawn():
         model.sample_y(X, 0)
 
 
-def test_draws_from_waves_alone_are_draws_of_weights():
+def test_draws_from_features_alone_are_draws_of_weights():
     X, y, X_new = problem()
     model = GaussianProcessRegressor(RBF(1.2), 40, features="fourier", **FIXED).fit(X, y)
     draws = model.sample_y(X_new, 3000, 0)
@@ -281,7 +281,7 @@ PROCESSES = {
     "exact": (RBF(1.69), {"n_components": 64}),
     "rough": (Matern(1.0), {"n_components": 64, "fit_intercept": True}),
     "landmarks": (RBF(1.69), {"n_components": 5}),
-    "waves": (RBF(1.69), {"n_components": 20, "features": "fourier"}),
+    "fourier": (RBF(1.69), {"n_components": 20, "features": "fourier"}),
 }
 
 

@@ -101,8 +101,8 @@ def test_signs_are_those_of_scikit_learn():
     ours = KernelPCA(3, kernel=RBF(4.0), random_state=0).fit(X)
     np.testing.assert_allclose(ours.transform(X[::3]), exact.transform(X[::3]), atol=1e-5)
     for seed in range(5):
-        waves = KernelPCA(2, kernel=RBF(4.0), features="fourier", random_state=seed).fit_transform(X)
-        assert (np.einsum("ij,ij->j", waves, exact.transform(X)[:, :2]) > 0).all()
+        fourier = KernelPCA(2, kernel=RBF(4.0), features="fourier", random_state=seed).fit_transform(X)
+        assert (np.einsum("ij,ij->j", fourier, exact.transform(X)[:, :2]) > 0).all()
 
 
 def test_signs_stay_when_rows_are_added():

@@ -8,6 +8,8 @@ from sklearn.base import clone
 from sklearn.metrics import pairwise
 from sklearn.preprocessing import PolynomialFeatures
 
+import bochner
+import laws
 from bochner import (
     RBF,
     AdditiveChi2,
@@ -354,3 +356,33 @@ def test_products_want_matching_rows_and_take_integers():
             kernel.product(X, Y, wrong)
     with pytest.raises(ValueError, match="rows of equal length"):
         kernel.product(X, Y[:, :1], V)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_print_as_they_are_written(name):
+    kernel, X = KERNELS[name], np.abs(points(5, 4))
+    again = eval(repr(kernel), {**vars(laws), **{n: getattr(bochner, n) for n in dir(bochner)}, "cosh": np.cosh})
+    assert repr(again) == repr(kernel)
+    np.testing.assert_array_equal(again(X), kernel(X))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RBF(3.0) + 0.5 * Matern(1.0)",
+        "Matern(2.0, nu=2.5) + (RBF(1.0) + Linear())",
+        "2.0 * (RBF(1.0) + Linear()) * Laplacian('median')",
+        "RBF([1.0, 2.0]) * (0.5 * Polynomial(degree=2))",
+        "((RBF(1.0) * Linear()) ** 2) ** 3",
+        "(RBF(1.0) + Linear()).on([0, 1])",
+        "CyclicInvariant(RBF(2.0), shape=[2, 2])",
+        "0.5 * (2.0 * RBF(1.0))",
+    ],
+)
+def test_brackets_stand_where_they_are_needed(text):
+    assert repr(eval(text, vars(bochner) | {n: getattr(bochner, n) for n in dir(bochner)})) == text
+
+
+def test_long_parameters_are_cut():
+    assert repr(RBF(np.arange(1.0, 40.0))) == "RBF([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, … 39 in all])"
+    assert repr(RBF(1.0).along(np.ones((5, 2)))) == "RBF(1.0).along(5 × 2 matrix)"

@@ -1,118 +1,33 @@
 """Kernel methods on millions of rows: random features, Nyström columns and sketches, learned in one pass."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from bochner import certificates, linalg, sketches, theory
-from bochner.estimators import (
-    AdditiveChi2Features,
-    CompactFeatures,
-    FourierFeatures,
-    GaussianProcessRegressor,
-    KernelClassifier,
-    KernelFeatures,
-    KernelKMeans,
-    KernelPCA,
-    KernelRidge,
-    KitchenSinkFeatures,
-    LearnedFeatures,
-    MaclaurinFeatures,
-    NystromFeatures,
-    RandomBinningFeatures,
-    RandomProjection,
-    TabularClassifier,
-    TabularRegressor,
-    TensorSketchFeatures,
-    exact_gaussian_process,
-    exact_kernel_classifier,
-    exact_kernel_ridge,
-    exact_mmd,
-    greedy_kitchen_sinks,
-    kitchen_sinks,
-    mmd_test,
-)
-from bochner.kernels import Custom, CyclicInvariant, Kernel, as_kernel, dot_products, stationary
-from bochner.kernels.dot_products import *  # noqa: F403 - every kernel that its module lists
-from bochner.kernels.stationary import *  # noqa: F403
-from bochner.operators import fwht
 from bochner.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from bochner import datasets, diagnostics
-    from bochner.experiments.compare import compare
-    from bochner.exports import export_onnx
-    from bochner.persistence import ModelFileError, load, save
-    from bochner.recommendations import Recommendation, recommend
+    from bochner import _public
+    from bochner._public import *  # noqa: F403
+    from bochner.kernels import dot_products, stationary
+    from bochner.kernels.dot_products import *  # noqa: F403
+    from bochner.kernels.stationary import *  # noqa: F403
 
-# What no estimator needs is imported when it is first used: public name -> module.
-_LATER = {
-    "ModelFileError": "persistence",
-    "Recommendation": "recommendations",
-    "compare": "experiments.compare",
-    "datasets": "datasets",
-    "diagnostics": "diagnostics",
-    "export_onnx": "exports",
-    "load": "persistence",
-    "recommend": "recommendations",
-    "save": "persistence",
-}
-
-__all__ = [
-    "AdditiveChi2Features",
-    "CompactFeatures",
-    "Custom",
-    "CyclicInvariant",
-    "FourierFeatures",
-    "GaussianProcessRegressor",
-    "Kernel",
-    "KernelClassifier",
-    "KernelFeatures",
-    "KernelKMeans",
-    "KernelPCA",
-    "KernelRidge",
-    "KitchenSinkFeatures",
-    "LearnedFeatures",
-    "MaclaurinFeatures",
-    "ModelFileError",
-    "NystromFeatures",
-    "RandomBinningFeatures",
-    "RandomProjection",
-    "Recommendation",
-    "TabularClassifier",
-    "TabularRegressor",
-    "TensorSketchFeatures",
-    "as_kernel",
-    "certificates",
-    "compare",
-    "datasets",
-    "diagnostics",
-    "exact_gaussian_process",
-    "exact_kernel_classifier",
-    "exact_kernel_ridge",
-    "exact_mmd",
-    "export_onnx",
-    "fwht",
-    "greedy_kitchen_sinks",
-    "kitchen_sinks",
-    "linalg",
-    "load",
-    "mmd_test",
-    "recommend",
-    "save",
-    "sketches",
-    "theory",
-]
-__all__ += dot_products.__all__
-__all__ += stationary.__all__
+    __all__ = ["__version__"]
+    __all__ += _public.__all__  # type: ignore[has-type]
+    __all__ += dot_products.__all__  # type: ignore[has-type]
+    __all__ += stationary.__all__  # type: ignore[has-type]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    """A public name, or a module; nothing is imported before, so that the command line answers at once."""
+    if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"bochner.{_LATER[name]}")
-    found = globals()[name] = module if name == _LATER[name] else getattr(module, name)
+    if find_spec(f"{__name__}.{name}") is not None:
+        return import_module(f"{__name__}.{name}")
+    found = globals()[name] = getattr(import_module("bochner._public"), name)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(import_module("bochner._public").__all__)

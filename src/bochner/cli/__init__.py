@@ -28,6 +28,6 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(MISSING)
-    from bochner.cli.commands import run
+    from bochner.cli.app import run
 
     sys.exit(run())

@@ -1,4 +1,4 @@
-"""Files for models of tables: columns as they are, but for dates, which text files hold as text."""
+"""Tables for models that take columns as they are, but for dates, which text files hold as text."""
 
 from __future__ import annotations
 
@@ -7,37 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-
 from bochner.backends import Array
-from bochner.cli.tables import (
-    DataError,
-    Recipe,
-    as_task,
-    from_arrays,
-    nearest,
-    pandas_module,
-    read,
-    refuse_mixed,
-    target_of,
-    without_missing,
-)
+from bochner.cli.errors import DataError, check_column
+from bochner.cli.files import Raw, TextFormat, pandas_module, read
+from bochner.cli.tables import Recipe, as_task, from_arrays, refuse_mixed, target_of, without_missing
 
-_MOST_ROWS = 20_000  # that a linear model is tried on
+_MOST_LEVELS = 1000  # texts of a column that are kept, so that new ones are told of
+_FEWEST = 20  # rows from which on a column can be said to number them
+# how dates are written besides ISO 8601, with or without a time
+_DATES = tuple(f"{day}{time}" for day in ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d")
+               for time in ("", " %H:%M", " %H:%M:%S"))  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Columns:
-    """A frame or an array as a model of a table takes it, and its targets."""
+    """A frame or an array as a model of a table takes it, its targets, and which columns these are."""
 
     X: Any
     y: Array | None
-    recipe: Recipe | None = None  # of an array: which of its columns
+    recipe: Recipe
     notes: tuple[str, ...] = ()
+    n_dropped: int = 0  # rows left out
 
 
 def load_columns(
@@ -45,61 +35,100 @@ def load_columns(
     target: str | None,
     *,
     task: str | None = None,
-    drop: Sequence[str] = (),
+    drop: Sequence[str] | None = None,
     drop_missing: bool = False,
+    text: TextFormat | None = None,
 ) -> Columns:
     """Read DATA and take the target out of it."""
-    raw = read(data)
+    raw = read(data, text)
     if raw.frame is None:
-        X, y, recipe = from_arrays(raw, target, drop)
-        return Columns(X, None if y is None else as_task(y, task), recipe)
-    frame, notes = raw.frame, tuple[str, ...]()
-    for name in (*drop, *([] if target is None else [target])):
-        if name not in frame.columns:
-            raise DataError(f"there is no column {name!r}; {nearest(name, list(frame.columns))}")
-    frame = frame.drop(columns=list(drop))
-    if drop_missing:
-        frame, left_out = without_missing(frame, target, None)
-        notes = (f"{left_out:,} rows with missing values were left out",) if left_out else ()
+        X, y, recipe = from_arrays(raw, target, drop or ())
+        if y is None:
+            return Columns(X, y, recipe)
+        y, why = as_task(y, task, target)
+        return Columns(X, y, recipe, (why,))
+    frame, notes, n_dropped = raw.frame, list(raw.notes), 0
+    for name in drop or ():
+        check_column(name, list(frame.columns), "--drop")
+    frame = frame.drop(columns=list(drop or ()))
     if target is None:
-        return Columns(with_dates(frame), None, notes=notes)
-    y = as_task(target_of(frame[target], target, None if drop_missing else raw.line), task)
+        raise DataError("there is nothing to learn: name the column with --target.")
+    check_column(target, list(frame.columns))
+    if drop_missing:
+        frame, n_dropped = without_missing(frame, target, None)
+        if n_dropped:
+            notes.append(f"{n_dropped:,} rows with missing values were left out")
+    y, why = as_task(target_of(frame[target], target, None if drop_missing else raw.line, task), task, target)
     frame = frame.drop(columns=target)
     if not frame.shape[1]:
         raise DataError("there is no column besides the target.")
-    return Columns(with_dates(frame), y, notes=notes)
+    frame, dates, of_dates = with_dates(frame)
+    texts = {name: sorted(set(frame[name].dropna().astype(str))) for name in frame.columns if _is_text(frame[name])}
+    known = {name: levels for name, levels in texts.items() if len(levels) <= _MOST_LEVELS}
+    recipe = Recipe(tuple(frame.columns), target, categories=known, dates=dates)
+    notes += [why, *of_dates, *(f"column {name!r} numbers the rows: --drop {name}?" for name in _numbering(frame))]
+    return Columns(frame, y, recipe, tuple(notes), n_dropped)
 
 
-def with_dates(frame: Any) -> Any:
-    """The frame with columns of text that are all dates (ISO 8601) as dates; text among numbers is refused."""
-    pandas = pandas_module()
-    found = {}
+def _is_text(values: Any) -> bool:
+    present = values.dropna()
+    return values.dtype.kind not in "biufcmM" and bool(len(present)) and isinstance(present.iloc[0], str)
+
+
+def _numbering(frame: Any) -> list[str]:
+    """Columns that count the rows up or down."""
+    found = []
     for name in frame.columns:
         values = frame[name]
-        if pandas.api.types.is_numeric_dtype(values.dtype) or not len(values.dropna()):
-            continue
-        if not isinstance(values.dropna().iloc[0], str):
+        if len(values) >= _FEWEST and values.dtype.kind in "iu" and values.diff().iloc[1:].abs().eq(1).all():
+            found.append(name)
+    return found
+
+
+def with_dates(frame: Any, known: dict[str, str] | None = None) -> tuple[Any, dict[str, str], tuple[str, ...]]:
+    """The frame with columns of text that are all dates as dates, how each is written, and what was assumed.
+
+    Text among numbers is refused. `known` are the columns of dates of a model, and how they were written in training.
+    """
+    found, formats, notes = {}, {}, []
+    for name in frame.columns:
+        values = frame[name]
+        if not _is_text(values):
             continue
         refuse_mixed(values, name)
+        written = _dates_of(values, (known or {}).get(name)) if known is None or name in known else {}
+        if len(written) > 1:
+            ways = " or ".join(written)
+            notes.append(f"column {name!r}: {values.dropna().iloc[0]} may be {ways}, and stays text; write 2024-12-31")
+        for form, dates in written.items() if len(written) == 1 else ():
+            found[name], formats[name] = dates, form
+            notes += [f"column {name!r}: dates, written as {form}"]
+    return frame.assign(**found), formats, tuple(notes)
+
+
+def _dates_of(values: Any, known: str | None) -> dict[str, Any]:
+    """The dates of a column of text by how they may be written; the known way, or ISO 8601, is the only one."""
+    found = {}
+    for form in dict.fromkeys((known or "ISO8601", "ISO8601", *_DATES)):
         try:
-            found[name] = pandas.to_datetime(values, format="ISO8601")
+            dates = pandas_module().to_datetime(values, format=form)
         except (ValueError, TypeError):
             continue
-    return frame.assign(**found)
+        if form in (known, "ISO8601"):
+            return {form: dates}
+        found[form] = dates
+    return found
 
 
-def table_rows(data: str, recipe_path: Path, model: Any) -> Any:
+def model_columns(raw: Raw, recipe: Recipe | None, model: Any, data: str) -> Any:
     """Rows with the columns that a model of a table was trained on."""
-    raw = read(data)
     names = getattr(model, "feature_names_in_", None)
     if raw.frame is not None and names is not None:
-        missing = [name for name in names if name not in raw.frame.columns]
-        if missing:
-            raise DataError(f"there is no column {missing[0]!r}; {nearest(missing[0], list(raw.frame.columns))}")
-        return with_dates(raw.frame[list(names)])
+        for name in names:
+            check_column(name, list(raw.frame.columns))
+        return with_dates(raw.frame[list(names)], None if recipe is None else recipe.dates)[0]
     X = raw.X if raw.frame is None else raw.frame.to_numpy()
     n_features = model.n_features_in_
-    recipe = Recipe.load(recipe_path) if recipe_path.exists() else None
     if X.shape[1] > n_features and recipe is not None and recipe.target is not None:
         X = X[:, [int(name) for name in recipe.columns]]  # the target is still among them
     if X.shape[1] != n_features:
@@ -107,14 +136,6 @@ def table_rows(data: str, recipe_path: Path, model: Any) -> Any:
     return X if names is None else pandas_module().DataFrame(X, columns=names)
 
 
-def plain_scores(A: Array, y: Array, classifies: bool) -> tuple[float, float]:
-    """What a linear model and a constant score on rows left out (five folds): share of right labels, or R²."""
-    rows = np.random.default_rng(0).permutation(len(A))[:_MOST_ROWS]
-    A, y = A[rows], y[rows]
-    linear = LogisticRegression(max_iter=300) if classifies else RidgeCV(np.logspace(-3, 3, 7))
-    counts = np.unique(y, return_counts=True)[1] if classifies else np.array([len(y)])
-    folds = int(min(5, counts.min() if classifies else len(y) // 2))
-    constant = float(counts.max() / len(y)) if classifies else 0.0
-    if folds < 2:
-        return float("nan"), constant
-    return float(np.mean(cross_val_score(make_pipeline(StandardScaler(), linear), A, y, cv=folds))), constant
+def columns_file(model: Path) -> Path:
+    """Where the columns of a model are written down."""
+    return model.with_name(model.name + ".columns.json")

@@ -1,13 +1,15 @@
-"""What this installation can use. Needs nothing but what bochner itself needs: it says what else there is."""
+"""`bochner doctor`: what this installation can use. It needs only what bochner needs, and says what else there is."""
 
 from __future__ import annotations
 
-from bochner.backends import machines
-from bochner.experiments.compare import show_bytes
+from bochner.cli import OK
 
 
 def report() -> dict[str, str]:
     """Processor, compiled code, linear algebra, threads, GPU and packages, in words."""
+    from bochner.backends import machines
+    from bochner.experiments.compare import show_bytes
+
     about = machines.describe()
     levels = ", ".join(about["native_levels"])
     rows = {
@@ -27,3 +29,11 @@ def report() -> dict[str, str]:
         found = machines.version_of(package)
         rows[package] = found or f"not installed; pip install 'bochner[{extra}]' for {purpose}"
     return rows
+
+
+def doctor() -> int:
+    """Say what this installation can use: processor, native code, linear algebra, threads, packages, GPU."""
+    from bochner.cli.screen import console, facts
+
+    console().print(facts(report()))
+    return OK

@@ -1,13 +1,12 @@
-"""Files (CSV, Parquet, NPZ, NPY) and datasets as tables of numbers, and predictions as files.
+"""Tables of numbers, for models that take nothing else.
 
 A recipe turns the columns of a table into numbers, and is kept beside a model so that new rows go the same way.
 """
 
 from __future__ import annotations
 
-import csv
-import difflib
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,44 +15,22 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner import datasets
 from bochner.backends import Array
-from bochner.keys import Key
+from bochner.cli.errors import DataError, check_column, nearest
+from bochner.cli.files import Raw, TextFormat, beside, looks_numeric, pandas_module, read
+from bochner.experiments.references import task_of
 from bochner.streaming import ArrowSource, Block, MappedSource, Source
-from bochner.streaming.arrow import read_frame, write_frame
 
 ENCODINGS = ("one-hot", "ordinal")
 _MANY_CATEGORIES = 256  # of more, one column each is no use
 
 
-class DataError(ValueError):
-    """Something about the user's data or options that they can mend; the message says how."""
-
-
-def pandas_module() -> Any:
-    """The pandas package."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("reading tables needs pandas: pip install 'bochner[cli]'.") from error
-    return pandas
-
-
-def nearest(name: str, names: Sequence[str], what: str = "column") -> str:
-    """A sentence that lists the names most like a missing one."""
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    lower = {other.lower(): other for other in names}
-    if name.lower() in lower and lower[name.lower()] not in close:
-        close.insert(0, lower[name.lower()])
-    if close:
-        return f"did you mean {' or '.join(repr(other) for other in close)}?"
-    listed = ", ".join(map(repr, names[:12]))
-    return f"the {what}s are {listed}{f' and {len(names) - 12} more' if len(names) > 12 else ''}."
-
-
 @dataclass(frozen=True)
 class Recipe:
-    """How columns become features: which, how text is encoded, and what is subtracted and divided by."""
+    """How columns become features: which, how text is encoded, and what is subtracted and divided by.
+
+    Of a model that takes columns as they are: which, their texts, and how dates are written.
+    """
 
     columns: tuple[str, ...]
     target: str | None = None
@@ -61,6 +38,7 @@ class Recipe:
     categories: dict[str, list[str]] | None = None
     mean: tuple[float, ...] | None = None
     scale: tuple[float, ...] | None = None
+    dates: dict[str, str] | None = None
 
     @classmethod
     def of(cls, frame: Any, target: str | None, encode: str | None) -> Recipe:
@@ -130,15 +108,26 @@ class Recipe:
             )
         return codes.astype(np.float64)[:, None]
 
+    def unseen(self, frame: Any) -> dict[str, dict[str, int]]:
+        """Of each column of text, the values that were not there in training, and how often they are here."""
+        found = {}
+        for name, known in (self.categories or {}).items():
+            if name in frame.columns:
+                texts = frame[name].dropna().astype(str)
+                counts = texts[~texts.isin(known)].value_counts()
+                found[name] = {str(value): int(count) for value, count in counts.items()}
+        return {name: counts for name, counts in found.items() if counts}
+
     def save(self, path: Path) -> None:
         """Write as JSON."""
-        path.write_text(json.dumps({"format": 1, **asdict(self)}, indent=1) + "\n")
+        with beside(path) as other:
+            other.write_text(json.dumps({"format": 1, **asdict(self)}, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Recipe:
         """Read what `save` wrote."""
         try:
-            found = json.loads(path.read_text())
+            found = json.loads(path.read_text(encoding="utf-8"))
             if found.pop("format") != 1:
                 raise DataError(f"{path} was written by a later version of bochner; update bochner.")
             lists = {name: tuple(found[name]) for name in ("columns", "mean", "scale") if found[name] is not None}
@@ -177,15 +166,20 @@ def _numbers(values: Any, name: str, line: int | None) -> Array:
 
 def refuse_mixed(values: Any, name: str) -> None:
     """Refuse text most of which are numbers."""
-    pandas = pandas_module()
-    present = values.dropna()
-    numbers = pandas.to_numeric(present, errors="coerce")
-    if len(present) and 0.5 < numbers.notna().mean() < 1.0:
-        row = int(np.flatnonzero(pandas.to_numeric(values, errors="coerce").isna() & values.notna())[0])
+    texts = values.dropna().astype(str)
+    numeric = texts.map(looks_numeric).astype(bool)
+    if not len(texts) or numeric.mean() <= 0.5:
+        return
+    if numeric.all():
         raise DataError(
-            f"column {name!r} should be numbers, but row {row + 1} has {values.iloc[row]!r}; mend the file, "
-            f"--drop-missing, or leave the column out with --drop {name}."
+            f"column {name!r} is text that looks like numbers ({texts.iloc[0]!r}); say which decimal sign the file has "
+            f"with --decimal , or --decimal ., or leave the column out with --drop {shlex.quote(name)}."
         )
+    row = int(np.flatnonzero(values.notna())[np.flatnonzero(~numeric)[0]])
+    raise DataError(
+        f"column {name!r} should be numbers, but row {row + 1} has {values.iloc[row]!r}; mend the file, "
+        f"--drop-missing, or leave the column out with --drop {shlex.quote(name)}."
+    )
 
 
 def _categories(values: Any, name: str, encode: str | None) -> list[str]:
@@ -196,121 +190,18 @@ def _categories(values: Any, name: str, encode: str | None) -> list[str]:
         shown = ", ".join(map(repr, distinct[:3]))
         raise DataError(
             f"column {name!r} is text ({len(distinct)} distinct: {shown}{', …' if len(distinct) > 3 else ''}). "
-            f"Add --encode one-hot (a column for each) or --encode ordinal (numbers 0, 1, …), or --drop {name}."
+            "Add --encode one-hot (a column for each) or --encode ordinal (numbers 0, 1, …), or "
+            f"--drop {shlex.quote(name)}."
         )
     if encode == "one-hot" and len(distinct) > _MANY_CATEGORIES:
         raise DataError(
             f"column {name!r} has {len(distinct):,} distinct values, too many for --encode one-hot: use --encode "
-            f"ordinal, or --drop {name}."
+            f"ordinal, or --drop {shlex.quote(name)}."
         )
     return distinct
 
 
-SUFFIXES = {".csv": "CSV", ".tsv": "CSV", ".txt": "CSV", ".parquet": "Parquet", ".npz": "NPZ", ".npy": "NPY"}
 _SAMPLE_ROWS = 500_000  # of a Parquet file
-
-
-# -- reading -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Raw:
-    """What a file holds before anything is decided: a frame of columns, or an array X with perhaps y."""
-
-    name: str
-    frame: Any = None
-    X: Any = None
-    y: Array | None = None
-    line: int | None = None  # line of the file on which the first row stands, for text files
-    sampled: bool = False  # whether there are more rows than these
-
-
-def read(data: str | None, *, max_rows: int | None = None, random_state: int = 0) -> Raw:
-    """Read a file by its suffix, or a dataset by its name; None is the embedded digits."""
-    if data is None:
-        data = "digits"
-    path = Path(data)
-    if path.is_dir() or path.suffix.lower() in SUFFIXES:
-        if not path.exists():
-            siblings = sorted(p.name for p in path.parent.glob("*")) if path.parent.is_dir() else []
-            raise DataError(f"there is no file {data!r}; {nearest(path.name, siblings, 'file')}")
-        kind = "Parquet" if path.is_dir() else SUFFIXES[path.suffix.lower()]
-        try:
-            if kind == "CSV":
-                return _read_csv(path)
-            if kind == "Parquet":
-                frame, sampled = read_frame(path, max_rows=max_rows, key=Key(random_state))
-                return Raw(path.name, frame=_named(frame), sampled=sampled)
-            return _read_numpy(path)
-        except (UnicodeDecodeError, EOFError, OSError) as error:
-            raise DataError(f"{data} cannot be read as {kind}: {error}") from None
-    if path.exists():
-        raise DataError(f"{data}: the suffix {path.suffix!r} is none of {', '.join(SUFFIXES)}.")
-    try:
-        found = datasets.load(data)
-    except datasets.UnknownDatasetError:
-        hint = nearest(data, datasets.names(), "dataset")
-        raise DataError(f"{data!r} is neither a file nor the name of a dataset; {hint}") from None
-    except (OSError, ImportError) as error:
-        raise DataError(str(error)) from None
-    return Raw(found.name, X=found.X, y=found.y)
-
-
-def _named(frame: Any) -> Any:
-    frame.columns = [str(name) for name in frame.columns]
-    return frame
-
-
-def _read_csv(path: Path) -> Raw:
-    pandas = pandas_module()
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        head = file.read(1 << 16)
-    if not head.strip():
-        raise DataError(f"{path} is empty.")
-    first = head.splitlines()[0]
-    try:
-        separator = csv.Sniffer().sniff(head, delimiters=",;\t| ").delimiter
-    except csv.Error:
-        separator = "\t" if "\t" in first else ","
-    header = 0 if any(not _is_number(cell) for cell in next(csv.reader([first], delimiter=separator))) else None
-    try:
-        frame = pandas.read_csv(path, sep=separator, header=header, encoding="utf-8-sig", skipinitialspace=True)
-    except pandas.errors.ParserError as error:
-        raise DataError(f"{path} is not a table: {str(error).replace('C error: ', '').strip()}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not text in UTF-8; convert it, or save it as Parquet.") from None
-    if not len(frame):
-        raise DataError(f"{path} has a header and no rows.")
-    return Raw(path.name, frame=_named(frame), line=1 if header is None else 2)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell.strip() or "nan")
-    except ValueError:
-        return False
-    return True
-
-
-def _read_numpy(path: Path) -> Raw:
-    try:
-        found = np.load(path, allow_pickle=False)
-    except ValueError as error:
-        raise DataError(f"{path} cannot be read as NumPy data: {error}") from None
-    if isinstance(found, np.ndarray):
-        if found.ndim != 2:
-            raise DataError(f"{path} holds an array of shape {found.shape}; a table has rows and columns.")
-        return Raw(path.name, X=found)
-    with found:
-        names = found.files
-        if "indptr" in names:
-            parts = (found["data"], found["indices"], found["indptr"])
-            X: Any = scipy.sparse.csr_matrix(parts, shape=tuple(found["shape"]))
-        elif "X" in names or len(names) == 1:
-            X = found["X" if "X" in names else names[0]]
-        else:
-            raise DataError(f"{path} should hold an array named 'X' (and 'y'); it holds {', '.join(map(repr, names))}.")
-        return Raw(path.name, X=X, y=found["y"] if "y" in names else None)
 
 
 # -- tables --------------------------------------------------------------------------------------------------------
@@ -326,6 +217,7 @@ class Table:
     recipe: Recipe
     notes: tuple[str, ...] = ()
     source: Source | None = None  # all rows, where X and y are a sample
+    n_dropped: int = 0  # rows left out
 
 
 @dataclass(frozen=True)
@@ -344,7 +236,8 @@ def load_table(
     target: str | None = None,
     task: str | None = None,
     encode: str | None = None,
-    drop: Sequence[str] = (),
+    drop: Sequence[str] | None = None,
+    text: TextFormat | None = None,
     drop_missing: bool = False,
     standardize: bool = True,
     all_rows: bool = False,
@@ -354,35 +247,36 @@ def load_table(
     Of a Parquet file with many rows a sample is read; with `all_rows` the others follow as a stream, or are read too
     where their text must be encoded first.
     """
-    raw = read(data, max_rows=_SAMPLE_ROWS)
+    raw = read(data, text, max_rows=_SAMPLE_ROWS)
     if all_rows and raw.sampled and (encode is not None or drop_missing):
         raw = read(data)
-    notes: list[str] = []
+    notes, drop, left_out = list(raw.notes), drop or (), 0
     if raw.frame is None:
         X, y, recipe = from_arrays(raw, target, drop)
         if drop_missing and not scipy.sparse.issparse(X):
             keep = np.isfinite(X).all(axis=1)
-            if not keep.all():
-                notes.append(f"{(~keep).sum():,} rows with missing values were left out")
-                X, y = X[keep], None if y is None else y[keep]
+            left_out = int((~keep).sum())
+            X, y = X[keep], None if y is None else y[keep]
     else:
         frame = raw.frame
         for name in drop:
-            if name not in frame.columns:
-                raise DataError(f"--drop: there is no column {name!r}; {nearest(name, list(frame.columns))}")
+            check_column(name, list(frame.columns), "--drop")
         frame = frame.drop(columns=list(drop))
-        if target is not None and target not in frame.columns:
-            raise DataError(f"there is no column {target!r}; {nearest(target, list(frame.columns))}")
+        if target is not None:
+            check_column(target, list(frame.columns))
         if drop_missing:
             frame, left_out = without_missing(frame, target, encode)
-            if left_out:
-                notes.append(f"{left_out:,} rows with missing values were left out")
         recipe = Recipe.of(frame, target, encode)
         line = None if drop_missing else raw.line
         X = recipe(frame, line)
-        y = None if target is None else target_of(frame[target], target, line)
+        y = None if target is None else target_of(frame[target], target, line, task)
+        if recipe.categories:
+            notes.append(f"text as numbers ({encode}): {', '.join(recipe.categories)}")
+    if left_out:
+        notes.append(f"{left_out:,} rows with missing values were left out")
     if y is not None:
-        y = as_task(y, task)
+        y, why = as_task(y, task, target)
+        notes.append(why)
     if standardize:
         recipe = recipe.scaled(X)
         X = recipe.scale_rows(X)
@@ -390,7 +284,7 @@ def load_table(
     source: Source | None = None
     if all_rows and raw.sampled:
         source = MappedSource(ArrowSource(str(data), target=target, columns=list(recipe.columns)), Scaled(recipe))
-    return Table(raw.name, X, y, recipe, tuple(notes), source)
+    return Table(raw.name, X, y, recipe, tuple(notes), source, left_out)
 
 
 def from_arrays(raw: Raw, target: str | None, drop: Sequence[str]) -> tuple[Any, Array | None, Recipe]:
@@ -444,43 +338,47 @@ def without_missing(frame: Any, target: str | None, encode: str | None) -> tuple
     return kept, int((~keep).sum())
 
 
-def target_of(values: Any, name: str, line: int | None) -> Array:
+def target_of(values: Any, name: str, line: int | None, task: str | None = None) -> Array:
     """A column as targets: numbers or texts without gaps."""
     missing = np.flatnonzero(values.isna().to_numpy())
     if missing.size:
-        raise DataError(f"the target {name!r} is empty in {place(int(missing[0]), line)}; fill it or --drop-missing.")
+        more = f" (and {missing.size - 1:,} more)" if missing.size > 1 else ""
+        raise DataError(
+            f"the target {name!r} is empty in {place(int(missing[0]), line)}{more}; fill it or --drop-missing."
+        )
     if is_numeric(values):
         return np.asarray(values.to_numpy())
-    return np.asarray(values.astype(str).to_numpy(dtype=str))
+    texts = np.asarray(values.astype(str).to_numpy(dtype=str))
+    numeric = np.array([looks_numeric(text) for text in texts])
+    if task != "classification" and numeric.mean() > 0.5:
+        row = int(np.flatnonzero(~numeric)[0]) if not numeric.all() else 0
+        example = f" ({str(texts[0])!r})" if numeric.all() else f", but {place(row, line)} has {str(texts[row])!r},"
+        raise DataError(
+            f"the target {name!r} looks like numbers{example} and is text; mend the file, say which decimal sign it "
+            "has with --decimal, or take it as labels with --task classification."
+        )
+    return texts
 
 
-def as_task(y: Array, task: str | None) -> Array:
-    """Numbers for regression and labels for classification, where the user says which."""
+def as_task(y: Array, task: str | None, name: str | None = None) -> tuple[Array, str]:
+    """Numbers for regression and labels for classification, and what was decided, in words."""
+    n_values, what = len(np.unique(y)), "the target" if name is None else f"the target {name!r}"
+    if n_values == 1:
+        raise DataError(f"{what} is {y.ravel()[0]!s} in every row: there is nothing to learn.")
+    if task is not None:
+        why = f"{what}: {task}, as --task says"
+    elif task_of(y) == "regression":
+        why = f"{what}: numbers, so regression; --task classification takes them as labels"
+    elif y.dtype.kind in "iu":
+        why = f"{what}: whole numbers, only {n_values} different ones, so classification; --task regression overrules"
+    else:
+        why = f"{what}: {n_values} different labels, so classification"
     if task == "regression":
         try:
-            return y.astype(np.float64)
+            return y.astype(np.float64), why
         except ValueError:
             raise DataError("--task regression needs numbers as targets; these are text.") from None
     if task == "classification" and y.dtype.kind == "f":
         whole = np.isfinite(y).all() and bool((y == np.round(y)).all())
-        return y.astype(np.int64) if whole else y.astype(str)
-    return y
-
-
-def write_table(frame: Any, path: Path) -> None:
-    """Write a frame by the suffix of the path: CSV, Parquet, NPY or NPZ."""
-    kind = SUFFIXES.get(path.suffix.lower())
-    if kind is None:
-        raise DataError(f"{path}: write predictions to {', '.join(SUFFIXES)}.")
-    if path.parent != Path() and not path.parent.is_dir():
-        raise DataError(f"there is no folder {str(path.parent)!r}.")
-    if kind == "CSV":
-        frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
-    elif kind == "Parquet":
-        write_frame(frame, path)
-    else:
-        columns = {name: np.asarray(frame[name].tolist()) for name in frame.columns}
-        if kind == "NPZ":
-            np.savez(path, **columns)  # type: ignore[arg-type]
-        else:
-            np.save(path, columns["prediction"] if len(columns) == 1 else frame.to_numpy())
+        return (y.astype(np.int64) if whole else y.astype(str)), why
+    return y, why

@@ -77,8 +77,8 @@ class KernelFeatures(AdaptiveTransformer):
     >>> features.fit_transform(X).shape
     (60, 100)
     >>> print(features.explain())
-    RBF() * RBF(length_scale=2.0).on([0]) + 0.5 * Linear(): 100 columns, stacked, divided in proportion to ... traces
-    ├─ RBF() * RBF(length_scale=2.0).on([0]): ... columns, Fourier features with quasi frequencies: a function of x - y
+    RBF(1.0) * RBF(2.0).on([0]) + 0.5 * Linear(): 100 columns, stacked, divided in proportion to ... traces
+    ├─ RBF(1.0) * RBF(2.0).on([0]): ... columns, Fourier features with quasi frequencies: a function of x - y
     └─ 0.5 * Linear(): ... columns, the data itself: exact
     """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -285,14 +286,13 @@ def shrink_metric(
 
     With many columns, learned scales overfit the sample. Logarithms of scales and penalty are interpolated.
     """
-    Y, d = standardised(Y, weight), X.shape[1]
-    found = []
-    for share in (1.0, 0.75, 0.5, 0.0):
-        scales = (metric.kernel.scales(d) ** share * equal.kernel.scales(d) ** (1.0 - share)) * np.ones(d)
-        kernel, alpha = with_scales(metric.kernel, scales), metric.alpha**share * equal.alpha ** (1.0 - share)
-        error = criterion.of(kernel, X, Y, alpha, weight)
-        found.append(LearnedMetric(kernel, alpha, error, metric.n_evaluations + equal.n_evaluations))
-    return min(found, key=lambda mixed: mixed.error)
+    learned, ones = metric.kernel.scales(X.shape[1]), np.ones(X.shape[1])
+    other = equal.kernel.scales(X.shape[1])
+
+    def mixed(share: float) -> tuple[StationaryKernel, Any]:
+        return with_scales(metric.kernel, (learned**share * other ** (1.0 - share)) * ones), X
+
+    return _shrunk(mixed, metric, equal, Y, weight, criterion)[1]
 
 
 def learn_directions(
@@ -345,13 +345,35 @@ def shrink_directions(
     criterion: Criterion = LEFT_OUT,
 ) -> Array:
     """Directions between the learned ones and the columns: those of least error on rows that neither was learned on."""
-    Y, d = standardised(Y, weight), X.shape[1]
-    columns = np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
-    found = []
+    columns = np.diag(1.0 / (metric.kernel.scales(len(U)) * np.ones(len(U))))
+
+    def directions(share: float) -> Array:
+        return np.asarray(share * U + (1.0 - share) * columns)
+
+    def mixed(share: float) -> tuple[StationaryKernel, Any]:
+        return full.kernel, X @ directions(share)
+
+    return directions(_shrunk(mixed, full, metric, Y, weight, criterion)[0])
+
+
+def _shrunk(
+    mixed: Callable[[float], tuple[StationaryKernel, Any]],
+    learned: LearnedMetric,
+    simple: LearnedMetric,
+    Y: Array,
+    weight: Array | None,
+    criterion: Criterion,
+) -> tuple[float, LearnedMetric]:
+    """The share of the learned metric with the least error, the larger of two equal ones, and the mixture it gives.
+
+    `mixed` gives kernel and rows for a share of the learned metric; the rest is the simple one.
+    """
+    Y, found = standardised(Y, weight), []
     for share in (1.0, 0.75, 0.5, 0.0):
-        mixed, alpha = share * U + (1.0 - share) * columns, full.alpha**share * metric.alpha ** (1.0 - share)
-        found.append((criterion.of(full.kernel, X @ mixed, Y, alpha, weight), -share, mixed))
-    return min(found, key=lambda item: item[:2])[2]
+        (kernel, X), alpha = mixed(share), learned.alpha**share * simple.alpha ** (1.0 - share)
+        error = criterion.of(kernel, X, Y, alpha, weight)
+        found.append((share, LearnedMetric(kernel, alpha, error, learned.n_evaluations + simple.n_evaluations)))
+    return min(found, key=lambda item: item[1].error)
 
 
 def deviations(A: Array, weight: Array | None = None) -> Array:

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.checks import check_count, is_auto
+from bochner.checks import is_auto
 from bochner.estimators._validation import check_components, check_precision, map_dask_blocks, validate_rows
 from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.models import DistributedScore, as_source, check_sums, numeric_targets
@@ -28,7 +28,6 @@ from bochner.estimators.ridge_solution import (
     check_penalty,
     choose_solver,
     effective_dimension,
-    penalty_per_row,
     solve_sums,
 )
 from bochner.estimators.supervised import SupervisedModel, old_metric
@@ -224,8 +223,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         But Fourier features do not depend on the rows when their number is given, so that models of different rows can
         be merged and `partial_fit` can add rows.
         """
-        dense = not scipy.sparse.issparse(next(source.blocks(1)).X)
-        return dense and isinstance(self.n_components, str)
+        return isinstance(self.n_components, str) and not scipy.sparse.issparse(source.head().X)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows; the first call chooses the features from its rows.
@@ -272,8 +270,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
         check_penalty(self.alpha, self.solver)
         check_components(self)
         check_precision(self.precision)
-        if self.block_size is not None:
-            check_count("block_size", self.block_size)
         if self.checkpoint is not None:
             check_path(self.checkpoint)
         self._check_options()
@@ -380,12 +376,13 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self, source: Source, feature_map: FeatureMap, alpha: float | None = None, *, with_gram: bool = True
     ) -> RidgeStatistics:
         """Sums of no rows; `alpha` is the penalty to solve with if the model's own `alpha` is not a number."""
+        given, n = self.alpha if alpha is None else alpha, source.n_samples
         return RidgeStatistics(
             feature_map.n_components,
             int(np.prod(self._target_shape, dtype=int)),
             with_gram=with_gram,
             precision=check_precision(self.precision),
-            penalty=penalty_per_row(self.alpha if alpha is None else alpha, source.n_samples),
+            penalty=None if isinstance(given, str) or not n else float(np.min(given)) / n,  # None: chosen later
         )
 
     def _shaping_options(self, source: Source, key: Key) -> dict[str, Any]:

@@ -75,11 +75,6 @@ def choose_solver(solver: Any, alpha: Any, n_components: int) -> tuple[Any, tupl
     return name, (f"solver={name!r}: {why}; the sums need {needed / 2**30:.2g} GiB",)
 
 
-def penalty_per_row(alpha: Any, n_samples: int | None) -> float | None:
-    """The smallest given penalty divided by the number of rows; None if the penalty is chosen later."""
-    return None if isinstance(alpha, str) or not n_samples else float(np.min(alpha)) / n_samples
-
-
 def solve_sums(
     statistics: RidgeStatistics,
     alpha: Any,

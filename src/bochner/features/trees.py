@@ -25,7 +25,6 @@ from bochner.kernels import (
     Polynomial,
     Power,
     Product,
-    Projected,
     Restricted,
     Sum,
 )
@@ -56,39 +55,13 @@ class Node:
 
     def __str__(self) -> str:
         columns = self.feature_map.n_components
-        lines = [f"{formula(self.kernel)}: {columns} column{'s' if columns > 1 else ''}, {self.reason}"]
+        lines = [f"{self.kernel!r}: {columns} column{'s' if columns > 1 else ''}, {self.reason}"]
         for i, part in enumerate(self.parts):
             last = i == len(self.parts) - 1
             first, *others = str(part).split("\n")
             lines.append(("└─ " if last else "├─ ") + first)
             lines += [("   " if last else "│  ") + line for line in others]
         return "\n".join(lines)
-
-
-def formula(kernel: Kernel) -> str:
-    """A kernel tree as a formula."""
-    match kernel:
-        case Sum():
-            return f"{formula(kernel.left)} + {formula(kernel.right)}"
-        case Product():
-            return f"{_bracketed(kernel.left)} * {_bracketed(kernel.right)}"
-        case Multiple():
-            return f"{kernel.factor:g} * {_bracketed(kernel.kernel)}"
-        case Power():
-            return f"{_bracketed(kernel.kernel)} ** {kernel.exponent}"
-        case Restricted():
-            return f"{_bracketed(kernel.kernel)}.on({list(kernel.columns)})"
-        case Projected():
-            return f"{_bracketed(kernel.kernel)}.along({np.shape(kernel.directions)[-1]} directions)"
-        case CyclicInvariant():
-            shape = "" if kernel.shape is None else f", shape={kernel.shape}"
-            return f"CyclicInvariant({formula(kernel.kernel)}{shape})"
-    return " ".join(repr(kernel).split())
-
-
-def _bracketed(kernel: Kernel) -> str:
-    text = formula(kernel)
-    return f"({text})" if isinstance(kernel, (Sum, Product, Multiple, Power)) else text
 
 
 def kernel_map(
@@ -153,7 +126,7 @@ def kernel_map(
             how = "by FFT" if isinstance(mean, ConvolvedMap) else "part by part"
             return Node(kernel, mean, f"the map below averaged over all cyclic shifts, {how}", (part,))
     raise ValueError(
-        f"there is no feature map that does not depend on the data for {formula(kernel)}; use NystromFeatures, which "
+        f"there is no feature map that does not depend on the data for {kernel!r}; use NystromFeatures, which "
         "needs only the values of the kernel."
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bochner.keys import Key
 _FEW_COLUMNS = 16  # up to which a product is made with the tiles of a kernel
 _LARGEST_POWER = 1 << 20
 _GRADIENT_BYTES = 1 << 20  # of a block of kernel values whose slopes are summed: a few of them stay in the cache
+_SHOWN = 8  # numbers of a parameter that are printed
 _SCALE_SAMPLE = 1000  # rows from which "median" and "mean" are taken
 
 
@@ -258,6 +260,35 @@ class Kernel(BaseEstimator, ABC):
     def __pow__(self, exponent: Any) -> Kernel:
         return Power(self, exponent)
 
+    def __repr__(self) -> str:
+        """The kernel as it is written, such as ``RBF(3.0) + 0.5 * Matern(1.0)``."""
+        shown = []
+        for name, parameter in signature(type(self)).parameters.items():
+            value = getattr(self, name)
+            if name == "length_scale" or parameter.default is parameter.empty:
+                shown.append(_written(value))
+            elif repr(value) != repr(parameter.default):
+                shown.append(f"{name}={_written(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _written(value: Any) -> str:
+    """A parameter as a user would write it; of many numbers only the first are shown."""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        if np.size(value) <= _SHOWN:
+            return repr(np.asarray(value).tolist())
+        if np.ndim(value) > 1:
+            return f"{' × '.join(map(str, np.shape(value)))} matrix"
+        return f"[{', '.join(map(repr, np.asarray(value).tolist()[:_SHOWN]))}, … {len(value)} in all]"
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    return str(value.__name__) if callable(value) and hasattr(value, "__name__") else repr(value)
+
+
+def _bracketed(kernel: Any, *inside: type[Kernel]) -> str:
+    """A kernel as it is written, in brackets if it is one of these."""
+    return f"({kernel!r})" if isinstance(kernel, inside) else repr(kernel)
+
 
 def dense(X: Any) -> Array:
     """X as a contiguous array."""
@@ -290,8 +321,8 @@ def numeric_slope(function: Any, t: Array, *, even: bool = False) -> Array:
     return np.asarray((function(high) - function(np.abs(low) if even else low)) / (high - low))
 
 
-class Sum(Kernel):
-    """left + right."""
+class Pair(Kernel):
+    """Two kernels, from which a third is made."""
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left = left
@@ -304,6 +335,16 @@ class Sum(Kernel):
     @property
     def runs_on_device(self) -> bool:
         return self.left.runs_on_device and self.right.runs_on_device
+
+    def _resolve(self, sample: Array, weight: Array) -> Kernel:
+        return type(self)(self.left._resolve(sample, weight), self.right._resolve(sample, weight))
+
+
+class Sum(Pair):
+    """left + right."""
+
+    def __repr__(self) -> str:
+        return f"{self.left!r} + {_bracketed(self.right, Sum)}"
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self.left._block(X, Y) + self.right._block(X, Y)
@@ -317,24 +358,12 @@ class Sum(Kernel):
     def _diagonal(self, X: Array) -> Array:
         return self.left._diagonal(X) + self.right._diagonal(X)
 
-    def _resolve(self, sample: Array, weight: Array) -> Kernel:
-        return Sum(self.left._resolve(sample, weight), self.right._resolve(sample, weight))
 
-
-class Product(Kernel):
+class Product(Pair):
     """left * right."""
 
-    def __init__(self, left: Kernel, right: Kernel) -> None:
-        self.left = left
-        self.right = right
-
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        return bool(self.left.stationary and self.right.stationary)
-
-    @property
-    def runs_on_device(self) -> bool:
-        return self.left.runs_on_device and self.right.runs_on_device
+    def __repr__(self) -> str:
+        return f"{_bracketed(self.left, Sum)} * {_bracketed(self.right, Sum, Product, Multiple)}"
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self.left._block(X, Y) * self.right._block(X, Y)
@@ -346,27 +375,33 @@ class Product(Kernel):
     def _diagonal(self, X: Array) -> Array:
         return self.left._diagonal(X) * self.right._diagonal(X)
 
-    def _resolve(self, sample: Array, weight: Array) -> Kernel:
-        return Product(self.left._resolve(sample, weight), self.right._resolve(sample, weight))
+
+class Wrapper(Kernel):
+    """One kernel, `kernel`, from which another is made."""
+
+    kernel: Kernel
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        return bool(self.kernel.stationary)
+
+    @property
+    def runs_on_device(self) -> bool:
+        return self.kernel.runs_on_device
 
 
-class Multiple(Kernel):
+class Multiple(Wrapper):
     """factor * kernel, factor > 0."""
 
     def __init__(self, kernel: Kernel, factor: float) -> None:
         self.kernel = kernel
         self.factor = factor
 
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        return bool(self.kernel.stationary)
+    def __repr__(self) -> str:
+        return f"{self.factor!r} * {_bracketed(self.kernel, Sum, Product, Multiple)}"
 
     def _factor(self) -> float:
         return check_positive("the factor of a kernel", self.factor)
-
-    @property
-    def runs_on_device(self) -> bool:
-        return self.kernel.runs_on_device
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self._factor() * self.kernel._block(X, Y)
@@ -384,25 +419,20 @@ class Multiple(Kernel):
         return Multiple(self.kernel._resolve(sample, weight), self.factor)
 
 
-class Power(Kernel):
+class Power(Wrapper):
     """kernel ** exponent for a positive integer exponent: other powers may be indefinite."""
 
     def __init__(self, kernel: Kernel, exponent: int) -> None:
         self.kernel = kernel
         self.exponent = exponent
 
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        return bool(self.kernel.stationary)
+    def __repr__(self) -> str:
+        return f"{_bracketed(self.kernel, Pair, Multiple, Power)} ** {self.exponent!r}"
 
     def _exponent(self) -> int:
         exponent = check_positive("the power of a kernel", self.exponent)
         whole = int(exponent) if exponent.is_integer() else self.exponent
         return check_count("the power of a kernel", whole, most=_LARGEST_POWER)
-
-    @property
-    def runs_on_device(self) -> bool:
-        return self.kernel.runs_on_device
 
     def _block(self, X: Array, Y: Array) -> Array:
         return self.kernel._block(X, Y) ** self._exponent()
@@ -418,16 +448,15 @@ class Power(Kernel):
         return Power(self.kernel._resolve(sample, weight), self.exponent)
 
 
-class Restricted(Kernel):
+class Restricted(Wrapper):
     """A kernel of some columns of the data; write ``kernel.on(columns)``."""
 
     def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
         self.kernel = kernel
         self.columns = columns
 
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        return bool(self.kernel.stationary)
+    def __repr__(self) -> str:
+        return f"{_bracketed(self.kernel, Pair, Multiple, Power)}.on({_written(self.columns)})"
 
     def indices(self, n_features: int) -> Array:
         """The columns as an index array, checked against the width of the data."""
@@ -453,10 +482,6 @@ class Restricted(Kernel):
             out[:, column] += inner[:, j]
         return out
 
-    @property
-    def runs_on_device(self) -> bool:
-        return self.kernel.runs_on_device
-
     def _diagonal(self, X: Array) -> Array:
         return self.kernel._diagonal(X[:, self.indices(X.shape[1])])
 
@@ -464,20 +489,15 @@ class Restricted(Kernel):
         return Restricted(self.kernel._resolve(sample[:, self.indices(sample.shape[1])], weight), self.columns)
 
 
-class Projected(Kernel):
+class Projected(Wrapper):
     """A kernel of the rows x U, of a linear map of the data; write ``kernel.along(directions)``."""
 
     def __init__(self, kernel: Kernel, directions: Any) -> None:
         self.kernel = kernel
         self.directions = directions
 
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        return bool(self.kernel.stationary)
-
-    @property
-    def runs_on_device(self) -> bool:
-        return self.kernel.runs_on_device
+    def __repr__(self) -> str:
+        return f"{_bracketed(self.kernel, Pair, Multiple, Power)}.along({_written(self.directions)})"
 
     def matrix(self, n_features: int) -> Array:
         """U (n_features, n_directions), checked against the width of the data."""

@@ -62,9 +62,9 @@ def as_kernel(kernel: Any, **params: Any) -> Kernel:
     --------
     >>> from bochner import as_kernel
     >>> as_kernel("rbf", gamma=0.5)
-    RBF()
+    RBF(1.0)
     >>> as_kernel("matern52", length_scale=2.0)
-    Matern(length_scale=2.0, nu=2.5)
+    Matern(2.0, nu=2.5)
     """
     if isinstance(kernel, str):
         return _kernel_of_name(kernel, params)

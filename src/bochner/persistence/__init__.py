@@ -92,7 +92,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     path = pathlib.Path(folder) / "kernel.safetensors"
     ...     bochner.save(2.0 * bochner.RBF(3.0), path)
     ...     bochner.load(path)
-    Multiple(factor=2.0, kernel=RBF(length_scale=3.0))
+    2.0 * RBF(3.0)
     """
     text, tensors = read(path)
     about = parse(text, path)

@@ -1,0 +1,148 @@
+"""`bochner compare`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bochner.cli import INTERRUPTED, OK
+from bochner.cli.errors import DataError, check_folder
+from bochner.cli.files import TextFormat, beside, write_table
+from bochner.cli.options import (
+    CharactersOption,
+    DecimalOption,
+    DropOption,
+    EncodeOption,
+    KernelOption,
+    MissingOption,
+    OptionalData,
+    ScaleOption,
+    SeedOption,
+    SeparatorOption,
+    StandardizeOption,
+    TargetOption,
+    TaskOption,
+    kernel_of,
+)
+from bochner.cli.screen import console, progress, say
+
+if TYPE_CHECKING:
+    from bochner.experiments.compare import Comparison
+
+_NARROW = 100  # fewer characters do not hold the whole table
+
+
+def compare(
+    data: OptionalData = None,
+    target: TargetOption = None,
+    kernel: KernelOption = "rbf",
+    length_scale: ScaleOption = None,
+    maps: Annotated[
+        str | None,
+        typer.Option(help="Names with commas between them, such as fourier:orthogonal,nystrom:auto,RBFSampler."),
+    ] = None,
+    components: Annotated[
+        str | None,
+        typer.Option(help="Numbers of columns, with commas between them; else 64 to 1024, at most half the rows."),
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Draws of every map.")] = 5,
+    reference: Annotated[int, typer.Option(min=10, help="Rows that everything is measured on.")] = 4000,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the report.")] = Path("report.html"),
+    csv: Annotated[Path | None, typer.Option(help="Write every run as a table, too.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write error against columns as a PNG, too.")] = None,
+    task: TaskOption = None,
+    encode: EncodeOption = None,
+    drop: DropOption = None,
+    drop_missing: MissingOption = False,
+    standardize: StandardizeOption = True,
+    sep: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: CharactersOption = None,
+    seed: SeedOption = 0,
+) -> int:
+    """Measure which approximation suits your data, and write a report.
+
+    Errors of the kernel matrix, times and sizes of every map, and with a target its test error, next to the exact
+    kernel, a linear model and a constant. Ctrl-C ends it with a report of what is done.
+    """
+    for path in (out, csv, picture):
+        if path is not None:
+            check_folder(path)
+    text = TextFormat(sep, decimal, encoding).check(data, target, drop)
+    from rich.markup import escape
+
+    from bochner.cli.tables import load_table
+    from bochner.experiments.compare import conclude, rounded, run_comparison, show_seconds
+    from bochner.experiments.report import write_picture, write_report  # without matplotlib this says so at once
+
+    try:
+        sizes = None if components is None else [int(part) for part in components.split(",")]
+    except ValueError:
+        raise DataError(f"--components takes numbers with commas between them, got {components!r}.") from None
+    options: dict[str, Any] = {"encode": encode, "drop": drop, "drop_missing": drop_missing, "standardize": standardize}
+    table = load_table(data, target=target, task=task, text=text, **options)
+    say(*table.notes)
+    with progress() as callback:
+        comparison = run_comparison(
+            table.X,
+            table.y,
+            kernel=kernel_of(kernel, length_scale),
+            maps=None if maps is None else [part.strip() for part in maps.split(",") if part.strip()],
+            n_components=sizes,
+            n_runs=runs,
+            n_reference=reference,
+            random_state=seed,
+            progress=callback,
+        )
+    about = comparison.about
+    about["name"], about["standardized"] = table.name, standardize
+    about["command"] = " ".join(["bochner", *sys.argv[1:]])
+    verdict = conclude(comparison)
+    screen = console()
+    kernel_text = escape(rounded(repr(comparison.kernel)))
+    screen.print(
+        f"\n[bold]{escape(table.name)}[/bold]: {about['n_samples']:,} rows of {about['n_features']:,} features, "
+        f"{kernel_text}; measured on {about['n_reference']:,} rows, {about['n_runs']} runs, "
+        f"{show_seconds(about['seconds'])}\n",
+    )
+    screen.print(ranking(comparison, screen.width))
+    if verdict is not None:
+        screen.print(f"\n{' '.join((verdict.paragraph, *about['notes']))}", markup=False)
+    with beside(out) as path:
+        write_report(comparison, path)
+    if csv is not None:
+        write_table(comparison.frame, csv)
+    if picture is not None:
+        picture = picture.with_suffix(".png")
+        with beside(picture) as path:
+            write_picture(comparison, path)
+        screen.print(f"\nThe picture is in {picture}", soft_wrap=True, markup=False)
+    screen.print(f"\nThe report is in {out}", soft_wrap=True, markup=False)
+    return INTERRUPTED if about["interrupted"] else OK
+
+
+def ranking(comparison: Comparison, width: int) -> Any:
+    """Every map at its most columns, the best first, and the baselines; fewer columns on a narrow terminal."""
+    from rich.table import Table
+
+    from bochner.experiments.compare import headings, ranked, show_seconds, summarise
+    from bochner.experiments.references import BASELINES
+
+    about = comparison.about
+    last, shown = ranked(summarise(comparison.frame), about), headings(about)
+    if width < _NARROW:
+        last = last.assign(time=last["seconds"] + (last["model_seconds"] if about["task"] else 0.0))
+        size = shown.pop("size")
+        shown = {name: cell for name, cell in shown.items() if name in ("columns", "test error", "Frobenius")}
+        shown |= {"time": ("time", show_seconds), "size": size}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("map", no_wrap=True)
+    for name in shown:
+        table.add_column(name, justify="right", no_wrap=True)
+    for _, row in last.iterrows():
+        cells = [show(row[column]) for column, show in shown.values()]
+        table.add_row(str(row["map"]), *cells, style="dim" if row["map"] in BASELINES else None)
+    return table

@@ -1,0 +1,249 @@
+"""`bochner fit`."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bochner.cli import OK
+from bochner.cli.errors import DataError, check_folder
+from bochner.cli.files import TextFormat, kind_of
+from bochner.cli.options import (
+    CharactersOption,
+    DataArgument,
+    DecimalOption,
+    DropOption,
+    EncodeOption,
+    JsonOption,
+    MissingOption,
+    ScaleOption,
+    SeedOption,
+    SeparatorOption,
+    TargetOption,
+    Task,
+    TaskOption,
+    kernel_of,
+)
+from bochner.cli.screen import console, facts, print_json, say
+
+_NOTHING = "there is nothing to learn: name the column with --target."
+
+
+class ModelName(StrEnum):
+    """Which models learn."""
+
+    table = "table"
+    kernel = "kernel"
+
+
+def fit(
+    data: DataArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the model.")],
+    target: TargetOption = None,
+    model: Annotated[
+        ModelName | None,
+        typer.Option(help="table, or kernel (features of one kernel); kernel if an option of it is given."),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--time", help="Seconds that fitting may take; chooses sizes.")
+    ] = None,
+    task: TaskOption = None,
+    drop: DropOption = None,
+    drop_missing: MissingOption = False,
+    sep: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: CharactersOption = None,
+    seed: SeedOption = 0,
+    report: Annotated[bool, typer.Option("--report", help="Table: say what became of every column, and why.")] = False,
+    as_json: JsonOption = False,
+    kernel: Annotated[str | None, typer.Option(help="Kernel: which one, rbf if left out.")] = None,
+    length_scale: ScaleOption = None,
+    components: Annotated[str | None, typer.Option(help="Kernel: columns of the features, or auto.")] = None,
+    features: Annotated[str | None, typer.Option(help="Kernel: auto, fourier or nystrom.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(min=0.0, help="Kernel: the penalty; chosen from the data if left out.")
+    ] = None,
+    encode: EncodeOption = None,
+    standardize: Annotated[
+        bool | None, typer.Option("--standardize/--no-standardize", help="Kernel: columns of mean 0 and deviation 1.")
+    ] = None,
+) -> int:
+    """Learn a target column, and write the model.
+
+    TabularRegressor learns numbers and TabularClassifier labels, from a table as it is: text, dates and gaps may stay.
+    With --model kernel they are KernelRidge and KernelClassifier. MODEL.columns.json beside MODEL remembers which
+    columns there were, their texts, how dates were written and how columns were scaled, for `bochner predict`.
+    """
+    check_folder(out)
+    options = {
+        "--kernel": kernel,
+        "--length-scale": length_scale,
+        "--components": components,
+        "--features": features,
+        "--alpha": alpha,
+        "--encode": encode,
+        "--standardize": standardize,
+    }
+    given = [name for name, value in options.items() if value is not None]
+    if model is ModelName.table and given:
+        raise DataError(f"{given[0]} is an option of --model kernel.")
+    if components not in (None, "auto") and not (str(components).isdigit() and int(str(components))):
+        raise DataError(f"--components is a positive number or auto, got {components!r}.")
+    text = TextFormat(sep, decimal, encoding).check(data, target, drop)
+    if target is None and kind_of(data) not in (None, "NPZ"):
+        raise DataError(_NOTHING)
+    shared: dict[str, Any] = {"task": task, "drop": drop, "drop_missing": drop_missing, "text": text}
+    if model is ModelName.kernel or given:
+        learned = kernel_of(kernel or "rbf", length_scale)
+        shape: dict[str, Any] = {"components": components or "auto", "features": features or "auto", "alpha": alpha}
+        shared |= {"encode": encode, "standardize": standardize is not False}
+        found = _fit_kernel(data, out, target, learned, seconds=seconds, seed=seed, **shape, **shared)
+    else:
+        found = _fit_table(data, out, target, seconds, seed, report=report and not as_json, **shared)
+    found["file"], found["bytes"] = str(out), out.stat().st_size
+    if as_json:
+        print_json(found)
+    else:
+        console().print(facts(_shown(found)))
+    return OK
+
+
+def _shown(found: dict[str, Any]) -> dict[str, str]:
+    """What was done, in words."""
+    from bochner.experiments.compare import show_bytes, show_seconds
+
+    columns, score = found["columns"], found["score"]
+    rows = f"{found['rows']:,} in {show_seconds(found['seconds'])}"
+    rows += f"; {found['rows_left_out']:,} left out" if found["rows_left_out"] else ""
+    used = f"{len(columns['used']):,} used"
+    used += f", {len(columns['encoded']):,} of them text as numbers" if columns["encoded"] else ""
+    used += "".join(f"; {name} {why}" for name, why in columns["left_out"].items())
+    return {
+        "model": f"{found['model']}: {found['description']}",
+        "task": found["task"],
+        "rows": rows,
+        "columns": used,
+        f"{score['name']} of rows left out": score["text"],
+        **{f"note {i + 1}": note for i, note in enumerate(found["notes"])},
+        "written": f"{found['file']} ({show_bytes(found['bytes'])})",
+    }
+
+
+def _score(scores: Any, classifies: bool) -> dict[str, Any]:
+    name = "right labels" if classifies else "R²"
+    plain = {"value": scores.model, "linear_model": scores.linear, "constant": scores.constant, "how": scores.how}
+    return {"name": name, **plain, "text": str(scores)}
+
+
+def _timed_fit(model: Any, *data: Any) -> float:
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+        model.fit(*data)
+    return time.perf_counter() - start
+
+
+def _fit_table(
+    data: str, out: Path, target: str | None, seconds: float | None, seed: int, *, report: bool, **options: Any
+) -> dict[str, Any]:
+    from bochner.cli.columns import columns_file, load_columns
+    from bochner.cli.scores import beside_plain_models
+    from bochner.estimators import TabularClassifier, TabularRegressor
+    from bochner.experiments.references import task_of
+    from bochner.persistence import save
+
+    table = load_columns(data, target, **options)
+    say(*table.notes)
+    if table.y is None:
+        raise DataError(_NOTHING)
+    classifies = task_of(table.y) == "classification"
+    kind: Any = TabularClassifier if classifies else TabularRegressor
+    model = kind(random_state=seed, verbose=1, **({} if seconds is None else {"max_seconds": seconds}))
+    taken = _timed_fit(model, table.X, table.y)
+    save(model, out)
+    table.recipe.save(columns_file(out))
+    if report:
+        print(model.report_, end="\n\n")
+    plans = {str(name): why for name, why in model.report_.columns.items()}
+    left_out = {name: why for name, why in plans.items() if why.startswith("left out")}
+    scores = beside_plain_models(model.left_out_score_, model.numbers_of(table.X), table.y, classifies)
+    return {
+        "model": kind.__name__,
+        "description": ", ".join(model.report_.used),
+        "task": "classification" if classifies else "regression",
+        "target": target,
+        "rows": table.X.shape[0],
+        "rows_left_out": table.n_dropped,
+        "columns": {
+            "used": [name for name in plans if name not in left_out],
+            "encoded": [name for name, why in plans.items() if " levels, " in why],
+            "left_out": left_out,
+        },
+        "score": _score(scores, classifies),
+        "seconds": taken,
+        "notes": list(model.report_.notes),
+    }
+
+
+def _fit_kernel(
+    data: str,
+    out: Path,
+    target: str | None,
+    learned: Any,
+    *,
+    components: str,
+    features: str,
+    alpha: float | None,
+    seconds: float | None,
+    task: Task | None,
+    seed: int,
+    **options: Any,
+) -> dict[str, Any]:
+    from bochner.cli.columns import columns_file
+    from bochner.cli.scores import held_out
+    from bochner.cli.tables import load_table
+    from bochner.estimators import KernelClassifier, KernelRidge
+    from bochner.experiments.compare import show_seconds
+    from bochner.experiments.references import task_of
+    from bochner.persistence import save
+    from bochner.recommendations import recommend
+
+    table = load_table(data, target=target, task=task, all_rows=True, **options)
+    say(*table.notes)
+    if table.y is None:
+        raise DataError(_NOTHING)
+    n_components: Any = "auto" if components == "auto" else int(components)
+    if seconds is not None:
+        advice = recommend(table.X, table.y, kernel=learned, budget_seconds=seconds, random_state=seed)
+        features, n_components = advice.features, advice.n_components
+        say(f"{n_components:,} {features} components are predicted to take {show_seconds(advice.seconds)}")
+    classifies = task_of(table.y) == "classification"
+    kind: Any = KernelClassifier if classifies else KernelRidge
+    chosen = {} if alpha is None else {"alpha": alpha}
+    model = kind(learned, n_components, features=features, random_state=seed, verbose=1, **chosen)
+    taken = _timed_fit(model, *((table.X, table.y) if table.source is None else (table.source,)))
+    save(model, out)
+    table.recipe.save(columns_file(out))
+    used = getattr(model.features_, "kernel_", learned)
+    return {
+        "model": kind.__name__,
+        "description": f"{model.n_components_:,} components, {used!r}, alpha {model.alpha_:.3g}",
+        "task": "classification" if classifies else "regression",
+        "target": target,
+        "rows": table.X.shape[0] if table.source is None else table.source.n_samples,
+        "rows_left_out": table.n_dropped,
+        "columns": {
+            "used": list(table.recipe.columns),
+            "encoded": list(table.recipe.categories or ()),
+            "left_out": {},
+        },
+        "score": _score(held_out(model, table.X, table.y), classifies),
+        "seconds": taken,
+        "notes": [],
+    }

@@ -1,0 +1,197 @@
+"""`bochner predict`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bochner.cli import OK
+from bochner.cli.errors import DataError, check_column, nearest
+from bochner.cli.files import Raw, TextFormat, check_output, pandas_module, read, write_table
+from bochner.cli.options import (
+    CharactersOption,
+    DataArgument,
+    DecimalOption,
+    JsonOption,
+    MissingOption,
+    SeparatorOption,
+)
+from bochner.cli.screen import print_json, say
+
+_SHOWN = 3  # values that a note names
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="What `bochner fit` or `bochner.save` wrote.")],
+    data: DataArgument,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="CSV, Parquet, Feather, NPZ or NPY file; - writes CSV to the terminal.")
+    ],
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", help="Column to write beside the predictions; may be repeated.")
+    ] = None,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Add a column for each class.")] = False,
+    coverage: Annotated[
+        float | None, typer.Option("--interval", help="Add bounds that hold the target this often, such as 0.9.")
+    ] = None,
+    drop_missing: MissingOption = False,
+    sep: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: CharactersOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Predict the target of every row, in their order.
+
+    Text, dates and numbers are read as in training. Values that were not there in training, and gaps, are told of. If
+    the file holds the target, too, the score is said.
+    """
+    text = TextFormat(sep, decimal, encoding).check(data)
+    if str(out) != "-":
+        check_output(out)
+    if not model.exists():
+        siblings = sorted(path.name for path in model.parent.glob("*")) if model.parent.is_dir() else []
+        raise DataError(f"there is no model {str(model)!r}; {nearest(model.name, siblings, 'file')}")
+    pandas = pandas_module()
+    from bochner.cli.columns import columns_file
+    from bochner.cli.tables import Recipe
+    from bochner.persistence import load
+
+    found = load(model)
+    if not hasattr(found, "predict"):
+        raise DataError(f"{model} is a {type(found).__name__}, which predicts nothing.")
+    recipe = Recipe.load(columns_file(model)) if columns_file(model).exists() else None
+    raw = read(data, text)
+    say(*raw.notes)
+    for name in keep or ():
+        if raw.frame is None:
+            raise DataError(f"--keep: {data} has no named columns.")
+        check_column(name, list(raw.frame.columns), "--keep")
+    raw, rows = _without_gaps(raw, recipe, found) if drop_missing else (raw, None)
+    X, notes = _rows(raw, recipe, found, data)
+    say(*notes)
+    columns = {name: raw.frame[name].to_numpy() for name in keep or ()}
+    if rows is not None and "row" not in columns:
+        columns["row"] = rows
+    columns |= _predictions(found, X, probabilities, coverage)
+    frame = pandas.DataFrame(columns)
+    score = _score(raw, recipe, found, X)
+    if score is not None:
+        say(f"the file holds the target: {score['name']} {score['value']:.4f} over {len(frame):,} rows")
+    if str(out) == "-":
+        frame.to_csv(sys.stdout, index=False)
+        return OK
+    write_table(frame, out)
+    if as_json:
+        left_out = 0 if rows is None else int(rows.max()) - len(rows)
+        print_json({"rows": len(frame), "rows_left_out": left_out, "file": out, "score": score, "notes": notes})
+    else:
+        say(f"{len(frame):,} predictions are in {out}")
+    return OK
+
+
+def _predictions(model: Any, X: Any, probabilities: bool, coverage: float | None) -> dict[str, Any]:
+    predicted = model.predict(X)
+    columns = {"prediction": predicted}
+    if predicted.ndim > 1:
+        columns = {f"prediction {j}": column for j, column in enumerate(predicted.T)}
+    if probabilities:
+        if not hasattr(model, "predict_proba"):
+            raise DataError(f"a {type(model).__name__} has no probabilities.")
+        for label, column in zip(model.classes_, model.predict_proba(X).T, strict=True):
+            columns[f"probability of {label}"] = column
+    if coverage is not None:
+        if not hasattr(model, "predict_interval"):
+            raise DataError(f"a {type(model).__name__} has no intervals; a TabularRegressor has.")
+        columns["lower"], columns["upper"] = model.predict_interval(X, coverage).T
+    return columns
+
+
+def _names(recipe: Any, model: Any) -> list[str] | None:
+    """The columns that a model takes, if they have names."""
+    if recipe is not None:
+        return list(recipe.columns)
+    return getattr(model, "feature_names_in_", None)
+
+
+def _without_gaps(raw: Raw, recipe: Any, model: Any) -> tuple[Raw, Any]:
+    """Rows in which nothing that the model takes is missing, and their numbers in the file, from 1."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    if raw.frame is None:
+        keep = np.isfinite(raw.X).all(axis=1)
+        kept = replace(raw, X=raw.X[keep])
+    else:
+        names = [name for name in _names(recipe, model) or raw.frame.columns if name in raw.frame.columns]
+        keep = raw.frame[names].notna().all(axis=1).to_numpy()
+        kept = replace(raw, frame=raw.frame[keep].reset_index(drop=True), line=None)
+    if not keep.any():
+        raise DataError("--drop-missing leaves no rows: every row has a missing value.")
+    say(f"{(~keep).sum():,} rows with missing values were left out")
+    return kept, np.flatnonzero(keep) + 1
+
+
+def _rows(raw: Raw, recipe: Any, model: Any, data: str) -> tuple[Any, list[str]]:
+    """Rows as the model takes them, and what is unlike the training rows, in words."""
+    from bochner.cli.columns import model_columns
+    from bochner.estimators import TabularClassifier, TabularRegressor
+
+    notes = []
+    if raw.frame is not None and recipe is not None:
+        for name, counts in recipe.unseen(raw.frame).items():
+            shown = ", ".join(map(repr, list(counts)[:_SHOWN])) + (", …" if len(counts) > _SHOWN else "")
+            notes.append(f"column {name!r}: {sum(counts.values()):,} rows have values that training had not: {shown}")
+    if not isinstance(model, (TabularClassifier, TabularRegressor)):
+        return _numbers(raw, recipe, model, data), notes
+    X = model_columns(raw, recipe, model, data)
+    if hasattr(X, "isna"):
+        gaps = X.isna().sum()
+        notes += [f"column {name!r}: {count:,} gaps, filled as in training" for name, count in gaps[gaps > 0].items()]
+    return X, notes
+
+
+def _numbers(raw: Raw, recipe: Any, model: Any, data: str) -> Any:
+    """Rows as a model of numbers was trained on them."""
+    import numpy as np
+    import scipy.sparse
+
+    from bochner.cli.tables import Recipe
+
+    n_features = model.n_features_in_
+    if raw.frame is not None:
+        X = (recipe or Recipe.of(raw.frame, None, None))(raw.frame, raw.line)
+    else:
+        X = raw.X
+        if recipe is not None and X.shape[1] > len(recipe.columns) and all(c.isdigit() for c in recipe.columns):
+            X = X[:, [int(c) for c in recipe.columns]]  # the target is still among them
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float32 if X.dtype.itemsize < 4 else np.float64)
+        X = X if recipe is None or X.shape[1] != n_features else recipe.scale_rows(X)
+    if X.shape[1] != n_features:
+        raise DataError(f"the model was trained on {n_features} features, and {data} gives {X.shape[1]}.")
+    values = X.data if scipy.sparse.issparse(X) else X
+    if not np.isfinite(values).all():
+        raise DataError(f"{data} contains NaN or infinity; fill the gaps or --drop-missing.")
+    names = getattr(model, "feature_names_in_", None)
+    return X if names is None or scipy.sparse.issparse(X) else pandas_module().DataFrame(X, columns=names)
+
+
+def _score(raw: Raw, recipe: Any, model: Any, X: Any) -> dict[str, Any] | None:
+    """The score of the predictions where the file holds the target without gaps."""
+    from sklearn.base import is_classifier
+
+    if raw.frame is None or recipe is None or recipe.target not in raw.frame.columns:
+        return None
+    y = raw.frame[recipe.target]
+    if y.isna().any() or len(y) < 2:
+        return None
+    classifies = is_classifier(model)
+    try:
+        y = y.astype(model.classes_.dtype).to_numpy() if classifies else y.to_numpy(dtype=float)
+    except (TypeError, ValueError):
+        return None
+    return {"name": "right labels" if classifies else "R²", "value": float(model.score(X, y))}

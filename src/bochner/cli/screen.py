@@ -1,0 +1,79 @@
+"""What the commands show: tables of facts, notes, a progress bar, or JSON for programs.
+
+The package rich is imported where something is shown, as a mistake in the command needs none of it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_WIDE = 120  # characters of a line that is not read on a terminal
+
+
+def console() -> Any:
+    """Standard output, wide enough for a table where it is a file."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+
+
+def say(*notes: str) -> None:
+    """Notes on standard error, a line each."""
+    from rich.console import Console
+
+    for note in notes:
+        Console(stderr=True, highlight=False).print(note, style="dim", markup=False, soft_wrap=True)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[int, int, str], None]]:
+    """Yield a callback that draws a bar on standard error; nothing where that is not a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    screen = Console(stderr=True)
+    if not screen.is_terminal:
+        yield lambda done, total, label: None
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=screen, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(done: int, total: int, label: str) -> None:
+            bar.update(task, completed=done, total=total, description=label)
+
+        yield show
+
+
+def facts(rows: dict[str, Any]) -> Any:
+    """Two columns: what, and what it is."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(Text(name), Text(str(value)))  # brackets are brackets here
+    return table
+
+
+def print_json(found: dict[str, Any]) -> None:
+    """One JSON object on standard output; what JSON has no number for is null."""
+    print(json.dumps(_plain(found), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        value = value.item()
+    if isinstance(value, float):
+        return value if value - value == 0.0 else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)

@@ -1,0 +1,235 @@
+"""Files as users have them: what is assumed, what is said, and what is refused."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bochner.cli.app import run
+from bochner.cli.columns import with_dates
+from bochner.cli.files import TextFormat, beside, read
+
+N = 40
+FRAME = pd.DataFrame(
+    {
+        "size": np.random.default_rng(0).uniform(1000, 9000, N).round(2),
+        "weight": np.random.default_rng(1).normal(size=N).round(3),
+        "city": np.random.default_rng(2).choice(["Zürich", "Oslo", "Lima"], N),
+    }
+).assign(price=lambda f: (f["size"] / 100 + 3 * f["weight"]).round(2))
+
+
+def german(value):
+    return f"{value:,.3f}".replace(",", "_").replace(".", ",").replace("_", ".")
+
+
+def text_of(number, separator):
+    """FRAME as a text file, numbers written by a function."""
+    rows = [list(FRAME.columns)]
+    rows += [[c if isinstance(c, str) else number(c) for c in row] for row in FRAME.itertuples(index=False)]
+    return "\n".join(separator.join(f'"{c}"' if separator in c else c for c in row) for row in rows) + "\n"
+
+
+WRITTEN = {
+    "plain": (text_of(str, ","), "utf-8", "separated by ',', decimal point"),
+    "semicolons": (text_of(str, ";"), "utf-8", "separated by ';', decimal point"),
+    "tabs": (text_of(str, "\t"), "utf-8", "separated by tabs, decimal point"),
+    "decimal commas": (text_of(lambda v: str(v).replace(".", ","), ";"), "utf-8", "separated by ';', decimal comma"),
+    "quoted commas": (text_of(lambda v: str(v).replace(".", ","), ","), "utf-8", "separated by ',', decimal comma"),
+    "German thousands": (text_of(german, ";"), "utf-8", "separated by ';', decimal comma"),
+    "English thousands": (text_of(lambda v: f"{v:,.3f}", ","), "utf-8", "separated by ',', decimal point"),
+    "Swiss thousands": (text_of(lambda v: f"{v:,.3f}".replace(",", "'"), ";"), "utf-8", "separated by ';', decimal"),
+    "Windows": (text_of(str, ","), "cp1252", "cp1252"),
+    "UTF-16": (text_of(str, ","), "utf-16", "utf-16"),
+    "byte order mark": (text_of(str, ","), "utf-8-sig", "utf-8"),
+    "gzip": (text_of(str, ","), "gzip", "decimal point"),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_table_is_the_same_however_it_is_written(name, tmp_path):
+    text, encoding, said = WRITTEN[name]
+    path = tmp_path / ("table.csv.gz" if encoding == "gzip" else "table.csv")
+    path.write_bytes(gzip.compress(text.encode()) if encoding == "gzip" else text.encode(encoding))
+    raw = read(str(path))
+    pd.testing.assert_frame_equal(raw.frame, FRAME, check_dtype=False, rtol=1e-12)
+    assert said in raw.notes[0]
+
+
+def test_bytes_that_are_not_utf8_may_come_late(tmp_path):
+    path = tmp_path / "late.csv"
+    path.write_bytes(("a,b\n" + 60_000 * "12345,x\n" + "1,Zürich\n").encode("cp1252"))
+    raw = read(str(path))
+    assert raw.frame["b"].iloc[-1] == "Zürich"
+    assert "cp1252" in raw.notes[0]
+
+
+def test_what_is_said_overrules_what_is_seen(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a;b\n1,234;x\n2,345;y\n")
+    assert read(str(path)).frame["a"].tolist() == [1.234, 2.345]
+    assert read(str(path), TextFormat(decimal=".")).frame["a"].tolist() == [1234.0, 2345.0]
+    assert read(str(path), TextFormat("|")).frame.shape == (2, 1)
+    path.write_bytes("a\nß\n".encode("cp850"))
+    assert read(str(path), TextFormat(encoding="cp850")).frame["a"].tolist() == ["ß"]
+
+
+def failure(capsys, *arguments):
+    assert run(list(arguments)) == 2
+    return capsys.readouterr().err.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("a,y\n1,5\n2,5\n3,5\n", [], "the target 'y' is 5 in every row: there is nothing to learn"),
+        ("a,y\n1,2\n2,x\n3,5\n", [], "the target 'y' looks like numbers, but row 2 (line 3) has 'x'"),
+        ("a;y\n1;2,5\n2;3.5\n3;5,1\n", [], "the target 'y' looks like numbers ('2,5') and is text"),
+        ("a;y\n1,5;2.5\n0,5;3.5\n1,1;5.1\n", [], "column 'a' is text that looks like numbers ('1,5')"),
+        ("a,y\n1,2\n2,\n3,\n", [], "the target 'y' is empty in row 2 (line 3) (and 1 more)"),
+        ("y,y\n1,2\n2,3\n3,5\n", [], "2 columns are called 'y'; give each a name of its own"),
+        ("y\n1\n2\n", [], "no column besides the target"),
+        ("a,y\n1,2,3\n", [], "has 2 names and the next 3 values"),
+        ("a b,y\n1,2\nu,3\n2,5\n3,5\n", [], "--drop 'a b'"),
+        ("a,y\n1,2\n", ["--sep", "ab"], "--sep is one character"),
+        ("a,y\n1,2\n", ["--encoding", "klingon"], "there is no encoding 'klingon'"),
+        ("a,y\n1,1e200\n2,1e201\n3,5\n", [], "the largest target is 1e+201"),
+    ],
+)
+def test_what_cannot_be_learned_says_why(text, options, message, tmp_path, capsys):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    assert message in failure(capsys, "fit", str(path), "-t", "y", "-o", str(tmp_path / "m"), *options)
+
+
+def test_dates_are_read_however_they_are_written():
+    days = pd.date_range("2024-01-01", periods=60, freq="7D")
+    for form in ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%Y/%m/%d"):
+        frame, formats, notes = with_dates(pd.DataFrame({"day": days.strftime(form)}))
+        assert (frame["day"] == days).all(), form
+        assert formats["day"] == ("ISO8601" if form.startswith("%Y") else form)
+        assert formats["day"] in notes[0]
+    few = pd.DataFrame({"day": ["01/02/2024", "03/04/2024"]})
+    frame, formats, notes = with_dates(few)
+    assert (frame["day"] == few["day"]).all()
+    assert formats == {}
+    assert "may be %d/%m/%Y or %m/%d/%Y" in notes[0]
+    frame, _, _ = with_dates(few, {"day": "%d/%m/%Y"})  # as in training
+    assert frame["day"].dt.month.tolist() == [2, 4]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = FRAME.assign(id=[f"c{i}" for i in range(N)], row=np.arange(N))
+    frame.to_csv("train.csv", index=False)
+    new = frame.head(6).copy()
+    new.loc[0, "city"], new.loc[1, "size"] = "Bonn", np.nan
+    new.to_csv("new.csv", index=False, sep=";", decimal=",")
+    return frame
+
+
+@pytest.mark.parametrize("kind", ["table", "kernel"])
+def test_predictions_keep_columns_and_tell_of_what_is_new(kind, folder, capsys):
+    extra = ["--time", "0.5"] if kind == "table" else ["--components", "16", "--encode", "one-hot"]
+    assert run(["fit", "train.csv", "-t", "price", "--drop", "id", "--drop", "row", "-o", "m", *extra]) == 0
+    capsys.readouterr()
+    assert run(["predict", "m", "new.csv", "-o", "p.csv", "--keep", "id", "--drop-missing"]) == 0
+    said = capsys.readouterr().err
+    assert "decimal comma" in said
+    assert "1 rows with missing values were left out" in said
+    assert "column 'city': 1 rows have values that training had not: 'Bonn'" in said
+    assert "the file holds the target: R²" in said
+    found = pd.read_csv("p.csv")
+    assert found.columns.tolist() == ["id", "row", "prediction"]
+    assert found["id"].tolist() == ["c0", "c2", "c3", "c4", "c5"]
+    assert found["row"].tolist() == [1, 3, 4, 5, 6]
+    if kind == "table":
+        assert run(["predict", "m", "new.csv", "-o", "p.feather"]) == 0
+        assert "column 'size': 1 gaps, filled as in training" in capsys.readouterr().err
+        assert len(pd.read_feather("p.feather")) == 6
+    else:
+        assert "or --drop-missing" in failure(capsys, "predict", "m", "new.csv", "-o", "p.csv")
+    message = failure(capsys, "predict", "m", "new.csv", "-o", "p.csv", "--keep", "idd")
+    assert "--keep: there is no column 'idd'; did you mean 'id'" in message
+
+
+@pytest.mark.parametrize("target", ["price", "city"])
+@pytest.mark.parametrize("kind", ["table", "kernel"])
+def test_json_says_what_was_done(kind, target, folder, capsys):
+    drop = ["--drop", "id", "--drop", "row"] + (["--drop", "city"] if target == "price" else [])
+    extra = ["--time", "0.5"] if kind == "table" else ["--components", "16"]
+    assert run(["fit", "train.csv", "-t", target, *drop, *extra, "-o", "m", "--json"]) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    assert found["rows"] == N
+    assert found["task"] == ("regression" if target == "price" else "classification")
+    assert f"the target '{target}'" in captured.err
+    assert set(found["columns"]["used"]) == {"size", "weight", "price"} - {target}
+    score = found["score"]
+    assert score["value"] <= 1.0
+    assert score["linear_model"] <= 1.0
+    assert -1.0 < score["constant"] < 0.8
+    if target == "price":  # it is linear
+        assert score["linear_model"] > 0.99
+    assert run(["predict", "m", "train.csv", "-o", "p.csv", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["rows"], said["rows_left_out"], said["file"]) == (N, 0, "p.csv")
+    assert said["score"]["name"] == score["name"]
+
+
+def test_a_column_that_numbers_the_rows_is_told_of(folder, capsys):
+    assert run(["fit", "train.csv", "-t", "price", "--time", "0.3", "-o", "m"]) == 0
+    captured = capsys.readouterr()
+    assert "column 'row' numbers the rows: --drop row?" in captured.err
+    assert "the target 'price': numbers, so regression" in captured.err
+    assert "5 used, 2 of them text as numbers" in captured.out
+
+
+def test_an_interruption_loses_nothing(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("old")
+
+    def interrupted():
+        with beside(path) as other:
+            other.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_ctrl_c_ends_with_a_sentence(folder, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bochner.estimators.TabularRegressor.fit", interrupted)
+    assert run(["fit", "train.csv", "-t", "price", "-o", "m"]) == 130
+    assert capsys.readouterr().err.strip().splitlines()[-1] == "bochner: interrupted; nothing was written."
+    assert not Path("m").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["fit", "--help"],
+        ["fit", "nosuch.csv", "-t", "y", "-o", "m"],
+        ["fit", "t.csv", "-t", "z", "-o", "m"],
+    ],
+)
+def test_help_and_mistakes_import_nothing_slow(arguments, tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n1,2\n")
+    program = (
+        "import sys; from bochner.cli.app import run; "
+        f"run({arguments!r}); print([m for m in ('numpy', 'pandas', 'scipy', 'sklearn') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
