@@ -45,7 +45,7 @@ from bochner import (
     TabularRegressor,
     TensorSketchFeatures,
 )
-from bochner.operators import Dense, Scaled, Selected, Stacked, Summed
+from bochner.operators import Chained, Dense, Scaled, Selected, Stacked, Summed
 from bochner.rows import ROW_LAWS
 from bochner.sketches import SKETCH_LAWS
 
@@ -153,6 +153,9 @@ LINEAR_MAPS = {
         f"{name} sketch": (lambda d, key, law=law: law.resolve(points(d, 2), key).sample(d, d + 3, key))
         for name, law in SKETCH_LAWS.items()
     },
+    "chained": lambda d, key: Chained(
+        ROW_LAWS["structured"].sample(7, 4, key), ROW_LAWS["fastfood"].sample(d, 7, key.child(1))
+    ),
     "dense": lambda d, key: Dense(key.generator().standard_normal((5, d))),
 }
 
