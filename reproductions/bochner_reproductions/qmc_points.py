@@ -29,8 +29,8 @@ def qmc_points(quick: bool) -> Findings:
     rows: list[Row] = []
     for name, law in SEQUENCES.items():
         for n in sizes:
-            found = [star_discrepancy(law.points(2, n, Key(run))) for run in range(runs)]
-            rows.append({"figure": "discrepancy", "points": name, "d": 2, "n": n, "value": float(np.mean(found))})
+            value = float(np.mean([star_discrepancy(law.points(2, n, Key(run))) for run in range(runs)]))
+            rows.append({"figure": "discrepancy", "points": name, "d": 2, "n": n, "value": value})
     for d in dimensions:
         U = np.random.default_rng(d).normal(size=(200, d)) / np.sqrt(d)
         truth = np.exp(-0.5 * (U**2).sum(axis=1))
