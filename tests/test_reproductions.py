@@ -81,3 +81,23 @@ def points(slopes=(-0.5, -1.0), z=(9.0, 9.0, 9.0)):
 )
 def test_verdicts_about_points_can_fail(change, expected):
     assert verdicts(import_module("bochner_reproductions.qmc_points"), points(**change)) == expected
+
+
+TRICK = import_module("bochner_reproductions.kernel_trick")
+
+
+@pytest.mark.parametrize(
+    ("line", "plane", "kernel", "difference", "expected"),
+    [
+        (0.5, 0.99, 0.99, 1e-13, [True, True, True, True]),
+        (0.95, 0.99, 0.99, 1e-13, [False, True, True, True]),
+        (0.5, 0.6, 0.6, 1e-13, [True, False, True, True]),
+        (0.5, 0.99, 0.8, 1e-13, [True, True, False, True]),
+        (0.5, 0.99, 0.99, 1e-3, [True, True, True, False]),
+    ],
+)
+def test_verdicts_about_the_kernel_trick_can_fail(line, plane, kernel, difference, expected):
+    names = (TRICK.LINE, TRICK.PLANE, TRICK.KERNEL, TRICK.TRICK)
+    rows = [{"classifier": n, "accuracy": a} for n, a in zip(names, (line, plane, kernel, kernel), strict=True)]
+    rows[-1]["difference"] = difference
+    assert verdicts(TRICK, rows) == expected
