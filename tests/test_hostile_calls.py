@@ -21,6 +21,7 @@ from bochner import (
     DotProduct,
     Exponential,
     ExponentialDot,
+    FeatureMatrix,
     FourierFeatures,
     GaussianProcessRegressor,
     KernelClassifier,
@@ -265,6 +266,10 @@ CALLS = {
     "certificates.prediction_error": (
         certificates.prediction_error,
         {"model": _ridge, "X": X, "n_blocks": 4, "confidence": 0.9},
+    ),
+    "FeatureMatrix": (
+        lambda features, X: FeatureMatrix(features, X) @ np.ones((64, 1)),
+        {"features": _fourier, "X": X},
     ),
     "diagnostics.distance_concentration": (diagnostics.distance_concentration, {"X": X, "max_rows": 10} | _seed),
     "diagnostics.star_discrepancy": (diagnostics.star_discrepancy, {"points": np.full((3, 2), 0.5), "order": 2}),

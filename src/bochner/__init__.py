@@ -32,6 +32,7 @@ from bochner.estimators import (
     kitchen_sinks,
     mmd_test,
 )
+from bochner.features import FeatureMatrix
 from bochner.kernels import Custom, CyclicInvariant, Kernel, as_kernel, dot_products, stationary
 from bochner.kernels.dot_products import *  # noqa: F403 - every kernel that its module lists
 from bochner.kernels.stationary import *  # noqa: F403
@@ -63,6 +64,7 @@ __all__ = [
     "CompactFeatures",
     "Custom",
     "CyclicInvariant",
+    "FeatureMatrix",
     "FourierFeatures",
     "GaussianProcessRegressor",
     "Kernel",

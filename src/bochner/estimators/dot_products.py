@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse
@@ -25,6 +25,7 @@ from bochner.features import (
 from bochner.features.tensor_sketch import FACTORS, TensorSketch, tensor_sketch, trace_shares
 from bochner.kernels import DotProduct, Kernel, Linear, Polynomial, as_kernel
 from bochner.keys import Key
+from bochner.operators import PickedRows
 
 
 @dataclass(eq=False, repr=False)
@@ -180,7 +181,7 @@ class MonomialFeatures(FeatureTransformer):
         map_ = self.feature_map_
         powers = np.zeros((map_.n_components, self.n_features_in_), np.int64)
         for level, factor in enumerate(map_.factors):
-            powers[np.flatnonzero(map_.degrees > level), factor.picks] += 1
+            powers[np.flatnonzero(map_.degrees > level), cast(PickedRows, factor).picks] += 1
         return powers
 
 

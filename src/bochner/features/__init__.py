@@ -34,7 +34,7 @@ from bochner.features.maclaurin import (
     series_of,
     squared_radius,
 )
-from bochner.features.maps import FeatureMap, Identity, LinearAfter, Projection, features_of, row_blocks
+from bochner.features.maps import FeatureMap, FeatureMatrix, Identity, LinearAfter, Projection, features_of, row_blocks
 from bochner.features.nystrom import Nystrom, nystrom_map
 from bochner.features.tensor_sketch import TensorSketch, convolve, tensor_sketch
 from bochner.features.trees import Node, kernel_map
@@ -43,6 +43,7 @@ __all__ = [
     "ACTIVATIONS",
     "ConvolvedMap",
     "FeatureMap",
+    "FeatureMatrix",
     "Fourier",
     "HistogramFourier",
     "HistogramSamples",
