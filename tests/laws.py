@@ -34,6 +34,7 @@ from bochner import (
     MaclaurinFeatures,
     MaclaurinSeries,
     Matern,
+    MonomialFeatures,
     NystromFeatures,
     Polynomial,
     Radial,
@@ -45,7 +46,7 @@ from bochner import (
     TabularRegressor,
     TensorSketchFeatures,
 )
-from bochner.operators import Dense, Scaled, Selected, Stacked, Summed
+from bochner.operators import Chained, Dense, Scaled, Selected, Stacked, Summed
 from bochner.rows import ROW_LAWS
 from bochner.sketches import SKETCH_LAWS
 
@@ -153,6 +154,9 @@ LINEAR_MAPS = {
         f"{name} sketch": (lambda d, key, law=law: law.resolve(points(d, 2), key).sample(d, d + 3, key))
         for name, law in SKETCH_LAWS.items()
     },
+    "chained": lambda d, key: Chained(
+        ROW_LAWS["structured"].sample(7, 4, key), ROW_LAWS["fastfood"].sample(d, 7, key.child(1))
+    ),
     "dense": lambda d, key: Dense(key.generator().standard_normal((5, d))),
 }
 
@@ -179,6 +183,7 @@ ESTIMATORS = [
     NystromFeatures(n_components=8, variant="meka", random_state=0),
     MaclaurinFeatures(n_components=20, random_state=0),
     MaclaurinFeatures(Polynomial(2), n_components=20, allocation="geometric", random_state=0),
+    MonomialFeatures(Polynomial(2)),
     KitchenSinkFeatures(n_components=20, random_state=0),
     KitchenSinkFeatures("cos", n_components=7, rows="structured", length_scale="median", random_state=0),
     KernelFeatures(RBF("median") * Linear() + Matern(1.0), n_components=20, random_state=0),

@@ -122,6 +122,10 @@ def _ridge(A, b, alpha):
     return np.linalg.solve(A.T @ A + alpha * np.eye(A.shape[1]), A.T @ b)
 
 
+def _gram_solve(A, b, alpha):
+    return np.linalg.solve(A @ A.T + alpha * np.eye(A.shape[0]), b)
+
+
 def _signs(b):
     return np.where(b > 0, 1.0, -1.0)
 
@@ -152,6 +156,16 @@ CALLS = {
     "ridge precondition": _solver(linalg.ridge, "any", _ridge, OF_DATA, penalty=2),
     "ridge partial_sketch": _solver(linalg.ridge, "any", None, penalty=2, method="partial_sketch"),
     "ridge full_sketch": _solver(linalg.ridge, "any", None, penalty=2, method="full_sketch"),
+    "gram_solve": Call(
+        lambda A, b, alpha, seed: linalg.gram_solve(A, b, alpha, random_state=seed),
+        "any",
+        lambda result, *_: result.x,
+        {},
+        grows=-2,
+        penalty=2,
+        targets=True,
+        exact=_gram_solve,
+    ),
     "sketched_kernel_ridge right": _solver(linalg.sketched_kernel_ridge, "definite", None, penalty=1),
     "sketched_kernel_ridge left": _solver(linalg.sketched_kernel_ridge, "definite", None, penalty=1, side="left"),
     "conjugate_gradient": Call(

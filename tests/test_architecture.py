@@ -31,7 +31,7 @@ LAYERS = [
     ["solvers"],
     ["linalg"],
     ["kernels", "losses", "rows", "sketches"],
-    ["spectra", "operators", "datasets"],
+    ["spectra", "operators", "datasets", "lattices"],
     ["keys", "theory", "backends"],
     ["_native", "checks", "deprecations", "version"],
 ]

@@ -6,14 +6,19 @@ import scipy.sparse
 
 from bochner import RBF, Exponential, Linear, Radial, Separable
 from bochner.diagnostics import (
+    box_discrepancy,
     distance_concentration,
     effective_dimension_curve,
     gram_spectrum,
     leverage_coherence,
     spectral_check,
     spectrum_decay,
+    star_discrepancy,
 )
-from laws import PROFILES, STATIONARY_KERNELS, UNDECIDED
+from bochner.features import draw_frequencies
+from bochner.keys import Key
+from bochner.rows import ROW_LAWS
+from laws import PROFILES, SEPARABLE_KERNELS, STATIONARY_KERNELS, UNDECIDED
 
 
 def dense(X, kernel, alpha):
@@ -135,3 +140,73 @@ def test_errors():
         gram_spectrum(np.empty((0, 3)))
     with pytest.raises(ValueError, match="not positive semi-definite"):
         gram_spectrum(np.arange(20.0)[:, None], lambda X, Y: -np.abs(X - Y.T))
+
+
+# -- discrepancies ---------------------------------------------------------------------------------------------------
+
+
+def test_star_discrepancy_on_the_line():
+    t = np.random.default_rng(0).random(37)
+    ordered, n = np.sort(t), len(t)
+    away = ordered - (2 * np.arange(n) + 1) / (2 * n)
+    np.testing.assert_allclose(star_discrepancy(t[:, None], order=np.inf), 1 / (2 * n) + np.abs(away).max())
+    np.testing.assert_allclose(star_discrepancy(t[:, None]), np.sqrt(1 / (12 * n**2) + np.mean(away**2)))
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_star_discrepancy_is_that_of_boxes(d):
+    rng = np.random.default_rng(d)
+    T = rng.integers(0, 5, size=(20, d)) / 4.0  # ties, and points on the border
+    corners = np.vstack([rng.random((200_000, d)), *[np.minimum(1.0, T + side) for side in (1e-12, -1e-12)]])
+    inside = np.zeros(len(corners))
+    for t in T:
+        inside += (t < corners).all(axis=1) / len(T)
+    differences = np.abs(inside - corners.prod(axis=1))
+    largest = star_discrepancy(T, order=np.inf)
+    assert differences.max() <= largest + 1e-9
+    # the supremum is approached at corners from above and below; random ones are a mesh of 200,000
+    assert differences.max() >= largest - 0.1
+    squares = differences[:200_000] ** 2
+    assert abs(squares.mean() - star_discrepancy(T) ** 2) <= 5.0 * squares.std() / np.sqrt(200_000)
+
+
+PRODUCTS = {"rbf": RBF(0.8), "per feature": RBF([0.5, 1.0, 3.0])} | SEPARABLE_KERNELS
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("box", [0.3, [2.0, 0.5, 40.0]])
+def test_box_discrepancy_is_the_error_over_a_box(name, box):
+    kernel, d = PRODUCTS[name], 3
+    W = draw_frequencies(kernel, ROW_LAWS["iid"], d, 7, Key(1)).to_dense()
+    U = np.random.default_rng(2).uniform(-1.0, 1.0, size=(200_000, d)) * box
+    errors = np.abs(kernel(np.zeros((1, d)), U)[0] - np.exp(1j * U @ W.T).mean(axis=1)) ** 2
+    assert abs(errors.mean() - box_discrepancy(W, kernel, box) ** 2) <= 5.0 * errors.std() / np.sqrt(len(U))
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_independent_frequencies_have_the_box_discrepancy_of_their_variance(name):
+    """E D² = (1 - mean of k²) / T, whatever the tails of the frequencies."""
+    kernel, d, T = PRODUCTS[name], 3, 8
+    draws = [draw_frequencies(kernel, ROW_LAWS["iid"], d, T, Key(seed)).to_dense() for seed in range(300)]
+    squares = np.array([box_discrepancy(W, kernel, 1.0) ** 2 for W in draws])
+    U = np.random.default_rng(0).uniform(-1.0, 1.0, size=(100_000, d))
+    k2 = kernel(np.zeros((1, d)), U)[0] ** 2
+    expected = (1.0 - k2.mean()) / T
+    error = np.hypot(squares.std() / np.sqrt(300), k2.std() / T / np.sqrt(100_000))
+    assert abs(squares.mean() - expected) <= 5.0 * error
+
+
+def test_discrepancies_say_what_they_need():
+    with pytest.raises(ValueError, match="order=2"):
+        star_discrepancy(np.full((1000, 9), 0.5), order=np.inf)
+    with pytest.raises(ValueError, match="unit cube"):
+        star_discrepancy([[1.5]])
+    with pytest.raises(ValueError, match="order must be"):
+        star_discrepancy([[0.5]], order=1)
+    for arguments, message in [
+        (([[1.0]], "matern32", 1.0), "product over coordinates"),
+        (([[1.0]], RBF("median"), 1.0), "resolve"),
+        (([[1.0]], RBF(1.0), -1.0), "box"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            box_discrepancy(*arguments)

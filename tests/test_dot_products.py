@@ -1,5 +1,7 @@
 """Maclaurin, kitchen-sink, binning, χ², compact and learned features, and the one-call fits."""
 
+from math import comb
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -27,6 +29,7 @@ from bochner import (
     MaclaurinFeatures,
     MaclaurinSeries,
     Matern,
+    MonomialFeatures,
     Polynomial,
     RandomBinningFeatures,
     TensorSketchFeatures,
@@ -119,6 +122,49 @@ def test_any_base_of_the_geometric_law_is_unbiased():
     kernel = Polynomial(2, gamma=1.0, coef0=1.0)
     maps = (geometric_map(kernel.coefficients(3, 3), 3, 64, Key(1).child(i), X.dtype, base=3.0) for i in range(400))
     assert_unbiased(np.array([f(X) @ f(X).T for f in maps]), kernel(X), delta=1e-8)
+
+
+@pytest.mark.parametrize("p", [1.0, 0.5, -2.0, "two"])
+def test_the_base_of_the_geometric_law_is_above_one(p):
+    with pytest.raises(ValueError, match=r"\bp must be"):
+        MaclaurinFeatures(Polynomial(2), 10, allocation="geometric", p=p).fit(np.eye(3))
+
+
+def test_the_base_of_the_geometric_law_is_a_parameter():
+    X = points(4, 3, scale=0.4)
+    kernel = Polynomial(2, gamma=1.0, coef0=1.0)
+    features = [MaclaurinFeatures(kernel, 64, allocation="geometric", p=5.0, random_state=s).fit(X) for s in range(300)]
+    assert_unbiased(np.array([f.transform(X) @ f.transform(X).T for f in features]), kernel(X), delta=1e-8)
+    degrees = np.concatenate([f.feature_map_.degrees for f in features])
+    share = np.mean(degrees == 0)  # 4/5, and those of degree 3 and more, which the kernel has not: 1/125
+    expected = 0.8 + 1 / 125
+    assert abs(share - expected) < 6 * np.sqrt(expected * (1 - expected) / len(degrees))
+
+
+@pytest.mark.parametrize("name", SERIES)
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csr_array])
+def test_monomials_give_the_kernel_itself(name, d, make):
+    X, Y = points(6, d, scale=0.4), points(5, d, seed=1, scale=0.4)
+    features = MonomialFeatures(SERIES[name]).fit(make(X))
+    Z = features.transform(make(X))
+    np.testing.assert_allclose(Z @ features.transform(make(Y)).T, SERIES[name](X, Y), rtol=1e-9, atol=1e-11)
+    # each component is the monomial that its exponents say
+    powers = features.powers_
+    assert len(np.unique(powers, axis=0)) == len(powers) == features.n_components_
+    monomials = np.prod(X[:, None, :] ** powers, axis=2)
+    np.testing.assert_allclose(np.abs(Z[0] * monomials[1]), np.abs(Z[1] * monomials[0]), rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize(("d", "q"), [(1, 3), (4, 2), (6, 3)])
+def test_monomials_are_as_many_as_counted(d, q):
+    X = np.ones((2, d))
+    assert MonomialFeatures(Polynomial(q, gamma=1.0, coef0=2.0)).fit(X).n_components_ == comb(d + q, q)
+    assert MonomialFeatures(Polynomial(q, gamma=1.0, coef0=0.0)).fit(X).n_components_ == comb(d + q - 1, q)
+    with pytest.raises(ValueError, match="TensorSketchFeatures"):
+        MonomialFeatures(Polynomial(3)).fit(np.ones((2, 500)))
+    with pytest.raises(ValueError, match="MonomialFeatures needs a kernel"):
+        MonomialFeatures("rbf").fit(X)
 
 
 def test_published_features_of_a_homogeneous_kernel_are_mostly_zero():

@@ -21,6 +21,7 @@ from bochner import (
     DotProduct,
     Exponential,
     ExponentialDot,
+    FeatureMatrix,
     FourierFeatures,
     GaussianProcessRegressor,
     KernelClassifier,
@@ -266,7 +267,16 @@ CALLS = {
         certificates.prediction_error,
         {"model": _ridge, "X": X, "n_blocks": 4, "confidence": 0.9},
     ),
+    "FeatureMatrix": (
+        lambda features, X: FeatureMatrix(features, X) @ np.ones((64, 1)),
+        {"features": _fourier, "X": X},
+    ),
     "diagnostics.distance_concentration": (diagnostics.distance_concentration, {"X": X, "max_rows": 10} | _seed),
+    "diagnostics.star_discrepancy": (diagnostics.star_discrepancy, {"points": np.full((3, 2), 0.5), "order": 2}),
+    "diagnostics.box_discrepancy": (
+        diagnostics.box_discrepancy,
+        {"frequencies": np.ones((3, 2)), "kernel": RBF(1.0), "box": 1.0},
+    ),
     "diagnostics.gram_spectrum": (diagnostics.gram_spectrum, {"X": X, "kernel": "rbf", "max_rows": 10} | _seed),
     "diagnostics.spectrum_decay": (diagnostics.spectrum_decay, {"X": X, "kernel": "rbf", "max_rows": 10} | _seed),
     "diagnostics.leverage_coherence": (

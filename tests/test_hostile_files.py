@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bochner
+from bochner.operators import Dense
 from bochner.persistence import ModelFileError
 from bochner.persistence.containers import MAX_HEADER
 from forgeries import forge, mutate, open_file, use
@@ -216,6 +217,7 @@ def signs(shape, fill=1):
             "SubsampledHadamard",
             {"n_features": 4, "signs": signs((1, 4)), "picks": np.array([4], np.int32), "lengths": np.ones(1)},
         ),
+        ("Chained", {"outer": Dense(np.ones((2, 3))), "inner": Dense(np.ones((2, 3)))}),
         ("Dense", {"matrix": np.ones(3)}),
         ("Signs", {"signs": signs((2, 3)), "lengths": np.ones(3)}),
     ],

@@ -1,12 +1,14 @@
 """Least squares, ridge, kernel ridge, conjugate gradients and Newton sketch against exact solutions."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse
 from scipy.optimize import minimize
 from scipy.sparse.linalg import aslinearoperator
 
-from bochner import RBF, datasets, linalg
+from bochner import RBF, FeatureMatrix, FourierFeatures, datasets, linalg
 from bochner.backends import limit_threads
 from bochner.keys import Key
 from bochner.linalg.krylov import heavy_ball
@@ -617,3 +619,38 @@ def test_sums_by_blocks_of_rows_do_not_depend_on_the_threads():
             sums.append(gram_product(A, v))
     np.testing.assert_array_equal(sums[1], sums[0])
     np.testing.assert_array_equal(sums[2], sums[0])
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+@pytest.mark.parametrize("alpha", [1e-6, 0.1, 1e4])
+def test_a_kernel_of_features_is_solved_block_by_block(form, alpha, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    features = FourierFeatures(RBF(1.0), 40, random_state=0).fit(X)
+    monkeypatch.setattr("bochner.features.maps.row_blocks", lambda *_: [slice(i, i + 70) for i in range(0, 300, 70)])
+    Z, B = features.transform(X), X[:, :2]
+    x, report = linalg.gram_solve(FeatureMatrix(features, form(X)), B, alpha, random_state=0)
+    expected = np.linalg.solve(Z @ Z.T + alpha * np.eye(300), B)
+    reached = max(1e-10, 10 * EPS * np.linalg.norm(Z, 2) ** 2 / alpha)  # beyond, products of x are rounded
+    assert report.residual <= reached
+    assert report.converged == (report.residual <= 1e-10)
+    np.testing.assert_allclose(x, expected, atol=reached * np.linalg.norm(B) / alpha)
+
+
+def test_the_matrix_of_features_is_never_held():
+    n, m = 60_000, 256
+    X = np.random.default_rng(0).normal(size=(n, 3)).astype(np.float32)
+    features = FourierFeatures(RBF(1.0), m, random_state=0).fit(X[:100])
+    Z = FeatureMatrix(features, X)
+    v = np.ones((n, 1))
+    Z.T @ v[:, :1]
+    tracemalloc.start()
+    Z @ (Z.T @ v)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < n * m * 4 / 2
+    with pytest.raises(TypeError, match="fitted transformer"):
+        FeatureMatrix("rbf", X)
+    with pytest.raises(ValueError, match="features"):
+        FeatureMatrix(features, X[:, :2])
+    with pytest.raises(ValueError, match="singular"):
+        linalg.gram_solve(X[:10], X[:10, 0], 0.0)

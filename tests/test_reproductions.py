@@ -1,6 +1,7 @@
 """Every reproduction runs at its reduced size, writes its four files, and says what its numbers say."""
 
 import csv
+from importlib import import_module
 
 import pytest
 
@@ -47,3 +48,56 @@ def test_a_markdown_table_has_every_column():
 def test_claims_that_no_chance_can_turn_hold():
     claims = findings_of("kernel-trick", quick=True).claims
     assert all(isinstance(claim, Claim) and claim.holds for claim in claims)
+
+
+# -- verdicts that can fail: each criterion with results that meet it and results that must not ---------------------
+
+
+def verdicts(module, rows):
+    return [claim.holds for claim in module.claims(rows)]
+
+
+def points(slopes=(-0.5, -1.0), z=(9.0, 9.0, 9.0)):
+    """Results of `qmc_points` with given exponents of random and Sobol' points, and z-scores of the three sequences."""
+    sizes, rows = (64, 256, 1024, 4096), []
+    for name, exponent in zip(("random", "Sobol'"), slopes, strict=True):
+        rows += [{"figure": "discrepancy", "points": name, "d": 2, "n": n, "value": n**exponent} for n in sizes]
+    for name, score in zip(("Sobol'", "Halton", "lattice"), z, strict=True):
+        rows += [{"figure": "kernel error", "points": name, "d": d, "n": n, "z": score} for d in (2, 64) for n in sizes]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, [True, True, True]),
+        ({"slopes": (-0.8, -1.0)}, [False, True, True]),
+        ({"slopes": (-0.3, -1.0)}, [False, True, True]),
+        ({"slopes": (-0.5, -0.5)}, [True, False, True]),
+        ({"slopes": (-0.5, -2.0)}, [True, False, True]),
+        ({"z": (9.0, 9.0, 0.0)}, [True, True, False]),
+        ({"z": (9.0, 9.0, -9.0)}, [True, True, False]),
+    ],
+)
+def test_verdicts_about_points_can_fail(change, expected):
+    assert verdicts(import_module("bochner_reproductions.qmc_points"), points(**change)) == expected
+
+
+TRICK = import_module("bochner_reproductions.kernel_trick")
+
+
+@pytest.mark.parametrize(
+    ("line", "plane", "kernel", "difference", "expected"),
+    [
+        (0.5, 0.99, 0.99, 1e-13, [True, True, True, True]),
+        (0.95, 0.99, 0.99, 1e-13, [False, True, True, True]),
+        (0.5, 0.6, 0.6, 1e-13, [True, False, True, True]),
+        (0.5, 0.99, 0.8, 1e-13, [True, True, False, True]),
+        (0.5, 0.99, 0.99, 1e-3, [True, True, True, False]),
+    ],
+)
+def test_verdicts_about_the_kernel_trick_can_fail(line, plane, kernel, difference, expected):
+    names = (TRICK.LINE, TRICK.PLANE, TRICK.KERNEL, TRICK.TRICK)
+    rows = [{"classifier": n, "accuracy": a} for n, a in zip(names, (line, plane, kernel, kernel), strict=True)]
+    rows[-1]["difference"] = difference
+    assert verdicts(TRICK, rows) == expected

@@ -2,12 +2,14 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 from scipy.stats import chi, kstest
 
 from bochner import RBF, theory
 from bochner.backends.reference import fwht
 from bochner.features import draw_frequencies, fourier_map
 from bochner.keys import Key
+from bochner.lattices import correlations, generator
 from bochner.operators import Dense, next_power_of_two
 from bochner.rows import KPW, ROW_LAWS, PointLaw, Quasi, Structured, as_row_law, name_of, stratified
 from bochner.sketches import SKETCH_LAWS
@@ -163,6 +165,80 @@ def test_quasi_points_beat_independent_ones(sequence, d):
     assert errors["quasi"] < 0.8 * errors["iid"]
 
 
+# The largest number of features in which 512 frequencies are better than independent ones, and the largest share of
+# their mean squared error (measured: 0.26, 0.65 and 0.53).
+BETTER = {"sobol": (64, 0.5), "halton": (32, 0.95), "lattice": (64, 0.8)}
+
+
+@pytest.mark.parametrize("sequence", BETTER)
+def test_quasi_points_beat_independent_ones_in_many_dimensions(sequence):
+    """The mean over keys and differences of the squared error of the kernel, by a z-score of the keys."""
+    d, share = BETTER[sequence]
+    U = np.random.default_rng(0).normal(size=(100, d)) / np.sqrt(d)
+    truth = np.exp(-0.5 * (U**2).sum(axis=1))
+    quasi, iid = (
+        np.array([np.mean((np.cos(law.sample(d, 512, Key(s))(U)).mean(axis=1) - truth) ** 2) for s in range(60)])
+        for law in (Quasi(sequence), ROW_LAWS["iid"])
+    )
+    difference = share * iid - quasi
+    assert difference.mean() > 5.0 * difference.std() / np.sqrt(len(difference))
+
+
+@pytest.mark.parametrize("sequence", BETTER)
+@pytest.mark.parametrize("scramble", [False, True])
+def test_points_are_skipped_and_leapt_over(sequence, scramble):
+    every = Quasi(sequence, scramble, skip=0).points(3, 60, Key(0))
+    some = Quasi(sequence, scramble, skip=5, leap=3).points(3, 12, Key(0))
+    np.testing.assert_array_equal(some, every[5:53:4])
+    assert (Quasi(sequence, scramble).points(3, 4, Key(0)) == every[0 if scramble else 1 :][:4]).all()
+
+
+@pytest.mark.parametrize("sequence", BETTER)
+def test_points_without_scrambling_are_the_published_ones(sequence):
+    law = Quasi(sequence, scramble=False)
+    T = law.points(2, 64, Key(0))
+    np.testing.assert_array_equal(T, law.points(2, 64, Key(1)))
+    assert np.abs(law.sample(2, 64, Key(0)).to_dense()).max() < 4.0  # no corner
+    assert not law.exact
+    if sequence == "sobol":
+        np.testing.assert_allclose(T[:3], [[0.5, 0.5], [0.75, 0.25], [0.25, 0.75]], atol=1e-9)
+    if sequence == "halton":
+        np.testing.assert_allclose(T[:3], [[1 / 2, 1 / 3], [1 / 4, 2 / 3], [3 / 4, 1 / 9]], atol=1e-9)
+
+
+def test_a_lattice_goes_on_with_other_shifts():
+    law = Quasi("lattice", skip=2**14 - 3)
+    few, many = law.points(2, 3, Key(0)), law.points(2, 9, Key(0))
+    np.testing.assert_array_equal(few, many[:3])
+    first = Quasi("lattice").points(2, 6, Key(0))
+    assert not np.isclose(many[3:], first).any()
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_components_are_chosen_for_the_error_of_the_kernel(d):
+    """The criterion of a generator is the error seen, over random shifts; and no other last component is better."""
+    bits, variance = 6, 2.0 / d
+    theta, z = correlations(bits, variance), generator(d, bits)
+    n = 1 << bits
+
+    def criterion(z, m=bits):
+        k = np.arange(0, n, n >> m)
+        return 0.5 * np.prod(theta[:, k[:, None] * z % n], axis=2).sum() / len(k) - (1 + 2 * variance) ** (-len(z) / 2)
+
+    rng = np.random.default_rng(0)
+    squares = []
+    for _ in range(4000):
+        w = ndtri(((np.arange(n)[:, None] * z % n) / n + rng.random(d)) % 1.0)
+        u = rng.normal(size=d) * np.sqrt(variance)
+        squares.append((np.cos(w @ u).mean() - np.exp(-0.5 * u @ u)) ** 2)
+    assert abs(np.mean(squares) - criterion(z)) <= 5.0 * np.std(squares) / np.sqrt(len(squares))
+    # the embedded criterion, by trying all odd numbers
+    others = np.array([[criterion(np.append(z[:-1], last), m) for m in (5, 6)] for last in range(1, n, 2)])
+    worst = (others / others.min(axis=0)).max(axis=1)
+    chosen = np.array([criterion(z, m) for m in (5, 6)]) / others.min(axis=0)
+    np.testing.assert_allclose(chosen.max(), worst.min(), rtol=1e-6)
+
+
 def test_orthogonal_beats_independent():
     errors = {}
     for name in ("orthogonal", "structured", "iid"):
@@ -184,8 +260,11 @@ def test_names():
         as_row_law("sorf")
     with pytest.raises(ValueError, match="sequence must be"):
         Quasi("van der corput").sample(2, 4, Key(0))
-    with pytest.raises(ValueError, match="at most 2\\^24 points"):
-        Quasi("lattice").sample(1, 2**24 + 1, Key(0))
+    with pytest.raises(ValueError, match="2\\^30 Sobol"):
+        Quasi("sobol", leap=2**29).sample(1, 4, Key(0))
+    for options in ({"skip": -1}, {"leap": -1}, {"leap": 0.5}, {"scramble": "owen"}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            Quasi(**options)
     with pytest.raises(ValueError, match="use rows='structured'"):
         Quasi("sobol").sample(30_000, 4, Key(0))
 

@@ -7,6 +7,7 @@ from scipy.stats import binom
 
 from bochner.keys import Key
 from bochner.sketches import (
+    FJLT,
     SKETCH_LAWS,
     LeverageRows,
     RowSampling,
@@ -18,7 +19,9 @@ from bochner.sketches import (
 )
 from laws import assert_unbiased, points
 
-LAWS = SKETCH_LAWS | {f"very_sparse {density}": VerySparse(density) for density in (0.08, 0.5, 1.0)}
+LAWS = SKETCH_LAWS | {
+    f"{law.__name__} {density}": law(density) for law in (VerySparse, FJLT) for density in (0.08, 0.5, 1.0)
+}
 SPARSE = [name for name, law in SKETCH_LAWS.items() if law.accepts_sparse]
 SPARSE_MAPS = [name for name in SPARSE if name not in ("gaussian", "rademacher")]
 
@@ -194,7 +197,22 @@ def test_as_many_entries_as_asked_for_are_not_zero(density):
     np.testing.assert_allclose(np.abs(S[S != 0]), 1.0 / np.sqrt(density * k), rtol=1e-6)
 
 
+@pytest.mark.parametrize("law", [VerySparse, FJLT])
 @pytest.mark.parametrize("density", [0.0, -1.0, 1.5, "half"])
-def test_a_density_is_a_share(density):
+def test_a_density_is_a_share(law, density):
     with pytest.raises(ValueError, match="density"):
-        VerySparse(density)
+        law(density)
+
+
+def test_a_hadamard_transform_spares_rows_of_one_entry():
+    """Of a unit vector, where few signs are worst, the second moment is that of dense signs."""
+    n, k, n_draws = 1024, 64, 400
+    e = np.eye(n)[:, :1]
+    density = FJLT()._density(n)
+    sparse, spread = (
+        np.array([np.sum((law.sample(n, k, Key(seed)) @ e) ** 2) - 1.0 for seed in range(n_draws)]) ** 2 * k
+        for law in (VerySparse(density), FJLT())
+    )
+    error = np.sqrt(np.var(sparse) + np.var(spread)) / np.sqrt(n_draws)
+    assert spread.mean() <= FJLT().moment(1, n) + 6.0 * np.std(spread) / np.sqrt(n_draws)
+    assert sparse.mean() - spread.mean() > 6.0 * error  # 1 / density - 1 against about 2

@@ -17,6 +17,7 @@ from bochner.estimators import (
     KitchenSinkFeatures,
     LearnedFeatures,
     MaclaurinFeatures,
+    MonomialFeatures,
     NystromFeatures,
     RandomBinningFeatures,
     RandomProjection,
@@ -31,6 +32,7 @@ from bochner.estimators import (
     kitchen_sinks,
     mmd_test,
 )
+from bochner.features import FeatureMatrix
 from bochner.kernels import Custom, CyclicInvariant, Kernel, as_kernel, dot_products, stationary
 from bochner.kernels.dot_products import *  # noqa: F403 - every kernel that its module lists
 from bochner.kernels.stationary import *  # noqa: F403
@@ -61,6 +63,7 @@ __all__ = [
     "CompactFeatures",
     "Custom",
     "CyclicInvariant",
+    "FeatureMatrix",
     "FourierFeatures",
     "GaussianProcessRegressor",
     "Kernel",
@@ -73,6 +76,7 @@ __all__ = [
     "LearnedFeatures",
     "MaclaurinFeatures",
     "ModelFileError",
+    "MonomialFeatures",
     "NystromFeatures",
     "RandomBinningFeatures",
     "RandomProjection",

@@ -17,7 +17,9 @@ from scipy.special import gammaincinv, ndtri
 from scipy.stats import qmc
 
 from bochner.backends import Array
+from bochner.checks import check_count, check_flag
 from bochner.keys import Key
+from bochner.lattices import BITS, lattice_points
 from bochner.operators import (
     CirculantBlocks,
     Dense,
@@ -100,16 +102,49 @@ class IID(PointLaw):
 
 @dataclass(frozen=True)
 class Quasi(PointLaw):
-    """Φ⁻¹ of randomised low-discrepancy points (Yang et al. 2014); one further coordinate gives the kernel's scale.
+    """Φ⁻¹ of low-discrepancy points (Yang et al. 2014); one further coordinate gives the kernel's scale.
 
     Parameters
     ----------
     sequence : {"sobol", "halton", "lattice"}
-        Scrambled Sobol' or Halton points, or a randomly shifted Korobov lattice sequence.
+        Sobol' points, Halton points, or a lattice sequence built component by component for the Gaussian kernel
+        (`bochner.lattices`), of which every 2^14 points have a shift of their own.
+    scramble : bool, default=True
+        Scramble the digits, or shift the lattice, at random, so that every point is uniform. Without, all keys give the
+        same points, and the features have an error that no average over keys removes.
+    skip : int or None, default=None
+        Points left out at the beginning. None is 0, and 1 without scrambling: the first point is then a corner of
+        the cube, where Φ⁻¹ is infinite.
+    leap : int, default=0
+        Points left out between two that are used.
+
+    Examples
+    --------
+    >>> from bochner import FourierFeatures
+    >>> from bochner.rows import Quasi
+    >>> FourierFeatures(n_components=64, rows=Quasi("halton", scramble=False, skip=1000, leap=100))
+    FourierFeatures(n_components=64,
+                    rows=Quasi(sequence='halton', scramble=False, skip=1000,
+                               leap=100))
     """
 
     sequence: str = "sobol"
-    exact: ClassVar[bool] = True
+    scramble: bool = True
+    skip: int | None = None
+    leap: int = 0
+
+    def __post_init__(self) -> None:
+        check_flag("scramble", self.scramble)
+        check_count("leap", self.leap, least=0)
+        if self.skip is not None:
+            check_count("skip", self.skip, least=0)
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        return self.scramble
+
+    def bias(self, n_features: int) -> float:
+        return 0.0 if self.scramble else 2.0
 
     def sample(self, n_features: int, n_rows: int, key: Key) -> LinearMap:
         return Dense(ndtri(self.points(n_features, n_rows, key)))
@@ -121,39 +156,34 @@ class Quasi(PointLaw):
         return self._sequence(n_features + 1, n_rows, key)[:, :n_features]
 
     def _sequence(self, dimension: int, n: int, key: Key) -> Array:
-        generator = key.child("points").generator()
+        generator, step = key.child("points").generator(), self.leap + 1
+        skip = self.skip if self.skip is not None else 0 if self.scramble else 1
+        last = skip + (n - 1) * step + 1
         if self.sequence == "sobol":
             if dimension > qmc.Sobol.MAXDIM:
                 raise ValueError(
                     f"Sobol' points exist up to {qmc.Sobol.MAXDIM - 1} features, got {dimension - 1}; "
                     "use rows='structured', or rows='halton'."
                 )
+            if last > 1 << 30:
+                raise ValueError(f"there are 2^30 Sobol' points, and skip and leap ask for number {last}.")
             # 2^-30 cells: moved to their centres so that Φ⁻¹ never meets 0. A power of two, or scipy warns.
-            sampler = qmc.Sobol(dimension, bits=30, rng=generator)
-            return sampler.random(next_power_of_two(n))[:n] + 2.0**-31
+            sampler = qmc.Sobol(dimension, scramble=self.scramble, bits=30, rng=generator)
+            return sampler.random(next_power_of_two(last))[skip:last:step] + 2.0**-31
         if self.sequence == "halton":
-            return np.clip(qmc.Halton(dimension, rng=generator).random(n), _TINY, 1.0 - 2.0**-53)
+            sampler = qmc.Halton(dimension, scramble=self.scramble, rng=generator)
+            return np.clip(sampler.random(last)[skip::step], _TINY, 1.0 - 2.0**-53)
         if self.sequence == "lattice":
-            return _lattice(dimension, n, generator.random(dimension))
+            index = skip + step * np.arange(n)
+            points = np.empty((n, dimension))
+            for block in np.unique(index >> BITS):
+                inside = index >> BITS == block
+                shift = np.full(dimension, block * _LENGTH_STEP % 1.0)
+                if self.scramble:
+                    shift = key.child("points").child(int(block)).generator().random(dimension)
+                points[inside] = lattice_points(index[inside], shift)
+            return np.clip(points, _TINY, 1.0 - 2.0**-53)
         raise ValueError(f"sequence must be 'sobol', 'halton' or 'lattice', got {self.sequence!r}.")
-
-
-# Generator of the Korobov lattice sequence modulo 2^24, the best of 2,000 random odd multipliers by the worst-case
-# error P₂ with weights 1/j² in 16 dimensions, averaged in log over the prefixes of 2^6 … 2^13 points.
-_KOROBOV, _LATTICE_BITS = 4_402_409, 24
-
-
-def _lattice(dimension: int, n: int, shift: Array) -> Array:
-    """Points n × dimension of a shifted lattice sequence: multiples of a generator, in van der Corput order."""
-    if n > 1 << _LATTICE_BITS:
-        raise ValueError(f"a lattice has at most 2^{_LATTICE_BITS} points, got n_rows={n}; use rows='sobol'.")
-    index, reverse = np.arange(n, dtype=np.uint64), np.zeros(n, np.uint64)
-    for bit in range(_LATTICE_BITS):
-        reverse |= ((index >> np.uint64(bit)) & np.uint64(1)) << np.uint64(_LATTICE_BITS - 1 - bit)
-    modulus = 1 << _LATTICE_BITS
-    generator = np.array([pow(_KOROBOV, j, modulus) for j in range(dimension)], np.uint64)
-    lattice = (reverse[:, None] * generator % np.uint64(modulus)) / modulus
-    return np.clip((lattice + shift) % 1.0, _TINY, 1.0 - 2.0**-53)
 
 
 @dataclass(frozen=True)

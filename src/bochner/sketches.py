@@ -21,6 +21,7 @@ from bochner.backends import Array
 from bochner.checks import check_count, check_positive
 from bochner.keys import Key
 from bochner.operators import (
+    Chained,
     Dense,
     LinearMap,
     PickedRows,
@@ -129,6 +130,11 @@ class Achlioptas(_Thinned):
         return 3.0
 
 
+def _check_share(density: float | None) -> None:
+    if density is not None and check_positive("density", density) > 1.0:
+        raise ValueError(f"density is a share of the entries, at most 1; got {density!r}.")
+
+
 @dataclass(frozen=True)
 class VerySparse(_Thinned):
     """Independent entries of which few are not zero (Li, Hastie & Church 2006).
@@ -151,8 +157,7 @@ class VerySparse(_Thinned):
     density: float | None = None
 
     def __post_init__(self) -> None:
-        if self.density is not None and check_positive("density", self.density) > 1.0:
-            raise ValueError(f"density is a share of the entries, at most 1; got {self.density!r}.")
+        _check_share(self.density)
 
     def rarity(self, n_features: int) -> float:
         return float(np.sqrt(n_features)) if self.density is None else 1.0 / self.density
@@ -197,6 +202,53 @@ class SRTT(_Transformed):
     def moment(self, rank: int, n_features: int) -> float:
         # the squares of √d · a row of the transform are 1 on average and their products at most 3/2
         return 1.5 * (rank**2 + 2 * rank) - rank
+
+
+@dataclass(frozen=True)
+class FJLT(SketchLaw):
+    """Fast Johnson-Lindenstrauss transform P H D: few signs P behind a randomised Hadamard transform.
+
+    H D spreads every row over all coordinates, zero-padded to p = 2^q, so that few non-zeros of P suffice: the second
+    moment is that of dense signs to within (rank + 2) / (density · p). Ailon & Chazelle (2009) have normal entries in
+    P; signs (Matoušek 2008) have a third of their fourth moment. Unlike those of `SRHT`, the components are
+    independent given D, and there may be more of them than coordinates.
+
+    Parameters
+    ----------
+    density : float or None, default=None
+        Share of the entries of P that are not zero, above 0 and at most 1; None is min(1, (ln p)² / p), which is
+        (ln p)² additions for a component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import RandomProjection
+    >>> X = np.eye(2, 1000)
+    >>> Z = RandomProjection(500, law="fjlt", random_state=0).fit_transform(X)
+    >>> round(float(np.sum((Z[0] - Z[1]) ** 2)), 1)  # a squared distance of 2
+    2.1
+    """
+
+    density: float | None = None
+    extends: ClassVar[bool] = True
+    accepts_sparse: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check_share(self.density)
+
+    def _density(self, p: int) -> float:
+        return min(1.0, float(np.log(max(p, 3))) ** 2 / p) if self.density is None else self.density
+
+    def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
+        p = next_power_of_two(n_features)
+        signs = _signs((1, p), key.child("flips"))
+        spread = SubsampledHadamard(n_features, signs, np.arange(p, dtype=np.int32), np.full(p, p**-0.5))
+        return Chained(VerySparse(self._density(p)).sample(p, n_components, key), spread)
+
+    def moment(self, rank: int, n_features: int) -> float:
+        # r² + r + (1/density - 3) Σ ‖v_j‖⁴ over the rows of V = HDQ, and E Σ ‖v_j‖⁴ ≤ (r² + 2r) / p
+        p = next_power_of_two(n_features)
+        return rank**2 + rank + max(0.0, 1.0 / self._density(p) - 3.0) * (rank**2 + 2 * rank) / p
 
 
 @dataclass(frozen=True)
@@ -340,6 +392,7 @@ SKETCH_LAWS: dict[str, SketchLaw] = {
     "achlioptas": Achlioptas(),
     "very_sparse": VerySparse(),
     "srht": SRHT(),
+    "fjlt": FJLT(),
     "srtt": SRTT(),
     "sparse_sign": SparseSign(),
     "count_sketch": CountSketch(),

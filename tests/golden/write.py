@@ -38,6 +38,7 @@ def models():
         "LearnedFeatures": bochner.LearnedFeatures(n_components=5, max_iter=3, **seed),
         "LearnedFeatures-circulant": bochner.LearnedFeatures(n_components=5, max_iter=3, circulant=True, **seed),
         "MaclaurinFeatures": bochner.MaclaurinFeatures(Polynomial(2), n_components=8, **seed),
+        "MonomialFeatures": bochner.MonomialFeatures(Polynomial(3)),
         "NystromFeatures": bochner.NystromFeatures("matern32", 6, **seed),
         "NystromFeatures-meka": bochner.NystromFeatures("rbf", 6, variant="meka", **seed),
         "NystromFeatures-ensemble": bochner.NystromFeatures("rbf", 6, variant="ensemble", **seed),

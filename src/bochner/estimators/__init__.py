@@ -1,7 +1,7 @@
 """The public interface: scikit-learn estimators around the feature maps and solvers."""
 
 from bochner.estimators.classifier import KernelClassifier
-from bochner.estimators.dot_products import MaclaurinFeatures, TensorSketchFeatures
+from bochner.estimators.dot_products import MaclaurinFeatures, MonomialFeatures, TensorSketchFeatures
 from bochner.estimators.exact import exact_gaussian_process, exact_kernel_classifier, exact_kernel_ridge
 from bochner.estimators.fourier import AdditiveChi2Features, FourierFeatures, KernelFeatures, RandomBinningFeatures
 from bochner.estimators.gaussian_process import GaussianProcessRegressor
@@ -30,6 +30,7 @@ __all__ = [
     "LearnedFeatures",
     "MMDResult",
     "MaclaurinFeatures",
+    "MonomialFeatures",
     "NystromFeatures",
     "RandomBinningFeatures",
     "RandomProjection",

@@ -1,22 +1,31 @@
-"""Features of kernels of x·y as scikit-learn transformers: random Maclaurin features, TensorSketch."""
+"""Features of kernels of x·y as scikit-learn transformers: monomials, random Maclaurin features, TensorSketch."""
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.checks import check_choice
+from bochner.checks import check_choice, check_positive
 from bochner.estimators._validation import validate_rows
-from bochner.estimators.transformers import AdaptiveTransformer
-from bochner.features import FeatureMap, geometric_map, is_series, optimal_map, series_of, squared_radius
+from bochner.estimators.transformers import AdaptiveTransformer, FeatureTransformer
+from bochner.features import (
+    FeatureMap,
+    geometric_map,
+    is_series,
+    monomial_map,
+    optimal_map,
+    series_of,
+    squared_radius,
+)
 from bochner.features.tensor_sketch import FACTORS, TensorSketch, tensor_sketch, trace_shares
 from bochner.kernels import DotProduct, Kernel, Linear, Polynomial, as_kernel
 from bochner.keys import Key
+from bochner.operators import PickedRows
 
 
 @dataclass(eq=False, repr=False)
@@ -38,7 +47,9 @@ class MaclaurinFeatures(AdaptiveTransformer):
         "optimal" divides the components so that the variance on the data is least: the kernel is exact along the mean
         row, constant and linear terms are exact if that pays, and each other power has a share of the components, with
         orthogonal sign vectors. "geometric" is the published algorithm: every component draws its degree, n with
-        probability 2^-(n+1).
+        probability (p - 1) / p^(n+1).
+    p : float, default=2.0
+        For ``allocation="geometric"``: the larger, the more components have a low degree. Above 1.
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
@@ -76,6 +87,7 @@ class MaclaurinFeatures(AdaptiveTransformer):
     n_components: Any = 256
     _: KW_ONLY
     allocation: str = "optimal"
+    p: float = 2.0
     n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> MaclaurinFeatures:
@@ -88,29 +100,102 @@ class MaclaurinFeatures(AdaptiveTransformer):
         """
         self._most_components()
         allocation = check_choice("allocation", self.allocation, ("optimal", "geometric"))
+        p = check_positive("p", self.p)
+        if p <= 1.0:
+            raise ValueError(
+                f"p must be above 1, so that the probabilities (p - 1) / p^(n+1) add up to one; got {p!r}."
+            )
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
-        self.kernel_ = _dot_product_kernel(self.kernel)
-        if not is_series(self.kernel_):
-            raise ValueError(
-                "MaclaurinFeatures needs a kernel of x·y, such as Polynomial, ExponentialDot or MaclaurinSeries; got "
-                f"{self.kernel_!r}. Use KernelFeatures, which takes any combination of kernels, or NystromFeatures."
-            )
+        self.kernel_ = _dot_product_kernel(self.kernel, self)
         self.coefficients_ = series_of(self.kernel_, X.shape[1], squared_radius(X))
 
         def make(n_components: int) -> FeatureMap:
             if allocation == "geometric":
-                return geometric_map(self.coefficients_, X.shape[1], n_components, key, X.dtype)
+                return geometric_map(self.coefficients_, X.shape[1], n_components, key, X.dtype, base=p)
             return optimal_map(self.coefficients_, X, n_components, key, X.dtype)
 
         return self._fit_components(X, make)
 
 
-def _dot_product_kernel(kernel: Any) -> Kernel:
+@dataclass(eq=False, repr=False)
+class MonomialFeatures(FeatureTransformer):
+    """All monomials of the columns, with the weights that make their dot product a polynomial kernel: exact.
+
+    A kernel f(x·y) = Σ a_n (x·y)ⁿ is the dot product of the monomials x^α = Π x_j^α_j with weights √(a_n n! / Π α_j!),
+    n = Σ α_j. Of (x·y + c)^q these are (d + q choose q) components, of (x·y)^q (d + q - 1 choose q). The kernel trick
+    computes the same dot products in O(d); the components are worth it for few features and many rows.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="polynomial"
+        As in `MaclaurinFeatures`. An infinite series ends where the rest is below 1e-12 of the kernel's largest value
+        on the data of `fit`.
+    n_jobs : int or None
+
+    Attributes
+    ----------
+    feature_map_ : Maclaurin
+        The map itself: small, frozen, picklable.
+    kernel_ : Kernel
+    n_components_ : int
+        Number of monomials.
+    powers_ : ndarray of shape (n_components_, n_features)
+        The exponents α of each component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import MonomialFeatures, Polynomial
+    >>> X = np.array([[1.0, 2.0], [3.0, -1.0]])
+    >>> Z = MonomialFeatures(Polynomial(2, gamma=1.0, coef0=0.0)).fit_transform(X)
+    >>> Z.round(2)  # x₁², √2 x₁x₂, x₂²
+    array([[ 1.  ,  2.83,  4.  ],
+           [ 9.  , -4.24,  1.  ]])
+    >>> np.allclose(Z @ Z.T, (X @ X.T) ** 2)
+    True
+    """
+
+    kernel: Any = "polynomial"
+    _: KW_ONLY
+    n_jobs: int | None = None
+
+    def fit(self, X: Any, y: Any = None) -> MonomialFeatures:
+        """List the monomials; of the data only the number of columns and, for infinite series, the norms are used.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : ignored
+        """
+        X = validate_rows(self, X, reset=True)
+        self.kernel_ = _dot_product_kernel(self.kernel, self)
+        self.feature_map_ = monomial_map(series_of(self.kernel_, X.shape[1], squared_radius(X)), X.shape[1])
+        self.n_components_ = int(self.feature_map_.n_components)
+        return self
+
+    @property
+    def powers_(self) -> Array:
+        """The exponents of each component, (n_components_, n_features)."""
+        check_is_fitted(self, "feature_map_")
+        map_ = self.feature_map_
+        powers = np.zeros((map_.n_components, self.n_features_in_), np.int64)
+        for level, factor in enumerate(map_.factors):
+            powers[np.flatnonzero(map_.degrees > level), cast(PickedRows, factor).picks] += 1
+        return powers
+
+
+def _dot_product_kernel(kernel: Any, estimator: Any) -> Kernel:
     plain = callable(kernel) and not isinstance(kernel, Kernel)
     if plain and not type(kernel).__module__.startswith("sklearn.gaussian_process"):
         return DotProduct(kernel)
-    return as_kernel(kernel)
+    kernel = as_kernel(kernel)
+    if not is_series(kernel):
+        raise ValueError(
+            f"{type(estimator).__name__} needs a kernel of x·y, such as Polynomial, ExponentialDot or MaclaurinSeries; "
+            f"got {kernel!r}. Use KernelFeatures, which takes any combination of kernels, or NystromFeatures."
+        )
+    return kernel
 
 
 @dataclass(eq=False, repr=False)

@@ -38,8 +38,8 @@ class RandomProjection(AdaptiveTransformer):
         Number of components. "auto" is the Johnson-Lindenstrauss dimension 4 ln n / (eps²/2 - eps³/3) of the
         n_samples rows seen by `fit`, which looks at their number only; with `tol` it is measured on them instead.
     law : str or SketchLaw, default="sparse_sign"
-        "sparse_sign", "gaussian", "rademacher", "achlioptas", "very_sparse", "srht", "srtt", "count_sketch", or
-        "uniform", "norm", "leverage", which pick columns of X. See `bochner.sketches`.
+        "sparse_sign", "gaussian", "rademacher", "achlioptas", "very_sparse", "srht", "srtt", "fjlt",
+        "count_sketch", or "uniform", "norm", "leverage", which pick columns of X. See `bochner.sketches`.
     eps : float, default=0.1
         Relative error of squared distances that "auto" aims at.
     tol : float or None, default=None

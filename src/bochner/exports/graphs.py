@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper
 
 from bochner.backends import Array
 from bochner.operators import (
+    Chained,
     CirculantBlocks,
     Dense,
     FastfoodBlocks,
@@ -314,6 +315,11 @@ def _(map_: Selected, X: Tensor) -> Tensor:
 @linear.register
 def _(map_: Stacked, X: Tensor) -> Tensor:
     return concat([linear(part, X) for part in map_.parts])
+
+
+@linear.register
+def _(map_: Chained, X: Tensor) -> Tensor:
+    return linear(map_.outer, linear(map_.inner, X))
 
 
 @linear.register

@@ -25,8 +25,16 @@ from bochner.features.fourier import (
     n_frequencies,
 )
 from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, RandomLayer
-from bochner.features.maclaurin import Maclaurin, geometric_map, is_series, optimal_map, series_of, squared_radius
-from bochner.features.maps import FeatureMap, Identity, LinearAfter, Projection, features_of, row_blocks
+from bochner.features.maclaurin import (
+    Maclaurin,
+    geometric_map,
+    is_series,
+    monomial_map,
+    optimal_map,
+    series_of,
+    squared_radius,
+)
+from bochner.features.maps import FeatureMap, FeatureMatrix, Identity, LinearAfter, Projection, features_of, row_blocks
 from bochner.features.nystrom import Nystrom, nystrom_map
 from bochner.features.tensor_sketch import TensorSketch, convolve, tensor_sketch
 from bochner.features.trees import Node, kernel_map
@@ -35,6 +43,7 @@ __all__ = [
     "ACTIVATIONS",
     "ConvolvedMap",
     "FeatureMap",
+    "FeatureMatrix",
     "Fourier",
     "HistogramFourier",
     "HistogramSamples",
@@ -66,6 +75,7 @@ __all__ = [
     "invariant_map",
     "is_series",
     "kernel_map",
+    "monomial_map",
     "n_frequencies",
     "nystrom_map",
     "optimal_map",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from math import comb
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ from bochner.backends import Array, backend_of
 from bochner.features.maps import FeatureMap, check_overflow, row_blocks
 from bochner.kernels import DotProductKernel, Kernel, Multiple, Power, Product, Sum
 from bochner.keys import Key
-from bochner.operators import Dense, next_power_of_two
+from bochner.operators import Dense, LinearMap, PickedRows, next_power_of_two
 from bochner.rows import stratified
 
 _SAMPLE = 64  # rows from which the variance of each degree is estimated
@@ -32,13 +33,13 @@ class Maclaurin(FeatureMap):
     degrees : ndarray of shape (n_components,)
     constants : ndarray of shape (n_components,)
         What the product is multiplied by: one unless the degree is 0.
-    factors : tuple of Dense
+    factors : tuple of LinearMap
         Level j holds one row for each component of degree greater than j, in the order of the components.
     """
 
     degrees: Array
     constants: Array
-    factors: tuple[Dense, ...]
+    factors: tuple[LinearMap, ...]
     runs_on_device: ClassVar[bool] = True
 
     @property
@@ -104,6 +105,46 @@ def squared_radius(X: Any) -> float:
     squares = X.multiply(X).sum(axis=1) if scipy.sparse.issparse(X) else np.einsum("ij,ij->i", X, X, dtype=float)
     largest = float(np.max(squares))
     return largest if largest > 0 else 1.0
+
+
+MOST_MONOMIALS = 1 << 20
+
+
+def monomial_map(a: Array, n_features: int) -> Maclaurin:
+    """All monomials x^α with weights √(a_n n! / Π α_j!), n = Σ α_j: the dot product of two rows is f(x·y) itself."""
+    degrees = [n for n in range(len(a)) if a[n] > 0]
+    counts = [comb(n_features + n - 1, n) for n in degrees]
+    if sum(counts) > MOST_MONOMIALS:
+        raise ValueError(
+            f"{n_features} features have {sum(counts):,} monomials up to degree {degrees[-1]}, more than "
+            f"{MOST_MONOMIALS:,}; use TensorSketchFeatures or MaclaurinFeatures, or a kernel of lower degree."
+        )
+    # places[n]: the columns that are multiplied, in order, (monomials of degree n, n)
+    places = {
+        n: np.array(list(combinations_with_replacement(range(n_features), n)), np.int64).reshape(count, n)
+        for n, count in zip(degrees, counts, strict=True)
+    }
+    weights = {n: np.exp((0.5 * (np.log(a[n]) + _log_orders(places[n]))) / max(1, n)) for n in degrees}
+    factors = [
+        PickedRows(
+            n_features,
+            np.concatenate([places[n][:, level] for n in degrees if n > level]),
+            np.concatenate([weights[n] for n in degrees if n > level]),
+        )
+        for level in range(max(degrees, default=0))
+    ]
+    constants = np.concatenate([np.ones(0), *(weights[n] if n == 0 else np.ones(len(places[n])) for n in degrees)])
+    return Maclaurin(np.repeat(degrees, counts).astype(np.int64), constants, tuple(factors))
+
+
+def _log_orders(places: Array) -> Array:
+    """The logarithm of n! / Π α_j!, the orders in which the columns (m, n), sorted, can be multiplied."""
+    m, n = places.shape
+    total, run = np.full(m, gammaln(n + 1.0)), np.ones(m)
+    for level in range(1, n):
+        run = np.where(places[:, level] == places[:, level - 1], run + 1.0, 1.0)
+        total -= np.log(run)
+    return total
 
 
 def geometric_map(

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array, backend_of, is_host
+from bochner.backends import Array, backend_of, check_moderate, is_host
 from bochner.backends.memory import product
+from bochner.kernels import as_points
 from bochner.operators import LinearMap, PickedRows, SparseRows
 
 
@@ -98,6 +99,64 @@ class Identity(FeatureMap):
 
     def gradient(self, X: Any, coefficients: Array) -> Array:
         return np.tile(coefficients.T.astype(X.dtype), (X.shape[0], 1, 1))
+
+
+class FeatureMatrix:
+    """The features Z of rows as a matrix that is never held: products make them again, block by block.
+
+    It has a ``shape``, ``@`` and ``T``, so that every function of `bochner.linalg` takes it.
+
+    Parameters
+    ----------
+    features : fitted transformer of bochner, or FeatureMap
+    X : array or CSR matrix of shape (n_samples, n_features)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import FeatureMatrix, FourierFeatures
+    >>> X = np.random.default_rng(0).normal(size=(300, 4))
+    >>> features = FourierFeatures(n_components=32, random_state=0).fit(X)
+    >>> Z = FeatureMatrix(features, X)
+    >>> Z.shape, bool(np.allclose(Z.T @ X, features.transform(X).T @ X))
+    ((300, 32), True)
+    """
+
+    def __init__(self, features: Any, X: Any) -> None:
+        feature_map = getattr(features, "feature_map_", features)
+        if not isinstance(feature_map, FeatureMap):
+            raise TypeError(f"features must be a fitted transformer of bochner or a FeatureMap, got {features!r}.")
+        X = check_moderate(as_points(X))
+        if not X.shape[0] or not np.isfinite(X.data if scipy.sparse.issparse(X) else X).all():
+            raise ValueError("X must have rows, and finite numbers only: no NaN, no infinity.")
+        if hasattr(features, "transform"):
+            features.transform(X[:1])  # checks the number of columns
+        self.feature_map, self.X = feature_map, X
+        self.shape = (self.X.shape[0], feature_map.n_components)
+
+    @property
+    def T(self) -> TransposedFeatures:  # noqa: N802
+        """The transpose, which has products too."""
+        return TransposedFeatures(self)
+
+    def blocks(self) -> Any:
+        """Rows and their features, block by block."""
+        for rows in row_blocks(self.X, max(self.X.shape[1], self.shape[1])):
+            yield rows, self.feature_map(self.X[rows])
+
+    def __matmul__(self, V: Array) -> Array:
+        return np.concatenate([Z @ V for _, Z in self.blocks()])
+
+
+class TransposedFeatures:
+    """The transpose of a `FeatureMatrix`."""
+
+    def __init__(self, matrix: FeatureMatrix) -> None:
+        self.T = matrix
+        self.shape = matrix.shape[::-1]
+
+    def __matmul__(self, V: Array) -> Array:
+        return np.asarray(sum(Z.T @ V[rows] for rows, Z in self.T.blocks()))
 
 
 def row_blocks(X: Any, n_columns: int | None = None) -> list[slice]:

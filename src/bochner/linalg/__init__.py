@@ -1,7 +1,7 @@
 """Randomised linear algebra on arrays, CSR matrices and anything with a shape and a product.
 
 Low rank (`randomized_svd`, `randomized_eigh`, `range_finder`, `nystrom`, `generalized_nystrom`, `cx`, `cur`), least
-squares and ridge regression (`lstsq`, `ridge`, `sketched_kernel_ridge`, `conjugate_gradient`,
+squares and ridge regression (`lstsq`, `ridge`, `gram_solve`, `sketched_kernel_ridge`, `conjugate_gradient`,
 `nystrom_preconditioner`), generalised linear models (`newton_sketch`), and numbers (`trace`, `log_determinant`,
 `effective_dimension`). Every function returns a frozen result that unpacks as NumPy's would, with a `report`.
 """
@@ -22,7 +22,7 @@ from bochner.linalg.low_rank import (
 )
 from bochner.linalg.newton_sketches import newton_sketch
 from bochner.linalg.reports import Estimate, LowRank, Report, Result, Solution
-from bochner.linalg.ridges import ridge, sketched_kernel_ridge
+from bochner.linalg.ridges import gram_solve, ridge, sketched_kernel_ridge
 from bochner.linalg.traces import Number, effective_dimension, log_determinant, trace
 from bochner.losses import LOSSES, Huber, LogLoss, Loss, Poisson, Squared, SquaredHinge, as_loss
 
@@ -53,6 +53,7 @@ __all__ = [
     "cx",
     "effective_dimension",
     "generalized_nystrom",
+    "gram_solve",
     "log_determinant",
     "lstsq",
     "newton_sketch",

@@ -5,7 +5,7 @@ for both float32 and float64 data, so both see the same frequencies. `to_dense` 
 definition, not from the fast path: the tests compare the two.
 """
 
-from bochner.operators.compositions import Scaled, Selected, Stacked, Summed
+from bochner.operators.compositions import Chained, Scaled, Selected, Stacked, Summed
 from bochner.operators.maps import Centred, Dense, DenseGram, LinearMap, PSDOperator, Signs, next_power_of_two
 from bochner.operators.structured import (
     CirculantBlocks,
@@ -22,6 +22,7 @@ from bochner.operators.transforms import fwht
 
 __all__ = [
     "Centred",
+    "Chained",
     "CirculantBlocks",
     "Dense",
     "DenseGram",

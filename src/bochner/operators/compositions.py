@@ -1,4 +1,4 @@
-"""Maps made of maps: the frequencies of kernels that are scaled, restricted, added and multiplied."""
+"""Maps made of maps: scaled, restricted, stacked, added and one behind another."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, Memo, backend_of, is_host
+from bochner.backends.memory import empty_columns
 from bochner.operators.maps import Dense, LinearMap
 from bochner.operators.structured import FastfoodBlocks, HadamardBlocks
 
 _rescaled, _matrices = Memo(), Memo()
+_BLOCK_BYTES = 1 << 22  # between two maps that are chained
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,46 @@ class Summed(LinearMap):
 
     def scale_rows(self, factors: Array) -> Summed:
         return Summed(tuple(part.scale_rows(factors) for part in self.parts))
+
+
+@dataclass(frozen=True)
+class Chained(LinearMap):
+    """outer inner: one map behind another."""
+
+    outer: LinearMap
+    inner: LinearMap
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.outer.shape[0], self.inner.shape[1])
+
+    @property
+    def accepts_sparse(self) -> bool:  # type: ignore[override]
+        return self.inner.accepts_sparse
+
+    def on(self, X: Any) -> Chained:
+        return Chained(self.outer.on(X), self.inner.on(X))
+
+    def __call__(self, X: Array) -> Array:
+        if not is_host(X):
+            return self.outer(self.inner(X))
+        out = empty_columns(X.shape[0], self.shape[0], X.dtype)
+        step = max(1, _BLOCK_BYTES // (self.inner.shape[0] * X.dtype.itemsize))
+        for start in range(0, X.shape[0], step):  # what is between the maps is never held for all rows
+            out[start : start + step] = self.outer(self.inner(X[start : start + step]))
+        return out
+
+    def __matmul__(self, A: Any) -> Array:
+        return self.outer @ (self.inner @ A)
+
+    def adjoint(self, A: Array) -> Array:
+        return self.inner.adjoint(self.outer.adjoint(A))
+
+    def to_dense(self) -> Array:
+        return self.outer.to_dense() @ self.inner.to_dense()
+
+    def scale_rows(self, factors: Array) -> Chained:
+        return replace(self, outer=self.outer.scale_rows(factors))
 
 
 def _matrix(part: LinearMap) -> Array:

@@ -34,6 +34,7 @@ from bochner.features import (
     n_frequencies,
 )
 from bochner.operators import (
+    Chained,
     CirculantBlocks,
     Dense,
     FastfoodBlocks,
@@ -217,6 +218,10 @@ def _stacked(map_: Stacked) -> None:
     expect(map_.parts and len({part.shape[1] for part in map_.parts}) == 1, map_, "parts of different widths")
 
 
+def _chained(map_: Chained) -> None:
+    expect(map_.outer.shape[1] == map_.inner.shape[0], map_, "maps that do not follow one another")
+
+
 def _summed(map_: Summed) -> None:
     expect(map_.parts and len({part.shape for part in map_.parts}) == 1, map_, "parts of different shapes")
 
@@ -315,6 +320,7 @@ def _local_model(model: LocalModel) -> None:
 
 
 _CHECKS: dict[type, Callable[[Any], None]] = {
+    Chained: _chained,
     CirculantBlocks: _circulant,
     Dense: _dense,
     FFTBlocks: _fft,
