@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 
 from bochner import RBF, KernelRidge, tuning
-from bochner.estimators import ridge_search
+from bochner.estimators import metric_search, ridge_search
 from bochner.estimators.ridge_search import RidgeSearch
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import devices, read_arrays
@@ -69,7 +69,13 @@ def test_an_interruption_in_the_middle_of_an_update_waits_for_its_end(name, tmp_
 
 
 STAGES = {  # where Ctrl-C strikes, what is fitted, and what it says that it leaves behind
-    "tuning": (tuning, "_left_out", KernelRidge(n_jobs=1), "length scale was tuned: nothing was kept"),
+    "metric": (metric_search, "learn_metric", KernelRidge(n_jobs=1), "length scale was tuned: nothing was kept"),
+    "tuning": (
+        tuning,
+        "_left_out",
+        KernelRidge(metric="isotropic", n_jobs=1),
+        "length scale was tuned: nothing was kept",
+    ),
     "search": (RidgeSearch, "_fit_fold", KernelRidge(n_jobs=1), "searched for: nothing was kept"),
     "penalty": (
         ridge_search,

@@ -151,7 +151,7 @@ def search_metric(
     if not varying.any():
         weights = np.ones(()) if isotropic else np.eye(d) if metric == "full" else np.ones(d)
         return ColumnMetric(kernels[0], weights, spreads)
-    common = np.full(d, np.sqrt(np.mean(spreads**2)))
+    common = np.full(d, spreads.max() * np.sqrt(np.mean((spreads / spreads.max()) ** 2)))  # squares do not overflow
     units = common if isotropic else np.where(varying, spreads, 1.0)
     order = key.child("metric").generator().permutation(X.shape[0])
     n_learn, n_fresh = _division(len(order))
