@@ -285,7 +285,7 @@ def _written(value: Any) -> str:
     return str(value.__name__) if callable(value) and hasattr(value, "__name__") else repr(value)
 
 
-def _bracketed(kernel: Any, *inside: type[Kernel]) -> str:
+def _bracketed(kernel: Any, *inside: Any) -> str:
     """A kernel as it is written, in brackets if it is one of these."""
     return f"({kernel!r})" if isinstance(kernel, inside) else repr(kernel)
 
