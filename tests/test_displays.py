@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 
+import bochner
 from bochner import RBF, GaussianProcessRegressor, KernelClassifier, KernelRidge, TabularRegressor
 from bochner.certificates import Certificate, Effort
 from bochner.displays import Summary
@@ -80,6 +81,23 @@ def test_a_summary_tells_what_was_given_from_what_was_chosen():
     assert "noise variance: 0.1, as given" in process
     assert "amplitude: " in process
     assert "of most evidence" in process
+
+
+def test_estimators_print_as_they_are_written():
+    for text in (
+        "KernelRidge(alpha=0.1, kernel=RBF(3.0) + 0.5 * Matern(1.0), n_components=64)",
+        "FourierFeatures(kernel=RBF(1.0) * Laplacian('median'), n_components=8, rows='iid')",
+        "KernelClassifier(features=NystromFeatures(kernel=Matern(2.0, nu=2.5)))",
+        "GaussianProcessRegressor()",
+        "KernelPCA(kernel=RBF(1.0).on([0, 1]))",
+    ):
+        assert repr(eval(text, {name: getattr(bochner, name) for name in dir(bochner)})) == text
+
+
+@pytest.mark.parametrize("model", ESTIMATORS, ids=lambda model: type(model).__name__)
+def test_every_estimator_prints_on_one_line(model):
+    assert repr(model).startswith(f"{type(model).__name__}(")
+    assert repr(clone(model)) == repr(model)
 
 
 def test_a_summary_of_nothing_is_refused():

@@ -6,6 +6,21 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from inspect import signature
+from typing import Any
+
+
+class Written:
+    """An estimator that prints as it is written, with the parameters that are not the defaults.
+
+    scikit-learn's own repr spells out a kernel inside an estimator by its parameters, `Sum(left=…, right=…)`.
+    """
+
+    def __repr__(self) -> str:
+        defaults = signature(type(self)).parameters
+        given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        changed = [f"{name}={value!r}" for name, value in given.items() if repr(value) != repr(defaults[name].default)]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
 
 class Display:
