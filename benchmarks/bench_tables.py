@@ -38,6 +38,7 @@ UNTOUCHED = ("pol", "cpu", "wine", "parkinson", "kegg_undirected", "a9a", "flow_
 LABELS = ("letter", "ijcnn1", "a9a", "flow_fsom", "usps")
 NOT_USED = {"parkinson": (0, 4)}  # subject#, and motor_UPDRS, which nearly gives the target away
 THREADS = len(os.sched_getaffinity(0))  # lightgbm and catboost look at their own options alone
+SECONDS = ("fit wall", "fit cpu", "predict wall", "predict cpu")
 LARGE = {"n_estimators": 1000, "num_leaves": 127, "verbose": -1, "n_jobs": THREADS}
 
 
@@ -129,7 +130,7 @@ BOOSTING = ("hgb", "hgb 1000", "lightgbm 1000", "catboost", "xgboost")
 ABLATION = {
     "all parts": tables,
     "one member": lambda c: tables(c, n_members=1),
-    "no directions": lambda c: tables(c, metric="columns"),
+    "no directions": lambda c: tables(c, metric="diagonal"),
     "laplacian alone": lambda c: tables(c, n_members=1, kernel="laplacian"),
     "standard columns": lambda c: tables(c, scaling="standard"),
     "equal scales": lambda c: _without_metric(tables(c)),
@@ -276,6 +277,8 @@ def run_all(tasks, options):
             except queue.Empty:
                 return
             record = run(task, cores, options.limit)
+            if options.busy:
+                record = {name: value for name, value in record.items() if name not in SECONDS}
             with lock:
                 left[0] -= 1
                 show(record, left[0])
@@ -296,10 +299,15 @@ def show(record, left):
         print(f"{where}: failed: {record['failed']} ({left} left)", flush=True)
         return
     more = "".join(f", {name} {record[name]:.3f}" for name in ("coverage", "calibration") if name in record)
+    took = ""
+    if SECONDS[0] in record:
+        took = (
+            f", fit {record['fit wall']:.1f} s ({record['fit cpu']:.1f} s of cores), "
+            f"predict {record['predict wall']:.2f} s"
+        )
     print(
-        f"{where}: {record['rows']} × {record['columns']}, error {record['error']:.4f}, fit {record['fit wall']:.1f} s "
-        f"({record['fit cpu']:.1f} s of cores), predict {record['predict wall']:.2f} s, {record['MB']:.0f} MB{more} "
-        f"({left} left)",
+        f"{where}: {record['rows']} × {record['columns']}, error {record['error']:.4f}{took}, {record['MB']:.0f} MB"
+        f"{more} ({left} left)",
         flush=True,
     )
 
@@ -459,7 +467,8 @@ def _summary(main):
             pairs = [(main.mean(s, "tables", "fit wall"), main.mean(s, peer, "fit wall")) for s in sets]
             r = np.array([a / b for a, b in pairs if a is not None and b])
             cells.append(f"{np.median(r):.1f} times in the median, {r.max():.1f} at most" if len(r) else "")
-        lines.append(f"| seconds to fit over those of {peer} | {' | '.join(cells)} |")
+        if any(cells):
+            lines.append(f"| seconds to fit over those of {peer} | {' | '.join(cells)} |")
     yield "\n".join(lines)
 
 
@@ -512,6 +521,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
     parser.add_argument("--cores", type=int, default=2, help="of a fit")
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds after which a fit is given up")
+    parser.add_argument("--busy", action="store_true", help="others use the machine: seconds are not kept")
     parser.add_argument("--page", nargs="+", metavar=("PAGE", "RESULTS"), help="write the page of these results")
     options = parser.parse_args()
     if options.one:

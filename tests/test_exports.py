@@ -280,7 +280,7 @@ def test_tables_with_gaps_ranks_directions_and_leaves(kernel, classifies, tmp_pa
     X[:, 3] = 2.0
     y = np.nan_to_num(X[:, 0]) + np.sin(np.nan_to_num(X[:, 1]))
     kind = bochner.TabularClassifier if classifies else bochner.TabularRegressor
-    metric = "columns" if kernel == "laplacian" else "full"
+    metric = "diagonal" if kernel == "laplacian" else "full"
     model = kind([kernel], leaf_size=40, metric=metric, max_seconds=0.5, random_state=0)
     model.fit(X.astype(np.float32).astype(float), (y > 0) + 0 if classifies else y)
     assert any(len(member.model.leaves) > 4 for member in model._members)

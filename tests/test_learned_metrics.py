@@ -57,7 +57,7 @@ def test_columns_that_do_not_matter_get_no_weight(name, metric):
     assert set(np.argsort(shares)[-2:]) == {1, 3}
     assert shares[[1, 3]].sum() > 0.7
     assert shares.sum() == pytest.approx(1.0)
-    equal = clone(MODELS[name]).set_params(kernel="matern32").fit(X[:300], y[:300])
+    equal = clone(MODELS[name]).set_params(kernel="matern32", metric="isotropic").fit(X[:300], y[:300])
     assert model.score(X[300:], y[300:]) > equal.score(X[300:], y[300:])
 
 
@@ -91,12 +91,38 @@ def test_units_of_columns_make_no_difference(name, metric):
 
 def test_an_isotropic_metric_is_one_tuned_length_scale():
     X, y = data("ridge")
-    model = KernelRidge(n_components=50, random_state=0).fit(X, y)
-    assert model.get_params()["metric"] == "isotropic"
+    model = KernelRidge(n_components=50, metric="isotropic", random_state=0).fit(X, y)
     expected = tune_length_scale(as_kernel("rbf"), X, y[:, None], key=Key.from_random_state(0), n_components=50)
     assert model.features_.kernel_.length_scale == expected.length_scale
     again = KernelRidge(RBF(expected.length_scale), n_components=50, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_auto_learns_scales_where_they_help(name):
+    X, y = data(name)
+    model, given = (clone(MODELS[name]).set_params(metric=metric).fit(X, y) for metric in ("auto", "diagonal"))
+    assert MODELS[name].metric == "auto"
+    np.testing.assert_array_equal(model.feature_importances_, given.feature_importances_)
+    np.testing.assert_array_equal(outputs(model, X), outputs(given, X))
+
+
+@pytest.mark.parametrize(
+    "kind", ["units that matter", "few rows", "many columns", "one column", "a kernel with numbers"]
+)
+@pytest.mark.parametrize("name", MODELS)
+def test_auto_keeps_one_scale_elsewhere(name, kind):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 80)) / (1.0 + np.arange(80.0)) ** 2  # a function of distances in these units
+    y = np.sin(3.0 * X[:, :20].sum(axis=1)) + 0.01 * rng.normal(size=300)
+    options = {"kernel": RBF(2.0)} if kind == "a kernel with numbers" else {}
+    X = {"few rows": X[:170, :6], "many columns": rng.normal(size=(300, 301)), "one column": X[:, :1]}.get(kind, X)
+    y = np.where(y > 0, "above", "below")[: len(X)] if "classifier" in name else y[: len(X)]
+    model, given = (
+        clone(MODELS[name]).set_params(metric=metric, **options).fit(X, y) for metric in ("auto", "isotropic")
+    )
+    assert not hasattr(model, "feature_importances_")
+    np.testing.assert_array_equal(outputs(model, X), outputs(given, X))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -112,7 +138,7 @@ def test_only_learned_metrics_have_importances(name):
     assert not hasattr(KernelPCA(), "metric_")
 
 
-@pytest.mark.parametrize("metric", ["isotropic", "diagonal", "full"])
+@pytest.mark.parametrize("metric", ["auto", "isotropic", "diagonal", "full"])
 @pytest.mark.parametrize("name", ["ridge", "gaussian process"])
 def test_auto_takes_a_smooth_kernel_for_a_smooth_function_and_a_rough_one_for_steps(name, metric):
     rng = np.random.default_rng(0)
@@ -126,7 +152,7 @@ def test_auto_takes_a_smooth_kernel_for_a_smooth_function_and_a_rough_one_for_st
         assert repr(kernel) in [repr(FAMILIES[family]) for family in expected]
 
 
-@pytest.mark.parametrize("metric", ["isotropic", "diagonal", "full"])
+@pytest.mark.parametrize("metric", ["auto", "isotropic", "diagonal", "full"])
 @pytest.mark.parametrize("name", ["ridge fourier", "classifier", "gaussian process"])
 def test_streams_have_the_metric_of_arrays(name, metric):
     X, y = data(name, n=250)

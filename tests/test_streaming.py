@@ -804,16 +804,21 @@ def test_progress_on_a_terminal_only():
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_progress_names_every_stage(terminal, monkeypatch):
+@pytest.mark.parametrize("metric", ["auto", "isotropic"])
+def test_progress_names_every_stage(metric, terminal, monkeypatch):
     stream = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     X = np.random.default_rng(0).normal(size=(600, 3))
-    KernelRidge(verbose=1, random_state=0).fit(X, np.sin(X[:, 0]))
+    KernelRidge(metric=metric, verbose=1, random_state=0).fit(X, np.sin(X[:, 0]))
     lines = stream.getvalue().replace("\x1b[K", "").split("\r")
     if not terminal:
         assert not stream.getvalue()
         return
-    assert {"length scale: 1 tried", "length scale: 5 tried"} <= set(lines)
+    stages = {
+        "auto": {"metric: equal length scales", "metric: learned on 400 rows", "metric: compared on 200 rows"},
+        "isotropic": {"length scale: 1 tried", "length scale: 5 tried"},
+    }
+    assert stages[metric] <= set(lines)
     assert any(line.endswith("components: landmarks") for line in lines)
     assert any(line.startswith("fit, ") for line in lines)
     assert lines[-1] == ""

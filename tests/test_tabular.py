@@ -349,7 +349,7 @@ def test_directions_are_used_where_they_predict_rows_they_were_not_fitted_to():
     y = np.sin(X.sum(axis=1)) + 0.05 * rng.normal(size=1800)
     options = {"kernel": "exponential", "scaling": "standard", "max_seconds": 5.0, "n_members": 2, "random_state": 0}
     full = TabularRegressor(**options).fit(X, y)
-    columns = TabularRegressor(metric="columns", **options).fit(X, y)
+    columns = TabularRegressor(metric="diagonal", **options).fit(X, y)
     assert "directions" in full.report_.used[0]
     assert full.left_out_error_ < 0.7 * columns.left_out_error_
     np.testing.assert_allclose(full.feature_importances_, 0.2, atol=0.05)

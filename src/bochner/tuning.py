@@ -110,6 +110,7 @@ def tune_length_scale(
     n_landmarks: int = 0,
     margins: bool = False,
     n_samples: int | None = None,
+    start: float | None = None,
     until: float | None = None,
     verbose: int = 0,
 ) -> StationaryKernel:
@@ -118,7 +119,7 @@ def tune_length_scale(
     Parameters
     ----------
     kernel : StationaryKernel
-        Its length scale is ignored: the search starts from the median distance.
+        Its length scale is ignored.
     X : array or CSR matrix of shape (n_samples, n_features)
         A few thousand rows.
     Y : ndarray of shape (n_samples, n_targets)
@@ -139,9 +140,11 @@ def tune_length_scale(
     n_samples : int or None
         Number of rows that X was sampled from. If X has fewer, a scale found with landmarks is made a little shorter
         than the best one for X, because more rows show finer structure.
+    start : float or None
+        A scale to search near, with landmarks; None starts from the median distance and tries scales far from it first.
     until : float or None
-        Value of ``time.perf_counter()`` at which to stop and return the best scale found so far, or the median distance
-        if none has been tried.
+        Value of ``time.perf_counter()`` at which to stop and return the best scale found so far, or the one the search
+        starts from if none has been tried.
     verbose : int
         1 shows on a terminal how many scales have been tried.
 
@@ -163,20 +166,22 @@ def tune_length_scale(
     root = np.ones(X.shape[0]) if weight is None else np.sqrt(weight)
     X, Y, root = X[root > 0], Y[root > 0] * root[root > 0, None], root[root > 0]
     unit = clone(kernel).set_params(length_scale=1.0)
-    median = float(clone(kernel).set_params(length_scale="median").resolve(X, key, root * root).length_scale)
+    origin = start
+    if origin is None:
+        origin = float(clone(kernel).set_params(length_scale="median").resolve(X, key, root * root).length_scale)
     W, by_landmarks = np.empty((0, d)), n_landmarks > 0 and not per_feature
     if not by_landmarks:
         n_frequencies = max(1, n_components // 2)
         law = choose_rows(unit, d, 2 * n_frequencies)
         W = draw_frequencies(unit, law, d, n_frequencies, key.child("tuning")).to_dense()
-    start = np.full(d, np.log(median))
+    logs = np.full(d, np.log(origin))
     if per_feature:
-        start = start + _log_spread(X, root * root)
-    given, problem = Y, _Problem(X, Y, root, W, start, not per_feature, fit_intercept)
+        logs = logs + _log_spread(X, root * root)
+    given, problem = Y, _Problem(X, Y, root, W, logs, not per_feature, fit_intercept)
     Y = problem.centred(Y)
     varying = (Y * Y).sum(axis=0) > 1e-20 * (problem.Y**2).sum(axis=0)
     if not varying.any() or len(root) < 3:
-        return clone(kernel).set_params(length_scale=median)
+        return clone(kernel).set_params(length_scale=origin)
     Y = Y[:, varying] / np.sqrt((Y[:, varying] ** 2).sum(axis=0) / problem.freedom)
     problem = replace(problem, Y=Y)
 
@@ -194,16 +199,16 @@ def tune_length_scale(
 
         def left_out(half_steps: int, n_rows: int, n_landmarks: int) -> float:
             rows = order[:n_rows]
-            scaled = centred[rows] / (median * np.exp(half_steps * _HALF_STEP))
+            scaled = centred[rows] / (origin * np.exp(half_steps * _HALF_STEP))
             if not scipy.sparse.issparse(scaled):  # rows that far away have no neighbours, however far exactly
                 scaled = scaled.clip(-_FARTHEST, _FARTHEST)
             scaled = scaled.astype(np.float32)
             return _left_out(unit, scaled, targets[rows], root[rows], fit_intercept, np.arange(n_landmarks), margins)
 
-        half_steps = _by_stages(left_out, len(root), n_landmarks, late)
+        half_steps = _by_stages(left_out, len(root), n_landmarks, late, near=start is not None)
         if (n_samples or 0) > len(root):
             half_steps -= _SHORTER
-        scales = np.array([median * np.exp(_HALF_STEP * half_steps)])
+        scales = np.array([origin * np.exp(_HALF_STEP * half_steps)])
     else:
         scales = _by_evidence(problem, key, max_iter, n_restarts, late)
     # the data determine fewer than three digits, and rounding hides where exactly the search stopped
@@ -271,15 +276,21 @@ def _stages(n_rows: int, n_landmarks: int) -> list[tuple[int, int]]:
 
 
 def _by_stages(
-    error: Callable[..., float], n_rows: int, n_landmarks: int, late: Callable[[], bool] = lambda: False
+    error: Callable[..., float],
+    n_rows: int,
+    n_landmarks: int,
+    late: Callable[[], bool] = lambda: False,
+    *,
+    near: bool = False,
 ) -> float:
-    """Half steps from the median to the scale of least error; ``error(half_steps, n_rows=…, n_landmarks=…)``.
+    """Half steps from the origin to the scale of least error; ``error(half_steps, n_rows=…, n_landmarks=…)``.
 
     A few rows with few landmarks find the region quickly, but prefer scales that are too long. Each further stage
-    therefore searches for its own minimum, starting from that of the stage before. Once `late` returns True, the best
+    therefore searches for its own minimum, starting from that of the stage before; the first one from zero, if the
+    minimum is known to be `near`. Once `late` returns True, the best
     scale known so far is returned.
     """
-    found: float | None = None
+    found: float | None = 0.0 if near else None
     for rows, landmarks in _stages(n_rows, n_landmarks):
         tried, values = _in_time(partial(error, n_rows=rows, n_landmarks=landmarks), late)
         try:

@@ -87,7 +87,7 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
     solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
         For the squared loss; see `KernelRidge`.
     fit_intercept : bool, default=True
-    metric : {"isotropic", "diagonal", "full"}, default="isotropic"
+    metric : {"auto", "isotropic", "diagonal", "full"}, default="auto"
         How distances are measured; "diagonal" and "full" are learned as in `KernelRidge`, with targets ±1.
     solver_tol : float, default=1e-4
         Newton's method stops when further steps would lower the objective by at most this fraction.
@@ -359,7 +359,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     @property
     def _tunes_scale(self) -> bool:
         """Whether the length scale was tuned, and may be tuned again."""
-        return self.metric == "isotropic" and isinstance(self.features, str) and bool(self._tuned_kernels())
+        return self.metric != "full" and isinstance(self.features, str) and bool(self._tuned_kernels())
 
     # -- fitted attributes ----------------------------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
         Factor of the kernel, the prior variance of f where k(x, x) = 1; "auto" maximises the evidence.
     fit_intercept : bool, default=True
         Whether the model has the constant b.
-    metric : {"isotropic", "diagonal", "full"}, default="isotropic"
+    metric : {"auto", "isotropic", "diagonal", "full"}, default="auto"
         How distances are measured, as in `KernelRidge`; but "diagonal" and "full" are learned by the evidence of exact
         Gaussian processes on a sample.
     n_restarts : int, default=1
@@ -201,7 +201,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         features: Any = "nystrom" if isinstance(self.features, str) and self.features == "auto" else self.features
         kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
         if isinstance(features, str):
-            tuned = self.metric == "isotropic" and bool(self._tuned_kernels())
+            tuned = self._spreads is None and bool(self._tuned_kernels())
             if tuned and source.n_samples is not None and source.n_samples <= _EXACT_ROWS:
                 kernel = self._exact_scale(kernel, source.sample(_EXACT_ROWS, key))
             most = 0 if is_auto(self.n_components) else self.n_components

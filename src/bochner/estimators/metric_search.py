@@ -18,18 +18,21 @@ from bochner.estimators.metrics import (
     learn_metric,
     shrink_directions,
     shrink_metric,
+    standardised,
     with_scales,
 )
 from bochner.kernels import Kernel, Projected, RadialKernel, StationaryKernel
 from bochner.keys import Key
+from bochner.streaming.progress import show
 
-METRICS = ("isotropic", "diagonal", "full")
+METRICS = ("auto", "isotropic", "diagonal", "full")
 SAMPLE_ROWS = 1000  # rows that a metric is learned on; as many others compare it with equal scales
-_FEW_ROWS, _FEW_EVALUATIONS = 500, 8  # for the comparison of kernels
-_EVALUATIONS, _DIRECTION_EVALUATIONS = 12, 30
+_FEW_ROWS, _FEW_EVALUATIONS = 300, 8  # at least, for the comparison of kernels, and for a start; half of the rows
+_EVALUATIONS, _DIRECTION_EVALUATIONS = 6, 30
 _FRESH_ROWS = 60  # with fewer rows to compare on, learned scales are not shrunk
 _NUMBERS = 1 << 25  # the most numbers in a sample as an array
 _COLUMNS = 1000  # the most columns for a full metric
+_AUTO_COLUMNS = 300  # the most columns whose scales "auto" learns
 _CONSTANT = 1e-12  # a column whose spread over its size is smaller is constant up to rounding
 _NOTHING = 1e-6  # the weight of a constant column, over its size
 
@@ -70,6 +73,16 @@ def families_for(metric: str) -> list[StationaryKernel]:
     return [kernel for kernel in FAMILIES.values() if metric != "full" or isinstance(kernel, RadialKernel)]
 
 
+def learns_scales(metric: str, X: Any) -> bool:
+    """Whether more than one length scale is learned from a sample of rows.
+
+    "auto" learns scales that it can compare with equal ones on other rows, of columns few enough for the sample.
+    """
+    if metric != "auto":
+        return metric != "isotropic"
+    return 1 < X.shape[1] <= _AUTO_COLUMNS and _division(X.shape[0])[1] > 0
+
+
 def metric_of(kernel: Kernel, n_features: int) -> Array:
     """M of the squared distance (x - y)ᵀ M (x - y) that a kernel measures; (n_features,) if it is diagonal."""
     if isinstance(kernel, Projected):
@@ -89,6 +102,7 @@ def search_metric(
     key: Key,
     criterion: Criterion = LEFT_OUT,
     until: float | None = None,
+    verbose: int = 0,
 ) -> ColumnMetric:
     """Choose one of the kernels, and learn its metric, by the leave-one-out error of exact fits.
 
@@ -104,13 +118,17 @@ def search_metric(
         A few thousand rows; a tenth as many will do.
     Y : ndarray of shape (n_samples, n_targets)
     weight : ndarray of shape (n_samples,) or None
-    metric : {"isotropic", "diagonal", "full"}
+    metric : {"auto", "isotropic", "diagonal", "full"}
+        "auto" is "diagonal", or "isotropic" if one scale for the columns in their own units has less error on the other
+        rows.
     key : Key
         For the rows of the sample.
     criterion : Criterion
         What is minimised; the default is the leave-one-out error.
     until : float or None
         When to stop, as a value of ``time.perf_counter()``; the best metric found by then is returned.
+    verbose : int
+        1 names the stage on a terminal.
 
     Examples
     --------
@@ -129,18 +147,18 @@ def search_metric(
     spreads, sizes = _spreads(X, weight)
     varying = spreads > _CONSTANT * sizes
     d = len(spreads)
+    isotropic = not learns_scales(metric, X)
     if not varying.any():
-        weights = np.ones(()) if metric == "isotropic" else np.ones(d) if metric == "diagonal" else np.eye(d)
+        weights = np.ones(()) if isotropic else np.eye(d) if metric == "full" else np.ones(d)
         return ColumnMetric(kernels[0], weights, spreads)
-    units = np.where(varying, spreads, 1.0)
-    if metric == "isotropic":
-        units = np.full(d, np.sqrt(np.mean(spreads**2)))
+    common = np.full(d, np.sqrt(np.mean(spreads**2)))
+    units = common if isotropic else np.where(varying, spreads, 1.0)
     order = key.child("metric").generator().permutation(X.shape[0])
     n_learn, n_fresh = _division(len(order))
-    learn, few = order[:n_learn], order[: min(n_learn, _FEW_ROWS)]
+    learn, few = order[:n_learn], order[: min(n_learn, max(_FEW_ROWS, n_learn // 2))]
     fresh = order[n_learn : n_learn + n_fresh]
 
-    def sample(rows: Array) -> tuple[Array, Array, Array | None]:
+    def sample(rows: Array, units: Array = units) -> tuple[Array, Array, Array | None]:
         part = X[np.sort(rows)][:, varying]
         part = (part.toarray() if scipy.sparse.issparse(part) else part).astype(np.float64)
         part -= part.mean(axis=0)
@@ -148,26 +166,35 @@ def search_metric(
 
     options: dict[str, Any] = {"criterion": criterion, "until": until}
     shared: dict[str, Any] = {**options, "max_evaluations": _FEW_EVALUATIONS}
+    show("metric: equal length scales", verbose > 0)
     Z, T, w = sample(few)
     tried = []
     for kernel in kernels:
         equal = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
         own = equal
-        if metric != "isotropic" and len(kernels) > 1:
+        if not isotropic and (len(kernels) > 1 or len(learn) > len(few)):
             own = learn_metric(Z, T, kernel, start=equal, weight=w, **shared)
         tried.append((own.error, equal, own))
     _, equal, found = min(tried, key=lambda item: item[0])
     kernel = equal.kernel
-    if metric == "isotropic":
+    if isotropic:
         return ColumnMetric(kernel, np.ones(()), spreads)
+    show(f"metric: learned on {len(learn):,} rows", verbose > 0)
     Z, T, w = sample(learn)
     found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=_EVALUATIONS, **options)
     if len(fresh):
+        show(f"metric: compared on {len(fresh):,} rows", verbose > 0)
         other = sample(fresh)
         found = shrink_metric(found, equal, *other, criterion=criterion)
+        if metric == "auto":
+            Z, T, w = sample(few, common)
+            own = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
+            Z, T, w = sample(fresh, common)
+            if criterion.of(own.kernel, Z, standardised(T, w), own.alpha, w) < found.error:
+                return ColumnMetric(kernel, np.ones(()), spreads)
     weights = np.full(d, _NOTHING) / np.where(sizes > 0, sizes, 1.0)
     scales = found.kernel.scales(Z.shape[1]) * np.ones(Z.shape[1])
-    if metric == "diagonal":
+    if metric != "full":
         weights[varying] = 1.0 / (_three_digits(scales) * units[varying])
         return ColumnMetric(kernel, weights, spreads)
     U = np.diag(1.0 / scales)

@@ -186,8 +186,9 @@ def _square(R: Array) -> Array:
     """R Rᵀ."""
     if not isinstance(R, np.ndarray):
         return R @ R.T
-    S = np.asarray(get_blas_funcs("syrk", (R,))(1.0, R.T, trans=1, lower=0)).T  # the lower triangle, by rows
-    S += np.tril(S, -1).T
+    S = np.asarray(get_blas_funcs("syrk", (R,))(1.0, R.T, trans=1, lower=0)).T  # the lower triangle, zeros elsewhere
+    S = S + S.T
+    S[np.diag_indices(len(S))] /= 2.0
     return S
 
 
@@ -238,7 +239,7 @@ def learn_metric(
     True
     """
     kernel = FAMILIES[family] if isinstance(family, str) else family
-    Y, n_features = _standardised(Y, weight), X.shape[1]
+    Y, n_features = standardised(Y, weight), X.shape[1]
     if start is None:
         few = slice(0, _PAIRS * max(1, len(X) // _PAIRS), max(1, len(X) // _PAIRS))
         pairs = kernel.distances(X[few], X[few])
@@ -311,7 +312,7 @@ def learn_directions(
     """
     d = X.shape[1]
     backend, origin = backend_of(X), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
-    Y, kernel = _standardised(Y, weight), with_scales(metric.kernel, np.ones(1))
+    Y, kernel = standardised(Y, weight), with_scales(metric.kernel, np.ones(1))
     size = float(np.linalg.norm(origin)) / np.sqrt(d)
     best: list[Any] = [np.inf, origin, metric.alpha]
 
@@ -367,7 +368,7 @@ def _shrunk(
 
     `mixed` gives kernel and rows for a share of the learned metric; the rest is the simple one.
     """
-    Y, found = _standardised(Y, weight), []
+    Y, found = standardised(Y, weight), []
     for share in (1.0, 0.75, 0.5, 0.0):
         (kernel, X), alpha = mixed(share), learned.alpha**share * simple.alpha ** (1.0 - share)
         error = criterion.of(kernel, X, Y, alpha, weight)
@@ -381,7 +382,8 @@ def deviations(A: Array, weight: Array | None = None) -> Array:
     return np.asarray(np.sqrt(np.average(np.square(A - centre), axis=0, weights=weight)))
 
 
-def _standardised(Y: Array, weight: Array | None) -> Array:
+def standardised(Y: Array, weight: Array | None) -> Array:
+    """Columns with mean zero and variance one; constant ones are zero."""
     spread = deviations(Y, weight)
     return np.asarray((Y - np.average(Y, axis=0, weights=weight)) / np.where(spread > 0, spread, 1.0))
 

@@ -44,5 +44,5 @@ class SupervisedParameters(ModelParameters):
     """Parameters of supervised estimators."""
 
     fit_intercept: bool = True
-    metric: str = "isotropic"
+    metric: str = "auto"
     precision: str = "full"

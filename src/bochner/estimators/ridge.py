@@ -94,14 +94,16 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         a device and by a sketch on the host. Pass a `ConjugateGradient` to set its tolerance and number of iterations.
         "auto" chooses "cg" only if the sums need more than half of the free memory, and says so in `report_`.
     fit_intercept : bool, default=True
-    metric : {"isotropic", "diagonal", "full"}, default="isotropic"
+    metric : {"auto", "isotropic", "diagonal", "full"}, default="auto"
         How distances between rows are measured: with one length scale for all columns, one for each, or along
         directions that combine columns. "diagonal" and "full" are learned on a sample of up to 1,000 rows, by gradient
         descent on the leave-one-out error of exact fits. They are then shrunk towards equal scales of standardised
         columns ("full" towards one scale for each column), by the amount that has the least error on up to 1,000 other
         rows, and their common factor is tuned like a single length scale. The units of the columns then make no
         difference. Both need a single stationary kernel whose length scale is tuned; "full" also needs an array of at
-        most 1,000 columns.
+        most 1,000 columns. "auto" is "diagonal", unless one scale for the columns in their own units has less error on
+        those other rows; it is "isotropic" for more than 300 columns, for fewer than 180 rows, and for kernels that are
+        used as they are.
     tol : float, default=0.05
         For ``n_components="auto"``: the mean squared error on unseen rows may exceed that of exact kernel ridge
         regression, with the same kernel and penalty, by a share of at most `tol`. Errors below a thousandth of the

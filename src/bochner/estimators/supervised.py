@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array
 from bochner.checks import check_choice, is_auto
 from bochner.deprecations import old_parameters
-from bochner.estimators.metric_search import METRICS, SAMPLE_ROWS, families_for, metric_of, search_metric
+from bochner.estimators.metric_search import METRICS, SAMPLE_ROWS, families_for, learns_scales, metric_of, search_metric
 from bochner.estimators.metrics import LEFT_OUT, Criterion
 from bochner.estimators.models import KernelModel
 from bochner.estimators.parameters import SupervisedParameters
@@ -51,19 +51,19 @@ class SupervisedModel(KernelModel, SupervisedParameters):
     def _check_metric(self) -> None:
         """Raise an error for a metric that cannot be learned."""
         given = not isinstance(self.features, str)  # a transformer, which has a kernel of its own
-        if check_choice("metric", self.metric, METRICS) == "isotropic" or given or self._tuned_kernels():
+        if check_choice("metric", self.metric, METRICS) in ("auto", "isotropic") or given or self._tuned_kernels():
             return
         kernel = as_kernel(self.kernel)
         if isinstance(kernel, StationaryKernel):
             raise ValueError(
                 f"metric={self.metric!r} learns the length scales, and {kernel!r} has numbers for them, or a rule. "
-                "Give the kernel by name, or with length_scale='auto'; or leave metric='isotropic', which uses the "
-                "kernel as it is."
+                "Give the kernel by name, or with length_scale='auto'; or leave metric='auto', which uses the kernel "
+                "as it is."
             )
         raise ValueError(
             f"metric={self.metric!r} is learned for a single stationary kernel, such as 'rbf' or 'matern32'; of "
             f"{type(kernel).__name__} kernels give the parts their length scales (an array has one for each column, "
-            "and kernel.along(directions) a full metric), and leave metric='isotropic'."
+            "and kernel.along(directions) a full metric), and leave metric='auto'."
         )
 
     def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
@@ -75,7 +75,7 @@ class SupervisedModel(KernelModel, SupervisedParameters):
         until = None if self.max_seconds is None else time.perf_counter() + _TUNING_SHARE * self.max_seconds
         block = source.sample(_TUNING_ROWS, key.child("tuning"))
         kernel, X, Y, learned = kernels[0], block.X, targets(block.y), None
-        if self.metric != "isotropic" or len(kernels) > 1:
+        if learns_scales(self.metric, X) or len(kernels) > 1:
             learned = search_metric(
                 kernels,
                 X,
@@ -85,8 +85,9 @@ class SupervisedModel(KernelModel, SupervisedParameters):
                 key=key,
                 criterion=self._criterion,
                 until=until,
+                verbose=self.verbose,
             )
-            if self.metric != "isotropic":
+            if learned.weights.ndim:
                 self._spreads = learned.spreads
                 if len(block) <= SAMPLE_ROWS and (is_auto(self.n_components) or len(block) <= self.n_components):
                     return learned.scaled(1.0)  # learned on all rows, for as many components
@@ -105,6 +106,7 @@ class SupervisedModel(KernelModel, SupervisedParameters):
             n_landmarks=self._tuning_landmarks if isinstance(self.n_components, str) else 0,
             margins=isinstance(self.alpha, str) and self.alpha == "margin",
             n_samples=source.n_samples,
+            start=None if self._spreads is None else 1.0,
             until=until,
             verbose=self.verbose,
         )
@@ -137,6 +139,7 @@ class SupervisedModel(KernelModel, SupervisedParameters):
         spreads = getattr(self, "_spreads", None)
         if spreads is None:
             raise AttributeError(
-                "only a learned metric has weights of columns: fit with metric='diagonal' or metric='full'."
+                "only a learned metric has weights of columns, and this model has one length scale, or a kernel with "
+                "numbers: fit with metric='diagonal' or metric='full'."
             )
         return np.asarray(spreads)

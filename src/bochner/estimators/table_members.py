@@ -106,7 +106,7 @@ def fit_members(
     plan : Plan
     families, scalings : sequences of str
         To choose from.
-    metric : {"auto", "columns", "full"}
+    metric : {"auto", "diagonal", "full"}
     key : Key
     clock : Clock
     progress : Progress

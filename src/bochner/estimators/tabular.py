@@ -94,7 +94,7 @@ class TableModel(BaseEstimator):
         check_choice("scaling", self.scaling, ("auto", *SCALINGS))
         if not (isinstance(self.leaf_size, str) and self.leaf_size == "auto"):
             check_count("leaf_size", self.leaf_size, least=1)
-        check_choice("metric", self.metric, ("auto", "columns", "full"))
+        check_choice("metric", self.metric, ("auto", "diagonal", "full"))
         check_count("n_members", self.n_members)
         check_positive("max_seconds", self.max_seconds)
         check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
@@ -104,7 +104,7 @@ class TableModel(BaseEstimator):
         if self.metric == "full" and families == ("laplacian",):
             raise ValueError(
                 "metric='full' has directions across columns, and the Laplacian kernel adds up single columns; give "
-                "another kernel as well, or metric='columns'."
+                "another kernel as well, or metric='diagonal'."
             )
         return families
 
@@ -347,9 +347,9 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         Columns are divided by their standard deviation, or replaced by ranks.
     leaf_size : int or "auto", default="auto"
         The most rows in a leaf; "auto" is as many as `max_seconds` allows.
-    metric : {"auto", "columns", "full"}, default="auto"
-        "columns" is a length scale for each column. With "full", one of the members also learns directions that combine
-        columns. "auto" tries these if there are at most 40 columns and enough rows to compare on.
+    metric : {"auto", "diagonal", "full"}, default="auto"
+        "diagonal" is a length scale for each column. With "full", one of the members also learns directions that
+        combine columns. "auto" tries these if there are at most 40 columns and enough rows to compare on.
     n_members : int, default=3
         Number of models with different kernels or scalings that are averaged, with the shares of least leave-one-out
         error.
@@ -492,7 +492,7 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
         Names among "laplacian", "exponential", "matern32", "matern52" and "rbf" to choose from.
     scaling : {"auto", "standard", "quantile"}, default="auto"
     leaf_size : int or "auto", default="auto"
-    metric : {"auto", "columns", "full"}, default="auto"
+    metric : {"auto", "diagonal", "full"}, default="auto"
     n_members : int, default=3
     max_seconds : float, default=60.0
     device : str or None, default=None
