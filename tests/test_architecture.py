@@ -33,7 +33,7 @@ LAYERS = [
     ["kernels", "losses", "rows", "sketches"],
     ["spectra", "operators", "datasets", "lattices"],
     ["keys", "theory", "backends"],
-    ["_native", "checks", "deprecations", "version"],
+    ["_native", "checks", "deprecations", "displays", "version"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The same inside the packages in which modules build on one another.
@@ -179,7 +179,7 @@ def test_the_version_stands_in_one_place():
 
 
 # What a fit with everything given passes through; fewer is better, and more needs a reason.
-MOST_FUNCTIONS, MOST_MODULES = 174, 28
+MOST_FUNCTIONS, MOST_MODULES = 175, 28
 
 
 def test_the_way_of_a_plain_fit_is_short():

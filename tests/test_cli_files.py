@@ -13,6 +13,7 @@ import pytest
 from bochner.cli.app import run
 from bochner.cli.columns import with_dates
 from bochner.cli.files import TextFormat, beside, read
+from bochner.cli.tables import as_task, extremes
 
 N = 40
 FRAME = pd.DataFrame(
@@ -189,6 +190,31 @@ def test_a_column_that_numbers_the_rows_is_told_of(folder, capsys):
     assert "column 'row' numbers the rows: --drop row?" in captured.err
     assert "the target 'price': numbers, so regression" in captured.err
     assert "5 used, 2 of them text as numbers" in captured.out
+
+
+def test_a_number_out_of_all_proportion_is_told_of():
+    frame = FRAME.assign(size=FRAME["size"].where(FRAME.index != 3, 1e300), nothing=0.0, gap=np.nan)
+    (note,) = extremes(frame)
+    assert note.startswith("column 'size' has 1e+300 in row 4, usually some ")
+    assert extremes(FRAME) == []
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "kind", "words"),
+    [
+        (np.arange(200.0), None, "f", "numbers, so regression"),
+        (np.arange(200) % 5, None, "i", "whole numbers, only 5 different ones, so classification"),
+        (np.arange(200) % 5, "regression", "f", "regression, as --task says"),
+        (np.array(["a", "b"]), None, "U", "2 different labels, so classification"),
+        (np.array([1.0, 2.0]), "classification", "i", "classification, as --task says"),
+        (np.array([1.5, 2.0]), "classification", "U", "classification, as --task says"),
+    ],
+)
+def test_the_task_is_guessed_with_a_reason(y, task, kind, words):
+    found, why = as_task(y, task, "price")
+    assert found.dtype.kind == kind
+    assert why.startswith("the target 'price': ")
+    assert words in why
 
 
 def test_an_interruption_loses_nothing(tmp_path):

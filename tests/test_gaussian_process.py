@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor as ExactProcess
@@ -391,8 +392,26 @@ def test_intervals_cover_what_they_say():
     model = GaussianProcessRegressor(n_components=200, n_restarts=0, random_state=0).fit(X[:2000], y[:2000])
     mean, std = model.predict(X[2000:], return_std=True, include_noise=True)
     inside = (np.abs(y[2000:] - mean) <= 1.959964 * std).mean()
+    low, high = model.predict_interval(X[2000:], 0.95).T
+    assert ((low <= y[2000:]) & (y[2000:] <= high)).mean() == inside
     # the model's own error of the noise variance, some 5 %, moves the coverage by half a per cent
     assert abs(inside - 0.95) < 0.005 + 5.0 * np.sqrt(0.95 * 0.05 / 2000)
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_intervals_end_at_quantiles(two):
+    X, y, X_new = problem()
+    y = np.stack([y, 3.0 * y], axis=1) if two else y
+    model = GaussianProcessRegressor(RBF(1.2), 50, random_state=0).fit(X, y)
+    for noise in (True, False):
+        mean, std = model.predict(X_new, return_std=True, include_noise=noise)
+        interval = model.predict_interval(X_new, 0.8, include_noise=noise)
+        assert interval.shape == (*mean.shape, 2)
+        np.testing.assert_allclose(interval, norm(mean[..., None], std[..., None]).ppf([0.1, 0.9]), rtol=1e-12)
+    noisy, plain = model.predict_interval(X_new), model.predict_interval(X_new, include_noise=False)
+    assert (np.ptp(noisy, axis=-1) > np.ptp(plain, axis=-1)).all()
+    with pytest.raises(ValueError, match="coverage must be a number strictly between 0 and 1"):
+        model.predict_interval(X_new, 90)
 
 
 def test_streams_weights_parts_and_dtypes():

@@ -389,7 +389,7 @@ def test_fewer_rows_and_missing_weights_are_noticed(tmp_path):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"kernel": RBF(1.25)}, r"kernel was 'RBF\(length_scale=1.5\)' there and is 'RBF\(length_scale=1.25\)' here"),
+        ({"kernel": RBF(1.25)}, r"kernel was 'RBF\(1.5\)' there and is 'RBF\(1.25\)' here"),
         ({"n_components": 41}, "n_components was 40 there and is 41 here"),
         ({"random_state": 1}, "random_state was 0 there and is 1 here"),
         ({"features": FourierFeatures(RBF(1.5), 40, rows="iid", random_state=0)}, "kernel was"),

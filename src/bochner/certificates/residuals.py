@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, check_moderate
+from bochner.displays import Display
 from bochner.features import FeatureMap
 from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, as_kernel, as_points
@@ -51,8 +52,8 @@ def _short(count: float) -> str:
     return f"{count:.0f}"
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Display):
     """A number measured on data, with an interval that contains the true one; ``float(certificate)`` is the value.
 
     Parameters
@@ -103,11 +104,14 @@ class Certificate:
     def __float__(self) -> float:
         return self.value
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         known = "exactly" if self.exact else "with no interval"
         if self.interval is not None and self.confidence is not None and not self.exact:
             known = f"in [{self.low:.4g}, {self.high:.4g}] with {100 * self.confidence:g} % confidence"
-        return f"Certificate: {self.quantity} = {self.value:.4g}, {known}\n  how: {self.how}\n  cost: {self.cost}"
+        return f"{self.quantity} = {self.value:.4g}, {known}"
+
+    def _facts(self) -> tuple[str, dict[str, str]]:
+        return f"Certificate: {self}", {"how": self.how, "cost": str(self.cost)}
 
 
 _BLOCK_NUMBERS = 1 << 23  # of features or kernel values held at a time

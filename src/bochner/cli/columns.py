@@ -10,7 +10,7 @@ from typing import Any
 from bochner.backends import Array
 from bochner.cli.errors import DataError, check_column
 from bochner.cli.files import Raw, TextFormat, pandas_module, read
-from bochner.cli.tables import Recipe, as_task, from_arrays, refuse_mixed, target_of, without_missing
+from bochner.cli.tables import Recipe, as_task, extremes, from_arrays, refuse_mixed, target_of, without_missing
 
 _MOST_LEVELS = 1000  # texts of a column that are kept, so that new ones are told of
 _FEWEST = 20  # rows from which on a column can be said to number them
@@ -62,6 +62,7 @@ def load_columns(
     frame = frame.drop(columns=target)
     if not frame.shape[1]:
         raise DataError("there is no column besides the target.")
+    notes += extremes(frame)
     frame, dates, of_dates = with_dates(frame)
     texts = {name: sorted(set(frame[name].dropna().astype(str))) for name in frame.columns if _is_text(frame[name])}
     known = {name: levels for name, levels in texts.items() if len(levels) <= _MOST_LEVELS}

@@ -63,7 +63,7 @@ def fit(
     as_json: JsonOption = False,
     kernel: Annotated[str | None, typer.Option(help="Kernel: which one, rbf if left out.")] = None,
     length_scale: ScaleOption = None,
-    components: Annotated[str | None, typer.Option(help="Kernel: columns of the features, or auto.")] = None,
+    components: Annotated[str | None, typer.Option(help="Kernel: number of components, or auto.")] = None,
     features: Annotated[str | None, typer.Option(help="Kernel: auto, fourier or nystrom.")] = None,
     alpha: Annotated[
         float | None, typer.Option(min=0.0, help="Kernel: the penalty; chosen from the data if left out.")

@@ -22,6 +22,7 @@ from bochner.experiments.references import task_of
 from bochner.streaming import ArrowSource, Block, MappedSource, Source
 
 ENCODINGS = ("one-hot", "ordinal")
+_PROPORTION = 1e9  # how much larger than usual a number is told of
 _MANY_CATEGORIES = 256  # of more, one column each is no use
 
 
@@ -182,6 +183,21 @@ def refuse_mixed(values: Any, name: str) -> None:
     )
 
 
+def extremes(frame: Any) -> list[str]:
+    """Of each column of numbers with one that is out of all proportion, a sentence about it."""
+    notes = []
+    for name in frame.columns:
+        if frame[name].dtype.kind in "iuf":
+            sizes = np.abs(frame[name].to_numpy(dtype=np.float64))
+            usual = np.median(sizes[sizes > 0]) if (sizes > 0).any() else np.inf
+            if np.nanmax(sizes, initial=0.0) > _PROPORTION * usual:
+                row = int(np.nanargmax(sizes))
+                notes.append(
+                    f"column {name!r} has {frame[name].iloc[row]:g} in row {row + 1}, usually some {usual:.3g}"
+                )
+    return notes
+
+
 def _categories(values: Any, name: str, encode: str | None) -> list[str]:
     refuse_mixed(values, name)
     present = values.dropna()
@@ -270,6 +286,7 @@ def load_table(
         line = None if drop_missing else raw.line
         X = recipe(frame, line)
         y = None if target is None else target_of(frame[target], target, line, task)
+        notes += extremes(frame)
         if recipe.categories:
             notes.append(f"text as numbers ({encode}): {', '.join(recipe.categories)}")
     if left_out:

@@ -127,6 +127,8 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
         Newton steps.
     report_ : Report
         Passes over the data, convergence, and the choices made, in words.
+    fit_seconds_ : float
+        How long `fit` took.
 
     Examples
     --------
@@ -169,7 +171,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """
         started = time.perf_counter()
         self._check_parameters()
-        with self._threads():
+        with self._fitting():
             source = as_source(self, X, y, sample_weight, reset=True, numeric=False)
             labels = find_labels(source, self.class_weight)
             for name in ("ridge_", "_coefficients", "_intercept", "_alpha", "_path", "_report"):
@@ -382,6 +384,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """Passes over the data, convergence, and the choices made, in words."""
         found: Report = self._learned("report")
         return found
+
+    def _chosen(self) -> dict[str, str]:
+        chosen, report = isinstance(self.alpha, str), self.report_
+        return {
+            "classes": f"{len(self.classes_):,}, {self.loss} loss",
+            "alpha": f"{self.alpha_:.4g}, {'chosen from the data' if chosen else 'as given'}",
+            "system": ", ".join((report.method, *report.notes)),
+        }
 
     @property
     def coef_(self) -> Array:

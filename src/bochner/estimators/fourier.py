@@ -77,9 +77,9 @@ class KernelFeatures(AdaptiveTransformer):
     >>> features.fit_transform(X).shape
     (60, 100)
     >>> print(features.explain())
-    RBF(1.0) * RBF(2.0).on([0]) + 0.5 * Linear(): 100 columns, stacked, divided in proportion to ... traces
-    ├─ RBF(1.0) * RBF(2.0).on([0]): ... columns, Fourier features with quasi frequencies: a function of x - y
-    └─ 0.5 * Linear(): ... columns, the data itself: exact
+    RBF(1.0) * RBF(2.0).on([0]) + 0.5 * Linear(): 100 components, stacked, divided in proportion to ... traces
+    ├─ RBF(1.0) * RBF(2.0).on([0]): ... components, Fourier features with quasi frequencies: ...
+    └─ 0.5 * Linear(): ... components, the data itself: exact
     """
 
     kernel: Any = "rbf"

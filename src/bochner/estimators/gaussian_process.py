@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
+from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.checks import check_count, check_positive, is_auto
+from bochner.checks import check_count, check_fraction, check_positive, is_auto
 from bochner.deprecations import old_parameters
 from bochner.estimators._validation import (
     check_components,
@@ -116,6 +117,8 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
     n_samples_seen_ : int
         Rows of positive weight.
     report_ : Report
+    fit_seconds_ : float
+        How long `fit` took.
 
     Examples
     --------
@@ -158,7 +161,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             A weight of w counts as w equal rows.
         """
         self._check_parameters()
-        with self._threads():
+        with self._fitting():
             self._learn(as_source(self, X, y, sample_weight, reset=True))
         return self
 
@@ -451,6 +454,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """How the system was solved."""
         return self._current().report
 
+    def _chosen(self) -> dict[str, str]:
+        facts = {}
+        for name in ("noise_variance", "amplitude"):
+            values = np.array2string(np.atleast_1d(getattr(self, f"{name}_")), precision=4, separator=", ").strip("[]")
+            chosen = "of most evidence" if isinstance(getattr(self, name), str) else "as given"
+            facts[name.replace("_", " ")] = f"{values}, {chosen}"
+        return {**facts, "log evidence": f"{self.log_marginal_likelihood():.5g}"}
+
     # -- predictions ---------------------------------------------------------------------------------------------
 
     def _blocks(self, X: Array) -> Iterator[tuple[slice, Array, Array]]:
@@ -474,8 +485,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return_std, return_cov : bool
             Return a second array: standard deviations in the shape of y, or covariances (n_samples, n_samples), with a
             last axis of n_targets if y has two dimensions.
-        include_noise : bool
-            Return the uncertainty of a new observation rather than that of the function.
+        include_noise : bool, default=False
+            False: the uncertainty of the function f, without noise, as in scikit-learn without a WhiteKernel. True:
+            that of a new observation y = f + noise. With many rows f is known far better than any y: mean ± 2 std
+            contains 95 % of new observations only with the noise. `predict_interval` includes it.
 
         Returns
         -------
@@ -495,6 +508,40 @@ re-iterable of (X, y) or (X, y, weight) blocks
             spread += np.eye(len(spread)) if return_cov else 1.0
         spread = (spread[..., None] * posterior.noise).reshape(*spread.shape, *self._target_shape)
         return mean, (spread if return_cov else np.sqrt(spread)).astype(X.dtype, copy=False)
+
+    @map_dask_blocks
+    def predict_interval(self, X: Any, coverage: float = 0.9, *, include_noise: bool = True) -> Array:
+        """Intervals that contain the target of a new row with a given probability, if the model is right.
+
+        They end at quantiles of the normal distribution that `predict` describes: ``coverage=0.9`` at those of 5 and
+        95 per cent.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        coverage : float, default=0.9
+        include_noise : bool, default=True
+            True: of a new observation. False: of the function, without noise.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2), or (n_samples, n_targets, 2)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import GaussianProcessRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(0, 5, size=(400, 1))
+        >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=400)
+        >>> model = GaussianProcessRegressor(random_state=0).fit(X[:200], y[:200])
+        >>> low, high = model.predict_interval(X[200:], coverage=0.9).T
+        >>> bool(0.83 < np.mean((low < y[200:]) & (y[200:] < high)) < 0.97)
+        True
+        """
+        width = float(ndtri(0.5 + check_fraction("coverage", coverage, advice="Pass 0.9 for 90 per cent.") / 2.0))
+        mean, std = self.predict(X, return_std=True, include_noise=include_noise)
+        return np.stack([mean - width * std, mean + width * std], axis=-1)
 
     def _means(self, X: Array, posterior: Posterior) -> Array:
         """(n, k)."""

@@ -67,6 +67,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
     labels_ : ndarray of shape (n_samples,)
     inertia_ : float
         Sum of squared distances of the features to their centres.
+    fit_seconds_ : float
+        How long `fit` took.
     n_iter_ : int
         Passes over all rows.
     features_, feature_map_
@@ -107,7 +109,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         check_count("max_iter", self.max_iter)
         check_positive("solver_tol", self.solver_tol, zero=True)
         self._check_options()
-        with self._threads():
+        with self._fitting():
             source = rows_source(self, X, sample_weight, reset=True)
             if source.n_samples is not None and source.n_samples < k:
                 raise ValueError(f"n_samples={source.n_samples} should be at least n_clusters={k}.")

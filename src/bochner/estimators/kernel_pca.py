@@ -79,6 +79,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     inverse_ : KernelRidge
         The regression from components to rows; only with `fit_inverse_transform`.
     statistics_ : RidgeStatistics
+    fit_seconds_ : float
+        How long `fit` took.
     n_samples_seen_ : int
 
     Examples
@@ -111,7 +113,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
         sample_weight : array-like of shape (n_samples,) or None
         """
         self._check_parameters()
-        with self._threads():
+        with self._fitting():
             source = rows_source(self, X, sample_weight, reset=True)
             self._learn(source)
         if self.fit_inverse_transform:

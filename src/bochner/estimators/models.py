@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.backends import (
     FLOATS,
@@ -29,6 +30,7 @@ from bochner.backends import (
 )
 from bochner.backends.threads import blas_threads, each, one_thread
 from bochner.checks import check_choice, check_count, check_flag, check_weight
+from bochner.displays import Summary
 from bochner.estimators._validation import as_host, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
@@ -342,6 +344,53 @@ class KernelModel(ModelParameters):
                 return
             with limit_threads(self.n_jobs), blas_threads(n_threads()):
                 yield
+
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """Set the number of threads, and measure the time of a fit."""
+        self.__dict__.pop("fit_seconds_", None)
+        started = time.perf_counter()
+        with self._threads():
+            yield
+        self.fit_seconds_ = time.perf_counter() - started
+
+    def summary(self) -> Summary:
+        """What was chosen, how certain that is, and how long the fit took: a table in a terminal or notebook.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import RBF, KernelRidge
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> print(KernelRidge(RBF(2.0), 64, alpha=0.1, random_state=0).fit(X, X[:, 0]).summary())
+        KernelRidge, fitted to 200 rows of 2 columns
+          kernel: RBF(2.0)
+          features: FourierFeatures, 64 components, as given
+          alpha: 0.1, as given
+          system: cholesky, condition ...
+          fit: ... s
+        """
+        check_is_fitted(self)
+        rows = f"{self.n_samples_seen_:,} rows of " if hasattr(self, "n_samples_seen_") else ""
+        headline = f"{type(self).__name__}, fitted to {rows}{self.n_features_in_:,} columns"
+        return Summary(headline, {name: fact for name, fact in self._summary().items() if fact})
+
+    def _summary(self) -> dict[str, str]:
+        """Facts of the summary; subclasses add theirs."""
+        certificate = getattr(self, "certificate_", None) or getattr(self.features_, "certificate_", None)
+        given = ", as given" if certificate is None else ""
+        seconds = getattr(self, "fit_seconds_", None)
+        return {
+            "kernel": repr(getattr(self.features_, "kernel_", self.kernel)),
+            "features": f"{type(self.features_).__name__}, {self.feature_map_.n_components:,} components{given}",
+            "certainty": "" if certificate is None else str(certificate),
+            **self._chosen(),
+            "fit": "" if seconds is None else f"{seconds:.3g} s",
+        }
+
+    def _chosen(self) -> dict[str, str]:
+        """What the model chose besides its features, by name."""
+        return {}
 
     def _scores(self, X: Array, coefficients: Array, intercept: Array) -> Array:
         """Zw + b (n, k) in the dtype of X, block by block."""

@@ -12,9 +12,11 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from bochner.displays import Written
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SearchParameters(BaseEstimator):
+class SearchParameters(Written, BaseEstimator):
     """Parameters of estimators that draw at random and search for the number of components if it is "auto"."""
 
     tol: Any = 0.05

@@ -163,6 +163,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         The excess of the mean squared error that `tol` limits; only with ``n_components="auto"``.
     report_ : Report
         Solver, condition number, jitter, iterations, and the choices made, in words.
+    fit_seconds_ : float
+        How long `fit` took.
 
     Examples
     --------
@@ -209,7 +211,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             A weight of w counts as w equal rows.
         """
         self._check_parameters()
-        with self._threads():
+        with self._fitting():
             source = as_source(self, X, y, sample_weight, reset=True)
             self._forget()
             self._auto_features = "nystrom" if self._may_depend_on_rows(source) else None
@@ -549,6 +551,17 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def report_(self) -> Report:
         """How the system was solved."""
         return self._current().report
+
+    def _chosen(self) -> dict[str, str]:
+        chosen, report = isinstance(self.alpha, str), self.report_
+        criterion = self.alpha_path_.get("criterion", ()) if self._leaves_rows_out else ()
+        error = f"{float(np.min(criterion)):.4g} of the targets' variance" if len(criterion) else ""
+        notes = (f"condition {report.condition:.3g}" if np.isfinite(report.condition) else "", *report.notes)
+        return {
+            "alpha": f"{self.alpha_:.4g}, {f'chosen by {self.alpha!r}' if chosen else 'as given'}",
+            "squared error of rows left out": error,
+            "system": ", ".join((report.method, *filter(None, notes))),
+        }
 
     @property
     def n_samples_seen_(self) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bochner.displays import Display
 
-@dataclass(frozen=True)
-class TableReport:
+
+@dataclass(frozen=True, repr=False)
+class TableReport(Display):
     """What was done with a table, and why.
 
     Attributes
@@ -31,13 +33,14 @@ class TableReport:
     left_out_error: float
     notes: tuple[str, ...]
 
-    def __str__(self) -> str:
-        lines = ["columns:"]
-        lines += [f"  {name}: {why}" for name, why in self.columns.items()]
-        lines += ["error of rows left out of a sample, as a share of the targets' deviation:"]
-        lines += [f"  {name}: {error:.4f}" for name, error in sorted(self.tried.items(), key=lambda item: item[1])]
-        lines += [f"used: {', '.join(self.used)}"]
+    def _facts(self) -> tuple[str, dict[str, str]]:
+        tried = sorted(self.tried.items(), key=lambda item: item[1])
         sizes = self.leaf_sizes
-        lines += [f"leaves: {len(sizes)} of {min(sizes)} to {max(sizes)} rows"]
-        lines += [f"error of rows left out: {self.left_out_error:.4f}", *self.notes]
-        return "\n".join(lines)
+        facts = {
+            "used": ", ".join(self.used),
+            "error of rows left out, as a share of the targets' deviation": f"{self.left_out_error:.4f}",
+            "tried on a sample": ", ".join(f"{name} {error:.4f}" for name, error in tried),
+            "leaves": f"{len(sizes)} of {min(sizes)} to {max(sizes)} rows",
+            **{f"column {name}": why for name, why in self.columns.items()},
+        }
+        return "TableReport", {**facts, **({"notes": "; ".join(self.notes)} if self.notes else {})}

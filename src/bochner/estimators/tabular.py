@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from bochner.backends import Array, limit_threads, n_threads, reading
 from bochner.checks import check_choice, check_count, check_positive, check_weight
+from bochner.displays import Summary
 from bochner.estimators._validation import is_distributed, map_dask_blocks
 from bochner.estimators.links import fit_link
 from bochner.estimators.metrics import FAMILIES, deviations
@@ -199,7 +200,9 @@ class TableModel(BaseEstimator):
             A = np.zeros((n, 1))
             self._notes.append("no column varies: every prediction is the mean of the targets")
         with self._threads():
-            return A, self._fit_members(A, Y, weight, families, key, workers, begun)
+            left_out = self._fit_members(A, Y, weight, families, key, workers, begun)
+        self.fit_seconds_ = time.perf_counter() - begun
+        return A, left_out
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -268,6 +271,21 @@ class TableModel(BaseEstimator):
             return np.full(len(widths), 1.0 / len(widths))
         owner = np.repeat(np.arange(len(widths)), widths)
         return np.bincount(owner, weights, minlength=len(widths))
+
+    def summary(self) -> Summary:
+        """What was chosen, how certain that is, and how long the fit took: a table in a terminal or notebook."""
+        check_is_fitted(self)
+        plans = self.report_.columns
+        left_out = sum(why.startswith("left out") for why in plans.values())
+        facts = {
+            "used": ", ".join(self.report_.used),
+            "columns": f"{len(plans) - left_out:,} used, {left_out:,} left out; report_ says why",
+            "score of rows left out": f"{self.left_out_score_:.4f}",
+            "notes": "; ".join(self.report_.notes),
+            "fit": f"{self.fit_seconds_:.3g} s" if hasattr(self, "fit_seconds_") else "",
+        }
+        headline = f"{type(self).__name__}, fitted to {self.n_features_in_:,} columns"
+        return Summary(headline, {name: fact for name, fact in facts.items() if fact})
 
     def numbers_of(self, X: Any) -> Array:
         """The columns as numbers, (n_samples, n_numbers); means of targets are those of all rows of `fit`."""
@@ -355,6 +373,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         What was done with the table and why; can be printed.
     left_out_error_ : float
         Leave-one-out root mean squared error.
+    fit_seconds_ : float
+        How long `fit` took.
     left_out_score_ : float
         R² of the leave-one-out predictions.
 
@@ -489,6 +509,8 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
     report_ : TableReport
     left_out_error_ : float
         Leave-one-out root mean squared error for targets ±1.
+    fit_seconds_ : float
+        How long `fit` took.
     left_out_score_ : float
         Accuracy of the leave-one-out predictions.
 

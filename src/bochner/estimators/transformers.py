@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array, limit_threads, use_precision
 from bochner.certificates import Budget, Certificate, ComponentSearch, kernel_error
 from bochner.checks import check_count, is_auto
+from bochner.displays import Written
 from bochner.estimators._validation import as_tensor, check_budget, dask_aware, validate_rows
 from bochner.estimators.parameters import SearchParameters
 from bochner.features import FeatureMap, features_of
@@ -20,7 +21,7 @@ _ENTRIES = 1 << 20  # the number of kernel values from which an error is certifi
 
 
 @dask_aware
-class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Written, BaseEstimator):
     """Base of all transformers: `fit` sets `feature_map_`, and `transform` validates rows and calls it."""
 
     n_jobs: int | None = None

@@ -54,8 +54,8 @@ class Node:
     parts: tuple[Node, ...] = field(default=())
 
     def __str__(self) -> str:
-        columns = self.feature_map.n_components
-        lines = [f"{self.kernel!r}: {columns} column{'s' if columns > 1 else ''}, {self.reason}"]
+        size = self.feature_map.n_components
+        lines = [f"{self.kernel!r}: {size} component{'s' if size > 1 else ''}, {self.reason}"]
         for i, part in enumerate(self.parts):
             last = i == len(self.parts) - 1
             first, *others = str(part).split("\n")
@@ -179,7 +179,7 @@ def _sum(kernel: Sum, sample: Any, n_components: int, key: Key, division: str, b
         drawn = np.minimum(np.searchsorted(np.cumsum(shares), u), len(terms) - 1)
         counts = np.bincount(drawn, minlength=len(terms))
         factors = np.sqrt(counts / (n_components * shares))
-        why = "to terms drawn at random: there are fewer columns than terms"
+        why = "to terms drawn at random: there are fewer components than terms"
     parts, maps = [], []
     for i, (term, count, factor) in enumerate(zip(terms, counts, factors, strict=True)):
         if count:

@@ -12,6 +12,7 @@ from scipy.special import lambertw
 
 from bochner.backends import Array
 from bochner.deprecations import old_attribute
+from bochner.displays import Display
 from bochner.theory import trace_upper_factor
 
 CONFIDENCE = 0.999
@@ -70,8 +71,8 @@ class Estimate:
         return replace(self, low=self.low - margin, high=self.high + margin)
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, repr=False)
+class Report(Display):
     """What was done, whether it converged, and estimates of the error.
 
     Attributes
@@ -103,6 +104,20 @@ class Report:
     jitter: float = 0.0
 
     solver = old_attribute("Report", "solver", "method")
+
+    def _facts(self) -> tuple[str, dict[str, str]]:
+        ended = {True: ", converged", False: ", not converged", None: ""}[self.converged]
+        facts = {"iterations": str(self.iterations)} if self.iterations else {}
+        if self.residual:
+            facts["residual"] = f"{self.residual:.3g}"
+        if np.isfinite(self.condition):
+            facts["condition"] = f"{self.condition:.3g}"
+        if self.jitter:
+            facts["jitter"] = f"{self.jitter:.3g}"
+        for name, estimate in self.estimates.items():
+            known = f"in [{estimate.low:.4g}, {estimate.high:.4g}]" if np.isfinite(estimate.high) else "no interval"
+            facts[name] = f"{estimate.value:.4g}, {known}"
+        return f"Report: {self.method}{ended}", {**facts, **({"notes": "; ".join(self.notes)} if self.notes else {})}
 
     def noting(self, *notes: str) -> Report:
         """The same report with more notes."""
