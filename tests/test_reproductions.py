@@ -132,3 +132,31 @@ def greedy(shares=(0.5, 0.5, 0.5), mean=1.0, omp=0.01, slowdown=9.0):
 )
 def test_verdicts_about_greedy_fits_can_fail(change, expected):
     assert verdicts(GREEDY, greedy(**change)) == expected
+
+
+MIXTURES = import_module("bochner_reproductions.mog")
+
+
+@pytest.mark.parametrize(
+    ("axes", "gaps", "expected"),
+    [
+        ((50.0, 3.0), (0.3, 0.2), [True, True, True]),
+        ((50.0, 40.0), (0.3, 0.2), [False, True, True]),
+        ((50.0, 3.0), (-0.3, 0.2), [True, False, True]),
+        ((50.0, 3.0), (0.3, 0.0), [True, True, None]),
+    ],
+)
+def test_verdicts_about_mixtures_can_fail(axes, gaps, expected):
+    rows = [
+        {
+            "rows": r,
+            "method": m,
+            "separation": 2.0,
+            MIXTURES.AXES: axis,
+            MIXTURES.INDEX: 0.5 + share * gap + 0.01 * run * share,
+        }
+        for r, gap in zip(("n < d²", "n ≫ d²"), gaps, strict=True)
+        for m, axis, share in zip(("plain", "projected"), axes, (0.0, 1.0), strict=True)
+        for run in (-1, 0, 1)
+    ]
+    assert verdicts(MIXTURES, rows) == expected
