@@ -42,6 +42,7 @@ from bochner import (
     RandomProjection,
     RationalQuadratic,
     Separable,
+    Sobolev,
     TabularClassifier,
     TabularRegressor,
     TensorSketchFeatures,
@@ -136,7 +137,7 @@ OTHER_KERNELS = {
     "mixed": Polynomial(2, gamma=1.0, coef0=0.0) * RBF(2.0) + Linear(),
 }
 # needs non-negative data
-HISTOGRAM_KERNELS = {"additive_chi2": AdditiveChi2()}
+HISTOGRAM_KERNELS = {"additive_chi2": AdditiveChi2(), "sobolev": Sobolev()}
 KERNELS = STATIONARY_KERNELS | OTHER_KERNELS | HISTOGRAM_KERNELS
 
 # Linear maps of n_features columns, as factories (n_features, key) -> LinearMap.

@@ -37,6 +37,7 @@ from bochner import (
     greedy_kitchen_sinks,
     kitchen_sinks,
 )
+from bochner.estimators.kitchen_sinks import _correlated, _explained
 from bochner.estimators.learned import frequencies_for_targets
 from bochner.features import geometric_map, maclaurin, optimal_map, series_of, squared_radius
 from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogObjective, SquaredObjective
@@ -45,7 +46,6 @@ from bochner.keys import Key
 from bochner.operators import Dense
 from bochner.rows import ROW_LAWS
 from bochner.spectra import maclaurin_coefficients
-from bochner_reproductions import findings_of
 from laws import assert_unbiased, points, rounding_squares
 
 
@@ -357,19 +357,55 @@ def test_bad_calls_of_kitchen_sinks(change, message):
         kitchen_sinks(**(args | change))
 
 
-@pytest.mark.parametrize("method", ["omp", "jones"])
-def test_the_greedy_error_never_grows_and_is_below_that_of_the_theorem(method):
+@pytest.mark.parametrize("method", ["omp", "jones", "frank_wolfe"])
+@pytest.mark.parametrize("n_targets", [None, 1, 3])
+def test_the_greedy_error_never_grows_and_is_below_that_of_the_theorem(method, n_targets):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (200, 2))
     W = rng.normal(size=(6, 2))
-    weights = rng.normal(size=6)
+    weights = rng.normal(size=(6, n_targets or 1))
     y = np.cos(X @ W.T) @ weights
-    fit = greedy_kitchen_sinks(X, y, 40, method=method, kernel=RBF(1.0), random_state=0)
+    # y lies in C times the convex hull of unit cosines; the search is not exhaustive, hence the 2
+    C = np.linalg.norm(weights, axis=1).sum()
+    radius = C if method == "frank_wolfe" else None
+    y = y[:, 0] if n_targets is None else y
+    fit = greedy_kitchen_sinks(X, y, 40, method=method, radius=radius, kernel=RBF(1.0), random_state=0)
     assert (np.diff(fit.errors) <= 1e-9).all()
-    # y lies in C times the convex hull of unit cosines, C = Σ|weights|; the search is not exhaustive, hence the 2
-    C = np.abs(weights).sum()
-    assert (fit.errors <= 2.0 * C / np.sqrt(np.arange(1, 41))).all()
+    assert fit.weights.shape == (80, *y.shape[1:])
+    assert (fit.errors <= 2.0 * C / np.sqrt(np.arange(1, 41) * (n_targets or 1))).all()
+    assert fit.errors[-1] < 0.5 * np.sqrt(np.mean(y**2))  # and not because y is small
     np.testing.assert_allclose(np.sqrt(np.mean((fit.predict(X) - y) ** 2)), fit.errors[-1], rtol=1e-6, atol=1e-9)
+
+
+def test_frank_wolfe_stays_in_its_ball():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 2))
+    y = 5.0 * np.cos(X @ [1.0, 2.0]) + rng.normal(size=150)
+    for radius in (0.5, 3.0, 50.0):
+        fit = greedy_kitchen_sinks(X, y, 30, method="frank_wolfe", radius=radius, kernel=RBF(1.0), random_state=0)
+        sizes = np.hypot(*fit.weights.reshape(-1, 2).T)
+        assert sizes.sum() <= radius * (1 + 1e-12)
+    assert sizes.sum() > 5.0
+    for options in (
+        {"method": "frank_wolfe"},
+        {"method": "omp", "radius": 1.0},
+        {"method": "frank_wolfe", "radius": -1},
+    ):
+        with pytest.raises(ValueError, match="radius"):
+            greedy_kitchen_sinks(X, y, 2, **options)
+
+
+@pytest.mark.parametrize("score", [_explained, _correlated])
+@pytest.mark.parametrize("k", [1, 3])
+def test_scores_of_frequencies_have_the_derivatives_they_say(score, k):
+    rng = np.random.default_rng(2)
+    phases, residual = rng.normal(size=(12, 2)), rng.normal(size=(12, k))
+    slopes = score(phases, residual)[1]
+    for i, j in ((0, 0), (5, 1)):
+        step = np.zeros_like(phases)
+        step[i, j] = 1e-6
+        numeric = (score(phases + step, residual)[0] - score(phases - step, residual)[0])[j] / 2e-6
+        np.testing.assert_allclose(slopes[i, j], numeric, rtol=1e-5, atol=1e-6)
 
 
 # Binning
@@ -650,10 +686,3 @@ def test_the_order_of_the_methods_on_real_data(name):
     assert errors[0] > errors[1] > errors[2]
     assert error(lambda s: TensorSketchFeatures(kernel, D, direction="ones", random_state=s)) < 0.85 * errors[2]
     assert error(lambda s: MaclaurinFeatures(kernel, D, random_state=s)) < 0.7 * errors[2]
-
-
-def test_greedy_and_random_frequencies_stay_below_the_line():
-    findings = findings_of("greedy-vs-random", quick=True)
-    assert all(row["error"] < row["C/√T"] for row in findings.rows)
-    last = {row["method"]: row["error"] for row in findings.rows}
-    assert last["omp"] < last["random"]

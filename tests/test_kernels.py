@@ -24,6 +24,7 @@ from bochner import (
     Matern,
     Polynomial,
     RationalQuadratic,
+    Sobolev,
     as_kernel,
 )
 from bochner.kernels import squared_distances
@@ -267,6 +268,18 @@ def test_arc_cosine_is_the_expectation_it_stands_for(order):
     moment = {0: 1.0, 1: 2.0, 2: 8.0}[order]  # E r^(2 order) of a 2-D Gaussian
     value = 2.0 * moment * np.mean((a > 0) * (b > 0) * a**order * b**order)
     assert ArcCosine(order)(x[None], y[None])[0, 0] == pytest.approx(value, rel=1e-4)
+
+
+def test_sobolev():
+    x, y = np.random.default_rng(0).uniform(size=(2, 40))
+    np.testing.assert_allclose(Sobolev()(x[:, None], y[:, None]), 1.0 + np.minimum(x[:, None], y))
+    # reproducing: <k(x, ·), f> = f(0) + ∫₀ˣ f' = f(x), by a sum over a fine grid
+    t = np.linspace(0.0, 1.0, 100_001)
+    section = Sobolev()([[0.3]], t[:, None])[0]
+    inner = section[0] * np.cos(0.0) + np.sum(np.diff(section) * np.diff(np.cos(3.0 * t))) / (t[1] - t[0])
+    np.testing.assert_allclose(inner, np.cos(0.9), atol=1e-4)
+    with pytest.raises(ValueError, match="non-negative"):
+        Sobolev()(-x[:, None])
 
 
 def test_additive_chi2():

@@ -25,6 +25,7 @@ from bochner import (
     Linear,
     NystromFeatures,
     Polynomial,
+    Sobolev,
 )
 from bochner.estimators.models import numeric_targets
 from bochner.estimators.ridge_solution import solve_sums
@@ -108,7 +109,7 @@ def test_block_size_changes_nothing(law, monkeypatch):
 @pytest.mark.parametrize("name", KERNELS)
 def test_any_kernel(name):
     kernel, X = KERNELS[name], rows(40)
-    X = np.abs(X) if isinstance(kernel, AdditiveChi2) else X
+    X = np.abs(X) if isinstance(kernel, (AdditiveChi2, Sobolev)) else X
     K = kernel(X)
     features = NystromFeatures(kernel, 25, random_state=0)
     Z = features.fit_transform(X)

@@ -356,3 +356,44 @@ def test_the_registry_is_closed():
     assert {"estimators.KernelRidge", "features.Fourier", "operators.HadamardBlocks", "keys.Key"} <= set(known)
     assert all(cls.__module__.startswith("bochner.") for cls in known.values())
     assert not any("Source" in name or "Backend" in name for name in known)
+
+
+MODELS = {
+    "ridge": bochner.KernelRidge(
+        features=bochner.FourierFeatures(bochner.RBF(2.0), 512, rows="fastfood", random_state=0), alpha=0.1
+    ),
+    "classifier": bochner.KernelClassifier(bochner.RBF(2.0), 512, features="fourier", alpha=0.1, random_state=0),
+    "process": bochner.GaussianProcessRegressor(bochner.RBF(2.0), 64, n_restarts=0, random_state=0),
+}
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize(("weights", "digits"), [("float32", 2.0**-24), ("float16", 2.0**-11)])
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_may_be_stored_in_fewer_bytes(name, weights, digits, scale, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 8))
+    y = (X[:, 0] > 0) if name == "classifier" else scale * np.sin(X[:, 0])
+    model = clone(MODELS[name]).fit(X, y)
+    method = "decision_function" if name == "classifier" else "predict"
+    full, small = tmp_path / "full", tmp_path / "small"
+    bochner.save(model, full)
+    bochner.save(model, small, weights=weights)
+    again = bochner.load(small)
+    expected, found = getattr(model, method)(X), getattr(again, method)(X)
+    # every coefficient moves by at most the digits of the largest, and features have at most size one
+    Z = np.abs(model.feature_map_(X)).sum(axis=1)
+    coefficients = model._solution if name == "ridge" else model._posterior if name == "process" else model
+    largest = np.abs(getattr(coefficients, "coefficients", getattr(coefficients, "_coefficients", None))).max()
+    assert (np.abs(found - expected) <= digits * largest * Z + 1e-12 * np.abs(expected).max()).all()
+    assert found.dtype == expected.dtype
+    assert (found != expected).any()
+    saved = full.stat().st_size - small.stat().st_size
+    m = len(model.feature_map_(X[:1])[0])
+    assert saved >= (6 if weights == "float16" else 4) * m - 200  # two words more in the header
+
+
+def test_weights_that_cannot_be_stored(tmp_path):
+    for options in ({"weights": "int8"}, {"weights": "float32", "sums": True}):
+        with pytest.raises(ValueError, match="weights"):
+            bochner.save(bochner.KernelRidge(), tmp_path / "model", **options)

@@ -101,3 +101,62 @@ def test_verdicts_about_the_kernel_trick_can_fail(line, plane, kernel, differenc
     rows = [{"classifier": n, "accuracy": a} for n, a in zip(names, (line, plane, kernel, kernel), strict=True)]
     rows[-1]["difference"] = difference
     assert verdicts(TRICK, rows) == expected
+
+
+GREEDY = import_module("bochner_reproductions.greedy_vs_random")
+
+
+def greedy(shares=(0.5, 0.5, 0.5), mean=1.0, omp=0.01, slowdown=9.0):
+    """Results of `greedy_vs_random`: shares of C/√T for Jones, Frank-Wolfe and random, and the error of the mean."""
+    rows = []
+    for T in (4, 64):
+        errors = dict(zip(("jones", "frank_wolfe", "random"), shares, strict=True))
+        found = {m: share * T**-0.5 for m, share in errors.items()} | {"constant": mean, "omp": omp}
+        for m, error in found.items():
+            time = slowdown if m == "omp" else 1.0
+            rows += [{"method": m, "frequencies": T, "error": error + 1e-4 * r, "seconds": time} for r in (0, 1, 2)]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, [True, True, True]),
+        ({"shares": (1.2, 0.5, 0.5)}, [False, True, True]),
+        ({"shares": (0.5, 1.2, 0.5)}, [False, True, True]),
+        ({"shares": (0.5, 0.5, 4.0)}, [True, False, True]),
+        ({"mean": 0.01}, [None, None, True]),  # a bound that predicting the mean meets
+        ({"omp": 0.2}, [True, True, False]),
+        ({"slowdown": 0.5}, [True, True, False]),
+    ],
+)
+def test_verdicts_about_greedy_fits_can_fail(change, expected):
+    assert verdicts(GREEDY, greedy(**change)) == expected
+
+
+MIXTURES = import_module("bochner_reproductions.mog")
+
+
+@pytest.mark.parametrize(
+    ("axes", "gaps", "expected"),
+    [
+        ((50.0, 3.0), (0.3, 0.2), [True, True, True]),
+        ((50.0, 40.0), (0.3, 0.2), [False, True, True]),
+        ((50.0, 3.0), (-0.3, 0.2), [True, False, True]),
+        ((50.0, 3.0), (0.3, 0.0), [True, True, None]),
+    ],
+)
+def test_verdicts_about_mixtures_can_fail(axes, gaps, expected):
+    rows = [
+        {
+            "rows": r,
+            "method": m,
+            "separation": 2.0,
+            MIXTURES.AXES: axis,
+            MIXTURES.INDEX: 0.5 + share * gap + 0.01 * run * share,
+        }
+        for r, gap in zip(("n < d²", "n ≫ d²"), gaps, strict=True)
+        for m, axis, share in zip(("plain", "projected"), axes, (0.0, 1.0), strict=True)
+        for run in (-1, 0, 1)
+    ]
+    assert verdicts(MIXTURES, rows) == expected

@@ -18,8 +18,9 @@ from bochner import (
     MaclaurinSeries,
     Matern,
     Polynomial,
+    Sobolev,
 )
-from bochner.features import ConvolvedMap, ProductMap, ShiftedMap, StackedMap, kernel_map, maclaurin
+from bochner.features import ConvolvedMap, ProductMap, ShiftedMap, StackedMap, kernel_map, maclaurin, threshold_map
 from bochner.keys import Key
 from laws import HISTOGRAM_KERNELS, KERNELS, assert_unbiased, points
 
@@ -241,3 +242,13 @@ def test_features_under_shifts_by_fft_are_those_one_by_one(kernel, shape):
 def test_bad_shapes(shape, message):
     with pytest.raises(ValueError, match=message):
         CyclicInvariant(RBF(1.0), shape)(np.ones((2, 6)))
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_thresholds_have_no_bias_beyond_the_rows_they_were_drawn_for(d):
+    sample = np.random.default_rng(0).uniform(size=(20, d))
+    X = np.vstack([sample[:3], 4.0 * sample[3:6], np.zeros((1, d))])
+    maps = [threshold_map(sample, 64, Key(seed)) for seed in range(600)]
+    # a point that is on the other side of a row in fewer than ln(1e6) of 600 draws may be so in none
+    floor = np.log(1e6) / 600 * np.median([f.weights**2 for f in maps])
+    assert_unbiased(np.array([f(X) @ f(X).T for f in maps]), Sobolev()(X), floor=floor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -212,7 +213,7 @@ class GreedyFit:
     Attributes
     ----------
     frequencies : ndarray of shape (n_terms, n_features)
-    weights : ndarray of shape (2 n_terms,)
+    weights : ndarray of shape (2 n_terms,) or (2 n_terms, n_targets)
         Of cos(w_1·x), sin(w_1·x), cos(w_2·x), ….
     errors : ndarray of shape (n_terms,)
         Root mean square error on the training data after each term.
@@ -241,6 +242,7 @@ def greedy_kitchen_sinks(
     n_terms: int = 50,
     *,
     method: str = "omp",
+    radius: float | None = None,
     kernel: Any = "rbf",
     n_candidates: int = 64,
     refine: bool = True,
@@ -256,12 +258,18 @@ def greedy_kitchen_sinks(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        All targets share the frequencies.
     n_terms : int
         Frequencies; each is a cosine and a sine.
-    method : {"omp", "jones"}
+    method : {"omp", "jones", "frank_wolfe"}
         "omp" fits all weights again after each step (orthogonal matching pursuit); "jones" shrinks the previous weights
-        and adds one frequency, the relaxed greedy step of the theorem.
+        and adds one frequency, the relaxed greedy step of the theorem; "frank_wolfe" does so inside the ball of
+        `radius` (Frank & Wolfe 1956; Jaggi 2013): it moves towards the frequency most correlated with the residual, as
+        far as is best, and no further than the ball.
+    radius : float or None, default=None
+        Of "frank_wolfe", which needs it: the most that the sizes of all terms add up to, C. The size of a term is
+        √(a² + b²) of its weights, over all targets.
     kernel : str or Kernel
         Stationary; candidates are drawn from its spectrum.
     n_candidates : int
@@ -285,33 +293,56 @@ def greedy_kitchen_sinks(
     """
     refine = check_flag("refine", refine)
     n_terms, n_candidates = check_count("n_terms", n_terms), check_count("n_candidates", n_candidates)
-    check_choice("method", method, ("omp", "jones"))
+    check_choice("method", method, ("omp", "jones", "frank_wolfe"))
+    if (radius is None) == (method == "frank_wolfe"):
+        raise ValueError(f"radius is the size of the ball of method='frank_wolfe', and of that only; got {radius!r}.")
+    size = 0.0 if radius is None else check_positive("radius", radius)
     with reading("X or y"):
-        X, y = check_X_y(as_native(X), y, dtype=FLOATS, y_numeric=True)
+        X, y = check_X_y(as_native(X), y, dtype=FLOATS, multi_output=True, y_numeric=True)
     X, y = check_moderate(as_native(X), alone=True), _numbers(y)
     key = Key.from_random_state(random_state)
-    resolved = as_kernel(kernel).resolve(X, key)
+    resolved, law = as_kernel(kernel).resolve(X, key), as_row_law("iid")
+    Y = y.reshape(len(X), -1).astype(float)
     frequencies = np.empty((n_terms, X.shape[1]))
-    weights, errors = np.zeros(2 * n_terms), np.empty(n_terms)
-    basis = np.empty((len(X), 2 * n_terms))
-    fitted, residual = np.zeros(len(X)), y.astype(float)
+    weights, errors = np.zeros((2 * n_terms, Y.shape[1])), np.empty(n_terms)
+    basis, fitted = np.empty((len(X), 2 * n_terms)), np.zeros_like(Y)
+    score = _correlated if method == "frank_wolfe" else _explained
     for t in range(n_terms):
-        law = as_row_law("iid")
         pool = draw_frequencies(resolved, law, X.shape[1], n_candidates, key.child("candidates").child(t))
-        frequencies[t] = _best_wave(X, residual, pool, refine)
-        basis[:, 2 * t : 2 * t + 2] = _cos_sin(X @ frequencies[t, :, None])
-        if method == "omp":
-            used = 2 * t + 2
-            weights[:used] = scipy.linalg.lstsq(basis[:, :used], y, lapack_driver="gelsy")[0]
-        else:
-            columns = np.column_stack([fitted, basis[:, 2 * t : 2 * t + 2]])
-            step = scipy.linalg.lstsq(columns, y, lapack_driver="gelsy")[0]
-            weights[: 2 * t] *= step[0]
-            weights[2 * t : 2 * t + 2] = step[1:]
+        frequencies[t] = _best_frequency(X, Y - fitted, pool, refine, score)
+        old, new = slice(2 * t), slice(2 * t, 2 * t + 2)
+        basis[:, new] = _cos_sin(X @ frequencies[t, :, None])
+        match method:
+            case "omp":
+                weights[: 2 * t + 2] = scipy.linalg.lstsq(basis[:, : 2 * t + 2], Y, lapack_driver="gelsy")[0]
+            case "jones":
+                weights[old], weights[new] = _relaxed(fitted, basis[:, new], Y, weights[old])
+            case "frank_wolfe":
+                weights[old], weights[new] = _inside(fitted, basis[:, new], Y, weights[old], size)
         fitted = basis[:, : 2 * t + 2] @ weights[: 2 * t + 2]
-        residual = y - fitted
-        errors[t] = np.sqrt(np.mean(residual**2))
-    return GreedyFit(frequencies, weights, errors)
+        errors[t] = np.sqrt(np.mean((Y - fitted) ** 2))
+    return GreedyFit(frequencies, weights.reshape(-1, *y.shape[1:]), errors)
+
+
+def _relaxed(fitted: Array, pair: Array, Y: Array, weights: Array) -> tuple[Array, Array]:
+    """Jones' step, target by target: the best multiple of what was fitted, and the weights of the new pair."""
+    old, new = weights.copy(), np.empty((2, Y.shape[1]))
+    for j, y in enumerate(Y.T):
+        step = scipy.linalg.lstsq(np.column_stack([fitted[:, j], pair]), y, lapack_driver="gelsy")[0]
+        old[:, j] *= step[0]
+        new[:, j] = step[1:]
+    return old, new
+
+
+def _inside(fitted: Array, pair: Array, Y: Array, weights: Array, radius: float) -> tuple[Array, Array]:
+    """Frank and Wolfe's step: towards the corner of the ball that the residual points to, by an exact line search."""
+    residual = Y - fitted
+    corner = pair.T @ residual
+    corner *= radius / max(float(np.linalg.norm(corner)), np.finfo(float).tiny)
+    way = pair @ corner - fitted
+    square = float(np.sum(way * way))
+    step = float(np.clip(np.sum(residual * way) / square, 0.0, 1.0)) if square > 0 else 0.0
+    return (1.0 - step) * weights, step * corner
 
 
 def _cos_sin(phases: Array) -> Array:
@@ -319,33 +350,43 @@ def _cos_sin(phases: Array) -> Array:
     return np.stack([np.cos(phases), np.sin(phases)], axis=-1).reshape(len(phases), -1)
 
 
-def _best_wave(X: Array, residual: Array, pool: LinearMap, refine: bool) -> Array:
-    """The frequency whose cosine and sine together explain most of the residual."""
-    gains = _explained(pool(X), residual)[0]
-    best = pool.to_dense()[int(np.argmax(gains))]
+_Score = Callable[[Array, Array], tuple[Array, Array]]
+
+
+def _best_frequency(X: Array, residual: Array, pool: LinearMap, refine: bool, score: _Score) -> Array:
+    """The frequency whose cosine and sine together have the highest score."""
+    best = pool.to_dense()[int(np.argmax(score(pool(X), residual)[0]))]
     if not refine:
         return best
-    scale = 1.0 / max(float(residual @ residual), np.finfo(float).tiny)
+    scale = 1.0 / max(float(np.sum(residual * residual)), np.finfo(float).tiny)
 
     def loss(w: Array) -> tuple[float, Array]:
-        phases = (X @ w)[:, None]
-        gain, weights = _explained(phases, residual)
-        a, b = weights[:, 0]
-        cosine, sine = np.cos(phases[:, 0]), np.sin(phases[:, 0])
-        # the weights are optimal, so that the gradient is that in the frequency alone
-        gradient = 2.0 * ((residual - a * cosine - b * sine) * (b * cosine - a * sine)) @ X
-        return -scale * float(gain[0]), -scale * gradient
+        found, slopes = score((X @ w)[:, None], residual)
+        return -scale * float(found[0]), -scale * (slopes[:, 0] @ X)
 
     return np.asarray(scipy.optimize.minimize(loss, best, jac=True, method="L-BFGS-B", options={"maxiter": 20}).x)
 
 
-def _explained(phases: Array, residual: Array) -> tuple[Array, Array]:
-    """How much of ‖residual‖² the cosine and sine of each phase (n, T) explain, (T,), and their weights, (2, T)."""
+def _correlated(phases: Array, residual: Array) -> tuple[Array, Array]:
+    """Σ (cosᵀr)² + (sinᵀr)² over the targets r, (T,), and its derivatives in the phases, (n, T)."""
     cosine, sine = np.cos(phases), np.sin(phases)
-    cc, ss, cs = (np.einsum("ij,ij->j", A, B) for A, B in ((cosine, cosine), (sine, sine), (cosine, sine)))
-    c, s = residual @ cosine, residual @ sine
+    c, s = cosine.T @ residual, sine.T @ residual  # (T, k)
+    slopes = 2.0 * (cosine * (residual @ s.T) - sine * (residual @ c.T))
+    return np.sum(c * c + s * s, axis=1), slopes
+
+
+def _explained(phases: Array, residual: Array) -> tuple[Array, Array]:
+    """How much of ‖residual‖² the cosine and sine of each phase (n, T) explain, (T,), and its derivatives, (n, T)."""
+    cosine, sine = np.cos(phases), np.sin(phases)
+    cc, ss, cs = (np.einsum("ij,ij->j", A, B)[:, None] for A, B in ((cosine, cosine), (sine, sine), (cosine, sine)))
+    c, s = cosine.T @ residual, sine.T @ residual  # (T, k)
     jitter = 1e-9 * len(residual)  # a frequency of zero has no sine
     cc, ss = cc + jitter, ss + jitter
     determinant = cc * ss - cs**2
-    weights = np.stack([ss * c - cs * s, cc * s - cs * c]) / determinant
-    return c * weights[0] + s * weights[1], weights
+    a, b = (ss * c - cs * s) / determinant, (cc * s - cs * c) / determinant  # the best weights, (T, k)
+    # the weights are optimal, so that the derivative is that in the phases alone
+    slopes = sum(
+        2.0 * (r[:, None] - a_ * cosine - b_ * sine) * (b_ * cosine - a_ * sine)
+        for r, a_, b_ in zip(residual.T, a.T, b.T, strict=True)
+    )
+    return np.sum(c * a + s * b, axis=1), np.asarray(slopes)

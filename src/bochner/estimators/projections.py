@@ -30,7 +30,7 @@ from bochner.theory import JohnsonLindenstraussBound
 @dask_aware
 @dataclass(eq=False, repr=False)
 class RandomProjection(AdaptiveTransformer):
-    """Project to fewer dimensions, keeping distances (Johnson & Lindenstrauss 1984).
+    """Project to fewer dimensions, keeping distances (Johnson & Lindenstrauss 1984; Vempala 2004).
 
     Parameters
     ----------

@@ -34,6 +34,7 @@ from bochner.kernels import (
     RationalQuadratic,
     Restricted,
     SeparableKernel,
+    Sobolev,
     StationaryKernel,
     Sum,
 )
@@ -239,6 +240,13 @@ def _(kernel: AdditiveChi2, X: Tensor, Y: Array) -> Tensor:
 
 
 @block.register
+def _(kernel: Sobolev, X: Tensor, Y: Array) -> Tensor:
+    x = X.reshape(-1, 1, Y.shape[1])
+    lower = (x - Y[None]).greater(0.0).where(x * 0.0 + Y[None], x + 0.0 * Y[None], DOUBLE)
+    return (lower + 1.0).reduce("Prod", 2)
+
+
+@block.register
 def _(kernel: CyclicInvariant, X: Tensor, Y: Array) -> Tensor:
     d, m = Y.shape[1], len(Y)
     moves = kernel.shifts(d)
@@ -271,6 +279,8 @@ def diagonal(kernel: Kernel, X: Tensor, n_features: int) -> Tensor:
             return X.columns(0, 1) * 0.0 + 1.0
         case AdditiveChi2():
             return X.reduce("Sum", 1, keepdims=True)
+        case Sobolev():
+            return (X + 1.0).reduce("Prod", 1, keepdims=True)
         case DotProductKernel():
             return _of_product(kernel, (X * X).reduce("Sum", 1, keepdims=True), n_features)
         case ArcCosine():

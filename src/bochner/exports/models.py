@@ -53,6 +53,7 @@ from bochner.features import (
     ShiftedMap,
     StackedMap,
     TensorSketch,
+    Thresholds,
 )
 from bochner.features.low_rank import Clustered, StackedNystrom
 from bochner.features.tensor_sketch import Arm, TensorProduct
@@ -132,6 +133,12 @@ def _units(map_: KitchenSink, projections: Tensor) -> Tensor:
                 )
             Z = A.apply(_FUNCTIONS[function])
     return Z * (map_.amplitude / np.sqrt(map_.n_components))
+
+
+@features.register
+def _(map_: Thresholds, X: Tensor) -> Tensor:
+    above = (X.reshape(-1, 1, map_.thresholds.shape[1]) - map_.thresholds[None]).greater(0.0).astype(X.dtype)
+    return above.reduce("Prod", 2) * map_.weights
 
 
 @features.register

@@ -24,7 +24,7 @@ from bochner.features.fourier import (
     histogram_map,
     n_frequencies,
 )
-from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, RandomLayer
+from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, RandomLayer, Thresholds, threshold_map
 from bochner.features.maclaurin import (
     Maclaurin,
     geometric_map,
@@ -63,6 +63,7 @@ __all__ = [
     "ShiftedMap",
     "StackedMap",
     "TensorSketch",
+    "Thresholds",
     "binning_map",
     "check_histograms",
     "choose_rows",
@@ -83,6 +84,7 @@ __all__ = [
     "series_of",
     "squared_radius",
     "tensor_sketch",
+    "threshold_map",
 ]
 
 

@@ -13,7 +13,9 @@ from bochner.backends import Array, backend_of, is_host
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import RBF, ArcCosine, Kernel
 from bochner.kernels.algebra import dense
+from bochner.keys import Key
 from bochner.operators import LinearMap
+from bochner.rows import IID, PointLaw, Quasi
 
 Activation = Callable[[Array], Array]
 
@@ -104,6 +106,53 @@ class KitchenSink(FeatureMap):
                 block = np.ascontiguousarray(block)
             out[rows] = self.units(linear(block))
         return out
+
+
+@dataclass(frozen=True)
+class Thresholds(FeatureMap):
+    """Components that are a weight for rows above a threshold in every coordinate, and 0 for others.
+
+    With thresholds t of density p and weights 1/√(p(t) n_components), the mean of a product of features is the volume
+    of the points above -1 that are below x and y: Π (1 + min(x_j, y_j)), the `Sobolev` kernel.
+
+    Attributes
+    ----------
+    thresholds : ndarray of shape (n_components, n_features)
+    weights : ndarray of shape (n_components,)
+    """
+
+    thresholds: Array
+    weights: Array
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        return len(self.thresholds)
+
+    def __call__(self, X: Any) -> Array:
+        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        for rows in row_blocks(X, max(X.shape[1], self.n_components)):
+            block = dense(X[rows])
+            above = np.ones((len(block), self.n_components), bool)
+            for x, thresholds in zip(block.T, self.thresholds.T, strict=True):
+                above &= x[:, None] > thresholds
+            out[rows] = above * self.weights.astype(X.dtype)
+        return out
+
+
+def threshold_map(sample: Any, n_components: int, key: Key) -> Thresholds:
+    """Thresholds at scrambled Sobol' points: uniform up to the largest values of a sample of rows, and few beyond.
+
+    In each coordinate P[1 + t > s] = (1 + highest) / (s (d + 1)) for s beyond 1 + highest, so that rows anywhere have
+    features without bias.
+    """
+    d = sample.shape[1]
+    law: PointLaw = Quasi() if d < 20_000 else IID()
+    u, beyond = law.points(d, n_components, key), 1.0 / (d + 1.0)
+    box = 1.0 + np.asarray(dense(sample).max(axis=0), np.float64)
+    inside = u < 1.0 - beyond
+    heights = box * np.where(inside, u / (1.0 - beyond), beyond / (1.0 - u))  # 1 + t
+    densities = np.where(inside, (1.0 - beyond) / box, beyond * box / heights**2)
+    return Thresholds(heights - 1.0, np.exp(-0.5 * np.log(densities).sum(axis=1)) / np.sqrt(n_components))
 
 
 class RandomLayer(Kernel):

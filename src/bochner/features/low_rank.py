@@ -202,7 +202,12 @@ class MEKA(NystromVariant):
 
     Every cluster of rows has a basis from its own landmarks; blocks between clusters are fitted in these bases. A
     feature costs kernel values with one cluster's landmarks instead of all, so there are n_clusters times as many for
-    the same time.
+    the same number of kernel values.
+
+    Kept for comparison: with as many components, "projection" is more accurate and faster to fit. Relative Frobenius
+    error and CPU time of 256 components on 2,000 rows (RBF, median length scale, five seeds): letter 0.0005 in 41 ms
+    against 0.0074 in 198 ms, usps 0.0039 in 76 ms against 0.0181 in 138 ms; with half the length scale 0.0194 against
+    0.0805, and 0.0495 against 0.0986.
 
     Parameters
     ----------

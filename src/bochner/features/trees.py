@@ -11,7 +11,7 @@ import numpy as np
 from bochner.backends import Array
 from bochner.features.compositions import ConvolvedMap, ProductMap, RestrictedMap, ScaledMap, StackedMap, invariant_map
 from bochner.features.fourier import choose_rows, draw_frequencies, fourier_map, histogram_map
-from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink
+from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, threshold_map
 from bochner.features.maclaurin import divide, is_series, optimal_map, series_of, squared_radius
 from bochner.features.maps import FeatureMap
 from bochner.features.tensor_sketch import TensorSketch, tensor_sketch, trace_shares
@@ -26,6 +26,7 @@ from bochner.kernels import (
     Power,
     Product,
     Restricted,
+    Sobolev,
     Sum,
 )
 from bochner.keys import Key
@@ -107,6 +108,9 @@ def kernel_map(
         case AdditiveChi2():
             chi2 = histogram_map(sample, n_components, key)
             return Node(kernel, chi2, "random Fourier features of log x, coordinates in proportion to their size")
+        case Sobolev():
+            steps = threshold_map(sample, n_components, key)
+            return Node(kernel, steps, "random thresholds: whether a row is above one in every coordinate")
         case Multiple():
             part = build(kernel.kernel, n_components, key)
             factor = float(np.sqrt(kernel._factor()))

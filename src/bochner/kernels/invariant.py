@@ -8,7 +8,7 @@ import numpy as np
 
 from bochner.backends import Array
 from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Sum
-from bochner.kernels.dot_products import AdditiveChi2, ArcCosine, DotProductKernel
+from bochner.kernels.dot_products import AdditiveChi2, ArcCosine, DotProductKernel, Sobolev
 from bochner.kernels.stationary import StationaryKernel
 
 
@@ -103,4 +103,4 @@ def moves_together(kernel: Kernel) -> bool:
         case StationaryKernel():
             scale: Any = kernel.length_scale
             return np.ndim(scale) == 0 or len(scale) == 1
-    return isinstance(kernel, (DotProductKernel, ArcCosine, AdditiveChi2))
+    return isinstance(kernel, (DotProductKernel, ArcCosine, AdditiveChi2, Sobolev))

@@ -31,6 +31,7 @@ from bochner.features import (
     RandomBinning,
     RestrictedMap,
     StackedMap,
+    Thresholds,
     n_frequencies,
 )
 from bochner.operators import (
@@ -279,6 +280,11 @@ def _histogram_fourier(map_: HistogramFourier) -> None:
     expect(_within(map_.coordinates, 1 << 62), map_, "coordinates that are none")
 
 
+def _thresholds(map_: Thresholds) -> None:
+    fits = map_.thresholds.ndim == 2 and map_.weights.shape == map_.thresholds.shape[:1]
+    expect(fits and map_.thresholds.dtype.kind == map_.weights.dtype.kind == "f", map_, "arrays of another shape")
+
+
 def _restricted(map_: RestrictedMap) -> None:
     expect(map_.columns.ndim == 1 and _within(map_.columns, 1 << 62), map_, "columns that are none")
 
@@ -347,6 +353,7 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     SubsampledCosine: _subsampled,
     SubsampledHadamard: _subsampled,
     Summed: _summed,
+    Thresholds: _thresholds,
     Tree: _tree,
 }
 

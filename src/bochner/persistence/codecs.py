@@ -94,10 +94,14 @@ _FEW = 64  # items of an array below which packing saves nothing
 
 
 class Encoder:
-    """Turns values into JSON, and collects their arrays as tensors, equal ones once; Gram matrices with `sums` only."""
+    """Turns values into JSON, and collects their arrays as tensors, equal ones once; Gram matrices with `sums` only.
 
-    def __init__(self, *, sums: bool = True) -> None:
+    With `weights`, coefficients are stored in that dtype, divided by a power of two so that the largest is about one.
+    """
+
+    def __init__(self, *, sums: bool = True, weights: Any = None) -> None:
         self.sums = sums
+        self.weights = weights
         self.tensors: dict[str, Array] = {}
         self._known: dict[bytes, str] = {}
 
@@ -169,6 +173,10 @@ class Encoder:
         if plain.dtype.newbyteorder("<") not in TYPE_NAMES:
             raise TypeError(f"{where} is an array of {array.dtype}, which a model file cannot hold; convert it first.")
         plain = np.require(plain, plain.dtype.newbyteorder("<"), "C")
+        if self.weights is not None and where.endswith("coefficients") and plain.dtype.kind == "f" and plain.size:
+            exponent = int(np.frexp(np.abs(plain).max())[1])
+            made |= {"dtype": plain.dtype.str, "exponent": exponent}
+            plain = np.ldexp(plain, -exponent).astype(self.weights)
         if plain.dtype == np.int8 and plain.size >= _FEW and (np.abs(plain) == 1).all():
             return {**made, "signs": self._tensor(np.packbits(plain.reshape(-1) > 0)), "shape": list(plain.shape)}
         if plain.ndim == 2 and len(plain) == plain.shape[1] >= 8 and not np.tril(plain, -1).any():
@@ -311,9 +319,12 @@ class Decoder:
             array = array.view(np.complex128).reshape(array.shape[:-1])
         elif "dtype" in value:
             dtype = _dtype(value["dtype"])
-            if dtype.kind not in "iu" or array.dtype.kind not in "iu":
-                raise ModelFileError("only integers are stored in a smaller type.")
+            numbers = "f" if "exponent" in value else "iu"
+            if dtype.kind not in numbers or array.dtype.kind not in numbers:
+                raise ModelFileError("only integers and coefficients are stored in a smaller type.")
             array = array.astype(dtype)
+            if "exponent" in value:
+                array = np.ldexp(array, int(np.clip(value["exponent"], -2000, 2000)))
         return array.T if value.get("order") == "F" else array
 
     def _sparse(self, value: dict[str, Any]) -> Any:

@@ -138,7 +138,9 @@ class JohnsonLindenstraussBound(NormDistortionBound):
     A union of `NormDistortionBound` over the :math:`\binom{n}{2}` pairs (not n² of them). For "dasgupta-gupta" the
     size is :math:`2\ln(n(n-1)/\delta) / (\varepsilon^2/2 - \varepsilon^3/3)`.
 
-    Sources: Johnson and Lindenstrauss (1984); Dasgupta and Gupta (2003). Looseness: for 20 points the union over pairs
+    Sources: Johnson and Lindenstrauss (1984); Dasgupta and Gupta (2003); the monograph of Vempala (2004), The Random
+    Projection Method. That a good projection exists because a random one is good with positive probability is Erdős'
+    probabilistic method (Alon and Spencer 2016). Looseness: for 20 points the union over pairs
     overstates a failure of 0.01 by a factor of 1.5, and for eps = 0.4 222 components suffice where "exact" asks for
     234. "dasgupta-gupta" asks for 1.17 to 1.34 times "exact" in the first example below. The error goes like the
     square root of the size. (scikit-learn's size of the same lemma is rounded down.)

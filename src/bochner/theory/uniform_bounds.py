@@ -291,7 +291,8 @@ class UniformBound(TailBound):
     :math:`2^8 (\sigma\ell/\varepsilon)^2 \exp(-T\varepsilon^2/(4(d+2)))`. With offsets the error
     is a function of pairs of points, so that d becomes 2d in the net. No error reaches 2 (pairs) or 3 (offset).
 
-    Sources: Rahimi and Recht (2007); Sutherland and Schneider (2015), constants beta_d <= 66 and <= 98 (offset).
+    Sources: Rahimi and Recht (2007); the proof of Mohri, Rostamizadeh and Talwalkar (2012), Foundations of Machine
+    Learning, section 12.5; Sutherland and Schneider (2015), constants beta_d <= 66 and <= 98 (offset).
     Looseness of the error, Gaussian kernel with length_scale 1, diameter 4, T = 1000, delta = 0.05, relative to the
     95 % quantile of the error itself (benchmarks/bench_bounds.py): "rahimi-recht" 7.4, 5.5, 5.6 in 1, 5, 20 dimensions;
     "corrected" 5.7, 5.0, 5.3, and 4.4, 4.1, 4.8 with variance = 1/2; "sutherland-schneider" 4.2, 4.0, 4.7 with it.
