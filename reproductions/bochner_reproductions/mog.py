@@ -168,7 +168,7 @@ def claims(rows: list[Row]) -> list[Claim]:
         decided = abs(gap.mean()) > 3.0 * error
         verdicts.append(
             Claim(
-                f"EM after projection finds more of the clusters, {setting}",
+                f"EM after projection finds more of the clusters, two deviations apart, {setting}",
                 "—",
                 f"Rand index {plain.mean():.3f} → {projected.mean():.3f}, by {gap.mean():.4f} ± {error:.4f}",
                 bool(gap.mean() > 0) if decided else None,
