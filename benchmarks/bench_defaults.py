@@ -92,9 +92,9 @@ def linear_seconds(model: Any, X: Any, y: Any, goal: float) -> float:
         log_p = fitted.predict_log_proba(Z)[np.arange(len(y)), rows]
         return float(0.5 * (fitted.coef_**2).sum() / options["C"] - log_p.sum())
 
-    least = loss_of(LogisticRegression(tol=1e-6, **options).fit(Z, y))
+    least = loss_of(LogisticRegression(tol=1e-8, **options).fit(Z, y))
     seconds = np.nan
-    for tol in (1e-1, 1e-2, 1e-3, 1e-4):  # the loosest tolerance that comes as near
+    for tol in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6):  # the loosest tolerance that comes as near
         seconds, fitted = cpu_seconds(lambda tol=tol: LogisticRegression(tol=tol, **options).fit(Z, y))
         if loss_of(fitted) <= (1.0 + goal) * least:
             break
