@@ -343,6 +343,9 @@ class Results:
     def values(self, name, method, key):
         return [r[key] for r in self.records if r["set"] == name and r["method"] == method and key in r]
 
+    def by_seed(self, name, method, key):
+        return {r["seed"]: r[key] for r in self.records if r["set"] == name and r["method"] == method and key in r}
+
     def mean(self, name, method, key):
         found = self.values(name, method, key)
         return float(np.mean(found)) if found else None
@@ -437,14 +440,16 @@ def _summary(main):
     lines = ["| | all sets | upper sets | lower sets* |", "|---|---|---|---|"]
     groups = [main.sets, [s for s in main.sets if s in CHOSEN], [s for s in main.sets if s in UNTOUCHED]]
 
-    def error(name, *peers):
-        found = [main.mean(name, peer, "error") for peer in peers]
-        found = [value for value in found if value is not None]
-        return min(found) if found else None
+    def ratio(name, peer, key):
+        """Of tables over a peer, on the splits that both were run on; None where there are none."""
+        ours, theirs = (main.by_seed(name, method, key) for method in ("tables", peer))
+        both = ours.keys() & theirs.keys()
+        return sum(ours[seed] for seed in both) / sum(theirs[seed] for seed in both) if both else None
 
-    def ratios(sets, *peers):
-        pairs = [(error(s, "tables"), error(s, *peers)) for s in sets]
-        return np.array([a / b for a, b in pairs if a is not None and b], dtype=float)
+    def ratios(sets, peers, key="error"):
+        """Over the best of the peers, for each set."""
+        found = [[r for r in (ratio(s, peer, key) for peer in peers) if r is not None] for s in sets]
+        return np.array([max(of) for of in found if of], dtype=float)
 
     peers = [m for m in main.methods if m != "tables" and m not in DEVICES]
     boosting = [m for m in peers if m in BOOSTING]
@@ -453,7 +458,7 @@ def _summary(main):
     ]:
         cells = []
         for sets in groups:
-            r = ratios(sets, *against)
+            r = ratios(sets, against)
             cells.append(
                 f"better on {np.count_nonzero(r < 1.0)} of {len(r)}; error ratio {np.median(r):.3f} in the median, "
                 f"{r.max():.3f} at most"
@@ -464,8 +469,7 @@ def _summary(main):
     for peer in ("lightgbm 1000", "hgb", "catboost", "xrfm"):
         cells = []
         for sets in groups:
-            pairs = [(main.mean(s, "tables", "fit wall"), main.mean(s, peer, "fit wall")) for s in sets]
-            r = np.array([a / b for a, b in pairs if a is not None and b])
+            r = ratios(sets, [peer], "fit wall")
             cells.append(f"{np.median(r):.1f} times in the median, {r.max():.1f} at most" if len(r) else "")
         if any(cells):
             lines.append(f"| seconds to fit over those of {peer} | {' | '.join(cells)} |")
