@@ -138,7 +138,7 @@ def test_only_learned_metrics_have_importances(name):
     assert not hasattr(KernelPCA(), "metric_")
 
 
-@pytest.mark.parametrize("metric", ["auto", "isotropic", "diagonal", "full"])
+@pytest.mark.parametrize("metric", ["isotropic", "diagonal", "full"])
 @pytest.mark.parametrize("name", ["ridge", "gaussian process"])
 def test_auto_takes_a_smooth_kernel_for_a_smooth_function_and_a_rough_one_for_steps(name, metric):
     rng = np.random.default_rng(0)

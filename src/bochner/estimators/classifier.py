@@ -41,6 +41,7 @@ _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024
 _ALPHA_COMPONENTS_OF_MANY = 512
 GROWTH_ROWS = 20_000  # rows on which n_components="auto" grows
+_BETTER = 0.999  # times the loss: a longer length scale that gains less is not taken
 _WORSE = 1.05  # times the loss: a longer length scale whose first loss is this much worse is not tried further
 _SINGLE_TOL = 1e-5  # for a `solver_tol` of at least this, float32 products are exact enough
 _FEW_ROWS = 30  # too few to hold some out
@@ -342,7 +343,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 if longer.loss_at(0.25 * path.best) > _WORSE * path.least:
                     break
                 longer.search(0.25 * path.best)
-                if not longer.least < path.least:
+                if not longer.least < _BETTER * path.least:
                     break
                 path, few = longer, wider
                 self.features_, feature_map = self._fit_features(signs, kernel, self.n_components_, key)
