@@ -182,7 +182,8 @@ def search_metric(
         return ColumnMetric(kernel, np.ones(()), spreads)
     show(f"metric: learned on {len(learn):,} rows", verbose > 0)
     Z, T, w = sample(learn)
-    found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=_EVALUATIONS, **options)
+    n_evaluations = _EVALUATIONS + (_FEW_EVALUATIONS if found is equal else 0)
+    found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=n_evaluations, **options)
     if len(fresh):
         show(f"metric: compared on {len(fresh):,} rows", verbose > 0)
         other = sample(fresh)
