@@ -28,8 +28,7 @@ from bochner.streaming.progress import show
 METRICS = ("auto", "isotropic", "diagonal", "full")
 SAMPLE_ROWS = 1000  # rows that a metric is learned on; as many others compare it with equal scales
 _FEW_ROWS, _FEW_EVALUATIONS = 300, 8  # at least, for the comparison of kernels, and for a start; half of the rows
-_EVALUATIONS, _DIRECTION_EVALUATIONS = 5, 30
-_SHARED_EVALUATIONS = 5  # for one scale that others are compared with
+_EVALUATIONS, _DIRECTION_EVALUATIONS = 6, 30
 _FRESH_ROWS = 60  # with fewer rows to compare on, learned scales are not shrunk
 _NUMBERS = 1 << 25  # the most numbers in a sample as an array
 _COLUMNS = 1000  # the most columns for a full metric
@@ -166,7 +165,7 @@ def search_metric(
         return part / units[varying], Y[np.sort(rows)], None if weight is None else weight[np.sort(rows)]
 
     options: dict[str, Any] = {"criterion": criterion, "until": until}
-    shared: dict[str, Any] = {**options, "max_evaluations": _FEW_EVALUATIONS if isotropic else _SHARED_EVALUATIONS}
+    shared: dict[str, Any] = {**options, "max_evaluations": _FEW_EVALUATIONS}
     show("metric: equal length scales", verbose > 0)
     Z, T, w = sample(few)
     tried = []
@@ -174,7 +173,7 @@ def search_metric(
         equal = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
         own = equal
         if not isotropic and (len(kernels) > 1 or len(learn) > len(few)):
-            own = learn_metric(Z, T, kernel, start=equal, weight=w, max_evaluations=_FEW_EVALUATIONS, **options)
+            own = learn_metric(Z, T, kernel, start=equal, weight=w, **shared)
         tried.append((own.error, equal, own))
     _, equal, found = min(tried, key=lambda item: item[0])
     kernel = equal.kernel
