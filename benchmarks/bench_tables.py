@@ -378,13 +378,24 @@ def _head(main):
     if dates:
         yield (
             f"`benchmarks/bench_tables.py`, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {machines}; "
-            f"{len(seeds)} splits into 80 % to learn from and 20 % to test, means over them; "
+            f"up to {len(seeds)} splits into 80 % to learn from and 20 % to test ({_splits(main)}), means over them, "
+            "and ratios on the splits that both have; "
             + ", ".join(f"{name} {_version(name)}" for name in used)
             + ". Every peer has its defaults, or 1,000 trees of 127 leaves where it says 1000. Our rules were chosen "
             "on the upper sets; the lower ones (with an asterisk) are reported as they came out."
         )
     for record in main.failed:
         yield f"{record['method']} on {record['set']}, seed {record['seed']}, failed: {record['failed']}"
+
+
+def _splits(main):
+    """How many splits each method was run on: the fewest and the most of all sets."""
+    found = []
+    for method in main.methods:
+        numbers = [len(main.by_seed(s, method, "error")) for s in main.sets]
+        low, high = min(n for n in numbers if n), max(numbers)
+        found.append(f"{method} {low}" + (f" to {high}" if high > low else ""))
+    return ", ".join(found)
 
 
 def _version(name):
