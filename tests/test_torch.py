@@ -34,15 +34,18 @@ from bochner.estimators.local_models import fit_leaves, grow_tree
 from bochner.estimators.metrics import FAMILIES, learn_directions, learn_metric, shrink_metric
 from bochner.keys import Key
 from bochner.landmarks import Gram, RPCholesky
+from bochner.losses import LOSSES
 from bochner.operators import DenseGram
 from bochner.rows import ROW_LAWS
 from bochner.sketches import as_sketch_law
 from bochner.solvers import Cholesky, CholeskyFactor, ConjugateGradient, Eigen
 from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource, StreamedGram, devices
+from bochner.streaming import ArraySource, DeviceSource, Problem, StreamedGram, devices
 from laws import rounding_squares
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
+from bochner.backends.torch import memory  # noqa: E402
+
 pytestmark = [  # of torch's own, on the first call of a process
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
     pytest.mark.filterwarnings("ignore:Sparse invariant checks"),
@@ -673,6 +676,56 @@ def test_classifiers_on_a_device(loss: str, n_classes: int, features: str, devic
     again = pickle.loads(pickle.dumps(there)).set_params(device=None)
     np.testing.assert_array_equal(again.classes_, host.classes_)
     assert np.mean(again.predict(X) == host.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_scores", [1, 3])
+@pytest.mark.parametrize("name", LOSSES)
+def test_objectives_on_a_device_are_those_of_the_host(name: str, n_scores: int, weighted: bool, device: str) -> None:
+    """Values, gradients, samples, products with the Hessian and steps; in float64, so that only sums differ."""
+    rng = np.random.default_rng(7)
+    X, Y = rng.standard_normal((300, 4)), np.where(rng.random((300, n_scores)) < 0.4, 1.0, -1.0)
+    Y = np.abs(Y) if name == "poisson" else Y
+    w = rng.integers(1, 4, 300).astype(float) if weighted else None
+    feature_map = FourierFeatures(RBF(2.0), 30, random_state=0).fit(X).feature_map_
+    here = Problem(ArraySource(X, Y, w), feature_map, LOSSES[name], 0.3, n_scores)
+    there = replace(here, source=DeviceSource(here.source, device))
+    P = 0.3 * rng.standard_normal(here.shape)
+    for problem in (there, there.kept()):
+        state, expected = problem.state(P), here.state(P)
+        assert state.value == pytest.approx(expected.value, rel=1e-10)
+        np.testing.assert_allclose(state.gradient, expected.gradient, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(state.curvature, expected.curvature, rtol=1e-10)
+        for size in (100, 300):
+            rows, like = (p.held(expected, size, Key(1)) for p in (problem, here))
+            assert isinstance(rows.Z, torch.Tensor)
+            assert len(rows) == len(like)
+            for apart in (False, True):
+                metric, other = (r.metric(Key(2), apart=apart, floor=1.0) for r in (rows, like))
+                R = rng.standard_normal(P.shape)
+                found = metric(tensor(R, device)).cpu().numpy()
+                np.testing.assert_allclose(found, other(R), rtol=2e-4, atol=2e-5 * np.abs(other(R)).max())
+                step, _ = rows.solve(R, metric)
+                assert isinstance(step, np.ndarray)
+                np.testing.assert_allclose(step, like.solve(R, other)[0], rtol=2e-2, atol=2e-2 * np.abs(step).max())
+            product, bent = rows.product(tensor(R, device))
+            np.testing.assert_allclose(product.cpu().numpy(), like.product(R)[0], rtol=1e-8, atol=1e-8)
+            assert bent == pytest.approx(like.product(R)[1], rel=1e-10)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_are_copied_to_a_device_once(loss: str, n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((700, 3))
+    y = np.digitize(X[:, 0] + 0.5 * rng.standard_normal(700), [0.0, 0.5][: n_classes - 1])
+    copied = []
+    copy = memory.Link.__call__
+    monkeypatch.setattr(memory.Link, "__call__", lambda link, rows: copied.append(len(rows)) or copy(link, rows))
+    model = KernelClassifier(RBF(1.5), 60, loss=loss, alpha=0.1, device="cpu", random_state=0).fit(X, y)
+    assert model.report_.iterations > 2
+    assert sum(copied) == 700
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import check_array
 
-from bochner.backends import FLOATS, Array, as_native, check_moderate, is_host, reading
+from bochner.backends import FLOATS, Array, as_native, backend_of, check_moderate, is_host, reading
 from bochner.checks import check_weight
 from bochner.keys import Key
 from bochner.streaming.progress import Interruptions
@@ -205,6 +205,10 @@ class ArraySource(Source):
         for block in self.blocks(_CHECKED_ROWS):
             checked_block(block.X, block.y, block.weight, name="the source")
 
+    def default_rows(self, n_components: int) -> int:
+        """Rows in a block of so many features, where no number is asked for."""
+        return default_rows(n_components, self.dtype)
+
     def _rows(self, rows: Any) -> Block:
         """Some rows as compiled code reads them: of a file in another byte order or layout a block at a time."""
         block = self.block[rows if self.kept is None else self.kept[rows]]
@@ -349,10 +353,14 @@ def joined(blocks: list[Block]) -> Block:
         return blocks[0]
     first, Xs = blocks[0], [block.X for block in blocks]
     return Block(
-        scipy.sparse.vstack(Xs, format="csr") if scipy.sparse.issparse(first.X) else np.concatenate(Xs),
-        None if first.y is None else np.concatenate([block.y for block in blocks]),
+        scipy.sparse.vstack(Xs, format="csr") if scipy.sparse.issparse(first.X) else _concatenated(Xs),
+        None if first.y is None else _concatenated([block.y for block in blocks]),
         None if first.weight is None else np.concatenate([block.weight for block in blocks]),
     )
+
+
+def _concatenated(arrays: list[Any]) -> Any:
+    return np.concatenate(arrays) if is_host(arrays[0]) else backend_of(arrays[0]).xp.concatenate(arrays)
 
 
 def default_rows(n_components: int, dtype: Any) -> int:
