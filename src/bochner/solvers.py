@@ -182,9 +182,8 @@ class SampledPreconditioner:
 
     @classmethod
     def of(cls, factor: CholeskyFactor) -> SampledPreconditioner:
-        """The inverse of the matrix that was factored."""
-        backend, L = backend_of(factor.L), factor.L
-        return cls(backend.triangular_solve(L, backend.xp.eye(len(L), dtype=L.dtype, device=L.device)))
+        """The inverse of the matrix that was factored; the factor may be overwritten."""
+        return cls(backend_of(factor.L).triangular_inverse(factor.L))
 
     def __call__(self, V: Array) -> Array:
         backend = backend_of(self.inverse)

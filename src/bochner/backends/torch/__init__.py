@@ -76,7 +76,7 @@ plain = Backend(
     cholesky=operations.cholesky,
     cholesky_solve=operations.cholesky_solve,
     cholesky_inverse=operations.cholesky_inverse,
-    triangular_solve=operations.triangular_solve,
+    triangular_inverse=operations.triangular_inverse,
     eigh=operations.eigh,
     fetch_lower=fetch_lower,
 )
