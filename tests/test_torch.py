@@ -44,7 +44,8 @@ from bochner.streaming import ArraySource, DeviceSource, Problem, StreamedGram, 
 from laws import rounding_squares
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
-from bochner.backends.torch import memory  # noqa: E402
+from bochner.backends import torch as backend  # noqa: E402
+from bochner.backends.torch import grams, memory  # noqa: E402
 
 pytestmark = [  # of torch's own, on the first call of a process
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
@@ -188,8 +189,7 @@ def test_sums_are_made_where_the_features_are(
     assert torch.is_tensor(there.squares) is with_gram
     same_sums(there.copy(), expected, dtype)
     if with_gram:
-        assert (there.rounding > there.trace * 1e-15) is (dtype is np.float32)
-        np.testing.assert_allclose(there.rounding, expected.rounding, rtol=0.5)
+        assert there.rounding <= 1e-12 * there.trace  # on a device, sums of the features are exact
         assert torch.is_tensor(there.squares)  # nothing so far has asked for it
     # what goes elsewhere is in host memory, and so is what is mixed
     for found in (
@@ -206,6 +206,75 @@ def test_sums_are_made_where_the_features_are(
     same_sums(twice, expected.copy().merge(expected), dtype)
     with pytest.raises(ValueError, match="of 40 features"):
         there.update(tensor(Z[:, :3], device), Y)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("uneven", [False, True])
+@pytest.mark.parametrize(("n_digits", "bits"), grams._SCHEMES)
+@pytest.mark.parametrize(("n", "m"), [(256, 512), (701, 2081)])
+def test_products_of_integers_are_exact(n: int, m: int, n_digits: int, bits: int, uneven: bool, device: str) -> None:
+    """Rows move by half a unit at most, which is a float32 number of three bits; their products are exact."""
+    rng = np.random.default_rng(n)
+    given = np.cos(9.0 * rng.standard_normal((n, m)))
+    given[0] = np.sign(given[0])  # the largest integers
+    given = (given * np.exp2(rng.integers(-9, 9, m) if uneven else 1)).astype(np.float32)
+    given[:, 5] = 0.0
+    Z, out = tensor(given, device), torch.ones((m, m), dtype=torch.float64, device=device)
+    make = backend_of(Z).fixed_point if device == "cuda" else grams.fixed_point
+    variances = [make(Z.clone(), n, budget).noise / n for budget in (np.inf, 0.0)]
+    digits = make(Z, n, {14: np.inf, 16: 0.1 * variances[0], 21: 1.001 * variances[1]}[n_digits * bits])
+    assert (len(digits.digits), digits.bits) == (n_digits, bits)
+    units, rounded = digits.units.double().cpu().numpy(), Z.cpu().numpy().astype(np.float64)
+    limit = sum((2 ** (bits - 1) - 1) << bits * place for place in range(n_digits))
+    others = np.arange(m) != 5
+    assert (np.abs(given).max(axis=0)[others] <= limit * units[others]).all()
+    assert (np.abs(given).max(axis=0)[others] >= 0.75 * limit * units[others]).all()
+    assert (np.abs(rounded - given) <= 0.5 * units).all()
+    q = rounded / units
+    np.testing.assert_array_equal(q, np.rint(q))
+    assert digits.noise == pytest.approx(n * np.mean(units**2) / 12.0)
+    digits.gram(out)
+    found, expected = out.cpu().numpy(), 1.0 + rounded.T @ rounded
+    np.testing.assert_allclose(np.tril(found), np.tril(expected), rtol=1e-12, atol=1e-12 * np.diagonal(expected).max())
+    if not uneven:  # a multiple of the square of one unit, below 2^53
+        np.testing.assert_array_equal(np.tril(found), np.tril(expected))
+
+
+def use_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of integers on the processor too."""
+    monkeypatch.setattr(backend, "plain", replace(backend.plain, fixed_point=grams.fixed_point))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("features", ["fourier", "nystrom"])
+@pytest.mark.parametrize("alpha", [1e-4, 1.0, 100.0, "gcv"])
+def test_predictions_from_sums_of_integers_are_those_of_float64(
+    alpha: Any, features: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_integers(monkeypatch)
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((4000, 5)).astype(np.float32)
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * rng.standard_normal(4000)
+    model = KernelRidge(RBF(1.5), 600, features=features, alpha=alpha, random_state=0)
+    wide = clone(model).fit(X.astype(float), y).predict(X[:500].astype(float))
+    found = clone(model).set_params(device=device).fit(X, y).predict(X[:500])
+    assert np.linalg.norm(found - wide) <= 1e-4 * np.linalg.norm(wide - wide.mean())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sums_on_a_device_are_those_of_the_rows_as_rounded(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of equal rows nothing is left by centring, however many there are; a small penalty keeps more digits."""
+    use_integers(monkeypatch)
+    row = np.cos(np.arange(600.0)).astype(np.float32) / np.float32(17.3)
+    made = {}
+    for penalty in (None, 1e-6, 1e3):
+        sums = RidgeStatistics(600, 1, penalty=penalty)
+        for _ in range(3):
+            sums.update(tensor(np.tile(row, (400, 1)), device), np.ones((400, 1)))
+        centred = sums.operator(True).to_dense()
+        assert np.abs(centred).max() <= 1e-12 * sums.trace
+        made[penalty] = np.abs(sums.feature_sum / 1200.0 - row).max()
+    assert made[None] == made[1e-6] <= 2.0**-20 * np.abs(row).max() < made[1e3] <= 2.0**-13 * np.abs(row).max()
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -122,7 +122,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         faster (AVX-512 VNNI): to 8 bits where `alpha` is a number and rounding adds at most a hundredth to it, which
         moves predictions by at most a tenth of their standard error, and to 13 or 16 bits otherwise. It also drops
         landmarks that in float32 are indistinguishable from combinations of others, and lets a GPU keep 11 bits of the
-        data in dense phases. `report_` says what rounding added to alpha.
+        data in dense phases and round features to 14 bits. `report_` says what rounding added to alpha.
     device : str or None, default=None
         "cuda" (or "cuda:1", …) computes features and sums of data in host memory on a GPU, with torch, and solves
         there. The fitted model is kept in host memory: it can be pickled, and predicts on machines without a GPU.
