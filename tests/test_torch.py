@@ -797,6 +797,16 @@ def test_rows_are_copied_to_a_device_once(loss: str, n_classes: int, monkeypatch
     assert sum(copied) == 700
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (1, 700_000), (100_003, 7), (400_000,)])
+def test_copies_on_several_threads(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "n_threads", lambda: 4)
+    X = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    for rows in (X, X[::-1], np.asfortranarray(X)):
+        out = np.full(shape, np.nan, np.float32)
+        memory._copy_rows(rows, out)
+        np.testing.assert_array_equal(out, rows)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_components_and_clusters_on_a_device(weighted: bool, device: str) -> None:
