@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bochner import theory
 from bochner.backends import Array, reading
 from bochner.checks import check_positive
-from bochner.diagnostics import finite_points
+from bochner.diagnostics.grams import finite_points
 from bochner.estimators import FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures
 from bochner.estimators.classifier import GROWTH_ROWS
 from bochner.estimators.excess_risk import FOURIER_POWER, LANDMARK_POWER

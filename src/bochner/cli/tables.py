@@ -21,7 +21,6 @@ from bochner.cli.files import Raw, TextFormat, beside, looks_numeric, pandas_mod
 from bochner.experiments.references import task_of
 from bochner.streaming import ArrowSource, Block, MappedSource, Source
 
-ENCODINGS = ("one-hot", "ordinal")
 _PROPORTION = 1e9  # how much larger than usual a number is told of
 _MANY_CATEGORIES = 256  # of more, one column each is no use
 
