@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
 
 from bochner.backends import Array, check_moderate
 from bochner.checks import check_count, check_positive
-from bochner.kernels import Kernel, as_kernel, as_points, squared_distances
+from bochner.kernels import Kernel, as_kernel, squared_distances
+from bochner.kernels.algebra import finite_points
 from bochner.keys import Key
 
 
@@ -39,13 +39,13 @@ class DistanceConcentration:
 
     def __repr__(self) -> str:
         said = (
-            "all distances are nearly the same: a radial kernel sees little but equality, and is close to a linear one"
+            "all distances are nearly the same: a radial kernel hardly tells rows apart, and is close to a linear one"
             if self.contrast < 0.1
-            else "distances differ: a radial kernel has something to see"
+            else "distances differ, so that a radial kernel tells rows apart"
         )
         return (
-            f"distances {self.mean:.4g} ± {self.std:.3g} (contrast {self.contrast:.3g}), as in a normal law of "
-            f"{self.dimension:.3g} dimensions; {said}"
+            f"distances {self.mean:.4g} ± {self.std:.3g} (contrast {self.contrast:.3g}), as in a normal distribution "
+            f"in {self.dimension:.3g} dimensions; {said}"
         )
 
 
@@ -68,7 +68,7 @@ def distance_concentration(X: Any, *, max_rows: int = 2000, random_state: Any = 
     >>> [round(distance_concentration(rng.normal(size=(1000, d))).contrast, 2) for d in (2, 20, 200)]
     [0.52, 0.16, 0.05]
     """
-    X = finite_points(X)
+    X = check_moderate(finite_points(X), alone=True)
     if X.shape[0] < 2:
         raise ValueError("a distance needs two rows, got one.")
     check_count("max_rows", max_rows, least=2, advice="A distance needs two rows.")
@@ -83,16 +83,6 @@ def distance_concentration(X: Any, *, max_rows: int = 2000, random_state: Any = 
     dimension = 2.0 * float(squares.mean()) ** 2 / variance if variance > 0 else np.inf
     quantiles = size * np.quantile(r, [0.01, 0.25, 0.5, 0.75, 0.99])
     return DistanceConcentration(size * mean, size * std, std / mean if mean > 0 else 0.0, dimension, quantiles)
-
-
-def finite_points(X: Any) -> Any:
-    """Rows in the form that kernels take, or an error that says what is wrong."""
-    X = as_points(X)
-    if 0 in X.shape:
-        raise ValueError(f"X has no rows or no columns, shape {X.shape}.")
-    if not np.isfinite(X.data if scipy.sparse.issparse(X) else X).all():
-        raise ValueError("X contains NaN or infinity; remove or fill in those values first.")
-    return check_moderate(X, alone=True)
 
 
 @dataclass(frozen=True)
@@ -176,7 +166,7 @@ def gram_spectrum(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_s
     >>> 30 < low < high < 1.3 * low
     True
     """
-    X = finite_points(X)
+    X = check_moderate(finite_points(X), alone=True)
     n = X.shape[0]
     check_count("max_rows", max_rows, least=2, advice="A spectrum needs some rows.")
     key = Key.from_random_state(random_state)

@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
@@ -26,6 +25,7 @@ from bochner.features import (
     kernel_map,
 )
 from bochner.kernels import AdditiveChi2, Laplacian, as_kernel
+from bochner.kernels.algebra import squared_norms
 from bochner.keys import Key
 from bochner.rows import as_row_law, name_of
 
@@ -119,9 +119,8 @@ def _sample(X: Any, key: Key) -> Any:
     """A sample of rows that includes the one of largest norm, which decides how far series are summed."""
     if X.shape[0] <= _SAMPLE:
         return X
-    squares = X.multiply(X).sum(axis=1) if scipy.sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
     rows = key.child("sample").generator().choice(X.shape[0], _SAMPLE, replace=False)
-    return X[np.unique(np.append(rows, int(np.argmax(squares))))]
+    return X[np.unique(np.append(rows, int(np.argmax(squared_norms(X)))))]
 
 
 TYPICAL_COMPONENTS = 1024  # the number for which the sampling scheme is chosen if it is not known yet

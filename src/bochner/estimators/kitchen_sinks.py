@@ -22,6 +22,8 @@ from bochner.kernels import RBF, as_kernel
 from bochner.keys import Key
 from bochner.operators import LinearMap
 from bochner.rows import as_row_law, name_of
+from bochner.statistics import RidgeStatistics
+from bochner.streaming import ArraySource, accumulate
 
 
 @dataclass(eq=False, repr=False)
@@ -171,9 +173,13 @@ def kitchen_sinks(
     """
     X, y, X_test = _check_data(X, y, X_test)
     noise = check_positive("noise", noise, zero=True)
-    features = FourierFeatures(kernel, n_components, random_state=random_state).fit(X)
-    weights = _ridge(features.feature_map_, X, y, noise)
-    return np.concatenate([features.feature_map_(X_test[rows]) @ weights for rows in row_blocks(X_test)])
+    feature_map = FourierFeatures(kernel, n_components, random_state=random_state).fit(X).feature_map_
+    sums = RidgeStatistics(feature_map.n_components, y[:1].size, penalty=0.0)
+    accumulate(ArraySource(X, y), feature_map, sums, numeric_targets)
+    least = float(np.finfo(X.dtype).eps) * sums.trace  # the rounding error of the features' products
+    weights = sums.spectrum(fit_intercept=False).coefficients(max(noise, least)).reshape(-1, *y.shape[1:])
+    weights = weights.astype(X.dtype)
+    return np.concatenate([feature_map(X_test[rows]) @ weights for rows in row_blocks(X_test)])
 
 
 def _check_data(X: Any, y: Any, X_test: Any) -> tuple[Any, Array, Any]:
@@ -189,21 +195,6 @@ def _numbers(y: Array) -> Array:
     y = numeric_targets(y).reshape(y.shape)
     check_target_size(y)
     return y
-
-
-def _ridge(feature_map: Any, X: Any, y: Array, noise: float) -> Array:
-    """(ZᵀZ + noise I)⁻¹ Zᵀy in one pass over blocks of rows, by eigenvalues, which also solves singular systems."""
-    D = feature_map.n_components
-    gram, moment = np.zeros((D, D)), np.zeros((D, *y.shape[1:]))
-    for rows in row_blocks(X):
-        Z = feature_map(X[rows]).astype(float)
-        gram += Z.T @ Z
-        moment += Z.T @ y[rows]
-    values, vectors = scipy.linalg.eigh(gram)
-    floor = D * np.finfo(X.dtype).eps * max(values[-1], np.finfo(float).tiny)
-    inverse = np.where(values + noise > floor, 1.0 / np.maximum(values + noise, floor), 0.0)
-    weights = vectors @ ((vectors.T @ moment).T * inverse).T
-    return weights.astype(X.dtype)
 
 
 @dataclass(frozen=True)

@@ -278,8 +278,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _forget(self) -> None:
         for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution", "_spreads"):
-            if name in vars(self):
-                delattr(self, name)
+            self.__dict__.pop(name, None)
 
     def _learn(self, source: Source) -> None:
         key, started = self._key(), time.perf_counter()
@@ -368,7 +367,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self.statistics_, self._solution = finer, None
             if fitted.penalty is not None:
                 self._solution = self._solve_with(finer, fitted.penalty)
-            elif isinstance(self.alpha, str) and self.alpha in LEFT_OUT:
+            elif self._leaves_rows_out:
                 self._solution = self._solve(finer, source.sample(LEFT_OUT_ROWS, key.child("left out")))
         if checkpoint is not None:
             self._current()
@@ -587,12 +586,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
         X = validate_rows(self, X, reset=False)
         y = self._scores(X, solution.coefficients, solution.intercept)
         return y.reshape(-1, *self._target_shape)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.metric != "full"
-        tags.target_tags.multi_output = True
-        return tags
 
 
 def _target_shape(source: Source) -> tuple[int, ...]:

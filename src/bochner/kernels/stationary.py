@@ -14,7 +14,7 @@ from sklearn.base import clone
 from bochner import spectra
 from bochner.backends import Array, Form, backend_of, is_host
 from bochner.checks import check_positive, is_positive
-from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope
+from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope, squared_norms
 
 __all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "RationalQuadratic", "Separable"]
 
@@ -113,7 +113,7 @@ class RadialKernel(StationaryKernel):
         """Uniforms (n,) to scales s (n,) such that k(r) = E exp(-s² r² / 2)."""
 
     def lengths(self, u: Array, n_features: int) -> Array | None:
-        """Uniforms (n,) to lengths of frequencies, for so many features; None where `mixing` gives scales instead."""
+        """Uniforms (n,) to lengths of frequencies in n_features dimensions; None where `mixing` is used instead."""
         return None
 
     def distances(self, X: Array, Y: Array) -> Array:
@@ -562,7 +562,7 @@ def _sparse_squared_distances(X: Any, Y: Any) -> Array:
     """‖x‖² + ‖y‖² - 2xy in float64, with the pairs that cancel computed again from their differences."""
     dtype = np.result_type(X.dtype, Y.dtype)
     X, Y = (scipy.sparse.csr_matrix(A, dtype=np.float64) for A in (X, Y))
-    xx, yy = (np.asarray(A.multiply(A).sum(axis=1)).ravel() for A in (X, Y))
+    xx, yy = squared_norms(X), squared_norms(Y)
     product = X @ Y.T
     with np.errstate(over="ignore", invalid="ignore"):
         total = xx[:, None] + yy
@@ -571,5 +571,5 @@ def _sparse_squared_distances(X: Any, Y: Any) -> Array:
     for start in range(0, len(close_x), 1 << 14):
         pairs = slice(start, start + (1 << 14))
         difference = X[close_x[pairs]] - Y[close_y[pairs]]
-        d2[close_x[pairs], close_y[pairs]] = np.asarray(difference.multiply(difference).sum(axis=1)).ravel()
+        d2[close_x[pairs], close_y[pairs]] = squared_norms(difference)
     return np.maximum(d2, 0.0).astype(dtype, copy=False)

@@ -16,10 +16,10 @@ from bochner.checks import check_weight
 from bochner.keys import Key
 from bochner.streaming.progress import Interruptions
 
-_PLAIN_ROWS = 1 << 16  # in a block of which no features are made
+_PLAIN_ROWS = 1 << 16  # rows in a block whose features are not computed
 _BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
 
-_CHECKED_ROWS = 1 << 14  # at a time
+_CHECKED_ROWS = 1 << 14  # rows that are checked at a time
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Block:
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
+
+    @property
+    def weights(self) -> Array:
+        """The weights as float64, (n,): one for each row if none are given."""
+        return np.ones(len(self)) if self.weight is None else np.asarray(self.weight, np.float64)
 
     def __getitem__(self, rows: Any) -> Block:
         """Some of the rows."""
@@ -391,7 +396,29 @@ def regroup(blocks: Iterator[Block], rows: int, skip: int = 0) -> Iterator[Block
         yield joined(waiting)
 
 
-class MappedSource(Source):
+class WrappedSource(Source):
+    """The rows of another source; subclasses change how they are read or added up."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.n_features, self.feature_names, self.dtype = source.n_features, source.feature_names, source.dtype
+
+    @property
+    def n_samples(self) -> int | None:  # type: ignore[override]
+        """The number of rows of the other source."""
+        return self.source.n_samples
+
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        return self.source.blocks(rows, start)
+
+    def sample(self, n: int, key: Key) -> Block:
+        return self.source.sample(n, key)
+
+    def layout(self) -> dict[str, Any]:
+        return self.source.layout()
+
+
+class MappedSource(WrappedSource):
     """The rows of another source in this process, every block passed through a function; see `Source.mapped`.
 
     Parameters
@@ -411,16 +438,8 @@ class MappedSource(Source):
     """
 
     def __init__(self, source: Source, function: Callable[[Block], Block]) -> None:
-        self.source = source
+        super().__init__(source)
         self.function = function
-        self.n_features = source.n_features
-        self.feature_names = source.feature_names
-        self.dtype = source.dtype
-
-    @property
-    def n_samples(self) -> int | None:  # type: ignore[override]
-        """The number of rows of the other source."""
-        return self.source.n_samples
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
         return map(self.function, self.source.blocks(rows, start))
@@ -430,6 +449,3 @@ class MappedSource(Source):
 
     def sample(self, n: int, key: Key) -> Block:
         return positive(self.function(self.source.sample(n, key)))
-
-    def layout(self) -> dict[str, Any]:
-        return self.source.layout()
