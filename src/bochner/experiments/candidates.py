@@ -33,7 +33,7 @@ Maker = Callable[[Kernel, int, int], Any]
 class Candidate:
     """A map under its name: `make(kernel, n_components, seed)` is an unfitted transformer.
 
-    A transformer without `n_components` has `columns` "fixed" and is measured once a run.
+    A transformer without `n_components` has `columns` "fixed" and is measured once in each run.
     """
 
     name: str
@@ -68,7 +68,9 @@ def _nystroem(kernel: Kernel, n: int, seed: int) -> Any:
     elif isinstance(kernel, Linear):
         named = {"kernel": "linear"}
     else:
-        raise ValueError(f"scikit-learn has no name for {kernel!r}, and Nystroem would call it once a pair of rows.")
+        raise ValueError(
+            f"scikit-learn has no name for {kernel!r}, and Nystroem would call it once for each pair of rows."
+        )
     from sklearn.kernel_approximation import Nystroem
 
     return Nystroem(n_components=n, random_state=seed, **named)
