@@ -60,7 +60,7 @@ def is_distributed(X: Any) -> bool:
 
 
 def in_memory(estimator: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Rows and targets to fit a transformer on: all; of Dask data 20,000 rows, those of largest norm among them."""
+    """Rows and targets to fit a transformer on: all; of Dask data 20,000 rows, with that of largest norm."""
     if not is_distributed(X):
         return X, y
     from bochner.distributed import gathered

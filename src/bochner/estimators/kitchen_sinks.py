@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_X_y
 from bochner.backends import FLOATS, Array, as_native, check_moderate, reading
 from bochner.checks import check_choice, check_count, check_flag, check_positive, is_auto
 from bochner.estimators._validation import check_rows, validate_rows
-from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
+from bochner.estimators.fourier import FourierFeatures, row_law_of
 from bochner.estimators.models import check_target_size, numeric_targets
 from bochner.estimators.transformers import AdaptiveTransformer
-from bochner.features import ACTIVATIONS, KitchenSink, RandomLayer, choose_rows, draw_frequencies, row_blocks
+from bochner.features import ACTIVATIONS, KitchenSink, RandomLayer, draw_frequencies, row_blocks
 from bochner.kernels import RBF, as_kernel
 from bochner.keys import Key
 from bochner.operators import LinearMap
@@ -100,9 +100,7 @@ class KitchenSinkFeatures(AdaptiveTransformer):
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
         kernel = RBF(self.length_scale).resolve(X, key)  # its frequencies serve as w: N(0, I) / length_scale
-        auto = isinstance(self.rows, str) and self.rows == "auto"
-        typical = min(most, TYPICAL_COMPONENTS) if is_auto(self.n_components) else most
-        law = choose_rows(kernel, X.shape[1], typical) if auto else as_row_law(self.rows)
+        law = row_law_of(self, kernel, X.shape[1], most)
         self.rows_ = name_of(law)
         self.kernel_ = None
         if isinstance(self.activation, str):
