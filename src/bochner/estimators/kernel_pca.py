@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from scipy.linalg import eigh
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
@@ -118,7 +119,7 @@ class KernelPCA(RowTransformer, KernelModel):
             self._learn(source)
         if self.fit_inverse_transform:
             T = self.transform(X)
-            dense = X if is_distributed(X) else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+            dense = X if is_distributed(X) else X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
             options = {name: getattr(self, name) for name in ("block_size", "device", "n_jobs", "random_state")}
             kernel = self.kernel if isinstance(self.kernel, str) else as_kernel(self.kernel)
             ridge = KernelRidge(kernel, self.n_feature_components, features="nystrom", alpha=self.alpha, **options)

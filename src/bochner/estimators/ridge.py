@@ -565,8 +565,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     @property
     def n_samples_seen_(self) -> int:
         """Number of rows of positive weight the model was fitted on."""
-        if not hasattr(self, "statistics_"):
-            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet.")
+        check_is_fitted(self, "statistics_")
         return self.statistics_.n_samples
 
     @map_dask_blocks

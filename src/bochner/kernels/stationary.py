@@ -27,7 +27,9 @@ class StationaryKernel(Kernel):
     """A kernel of (x - y) / length_scale, equal to one at zero."""
 
     stationary = True
-    length_scale: Any
+
+    def __init__(self, length_scale: Any = 1.0) -> None:
+        self.length_scale = length_scale
 
     def scales(self, n_features: int) -> Array:
         """The length scale as numbers: 0-dimensional, or one for each feature."""
@@ -153,9 +155,6 @@ class RBF(RadialKernel):
     array([[0.6065]])
     """
 
-    def __init__(self, length_scale: Any = 1.0) -> None:
-        self.length_scale = length_scale
-
     @property
     def runs_on_device(self) -> bool:
         return True
@@ -272,9 +271,6 @@ class Exponential(RadialKernel):
     ----------
     length_scale : float, array of shape (n_features,), "median" or "mean"
     """
-
-    def __init__(self, length_scale: Any = 1.0) -> None:
-        self.length_scale = length_scale
 
     @property
     def runs_on_device(self) -> bool:
@@ -395,9 +391,6 @@ class Laplacian(SeparableKernel):
     ----------
     length_scale : float, array of shape (n_features,), "median" or "mean"
     """
-
-    def __init__(self, length_scale: Any = 1.0) -> None:
-        self.length_scale = length_scale
 
     def distances(self, X: Array, Y: Array) -> Array:
         X, Y = dense(X), dense(Y)
