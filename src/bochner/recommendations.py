@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner import theory
 from bochner.backends import Array, check_moderate, reading
-from bochner.backends.memory import memory_available
 from bochner.checks import check_positive
 from bochner.estimators import FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures
 from bochner.estimators.classifier import GROWTH_ROWS
@@ -26,6 +25,7 @@ from bochner.estimators.ridge_search import RidgeSearch
 from bochner.kernels import Kernel, as_kernel
 from bochner.kernels.algebra import finite_points
 from bochner.keys import Key
+from bochner.solvers import memory_available
 from bochner.streaming import ArraySource
 
 _KERNEL_ROWS = 5000  # rows on which a model tunes a length scale

@@ -262,3 +262,15 @@ class ConjugateGradientFactor(Factor):
 
 # the names that models use; a new solver is added here
 SOLVERS: dict[str, type[RidgeSolver]] = {"cholesky": Cholesky, "eigen": Eigen, "cg": ConjugateGradient}
+
+
+def memory_available() -> int:
+    """Bytes that may be allocated now; 4 GiB if the system does not tell."""
+    try:
+        with open("/proc/meminfo") as file:  # noqa: PTH123
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 4 << 30

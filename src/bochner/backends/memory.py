@@ -1,4 +1,4 @@
-"""Memory for large results, which is used again, and how much memory is free.
+"""Memory for large results, which is used again.
 
 The operating system fills new pages with zeros when they are first written to, and that takes as long as writing
 features. So the memory of an array that nobody uses any more is kept for the next one. It is marked as free, so that
@@ -102,12 +102,3 @@ def product(A: Any, B: NDArray[Any]) -> NDArray[Any]:
     if not isinstance(A, np.ndarray) or A.dtype != B.dtype:
         return np.asarray(A @ B)
     return np.matmul(A, B, out=empty_columns(len(A), B.shape[1], A.dtype))
-
-
-def memory_available() -> int:
-    """Bytes that may be allocated now; 4 GiB if the system does not tell."""
-    with suppress(OSError), open("/proc/meminfo") as file:  # noqa: PTH123
-        for line in file:
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return 4 << 30

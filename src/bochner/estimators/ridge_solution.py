@@ -12,9 +12,8 @@ import numpy as np
 from scipy.linalg import LinAlgWarning, solve
 
 from bochner.backends import Array
-from bochner.backends.memory import memory_available
 from bochner.checks import check_choice
-from bochner.solvers import SOLVERS, Factor, Report, RidgeSolver
+from bochner.solvers import SOLVERS, Factor, Report, RidgeSolver, memory_available
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 
 CRITERIA = ("gcv", "loo", "margin", "evidence")

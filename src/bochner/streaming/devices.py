@@ -21,7 +21,7 @@ from bochner.solvers import Cholesky, SampledPreconditioner
 from bochner.statistics import RidgeStatistics
 from bochner.streaming.folds import Fold, StatisticsFold
 from bochner.streaming.progress import Interruptions
-from bochner.streaming.sources import ArraySource, Block, Source, WrappedSource, first_rows
+from bochner.streaming.sources import ArraySource, Block, Source, first_rows
 
 _MOST_ROWS = 65_536  # largest number of rows in a block
 _SAMPLED_ROWS = 4  # rows of a preconditioner's sample for each component
@@ -63,7 +63,7 @@ def rows_on(device: str, X: Any, n_components: int) -> Iterator[Any]:
         yield link(block.toarray() if scipy.sparse.issparse(block) else block)
 
 
-class DeviceSource(WrappedSource):
+class DeviceSource(Source):
     """The rows of another source, folded on a device.
 
     Features are computed on the device, and so are the sums of folds that run on devices; other folds receive the
@@ -78,9 +78,23 @@ class DeviceSource(WrappedSource):
     """
 
     def __init__(self, source: Source, device: str) -> None:
-        super().__init__(source)
-        self.device = device
+        self.source, self.device = source, device
         self.torch = open_device(device)
+        self.n_features, self.feature_names, self.dtype = source.n_features, source.feature_names, source.dtype
+
+    @property
+    def n_samples(self) -> int | None:  # type: ignore[override]
+        """Number of rows of the other source."""
+        return self.source.n_samples
+
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        return self.source.blocks(rows, start)
+
+    def sample(self, n: int, key: Key) -> Block:
+        return self.source.sample(n, key)
+
+    def layout(self) -> dict[str, Any]:
+        return self.source.layout()
 
     def place(self, array: Array) -> Any:
         return self.torch.tensor_on(self.device, array)

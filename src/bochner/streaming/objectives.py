@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
 from bochner.features import FeatureMap, Identity, LinearAfter, features_of, row_blocks
@@ -143,12 +142,12 @@ class Problem:
             block = self.source.sample(state.n_samples, key)
         Z = self._features(block.X)
         place = backend_of(Z).place
-        Y = np.asarray(block.y, np.float64)
+        Y, weight = np.asarray(block.y, np.float64), block.weight
         wide = Z if is_host(Z) else Z.new_empty(0, dtype=backend_of(Z).xp.float64)
         return HeldRows(
             Z,
             place(Y.astype(Z.dtype, copy=False) if is_host(Z) else Y, Z),
-            place(block.weights, wide),
+            place(np.ones(len(block)) if weight is None else np.asarray(weight, np.float64), wide),
             scores_of(Z, state.P),
             self.loss,
             self.alpha,
@@ -158,7 +157,7 @@ class Problem:
     def _features(self, X: Any) -> Any:
         """Features of rows to be held, on the device of the source."""
         if isinstance(self.source, DeviceSource):
-            Z = features_of(self.feature_map, self.source.place(X.toarray() if scipy.sparse.issparse(X) else X))
+            Z = features_of(self.feature_map, self.source.place(X.toarray() if hasattr(X, "toarray") else X))
             return Z.float() if self.single else Z
         if isinstance(self.feature_map, Identity) and isinstance(X, np.ndarray):
             return X
@@ -230,7 +229,8 @@ class ScoreFold(Fold):
         F = scores_of(Z, self.P)
         F = F if is_host(F) else F.double()
         place = backend_of(Z).place
-        return F, place(np.asarray(block.y, F.dtype if is_host(F) else np.float64), F), place(block.weights, F)
+        weight = np.ones(len(Z)) if block.weight is None else np.asarray(block.weight, np.float64)
+        return F, place(np.asarray(block.y, F.dtype if is_host(F) else np.float64), F), place(weight, F)
 
 
 class GradientFold(ScoreFold):

@@ -396,29 +396,7 @@ def regroup(blocks: Iterator[Block], rows: int, skip: int = 0) -> Iterator[Block
         yield joined(waiting)
 
 
-class WrappedSource(Source):
-    """The rows of another source; subclasses change how they are read or added up."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.n_features, self.feature_names, self.dtype = source.n_features, source.feature_names, source.dtype
-
-    @property
-    def n_samples(self) -> int | None:  # type: ignore[override]
-        """The number of rows of the other source."""
-        return self.source.n_samples
-
-    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
-        return self.source.blocks(rows, start)
-
-    def sample(self, n: int, key: Key) -> Block:
-        return self.source.sample(n, key)
-
-    def layout(self) -> dict[str, Any]:
-        return self.source.layout()
-
-
-class MappedSource(WrappedSource):
+class MappedSource(Source):
     """The rows of another source in this process, every block passed through a function; see `Source.mapped`.
 
     Parameters
@@ -438,8 +416,16 @@ class MappedSource(WrappedSource):
     """
 
     def __init__(self, source: Source, function: Callable[[Block], Block]) -> None:
-        super().__init__(source)
+        self.source = source
         self.function = function
+        self.n_features = source.n_features
+        self.feature_names = source.feature_names
+        self.dtype = source.dtype
+
+    @property
+    def n_samples(self) -> int | None:  # type: ignore[override]
+        """The number of rows of the other source."""
+        return self.source.n_samples
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
         return map(self.function, self.source.blocks(rows, start))
@@ -449,3 +435,6 @@ class MappedSource(WrappedSource):
 
     def sample(self, n: int, key: Key) -> Block:
         return positive(self.function(self.source.sample(n, key)))
+
+    def layout(self) -> dict[str, Any]:
+        return self.source.layout()
