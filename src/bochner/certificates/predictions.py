@@ -53,8 +53,8 @@ def prediction_error(
     Notes
     -----
     With ψ_b the pseudo-values of the blocks, predictions minus the truth are (the jackknife's bias) + (mean of ψ_b -
-    truth); the second has the variance of a mean of B terms, and its squared length the law of a weighted sum of χ²,
-    replaced by F(ν, ν(B - 1)) with ν from the spread of the ψ_b over directions (Satterthwaite).
+    truth); the second has the variance of a mean of B terms, and its squared length is distributed like a weighted sum
+    of χ², replaced by F(ν, ν(B - 1)) with ν from the spread of the ψ_b over directions (Satterthwaite).
 
     Examples
     --------

@@ -91,7 +91,7 @@ def _count_sketch(kernel: Kernel, n: int, seed: int) -> Any:
 def _binning(kernel: Kernel, n: int, seed: int) -> Any:
     if not isinstance(kernel, Laplacian):
         raise ValueError(f"random binning knows the Laplacian kernel only, not {kernel!r}.")
-    # cells that share a column cost 1/n_components of variance, grids 1/n_grids: a quarter of the columns balance them
+    # cells that share a component cost 1/n_components of variance, grids 1/n_grids: this balances the two
     return RandomBinningFeatures(n, n_grids=max(1, n // 4), length_scale=kernel.length_scale, random_state=seed)
 
 

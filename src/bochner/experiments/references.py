@@ -233,7 +233,7 @@ def exact_work(n: int) -> float:
 
 
 def map_work(n: int, m: int) -> float:
-    """About how many multiplications it takes to measure one map of m columns: its errors, and its ridge regression."""
+    """About how many multiplications it takes to measure a map of m components: errors, and a ridge regression."""
     return float(n * n * m + n * m * m + 9 * m**3)
 
 
