@@ -214,18 +214,13 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with self._fitting():
             source = as_source(self, X, y, sample_weight, reset=True)
             self._forget()
-            self._auto_features = "nystrom" if self._may_depend_on_rows(source) else None
+            # Landmarks need at most half as many components as Fourier features (benchmarks/bench_ridge.py
+            # time_to_error). But Fourier features do not depend on the rows when their number is given, so that models
+            # of different rows can be merged and `partial_fit` can add rows.
+            searches = isinstance(self.n_components, str) and not scipy.sparse.issparse(source.head().X)
+            self._auto_features = "nystrom" if searches else None
             self._learn(source)
         return self
-
-    def _may_depend_on_rows(self, source: Source) -> bool:
-        """Whether features="auto" may choose landmarks.
-
-        Landmarks need at most half as many components as Fourier features (benchmarks/bench_ridge.py time_to_error).
-        But Fourier features do not depend on the rows when their number is given, so that models of different rows can
-        be merged and `partial_fit` can add rows.
-        """
-        return isinstance(self.n_components, str) and not scipy.sparse.issparse(source.head().X)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows; the first call chooses the features from its rows.
