@@ -125,7 +125,7 @@ def compare(
 
 
 def ranking(comparison: Comparison, width: int) -> Any:
-    """Every map with its largest number of components, and the baselines, the best first; less on a narrow terminal."""
+    """Every map at its most columns, the best first, and the baselines; fewer columns on a narrow terminal."""
     from rich.table import Table
 
     from bochner.experiments.compare import headings, ranked, show_seconds, summarise

@@ -324,7 +324,7 @@ def summarise(frame: Any) -> Any:
 
 
 def ranked(summary: Any, about: dict[str, Any]) -> Any:
-    """Every map with its largest number of components, and the baselines; the best first."""
+    """Every map at its most columns, and the baselines; the best first."""
     last = summary.loc[summary.groupby("map", sort=False)["columns"].idxmax()]
     return last.sort_values(["error", "frobenius"] if about["task"] else ["frobenius"], kind="stable")
 

@@ -154,7 +154,7 @@ class Page:
         )
         return _section(
             "Error and time",
-            "All maps and numbers of components. Nothing is both faster and more accurate than a point with a ring.",
+            "Every map at every number of columns. Nothing is both faster and nearer than what is ringed.",
             _both(chart),
             "The dashed staircase is the Pareto front. Times are medians over the runs, on the machine below.",
         )
@@ -200,13 +200,13 @@ class Page:
     def _ranking(self, verdict: Verdict) -> str:
         return _section(
             "Ranking",
-            "Every map with its largest number of components, the best first. Choose a heading to sort by it.",
+            "Every map at its most columns, the best first. Choose a heading to sort by it.",
             self._table(ranked(self.summary, self.about), verdict.map),
             "Errors are means, times medians over the runs; the size is that of the fitted map. Bold: recommended.",
         )
 
     def _everything(self) -> str:
-        return _section("Everything measured", "All maps with all numbers of components.", self._table(self.summary))
+        return _section("Everything measured", "All maps at all numbers of columns.", self._table(self.summary))
 
     # -- the matrix, the code, the machine
 
