@@ -389,18 +389,18 @@ def conclude(comparison: Comparison) -> Verdict | None:
     others = ", ".join(f"{other} {show_error(value, about)}" for other, value in baselines.items())
     margin = f"{100 * noise:.2g} points" if about["task"] == "classification" else show_error(noise, about)
     text = (
-        f"{name} with {columns:,} components is the cheapest map whose test error, "
-        f"{show_error(chosen['error'], about)}, is within one standard error ({margin}, from {about['n_test']:,} test "
-        f"rows) of the least, {show_error(best, about)}. For comparison: {others}. It takes {show_seconds(total)} to "
-        f"fit, transform and train on {about['n_reference']:,} rows, and {show_bytes(chosen['bytes'])} to keep; its "
-        f"kernel matrix is {show_share(chosen['frobenius'])} from the exact one."
+        f"{name} with {columns:,} columns is the cheapest map whose test error, {show_error(chosen['error'], about)}, "
+        f"is within one standard error ({margin}, from {about['n_test']:,} test rows) of the least, "
+        f"{show_error(best, about)}. For comparison: {others}. It takes {show_seconds(total)} to fit, transform and "
+        f"train on {about['n_reference']:,} rows, and {show_bytes(chosen['bytes'])} to keep; its kernel matrix is "
+        f"{show_share(chosen['frobenius'])} from the exact one."
     )
     if baselines.get(LINEAR, np.inf) <= best + noise:
         text += " A linear model is as good as any kernel here: use that."
     if baselines.get(CONSTANT, np.inf) <= best + noise:
         text += " Nothing tried is better than a constant: there may be nothing to learn, or the kernel does not suit."
     elif baselines.get(EXACT, np.inf) < best - 2.0 * noise:
-        text += " The exact kernel is better still: more components may help."
+        text += " The exact kernel is better still: more columns may help."
     return Verdict(name, columns, text, code(comparison, name, columns))
 
 

@@ -153,7 +153,7 @@ class Page:
             front=[(r["seconds"], r["frobenius"], f"{r['map']} {int(r['columns']):,}") for _, r in best.iterrows()],
         )
         return _section(
-            "Error and time",
+            "What a second buys",
             "Every map at every number of columns. Nothing is both faster and nearer than what is ringed.",
             _both(chart),
             "The dashed staircase is the Pareto front. Times are medians over the runs, on the machine below.",
