@@ -221,7 +221,7 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         check_moderate(X, alone=reset)
         if numeric and isinstance(y, np.ndarray):
             check_target_size(y)
-        return ArraySource(X, y, _weights(sample_weight, X))
+        return ArraySource(X, y, None if sample_weight is None else _weights(sample_weight, X))
     _check_columns(model, source, reset=reset)
     return source
 
@@ -237,10 +237,8 @@ def _check_columns(model: Any, source: Source, *, reset: bool) -> None:
         model.feature_names_in_ = np.array(source.feature_names, dtype=object)
 
 
-def _weights(sample_weight: Any, X: Any) -> Array | None:
-    """Weights of the rows of X after checks, some of them positive; None if there are none."""
-    if sample_weight is None:
-        return None
+def _weights(sample_weight: Any, X: Any) -> Array:
+    """Weights of the rows of X after checks, some of them positive."""
     weight = check_weight(sample_weight, X.shape[0], dtype=X.dtype)
     if not (weight > 0).any():
         raise ValueError("sample_weight is zero for every row.")
@@ -266,7 +264,8 @@ def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Sourc
         _check_columns(model, X, reset=reset)
         return X.mapped(_no_targets)
     X = validate_rows(model, X, reset=reset)
-    return ArraySource(X, np.empty((X.shape[0], 0)), _weights(sample_weight, X))
+    weight = None if sample_weight is None else _weights(sample_weight, X)
+    return ArraySource(X, np.empty((X.shape[0], 0)), weight)
 
 
 def _no_targets(block: Block) -> Block:

@@ -205,7 +205,9 @@ def accumulate_deflated(
     The sums are whitened at the end instead of each row: see `Nystrom.deflated`.
     """
     options: dict[str, Any] = {"rows": rows, "verbose": verbose, "label": label}
-    found = _deflated(feature_map, statistics, source.n_samples or 0)
+    found = None
+    if isinstance(feature_map, Nystrom):
+        found = _deflated(feature_map, statistics, source.n_samples or 0)
     if found is None:
         return accumulate(source, feature_map, statistics, targets, **options)
     cheaper, A = found
@@ -218,16 +220,16 @@ def accumulate_deflated(
     return statistics
 
 
-def _deflated(feature_map: FeatureMap, statistics: RidgeStatistics, n_samples: int) -> tuple[FeatureMap, Array] | None:
-    """`Nystrom.deflated`, if it saves time for so many rows and the sums stay precise; else None."""
-    m = feature_map.n_components
-    if not isinstance(feature_map, Nystrom) or m < _MANY_LANDMARKS or n_samples < 2 * m:
+def _deflated(nystrom: Nystrom, statistics: RidgeStatistics, n_samples: int) -> tuple[FeatureMap, Array] | None:
+    """`Nystrom.deflated`, if it saves time for this many rows and the sums stay precise; else None."""
+    m = nystrom.n_components
+    if m < _MANY_LANDMARKS or n_samples < 2 * m:
         return None
-    complete = feature_map.rank == m and feature_map.kernel is not None and feature_map.triangular
-    if not complete or statistics.squares is None or feature_map.root.dtype != np.float64:
+    complete = nystrom.rank == m and nystrom.kernel is not None and nystrom.triangular
+    if not complete or statistics.squares is None or nystrom.root.dtype != np.float64:
         return None
-    cheaper, A = feature_map.deflated()
-    C = cheaper(feature_map.landmarks)  # as a sample of the rows
+    cheaper, A = nystrom.deflated()
+    C = cheaper(nystrom.landmarks)  # as a sample of the rows
     precise = transforms_well(np.einsum("ij,ij->j", C, C) / len(C), A, statistics.penalty)
     return (cheaper, A) if precise else None
 
