@@ -167,7 +167,7 @@ def same_sums(found: RidgeStatistics, expected: RidgeStatistics, dtype: type) ->
 def test_sums_are_made_where_the_features_are(
     dtype: type, weighted: bool, with_gram: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bochner.statistics._FLOAT32_COLUMNS", 0)  # the host would multiply few in float64
+    monkeypatch.setattr("bochner.statistics.sums._FLOAT32_COLUMNS", 0)  # the host would multiply few in float64
     rng = np.random.default_rng(18)
     Z, Y = rng.standard_normal((900, 40)).astype(dtype), 100.0 + rng.standard_normal((900, 2))
     w = rng.random(900) * (rng.random(900) < 0.9) if weighted else None

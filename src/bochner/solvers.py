@@ -154,14 +154,14 @@ class EigenFactor(Factor):
         return Report(self.name, converged=True, condition=float(high / low) if low > 0 else float("inf"))
 
     @property
-    def _inverse(self) -> Array:
+    def inverse_eigenvalues(self) -> Array:
         """1 / (λ + alpha), or 0 where λ + alpha = 0, as in the pseudo-inverse."""
         shifted = self.eigenvalues + self.alpha
         return np.divide(1.0, shifted, out=np.zeros_like(shifted), where=shifted > 0)
 
     def solve(self, B: Array) -> Array:
         rotated = self.vectors.T @ B
-        return np.asarray(self.vectors @ (self._inverse.reshape(-1, *[1] * (rotated.ndim - 1)) * rotated))
+        return np.asarray(self.vectors @ (self.inverse_eigenvalues.reshape(-1, *[1] * (rotated.ndim - 1)) * rotated))
 
     def logdet(self) -> float:
         return float(np.log(self.eigenvalues + self.alpha).sum())

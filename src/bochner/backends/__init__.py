@@ -223,7 +223,7 @@ def check_moderate(X: Any, *, alone: bool = False) -> Any:
         )
     if alone and 0.0 < largest < 1.0 / most:
         raise ValueError(
-            f"the largest number of X is {largest:.1e}, by which nothing can be divided in {X.dtype}; multiply X by a "
+            f"the largest number of X is {largest:.1e}, too small to divide by in {X.dtype}; multiply X by a "
             f"constant{', or give float64' if X.dtype.itemsize == 4 else ''}."
         )
     return X

@@ -16,10 +16,10 @@ from bochner.checks import check_weight
 from bochner.keys import Key
 from bochner.streaming.progress import Interruptions
 
-_PLAIN_ROWS = 1 << 16  # in a block of which no features are made
+_PLAIN_ROWS = 1 << 16  # rows in a block whose features are not computed
 _BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
 
-_CHECKED_ROWS = 1 << 14  # at a time
+_CHECKED_ROWS = 1 << 14  # rows that are checked at a time
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Block:
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
+
+    @property
+    def weights(self) -> Array:
+        """The weights as float64, (n,): one for each row if none are given."""
+        return np.ones(len(self)) if self.weight is None else np.asarray(self.weight, np.float64)
 
     def __getitem__(self, rows: Any) -> Block:
         """Some of the rows."""
