@@ -75,6 +75,27 @@ def test_rows_that_are_equal_are_not_cut():
     assert sorted(map(len, members)) == [5, 45]
 
 
+def test_every_leaf_has_rows_of_its_own_where_many_rows_are_equal():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random(1500) < 0.03, rng.random(1500) < 0.5, rng.integers(0, 2, 1500)]) * 1.0
+    X[:, :2] *= rng.integers(1, 3, (1500, 2))
+    tree, members = grow_tree(X, np.ones(3), 150, 0.25)
+    leaves = tree.leaves(X)
+    assert np.array_equal(np.unique(leaves), np.arange(tree.n_leaves))
+    for number, rows in enumerate(members):
+        assert len(np.unique(rows)) == len(rows)
+        assert np.isin(np.flatnonzero(leaves == number), rows).all()
+        assert len(rows) <= max(150, np.count_nonzero(leaves == number))
+
+
+def test_intervals_in_a_leaf_that_has_no_errors_of_its_own():
+    X, y = np.linspace(0.0, 1.0, 300)[:, None], np.zeros(300)
+    model = TabularRegressor(**FAST).fit(X, y + np.random.default_rng(0).normal(size=300))
+    model._homes = np.full(300, -1)  # as of rows that were all lent by neighbours
+    low, high = model.predict_interval(X).T
+    assert (high > low).all()
+
+
 def test_a_single_leaf_is_exact_kernel_ridge_regression():
     rng = np.random.default_rng(0)
     X, Y, new = rng.normal(size=(80, 3)), rng.normal(size=(80, 2)), rng.normal(size=(9, 3))

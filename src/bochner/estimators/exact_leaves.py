@@ -58,6 +58,8 @@ def exact_ridge(
     B = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1, and leaving row i out changes y_i - f(x_i) to c_i / B_ii.
     """
     backend = backend_of(K)
+    if isinstance(K, np.ndarray):
+        K[np.abs(K) < np.finfo(K.dtype).tiny ** 0.5] = 0.0  # far below rounding, and products of such numbers are slow
     if weight is not None:
         everywhere = np.arange(len(K))
         K[everywhere, everywhere] += backend.place(alpha / np.maximum(weight, LEAST_WEIGHT), K)

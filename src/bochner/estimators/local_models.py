@@ -68,10 +68,11 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
     weights : ndarray of shape (d,)
         One over the length scale of each column.
     leaf_size : int
-        A node with more rows than this is cut, unless its rows are all equal.
+        A node with more rows than this is cut, unless its own rows are all equal.
     overlap : float
         Each side of a cut also learns from this share (below one) of the rows on the other side, those nearest to the
-        cut, so that the models of neighbouring leaves agree near their border.
+        cut, so that the models of neighbouring leaves agree near their border. Such rows count, but are not cut: every
+        leaf has rows of its own.
 
     Returns
     -------
@@ -84,31 +85,30 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
     children: list[list[int]] = []
     members: list[Array] = []
 
-    def grow(rows: Array) -> int:
+    def grow(own: Array, lent: Array) -> int:
+        """A node with rows of its own, which are cut, and rows lent by neighbours."""
         node = len(columns)
         columns.append(-1)
         cuts.append(0.0)
         children.append([len(members)] * 2)
-        found = _cut(X, rows, weights) if len(rows) > leaf_size else None
+        found = _cut(X, own, weights) if len(own) + len(lent) > leaf_size else None
         if found is None:
-            members.append(rows)
+            members.append(np.concatenate([own, lent[: max(0, leaf_size - len(own))]]))
             return node
         column, cut = found
-        values = X[rows, column]
-        below = values <= cut
-        sides = []
-        for side, distance in ((below, values - cut), (~below, cut - values)):
-            extra = int(overlap * np.count_nonzero(~side))
-            take = side.copy()
-            if extra:
-                others = np.flatnonzero(~side)
-                take[others[np.argpartition(distance[others], extra - 1)[:extra]]] = True
-            sides.append(rows[take])
         columns[node], cuts[node] = column, cut
-        children[node] = [grow(side) for side in sides]
+        rows = np.concatenate([own, lent])
+        distances, mine = np.abs(X[rows, column] - cut), np.arange(len(rows)) < len(own)
+        below = X[rows, column] <= cut
+        sides = []
+        for side in (below, ~below):
+            others = np.flatnonzero(~side)
+            extra = others[np.argsort(distances[others], kind="stable")[: int(overlap * len(others))]]
+            sides.append((rows[side & mine], np.concatenate([rows[side & ~mine], rows[extra]])))
+        children[node] = [grow(*side) for side in sides]
         return node
 
-    grow(np.arange(len(X)))
+    grow(np.arange(len(X)), np.arange(0))
     return Tree(np.array(columns), np.array(cuts), np.array(children)), members
 
 

@@ -462,7 +462,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         for leaf in np.unique(leaves):
             own = self._homes == leaf
             weight = self._weight[own]
-            if weight.sum() ** 2 >= _GROUP_ROWS * np.square(weight).sum():  # the effective number of rows
+            # the effective number of rows; none where a leaf has only rows of its neighbours
+            if own.any() and weight.sum() ** 2 >= _GROUP_ROWS * np.square(weight).sum():
                 width[leaves == leaf] = conformal_widths(self._left_out[own], weight, coverage)
         interval = np.stack([centre - width, centre + width], axis=-1)
         return interval.reshape(len(A), *self._target_shape, 2)
