@@ -327,8 +327,8 @@ def test_gradient_descent_is_as_near_the_solution_as_it_reports(case, seed, tol)
 def test_gradient_descent_says_where_it_stopped():
     Z, _ = steep_rows("in order", 0)
     gram, B = DenseGram(Z.T @ Z), Z.T @ Z[:, 0]
+    factor = StochasticGradient(tol=1e-9, max_iter=10).factor(gram, 1.0)
     with pytest.warns(ConvergenceWarning, match="after 9 passes.*Increase alpha, or use solver='cg'"):
-        factor = StochasticGradient(tol=1e-9, max_iter=10).factor(gram, 1.0)
         W = factor.solve(B)
     assert not factor.report.converged
     error = W - np.linalg.solve(Z.T @ Z + np.eye(20), B)

@@ -89,7 +89,7 @@ class Source(ABC):
         """Blocks of exactly `rows` rows (the last may be shorter), beginning with row `start`."""
 
     def scattered(self, rows: int) -> Iterator[Block]:
-        """Blocks of about `rows` rows, each from all over the data if rows in memory are read; otherwise as `blocks`."""
+        """Blocks of at most `rows` rows, each from all over the data if they are in memory; otherwise as `blocks`."""
         return self.blocks(rows)
 
     @abstractmethod
