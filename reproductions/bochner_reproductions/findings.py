@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Claim:
-    """One published statement beside what we measured; `holds` is None where the two cannot be compared."""
+    """One published statement beside what we measured; `holds` is None where that cannot be decided."""
 
     statement: str
     published: str
@@ -29,7 +29,7 @@ class Claim:
     @property
     def verdict(self) -> str:
         """Whether it holds, in words."""
-        return {True: "holds", False: "**does not hold**", None: "not comparable"}[self.holds]
+        return {True: "holds", False: "**does not hold**", None: "cannot be decided here"}[self.holds]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,31 @@ def values(table: list[Row], column: str, /, **where: Any) -> Array:
 def mean(table: list[Row], column: str, /, **where: Any) -> float:
     """The mean of such a column."""
     return float(values(table, column, **where).mean())
+
+
+def standard_error(found: Any) -> float:
+    """The standard error of the mean of independent results; infinite for a single one."""
+    return float(np.std(found, ddof=1) / np.sqrt(len(found))) if len(found) > 1 else float("inf")
+
+
+def within(found: Any, low: float = -np.inf, high: float = np.inf) -> bool | None:
+    """Whether the mean of independent results is between two limits; None if three standard errors reach over one."""
+    middle, reach = float(np.mean(found)), 3.0 * standard_error(found)
+    if low <= middle - reach and middle + reach <= high:
+        return True
+    return False if middle + reach < low or middle - reach > high else None
+
+
+def both(*verdicts: bool | None) -> bool | None:
+    """True if all are, False if one is; otherwise it cannot be decided."""
+    if False in verdicts:
+        return False
+    return None if None in verdicts else True
+
+
+def plus_minus(found: Any, digits: int = 2) -> str:
+    """A mean with its standard error, as text."""
+    return f"{np.mean(found):.{digits}f} ± {standard_error(found):.{digits}f}"
 
 
 def slope(xs: Any, ys: Any) -> float:
