@@ -2,13 +2,16 @@
 
 import csv
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
 
-from bochner_reproductions import REPRODUCTIONS, Claim, findings_of, reproduce
+import bochner_reproductions
+from bochner.cli.app import run as command
+from bochner_reproductions import REPRODUCTIONS, Claim, Findings, findings_of, reproduce
 from bochner_reproductions.findings import both, markdown, within
 
 
@@ -49,6 +52,46 @@ def test_a_markdown_table_has_every_column():
 def test_claims_that_no_chance_can_turn_hold():
     claims = findings_of("kernel-trick", quick=True).claims
     assert all(isinstance(claim, Claim) and claim.holds for claim in claims)
+
+
+def fake(title, holds):
+    def draw(figure):
+        figure.subplots().plot([0, 1])
+
+    claims = [Claim(f"claim {i}", "1", "2", value) for i, value in enumerate(holds)]
+    return Findings(title, "nowhere", "what", [{"a": 1.0}], claims, draw)
+
+
+def test_all_pages_in_one_run_and_what_changed(tmp_path, monkeypatch, capsys):
+    pages = {"first": fake("First", [True, None]), "second": fake("Second", [False])}
+    monkeypatch.setattr(bochner_reproductions, "REPRODUCTIONS", dict.fromkeys(pages, "a fake"))
+    monkeypatch.setattr(bochner_reproductions, "findings_of", lambda name, quick: pages[name])
+    assert command(["reproduce", "--all", "-o", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" ")[0].rpartition("/")[2] for line in lines[:2]] == ["first.md", "second.md"]
+    assert all("s of CPU" in line for line in lines)
+    assert lines[2].startswith("no verdicts changed")
+    pages["first"] = fake("First", [True, False])
+    pages["second"] = fake("Second", [True, True])
+    assert command(["reproduce", "--all", "-o", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("3 verdicts changed")
+    assert [line.strip() for line in lines[3:]] == [
+        "first: claim 1: cannot be decided here → does not hold",
+        "second: claim 0: does not hold → holds",
+        "second: claim 1: not there → holds",
+    ]
+    assert command(["reproduce", "--all", "-o", str(tmp_path)]) == 0
+    assert "no verdicts changed" in capsys.readouterr().out
+
+
+def test_every_page_of_the_documentation_has_its_verdicts():
+    """Pages are read as they are written: a verdict for each claim, in one of the three words."""
+    folder = Path(__file__).parents[1] / "docs" / "reproductions"
+    for name in REPRODUCTIONS:
+        found = bochner_reproductions.verdicts(folder / f"{name}.md")
+        assert found, name
+        assert set(found.values()) <= {"holds", "does not hold", "cannot be decided here"}, name
 
 
 # -- verdicts that can fail: each criterion with results that meet it and results that must not ---------------------

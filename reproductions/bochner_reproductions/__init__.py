@@ -11,7 +11,7 @@ import os
 from importlib import import_module
 from pathlib import Path
 
-from bochner_reproductions.findings import Claim, Findings, write
+from bochner_reproductions.findings import Claim, Findings, verdicts, write
 
 # Name on the command line: what it shows. Module and function have underscores for hyphens.
 REPRODUCTIONS = {
@@ -68,4 +68,4 @@ def findings_of(name: str, *, quick: bool = False) -> Findings:
     return getattr(import_module(f"{__name__}.{module}"), module)(quick)
 
 
-__all__ = ["REPRODUCTIONS", "Claim", "Findings", "findings_of", "reproduce"]
+__all__ = ["REPRODUCTIONS", "Claim", "Findings", "findings_of", "reproduce", "verdicts"]

@@ -137,6 +137,15 @@ def markdown(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def verdicts(page: Path) -> dict[str, str]:
+    """The verdicts of a page by claim, in words; none if there is no page."""
+    if not page.exists():
+        return {}
+    section = page.read_text().partition("## Verdict")[2].partition("\n## ")[0]
+    cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    return {claim: verdict.strip("*") for claim, *_, verdict in cells[1:]}
+
+
 def _page(name: str, findings: Findings, quick: bool) -> str:
     claims = [
         {"published claim": c.statement, "published": c.published, "ours": c.ours, "verdict": c.verdict}
