@@ -29,17 +29,18 @@ from bochner_reproductions.findings import (
 SHARES = ("0.3%", "1.0%", "10.0%")
 LOW, HIGH, INSIDE = "99 % of pairs from", "to", "pairs inside"
 PEERS = ("truncated SVD", "random projection")
-REAL, SYNTHETIC = "20 newsgroups", "synthetic, 100,000 terms"
+REAL = "20 newsgroups"
 
 
-def posts(n_rows: int | None) -> Iterator[tuple[str, Any]]:
+def posts(quick: bool) -> Iterator[tuple[str, Any]]:
     """Counts of words, a row a post: the real ones where they are at hand, and synthetic ones of 100,000 words."""
+    n_terms = 10_000 if quick else 100_000
     if datasets.folder() is not None and "news20_counts" in datasets.available():
         X = datasets.load("news20_counts").X
         X = X[X.getnnz(axis=1) > 0]
-        kept = np.random.default_rng(0).permutation(X.shape[0])[: n_rows or 4000]
+        kept = np.random.default_rng(0).permutation(X.shape[0])[: 200 if quick else 4000]
         yield REAL, X[np.sort(kept)]
-    yield SYNTHETIC, zipf_posts(n_rows or 1000, 100_000)
+    yield f"synthetic, {n_terms:,} terms", zipf_posts(200 if quick else 1000, n_terms)
 
 
 def zipf_posts(n: int, n_terms: int) -> Any:
@@ -66,7 +67,7 @@ def jl_newsgroups(quick: bool) -> Findings:
     peers: list[Row] = []
     shown: dict[str, Any] = {}
     sizes = {}
-    for data, X in posts(200 if quick else None):
+    for data, X in posts(quick):
         sizes[data] = X.shape
         pairs = np.random.default_rng(1).integers(0, X.shape[0], (2, 2000 if quick else 20_000))
         pairs = pairs[:, _squared(X, pairs) > 0]
