@@ -147,7 +147,7 @@ average of {load:.1f} on {cores} cores; files in the page cache, best of seven.
   their zeros, and equal arrays once. A structured map takes four bytes and three bits for each frequency.
 - Random numbers are stored and not drawn again from their seed: NumPy promises the same stream for the same seed within
   one version only, and a file must give the same predictions in the next one.
-- `load` reads the file once, checks a BLAKE2 checksum of everything and looks at every index before compiled code does;
+- `load` reads the file once, checks a checksum of everything and looks at every index before compiled code does;
   `joblib.load` runs any code that is in the file.
 - With `sums=True` a file has the sums that `partial_fit` and `merge` add to, m² / 2 numbers of float64; joblib always
   has them.

@@ -184,11 +184,11 @@ MIXTURES = import_module("bochner_reproductions.mog")
 @pytest.mark.parametrize(
     ("axes", "gaps", "expected"),
     [
-        ((50.0, 3.0), (0.3, 0.2), [True, True, True, True, True]),
-        ((50.0, 40.0), (0.3, 0.2), [False, True, True, True, True]),
-        ((50.0, 3.0), (-0.3, 0.2), [True, False, False, True, True]),
-        ((50.0, 3.0), (0.05, 0.2), [True, True, False, True, True]),  # a regularised baseline does it too
-        ((50.0, 3.0), (0.3, 0.0), [True, True, True, None, False]),
+        ((50.0, 3.0), (0.3, 0.2), [True, True, True, True, True, True, True]),
+        ((50.0, 40.0), (0.3, 0.2), [False, True, True, True, True, True, True]),
+        ((50.0, 3.0), (-0.3, 0.2), [True, False, False, False, True, True, True]),
+        ((50.0, 3.0), (0.05, 0.2), [True, True, False, False, True, True, True]),  # a regularised baseline does it too
+        ((50.0, 3.0), (0.3, 0.0), [True, True, True, True, None, False, False]),
     ],
 )
 def test_verdicts_about_mixtures_can_fail(axes, gaps, expected):
@@ -199,12 +199,13 @@ def test_verdicts_about_mixtures_can_fail(axes, gaps, expected):
             "separation": 2.0,
             MIXTURES.AXES: axis,
             MIXTURES.INDEX: 0.5 + share * gap + 0.01 * run * share,
+            MIXTURES.LIKELIHOOD: 0.5 + share * gap + 0.01 * run * share,
         }
         for r, gap in zip(("n < d²", "n ≫ d²"), gaps, strict=True)
         for m, axis, share in zip(("plain", "projected"), axes, (0.0, 1.0), strict=True)
         for run in (-1, 0, 1)
     ]
-    tied = {"method": "tied", "separation": 2.0, MIXTURES.AXES: 50.0, MIXTURES.INDEX: 0.6}
+    tied = {"method": "tied", "separation": 2.0, MIXTURES.AXES: 50.0, MIXTURES.INDEX: 0.6, MIXTURES.LIKELIHOOD: 0.6}
     rows += [
         {"rows": r, **tied} | {"method": m}
         for r in ("n < d²", "n ≫ d²")

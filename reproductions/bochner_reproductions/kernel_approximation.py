@@ -33,11 +33,12 @@ class _Set:
     name: str
     rows: int
     note: str = ""
+    real: str = ""  # taken instead where it is at hand
 
 
 SETS = (
     _Set("flow cytometry", "flow_fsom", 1000, "stands for the unnamed cytometry set; arcsinh(x/150)"),
-    _Set("cov", "insurance", 1000, "not at hand: insurance stands for it, many small-integer columns"),
+    _Set("cov", "insurance", 1000, "not at hand: insurance stands for it, many small-integer columns", "covtype"),
     _Set("ijcnn", "ijcnn1", 1000),
     _Set("letter", "letter", 1000),
     _Set("timit", "pol", 1000, "not redistributable: pol stands for it"),
@@ -55,6 +56,8 @@ def _rows(which: _Set, n: int) -> tuple[str, Any]:
     """The label and the rows, in the unit cube; the digits where the real data is not here."""
     if datasets.folder() is None or which.name not in datasets.available():
         return f"{which.published} (not here: digits)", unit_cube(load_digits().data[:n])
+    if which.real in datasets.available():
+        which = _Set(which.real, which.real, which.rows)
     X = np.asarray(datasets.load(which.name).X, dtype=np.float64)
     X = X[np.random.default_rng(0).choice(len(X), min(n, len(X)), replace=False)]
     X = np.arcsinh(X / 150) if which.name == "flow_fsom" else X

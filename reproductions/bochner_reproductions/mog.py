@@ -161,4 +161,16 @@ def claims(rows: list[Row]) -> list[Claim]:
                     "" if holds is not None else "the difference is within three standard errors.",
                 )
             )
+        density = column(setting, "projected", LIKELIHOOD)
+        others = {m: column(setting, m, LIKELIHOOD) for m in METHODS if m != "projected"}
+        best = max(others, key=lambda m: others[m].mean())
+        verdicts.append(
+            Claim(
+                f"the density of new rows is higher than that of the best regularised EM, two radii apart, {setting}",
+                "—",
+                f"log-likelihood of a new point {others[best].mean():.1f} ({best}) → {density.mean():.1f}, by "
+                f"{plus_minus(density - others[best])}",
+                within(density - others[best], low=0.0),
+            )
+        )
     return verdicts

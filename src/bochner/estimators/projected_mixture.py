@@ -32,8 +32,10 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
     follow from the probabilities of the rows. Covariances are drawn towards round ones by a share of d / (d + rows of
     the cluster). The start with the largest likelihood in all dimensions is kept.
 
-    It is for clusters some two radii apart whose rows are too few for a covariance in all dimensions, n_samples <
-    n_features². With more rows than that, `sklearn.mixture.GaussianMixture` finds more.
+    It is for fewer rows than a covariance in all dimensions has numbers, n_samples < n_features²: clusters two radii
+    apart are then found that `sklearn.mixture.GaussianMixture` with full covariances misses, and new rows get a higher
+    density. Diagonal covariances find as many of those clusters, and more of closer ones; with many rows, full
+    covariances are better (`bochner reproduce mog`).
 
     Parameters
     ----------
