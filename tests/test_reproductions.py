@@ -236,6 +236,23 @@ def test_three_standard_errors_decide(found, expected):
     assert both(None, False, within(found, -1.0, 1.0)) is False
 
 
+ONE_VARIABLE = import_module("bochner_reproductions.kernel_losses")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [({}, True), ({"Gaussian kernel": 0.3}, False), ({"constant": 0.05}, False), ({"distance to exact": 0.2}, False)],
+)
+def test_verdicts_about_losses_can_fail(change, expected):
+    found = {"Gaussian kernel": 0.05, "linear": 0.4, "constant": 0.4, "distance to exact": 1e-5} | change
+    rows = [
+        {"task": task, "run": run} | {name: value * share for name, value in found.items()}
+        for task in ONE_VARIABLE.TASKS
+        for run, share in enumerate(jitter())
+    ]
+    assert verdicts(ONE_VARIABLE, rows) == [expected] * 4
+
+
 GRAM = import_module("bochner_reproductions.gram_convergence")
 
 
