@@ -89,7 +89,8 @@ def bounds(quick: bool) -> Findings:
         title="Uniform bounds against the errors seen",
         source="Rahimi & Recht 2007; Sutherland & Schneider 2015",
         question="The largest error of cosine and sine pairs for the Gaussian kernel (length scale 1) over lags in "
-        f"a ball of radius {DIAMETER:g}: its 95 % quantile over {draws} draws, and what each theorem promises with "
+        f"a ball of radius {DIAMETER:g}: its 95 % quantile over {draws} draws of "
+        f"{' and '.join(f'{T:,}' for T in sizes)} frequencies, and what each theorem promises with "
         "probability 95 %.",
         rows=rows,
         claims=claims(rows),
