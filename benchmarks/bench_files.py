@@ -4,7 +4,8 @@
     python benchmarks/bench_files.py --write    # and writes docs/files.md
     python benchmarks/bench_files.py --quick    # fewer columns: a few seconds
 
-Models learn 1,024 columns from 4,000 × 64 rows of float32; times are the best of seven, file in the page cache.
+Models learn 1,024 columns from 4,000 × 64 rows of float32; times are CPU seconds, the best of
+seven, file in the page cache.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ def models(m):
 def best_of(function, repeats=7):
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         function()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times)
 
 
@@ -138,7 +139,7 @@ PAGE = """# Sizes of model files
 Bytes on disk and time to load of `bochner.save` / `bochner.load` against `joblib.dump` / `joblib.load`, and the size of
 the graph that `bochner.export_onnx` writes. Models of {m} components (Gaussian processes, KernelPCA and
 KernelKMeans: half of them) from {n:,} × {d} rows of float32, on {machine} with a load
-average of {load:.1f} on {cores} cores; files in the page cache, best of seven.
+average of {load:.1f} on {cores} cores; files in the page cache, CPU seconds, best of seven.
 `python benchmarks/bench_files.py --write` makes this page.
 
 {table}
@@ -147,7 +148,7 @@ average of {load:.1f} on {cores} cores; files in the page cache, best of seven.
   their zeros, and equal arrays once. A structured map takes four bytes and three bits for each frequency.
 - Random numbers are stored and not drawn again from their seed: NumPy promises the same stream for the same seed within
   one version only, and a file must give the same predictions in the next one.
-- `load` reads the file once, checks a BLAKE2 checksum of everything and looks at every index before compiled code does;
+- `load` reads the file once, checks a checksum of everything and looks at every index before compiled code does;
   `joblib.load` runs any code that is in the file.
 - With `sums=True` a file has the sums that `partial_fit` and `merge` add to, m² / 2 numbers of float64; joblib always
   has them.

@@ -37,6 +37,7 @@ from bochner import (
     MonomialFeatures,
     NystromFeatures,
     Polynomial,
+    ProjectedMixture,
     Radial,
     RandomBinningFeatures,
     RandomProjection,
@@ -200,6 +201,9 @@ ESTIMATORS = [
     TensorSketchFeatures(n_components=20, random_state=0),
     TensorSketchFeatures(n_components=9, factors="complex_srht", direction=None, random_state=0),
 ]
+
+# Mixtures of Gaussians: of rows as they are, without a kernel, a stream or an ONNX graph.
+MIXTURES = [ProjectedMixture(3, random_state=0)]
 
 # Models of tables: of frames rather than of rows, so that they have no streams.
 TABLES = [

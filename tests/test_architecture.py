@@ -41,8 +41,8 @@ INSIDE = {
     "estimators": [
         ["learned", "tabular"],
         ["classifier", "kernel_pca", "table_members"],
-        ["ridge", "gaussian_process", "kernel_kmeans", "kitchen_sinks", "mmd", "projections"],
-        ["ridge_search", "posteriors", "exact", "gradients", "penalty_path"],
+        ["ridge", "gaussian_process", "kernel_kmeans", "kitchen_sinks", "mmd", "projected_mixture"],
+        ["ridge_search", "projections", "posteriors", "exact", "gradients", "penalty_path"],
         ["excess_risk", "marginal_likelihood", "ridge_solution"],
         ["supervised"],
         ["models", "local_models", "metric_search"],

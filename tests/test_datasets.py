@@ -129,6 +129,28 @@ def test_a_known_checksum_is_checked(tiny, cache, server, monkeypatch):
         assert datasets.load("tiny").X.shape == (12, 3)
 
 
+def test_a_source_with_a_checksum_needs_none_of_its_numbers(tiny, cache, server, monkeypatch):
+    import hashlib
+
+    right = hashlib.sha256((server[0] / "data.csv.gz").read_bytes()).hexdigest()
+    entry = replace(tiny[2], files=(File(tiny[2].files[0].url, f"sha256:{right}"),), digest=None)
+    monkeypatch.setitem(REGISTRY, "tiny", entry)
+    np.testing.assert_array_equal(datasets.load("tiny").X, tiny[0])
+    (cache / "tiny.npz").unlink()
+    monkeypatch.setitem(REGISTRY, "tiny", replace(entry, shape=(12, 4)))
+    with pytest.raises(OSError, match="are not those that we know"):
+        datasets.load("tiny")
+
+
+def test_covertype_is_read_as_it_is_published(tmp_path):
+    rows = ["2596,51,3,258,0,510,221,232,148,6279," + ",".join("1" if j in (0, 42) else "0" for j in range(44)) + ",5"]
+    X, y, n_train = REGISTRY["covtype"].convert([written(tmp_path, "\n".join(rows * 2), compress=True)])
+    assert X.shape == (2, 54)
+    assert X[0, :3].tolist() == [2596.0, 51.0, 3.0]
+    assert X[0, 10:].sum() == 2.0
+    assert (y.tolist(), n_train) == ([5.0, 5.0], None)
+
+
 @pytest.mark.filterwarnings("ignore:tiny")
 def test_other_numbers_are_refused(tiny, cache, server):
     serve_table(server, tiny[0] + 1, tiny[1])
@@ -169,7 +191,8 @@ def test_every_entry_says_where_from_and_under_which_terms(name):
     entry = REGISTRY[name]
     assert entry.source
     assert entry.licence
-    assert (entry.convert is None) == (not entry.files) == (entry.digest is None)
+    assert (entry.convert is None) == (not entry.files)
+    assert (entry.digest is not None) or entry.convert is None or entry.verified
     for file in entry.files:
         assert file.url.startswith("https://")
         if file.checksum:

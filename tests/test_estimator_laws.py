@@ -12,9 +12,9 @@ from sklearn.base import clone, is_classifier, is_clusterer
 from sklearn.utils.validation import has_fit_parameter
 
 from bochner import RBF, GaussianProcessRegressor, LearnedFeatures
-from laws import ESTIMATORS, TABLES
+from laws import ESTIMATORS, MIXTURES, TABLES
 
-CLASSES = sorted({type(estimator) for estimator in (*ESTIMATORS, *TABLES)}, key=lambda cls: cls.__name__)
+CLASSES = sorted({type(estimator) for estimator in (*ESTIMATORS, *MIXTURES, *TABLES)}, key=lambda cls: cls.__name__)
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
@@ -47,7 +47,7 @@ def answers(estimator, X):
     return Z.toarray() if hasattr(Z, "toarray") else Z
 
 
-@pytest.mark.parametrize("estimator", [*ESTIMATORS, *TABLES], ids=repr)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *MIXTURES, *TABLES], ids=repr)
 def test_float32_is_near_float64(estimator):
     """Within 1e-4 of the largest answer.
 
@@ -69,7 +69,7 @@ def test_float32_is_near_float64(estimator):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("estimator", [*ESTIMATORS, *TABLES], ids=repr)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *MIXTURES, *TABLES], ids=repr)
 def test_answers_do_not_depend_on_how_rows_are_batched(estimator, dtype):
     """But for rounding, of which large coefficients that cancel leave more."""
     X, y, new = table()

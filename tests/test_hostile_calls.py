@@ -62,14 +62,14 @@ from hostile import (
     hostile_weights,
     values_of,
 )
-from laws import ESTIMATORS, TABLES
+from laws import ESTIMATORS, MIXTURES, TABLES
 
 N = 30
 X = np.random.default_rng(0).uniform(0.1, 1.0, (N, 3))
 Y = np.sin(5.0 * X[:, 0])
 LABELS = np.arange(N) % 2
 ONE_OF_EACH = list({type(estimator): estimator for estimator in reversed(ESTIMATORS)}.values())[::-1]
-TRIED = [*(ESTIMATORS if FUZZING else ONE_OF_EACH), *TABLES]
+TRIED = [*(ESTIMATORS if FUZZING else ONE_OF_EACH), *MIXTURES, *TABLES]
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +121,7 @@ def test_weights_that_are_none(name):
 
 
 # what an honest machine would work on for ever
-ENDLESS = {("KernelKMeans", "n_init"), ("GaussianProcessRegressor", "n_restarts")}
+ENDLESS = {("KernelKMeans", "n_init"), ("ProjectedMixture", "n_init"), ("GaussianProcessRegressor", "n_restarts")}
 
 
 @pytest.mark.parametrize("estimator", TRIED, ids=repr)
@@ -342,7 +342,7 @@ CALLS = {
     "datasets.load": (bochner.datasets.load, {"name": "digits"}),
 }
 # public names that are walked as estimators above, are no functions, or are walked by tests of their own
-ELSEWHERE = {type(estimator).__name__ for estimator in (*ESTIMATORS, *TABLES)} | {
+ELSEWHERE = {type(estimator).__name__ for estimator in (*ESTIMATORS, *MIXTURES, *TABLES)} | {
     *("Kernel", "ModelFileError", "Recommendation"),  # classes that are returned, raised or inherited from
     *("AdditiveChi2", "Sobolev", "certificates", "datasets", "diagnostics", "linalg", "sketches", "theory"),
     *("compare", "load", "save", "export_onnx"),
@@ -383,7 +383,7 @@ def test_arguments_that_are_none(name):
 # -- units -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", [*ESTIMATORS, *TABLES], ids=repr)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *MIXTURES, *TABLES], ids=repr)
 def test_who_does_not_mind_a_factor_of_two_minds_none(estimator):
     """Scales that are taken from the rows are so for rows of any size: nothing vanishes, nothing overflows."""
     y = targets(estimator)

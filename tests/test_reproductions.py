@@ -2,13 +2,17 @@
 
 import csv
 from importlib import import_module
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
 
-from bochner_reproductions import REPRODUCTIONS, Claim, findings_of, reproduce
-from bochner_reproductions.findings import markdown
+import bochner_reproductions
+from bochner.cli.app import run as command
+from bochner_reproductions import REPRODUCTIONS, Claim, Findings, findings_of, reproduce
+from bochner_reproductions.findings import both, markdown, within
 
 
 @pytest.mark.parametrize("name", REPRODUCTIONS)
@@ -48,6 +52,46 @@ def test_a_markdown_table_has_every_column():
 def test_claims_that_no_chance_can_turn_hold():
     claims = findings_of("kernel-trick", quick=True).claims
     assert all(isinstance(claim, Claim) and claim.holds for claim in claims)
+
+
+def fake(title, holds):
+    def draw(figure):
+        figure.subplots().plot([0, 1])
+
+    claims = [Claim(f"claim {i}", "1", "2", value) for i, value in enumerate(holds)]
+    return Findings(title, "nowhere", "what", [{"a": 1.0}], claims, draw)
+
+
+def test_all_pages_in_one_run_and_what_changed(tmp_path, monkeypatch, capsys):
+    pages = {"first": fake("First", [True, None]), "second": fake("Second", [False])}
+    monkeypatch.setattr(bochner_reproductions, "REPRODUCTIONS", dict.fromkeys(pages, "a fake"))
+    monkeypatch.setattr(bochner_reproductions, "findings_of", lambda name, quick: pages[name])
+    assert command(["reproduce", "--all", "-o", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" ")[0].rpartition("/")[2] for line in lines[:2]] == ["first.md", "second.md"]
+    assert all("s of CPU" in line for line in lines)
+    assert lines[2].startswith("no verdicts changed")
+    pages["first"] = fake("First", [True, False])
+    pages["second"] = fake("Second", [True, True])
+    assert command(["reproduce", "--all", "-o", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("3 verdicts changed")
+    assert [line.strip() for line in lines[3:]] == [
+        "first: claim 1: cannot be decided here → does not hold",
+        "second: claim 0: does not hold → holds",
+        "second: claim 1: not there → holds",
+    ]
+    assert command(["reproduce", "--all", "-o", str(tmp_path)]) == 0
+    assert "no verdicts changed" in capsys.readouterr().out
+
+
+def test_every_page_of_the_documentation_has_its_verdicts():
+    """Pages are read as they are written: a verdict for each claim, in one of the three words."""
+    folder = Path(__file__).parents[1] / "docs" / "reproductions"
+    for name in REPRODUCTIONS:
+        found = bochner_reproductions.verdicts(folder / f"{name}.md")
+        assert found, name
+        assert set(found.values()) <= {"holds", "does not hold", "cannot be decided here"}, name
 
 
 # -- verdicts that can fail: each criterion with results that meet it and results that must not ---------------------
@@ -140,10 +184,11 @@ MIXTURES = import_module("bochner_reproductions.mog")
 @pytest.mark.parametrize(
     ("axes", "gaps", "expected"),
     [
-        ((50.0, 3.0), (0.3, 0.2), [True, True, True]),
-        ((50.0, 40.0), (0.3, 0.2), [False, True, True]),
-        ((50.0, 3.0), (-0.3, 0.2), [True, False, True]),
-        ((50.0, 3.0), (0.3, 0.0), [True, True, None]),
+        ((50.0, 3.0), (0.3, 0.2), [True, True, True, True, True, True, True]),
+        ((50.0, 40.0), (0.3, 0.2), [False, True, True, True, True, True, True]),
+        ((50.0, 3.0), (-0.3, 0.2), [True, False, False, False, True, True, True]),
+        ((50.0, 3.0), (0.05, 0.2), [True, True, False, False, True, True, True]),  # a regularised baseline does it too
+        ((50.0, 3.0), (0.3, 0.0), [True, True, True, True, None, False, False]),
     ],
 )
 def test_verdicts_about_mixtures_can_fail(axes, gaps, expected):
@@ -154,9 +199,301 @@ def test_verdicts_about_mixtures_can_fail(axes, gaps, expected):
             "separation": 2.0,
             MIXTURES.AXES: axis,
             MIXTURES.INDEX: 0.5 + share * gap + 0.01 * run * share,
+            MIXTURES.LIKELIHOOD: 0.5 + share * gap + 0.01 * run * share,
         }
         for r, gap in zip(("n < d²", "n ≫ d²"), gaps, strict=True)
         for m, axis, share in zip(("plain", "projected"), axes, (0.0, 1.0), strict=True)
         for run in (-1, 0, 1)
     ]
+    tied = {"method": "tied", "separation": 2.0, MIXTURES.AXES: 50.0, MIXTURES.INDEX: 0.6, MIXTURES.LIKELIHOOD: 0.6}
+    rows += [
+        {"rows": r, **tied} | {"method": m}
+        for r in ("n < d²", "n ≫ d²")
+        for m in ("tied", "diagonal")
+        for _ in range(3)
+    ]
     assert verdicts(MIXTURES, rows) == expected
+
+
+def jitter(n=3, width=0.001):
+    """Factors near one whose mean is one: runs that agree."""
+    return 1.0 + width * (np.arange(n) - (n - 1) / 2)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([0.5, 0.51, 0.49], True),
+        ([1.5, 1.51, 1.49], False),
+        ([-1.5, -1.51, -1.49], False),
+        ([0.9, 1.1, 1.0], None),
+        ([0.5], None),
+    ],
+)
+def test_three_standard_errors_decide(found, expected):
+    assert within(found, -1.0, 1.0) is expected
+    assert both(True, within(found, -1.0, 1.0)) is expected
+    assert both(None, False, within(found, -1.0, 1.0)) is False
+
+
+ONE_VARIABLE = import_module("bochner_reproductions.kernel_losses")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [({}, True), ({"Gaussian kernel": 0.3}, False), ({"constant": 0.05}, False), ({"distance to exact": 0.2}, False)],
+)
+def test_verdicts_about_losses_can_fail(change, expected):
+    found = {"Gaussian kernel": 0.05, "linear": 0.4, "constant": 0.4, "distance to exact": 1e-5} | change
+    rows = [
+        {"task": task, "run": run} | {name: value * share for name, value in found.items()}
+        for task in ONE_VARIABLE.TASKS
+        for run, share in enumerate(jitter())
+    ]
+    assert verdicts(ONE_VARIABLE, rows) == [expected] * 4
+
+
+GRAM = import_module("bochner_reproductions.gram_convergence")
+
+
+@pytest.mark.parametrize(
+    ("exponent", "size", "expected"),
+    [
+        (-0.5, 1.0, [True, True]),
+        (-0.7, 1.0, [False, False]),
+        (-0.3, 1.0, [False, False]),
+        (-0.5, 1.3, [True, False]),
+        (-0.5, 0.7, [True, False]),
+    ],
+)
+def test_verdicts_about_the_kernel_matrix_can_fail(exponent, size, expected):
+    rows = [
+        {"rows": "iid", "frequencies": T, "run": run, GRAM.ERROR: size * share * T**exponent}
+        | {"from the variance": T**-0.5}
+        for T in (1, 16, 256)
+        for run, share in enumerate(jitter())
+    ]
+    assert verdicts(GRAM, rows) == expected
+
+
+POSTERIOR = import_module("bochner_reproductions.gp_posterior")
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "biases", "expected"),
+    [
+        (0.05, 0.02, (-0.7, 0.0), [True, True]),
+        (0.3, 0.02, (-0.7, 0.0), [False, True]),
+        (0.05, 0.2, (-0.7, 0.0), [False, True]),
+        (0.05, 0.02, (0.7, 0.0), [True, False]),  # too large
+        (0.05, 0.02, (-0.7, -0.5), [True, False]),
+        (0.05, 0.02, (0.0, 0.0), [True, False]),
+    ],
+)
+def test_verdicts_about_posteriors_can_fail(mean, spread, biases, expected):
+    def row(m, near, std, bias, run=0):
+        exact = {"std of the exact posterior near the data": 0.2}
+        return {
+            "components": m,
+            "run": run,
+            POSTERIOR.NEAR: near,
+            POSTERIOR.NEAR_STD: std,
+            POSTERIOR.BIAS: bias,
+        } | exact
+
+    rows = [row("constant", 0.7, 0.5, 0.0), row("linear", 0.6, 0.5, 0.0)]
+    for run, share in enumerate(jitter()):
+        rows.append(row(3, 0.6 * share, 0.2 * share, biases[0] * share, run))
+        rows.append(row(200, mean * share, spread * share, biases[1] * share, run))
+    assert verdicts(POSTERIOR, rows) == expected
+
+
+NEWS = import_module("bochner_reproductions.jl_newsgroups")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, [True, True, True]),
+        ({"low": 0.5}, [False, True, True]),
+        ({"high": 1.5}, [False, True, True]),
+        ({"rms": 0.3}, [False, True, True]),  # no better than one distance for all
+        ({"inside": 0.9}, [True, False, True]),
+        ({"inside": 1.0}, [True, False, True]),  # nothing outside of 99 % is no χ² distribution either
+        ({"peer": 0.05}, [True, True, False]),
+        ({"seconds": 0.001}, [True, True, False]),
+    ],
+)
+def test_verdicts_about_projected_posts_can_fail(change, expected):
+    found = {"low": 0.93, "high": 1.06, "rms": 0.02, "inside": 0.99, "peer": 0.5, "seconds": 1.0} | change
+    rows = [
+        {"data": "posts", "share": share, NEWS.LOW: found["low"] * r, NEWS.HIGH: found["high"] * r}
+        | {NEWS.INSIDE: found["inside"] * (1.0 if found["inside"] == 1.0 else r)}
+        | {"rms": found["rms"] * r, "rms of the mean distance": 0.4}
+        for share in NEWS.SHARES
+        for r in jitter()
+    ]
+    for method, error, seconds in (
+        ("truncated SVD", found["peer"], found["seconds"]),
+        ("random projection", 0.14, 0.1),
+    ):
+        peer = {"data": "posts", "method": method, "components": 100, "CPU seconds": seconds}
+        rows += [peer | {"rms": error * r} for r in jitter()]
+    assert verdicts(NEWS, rows) == expected
+
+
+APPROXIMATION = import_module("bochner_reproductions.kernel_approximation")
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"),
+    [
+        ((0.5,) * 10, True),
+        ((0.5,) * 9 + (2.0,), False),  # a single loss
+        ((2.0,) * 10, False),
+        ((0.5,) * 8 + (1.0,) * 2, None),
+        ((1.0,) * 10, None),
+    ],
+)
+def test_verdicts_about_approximations_can_fail(ratios, expected):
+    def rows(panel, better, worse):
+        for case, ratio in enumerate(ratios):
+            for run, noise in enumerate((-0.01, 0.02, -0.01)):
+                common = {"data": f"set {case}", "panel": panel, "components": 32, "run": run}
+                yield common | {"method": better, "error": 0.1 * ratio + noise * 0.1}
+                yield common | {"method": worse, "error": 0.1}
+                yield common | {"method": "bochner's default", "error": 0.01}
+
+    found = [row for panel, pair in APPROXIMATION.COMPARISONS.items() for row in rows(panel, *pair)]
+    assert verdicts(APPROXIMATION, found) == [expected] * 3
+
+
+def test_errors_that_are_rounding_do_not_count():
+    rows = [
+        {"data": "usps", "panel": "landmarks", "components": 512, "run": run, "method": method, "error": error}
+        for run in range(3)
+        for method, error in (("k-means", 1e-15), ("random", 2e-15))
+    ]
+    assert APPROXIMATION.compared(rows, "landmarks", "k-means", "random") == (0, 0, 0)
+
+
+SPECTRA = import_module("bochner_reproductions.rff_vs_nystrom")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, [True, True, True, True]),
+        ({"landmarks": -0.6}, [False, True, False, True]),
+        ({"fourier": -1.5}, [True, False, True, True]),
+        ({"fourier": 0.0}, [True, False, True, True]),
+        ({"slow": 4.0}, [True, True, True, False]),
+        ({"slow": 0.25}, [True, True, True, False]),
+        ({"line": 1e-9}, [True, True, None, None]),  # a straight line is nearer than either
+    ],
+)
+def test_verdicts_about_the_eigengap_can_fail(change, expected):
+    found = {"landmarks": -3.0, "fourier": -0.5, "slow": 1.5, "line": 0.9} | change
+    rows = []
+    for run, share in enumerate(jitter()):
+        for m in (64, 128, 256):
+            errors = {
+                ("eigengap", "fourier"): share * m ** found["fourier"],
+                ("eigengap", "nystrom"): share * m ** found["landmarks"],
+                ("slow decay", "fourier"): 0.3,
+                ("slow decay", "nystrom"): 0.3 * share / found["slow"],
+            }
+            if found["fourier"] == -1.5:
+                errors[("eigengap", "nystrom")] /= 100.0
+            for (spectrum, features), error in errors.items():
+                where = {"spectrum": spectrum, "features": features, "components": m, "run": run}
+                rows.append(where | {SPECTRA.DISTANCE: error})
+        for spectrum in SPECTRA.SPECTRA:
+            for features in ("constant", "linear"):
+                where = {"spectrum": spectrum, "features": features, "components": 0, "run": run}
+                rows.append(where | {SPECTRA.DISTANCE: found["line"] * (1.0 if found["fourier"] else 2.0)})
+    assert verdicts(SPECTRA, rows) == expected
+
+
+SPEED = import_module("bochner_reproductions.speed")
+
+
+@pytest.mark.parametrize(
+    ("one", "many", "expected"),
+    [
+        (jitter(5) * 24.0, jitter(5) * 20.0, [True, True]),
+        (jitter(5) * 24.0, jitter(5) * 5.0, [True, False]),
+        (jitter(5) * 10.0, jitter(5) * 5.0, [False, False]),
+        (jitter(5, 0.4) * 17.0, jitter(5) * 20.0, [None, True]),  # rounds that do not agree
+    ],
+)
+def test_verdicts_about_speed_can_fail(one, many, expected):
+    rows = [
+        {"features": 1024, "frequencies": 16384, "law": "fastfood", "rows at a time": batch, "factor": factor}
+        | {"published factor": 24, "dense ms a row": 2.0}
+        for batch, factors in ((1, one), (256, many))
+        for factor in factors
+    ]
+    assert verdicts(SPEED, rows) == expected
+
+
+COMPLEXITY = import_module("bochner_reproductions.complexity")
+
+
+@pytest.mark.parametrize(("exponent", "expected"), [(2.0, True), (2.2, True), (1.5, False), (2.5, False), (1.0, False)])
+def test_verdicts_about_exponents_can_fail(exponent, expected):
+    rows = [
+        {
+            "method": "fit",
+            "varied": "m",
+            "value": m,
+            "run": run,
+            "seconds": share * m**exponent,
+            "expected exponent": 2.0,
+        }
+        for run, share in enumerate(jitter())
+        for m in (500, 1000, 2000)
+    ]
+    assert verdicts(COMPLEXITY, rows) == [expected]
+
+
+TABLE = import_module("bochner_reproductions.regression_table")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, [True]),
+        ({"RKS": 1.2}, [False]),
+        ({"Fastfood Matérn": 1.2}, [False]),
+        ({"linear": 1.0}, [None]),  # nothing was learned
+        ({"constant": 0.9}, [None]),
+    ],
+)
+def test_verdicts_about_the_regression_table_can_fail(change, expected):
+    errors = dict.fromkeys(TABLE.METHODS, 1.0) | {"constant": 3.0, "linear": 2.0} | change
+    shares = zip(errors.items(), (0.0, 0.001, -0.001) * 3, strict=True)
+    rows = [
+        {"data": "wine", "method": method, "run": run, "RMSE": error * (1.0 + sign * shift)}
+        for (method, error), shift in shares
+        for run, sign in enumerate((-1, 0, 1))
+    ]
+    assert verdicts(TABLE, rows) == expected
+
+
+BOUNDS = import_module("bochner_reproductions.bounds")
+
+
+@pytest.mark.parametrize(
+    ("promised", "above", "expected"),
+    [
+        (0.2, 0, [True, True]),
+        (0.2, 4, [True, True]),
+        (0.2, 30, [False, True]),
+        (0.9, 0, [True, False]),
+        (1.1, 0, [None, None]),  # as large as the error of the zero kernel: it says nothing
+    ],
+)
+def test_verdicts_about_bounds_can_fail(promised, above, expected):
+    row = {"bound": "a theorem", "promised": promised, "looseness": promised / 0.1, "draws": 100, "draws above": above}
+    assert verdicts(BOUNDS, [row]) == expected

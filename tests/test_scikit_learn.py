@@ -2,7 +2,7 @@
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from laws import ESTIMATORS, EXPECTED_FAILURES, TABLES
+from laws import ESTIMATORS, EXPECTED_FAILURES, MIXTURES, TABLES
 
 
 def expected_failures(estimator):
@@ -13,6 +13,6 @@ def expected_failures(estimator):
     return {**failures, "check_sample_weight_equivalence_on_sparse_data": "its tag says that it takes no sparse rows"}
 
 
-@parametrize_with_checks([*ESTIMATORS, *TABLES], expected_failed_checks=expected_failures)
+@parametrize_with_checks([*ESTIMATORS, *MIXTURES, *TABLES], expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -6,15 +6,19 @@ import numpy as np
 import pytest
 import scipy.linalg
 from scipy.stats import multivariate_normal
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bochner import RBF, FourierFeatures, solvers
 from bochner.backends import limit_threads
 from bochner.backends.threads import blas_threads, one_thread
+from bochner.features import Identity
+from bochner.keys import Key
 from bochner.operators import Centred, DenseGram
-from bochner.solvers import Cholesky, ConjugateGradient, Eigen, SampledPreconditioner
+from bochner.solvers import Cholesky, ConjugateGradient, Eigen, SampledPreconditioner, StochasticGradient
 from bochner.statistics import RidgeStatistics
+from bochner.streaming import BlockSource, StreamedGram
 from laws import rounding_squares
 
 
@@ -254,6 +258,7 @@ def test_update_leaves_its_arguments_alone():
 SOLVERS = {name: lambda G, alpha, rule=rule: rule() for name, rule in solvers.SOLVERS.items()}
 SOLVERS |= {
     "cg": lambda G, alpha: ConjugateGradient(tol=1e-13, rank=5),
+    "sgd": lambda G, alpha: StochasticGradient(tol=1e-9, max_iter=10_000),
     "falkon": lambda G, alpha: ConjugateGradient(
         tol=1e-13, preconditioner=SampledPreconditioner.of(Cholesky().factor(DenseGram(1.1 * G), alpha))
     ),
@@ -265,19 +270,72 @@ def test_a_factor_solves(name):
     rng = np.random.default_rng(0)
     A = rng.normal(size=(50, 30)) @ np.diag(np.geomspace(1.0, 1e-2, 30))
     G = A.T @ A
-    B, alpha = rng.normal(size=(30, 3)), 0.01
+    B, alpha = rng.normal(size=(30, 3)), 1.0 if name == "sgd" else 0.01  # passes of descent grow as 1 / alpha
     full = G + alpha * np.eye(30)
     factor = SOLVERS[name](G, alpha).factor(DenseGram(np.tril(G)), alpha)
     np.testing.assert_allclose(factor.solve(B), np.linalg.solve(full, B), rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(factor.solve(B[:, 0]), np.linalg.solve(full, B[:, 0]), rtol=1e-7, atol=1e-8)
     assert factor.report.converged
-    if name not in ("cg", "falkon"):
+    if name not in ("cg", "falkon", "sgd"):
         np.testing.assert_allclose(factor.logdet(), np.linalg.slogdet(full)[1], rtol=1e-10)
         condition = np.linalg.cond(full)
         assert 0.1 * condition <= factor.report.condition <= 10.0 * condition
     else:
         with pytest.raises(ValueError, match="determinant"):
             factor.logdet()
+
+
+def steep_rows(case, seed, n=400, m=20):
+    """Rows and weights for which a step size could be wrong."""
+    rng = np.random.default_rng(seed)
+    Z, weight = rng.normal(size=(n, m)) @ np.diag(np.geomspace(1.0, 0.1, m)) + 1.0, rng.uniform(0.0, 3.0, n)
+    if case == "other units":
+        Z *= 10.0 ** rng.uniform(-6, 6)
+    elif case == "a row far away":
+        Z[7] *= 5.0
+    elif case == "in order":
+        Z = Z[np.argsort(Z[:, 0])]
+    elif case == "a heavy row":
+        weight[7] *= 30.0
+    return Z, weight
+
+
+@pytest.mark.parametrize("case", ["other units", "a row far away", "in order", "a heavy row"])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("tol", [0.1, 1e-3])
+def test_gradient_descent_is_as_near_the_solution_as_it_reports(case, seed, tol):
+    """‖w - w*‖ in G + alpha I, which is at least ‖Z(w - w*)‖, relative to ‖w*‖; for rows in any order and units."""
+    Z, weight = steep_rows(case, seed)
+    targets = np.column_stack([np.sin(Z[:, 0] / abs(Z).max()), np.zeros(len(Z)), Z[:, 1] ** 2])
+    centred = Z - weight @ Z / weight.sum()
+    G, B = (centred * weight[:, None]).T @ centred, (centred * weight[:, None]).T @ targets
+    alpha = 0.01 * np.trace(G) / len(G)
+    source = BlockSource([(Z[:150], targets[:150], weight[:150]), (Z[150:], targets[150:], weight[150:])])
+    gram = Centred(StreamedGram(source, Identity(20), rows=64), weight @ Z, weight.sum())
+    factor = StochasticGradient(tol=tol, max_iter=2000, key=Key(seed)).factor(gram, alpha)
+    W, truth = factor.solve(B), np.linalg.solve(G + alpha * np.eye(20), B)
+    squares = ((W - truth) * ((G + alpha * np.eye(20)) @ (W - truth))).sum(axis=0)
+    norms = (B * truth).sum(axis=0)
+    rounding = 1e-20 * norms.max()
+    assert factor.report.converged
+    assert 0.0 < factor.report.residual <= tol
+    assert (squares <= factor.report.residual**2 * norms + rounding).all()
+    assert (((centred @ (W - truth)) ** 2 * weight[:, None]).sum(axis=0) <= tol**2 * norms + rounding).all()
+    assert not W[:, 1].any()
+
+
+def test_gradient_descent_says_where_it_stopped():
+    Z, _ = steep_rows("in order", 0)
+    gram, B = DenseGram(Z.T @ Z), Z.T @ Z[:, 0]
+    factor = StochasticGradient(tol=1e-9, max_iter=10).factor(gram, 1.0)
+    with pytest.warns(ConvergenceWarning, match="after 9 passes.*Increase alpha, or use solver='cg'"):
+        W = factor.solve(B)
+    assert not factor.report.converged
+    error = W - np.linalg.solve(Z.T @ Z + np.eye(20), B)
+    assert error @ (Z.T @ Z + np.eye(20)) @ error <= factor.report.residual**2 * (B @ (W - error))
+    with pytest.raises(ValueError, match="alpha > 0"):
+        StochasticGradient().factor(gram, 0.0)
+    np.testing.assert_allclose(StochasticGradient().factor(DenseGram(np.zeros((3, 3))), 2.0).solve(np.ones(3)), 0.5)
 
 
 def test_eigenvalues_that_divide_and_conquer_gives_up(monkeypatch):

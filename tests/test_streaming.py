@@ -112,6 +112,35 @@ def test_every_source_gives_the_same_model(tmp_path):
         np.testing.assert_allclose(model.coef_, truth.coef_, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
+def test_every_source_can_be_descended_on(tmp_path):
+    """Rows in the order of each source: predictions within the distance from the solution that the report says."""
+    X, y, weight = table()
+    truth = ridge(alpha=10.0).fit(X, y, weight)
+    size = weight @ ((truth.predict(X) - np.average(y, weights=weight)) * y)
+    for name, arguments in sources(tmp_path, X, y, weight):
+        model = ridge(alpha=10.0, solver="sgd", block_size=128).fit(*arguments)
+        assert model.report_.converged, name
+        found = model.feature_map_(X) @ model.coef_ + model.intercept_
+        assert weight @ (found - truth.predict(X)) ** 2 <= model.report_.residual**2 * size, name
+
+
+def test_scattered_blocks_have_every_row_once(tmp_path):
+    """Also from memory, where each has rows from all over; a file is read in order."""
+    X, y, weight = table()
+    weight[::7] = 0.0
+    memmap = np.memmap(tmp_path / "X.bin", X.dtype, "w+", shape=X.shape)
+    memmap[:] = X
+    kept = weight > 0
+    for given in (X, scipy.sparse.csr_matrix(X), memmap, np.asarray(memmap)):
+        source = ArraySource(given, y, weight).mapped(lambda block: Block(block.X, 2.0 * block.y, block.weight))
+        blocks = list(source.scattered(64))
+        assert max(map(len, blocks)) <= 64
+        found = np.concatenate([block.y for block in blocks])
+        np.testing.assert_array_equal(np.sort(found), np.sort(2.0 * y[kept]))
+        first = np.flatnonzero(np.isin(y[kept], blocks[0].y / 2.0))
+        assert (np.ptp(first) < 64) == (getattr(given, "base", None) is not None)
+
+
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_a_mapped_source_is_learned_from_as_it_is_mapped(tmp_path, solver):
     """Features are made of the rows after the function, not before."""
@@ -395,7 +424,7 @@ def test_fewer_rows_and_missing_weights_are_noticed(tmp_path):
         ({"features": FourierFeatures(RBF(1.5), 40, rows="iid", random_state=0)}, "kernel was"),
         ({"block_size": 50}, "block_size was 100 there and is 50 here"),
         ({"block_size": None}, "block_size was 100 there and is 16384 here"),
-        ({"solver": "cg"}, "solver='cg' was False there and is True here"),
+        ({"solver": "cg"}, "solver='cg' or 'sgd' was False there and is True here"),
         ({"alpha": 6e5}, "alpha over the number of rows was"),
         ({"alpha": "loo"}, "alpha over the number of rows was"),
         ({"device": "cpu"}, "device was None there and is 'cpu' here"),

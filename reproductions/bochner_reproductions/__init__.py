@@ -11,11 +11,12 @@ import os
 from importlib import import_module
 from pathlib import Path
 
-from bochner_reproductions.findings import Claim, Findings, write
+from bochner_reproductions.findings import Claim, Findings, verdicts, write
 
 # Name on the command line: what it shows. Module and function have underscores for hyphens.
 REPRODUCTIONS = {
     "kernel-trick": "two rings, a plane, and one more coordinate",
+    "kernel-losses": "regression and two classes of one variable, with three losses",
     "gram-convergence": "the kernel matrix appears as Fourier features are added",
     "qmc-points": "random and quasi-random points, and the errors they give",
     "gp-posterior": "a Gaussian process from 3 to 200 Fourier features",
@@ -68,4 +69,4 @@ def findings_of(name: str, *, quick: bool = False) -> Findings:
     return getattr(import_module(f"{__name__}.{module}"), module)(quick)
 
 
-__all__ = ["REPRODUCTIONS", "Claim", "Findings", "findings_of", "reproduce"]
+__all__ = ["REPRODUCTIONS", "Claim", "Findings", "findings_of", "reproduce", "verdicts"]

@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Claim:
-    """One published statement beside what we measured; `holds` is None where the two cannot be compared."""
+    """One published statement beside what we measured; `holds` is None where that cannot be decided."""
 
     statement: str
     published: str
@@ -29,7 +29,7 @@ class Claim:
     @property
     def verdict(self) -> str:
         """Whether it holds, in words."""
-        return {True: "holds", False: "**does not hold**", None: "not comparable"}[self.holds]
+        return {True: "holds", False: "**does not hold**", None: "cannot be decided here"}[self.holds]
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,31 @@ def mean(table: list[Row], column: str, /, **where: Any) -> float:
     return float(values(table, column, **where).mean())
 
 
+def standard_error(found: Any) -> float:
+    """The standard error of the mean of independent results; infinite for a single one."""
+    return float(np.std(found, ddof=1) / np.sqrt(len(found))) if len(found) > 1 else float("inf")
+
+
+def within(found: Any, low: float = -np.inf, high: float = np.inf) -> bool | None:
+    """Whether the mean of independent results is between two limits; None if three standard errors reach over one."""
+    middle, reach = float(np.mean(found)), 3.0 * standard_error(found)
+    if low <= middle - reach and middle + reach <= high:
+        return True
+    return False if middle + reach < low or middle - reach > high else None
+
+
+def both(*verdicts: bool | None) -> bool | None:
+    """True if all are, False if one is; otherwise it cannot be decided."""
+    if False in verdicts:
+        return False
+    return None if None in verdicts else True
+
+
+def plus_minus(found: Any, digits: int = 2) -> str:
+    """A mean with its standard error, as text."""
+    return f"{np.mean(found):.{digits}f} ± {standard_error(found):.{digits}f}"
+
+
 def slope(xs: Any, ys: Any) -> float:
     """The slope of log y against log x: the exponent of a power law."""
     return float(np.polyfit(np.log(xs), np.log(ys), 1)[0])
@@ -110,6 +135,15 @@ def markdown(rows: list[Row]) -> str:
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     lines += ["| " + " | ".join(number(row.get(name, "")) for name in names) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def verdicts(page: Path) -> dict[str, str]:
+    """The verdicts of a page by claim, in words; none if there is no page."""
+    if not page.exists():
+        return {}
+    section = page.read_text().partition("## Verdict")[2].partition("\n## ")[0]
+    cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    return {claim: verdict.strip("*") for claim, *_, verdict in cells[1:]}
 
 
 def _page(name: str, findings: Findings, quick: bool) -> str:

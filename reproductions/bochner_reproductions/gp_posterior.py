@@ -8,10 +8,12 @@ import numpy as np
 
 from bochner.estimators import GaussianProcessRegressor, exact_gaussian_process
 from bochner.kernels import RBF
-from bochner_reproductions.findings import Claim, Findings, mean
+from bochner_reproductions.findings import Claim, Findings, Row, both, mean, plus_minus, values, within
 
 SIZES = (3, 4, 5, 10, 20, 200)
 NOISE, SCALE = 0.05, 0.7
+NEAR, NEAR_STD, AWAY_STD = "mean error near the data", "std error near the data", "std error away from it"
+BIAS = "std too large away from it by"
 
 
 def gp_posterior(quick: bool) -> Findings:
@@ -33,21 +35,33 @@ def gp_posterior(quick: bool) -> Findings:
     def rms(values: Any) -> float:
         return float(np.sqrt(np.mean(values**2)))
 
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
+    line = np.polyfit(X[:, 0], y, 1)
+    guesses = {
+        "constant": (np.full(len(x), y.mean()), np.full(len(x), y.std())),
+        "linear": (np.polyval(line, x), np.full(len(x), np.std(y - np.polyval(line, X[:, 0])))),
+    }
+
+    def record(m: Any, seed: int, centre: Any, spread: Any) -> None:
+        rows.append(
+            {
+                "components": m,
+                "run": seed,
+                NEAR: rms((centre - exact[0])[near]),
+                NEAR_STD: rms((spread - exact[1])[near]),
+                AWAY_STD: rms((spread - exact[1])[~near]),
+                BIAS: float((spread - exact[1])[~near].mean()),
+                "std of the exact posterior near the data": rms(exact[1][near]),
+            }
+        )
+
+    for guess, posterior_of in guesses.items():
+        record(guess, 0, *posterior_of)
     for m in SIZES:
         for seed in range(2 if quick else 20):
-            mean_m, std_m = posterior(m, seed)
-            rows.append(
-                {
-                    "components": m,
-                    "run": seed,
-                    "mean error near the data": rms((mean_m - exact[0])[near]),
-                    "std error near the data": rms((std_m - exact[1])[near]),
-                    "std error away from it": rms((std_m - exact[1])[~near]),
-                }
-            )
-    names = list(rows[0])[2:]
-    summary = [{"components": m, **{k: mean(rows, k, components=m) for k in names}} for m in SIZES]
+            record(m, seed, *posterior(m, seed))
+    names = (NEAR, NEAR_STD, AWAY_STD, BIAS)
+    summary = [{"components": m, **{k: mean(rows, k, components=m) for k in names}} for m in (*guesses, *SIZES)]
     shown = {m: posterior(m, 0) for m in SIZES}
     path = GaussianProcessRegressor(RBF(SCALE), len(X), random_state=0, **fixed).fit(X, y)
     draws = path.sample_functions(5, random_state=0)(grid)
@@ -67,27 +81,13 @@ def gp_posterior(quick: bool) -> Findings:
             axis.plot(X[:, 0], y, ".", color="#22303c", markersize=3)
             axis.set_ylim(-4, 4)
 
-    last = summary[-1]
     return Findings(
         title="A Gaussian process from 3 to 200 Fourier features",
         source="a lecture on random kitchen sinks; frames with 3, 4, 5, 10, 20 and 200 features",
         question="35 noisy points of a sine with a gap; the weight-space posterior (mean, two standard deviations) "
         "from m Fourier features against the exact process (dashed).",
         rows=rows,
-        claims=[
-            Claim(
-                "200 components look like the exact posterior",
-                "by eye",
-                f"mean within {last[names[0]]:.3f}, std within {last[names[1]]:.3f} near the data",
-                bool(last[names[0]] < 0.1 and last[names[1]] < 0.05),
-            ),
-            Claim(
-                "with few components the error bars are too small away from the data",
-                "—",
-                f"std error away: {summary[0][names[2]]:.2f} with 3 components, {last[names[2]]:.2f} with 200",
-                bool(summary[0][names[2]] > 2 * last[names[2]]),
-            ),
-        ],
+        claims=claims(rows),
         draw=draw,
         summary=summary,
         size=(12.0, 5.2),
@@ -96,3 +96,33 @@ def gp_posterior(quick: bool) -> Findings:
         "1/√T, which silently changes the noise with T, and used complex ridge, another estimator; here both are "
         "corrected.",
     )
+
+
+def claims(rows: list[Row]) -> list[Claim]:
+    """The verdicts, from 200 components and from 3; 200 must also be ten times as near as the best straight line."""
+    most = max(row["components"] for row in rows if not isinstance(row["components"], str))
+    few = min(row["components"] for row in rows if not isinstance(row["components"], str))
+    spread = rows[0]["std of the exact posterior near the data"]
+    found = {name: values(rows, name, components=most) for name in (NEAR, NEAR_STD, BIAS)}
+    line = min(mean(rows, NEAR, components=guess) for guess in ("constant", "linear"))
+    biases = values(rows, BIAS, components=few)
+    return [
+        Claim(
+            f"{most} components look like the exact posterior",
+            "by eye",
+            f"near the data, in units of its standard deviation: mean off by {plus_minus(found[NEAR] / spread)}, "
+            f"standard deviation by {plus_minus(found[NEAR_STD] / spread)}; a straight line's mean by "
+            f"{line / spread:.1f}",
+            both(
+                within(found[NEAR], high=0.5 * spread),
+                within(found[NEAR_STD], high=0.25 * spread),
+                within(found[NEAR], high=0.2 * line),
+            ),
+        ),
+        Claim(
+            f"with {few} components the error bars are too small away from the data, with {most} they are not",
+            "by eye",
+            f"too large by {plus_minus(biases)} and by {plus_minus(found[BIAS])}; the prior's is 1",
+            both(within(biases, high=-0.1), within(found[BIAS], -0.05, 0.05)),
+        ),
+    ]

@@ -1,7 +1,8 @@
 """Solvers of (G + alpha I) w = c: factor once, then solve and compute the determinant cheaply.
 
 `Cholesky` is for one penalty, `Eigen` for a path of penalties, and `ConjugateGradient` for Gram matrices of which only
-products can be computed. Each factor has a `Report` about the computation; a LinAlgError is never raised.
+products can be computed; `StochasticGradient` takes its steps from few rows at a time. Each factor has a `Report` about
+the computation; a LinAlgError is never raised.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
@@ -44,6 +45,8 @@ class Factor(ABC):
 
 class RidgeSolver(ABC):
     """A way to factor G + alpha I."""
+
+    needs_sums: ClassVar[bool] = True  # False: products with G and its rows suffice, and G is never formed
 
     @abstractmethod
     def factor(self, gram: PSDOperator, alpha: float) -> Factor:
@@ -215,6 +218,8 @@ class ConjugateGradient(RidgeSolver):
     preconditioner: Preconditioner | None = None
     key: Key = field(default_factory=lambda: Key(0))
 
+    needs_sums: ClassVar[bool] = False
+
     def factor(self, gram: PSDOperator, alpha: float) -> ConjugateGradientFactor:
         m = gram.shape[0]
         P = self.preconditioner
@@ -259,8 +264,153 @@ class ConjugateGradientFactor(Factor):
         )
 
 
+@dataclass(frozen=True)
+class StochasticGradient(RidgeSolver):
+    """Averaged stochastic gradient descent, mini-batch by mini-batch, with a step size that needs no tuning.
+
+    A sweep over the rows takes one step for every mini-batch of b rows and returns the mean of the later half of its
+    iterates. With R² the largest squared norm of a row and L the largest eigenvalue of the rows' mean zzᵀ, which power
+    iteration estimates, the step size is b / (R² + (b - 1) L), and b = R² / L: larger batches need more passes (Jain et
+    al. 2018). A sweep starts from the exact residual of the last one, so that its gradients have no noise at the
+    solution (Johnson & Zhang 2013), and ends with a line search. It thus converges to the solution of G + alpha I for
+    rows in any order.
+
+    Parameters
+    ----------
+    tol : float
+        Stop when the predictions Zw of the rows are at most this far from those of the solution w*, relative to the
+        latter: ‖Z(w - w*)‖² ≤ ‖residual‖² / alpha ≤ tol² cᵀw*, where cᵀw* ≥ ‖Zw*‖².
+    max_iter : int
+        Largest number of passes over the rows: two for every sweep.
+    key : Key
+        For the order of the rows within their blocks.
+
+    References
+    ----------
+    Jain, Kakade, Kidambi, Netrapalli & Sidford (2018), "Parallelizing stochastic gradient descent for least squares
+    regression: mini-batching, averaging, and model misspecification", JMLR 18. Johnson & Zhang (2013), "Accelerating
+    stochastic gradient descent using predictive variance reduction", NeurIPS.
+    """
+
+    tol: float = 1e-2
+    max_iter: int = 200
+    key: Key = field(default_factory=lambda: Key(0))
+
+    needs_sums: ClassVar[bool] = False
+
+    def factor(self, gram: PSDOperator, alpha: float) -> StochasticGradientFactor:
+        if not alpha > 0.0:
+            raise ValueError(
+                f"stochastic gradient descent needs a penalty alpha > 0, got {alpha:g}: it measures its distance from "
+                "the solution by it. Use solver='cg' or 'cholesky'."
+            )
+        n, largest = 0, 0.0
+        for Z, weight in gram.row_blocks():
+            squares = np.einsum("ij,ij->i", Z, Z, dtype=np.float64) * (1.0 if weight is None else weight)
+            n, largest = n + len(Z), max(largest, float(squares.max(initial=0.0)))
+        v, norm = self.key.child("power").generator().normal(size=gram.shape[0]), 0.0
+        for _ in range(_POWER_STEPS):
+            v /= np.linalg.norm(v) or 1.0
+            product = gram @ v
+            norm, v = float(v @ product) / n, product
+        norm = max(norm, largest / _MOST_ROWS)
+        rows = int(np.ceil(largest / norm)) if norm else 1
+        step = rows / (largest + (rows - 1) * norm + rows * alpha / n)
+        passes = 1 + _POWER_STEPS
+        return StochasticGradientFactor(gram, float(alpha), n, rows, step, passes, self.tol, self.max_iter, self.key)
+
+
+_POWER_STEPS = 4  # half of the eigenvalue would still give a stable step size
+_MOST_ROWS = 4096  # in a mini-batch
+
+
+@dataclass
+class StochasticGradientFactor(Factor):
+    """The operator, rows in a mini-batch, and the step size for means over rows; `report` describes the last solve."""
+
+    gram: PSDOperator
+    alpha: float
+    n_rows: int
+    batch_rows: int
+    step: float
+    passes: int  # that this took
+    tol: float
+    max_iter: int
+    key: Key
+    report: Report = field(default_factory=lambda: Report("sgd"))
+
+    def solve(self, B: Array) -> Array:
+        right = np.array(B, dtype=np.float64).reshape(len(B), -1)
+        W, residual, step = np.zeros_like(right), right.copy(), self.step
+        passes, distance = self.passes, float(right.any())
+        draw = self.key.child("order").generator()
+        while distance > self.tol and passes + 2 <= self.max_iter:
+            passes += 2
+            direction = self._sweep(residual, step, draw)
+            if not np.isfinite(direction).all():
+                step *= 0.5
+                continue
+            product = self.gram @ direction + self.alpha * direction
+            curvature, descent = (direction * product).sum(axis=0), (direction * residual).sum(axis=0)
+            if (descent < 0.0).any():
+                step *= 0.5
+            length = np.divide(descent, curvature, out=np.zeros_like(curvature), where=(curvature > 0) & (descent > 0))
+            W += length * direction
+            residual -= length * product
+            # with A = G + alpha I: the squared distance in A, rᵀA⁻¹r, is at most ‖r‖² / alpha, and the squared norm of
+            # the solution, cᵀA⁻¹c, is at least 2cᵀw - wᵀAw = (c + r)ᵀw for any w
+            squares, norms = (residual**2).sum(axis=0) / self.alpha, ((right + residual) * W).sum(axis=0)
+            shares = np.divide(squares, norms, out=np.full_like(norms, np.inf), where=norms > 0)
+            distance = float(np.sqrt(np.where(right.any(axis=0), shares, 0.0).max()))
+        self.report = Report("sgd", passes, distance <= self.tol, distance)
+        if not self.report.converged:
+            warnings.warn(
+                f"stochastic gradient descent stopped after {passes} passes, where predictions may still differ from "
+                f"those of the solution by a share of {distance:.1e} (asked for: {self.tol:.0e}). Increase alpha, or "
+                "use solver='cg'.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return W.reshape(B.shape)
+
+    def _sweep(self, residual: Array, step: float, draw: np.random.Generator) -> Array:
+        """The mean over the later half of a sweep from zero that solves for the residual."""
+        iterate, total = np.zeros_like(residual), np.zeros_like(residual)
+        seen = summed = 0
+        step, constant = step / self.batch_rows, residual / self.n_rows
+        with _few_threads(len(residual)), np.errstate(over="ignore", invalid="ignore"):
+            for Z, weight in self.gram.row_blocks():
+                for part in np.array_split(draw.permutation(len(Z)), -(-len(Z) // self.batch_rows)):
+                    A = Z[part].astype(np.float64, copy=False)
+                    products = A @ iterate
+                    products *= 1.0 if weight is None else weight[part, None]
+                    gradient = A.T @ products
+                    gradient += len(part) * (self.alpha / self.n_rows * iterate - constant)
+                    iterate -= step * gradient
+                    seen += len(part)
+                    if 2 * seen > self.n_rows:
+                        total += len(part) * iterate
+                        summed += len(part)
+        return total / summed
+
+    def logdet(self) -> float:
+        raise ValueError(
+            "gradient descent gives no determinant; use solver='eigen' or 'cholesky', or fewer components."
+        )
+
+
 # the names that models use; a new solver is added here
-SOLVERS: dict[str, type[RidgeSolver]] = {"cholesky": Cholesky, "eigen": Eigen, "cg": ConjugateGradient}
+SOLVERS: dict[str, type[RidgeSolver]] = {
+    "cholesky": Cholesky,
+    "eigen": Eigen,
+    "cg": ConjugateGradient,
+    "sgd": StochasticGradient,
+}
+
+
+def needs_sums(solver: str | RidgeSolver) -> bool:
+    """Whether a solver, or the one of that name, needs the m × m sums."""
+    return (SOLVERS[solver] if isinstance(solver, str) else solver).needs_sums
 
 
 def memory_available() -> int:

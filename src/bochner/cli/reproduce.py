@@ -38,8 +38,28 @@ def reproduce(
         raise DataError("name one published result, or give --all; --list says what there is.")
     if name is not None and name not in names:
         raise DataError(f"no reproduction is called {name!r}; {nearest(name, list(names), 'name')}")
+    changes: list[str] = []
+    began = time.perf_counter(), time.process_time()
     for each in names if name is None else [name]:
-        start = time.perf_counter()
-        files = reproductions.reproduce(each, quick=quick, folder=folder)
-        print(f"{files[-1]} ({time.perf_counter() - start:.3g} s)", flush=True)
+        start = time.perf_counter(), time.process_time()
+        before = reproductions.verdicts(folder / f"{each}.md")
+        page = reproductions.reproduce(each, quick=quick, folder=folder)[-1]
+        print(f"{page} ({_taken(start)})", flush=True)
+        changes += [f"{each}: {change}" for change in _changes(before, reproductions.verdicts(page))]
+    print(f"{len(changes) or 'no'} verdicts changed" + (f" ({_taken(began)} in all)" if everything else ""))
+    for change in changes:
+        print(f"  {change}")
     return OK
+
+
+def _taken(start: tuple[float, float]) -> str:
+    """Seconds since the readings of two clocks."""
+    return f"{time.perf_counter() - start[0]:.3g} s, {time.process_time() - start[1]:.3g} s of CPU"
+
+
+def _changes(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """What became of the verdicts of a page: those that differ, new ones, and ones that are gone."""
+    if not before:
+        return []
+    pairs = [(claim, before.get(claim, "not there"), after.get(claim, "not there")) for claim in {**before, **after}]
+    return [f"{claim}: {old} → {new}" for claim, old, new in pairs if old != new]

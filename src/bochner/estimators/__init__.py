@@ -11,6 +11,7 @@ from bochner.estimators.kitchen_sinks import GreedyFit, KitchenSinkFeatures, gre
 from bochner.estimators.learned import LearnedFeatures
 from bochner.estimators.mmd import MMDResult, exact_mmd, mmd_test
 from bochner.estimators.nystrom import NystromFeatures
+from bochner.estimators.projected_mixture import ProjectedMixture
 from bochner.estimators.projections import CompactFeatures, RandomProjection
 from bochner.estimators.ridge import KernelRidge
 from bochner.estimators.tabular import TabularClassifier, TabularRegressor
@@ -32,6 +33,7 @@ __all__ = [
     "MaclaurinFeatures",
     "MonomialFeatures",
     "NystromFeatures",
+    "ProjectedMixture",
     "RandomBinningFeatures",
     "RandomProjection",
     "TabularClassifier",

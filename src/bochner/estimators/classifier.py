@@ -86,7 +86,7 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
         "loo", "margin", "gcv" and "evidence" are for the squared loss; see `KernelRidge`.
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied with the weights of the rows.
-    solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
+    solver : {"auto", "cholesky", "eigen", "cg", "sgd"} or RidgeSolver, default="auto"
         For the squared loss; see `KernelRidge`.
     fit_intercept : bool, default=True
     metric : {"auto", "isotropic", "diagonal", "full"}, default="auto"

@@ -88,7 +88,7 @@ def check_sums(*models: Any) -> None:
     if any(model.statistics_.gram is None for model in models):
         raise ValueError(
             "this model keeps no sums to add to. If it was loaded from a file, fit again and keep them there with "
-            "bochner.save(model, path, sums=True); if it was fitted with solver='cg', use solver='cholesky'."
+            "bochner.save(model, path, sums=True); if it was fitted with solver='cg' or 'sgd', use solver='cholesky'."
         )
 
 

@@ -34,7 +34,7 @@ from bochner.estimators.supervised import SupervisedModel, old_metric
 from bochner.features import FeatureMap
 from bochner.keys import Key
 from bochner.operators import Centred, PSDOperator
-from bochner.solvers import ConjugateGradient, Report
+from bochner.solvers import ConjugateGradient, Report, RidgeSolver, StochasticGradient, needs_sums
 from bochner.statistics import RidgeStatistics
 from bochner.streaming import (
     Block,
@@ -89,10 +89,12 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         for each class: the error is how much the score of the right class falls short of exceeding every other score by
         two. With features that have a spectral shift (``NystromFeatures(variant="shifted")``) the shift is added to a
         given alpha, and is a lower limit for a chosen one.
-    solver : {"auto", "cholesky", "eigen", "cg"} or RidgeSolver, default="auto"
+    solver : {"auto", "cholesky", "eigen", "cg", "sgd"} or RidgeSolver, default="auto"
         "cg" never forms the m × m sums: it reads the data once an iteration, preconditioned by a sample of the rows on
         a device and by a sketch on the host. Pass a `ConjugateGradient` to set its tolerance and number of iterations.
         "auto" chooses "cg" only if the sums need more than half of the free memory, and says so in `report_`.
+        "sgd" forms no sums either: averaged stochastic gradient descent, whose predictions of the rows differ from the
+        solution's by a share of at most 0.01, or that of a `StochasticGradient`. It takes more passes than "cg".
     fit_intercept : bool, default=True
     metric : {"auto", "isotropic", "diagonal", "full"}, default="auto"
         How distances between rows are measured: with one length scale for all columns, one for each, or along
@@ -144,7 +146,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         "alpha", the "criterion" there (GCV and LOO: mean squared error in units of the variance of each target,
         averaged over targets; evidence: negative log likelihood) and "effective_dimension"; empty for a given alpha.
     effective_dimension_ : float
-        tr G (G + alpha I)⁻¹, the number of parameters in use; nan for solver="cg".
+        tr G (G + alpha I)⁻¹, the number of parameters in use; nan for solver="cg" or "sgd".
     coef_ : ndarray of shape (n_components,) or (n_targets, n_components)
     intercept_ : float or ndarray of shape (n_targets,)
     features_ : transformer
@@ -313,7 +315,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         feature_map = fitted.feature_map
         n_targets = int(np.prod(self._target_shape, dtype=int))
         solver, _ = choose_solver(self.solver, self.alpha, feature_map.n_components)
-        iterative = solver == "cg" or isinstance(solver, ConjugateGradient)
+        iterative = not needs_sums(solver)
         alpha = None if fitted.penalty is None else fitted.penalty.alpha
         statistics = self._empty_statistics(source, feature_map, alpha, with_gram=not iterative)
         self.features_, self.feature_map_ = fitted.transformer, feature_map
@@ -323,7 +325,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if self.checkpoint is not None:
             options = self._shaping_options(source, key) | {
                 "n_targets": n_targets,
-                "solver='cg'": iterative,
+                "solver='cg' or 'sgd'": iterative,
                 "precision": precision,
                 # decides in which precision products are computed
                 "alpha over the number of rows": penalty if source.dtype == np.float32 else None,
@@ -423,7 +425,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             )
         if self._solution is None:
             if not self.statistics_.with_gram:
-                raise NotFittedError("the fit was interrupted before solver='cg' began; call fit again.")
+                raise NotFittedError("the fit was interrupted before its solver began; call fit again.")
             with self._threads():
                 self._solution = self._solve(self.statistics_)
         return self._solution
@@ -466,23 +468,26 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return replace(solution, path=penalty.path)
 
     def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> RidgeSolution:
-        """Conjugate gradients on a Gram matrix that is never formed."""
+        """Conjugate gradients, or stochastic ones, on a Gram matrix that is never formed."""
         there = on_device(source, self.device)
         gram: PSDOperator = StreamedGram(there, feature_map, self.block_size, self.verbose)
         if self.fit_intercept:
             gram = Centred(gram, statistics.feature_sum, statistics.weight)
         alpha, path, notes = self._alpha_for_iteration(source, key)
-        rule = self.solver
-        if not isinstance(rule, ConjugateGradient):
+        solver, chosen = choose_solver(self.solver, self.alpha, feature_map.n_components)
+        rule = solver
+        if solver == "sgd":
+            rule = StochasticGradient(key=key.child("sgd"))
+        elif not isinstance(solver, RidgeSolver):
             rule = ConjugateGradient(tol=1e-6 if source.dtype == np.float32 else 1e-9, key=key.child("preconditioner"))
-        if rule.preconditioner is None and rule.rank is None and alpha > 0:
+        unconditioned = isinstance(rule, ConjugateGradient) and rule.preconditioner is None and rule.rank is None
+        if unconditioned and alpha > 0:
             preconditioner = sampled_preconditioner(
                 there, feature_map, alpha, statistics.weight, key.child("sample"), centred=self.fit_intercept
             )
             rule = replace(rule, preconditioner=preconditioner)
         factor = rule.factor(gram, alpha)
         weights = factor.solve(statistics.right_side(self.fit_intercept))
-        chosen = choose_solver(self.solver, self.alpha, feature_map.n_components)[1]
         intercept = statistics.intercept(weights, self.fit_intercept)
         return RidgeSolution(weights, intercept, alpha, path, factor.report.noting(*chosen, *notes), float("nan"))
 
@@ -491,7 +496,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if isinstance(self.alpha, numbers.Real):
             return float(self.alpha) + self._shift, {}, ()
         if not isinstance(self.features, str):
-            raise ValueError("solver='cg' with features of your own needs a number as alpha.")
+            raise ValueError("solver='cg' or 'sgd' with features of your own needs a number as alpha.")
         fewer = min(self.n_components_, _ALPHA_COMPONENTS)
         kernel = getattr(self.features_, "kernel_", self.kernel)
         _, feature_map = self._fit_features(source, kernel, fewer, key)

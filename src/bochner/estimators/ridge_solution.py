@@ -13,7 +13,7 @@ from scipy.linalg import LinAlgWarning, solve
 
 from bochner.backends import Array
 from bochner.checks import check_choice
-from bochner.solvers import SOLVERS, Factor, Report, RidgeSolver, memory_available
+from bochner.solvers import SOLVERS, Factor, Report, RidgeSolver, memory_available, needs_sums
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 
 CRITERIA = ("gcv", "loo", "margin", "evidence")
@@ -97,8 +97,9 @@ def solve_sums(
         share = f"as if alpha were {statistics.rounding_noise:.1g} larger"
         notes = (*notes, f"float32 features were rounded to integers for their products, {share}; float64 data are not")
     if isinstance(alpha, numbers.Real) and solver != "eigen":
-        name = "cholesky" if solver == "cg" else solver  # conjugate gradients are for sums that do not exist
-        rule = solver if isinstance(solver, RidgeSolver) else SOLVERS[name]()
+        if isinstance(solver, str) and not needs_sums(solver):
+            solver = "cholesky"  # there are sums after all
+        rule = solver if isinstance(solver, RidgeSolver) else SOLVERS[solver]()
         factor: Factor = rule.factor(statistics.operator(fit_intercept), float(alpha))
         warn_of_jitter(factor.report, float(alpha), statistics)
         weights = factor.solve(statistics.right_side(fit_intercept))

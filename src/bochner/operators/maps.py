@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -164,6 +165,14 @@ class PSDOperator(ABC):
     def to_dense(self) -> Array:
         """The matrix, (m, m) in float64."""
 
+    def row_blocks(self) -> Iterator[tuple[Array, Array | None]]:
+        """Blocks of rows Z (n, m) and weights w (n,) or None, in host memory, such that the matrix is Σ ZᵀWZ.
+
+        A matrix in memory is given as the Gram matrix of its square root.
+        """
+        eigenvalues, vectors = np.linalg.eigh(self.to_dense())
+        yield (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))).T, None
+
     def lower(self) -> Any:
         """A fresh float64 array whose lower triangle is the matrix's: NumPy's, in Fortran order, or on a device.
 
@@ -235,6 +244,10 @@ class Centred(PSDOperator):
 
     def to_dense(self) -> Array:
         return self.gram.to_dense() - np.outer(self.total, self.total / self.weight)
+
+    def row_blocks(self) -> Iterator[tuple[Array, Array | None]]:
+        mean = self.total / self.weight
+        return ((Z - mean, weight) for Z, weight in self.gram.row_blocks())
 
     def lower(self) -> Any:
         G = self.gram.lower()

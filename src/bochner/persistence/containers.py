@@ -14,7 +14,8 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from bochner.streaming.checkpoints import replacing
 MAX_HEADER = 1 << 24  # bytes
 MAX_VALUES = 1 << 20  # values in the header: parsed JSON is some 50 times as large as its text
 _ALIGNMENT = 64  # of the first tensor
+_CRC = "crc32:"
 _TYPES = {
     "BOOL": np.dtype(np.bool_),
     "U8": np.dtype("<u1"),
@@ -89,7 +91,8 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Array]]:
                 raise ModelFileError(f"{path} is cut short.")
             tensors[name] = tensor
     model = metadata["bochner"]
-    if digest(model, tensors.items()) != metadata["digest"]:
+    checksum = digest if metadata["digest"].startswith(_CRC) else _old_digest
+    if checksum(model, tensors.items()) != metadata["digest"]:
         raise ModelFileError(f"{path} is damaged: its checksum does not match. Save the model again.")
     return model, tensors
 
@@ -117,12 +120,30 @@ def parse(text: bytes | str, path: Any) -> dict[str, Any]:
 
 
 def digest(model: str, tensors: Iterable[tuple[str, Array]]) -> str:
-    """A checksum of everything: BLAKE2b of the model, and of the name, type, shape and bytes of each tensor."""
-    total = hashlib.blake2b(model.encode("utf-8", "surrogatepass"), digest_size=32)
-    for name, tensor in tensors:
-        total.update(f"\0{name}\0{TYPE_NAMES[tensor.dtype]}\0{tensor.shape}\0".encode("utf-8", "surrogatepass"))
-        total.update(_bytes(tensor))
+    """A checksum of everything against damage: CRC-32 of the model, and of each tensor's name, type, shape and bytes.
+
+    A cryptographic one protects no better, since whoever changes a file can change its checksum, and takes longer than
+    all the rest of loading it.
+    """
+    total = 0
+    for part in _digested(model, tensors):
+        total = zlib.crc32(part, total)
+    return f"{_CRC}{total:08x}"
+
+
+def _old_digest(model: str, tensors: Iterable[tuple[str, Array]]) -> str:
+    """The checksum that the first files had, BLAKE2b."""
+    total = hashlib.blake2b(digest_size=32)
+    for part in _digested(model, tensors):
+        total.update(part)
     return total.hexdigest()
+
+
+def _digested(model: str, tensors: Iterable[tuple[str, Array]]) -> Iterator[Any]:
+    yield model.encode("utf-8", "surrogatepass")
+    for name, tensor in tensors:
+        yield f"\0{name}\0{TYPE_NAMES[tensor.dtype]}\0{tensor.shape}\0".encode("utf-8", "surrogatepass")
+        yield _bytes(tensor)
 
 
 def _bytes(tensor: Array) -> Any:

@@ -90,6 +90,9 @@ class DeviceSource(Source):
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
         return self.source.blocks(rows, start)
 
+    def scattered(self, rows: int) -> Iterator[Block]:
+        return self.source.scattered(rows)
+
     def sample(self, n: int, key: Key) -> Block:
         return self.source.sample(n, key)
 

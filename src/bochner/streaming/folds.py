@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -326,6 +326,11 @@ class StreamedGram(PSDOperator):
         total = self.source.fold(fold, feature_map, rows=self.rows, after=lambda _, row: progress.reach(row))
         progress.close()
         return total
+
+    def row_blocks(self) -> Iterator[tuple[Array, Array | None]]:
+        rows = self.rows or default_rows(self.feature_map.n_components, np.float64)
+        for block in self.source.scattered(rows):
+            yield self.feature_map(block.X), block.weight
 
     def to_dense(self) -> Array:
         statistics = RidgeStatistics(self.shape[0], 0)

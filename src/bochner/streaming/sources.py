@@ -93,6 +93,10 @@ class Source(ABC):
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
         """Blocks of exactly `rows` rows (the last may be shorter), beginning with row `start`."""
 
+    def scattered(self, rows: int) -> Iterator[Block]:
+        """Blocks of at most `rows` rows, each from all over the data if they are in memory; otherwise as `blocks`."""
+        return self.blocks(rows)
+
     @abstractmethod
     def sample(self, n: int, key: Key) -> Block:
         """At most n rows of positive weight, drawn at random without replacement, in the order of the data."""
@@ -224,6 +228,15 @@ class ArraySource(Source):
         for first in range(start, self.n_samples, rows):
             yield self._rows(slice(first, first + rows))
 
+    def scattered(self, rows: int) -> Iterator[Block]:
+        assert self.n_samples is not None
+        if in_file(self.block.X):  # one read in order is faster than many of a row here and there
+            yield from self.blocks(rows)
+            return
+        step = -(-self.n_samples // rows)
+        for first in range(step):
+            yield self._rows(slice(first, None, step))
+
     def sample(self, n: int, key: Key) -> Block:
         assert self.n_samples is not None
         if self.n_samples <= n:
@@ -313,6 +326,13 @@ class BlockSource(Source):
         assert kept is not None
         self.n_samples = seen
         return kept
+
+
+def in_file(X: Any) -> bool:
+    """Whether an array, or the one that it is a view of, is a file mapped to memory."""
+    while X is not None and not isinstance(X, np.memmap):
+        X = getattr(X, "base", None)
+    return X is not None
 
 
 def checked_block(X: Any, y: Any, weight: Any = None, *, name: str, dtype: Any = FLOATS) -> Block:
@@ -437,6 +457,9 @@ class MappedSource(Source):
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
         return map(self.function, self.source.blocks(rows, start))
+
+    def scattered(self, rows: int) -> Iterator[Block]:
+        return map(self.function, self.source.scattered(rows))
 
     def head(self) -> Block:
         return self.function(self.source.head())
