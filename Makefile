@@ -5,7 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 # Statistical tests are single-threaded work: one process a core, one BLAS thread each.
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+JOBS ?= auto
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .PHONY: demo test test-slow test-torch test-gpu test-oldest test-newest test-aarch64 cross wheel wheels sdist check-version test-sdist lint bench docs fuzz sanitize clean
 
@@ -90,7 +91,7 @@ sdist: $(VENV)/.pip
 # What is tagged is what is released: `make check-version TAG=v0.1.0` before the tag, and in the workflow after it.
 check-version:
 	@test "$(TAG)" = "v$$(sed -n 's/__version__ = "\(.*\)"/\1/p' src/bochner/version.py)" || { echo "expected the tag v$$(sed -n 's/__version__ = "\(.*\)"/\1/p' src/bochner/version.py), the version in src/bochner/version.py; got $(TAG)"; exit 1; }
-	@grep -q "^## $(patsubst v%,%,$(TAG)) (20" CHANGELOG.md || { echo "expected a line '## $(patsubst v%,%,$(TAG)) (date)' in CHANGELOG.md"; exit 1; }
+	@grep -q "^## \[$(patsubst v%,%,$(TAG))\] - 20" CHANGELOG.md || { echo "expected a line '## [$(patsubst v%,%,$(TAG))] - date' in CHANGELOG.md"; exit 1; }
 	@grep -q "^version: $(patsubst v%,%,$(TAG))$$" CITATION.cff || { echo "expected version: $(patsubst v%,%,$(TAG)) in CITATION.cff"; exit 1; }
 	@grep -q "^\[project.urls\]" pyproject.toml || { echo "expected [project.urls] in pyproject.toml: where the source and its issues are public"; exit 1; }
 	@! grep -q "!\[.*\](docs/" README.md || { echo "expected whole addresses of the pictures in README.md: the package index shows no others"; exit 1; }

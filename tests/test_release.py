@@ -25,6 +25,36 @@ def test_the_citation_has_the_version():
     assert f"\nversion: {bochner.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
+CHANGES = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")  # of keepachangelog.com
+
+
+def test_the_changelog_has_its_form():
+    """Versions from the newest, dated once released; below each what changed for users, by kind."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    found = [re.fullmatch(r"\[(\d+)\.(\d+)\.(\d+)\] - (unreleased|20\d\d-\d\d-\d\d)", heading) for heading in headings]
+    assert all(found), f"expected '## [1.2.3] - date or unreleased', got {headings}"
+    versions = [tuple(int(part) for part in match.groups()[:3]) for match in found]
+    assert versions == sorted(set(versions), reverse=True)
+    assert f"## [{bochner.__version__}] - " in text
+    assert all(match[4] != "unreleased" for match in found[1:])
+    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= set(CHANGES)
+
+
+def test_the_changelog_lists_what_is_deprecated():
+    deprecated = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("### Deprecated")[2].partition("\n##")[0]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/bochner").rglob("*.py"))
+    source = source.replace((ROOT / "src/bochner/deprecations.py").read_text(encoding="utf-8"), "")
+    old = re.findall(r"old_parameters\((\w+)=", source) + re.findall(r'old_attribute\("\w+", "(\w+)"', source)
+    old += [
+        name
+        for table in re.findall(r"old_names\((.*?\})", source, re.DOTALL)
+        for name in re.findall(r'"(\w+)": \(', table)
+    ]
+    assert len(old) > 10
+    assert not [name for name in old if not re.search(rf"\b{name}\b", deprecated)]
+
+
 def test_the_oldest_versions_are_the_lower_bounds(project):
     """`make test-oldest` tests what pyproject.toml allows: bounds of the library, its extras and the build."""
     bounds = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
