@@ -1,15 +1,19 @@
-"""Modules that cannot be imported without their optional package have no doctests to collect."""
+"""Modules that cannot be imported without their optional packages are not collected."""
 
 from importlib.util import find_spec
 
-collect_ignore = [
-    f"src/bochner/{path}"
-    for package, path in (
-        ("dask", "distributed.py"),
-        ("torch", "backends/torch"),
-        ("triton", "backends/_triton"),
-        ("matplotlib", "experiments/charts.py"),
-        ("matplotlib", "experiments/report.py"),
-    )
-    if find_spec(package) is None
-]
+NEEDED = {
+    "src/bochner/distributed.py": ("dask",),
+    "src/bochner/backends/torch": ("torch",),
+    "src/bochner/backends/_triton": ("triton",),
+    "src/bochner/cli": ("typer",),
+    "src/bochner/experiments/charts.py": ("matplotlib",),
+    "src/bochner/experiments/report.py": ("matplotlib",),
+    "src/bochner/exports": ("onnx",),
+    "tests/test_cli.py": ("typer", "rich", "pandas"),
+    "tests/test_cli_files.py": ("typer", "rich", "pandas"),
+    "tests/test_compare.py": ("pandas", "matplotlib"),
+    "tests/test_report.py": ("pandas", "matplotlib"),
+    "tests/test_tabular.py": ("pandas",),
+}
+collect_ignore = [path for path, packages in NEEDED.items() if any(find_spec(package) is None for package in packages)]
