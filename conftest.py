@@ -1,6 +1,10 @@
 """Modules that cannot be imported without their optional packages are not collected."""
 
+import signal
 from importlib.util import find_spec
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell; some tests send Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NEEDED = {
     "src/bochner/distributed.py": ("dask",),
@@ -8,8 +12,11 @@ NEEDED = {
     "src/bochner/backends/_triton": ("triton",),
     "src/bochner/cli": ("typer",),
     "src/bochner/experiments/charts.py": ("matplotlib",),
+    "src/bochner/experiments/compare.py": ("pandas",),
     "src/bochner/experiments/report.py": ("matplotlib",),
     "src/bochner/exports": ("onnx",),
+    "src/bochner/streaming/arrow.py": ("pyarrow",),
+    "reproductions/bochner_reproductions/__init__.py": ("matplotlib",),
     "tests/test_cli.py": ("typer", "rich", "pandas"),
     "tests/test_cli_files.py": ("typer", "rich", "pandas"),
     "tests/test_compare.py": ("pandas", "matplotlib"),
