@@ -1,8 +1,10 @@
 """What must hold before a release: one version, bounds that are tested, workflows that run what `make` runs here."""
 
+import ast
 import itertools
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -119,6 +121,38 @@ def test_every_extra_is_tested_alone(project):
     alone = [values["extra"] for values in runs_of(jobs["extras"])]
     assert sorted(alone) == sorted({"", *project["project"]["optional-dependencies"]} - {"torch"})
     assert "test-torch" in [values["target"] for values in runs_of(jobs["dependencies"])]
+
+
+def imported_at_once(tree: ast.Module) -> set[str]:
+    """Names of the modules that a module imports when it is imported."""
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)
+def test_tests_are_collected_without_any_extra(path):
+    """What a module of tests imports is required, or named in conftest.py, or asked for by pytest.importorskip."""
+    needed = runpy.run_path(str(ROOT / "conftest.py"))["NEEDED"]
+    optional = {package: {package} for package in (*machines.OPTIONAL, "polars", "onnxruntime", "safetensors", "yaml")}
+    for place, packages in needed.items():
+        if place.startswith("src/"):
+            optional[place.removeprefix("src/").removesuffix(".py").replace("/", ".")] = set(packages)
+    text = path.read_text(encoding="utf-8")
+    asked = set(re.findall(r'^(?:\w+ = )?pytest\.importorskip\("(\w+)', text, re.MULTILINE))
+    asked |= {"pandas"} if "dask" in asked else set()  # which its data frames bring
+    asked |= set(needed.get(path.relative_to(ROOT).as_posix(), ()))
+    for name in imported_at_once(ast.parse(text)):
+        for module, packages in optional.items():
+            if f"{name}.".startswith(f"{module}."):
+                assert packages <= asked, f"{name} cannot be imported without {packages - asked}"
 
 
 def test_the_public_address_is_written_everywhere(tmp_path, monkeypatch):
