@@ -66,7 +66,7 @@ test-extra:
 test-aarch64: $(VENV)/.pip
 	$(BIN)/python -m pip install -q --group build
 	PYTHON=$(BIN)/python .ci/test-aarch64
-	PYTHON=$(BIN)/python MODE=scalar .ci/test-aarch64 tests/test_backends.py
+	PYTHON=$(BIN)/python MODE=scalar .ci/test-aarch64 -k "not 1100" tests/test_backends.py
 
 # Objects for Windows, macOS and musl, compiled and not run.
 cross: $(VENV)/.pip
