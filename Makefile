@@ -2,12 +2,16 @@
 # comes from the package index.
 PYTHON ?= python3
 VENV ?= .venv
+# What is installed for the tests (a group of pyproject.toml), and an extra of the library beside it.
+GROUP ?= test
+EXTRA ?=
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*)
 # Statistical tests are single-threaded work: one process a core, one BLAS thread each.
-PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+JOBS ?= auto
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test test-slow test-torch test-gpu test-oldest test-newest test-aarch64 cross wheel wheels sdist check-version test-sdist lint bench docs fuzz sanitize clean
+.PHONY: demo test test-slow test-torch test-gpu test-oldest test-newest test-extra test-aarch64 cross wheel wheels sdist check-version address test-sdist lint bench docs fuzz sanitize clean
 
 $(VENV)/.pip:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -15,11 +19,11 @@ $(VENV)/.pip:
 	touch $@
 
 $(VENV)/.tools: $(VENV)/.pip pyproject.toml
-	$(BIN)/python -m pip install -q --group test
+	$(BIN)/python -m pip install -q --group $(GROUP)
 	touch $@
 
 $(VENV)/.built: $(VENV)/.tools $(NATIVE)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --no-build-isolation -e .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --no-build-isolation -e ".$(if $(EXTRA),[$(EXTRA)])"
 	touch $@
 
 demo: $(VENV)/.built
@@ -52,19 +56,24 @@ test-newest:
 	rm -rf .venv-newest
 	$(MAKE) VENV=.venv-newest test
 
+# What is required and one extra, in an environment of its own: `make test-extra EXTRA=dask`, or without any. What needs
+# another one is skipped.
+test-extra:
+	$(MAKE) VENV=.venv-$(or $(EXTRA),bare) GROUP=bare EXTRA=$(EXTRA) test
+
 # On Debian or Ubuntu for x86-64, with g++-aarch64-linux-gnu and qemu-user: the compiled core for AArch64, with its
 # vector instructions and without any, tested in an emulator.
 test-aarch64: $(VENV)/.pip
 	$(BIN)/python -m pip install -q --group build
 	PYTHON=$(BIN)/python .ci/test-aarch64
-	PYTHON=$(BIN)/python MODE=scalar .ci/test-aarch64 tests/test_backends.py
+	PYTHON=$(BIN)/python MODE=scalar .ci/test-aarch64 -k "not 1100" tests/test_backends.py
 
 # Objects for Windows, macOS and musl, compiled and not run.
 cross: $(VENV)/.pip
 	$(BIN)/python -m pip install -q --group cross
 	PYTHON=$(BIN)/python .ci/cross
 
-# A wheel for this system, tried in an empty environment outside the source tree.
+# A wheel for this system, tried in an empty environment outside the source tree, with the tests of what is compiled.
 wheel: $(VENV)/.pip
 	$(BIN)/python -m pip install -q --group release
 	rm -rf dist/raw build/wheel-env && mkdir -p dist/raw
@@ -74,6 +83,8 @@ wheel: $(VENV)/.pip
 	$(PYTHON) -m venv build/wheel-env
 	build/wheel-env/bin/python -m pip install -q "$$(ls -t dist/*.whl | head -1)"
 	cd build && wheel-env/bin/python $(CURDIR)/.ci/installed.py $(CURDIR)/README.md
+	build/wheel-env/bin/python -m pip install -q pytest hypothesis
+	cd build && OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 wheel-env/bin/python -m pytest -q -p no:cacheprovider -m "not slow" $(CURDIR)/tests/test_backends.py
 	@ls -l dist/*.whl
 
 # Wheels of all systems that this machine builds for, by cibuildwheel: on Linux it needs docker or podman, on Windows
@@ -90,10 +101,14 @@ sdist: $(VENV)/.pip
 # What is tagged is what is released: `make check-version TAG=v0.1.0` before the tag, and in the workflow after it.
 check-version:
 	@test "$(TAG)" = "v$$(sed -n 's/__version__ = "\(.*\)"/\1/p' src/bochner/version.py)" || { echo "expected the tag v$$(sed -n 's/__version__ = "\(.*\)"/\1/p' src/bochner/version.py), the version in src/bochner/version.py; got $(TAG)"; exit 1; }
-	@grep -q "^## $(patsubst v%,%,$(TAG)) (20" CHANGELOG.md || { echo "expected a line '## $(patsubst v%,%,$(TAG)) (date)' in CHANGELOG.md"; exit 1; }
+	@grep -q "^## \[$(patsubst v%,%,$(TAG))\] - 20" CHANGELOG.md || { echo "expected a line '## [$(patsubst v%,%,$(TAG))] - date' in CHANGELOG.md"; exit 1; }
 	@grep -q "^version: $(patsubst v%,%,$(TAG))$$" CITATION.cff || { echo "expected version: $(patsubst v%,%,$(TAG)) in CITATION.cff"; exit 1; }
-	@grep -q "^\[project.urls\]" pyproject.toml || { echo "expected [project.urls] in pyproject.toml: where the source and its issues are public"; exit 1; }
-	@! grep -q "!\[.*\](docs/" README.md || { echo "expected whole addresses of the pictures in README.md: the package index shows no others"; exit 1; }
+	@grep -q "^\[project.urls\]" pyproject.toml || { echo "expected [project.urls] in pyproject.toml: where the source and its issues are public (make address)"; exit 1; }
+	@! grep -q "!\[.*\](docs/" README.md || { echo "expected whole addresses of the pictures in README.md: the package index shows no others (make address)"; exit 1; }
+
+# Once, before the first release: where the repository is public. `make address URL=https://github.com/owner/bochner`
+address:
+	$(PYTHON) .ci/address.py $(URL)
 
 # The tests as they come in the source distribution.
 test-sdist: sdist
@@ -134,4 +149,4 @@ sanitize: $(VENV)/.tools
 	OMP_NUM_THREADS=2 $(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/test_backends.py tests/test_operators.py tests/test_sketches.py tests/test_rows.py
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-newest build dist demo-output
+	rm -rf $(VENV) .venv-* build dist demo-output

@@ -9,13 +9,17 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pandas
 import scipy.sparse
 import sklearn
 from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning
 
 import bochner
+
+try:
+    import pandas
+except ImportError:
+    pandas = None
 
 N_EXAMPLES = int(os.environ.get("BOCHNER_FUZZ_EXAMPLES", "8"))
 FUZZING = N_EXAMPLES > 8
@@ -84,7 +88,6 @@ def hostile_rows(X):
         "float16 with inf": np.full((n, d), np.inf, np.float16),
         "longdouble": X.astype(np.longdouble) * np.longdouble("1e400"),
         "text": text,
-        "text in a frame": pandas.DataFrame(text),
         "None": None,
         "a dict": {"a": 1},
         "Nones": nothing,
@@ -98,9 +101,6 @@ def hostile_rows(X):
         "bytes": b"abc",
         "ragged": [[1, 2], [3]],
         "an iterator": iter([1, 2]),
-        "a frame with gaps": pandas.DataFrame({"a": pandas.array([1, None] * (n // 2), dtype="Int64"), "b": X[:, 0]}),
-        "categories": pandas.DataFrame({"a": pandas.Categorical(["x", "y"] * (n // 2)), "b": X[:, 0]}),
-        "an empty frame": pandas.DataFrame(),
         "constant": np.ones((n, d)),
         "zeros": np.zeros((n, d)),
         "negative": -X,
@@ -112,6 +112,19 @@ def hostile_rows(X):
         "block sparse": scipy.sparse.bsr_array(X),
         "records": np.zeros(n, [("a", "f8"), ("b", "f8")]),
         "largest integers": np.full((n, d), 2**64 - 1, np.uint64),
+        **hostile_frames(X, text),
+    }
+
+
+def hostile_frames(X, text):
+    if pandas is None:
+        return {}
+    n = len(X)
+    return {
+        "text in a frame": pandas.DataFrame(text),
+        "a frame with gaps": pandas.DataFrame({"a": pandas.array([1, None] * (n // 2), dtype="Int64"), "b": X[:, 0]}),
+        "categories": pandas.DataFrame({"a": pandas.Categorical(["x", "y"] * (n // 2)), "b": X[:, 0]}),
+        "an empty frame": pandas.DataFrame(),
     }
 
 

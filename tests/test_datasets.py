@@ -94,6 +94,7 @@ def serve_table(server, X, y, name="data.csv.gz"):
 
 @pytest.fixture
 def tiny(server, monkeypatch):
+    pytest.importorskip("pooch")
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(12, 3)).astype(np.float32), rng.normal(size=12)
     entry = made(X, y, serve_table(server, X, y))
@@ -167,6 +168,7 @@ def test_another_format_is_refused(tiny, cache, server):
 
 
 def test_offline_says_what_to_do(cache, monkeypatch):
+    pytest.importorskip("pooch")
     entry = replace(REGISTRY["kin40k"], files=(File("http://127.0.0.1:9/data.csv.gz"),))  # nobody listens there
     monkeypatch.setitem(REGISTRY, "kin40k", entry)
     with pytest.raises(OSError, match=r"could not be fetched from http://127.0.0.1:9.*BOCHNER_DATA"):

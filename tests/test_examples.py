@@ -71,6 +71,7 @@ def test_gpu():
 
 
 def test_rows(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
     example = load("rows")
     monkeypatch.setattr(example, "COLUMNS", (64, 256))
     monkeypatch.setattr(example, "LAWS", ("orthogonal", "iid"))

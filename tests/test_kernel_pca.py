@@ -1,7 +1,6 @@
 """Kernel PCA and k-means against their exact counterparts; the two-sample test's size and power."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse
 from scipy.stats import binom, kstest
@@ -74,6 +73,7 @@ def grid(n=80):
 @pytest.mark.parametrize("kernel", [RBF(4.0), Linear(), Polynomial(2)], ids=["rbf", "linear", "polynomial"])
 @pytest.mark.parametrize("rows", [lopsided, grid])
 def test_signs_do_not_depend_on_seed_order_type_or_place(kernel, rows):
+    pd = pytest.importorskip("pandas")
     X = rows()
     names = [f"x{j}" for j in range(X.shape[1])]
     order = np.random.default_rng(1).permutation(len(X))
@@ -173,6 +173,7 @@ def test_clusters_are_a_fixed_point_of_the_exact_algorithm():
 
 def test_frames_have_names_and_frames_come_back():
     """Warnings are errors here."""
+    pd = pytest.importorskip("pandas")
     X = pd.DataFrame(rings(100), columns=["a", "b"])
     model = KernelKMeans(2, kernel=RBF(1.2), n_components=50, random_state=0).fit(X)
     np.testing.assert_array_equal(model.predict(X), model.labels_)

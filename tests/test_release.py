@@ -1,7 +1,11 @@
 """What must hold before a release: one version, bounds that are tested, workflows that run what `make` runs here."""
 
+import ast
+import itertools
 import os
 import re
+import runpy
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -25,11 +29,42 @@ def test_the_citation_has_the_version():
     assert f"\nversion: {bochner.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
+CHANGES = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")  # of keepachangelog.com
+
+
+def test_the_changelog_has_its_form():
+    """Versions from the newest, dated once released; below each what changed for users, by kind."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    found = [re.fullmatch(r"\[(\d+)\.(\d+)\.(\d+)\] - (unreleased|20\d\d-\d\d-\d\d)", heading) for heading in headings]
+    assert all(found), f"expected '## [1.2.3] - date or unreleased', got {headings}"
+    versions = [tuple(int(part) for part in match.groups()[:3]) for match in found]
+    assert versions == sorted(set(versions), reverse=True)
+    assert f"## [{bochner.__version__}] - " in text
+    assert all(match[4] != "unreleased" for match in found[1:])
+    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= set(CHANGES)
+
+
+def test_the_changelog_lists_what_is_deprecated():
+    deprecated = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("### Deprecated")[2].partition("\n##")[0]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/bochner").rglob("*.py"))
+    source = source.replace((ROOT / "src/bochner/deprecations.py").read_text(encoding="utf-8"), "")
+    old = re.findall(r"old_parameters\((\w+)=", source) + re.findall(r'old_attribute\("\w+", "(\w+)"', source)
+    old += [
+        name
+        for table in re.findall(r"old_names\((.*?\})", source, re.DOTALL)
+        for name in re.findall(r'"(\w+)": \(', table)
+    ]
+    assert len(old) > 10
+    assert not [name for name in old if not re.search(rf"\b{name}\b", deprecated)]
+
+
 def test_the_oldest_versions_are_the_lower_bounds(project):
     """`make test-oldest` tests what pyproject.toml allows: bounds of the library, its extras and the build."""
     bounds = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
     bounds += [bound for extra in project["project"]["optional-dependencies"].values() for bound in extra]
-    bounds += [bound for bound in project["dependency-groups"]["test"] if isinstance(bound, str)]
+    groups = project["dependency-groups"]
+    bounds += [bound for bound in groups["bare"] + groups["test"] if isinstance(bound, str)]
     allowed: dict[str, set[str]] = {}
     for bound in bounds:
         name, _, oldest = re.sub(r"\[.*?\]", "", bound).partition(">=")
@@ -43,19 +78,116 @@ def test_the_oldest_versions_are_the_lower_bounds(project):
             assert re.fullmatch(rf"{re.escape(oldest)}(\.0)*", pinned[name]), f"{name}>={oldest} but {pinned[name]}"
 
 
+def read_workflow(path: Path) -> dict:
+    return pytest.importorskip("yaml").safe_load(path.read_text(encoding="utf-8"))
+
+
+def runs_of(job: dict) -> list[dict]:
+    """The values of a job's matrix, one dict a run."""
+    matrix = dict(job.get("strategy", {}).get("matrix", {}))
+    included = matrix.pop("include", [])
+    product = [dict(zip(matrix, values, strict=True)) for values in itertools.product(*matrix.values())]
+    return (product if matrix else []) + included or [{}]
+
+
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflows_run_targets_of_make(workflow):
-    text = workflow.read_text(encoding="utf-8")
+    """Every step is somebody's action or a target that runs anywhere, for every value of the matrix."""
+    jobs = read_workflow(workflow)["jobs"]
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    commands = re.findall(r"^ *- run: (.*)$", text, re.MULTILINE)
-    assert commands or "publish" in text
-    chosen = re.findall(r"target: ([\w-]+)", text)
-    for command in commands:
-        program, target = command.split(maxsplit=2)[:2]
-        assert program == "make"
-        assert target in targets or (target == "${{" and chosen)
-    assert set(chosen) <= set(targets)
-    assert "run: |" not in text
+    for name, job in jobs.items():
+        assert {job["needs"]} <= set(jobs) if "needs" in job else True, name
+        if "uses" in job:
+            assert (ROOT / job["uses"]).exists(), name
+            continue
+        for values in runs_of(job):
+            assert all(isinstance(value, str) for value in values.values()), f"{name}: a Python 3.10 would be 3.1"
+            for step in job["steps"]:
+                assert len({"uses", "run"} & set(step)) == 1, name
+                command = re.sub(
+                    r"\$\{\{ matrix\.(\w+) \}\}", lambda match, of=values: of[match[1]], step.get("run", "")
+                )
+                if command:
+                    assert "\n" not in command, name
+                    program, target, *options = command.split()
+                    assert program == "make", name
+                    assert target in targets, name
+                    assert all(re.match(r"[A-Z]+=", option) for option in options), name
+
+
+def test_every_extra_is_tested_alone(project):
+    """And none at all; torch, whose packages have gigabytes, beside the others."""
+    jobs = read_workflow(ROOT / ".github/workflows/tests.yml")["jobs"]
+    alone = [values["extra"] for values in runs_of(jobs["extras"])]
+    assert sorted(alone) == sorted({"", *project["project"]["optional-dependencies"]} - {"torch"})
+    assert "test-torch" in [values["target"] for values in runs_of(jobs["dependencies"])]
+
+
+def imported_at_once(tree: ast.Module) -> set[str]:
+    """Names of the modules that a module imports when it is imported."""
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)
+def test_tests_are_collected_without_any_extra(path):
+    """What a module of tests imports is required, or named in conftest.py, or asked for by pytest.importorskip."""
+    needed = runpy.run_path(str(ROOT / "conftest.py"))["NEEDED"]
+    optional = {package: {package} for package in (*machines.OPTIONAL, "polars", "onnxruntime", "safetensors", "yaml")}
+    for place, packages in needed.items():
+        if place.startswith("src/"):
+            optional[place.removeprefix("src/").removesuffix(".py").replace("/", ".")] = set(packages)
+    text = path.read_text(encoding="utf-8")
+    asked = set(re.findall(r'^(?:\w+ = )?pytest\.importorskip\("(\w+)', text, re.MULTILINE))
+    asked |= {"pandas"} if "dask" in asked else set()  # which its data frames bring
+    asked |= set(needed.get(path.relative_to(ROOT).as_posix(), ()))
+    for name in imported_at_once(ast.parse(text)):
+        for module, packages in optional.items():
+            if f"{name}.".startswith(f"{module}."):
+                assert packages <= asked, f"{name} cannot be imported without {packages - asked}"
+
+
+def test_the_public_address_is_written_everywhere(tmp_path, monkeypatch):
+    """Twice does no more than once, and another address replaces it."""
+    for name in (
+        "pyproject.toml",
+        "CITATION.cff",
+        "mkdocs.yml",
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "ARCHITECTURE.md",
+    ):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "docs").mkdir()
+    for picture in (ROOT / "docs").glob("*.*"):
+        shutil.copy(picture, tmp_path / "docs")
+    monkeypatch.syspath_prepend(str(ROOT / ".ci"))
+    from address import write_address
+
+    with pytest.raises(SystemExit, match=r"expected URL=https://github\.com/owner/name, got 'bochner\.org'"):
+        write_address("bochner.org", tmp_path)
+    (tmp_path / "README.md").write_text("![a picture](docs/rows.png) [text](docs/rows.md#a) [x](https://x.org) f[0](X)")
+    url = "https://github.com/Some-One/bochner"
+    write_address(url, tmp_path)
+    once = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.*")}
+    assert once["README.md"] == (
+        f"![a picture]({url}/raw/main/docs/rows.png) [text]({url}/blob/main/docs/rows.md#a) [x](https://x.org) f[0](X)"
+    )
+    assert tomllib.loads(once["pyproject.toml"])["project"]["urls"]["Issues"] == f"{url}/issues"
+    assert f"\nrepository-code: {url}\n" in once["CITATION.cff"]
+    assert "\nsite_url: https://some-one.github.io/bochner/\n" in once["mkdocs.yml"]
+    assert f"\n[{bochner.__version__}]: {url}/releases/tag/v{bochner.__version__}\n" in once["CHANGELOG.md"]
+    write_address(url, tmp_path)
+    assert once == {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.*")}
 
 
 def test_every_supported_python_is_named(project):

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pandas
-import pyarrow
 import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
@@ -146,7 +145,7 @@ def test_polars_arrow_and_objects_give_what_pandas_gives(kind):
         made = np.column_stack([np.array(X[name].tolist(), dtype=object) for name in X])
         found, again = TabularRegressor(**FAST).fit(made, y).predict(made), expected.predict(X)
     else:
-        table = pyarrow.Table.from_pandas(X, preserve_index=False)
+        table = pytest.importorskip("pyarrow").Table.from_pandas(X, preserve_index=False)
         table = pytest.importorskip("polars").from_arrow(table) if kind == "polars" else table
         found, again = TabularRegressor(**FAST).fit(table, y).predict(table), expected.predict(X)
     np.testing.assert_allclose(found, again, atol=1e-8)
@@ -236,6 +235,7 @@ def test_columns_of_a_categorical_type_are_categories_whatever_they_hold():
     assert model.report_.columns == {"code": "5 levels, a column each", "cut": "3 levels, a column each"}
     for same in (frame.assign(code=codes), frame.assign(code=codes * 1.0), frame.assign(code=codes.astype(str))):
         np.testing.assert_array_equal(model.predict(same), model.predict(frame))
+    pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({"code": pyarrow.array(codes).dictionary_encode()})
     assert TabularRegressor(**FAST).fit(table, y).report_.columns == {"code": "5 levels, a column each"}
 
@@ -245,7 +245,7 @@ def test_times_of_day_are_seconds():
     X = pandas.DataFrame({"time": [None if i == 7 else datetime.time(h, 30) for i, h in enumerate(hours)]})
     model = TabularRegressor(**FAST).fit(X, np.sin(hours / 4.0))
     assert model.score(X, np.sin(hours / 4.0)) > 0.9
-    table = pyarrow.Table.from_pandas(X, preserve_index=False)
+    table = pytest.importorskip("pyarrow").Table.from_pandas(X, preserve_index=False)
     np.testing.assert_array_equal(model.predict(table), model.predict(X))
 
 

@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
@@ -93,7 +92,7 @@ def test_rows_of_weight_zero_change_nothing_whatever_they_come_in(features, tmp_
         assert (sample.weight > 0).all(), name
         fitted = clone(model).fit(source)
         names = getattr(fitted, "feature_names_in_", None)
-        found = fitted.predict(new if names is None else pd.DataFrame(new, columns=names))
+        found = fitted.predict(new if names is None else pytest.importorskip("pandas").DataFrame(new, columns=names))
         np.testing.assert_allclose(found, expected, atol=1e-8, err_msg=name)
 
 
@@ -229,6 +228,7 @@ def test_probabilities_and_intervals_of_weighted_rows_are_those_of_repeated_rows
 
 @pytest.mark.parametrize("estimator", TABLES, ids=repr)
 def test_models_of_tables_depend_on_ratios_of_weights(estimator):
+    pd = pytest.importorskip("pandas")
     X, y, new = table(120)
     y = (y > 0) + 0 if is_classifier(estimator) else y
     expected = clone(estimator).fit(X, y)

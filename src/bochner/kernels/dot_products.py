@@ -51,8 +51,8 @@ class DotProductKernel(Kernel):
 
     def power_series(self, n_features: int, radius: float, *, tol: float = 1e-12) -> Array:
         """As many coefficients as give f(t) for |t| <= radius up to a share `tol` of f(radius)."""
-        with np.errstate(over="ignore"):
-            target = float(np.abs(self.profile(np.array([radius]), n_features)[0]))
+        with np.errstate(over="ignore"):  # two entries: older NumPy takes an array of one for a number
+            target = float(np.abs(self.profile(np.array([radius, radius]), n_features)[0]))
         n_terms = 32
         while n_terms <= 2048 and np.isfinite(target):
             a = self._coefficients_within(n_terms, n_features, radius)
