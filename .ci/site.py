@@ -103,6 +103,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links to files of the repository lead to their pages here; the gallery's page shows all pictures."""
     up = "../" * page.file.src_uri.count("/")
+    if page.file.src_uri in ("index.md", "tutorial.md", "gallery.md") or page.file.src_uri.startswith("gallery/"):
+        page.meta["hide"] = ["navigation"]  # they have no neighbours
     markdown = re.sub(r"\]\((?:\.\./)+benchmarks/results/", f"]({up}results/", markdown)
     if page.file.src_uri == "gallery.md":
         markdown = markdown.replace("[`examples/`](../examples)", "`examples/`")

@@ -88,6 +88,36 @@ def test_blocks_run(name, tmp_path, monkeypatch):
             assert [line[2:] for line in text.splitlines() if line.startswith("# ")] == said
 
 
+def anchors(text):
+    """Of the headings of a page, as the site and GitHub make them."""
+    heads = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", head.lower()).strip()) for head in heads}
+
+
+@pytest.mark.parametrize("name", sorted([*TEXTS, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]))
+def test_links_lead_somewhere(name):
+    """Relative links of a page, also those to files outside the site, and the headings that they name."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / name).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", text)):
+        if re.match(r"https?:|mailto:", target):
+            continue
+        path, _, heading = target.partition("#")
+        file = (ROOT / name).parent / path if path else ROOT / name
+        assert file.exists(), f"{name} links to {target}"
+        if heading:
+            assert heading in anchors(file.read_text("utf-8")), f"{name} links to {target}"
+
+
+def test_every_page_is_in_the_navigation():
+    """Every page is in the navigation of the site, and every public guide in the list of the first page."""
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
+    for name in TEXTS:
+        if name.startswith("docs/"):
+            assert name.removeprefix("docs/") in navigation, f"mkdocs.yml does not list {name}"
+        if name.startswith("docs/guide/"):
+            assert name.removeprefix("docs/") in TEXTS["docs/index.md"], f"docs/index.md does not list {name}"
+
+
 def test_readme_keeps_its_commands():
     """A user of a checkout finds these words, and so does a machine that tests the README."""
     assert "make demo " in TEXTS["README.md"]
