@@ -13,6 +13,7 @@ FENCE = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in (ROOT / "docs").rglob("*.md")}
 TEXTS["README.md"] = (ROOT / "README.md").read_text("utf-8")
 PAGES = sorted(name for name, text in TEXTS.items() if FENCE.search(text))
+NUMBER = re.compile(r"\d\.\d+")
 NEEDS = {  # packages without which a page cannot run
     "docs/guide/dask.md": ("dask",),
     "docs/guide/files.md": ("onnx",),
@@ -85,7 +86,10 @@ def test_blocks_run(name, tmp_path, monkeypatch):
             continue
         exec(compile(text, f"{name}, block at character {block.start()}", "exec"), known)
         if name == "README.md":  # what it says it prints
-            assert [line[2:] for line in text.splitlines() if line.startswith("# ")] == said
+            (promised,) = (line[2:] for line in text.splitlines() if line.startswith("# "))
+            assert NUMBER.sub("", promised) == NUMBER.sub("", said[-1])
+            scores = (np.array(NUMBER.findall(line), float) for line in (promised, said[-1]))
+            np.testing.assert_allclose(*scores, atol=0.015)  # a few of 450 digits, on another processor
 
 
 def anchors(text):
