@@ -135,6 +135,7 @@ def _show(comparison: Comparison, verdict: Verdict | None) -> None:
     )
     screen.print(ranking(comparison, screen.width, verdict))
     if verdict is not None:
+        screen.print("* recommended", style="dim")
         screen.print(f"\n{' '.join((verdict.paragraph, *about['notes']))}", markup=False)
 
 
