@@ -1,18 +1,21 @@
 """The GPU backend against the card's own limits.
 
     python benchmarks/bench_gpu.py [pairs] [fwht] [tiles] [sketches] [ridge] [process] [falkon] [landmarks] [classes]
-                                   [--quick] [--write]
+                                   [stream] [tables] [--quick] [--write]
     python benchmarks/bench_gpu.py plans
 
-All parts take five minutes on an H200, some of it compiling kernels; --quick takes an eighth of the rows. MNIST is
-real where BOCHNER_DATA names a folder that has it, else noise of its shape. `plans` times the ways in which transforms
-may be spread over threads, from which those in the kernels were chosen. A part that fails does not stop the others.
+All parts take six minutes on an H200, some of it compiling kernels; --quick takes an eighth of the rows. MNIST and
+ijcnn1 are real where BOCHNER_DATA names a folder that has them; else MNIST is noise of its shape and ijcnn1 is left
+out. `plans` times the ways in which transforms may be spread over threads, from which those in the kernels were chosen.
+A part that fails does not stop the others.
 --write puts the table into benchmarks/results.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -45,11 +48,14 @@ from bochner import (
     Laplacian,
     Matern,
     Polynomial,
+    TabularClassifier,
 )
 from bochner.keys import Key
 from bochner.landmarks import Gram, RPCholesky
 from bochner.sketches import CountSketch, SparseSign
 from bochner.solvers import ConjugateGradient
+from bochner.statistics import RidgeStatistics
+from bochner.streaming import ArraySource, accumulate, on_device
 
 QUICK = "--quick" in sys.argv
 TABLE: list[tuple[str, str, str, str]] = []  # what, measured, limit or peer, wanted
@@ -315,6 +321,7 @@ def bench_ridge(limits: dict[str, float]) -> None:
                 f"{plain_ridge(X, y, m, 1.0, 9.0):.2f} s",
             )
             torch.cuda.empty_cache()
+    sums_alone(X, y, limits)
     # against the host, on fewer rows and columns
     few, new = slice(0, 20_000), X[20_000:25_000]
     for features in ("fourier", "nystrom"):
@@ -328,6 +335,36 @@ def bench_ridge(limits: dict[str, float]) -> None:
             f"{differences[0]:.1e}; against float64 {differences[1]:.1e}",
             "20,000 rows, 2,048 features",
             f"≤ 1e-4: {holds(max(differences) <= 1e-4)}",
+        )
+
+
+def sums_alone(X: Any, y: Any, limits: dict[str, float]) -> None:
+    """The pass of a ridge regression, features and sums, without the solution."""
+    n, m = len(X), 16_384
+    few = slice(0, 20_000)
+    model = KernelRidge(RBF(9.0), m, alpha=1.0, random_state=0, device="cuda").fit(X[few], y[few])
+    source = on_device(ArraySource(X, y[:, None]), "cuda")
+    for what, penalty, precision in (
+        ("alpha=1", 1.0 / n, "full"),
+        ("alpha=100", 100.0 / n, "full"),
+        ("alpha chosen later", None, "full"),
+        ("alpha=1, precision='fast'", 1.0 / n, "fast"),
+    ):
+        times = []
+        for _ in range(2):
+            sums = RidgeStatistics(m, 1, penalty=penalty, precision=precision)
+            torch.cuda.synchronize()
+            t = time.perf_counter()
+            accumulate(source, model.feature_map_, sums, np.asarray)
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - t)
+            del sums
+        share = 100 * n * m**2 / times[1] / limits["float16"]
+        say(
+            f"features and sums alone, {n:,} × {X.shape[1]} → {m:,}, {what}",
+            f"{times[1]:.2f} s; the first {times[0]:.2f} s",
+            f"n m² at {share:.0f} % of the float16 rate",
+            f"aim 40 %: {holds(share >= 40)}",
         )
 
 
@@ -544,16 +581,46 @@ def mnist() -> tuple[Any, Any, int, str]:
         return 0.5 * noise + 0.5 * rng.random((10, 784), dtype=np.float32)[y], y, 60_000, "noise of MNIST's shape"
 
 
+def plain_logistic(X: Any, y: Any, n: int, m: int, alpha: float, length_scale: float) -> tuple[float, float]:
+    """Seconds and test error of logistic regression on random Fourier features by torch's L-BFGS, in float32."""
+    t = time.perf_counter()
+    T = torch.from_numpy(X).cuda() @ (torch.randn(X.shape[1], m // 2, device="cuda") / length_scale)
+    Z, labels = torch.hstack([T.cos(), T.sin()]) * (2 / m) ** 0.5, torch.from_numpy(np.asarray(y, np.int64)).cuda()
+    P = torch.zeros(m, 10, device="cuda", requires_grad=True)
+    b = torch.zeros(10, device="cuda", requires_grad=True)
+    rule = torch.optim.LBFGS([P, b], max_iter=200, history_size=30, line_search_fn="strong_wolfe")
+
+    def loss() -> Any:
+        rule.zero_grad()
+        value = torch.nn.functional.cross_entropy(Z[:n] @ P + b, labels[:n], reduction="sum")
+        value = value + 0.5 * alpha * P.square().sum()
+        value.backward()
+        return value
+
+    rule.step(loss)
+    torch.cuda.synchronize()
+    t = time.perf_counter() - t
+    return t, float(((Z[n:] @ P + b).argmax(1) != labels[n:]).float().mean())
+
+
 def bench_classes() -> None:
     X, y, n, name = mnist()
     options: dict[str, Any] = {"random_state": 0, "device": "cuda"}
-    KernelClassifier(RBF(5.0), 1024, loss="squared", alpha=0.1, **options).fit(X[:5000], y[:5000])  # compile
+    for loss in ("squared", "log_loss"):  # compile
+        KernelClassifier(RBF(5.0), 2048, loss=loss, alpha=0.1, **options).fit(X[:5000], y[:5000])
+    t, error = plain_logistic(X, y, n, 2048, 0.1, 5.0)
+    say(
+        f"{name}, 2,048 features, log_loss in plain torch, 200 steps of L-BFGS",
+        f"{t:.1f} s",
+        f"test error {100 * error:.2f} %",
+    )
     cases: list[tuple[str, Any, Any, int, Any]] = [
         (f"{name} {n:,} × {X.shape[1]}, 10 classes", X, y, n, KernelClassifier(RBF(5.0), m, **rule, **options))
         for m, rule in (
             (16_384, {"loss": "squared", "alpha": 0.1}),
             (16_384, {"loss": "squared", "alpha": 0.1, "features": "nystrom"}),
             (2048, {"loss": "log_loss", "alpha": 0.1, "solver_tol": 1e-2}),
+            (2048, {"loss": "squared_hinge", "alpha": 0.1, "solver_tol": 1e-2}),
         )
     ]
     n = 1_000_000 // (8 if QUICK else 1)
@@ -579,6 +646,64 @@ def bench_classes() -> None:
         )
 
 
+def bench_stream() -> None:
+    """A pass over a file that is mapped into memory, against the rates of copies."""
+    n, d = 4_000_000 // (8 if QUICK else 1), 90
+    with tempfile.TemporaryDirectory() as folder:
+        X = np.memmap(Path(folder) / "X", np.float32, "w+", shape=(n, d))
+        rng = np.random.default_rng(0)
+        for start in range(0, n, 100_000):
+            X[start : start + 100_000] = rng.standard_normal((min(100_000, n - start), d), dtype=np.float32)
+        y = np.sin(X[:, 0]) + 0.5 * rng.standard_normal(n)
+        pinned, there = torch.empty(65_536 * d, pin_memory=True), torch.empty(65_536 * d, device="cuda")
+        copy = 4 * there.numel() / seconds(lambda: there.copy_(pinned, non_blocking=True))
+        out = pinned.numpy().reshape(-1, d)
+        t = time.perf_counter()
+        for start in range(0, n - 65_536, 65_536):
+            np.copyto(out, X[start : start + 65_536])
+        read = 4 * (n // 65_536) * 65_536 * d / (time.perf_counter() - t)
+        for m in (256, 2048):
+            KernelRidge(RBF(9.0), m, alpha=1.0, random_state=0, device="cuda").fit(X[:200_000], y[:200_000])  # compile
+            t = time.perf_counter()
+            KernelRidge(RBF(9.0), m, alpha=1.0, random_state=0, device="cuda").fit(X, y)
+            t = time.perf_counter() - t
+            say(
+                f"KernelRidge.fit of a mapped file, {n:,} × {d}, {m:,} features",
+                f"{t:.2f} s, {4 * n * d / t / 1e9:.1f} GB/s",
+                f"pinned copy to the card {copy / 1e9:.0f} GB/s; one thread reads the file at {read / 1e9:.1f} GB/s",
+                "the checks of X read it once more",
+            )
+        del X
+
+
+def bench_tables() -> None:
+    """A model of a table whose exact leaves are fitted on the device."""
+    data = bochner.datasets.load("ijcnn1")
+    order = np.random.default_rng(0).permutation(len(data.X))
+    X, y, n = data.X[order].astype(float), data.y[order], int(0.8 * len(data.X))
+    TabularClassifier(random_state=0, device="cuda").fit(X[:3000], y[:3000])  # compile
+    t0 = time.perf_counter()
+    model = TabularClassifier(random_state=0, device="cuda").fit(X[:n], y[:n])
+    t1 = time.perf_counter()
+    error = float(np.mean(model.predict(X[n:]) != y[n:]))
+    t2 = time.perf_counter()
+    beside = "lightgbm is not installed"
+    if importlib.util.find_spec("lightgbm") is not None:
+        import lightgbm
+
+        peer = lightgbm.LGBMClassifier(n_estimators=1000, num_leaves=127, verbose=-1)
+        t = time.perf_counter()
+        peer.fit(X[:n], y[:n])
+        t = time.perf_counter() - t
+        beside = f"lightgbm, 1,000 trees: {t:.1f} s, test error {100 * np.mean(peer.predict(X[n:]) != y[n:]):.2f} %"
+    say(
+        f"TabularClassifier.fit ijcnn1, {n:,} × {X.shape[1]}",
+        f"fit {t1 - t0:.1f} s, predict {t2 - t1:.1f} s, test error {100 * error:.2f} %",
+        beside,
+        "end to end",
+    )
+
+
 PARTS: dict[str, Any] = {
     "pairs": bench_pairs,
     "fwht": lambda limits: bench_fwht(),
@@ -589,6 +714,8 @@ PARTS: dict[str, Any] = {
     "falkon": lambda limits: bench_falkon(),
     "landmarks": lambda limits: bench_landmarks(),
     "classes": lambda limits: bench_classes(),
+    "stream": lambda limits: bench_stream(),
+    "tables": lambda limits: bench_tables(),
     "plans": bench_plans,
 }
 
@@ -600,7 +727,7 @@ def write() -> None:
         f"# GPU backend, {today}",
         "",
         f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}; "
-        "`python benchmarks/bench_gpu.py --write`.",
+        f"`python benchmarks/bench_gpu.py {' '.join(sys.argv[1:])}`.",
         "",
         "| what | measured | beside it | wanted |",
         "|---|---|---|---|",

@@ -14,7 +14,7 @@ from bochner.backends import Backend
 # not walked: what describes a backend, what moves arrays, and entries with tests of their own
 OTHERS = ("name", "xp", "block_bytes", "empty", "place", "keep", "fetch", "nonzeros", "fixed_point", "tiles")
 # sums and factorisations, whose arguments are of other shapes: see `linear_calls`
-LINEAR = ("gram", "moments", "gram_product", "rank_one", "cholesky", "cholesky_solve", "triangular_solve", "eigh")
+LINEAR = ("gram", "moments", "gram_product", "rank_one", "cholesky", "cholesky_solve", "triangular_inverse", "eigh")
 LINEAR += ("cholesky_inverse", "fetch_lower")
 ENTRIES = [field.name for field in fields(Backend) if field.name not in (*OTHERS, *LINEAR)]
 N_FEATURES = [1, 3, 11, 100, 128]
@@ -132,7 +132,7 @@ def linear_calls(entry: str, dtype: type, m: int) -> Iterator[list[Any]]:
                 yield [[Z], rng.standard_normal((n, k)), [V]]
             case "gram_product":
                 yield [[Z], [V], [rng.random(n)] if k > 1 else None, [rng.standard_normal((m, k))]]
-            case "cholesky_solve" | "triangular_solve":
+            case "cholesky_solve":
                 yield [[np.asfortranarray(L)], [V]]
     match entry:
         case "rank_one":
@@ -141,7 +141,7 @@ def linear_calls(entry: str, dtype: type, m: int) -> Iterator[list[Any]]:
             yield [[G], 3.0]
         case "eigh":
             yield [[G]]
-        case "cholesky_inverse":
+        case "cholesky_inverse" | "triangular_inverse":
             yield [[np.asfortranarray(L)]]
         case "fetch_lower":
             yield [[G], np.zeros((m, m), order="F")]

@@ -43,7 +43,7 @@ INSIDE = {
         ["classifier", "kernel_pca", "table_members"],
         ["ridge", "gaussian_process", "kernel_kmeans", "kitchen_sinks", "mmd", "projections"],
         ["ridge_search", "posteriors", "exact", "gradients", "penalty_path"],
-        ["excess_risk", "ridge_solution"],
+        ["excess_risk", "marginal_likelihood", "ridge_solution"],
         ["supervised"],
         ["models", "local_models", "metric_search"],
         ["metrics"],

@@ -333,7 +333,7 @@ def _memmap(X, path):
         (np.array([["a", "b"]] * 20), None, "must be numbers"),
         (np.full((20, 2), np.nan), None, "NaN or infinity"),
         (np.ones((5, 2)), np.arange(5), "at least ten rows"),
-        (np.ones((20, 2)), np.arange(19), "one target a row"),
+        (np.ones((20, 2)), np.arange(19), "one target for each row"),
         (np.ones((20, 2)), np.full(20, np.nan), "targets contain NaN"),
         (np.ones((20, 2)), np.array(["a"] * 20), "nothing to tell apart"),
         (np.ones((20, 2)), np.array(["a", None] * 10, dtype=object), "missing labels"),

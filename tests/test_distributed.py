@@ -64,7 +64,7 @@ def client(cluster):
 def small_trees(monkeypatch):
     """Trees with leaves, branches and rounds although the data are few."""
     monkeypatch.setattr(distributed, "_LEAF_ROWS", 60)
-    monkeypatch.setattr(distributed, "_LEAF_ROWS_A_COLUMN", 0)
+    monkeypatch.setattr(distributed, "_LEAF_ROWS_A_COMPONENT", 0)
     monkeypatch.setattr(distributed, "_BRANCHES", 2)
     monkeypatch.setattr(distributed, "_ROUND", 4)
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from bochner import RBF, KernelKMeans, KernelPCA, Linear, Matern, NystromFeatures, Polynomial, exact_mmd, mmd_test
-from bochner.streaming import ArraySource
+from bochner.streaming import ArraySource, ArrowSource
 
 
 def rings(n=300, seed=0):
@@ -183,6 +183,15 @@ def test_frames_have_names_and_frames_come_back():
     assert model.predict(X).dtype == np.int32
     with pytest.raises(ValueError, match="feature names"):
         model.predict(X.rename(columns={"a": "c"}))
+
+
+@pytest.mark.parametrize("model", [KernelPCA(1, n_feature_components=5), KernelKMeans(2, n_components=5)])
+def test_a_source_names_the_columns(model):
+    arrow = pytest.importorskip("pyarrow")
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model.set_params(kernel=RBF(1.0), random_state=0).fit(ArrowSource(arrow.table({"a": X[:, 0], "b": X[:, 1]})))
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert not hasattr(model.fit(ArraySource(X)), "feature_names_in_")
 
 
 def test_bad_clusters():

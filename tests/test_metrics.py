@@ -11,14 +11,12 @@ from bochner.estimators.metrics import (
     FAMILIES,
     LEFT_OUT,
     WHOLE_ROWS,
-    average_outer_product,
     importances,
     learn_directions,
     learn_metric,
     shrink_metric,
     with_scales,
 )
-from bochner.keys import Key
 
 CRITERIA = {"left out": LEFT_OUT, "evidence": EVIDENCE}
 DERIVED = {**CRITERIA, "whole rows left out": WHOLE_ROWS}  # where a weight is no number of equal rows
@@ -202,20 +200,6 @@ def test_directions_are_found_where_columns_do_not_suffice():
     assert full.error < 0.2 * metric.error
     assert errors[1] < 0.2 * errors[0]
     assert abs(np.linalg.svd(U)[0][:, 0] @ w) > 0.95
-
-
-def test_the_average_outer_product_is_that_of_the_gradients():
-    X, Y = table(50, k=1)
-    kernel = RBF(2.0)
-    fit = exact_ridge(kernel(X), Y, 0.1)
-    G = kernel.gradient(X, X, fit.coefficients)[:, 0]
-    np.testing.assert_allclose(average_outer_product(kernel, X, fit, Key(0)), G.T @ G / 50, atol=1e-12)
-    X, Y = table(50, k=3)
-    fit = exact_ridge(kernel(X), Y, 0.1)
-    G = kernel.gradient(X, X, fit.coefficients)
-    expected = np.einsum("ikl,ikm->lm", G, G) / 50
-    draws = np.mean([average_outer_product(kernel, X, fit, Key(0).child(i)) for i in range(300)], axis=0)
-    np.testing.assert_allclose(draws, expected, atol=0.05 * np.abs(expected).max())
 
 
 def test_targets_and_columns_without_variation_are_no_error():

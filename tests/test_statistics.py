@@ -134,7 +134,7 @@ def test_float32_blocks_lose_less_than_stated(scale, mean, integers, monkeypatch
     """
     backend = pytest.importorskip("bochner.backends.native")
     monkeypatch.setattr(backend, "integers_pay", lambda: integers)
-    monkeypatch.setattr("bochner.statistics._FLOAT32_COLUMNS", 0)
+    monkeypatch.setattr("bochner.statistics.sums._FLOAT32_COLUMNS", 0)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 3)).astype(np.float32)
     Y = scale * (np.sin(X[:, :1].astype(float)) + 0.1 * rng.normal(size=(20_000, 1)) + mean)
@@ -201,7 +201,7 @@ def test_the_last_rows_of_many_are_rounded_like_the_others(monkeypatch):
     """Uneven columns and a short last block: one that float32 multiplied would ask for a penalty of its own."""
     backend = pytest.importorskip("bochner.backends.native")
     monkeypatch.setattr(backend, "integers_pay", lambda: True)
-    monkeypatch.setattr("bochner.statistics._FLOAT32_COLUMNS", 0)
+    monkeypatch.setattr("bochner.statistics.sums._FLOAT32_COLUMNS", 0)
     rng = np.random.default_rng(0)
     Z = (rng.normal(size=(2000, 130)) * np.geomspace(1.0, 1e-3, 130)).astype(np.float32)
     few, many = (of(Z[:n], Z[:n, :1], precision="fast") for n in (700, 1300))

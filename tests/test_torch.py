@@ -34,15 +34,19 @@ from bochner.estimators.local_models import fit_leaves, grow_tree
 from bochner.estimators.metrics import FAMILIES, learn_directions, learn_metric, shrink_metric
 from bochner.keys import Key
 from bochner.landmarks import Gram, RPCholesky
+from bochner.losses import LOSSES
 from bochner.operators import DenseGram
 from bochner.rows import ROW_LAWS
 from bochner.sketches import as_sketch_law
 from bochner.solvers import Cholesky, CholeskyFactor, ConjugateGradient, Eigen
 from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource, StreamedGram, devices
+from bochner.streaming import ArraySource, DeviceSource, Problem, StreamedGram, devices
 from laws import rounding_squares
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
+from bochner.backends import torch as backend  # noqa: E402
+from bochner.backends.torch import grams, memory  # noqa: E402
+
 pytestmark = [  # of torch's own, on the first call of a process
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
     pytest.mark.filterwarnings("ignore:Sparse invariant checks"),
@@ -163,7 +167,7 @@ def same_sums(found: RidgeStatistics, expected: RidgeStatistics, dtype: type) ->
 def test_sums_are_made_where_the_features_are(
     dtype: type, weighted: bool, with_gram: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bochner.statistics._FLOAT32_COLUMNS", 0)  # the host would multiply few in float64
+    monkeypatch.setattr("bochner.statistics.sums._FLOAT32_COLUMNS", 0)  # the host would multiply few in float64
     rng = np.random.default_rng(18)
     Z, Y = rng.standard_normal((900, 40)).astype(dtype), 100.0 + rng.standard_normal((900, 2))
     w = rng.random(900) * (rng.random(900) < 0.9) if weighted else None
@@ -185,8 +189,7 @@ def test_sums_are_made_where_the_features_are(
     assert torch.is_tensor(there.squares) is with_gram
     same_sums(there.copy(), expected, dtype)
     if with_gram:
-        assert (there.rounding > there.trace * 1e-15) is (dtype is np.float32)
-        np.testing.assert_allclose(there.rounding, expected.rounding, rtol=0.5)
+        assert there.rounding <= 1e-12 * there.trace  # on a device, sums of the features are exact
         assert torch.is_tensor(there.squares)  # nothing so far has asked for it
     # what goes elsewhere is in host memory, and so is what is mixed
     for found in (
@@ -203,6 +206,75 @@ def test_sums_are_made_where_the_features_are(
     same_sums(twice, expected.copy().merge(expected), dtype)
     with pytest.raises(ValueError, match="of 40 features"):
         there.update(tensor(Z[:, :3], device), Y)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("uneven", [False, True])
+@pytest.mark.parametrize(("n_digits", "bits"), grams._SCHEMES)
+@pytest.mark.parametrize(("n", "m"), [(256, 512), (701, 2081)])
+def test_products_of_integers_are_exact(n: int, m: int, n_digits: int, bits: int, uneven: bool, device: str) -> None:
+    """Rows move by half a unit at most, which is a float32 number of three bits; their products are exact."""
+    rng = np.random.default_rng(n)
+    given = np.cos(9.0 * rng.standard_normal((n, m)))
+    given[0] = np.sign(given[0])  # the largest integers
+    given = (given * np.exp2(rng.integers(-9, 9, m) if uneven else 1)).astype(np.float32)
+    given[:, 5] = 0.0
+    Z, out = tensor(given, device), torch.ones((m, m), dtype=torch.float64, device=device)
+    make = backend_of(Z).fixed_point if device == "cuda" else grams.fixed_point
+    variances = [make(Z.clone(), n, budget).noise / n for budget in (np.inf, 0.0)]
+    digits = make(Z, n, {14: np.inf, 16: 0.1 * variances[0], 21: 1.001 * variances[1]}[n_digits * bits])
+    assert (len(digits.digits), digits.bits) == (n_digits, bits)
+    units, rounded = digits.units.double().cpu().numpy(), Z.cpu().numpy().astype(np.float64)
+    limit = sum((2 ** (bits - 1) - 1) << bits * place for place in range(n_digits))
+    others = np.arange(m) != 5
+    assert (np.abs(given).max(axis=0)[others] <= limit * units[others]).all()
+    assert (np.abs(given).max(axis=0)[others] >= 0.75 * limit * units[others]).all()
+    assert (np.abs(rounded - given) <= 0.5 * units).all()
+    q = rounded / units
+    np.testing.assert_array_equal(q, np.rint(q))
+    assert digits.noise == pytest.approx(n * np.mean(units**2) / 12.0)
+    digits.gram(out)
+    found, expected = out.cpu().numpy(), 1.0 + rounded.T @ rounded
+    np.testing.assert_allclose(np.tril(found), np.tril(expected), rtol=1e-12, atol=1e-12 * np.diagonal(expected).max())
+    if not uneven:  # a multiple of the square of one unit, below 2^53
+        np.testing.assert_array_equal(np.tril(found), np.tril(expected))
+
+
+def use_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of integers on the processor too."""
+    monkeypatch.setattr(backend, "plain", replace(backend.plain, fixed_point=grams.fixed_point))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("features", ["fourier", "nystrom"])
+@pytest.mark.parametrize("alpha", [1e-4, 1.0, 100.0, "gcv"])
+def test_predictions_from_sums_of_integers_are_those_of_float64(
+    alpha: Any, features: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_integers(monkeypatch)
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((4000, 5)).astype(np.float32)
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * rng.standard_normal(4000)
+    model = KernelRidge(RBF(1.5), 600, features=features, alpha=alpha, random_state=0)
+    wide = clone(model).fit(X.astype(float), y).predict(X[:500].astype(float))
+    found = clone(model).set_params(device=device).fit(X, y).predict(X[:500])
+    assert np.linalg.norm(found - wide) <= 1e-4 * np.linalg.norm(wide - wide.mean())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sums_on_a_device_are_those_of_the_rows_as_rounded(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of equal rows nothing is left by centring, however many there are; a small penalty keeps more digits."""
+    use_integers(monkeypatch)
+    row = np.cos(np.arange(600.0)).astype(np.float32) / np.float32(17.3)
+    made = {}
+    for penalty in (None, 1e-6, 1e3):
+        sums = RidgeStatistics(600, 1, penalty=penalty)
+        for _ in range(3):
+            sums.update(tensor(np.tile(row, (400, 1)), device), np.ones((400, 1)))
+        centred = sums.operator(True).to_dense()
+        assert np.abs(centred).max() <= 1e-12 * sums.trace
+        made[penalty] = np.abs(sums.feature_sum / 1200.0 - row).max()
+    assert made[None] == made[1e-6] <= 2.0**-20 * np.abs(row).max() < made[1e3] <= 2.0**-13 * np.abs(row).max()
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -673,6 +745,66 @@ def test_classifiers_on_a_device(loss: str, n_classes: int, features: str, devic
     again = pickle.loads(pickle.dumps(there)).set_params(device=None)
     np.testing.assert_array_equal(again.classes_, host.classes_)
     assert np.mean(again.predict(X) == host.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_scores", [1, 3])
+@pytest.mark.parametrize("name", LOSSES)
+def test_objectives_on_a_device_are_those_of_the_host(name: str, n_scores: int, weighted: bool, device: str) -> None:
+    """Values, gradients, samples, products with the Hessian and steps; in float64, so that only sums differ."""
+    rng = np.random.default_rng(7)
+    X, Y = rng.standard_normal((300, 4)), np.where(rng.random((300, n_scores)) < 0.4, 1.0, -1.0)
+    Y = np.abs(Y) if name == "poisson" else Y
+    w = rng.integers(1, 4, 300).astype(float) if weighted else None
+    feature_map = FourierFeatures(RBF(2.0), 30, random_state=0).fit(X).feature_map_
+    here = Problem(ArraySource(X, Y, w), feature_map, LOSSES[name], 0.3, n_scores)
+    there = replace(here, source=DeviceSource(here.source, device))
+    P = 0.3 * rng.standard_normal(here.shape)
+    for problem in (there, there.kept()):
+        state, expected = problem.state(P), here.state(P)
+        assert state.value == pytest.approx(expected.value, rel=1e-10)
+        np.testing.assert_allclose(state.gradient, expected.gradient, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(state.curvature, expected.curvature, rtol=1e-10)
+        for size in (100, 300):
+            rows, like = (p.held(expected, size, Key(1)) for p in (problem, here))
+            assert isinstance(rows.Z, torch.Tensor)
+            assert len(rows) == len(like)
+            for apart in (False, True):
+                metric, other = (r.metric(Key(2), apart=apart, floor=1.0) for r in (rows, like))
+                R = rng.standard_normal(P.shape)
+                found = metric(tensor(R, device)).cpu().numpy()
+                np.testing.assert_allclose(found, other(R), rtol=2e-4, atol=2e-5 * np.abs(other(R)).max())
+                step, _ = rows.solve(R, metric)
+                assert isinstance(step, np.ndarray)
+                np.testing.assert_allclose(step, like.solve(R, other)[0], rtol=2e-2, atol=2e-2 * np.abs(step).max())
+            product, bent = rows.product(tensor(R, device))
+            np.testing.assert_allclose(product.cpu().numpy(), like.product(R)[0], rtol=1e-8, atol=1e-8)
+            assert bent == pytest.approx(like.product(R)[1], rel=1e-10)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_rows_are_copied_to_a_device_once(loss: str, n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((700, 3))
+    y = np.digitize(X[:, 0] + 0.5 * rng.standard_normal(700), [0.0, 0.5][: n_classes - 1])
+    copied = []
+    copy = memory.Link.__call__
+    monkeypatch.setattr(memory.Link, "__call__", lambda link, rows: copied.append(len(rows)) or copy(link, rows))
+    model = KernelClassifier(RBF(1.5), 60, loss=loss, alpha=0.1, device="cpu", random_state=0).fit(X, y)
+    assert model.report_.iterations > 2
+    assert sum(copied) == 700
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 700_000), (100_003, 7), (400_000,)])
+def test_copies_on_several_threads(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "n_threads", lambda: 4)
+    X = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    for rows in (X, X[::-1], np.asfortranarray(X)):
+        out = np.full(shape, np.nan, np.float32)
+        memory._copy_rows(rows, out)
+        np.testing.assert_array_equal(out, rows)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -123,10 +123,10 @@ def check_weight(weight: Any, n: int, block: str = "", dtype: Any = np.float64) 
         weight = np.asarray(weight)
         weight = weight.astype(np.float64, casting="unsafe" if weight.dtype.kind == "O" else "same_kind")
     except (TypeError, ValueError):
-        raise ArgumentError(f"{place}sample_weight must hold real numbers, one a row.") from None
+        raise ArgumentError(f"{place}sample_weight must be real numbers, one for each row.") from None
     weight = np.full(n, weight) if weight.ndim == 0 else weight
     if weight.shape != (n,):
-        raise ArgumentError(f"{place}sample_weight should have shape ({n},), one a row; got {weight.shape}.")
+        raise ArgumentError(f"{place}sample_weight should have shape ({n},), one for each row; got {weight.shape}.")
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise ArgumentError(f"{place}sample_weight must be finite and not negative.")
     if weight.any() and weight.max() < 1e-140:

@@ -12,7 +12,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -46,7 +46,7 @@ try:
     import dask
     import dask.array as da
     import dask.dataframe as dd
-    from dask.base import get_scheduler, is_dask_collection
+    from dask.base import get_scheduler
     from dask.delayed import Delayed, delayed
     from dask.optimization import cull
 except ImportError as error:
@@ -57,7 +57,7 @@ except ImportError as error:
 # The shape of the tree. A leaf adds up blocks until it has at least this many rows, and this many rows for each
 # component: sending a total of m × m numbers should cost less than computing it.
 _LEAF_ROWS = 8192
-_LEAF_ROWS_A_COLUMN = 8
+_LEAF_ROWS_A_COMPONENT = 8
 _BRANCHES = 8  # totals merged in one task
 _ROUND = 64  # leaves of a tree; trees are added up one after the other, and checkpoints are written in between
 _FIT_ROWS = 20_000  # rows that a transformer is fitted on
@@ -195,9 +195,9 @@ class DaskSource(Source):
         self._map: tuple[Any, Any] | None = None
         self._head: Block | None = None
 
-    def _leaves(self, n_columns: int) -> list[range]:
+    def _leaves(self, n_components: int) -> list[range]:
         """Ranges of consecutive blocks that are added up in one task; they depend only on the sizes of the blocks."""
-        enough, found, begin = max(_LEAF_ROWS, _LEAF_ROWS_A_COLUMN * n_columns), [], 0
+        enough, found, begin = max(_LEAF_ROWS, _LEAF_ROWS_A_COMPONENT * n_components), [], 0
         for i in range(len(self.parts)):
             if self.offsets[i + 1] - self.offsets[begin] >= enough or i == len(self.parts) - 1:
                 found.append(range(begin, i + 1))
@@ -329,7 +329,7 @@ class DaskSource(Source):
 
     def layout(self) -> dict[str, Any]:
         # these determine the tree
-        tree = fingerprint(self.reader.counts, _LEAF_ROWS, _LEAF_ROWS_A_COLUMN, _BRANCHES, _ROUND)
+        tree = fingerprint(self.reader.counts, _LEAF_ROWS, _LEAF_ROWS_A_COMPONENT, _BRANCHES, _ROUND)
         return {**super().layout(), "blocks of the dask data, by their digest,": tree}
 
 
@@ -344,59 +344,78 @@ def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
         Each delayed block is X, (X, y) or (X, y, weight).
     y, sample_weight : the same kind, an array in memory, the name of a column of a frame, or None
     """
-    columns, target, weight, dtype, shape = None, None, None, None, None
-    counts: Any = None
-    meta: Any = None
-    if isinstance(X, (list, tuple)):
-        parts = [_delayed_block(block) for block in X]
+    delayed_blocks = isinstance(X, (list, tuple))
+    if delayed_blocks:
+        found = _Rows([_delayed_block(block) for block in X])
     elif isinstance(X, dd.DataFrame):
-        names = [*_names(y), *_names(sample_weight)]
-        for name in names:
-            if name not in list(X.columns):
-                raise ValueError(
-                    f"the frame has no column {name!r}; its columns are {', '.join(map(repr, X.columns))}."
-                )
-        columns = [c for c in X.columns if c not in names]
-        meta = X._meta[columns]
-        _check_columns(meta)
-        target, y = (y, None) if _names(y) else (None, y)
-        weight, sample_weight = (sample_weight, None) if _names(sample_weight) else (None, sample_weight)
-        dtype = np.result_type(*meta.dtypes) if len(columns) else np.dtype(float)
-        shape = np.shape(X._meta[target])[1:] if target is not None else None
-        parts = _blocks_of(X)
+        found, y, sample_weight = _rows_of_frame(X, y, sample_weight)
     elif isinstance(X, dd.Series) or getattr(X, "ndim", 2) != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D dask {type(X).__name__.lower()} instead: rows and columns.")
     else:
         X = _as_array(X, y)
-        meta, dtype = np.empty((1, X.shape[1])), X.dtype
         counts = None if np.isnan(X.chunks[0]).any() else np.array(X.chunks[0], dtype=int)
-        parts = _blocks_of(X)
-    if not len(parts):
+        found = _Rows(_blocks_of(X), np.empty((1, X.shape[1])), X.dtype, counts)
+    if not len(found.parts):
         raise ValueError("the data has no blocks.")
-    if counts is None or (columns is not None and y is not None and not is_dask_collection(y)):
-        sizes = _sizes(parts, columns, target, weight)
-        counts = np.array([size[0] for size in sizes])
-        filled = next((size for size in sizes if size[0]), sizes[0])
-        if meta is None:
-            dtype, shape = np.result_type(*{size[2] for size in sizes}), filled[3]
-            meta = np.empty((1, filled[1])) if filled[4] is None else filled[4]
-            columns = None if filled[4] is None else list(meta.columns)
-    ys = _aligned("y", y, counts)
-    weights = _aligned("sample_weight", sample_weight, counts)
+    if found.counts is None:
+        found = found.counted()
+    ys, weights = _aligned("y", y, found.counts), _aligned("sample_weight", sample_weight, found.counts)
+    shape = found.target_shape
     if y is not None:
-        shape = tuple(np.shape(y)[1:]) if not isinstance(y, (list, tuple)) else _sizes_of_targets(ys[0])
-    reader = Reader(
-        meta.shape[1],
-        _float_like(dtype),
-        counts,
-        tuple(shape or ()),
-        columns,
-        target,
-        weight,
+        whole = dask.compute(delayed(np.shape)(ys[0]))[0] if isinstance(y, (list, tuple)) else np.shape(y)
+        shape = tuple(whole[1:])
+    named = (found.columns, found.target, found.weight)
+    reader = Reader(found.meta.shape[1], _float_like(found.dtype), found.counts, shape, *named)
+    weighted = delayed_blocks or found.weight is not None or sample_weight is not None
+    return DaskSource(
+        list(zip(found.parts, ys, weights, strict=True)), reader, WorkerOptions.of(model), found.meta, weighted
     )
-    whole = [(part, ys[i], weights[i]) for i, part in enumerate(parts)]
-    weighted = isinstance(X, (list, tuple)) or weight is not None or sample_weight is not None
-    return DaskSource(whole, reader, WorkerOptions.of(model), meta, weighted)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What is known of dask data before its blocks are counted."""
+
+    parts: list[Any]  # a delayed value for each block
+    meta: Any = None  # as in `DaskSource`
+    dtype: Any = None
+    counts: Any = None  # rows in each block
+    target_shape: tuple[int, ...] = ()
+    columns: list[str] | None = None  # of a frame, as in `Reader`
+    target: Any = None
+    weight: Any = None
+
+    def counted(self) -> _Rows:
+        """The same with the number of rows in each block and, of delayed blocks, what the first of them shows."""
+        sizes = _sizes(self.parts, self.columns, self.target, self.weight)
+        counts = np.array([size[0] for size in sizes])
+        if self.meta is not None:
+            return replace(self, counts=counts)
+        _, width, _, shape, frame = next((size for size in sizes if size[0]), sizes[0])
+        return replace(
+            self,
+            counts=counts,
+            meta=np.empty((1, width)) if frame is None else frame,
+            dtype=np.result_type(*{size[2] for size in sizes}),
+            target_shape=tuple(shape or ()),
+            columns=None if frame is None else list(frame.columns),
+        )
+
+
+def _rows_of_frame(X: Any, y: Any, sample_weight: Any) -> tuple[_Rows, Any, Any]:
+    """The rows of a frame, and targets and weights unless they are names of its columns."""
+    names = [*_names(y), *_names(sample_weight)]
+    for name in names:
+        if name not in list(X.columns):
+            raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, X.columns))}.")
+    columns = [c for c in X.columns if c not in names]
+    meta = X._meta[columns]
+    _check_columns(meta)
+    target, y = (y, None) if _names(y) else (None, y)
+    weight, sample_weight = (sample_weight, None) if _names(sample_weight) else (None, sample_weight)
+    dtype = np.result_type(*meta.dtypes) if columns else np.dtype(float)
+    shape = () if target is None else np.shape(X._meta[target])[1:]
+    return _Rows(_blocks_of(X), meta, dtype, None, shape, columns, target, weight), y, sample_weight
 
 
 def _float_like(dtype: Any) -> Any:
@@ -479,10 +498,6 @@ def _sizes(parts: list[Any], columns: Any, target: Any, weight: Any) -> list[Any
     tasks: dict[Any, Any] = {f"{name}-{i}": (describe_block, part.key, named.key) for i, part in enumerate(parts)}
     tasks[f"{name}-all"] = (list, list(tasks))
     return list(dask.compute(_task(f"{name}-all", tasks, named.dask, *(part.dask for part in parts)))[0])
-
-
-def _sizes_of_targets(y: Any) -> tuple[int, ...]:
-    return tuple(dask.compute(delayed(np.shape)(y))[0][1:])
 
 
 def gathered(model: Any, X: Any, y: Any = None) -> tuple[Any, Any]:

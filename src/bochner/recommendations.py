@@ -14,9 +14,8 @@ from scipy.optimize import nnls
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner import theory
-from bochner.backends import Array, reading
+from bochner.backends import Array, check_moderate, reading
 from bochner.checks import check_positive
-from bochner.diagnostics import finite_points
 from bochner.estimators import FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures
 from bochner.estimators.classifier import GROWTH_ROWS
 from bochner.estimators.excess_risk import FOURIER_POWER, LANDMARK_POWER
@@ -24,6 +23,7 @@ from bochner.estimators.labels import labels_of
 from bochner.estimators.models import check_target_size
 from bochner.estimators.ridge_search import RidgeSearch
 from bochner.kernels import Kernel, as_kernel
+from bochner.kernels.algebra import finite_points
 from bochner.keys import Key
 from bochner.solvers import memory_available
 from bochner.streaming import ArraySource
@@ -240,7 +240,7 @@ def recommend(
     for name, value in limits.items():
         if value is not None:
             check_positive(name, value)
-    X = finite_points(X)
+    X = check_moderate(finite_points(X), alone=True)
     n, d = X.shape
     if n < 2:
         raise ValueError(f"a recommendation needs at least two rows, got {n}.")

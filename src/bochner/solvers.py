@@ -154,14 +154,14 @@ class EigenFactor(Factor):
         return Report(self.name, converged=True, condition=float(high / low) if low > 0 else float("inf"))
 
     @property
-    def _inverse(self) -> Array:
+    def inverse_eigenvalues(self) -> Array:
         """1 / (λ + alpha), or 0 where λ + alpha = 0, as in the pseudo-inverse."""
         shifted = self.eigenvalues + self.alpha
         return np.divide(1.0, shifted, out=np.zeros_like(shifted), where=shifted > 0)
 
     def solve(self, B: Array) -> Array:
         rotated = self.vectors.T @ B
-        return np.asarray(self.vectors @ (self._inverse.reshape(-1, *[1] * (rotated.ndim - 1)) * rotated))
+        return np.asarray(self.vectors @ (self.inverse_eigenvalues.reshape(-1, *[1] * (rotated.ndim - 1)) * rotated))
 
     def logdet(self) -> float:
         return float(np.log(self.eigenvalues + self.alpha).sum())
@@ -182,9 +182,8 @@ class SampledPreconditioner:
 
     @classmethod
     def of(cls, factor: CholeskyFactor) -> SampledPreconditioner:
-        """The inverse of the matrix that was factored."""
-        backend, L = backend_of(factor.L), factor.L
-        return cls(backend.triangular_solve(L, backend.xp.eye(len(L), dtype=L.dtype, device=L.device)))
+        """The inverse of the matrix that was factored; the factor may be overwritten."""
+        return cls(backend_of(factor.L).triangular_inverse(factor.L))
 
     def __call__(self, V: Array) -> Array:
         backend = backend_of(self.inverse)

@@ -295,7 +295,7 @@ def _by_stages(
         tried, values = _in_time(partial(error, n_rows=rows, n_landmarks=landmarks), late)
         try:
             if found is None:
-                _ahead(tried, _COARSE)
+                _in_parallel(tried, _COARSE)
                 found = min(_COARSE, key=tried)
             found = _local_minimum(tried, round(found))
         except _TimeIsUpError:
@@ -351,7 +351,7 @@ def _common(problem: _Problem, late: Callable[[], bool] = lambda: False) -> tupl
 
     tried, values = _in_time(value, late)
     try:
-        _ahead(tried, _COARSE)
+        _in_parallel(tried, _COARSE)
         best = min(_COARSE, key=tried)
         best = min((best, best - 1, best + 1), key=tried)
         offset = vertex([tried(best + step)[0] for step in (-1, 0, 1)])
@@ -361,7 +361,7 @@ def _common(problem: _Problem, late: Callable[[], bool] = lambda: False) -> tupl
     return _HALF_STEP * (best + offset), tried(best)[1]
 
 
-def _ahead(function: Callable[[int], Any], arguments: Iterable[int]) -> None:
+def _in_parallel(function: Callable[[int], Any], arguments: Iterable[int]) -> None:
     """Call a cached function with all arguments in parallel, one thread each: more hardly speed up `eigh`."""
 
     def call(argument: int) -> None:

@@ -120,8 +120,8 @@ class Backend:
     cholesky_solve: Callable[[Array, Array], Array]
     # (L (m, m)): the lower triangle of (LLᵀ)⁻¹; what is above the diagonal is not defined. L may be overwritten.
     cholesky_inverse: Callable[[Array], Array]
-    # (L (m, m), B (m, k)): L⁻¹B.
-    triangular_solve: Callable[[Array, Array], Array]
+    # (L (m, m)): L⁻¹, zero above the diagonal. L may be overwritten.
+    triangular_inverse: Callable[[Array], Array]
     # (G): eigenvalues, the smallest first, and eigenvectors in columns.
     eigh: Callable[[Array], tuple[Array, Array] | None]
     # (G, out (m, m) a NumPy array in Fortran order): copies the lower triangle.
@@ -223,7 +223,7 @@ def check_moderate(X: Any, *, alone: bool = False) -> Any:
         )
     if alone and 0.0 < largest < 1.0 / most:
         raise ValueError(
-            f"the largest number of X is {largest:.1e}, by which nothing can be divided in {X.dtype}; multiply X by a "
+            f"the largest number of X is {largest:.1e}, too small to divide by in {X.dtype}; multiply X by a "
             f"constant{', or give float64' if X.dtype.itemsize == 4 else ''}."
         )
     return X

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -241,7 +240,7 @@ reference = Backend(
     cholesky=cholesky,
     cholesky_solve=lambda L, B: scipy.linalg.cho_solve((L, True), B, check_finite=False),
     cholesky_inverse=lambda L: np.linalg.inv(L @ L.T),
-    triangular_solve=partial(scipy.linalg.solve_triangular, lower=True, check_finite=False),
+    triangular_inverse=lambda L: scipy.linalg.solve_triangular(L, np.eye(len(L), dtype=L.dtype), lower=True),
     eigh=eigh,
     fetch_lower=lambda G, out: np.copyto(out, G),
 )

@@ -157,6 +157,12 @@ def cholesky_inverse(L: Array) -> Array:
         return np.asarray(get_lapack_funcs("potri", (L,))(L, lower=1, overwrite_c=1)[0])
 
 
+def triangular_inverse(L: Array) -> Array:
+    """LAPACK's, on one thread."""
+    with one_thread():
+        return np.asarray(get_lapack_funcs("trtri", (L,))(L, lower=1, overwrite_c=1)[0])
+
+
 tiled = replace(
     reference,
     name="tiled",
@@ -165,4 +171,5 @@ tiled = replace(
     cholesky=cholesky,
     cholesky_solve=cholesky_solve,
     cholesky_inverse=cholesky_inverse,
+    triangular_inverse=triangular_inverse,
 )

@@ -213,7 +213,9 @@ class ComponentSearch:
     def _confirm(self, n_components: int) -> tuple[int, Certificate]:
         """The smallest number tried whose final certificate is at most tol, trying larger ones if none is."""
         finals = {n_components: self.certify(n_components, "final")}
-        while len(finals) <= self.repeats and not self._is_close(finals[n_components]) and not self.budget.is_late():
+        while len(finals) <= self.repeats and not self.budget.is_late():
+            if _CLOSE * self.tol < finals[n_components].high <= self.tol:
+                break
             n_components = self._next(finals, n_components)
             if n_components in finals:
                 break
@@ -226,9 +228,6 @@ class ComponentSearch:
             n_components = self._in_steps(factor * n_components + 1)
             found = self.certify(n_components, "final")
         return n_components, found
-
-    def _is_close(self, found: Certificate) -> bool:
-        return _CLOSE * self.tol < found.high <= self.tol
 
     def _next(self, finals: Mapping[int, Certificate], last: int) -> int:
         """The number to try next: between one that suffices and one that does not, or where the rate points."""

@@ -18,6 +18,7 @@ from bochner.backends import Array
 from bochner.certificates.residuals import Certificate, Effort, Residual, RowSampler, checked_rows, transform_of
 from bochner.checks import check_choice, check_count, check_fraction, check_positive
 from bochner.features import Fourier
+from bochner.kernels.algebra import squared_norms
 from bochner.keys import Key
 
 NORMS = ("frobenius", "relative_frobenius", "spectral", "relative_spectral", "max", "trace")
@@ -52,22 +53,23 @@ def kernel_error(
         What the features approximate; their own kernel unless given.
     norm : str
         "frobenius" (root of the sum of squares; divided by n_samples it is the root mean square error of an entry),
-        "relative_frobenius" (over that of K), "spectral" (largest eigenvalue in size), "relative_spectral" (the
-        smallest eps with (1 - eps)(K + alpha I) ⪯ ZZᵀ + alpha I ⪯ (1 + eps)(K + alpha I), what ridge regression
-        feels), "max" (the worst entry) or "trace" (tr(K - ZZᵀ), with its sign; the nuclear norm for Nyström features).
+        "relative_frobenius" (over that of K), "spectral" (largest absolute eigenvalue), "relative_spectral" (the
+        smallest eps with (1 - eps)(K + alpha I) ⪯ ZZᵀ + alpha I ⪯ (1 + eps)(K + alpha I), which limits the error of
+        ridge regression), "max" (the largest absolute entry) or "trace" (tr(K - ZZᵀ), with its sign; the nuclear norm
+        for Nyström features).
     alpha : float, optional
         The penalty of "relative_spectral", not divided by n_samples.
     confidence : float
         Probability that the interval contains the true value.
     max_entries : int
-        Kernel values held at a time, and about the number evaluated. Up to sqrt(max_entries) rows every entry is
-        looked at; of more rows, random ones.
+        Kernel values held at a time, and about the number evaluated. With up to sqrt(max_entries) rows every entry is
+        evaluated; with more, those of random rows.
     random_state : int, RandomState, Generator or None
 
     Returns
     -------
     Certificate
-        value, interval, confidence, how, cost. The interval is a point where the value is exact.
+        The ends of the interval are equal where the value is exact.
 
     Notes
     -----
@@ -76,17 +78,20 @@ def kernel_error(
     and Woźniakowski (1992) for random starts, valid for every matrix.
 
     *Random rows* (more): with rows drawn independently, averages of products of entries around cycles of disjoint
-    samples are unbiased for tr E² and tr E⁴. The entries lie in many small tiles: eight times as many rows are seen as
-    one large tile of as many entries has. Intervals are those of asymptotic normality of U-statistics with Student's t,
-    a correction for skewness, and the jackknife's standard error, which errs on the long side. "frobenius" is the
-    first. "spectral" lies between sqrt(tr E⁴ / tr E²) and (tr E⁴)^(1/4), whatever the spectrum. "relative_spectral" is
-    computed on a sample of rows, alpha scaled with their share; its lower end is that of the sample with all of alpha,
-    its upper end ‖E‖ / alpha: a wide interval around a good estimate, for K + alpha I is largest where E is, and the
-    bound knows nothing of it: 13 to 30 times the truth on five real datasets (benchmarks/bench_certificates.py). What a
-    sharper one needs, products with all of E, is what `max_entries` forbids: raise it to n_samples² for a tight end.
-    "max" lies between the worst entry seen and Cauchy–Schwarz's bound, or, for Fourier features, the theorem for
-    independent frequencies, then over the draw of the features. Error concentrated in a share of the rows that the
-    sample misses is missed, except for Nyström features, where rows are drawn in proportion to their own error.
+    samples are unbiased for tr E² and tr E⁴. The entries lie in many small tiles, which contain eight times as many
+    rows as one large tile with the same number of entries. Intervals are those of asymptotically normal U-statistics:
+    Student's t, a correction for skewness, and the jackknife's standard error, which tends to be too large. "frobenius"
+    is the root of tr E². "spectral" lies between sqrt(tr E⁴ / tr E²) and (tr E⁴)^(1/4), whatever the spectrum.
+
+    "relative_spectral" is computed on a sample of rows, with alpha scaled by their share. Its lower end is the value of
+    the sample with all of alpha, its upper end is ‖E‖ / alpha. The value is a good estimate, but the interval is wide:
+    K + alpha I is large where E is, which ‖E‖ / alpha does not take into account, and the upper end was 13 to 30 times
+    the true value on five real datasets (benchmarks/bench_certificates.py). A sharper one needs products with all of E:
+    raise `max_entries` to n_samples².
+
+    "max" lies between the largest entry seen and Cauchy–Schwarz's bound or, for Fourier features, the bound for
+    independent frequencies, whose probability is over the draw of the features. Errors of a few rows that are not in
+    the sample are missed, except for Nyström features, where rows are drawn in proportion to their own error.
 
     "trace" is exact for any number of rows, and so is "max" for Nyström features.
 
@@ -237,9 +242,7 @@ def _norm_interval(
         if high <= 1.02 * low or size <= 1e-12 * max(low, np.finfo(float).tiny):
             break
         V, _ = np.linalg.qr(W)
-    if not np.isfinite(
-        high
-    ):  # the space is complete before the theorem applies: it contains all that random starts can reach
+    if not np.isfinite(high):  # the space was complete before the theorem applied: nothing is outside of it
         high = low
     how = f"{k} steps of block Lanczos from {_BLOCK} random starts; upper end by Kuczyński and Woźniakowski's theorem"
     return low, high * (1.0 + 1e-9), how
@@ -420,8 +423,9 @@ def distance_error(
         The rows whose distances matter. Pairs of equal rows are left out.
     confidence : float
     max_pairs : int
-        Up to so many, every pair is looked at, and the value is exact. Of more, some 8,000 independent ones: the error
-        of all pairs but a share (0.0004 for 95 %) lies between two of their largest errors, and the value is the worst.
+        If there are no more pairs than this, all are measured, and the value is exact. Otherwise about 8,000 random
+        pairs are: the error that all pairs but a small share (0.0004 for 95 %) stay below lies between two of their
+        largest errors, and the value is the largest.
     random_state : int, RandomState, Generator or None
 
     Returns
@@ -445,8 +449,7 @@ def distance_error(
     if n < 2:
         raise ValueError(f"a distance needs two rows, got {n}.")
     max_pairs = check_count("max_pairs", max_pairs)
-    found = getattr(features, "feature_map_", None)
-    transform = transform_of(features) if found is None else found
+    transform = transform_of(features)
     small, rank = n * (n - 1) // 2 <= max_pairs, 0
     if small:
         first, second = np.triu_indices(n, 1)
@@ -483,7 +486,4 @@ def distance_error(
 
 def _squares(A: Any, B: Any, unit: float) -> Array:
     """‖a - b‖² / unit² row by row, in float64."""
-    D = A.astype(np.float64) / unit - B.astype(np.float64) / unit
-    if scipy.sparse.issparse(D):
-        return np.asarray(D.multiply(D).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", D, D)
+    return squared_norms(A.astype(np.float64) / unit - B.astype(np.float64) / unit)

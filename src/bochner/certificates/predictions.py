@@ -12,7 +12,7 @@ from scipy import stats
 
 from bochner.backends import Array
 from bochner.certificates.kernels import influence_bounds
-from bochner.certificates.residuals import Certificate, Effort, checked_rows
+from bochner.certificates.residuals import Certificate, Effort, checked_rows, transform_of
 from bochner.checks import check_count, check_fraction, check_positive
 from bochner.features import Fourier
 from bochner.kernels import as_points
@@ -47,14 +47,14 @@ def prediction_error(
     Certificate
         In the units of the targets; several targets count like additional rows. The interval is two-sided only if the
         frequencies are independent, ``rows="iid"``. All other schemes, including the default, spread frequencies more
-        evenly than chance: value and upper end are then too large, by what the scheme gains over independent
-        frequencies, and the interval begins at zero. `how` says which case it is.
+        evenly than chance and have smaller errors than independent frequencies, which value and upper end do not take
+        into account; the interval then begins at zero. `how` says which case it is.
 
     Notes
     -----
     With ψ_b the pseudo-values of the blocks, predictions minus the truth are (the jackknife's bias) + (mean of ψ_b -
-    truth); the second has the variance of a mean of B terms, and its squared length the law of a weighted sum of χ²,
-    replaced by F(ν, ν(B - 1)) with ν from the spread of the ψ_b over directions (Satterthwaite).
+    truth); the second has the variance of a mean of B terms, and its squared length is distributed like a weighted sum
+    of χ², replaced by F(ν, ν(B - 1)) with ν from the spread of the ψ_b over directions (Satterthwaite).
 
     Examples
     --------
@@ -78,33 +78,8 @@ def prediction_error(
     if m < 2 * B:
         raise ValueError(f"{m} components do not make {B} blocks of pairs; use fewer blocks or more components.")
     X = checked_rows(model, X)
-    Z = np.asarray(feature_map(X), dtype=np.float64)
-    statistics, alpha, intercept = model.statistics_, float(model.alpha_), bool(model.fit_intercept)
-    if statistics.gram is None:
-        raise ValueError(
-            "this model kept no Gram matrix: fit it with solver='cholesky' rather than 'cg', or save it with "
-            "bochner.save(model, path, sums=True)."
-        )
-    G = statistics.operator(intercept).to_dense()
-    right = statistics.right_side(intercept)
-    centre = statistics.feature_mean if intercept else np.zeros(m)
-    Z = Z - centre
-
-    def predict(columns: Array) -> Array:
-        """Predictions, up to a constant, from some components, scaled up to all of them."""
-        scale = m / len(columns)
-        inner = scale * G[np.ix_(columns, columns)]
-        inner[np.diag_indices_from(inner)] += max(alpha, 1e-12 * float(np.trace(inner)) / len(columns))
-        weights = scipy.linalg.solve(inner, scale * right[columns], assume_a="pos", check_finite=False)
-        return np.ravel(Z[:, columns] @ weights)
-
-    everything = np.arange(m)
-    whole = predict(everything)
-    blocks = np.array_split(np.arange(-(-m // 2)), B)  # of frequencies: a pair stays together
-    frequency = everything // 2 if feature_map.form == "pairs" else everything
-    if feature_map.form != "pairs":
-        blocks = np.array_split(everything, B)
-    without = np.array([predict(everything[~np.isin(frequency, block)]) for block in blocks])
+    alpha = float(model.alpha_)
+    whole, without = _predictions_without_blocks(model, X, B)
     pseudo = B * whole - (B - 1) * without
     mean = pseudo.mean(axis=0)
     bias = float(np.sqrt(np.mean((whole - mean) ** 2)))
@@ -127,6 +102,35 @@ def prediction_error(
         how += "; the frequencies are not independent, so only the upper end is a bound"
     cost = Effort(0, X.shape[0], time.perf_counter() - started)
     return Certificate("prediction error", value, (low, high), confidence, how, cost)
+
+
+def _predictions_without_blocks(model: Any, X: Any, n_blocks: int) -> tuple[Array, Array]:
+    """Predictions for rows (n,), and those of the model without each block of frequencies (n_blocks, n).
+
+    Both are up to a constant, and targets follow one another.
+    """
+    feature_map, statistics, alpha = model.feature_map_, model.statistics_, float(model.alpha_)
+    if statistics.gram is None:
+        raise ValueError(
+            "this model kept no Gram matrix: fit it with solver='cholesky' rather than 'cg', or save it with "
+            "bochner.save(model, path, sums=True)."
+        )
+    intercept, m = bool(model.fit_intercept), feature_map.n_components
+    G, right = statistics.operator(intercept).to_dense(), statistics.right_side(intercept)
+    Z = np.asarray(feature_map(X), dtype=np.float64) - (statistics.feature_mean if intercept else np.zeros(m))
+
+    def predict(kept: Array) -> Array:
+        """Predictions from some components, scaled up to all of them."""
+        scale = m / len(kept)
+        inner = scale * G[np.ix_(kept, kept)]
+        inner[np.diag_indices_from(inner)] += max(alpha, 1e-12 * float(np.trace(inner)) / len(kept))
+        weights = scipy.linalg.solve(inner, scale * right[kept], assume_a="pos", check_finite=False)
+        return np.ravel(Z[:, kept] @ weights)
+
+    components = np.arange(m)
+    frequency = components // 2 if feature_map.form == "pairs" else components  # a pair stays together
+    blocks = np.array_split(np.arange(int(frequency[-1]) + 1), n_blocks)
+    return predict(components), np.array([predict(components[~np.isin(frequency, block)]) for block in blocks])
 
 
 def _fourier_of(model: Any) -> Fourier:
@@ -193,8 +197,7 @@ def leave_one_out_error(
     X = as_points(X)
     Y = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1)
     spectrum = statistics.spectrum(fit_intercept)
-    transform = getattr(features, "feature_map_", features)
-    transform = transform if callable(transform) else features.transform
+    transform = transform_of(features)
     squares = np.empty(Y.shape)
     step = max(1, (1 << 22) // statistics.n_components)
     for start in range(0, len(Y), step):
@@ -257,7 +260,7 @@ def gcv_error(statistics: RidgeStatistics, alpha: float, *, fit_intercept: bool 
     -------
     Certificate
         The mean over targets, without an interval: how much a mean of squared residuals varies depends on their fourth
-        powers, and the sums hold none. `leave_one_out_error` reads the rows and has one.
+        powers, which the sums do not contain. `leave_one_out_error` reads the rows and has an interval.
 
     Examples
     --------
@@ -273,6 +276,6 @@ def gcv_error(statistics: RidgeStatistics, alpha: float, *, fit_intercept: bool 
     started = time.perf_counter()
     alpha = check_positive("alpha", alpha)
     value = float(statistics.spectrum(fit_intercept).gcv([alpha]).mean())
-    how = f"the sums of {statistics.n_samples} rows, which hold no single residual"
+    how = f"the sums of {statistics.n_samples} rows, which contain no single residuals, so that there is no interval"
     cost = Effort(0, 0, time.perf_counter() - started)
     return Certificate("GCV mean squared error", value, None, None, how, cost)

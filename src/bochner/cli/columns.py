@@ -12,7 +12,7 @@ from bochner.cli.errors import DataError, check_column
 from bochner.cli.files import Raw, TextFormat, pandas_module, read
 from bochner.cli.tables import Recipe, as_task, extremes, from_arrays, refuse_mixed, target_of, without_missing
 
-_MOST_LEVELS = 1000  # texts of a column that are kept, so that new ones are told of
+_MOST_LEVELS = 1000  # texts of a column that are kept, so that new ones can be reported
 _FEWEST = 20  # rows from which on a column can be said to number them
 # how dates are written besides ISO 8601, with or without a time
 _DATES = tuple(f"{day}{time}" for day in ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d")

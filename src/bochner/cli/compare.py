@@ -174,7 +174,7 @@ def ranking(comparison: Comparison, width: int, verdict: Verdict | None = None) 
     if width < _NARROW:
         last = last.assign(time=last["seconds"] + (last["model_seconds"] if about["task"] else 0.0))
         size = shown.pop("size")
-        shown = {name: cell for name, cell in shown.items() if name in ("columns", "test error", "Frobenius")}
+        shown = {name: cell for name, cell in shown.items() if name in ("components", "test error", "Frobenius")}
         shown |= {"time": ("time", show_seconds), "size": size}
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("map", no_wrap=True)

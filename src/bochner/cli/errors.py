@@ -1,4 +1,4 @@
-"""Mistakes that a user of the command line can mend, and hints how."""
+"""Mistakes that a user of the command line can correct, and hints how."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class DataError(ValueError):
-    """Something about the user's data or options that they can mend; the message says how."""
+    """Something about the user's data or options that they can correct; the message says how."""
 
 
 def nearest(name: str, names: Sequence[str], what: str = "column") -> str:

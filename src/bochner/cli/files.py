@@ -1,7 +1,7 @@
 """Files as columns (CSV, Parquet, Feather, NPZ, NPY), datasets by their names, and predictions as files.
 
-Only the standard library is imported at first: a file that is not there, or whose header lacks a column, is told of at
-once. Text files are read as they look, and how that is, is said.
+Only the standard library is imported at first, so that a missing file, or a missing column in its header, is reported
+at once. Separator, decimal sign and encoding of a text file are guessed from its beginning, and the guess is reported.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How text files are to be read; None: as they look."""
+    """How text files are to be read; None is guessed from the beginning of the file."""
 
     separator: str | None = None
     decimal: str | None = None

@@ -46,13 +46,15 @@ KernelOption = Annotated[str, typer.Option(help="The kernel, such as rbf, matern
 ScaleOption = Annotated[float | None, typer.Option(help="Its length scale; chosen from the data if left out.")]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 SeparatorOption = Annotated[
-    str | None, typer.Option("--sep", help="What separates columns of a text file (tab for tabs); else as it looks.")
+    str | None,
+    typer.Option("--sep", help="What separates columns of a text file (tab for tabs); default: guessed."),
 ]
 DecimalOption = Annotated[
     Decimal | None, typer.Option(help="Decimal point or comma of a text file; else as its numbers look.")
 ]
 CharactersOption = Annotated[
-    str | None, typer.Option("--encoding", help="Encoding of a text file, such as utf-8 or cp1252; else as it looks.")
+    str | None,
+    typer.Option("--encoding", help="Encoding of a text file, such as utf-8 or cp1252; default: guessed."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Say what was done as JSON, on standard output.")]
 

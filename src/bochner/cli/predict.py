@@ -45,8 +45,8 @@ def predict(
 ) -> int:
     """Predict the target of every row, in their order.
 
-    Text, dates and numbers are read as in training. Values that were not there in training, and gaps, are told of. If
-    the file holds the target, too, the score is said.
+    Text, dates and numbers are read as in training. Missing values, and values that were not there in training, are
+    reported. If the file contains the target, so is the score.
     """
     text = TextFormat(sep, decimal, encoding).check(data)
     if str(out) != "-":

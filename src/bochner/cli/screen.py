@@ -22,7 +22,7 @@ def console() -> Any:
 
 
 def say(*notes: str) -> None:
-    """Notes on standard error, a line each."""
+    """Write notes to standard error, one in each line."""
     from rich.console import Console
 
     for note in notes:

@@ -21,9 +21,8 @@ from bochner.cli.files import Raw, TextFormat, beside, looks_numeric, pandas_mod
 from bochner.experiments.references import task_of
 from bochner.streaming import ArrowSource, Block, MappedSource, Source
 
-ENCODINGS = ("one-hot", "ordinal")
-_PROPORTION = 1e9  # how much larger than usual a number is told of
-_MANY_CATEGORIES = 256  # of more, one column each is no use
+_PROPORTION = 1e9  # numbers this many times larger than usual are reported
+_MANY_CATEGORIES = 256  # more than this many categories get no column each
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,7 @@ def _numbers(values: Any, name: str, line: int | None) -> Array:
         value = values.iloc[row]
         what = "is empty" if pandas.isna(value) else f"has {str(value)!r}"
         more = f" (and {bad.size - 1:,} more)" if bad.size > 1 else ""
-        raise DataError(f"column {name!r} {what} in {place(row, line)}{more}; mend it or --drop-missing.")
+        raise DataError(f"column {name!r} {what} in {place(row, line)}{more}; correct it or --drop-missing.")
     return numbers
 
 
@@ -178,7 +177,7 @@ def refuse_mixed(values: Any, name: str) -> None:
         )
     row = int(np.flatnonzero(values.notna())[np.flatnonzero(~numeric)[0]])
     raise DataError(
-        f"column {name!r} should be numbers, but row {row + 1} has {values.iloc[row]!r}; mend the file, "
+        f"column {name!r} should be numbers, but row {row + 1} has {values.iloc[row]!r}; correct the file, "
         f"--drop-missing, or leave the column out with --drop {shlex.quote(name)}."
     )
 
@@ -371,7 +370,7 @@ def target_of(values: Any, name: str, line: int | None, task: str | None = None)
         row = int(np.flatnonzero(~numeric)[0]) if not numeric.all() else 0
         example = f" ({str(texts[0])!r})" if numeric.all() else f", but {place(row, line)} has {str(texts[row])!r},"
         raise DataError(
-            f"the target {name!r} looks like numbers{example} and is text; mend the file, say which decimal sign it "
+            f"the target {name!r} looks like numbers{example} and is text; correct the file, say which decimal sign it "
             "has with --decimal, or take it as labels with --task classification."
         )
     return texts

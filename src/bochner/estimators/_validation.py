@@ -60,7 +60,7 @@ def is_distributed(X: Any) -> bool:
 
 
 def in_memory(estimator: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Rows and targets to fit a transformer on: all; of Dask data 20,000 rows, those of largest norm among them."""
+    """Rows and targets to fit a transformer on: all; of Dask data 20,000 rows, with that of largest norm."""
     if not is_distributed(X):
         return X, y
     from bochner.distributed import gathered
@@ -131,6 +131,15 @@ def check_rows(X: Any, **options: Any) -> Any:
     return check_moderate(as_native(X))
 
 
+def check_width(estimator: Any, n_features: int) -> None:
+    """Raise scikit-learn's error for rows with another number of columns than those of `fit`."""
+    if n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_features} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
+            "features as input."
+        )
+
+
 def _validate_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:
     backend = backend_of(X)
     if reset:
@@ -138,10 +147,7 @@ def _validate_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:
     name = type(estimator).__name__
     if X.ndim != 2 or not len(X):
         raise ValueError(f"expected a 2-D tensor of at least one row, got one of shape {tuple(X.shape)}.")
-    if X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {name} is expecting {estimator.n_features_in_} features as input."
-        )
+    check_width(estimator, X.shape[1])
     if X.is_complex():
         raise ValueError("Complex data not supported; pass a tensor of real numbers.")
     if X.dtype not in (backend.xp.float32, backend.xp.float64):

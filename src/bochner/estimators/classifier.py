@@ -34,6 +34,7 @@ from bochner.streaming import (
     Source,
     newton,
     on_device,
+    positive,
 )
 from bochner.streaming.objectives import KEPT_BYTES
 
@@ -309,9 +310,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if isinstance(self.alpha, numbers.Real):
             return float(self.alpha), {}, (), None
         draws = key.child("alpha")
-        block = signs.sample(_ALPHA_ROWS, draws)
-        if block.weight is not None:
-            block = block[block.weight > 0]
+        block = positive(signs.sample(_ALPHA_ROWS, draws))
         few = feature_map
         most = _ALPHA_COMPONENTS if self._labels.n_scores == 1 else _ALPHA_COMPONENTS_OF_MANY
         if few.n_components > most and isinstance(self.features, str):
@@ -464,8 +463,3 @@ re-iterable of (X, y) or (X, y, weight) blocks
             return -np.logaddexp(0.0, np.column_stack([F, -F]))
         top = F.max(axis=1, keepdims=True)
         return np.asarray(F - top - np.log(np.exp(F - top).sum(axis=1, keepdims=True)))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.metric != "full"
-        return tags

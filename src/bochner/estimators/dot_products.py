@@ -345,7 +345,7 @@ class TensorSketchFeatures(AdaptiveTransformer):
                 u = np.empty(0)
             if u.shape != (X.shape[1],) or not np.isfinite(u).all():
                 raise ValueError(
-                    f"direction must be 'mean', 'ones', None or {X.shape[1]} finite numbers, one a feature; "
+                    f"direction must be 'mean', 'ones', None or {X.shape[1]} finite numbers, one for each feature; "
                     f"got {self.direction!r}."
                 )
         if offset > 0:

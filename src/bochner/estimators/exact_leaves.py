@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from bochner.backends import Array, backend_of
 
@@ -67,21 +66,30 @@ def exact_ridge(
         raise ValueError(
             f"the kernel matrix plus alpha = {alpha:.3g} is not positive definite up to rounding; raise alpha."
         )
-    solved = backend.cholesky_solve(L, backend.place(np.column_stack([np.ones(len(K)), Y]), K))
+    right = backend.place(np.column_stack([np.ones(len(K)), Y]), K)
+    log_determinant = 2.0 * float(backend.xp.log(L.diagonal()).sum())
+    inverse = None
+    if not isinstance(L, np.ndarray):  # on a device, products are faster than solutions
+        M = backend.triangular_inverse(L)
+        solved, diagonal = M.T @ (M @ right), (M * M).sum(0)
+        inverse = M.T @ M if with_inverse else None
+    else:
+        solved = backend.cholesky_solve(L, right)
+        if with_inverse:
+            inverse = backend.cholesky_inverse(L)
+            diagonal = inverse.diagonal()
+        else:  # diag(A⁻¹) from A⁻¹ = L⁻ᵀL⁻¹ takes a third less time
+            M = backend.triangular_inverse(L)
+            diagonal = np.einsum("ki,ki->i", M, M)
     ones, C = solved[:, 0], solved[:, 1:]
-    total, pivots = ones.sum(), L.diagonal()
-    log_determinant = 2.0 * float(backend.xp.log(pivots).sum()) + float(np.log(float(total)))
+    total = ones.sum()
+    log_determinant += float(np.log(float(total)))
     intercept = C.sum(axis=0) / total
     C = C - ones[:, None] * intercept
-    if with_inverse or not isinstance(L, np.ndarray):
-        inverse = backend.cholesky_inverse(L)
-        diagonal = inverse.diagonal() - ones * ones / total
-    else:  # diag(A⁻¹) from A⁻¹ = L⁻ᵀL⁻¹ takes a third less time
-        inverse = get_lapack_funcs("trtri", (L,))(L, lower=1, overwrite_c=1)[0]
-        diagonal = np.einsum("ki,ki->i", inverse, inverse) - ones * ones / total
+    diagonal = diagonal - ones * ones / total
     diagonal = diagonal.clip(np.finfo(np.float32).tiny)
     B = None
-    if with_inverse:
+    if inverse is not None:
         xp = backend.xp
         B = xp.tril(inverse)
         B += xp.tril(inverse, -1).T

@@ -17,7 +17,7 @@ from bochner.backends.tiled import factor_in_place
 from bochner.certificates import Certificate, Effort
 from bochner.keys import Key
 from bochner.statistics import RidgeStatistics, leave_one_out
-from bochner.streaming import ArraySource, Block, Source
+from bochner.streaming import ArraySource, Block, Source, positive
 from bochner.streaming.folds import margin_errors
 
 _BLOCK_ROWS = 1024  # rows in a block of triangular solves
@@ -208,9 +208,8 @@ class NestedRidge:
             return min(n_components, M), 0.0, 1.0
         m = min(n_components, M) if self.n_requested > M else n_components
         compared = m if m <= FAR * M else max(1, M // 2)
-        remaining = max(
-            self.unexplained_share, (compared / M) ** self._power
-        )  # excess of M over that of the compared model
+        # the excess of all M over that of the compared model
+        remaining = max(self.unexplained_share, (compared / M) ** self._power)
         of_all = remaining / max(1.0 - remaining, 1e-3)
         of_few = 1.0 + of_all
         if compared != m and M > 1:  # the power law through both numbers of components
@@ -303,9 +302,7 @@ class RowSplit:
     @classmethod
     def of(cls, source: Source, key: Key) -> RowSplit:
         """Sample rows of positive weight."""
-        pool = source.sample(_MEASURED_ROWS + _FEATURE_ROWS, key)
-        if pool.weight is not None:
-            pool = pool[pool.weight > 0]
+        pool = positive(source.sample(_MEASURED_ROWS + _FEATURE_ROWS, key))
         if not len(pool):
             raise ValueError("every row has weight zero.")
         return cls(pool[key.child("order").generator().permutation(len(pool))])

@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
@@ -25,9 +24,10 @@ from bochner.features import (
     histogram_map,
     kernel_map,
 )
-from bochner.kernels import AdditiveChi2, Laplacian, as_kernel
+from bochner.kernels import AdditiveChi2, Kernel, Laplacian, as_kernel
+from bochner.kernels.algebra import squared_norms
 from bochner.keys import Key
-from bochner.rows import as_row_law, name_of
+from bochner.rows import RowLaw, as_row_law, name_of
 
 _SAMPLE = 1000  # rows from which traces, norms and variances are taken
 
@@ -119,12 +119,21 @@ def _sample(X: Any, key: Key) -> Any:
     """A sample of rows that includes the one of largest norm, which decides how far series are summed."""
     if X.shape[0] <= _SAMPLE:
         return X
-    squares = X.multiply(X).sum(axis=1) if scipy.sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
     rows = key.child("sample").generator().choice(X.shape[0], _SAMPLE, replace=False)
-    return X[np.unique(np.append(rows, int(np.argmax(squares))))]
+    return X[np.unique(np.append(rows, int(np.argmax(squared_norms(X)))))]
 
 
 TYPICAL_COMPONENTS = 1024  # the number for which the sampling scheme is chosen if it is not known yet
+
+
+def row_law_of(transformer: Any, kernel: Kernel, n_features: int, most: int) -> RowLaw:
+    """The sampling scheme that `rows` of a transformer means; `most` is the number of components, or the most of them.
+
+    It is one scheme for every number of components that "auto" tries, so that more extend the same draw.
+    """
+    if not (isinstance(transformer.rows, str) and transformer.rows == "auto"):
+        return as_row_law(transformer.rows)
+    return choose_rows(kernel, n_features, min(most, TYPICAL_COMPONENTS) if is_auto(transformer.n_components) else most)
 
 
 @dataclass(eq=False, repr=False)
@@ -217,10 +226,7 @@ class FourierFeatures(AdaptiveTransformer):
         n_features = X.shape[1]
         key = Key.from_random_state(self.random_state)
         self.kernel_ = as_kernel(self.kernel).resolve(X, key)
-        auto = isinstance(self.rows, str) and self.rows == "auto"
-        # one scheme for every number of components tried, so that more extend the same draw
-        typical = min(most, TYPICAL_COMPONENTS) if is_auto(self.n_components) else most
-        law = choose_rows(self.kernel_, n_features, typical) if auto else as_row_law(self.rows)
+        law = row_law_of(self, self.kernel_, n_features, most)
         self.rows_ = name_of(law)
 
         def make(n_components: int) -> Fourier:

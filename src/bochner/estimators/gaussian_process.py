@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 from sklearn.base import MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
@@ -24,6 +23,7 @@ from bochner.estimators._validation import (
     validate_rows,
 )
 from bochner.estimators.gradients import GradientMixin
+from bochner.estimators.marginal_likelihood import MarginalLikelihood
 from bochner.estimators.metrics import EVIDENCE
 from bochner.estimators.models import DistributedScore, as_source, check_sums, is_there, numeric_targets
 from bochner.estimators.nystrom import NystromFeatures
@@ -32,23 +32,19 @@ from bochner.estimators.posteriors import (
     FunctionSamples,
     Posterior,
     ShareFold,
-    descend,
     draw_functions,
     left_out,
-    noise_shares,
 )
 from bochner.estimators.supervised import SupervisedModel, old_metric
 from bochner.features import Nystrom, features_of
 from bochner.kernels import Kernel
 from bochner.keys import Key
-from bochner.solvers import Cholesky, Report
-from bochner.statistics import RidgeSpectrum, RidgeStatistics, log_evidence
-from bochner.streaming import Block, Progress, Source, default_rows, on_device, rows_on
+from bochner.solvers import Report
+from bochner.statistics import RidgeStatistics
+from bochner.streaming import Block, Progress, Source, default_rows, on_device, positive, rows_on
 
 _ALPHA_ROWS = 4_000  # rows on which the ratio of noise to amplitude is chosen
 _EXACT_ROWS = 512  # up to which a length scale is fitted with the exact kernel
-_SCALES = np.log(1e3)  # how far its logarithm may move
-_LESS_NOISE = 9.0  # how far log alpha may fall below its grid, on which what landmarks leave out counts as noise
 
 
 @old_metric
@@ -203,7 +199,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if isinstance(features, str):
             tuned = self._spreads is None and bool(self._tuned_kernels())
             if tuned and source.n_samples is not None and source.n_samples <= _EXACT_ROWS:
-                kernel = self._exact_scale(kernel, source.sample(_EXACT_ROWS, key))
+                rows = positive(source.sample(_EXACT_ROWS, key))
+                kernel = self._likelihood.best_scale(kernel, rows.X, numeric_targets(rows.y), rows.weight)
             most = 0 if is_auto(self.n_components) else self.n_components
             if features == "nystrom" and source.n_samples is not None and source.n_samples <= most:
                 # every row is a landmark: the exact process
@@ -212,7 +209,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         self.kernel_: Kernel | None = getattr(transformer, "kernel_", None)
         self._target_shape = tuple(np.shape(source.head().y)[1:])
-        self._alpha = self._choose_alpha(source.sample(_ALPHA_ROWS, key.child("alpha")))
+        self._alpha = self._choose_alpha(positive(source.sample(_ALPHA_ROWS, key.child("alpha"))))
         n_targets = int(np.prod(self._target_shape, dtype=int))
         self.statistics_ = RidgeStatistics(self.n_components_, n_targets)
         self._see(source, 0.0, 0.0)
@@ -249,107 +246,19 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self._current()
         self.statistics_.to_host()  # the device's memory is free again
 
-    def _exact_scale(self, kernel: Any, block: Block) -> Kernel:
-        """The kernel with the length scale of most evidence, for all rows, with the exact kernel and given options."""
-        if block.weight is not None:
-            block = block[block.weight > 0]
-        Y = numeric_targets(block.y)
-        weight = float(len(block) if block.weight is None else block.weight.sum())
-
-        def scaled(scale: float) -> Kernel:
-            return clone(kernel).set_params(length_scale=float(scale))
-
-        def loss(log_scale: float) -> float:
-            values, vectors = eigh(scaled(np.exp(log_scale))(block.X).astype(np.float64), check_finite=False)
-            Z = vectors * np.sqrt(np.maximum(values, 0.0))
-            spectrum = self._spectrum(RidgeStatistics(len(Z), Y.shape[1]).update(Z, Y, block.weight), weight)
-            noise, amplitude = self._given()
-            alpha = noise / amplitude if noise is not None and amplitude is not None else self._likeliest(spectrum)
-            return -float(self._evidence(spectrum, [alpha]).sum())
-
-        start = float(np.log(kernel.length_scale))
-        found = descend(loss, start, start - _SCALES, start + _SCALES, step=np.log(2.0))
-        return scaled(float(f"{np.exp(found):.3g}"))  # more digits than the data determine
-
     def _choose_alpha(self, block: Block) -> float:
         """Noise over amplitude: given, or that with the most evidence on a sample of rows."""
-        noise, amplitude = self._given()
-        if noise is not None and amplitude is not None:
-            return noise / amplitude
-        if block.weight is not None:
-            block = block[block.weight > 0]
+        likelihood = self._likelihood
+        if likelihood.given_alpha is not None:
+            return likelihood.given_alpha
         Z = self.feature_map_(block.X).astype(np.float64, copy=False)
-        Y = numeric_targets(block.y)
-        weight = np.ones(len(Z)) if block.weight is None else block.weight
+        rest = left_out(self._rest_kernel, block.X, Z, self._shift) if self._has_rest else None
+        return likelihood.best_alpha_of_rows(Z, numeric_targets(block.y), block.weights, rest)
 
-        def sums(share: Any) -> RidgeStatistics:
-            return RidgeStatistics(Z.shape[1], Y.shape[1]).update(Z, Y, weight * share)
-
-        spectrum = self._spectrum(sums(1.0), float(weight.sum()))
-        start = self._likeliest(spectrum)
-        if not self._has_rest:
-            return start
-
-        rest = left_out(self._rest_kernel, block.X, Z, self._shift)
-
-        def loss(log_alpha: float) -> float:
-            alpha = float(np.exp(log_alpha))
-            share = noise_shares(rest, alpha)
-            fit, varying = self._sums_evidence(sums(share), float(weight.sum()), alpha)
-            return -fit - 0.5 * varying * float(weight @ np.log(share))
-
-        grid = self._penalties(spectrum)
-        return float(np.exp(descend(loss, np.log(start), np.log(grid[0]) - _LESS_NOISE, np.log(grid[-1]))))
-
-    def _sums_evidence(self, statistics: RidgeStatistics, weight: float, alpha: float) -> tuple[float, int]:
-        """Log evidence of a penalty, summed over targets that are not constant, and the number of these targets.
-
-        The same as `_evidence` in a fraction of the time, if differences of large numbers leave enough digits.
-        """
-        total = statistics.total_squares(self.fit_intercept)
-        varying = total > 0
-        factor = Cholesky().factor(statistics.operator(self.fit_intercept), alpha)
-        right = statistics.right_side(self.fit_intercept)
-        squares = total - (right * factor.solve(right)).sum(axis=0)
-        if factor.report.jitter or factor.report.condition > 1e8 or (squares < 1e-4 * total)[varying].any():
-            spectrum = self._spectrum(statistics, weight)
-            return float(self._evidence(spectrum, [alpha]).sum()), int(varying.sum())
-        count = max(weight, float(statistics.n_samples)) - float(self.fit_intercept)
-        logdet = factor.logdet() - len(right) * np.log(alpha)
-        evidence = log_evidence(squares, logdet, count, self._variance(squares, alpha, count))
-        return float(evidence[varying].sum()), int(varying.sum())
-
-    def _penalties(self, spectrum: RidgeSpectrum) -> Array:
-        """A grid of penalties, four a decade, wide enough to contain the one of most evidence.
-
-        If either the noise or the amplitude is given, the grid for the other follows the scale of the targets.
-        """
-        grid = spectrum.grid()
-        λ = spectrum.factor.eigenvalues[spectrum.factor.eigenvalues > 0]
-        squares = spectrum.target_squares[spectrum.target_squares > 0]
-        noise, amplitude = self._given()
-        if not len(λ) or not len(squares) or (noise is None) == (amplitude is None):
-            return grid
-        ends = [grid[0], grid[-1]]
-        if noise is not None:  # with an amplitude of squares / λ, one direction explains all squares
-            ends += [0.1 * noise * λ.min() / squares.max(), 1e4 * λ.max()]
-        if amplitude is not None:  # from the unexplained variance to the whole variance of the targets
-            rest = spectrum.penalised_squares([0.0])
-            variances = np.append(rest[rest > 0], squares) / max(spectrum.n_samples, 1.0) / amplitude
-            ends += [0.1 * variances.min(), 10.0 * variances.max()]
-        low, high = np.log10([max(min(ends), np.finfo(float).tiny), max(ends)])
-        return np.logspace(low, high, 2 + int(4.0 * (high - low)))
-
-    def _likeliest(self, spectrum: RidgeSpectrum) -> float:
-        """The penalty of most evidence."""
-        grid = self._penalties(spectrum)
-        values = -self._evidence(spectrum, grid).sum(axis=1)
-        i = len(values) - 1 - int(np.argmin(values[::-1]))  # the largest of equally good penalties
-        if not np.isfinite(values[i]) or not np.ptp(values[np.isfinite(values)]) > 0:
-            return float(grid[i])
-        bounds = np.log([grid[max(i - 1, 0)], grid[min(i + 1, len(grid) - 1)]])
-        found = minimize_scalar(lambda a: -float(self._evidence(spectrum, [np.exp(a)]).sum()), bounds=bounds)
-        return float(np.exp(found.x) if found.fun < values[i] else grid[i])
+    @property
+    def _likelihood(self) -> MarginalLikelihood:
+        noise, amplitude = (None if isinstance(v, str) else float(v) for v in (self.noise_variance, self.amplitude))
+        return MarginalLikelihood(noise, amplitude, self.fit_intercept)
 
     @property
     def _has_rest(self) -> bool:
@@ -365,34 +274,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     # -- the posterior -------------------------------------------------------------------------------------------
 
-    def _given(self) -> tuple[float | None, float | None]:
-        """Noise and amplitude if they are given as numbers, otherwise None."""
-        noise, amplitude = (None if isinstance(v, str) else float(v) for v in (self.noise_variance, self.amplitude))
-        return noise, amplitude
-
-    def _spectrum(self, statistics: RidgeStatistics, weight: float) -> RidgeSpectrum:
-        """The spectrum, in which each row counts by its weight instead of its share of the noise."""
-        count = max(weight, float(statistics.n_samples)) - float(self.fit_intercept)
-        return replace(statistics.spectrum(self.fit_intercept), n_samples=count)
-
-    def _variance(self, squares: Array, alphas: Any, count: float) -> Array:
-        """The noise variance for each penalty: given, alpha times a given amplitude, or the likeliest."""
-        noise, amplitude = self._given()
-        if noise is not None:
-            return np.full(squares.shape, noise)
-        if amplitude is not None:
-            return np.broadcast_to(amplitude * np.asarray(alphas), squares.shape)
-        return np.maximum(squares / max(count, 1.0), np.finfo(float).tiny)
-
-    def _noise(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
-        """The noise variance for each penalty and target, (a, k)."""
-        squares = spectrum.penalised_squares(alphas)
-        return self._variance(squares, np.reshape(alphas, (-1, 1)), spectrum.n_samples)
-
-    def _evidence(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
-        """Log evidence of penalties, (a, k); 0 for a constant target, whose evidence is meaningless."""
-        return spectrum.log_evidence(alphas, self._noise(spectrum, alphas)) * (spectrum.target_squares > 0)
-
     def _current(self) -> Posterior:
         check_is_fitted(self, "statistics_")
         if self._posterior is None:
@@ -402,11 +283,11 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _solve(self, statistics: RidgeStatistics) -> Posterior:
         weight, log_weight = self._counts
-        spectrum = self._spectrum(statistics, weight)
-        alpha, (given, amplitude) = self._alpha, self._given()
-        if not self._has_rest and (given is None or amplitude is None):  # all rows, rather than a sample
-            alpha = self._likeliest(spectrum)
-        noise = np.array(self._noise(spectrum, [alpha])[0])
+        likelihood, alpha = self._likelihood, self._alpha
+        spectrum = likelihood.spectrum(statistics, weight)
+        if not self._has_rest and likelihood.given_alpha is None:  # all rows, rather than a sample
+            alpha = likelihood.best_alpha(spectrum)
+        noise = np.array(likelihood.noise(spectrum, [alpha])[0])
         evidence = spectrum.log_evidence([alpha], noise).sum() + 0.5 * log_weight * statistics.n_targets
         return Posterior(
             spectrum,
@@ -679,9 +560,3 @@ re-iterable of (X, y) or (X, y, weight) blocks
     @map_dask_blocks
     def _function_values(self, X: Any, n_samples: int, seed: int) -> Array:
         return self.sample_functions(n_samples, seed)(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.metric != "full"
-        tags.target_tags.multi_output = True
-        return tags

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, backend_of, is_host, is_tensor
@@ -22,6 +22,7 @@ from bochner.estimators._validation import (
     validate_rows,
 )
 from bochner.estimators.models import KernelModel, is_there, rows_source
+from bochner.estimators.transformers import RowTransformer
 from bochner.kernels import as_kernel
 from bochner.keys import Key
 from bochner.streaming import ArraySource, Block, Fold, Source, on_device
@@ -32,7 +33,7 @@ _START_ROWS = 10_000  # rows of the sample on which initial centres are chosen
 @old_parameters(n_columns="n_components")
 @dask_aware
 @dataclass(eq=False, repr=False)
-class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, KernelModel):
+class KernelKMeans(ClusterMixin, RowTransformer, KernelModel):
     """Kernel k-means: Lloyd's algorithm on features ZZᵀ ≈ K, computed again in every pass and never stored.
 
     Parameters
@@ -137,8 +138,6 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
                 self.labels_ = self.predict(X)
             else:
                 self._assign(source)
-                if isinstance(source, ArraySource) and source.kept is not None:  # rows of weight zero have labels too
-                    self.labels_ = as_host(self.predict(X))
         return self
 
     def _step(self, source: Source, centres: Array) -> tuple[Array, float]:
@@ -161,8 +160,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
         for Z, block in self._blocks(source):
             squares = squared_distances_to(Z, self.cluster_centers_)
             labels.append(squares.argmin(axis=1).astype(np.int32))
-            weight = np.ones(len(Z)) if block.weight is None else block.weight
-            self.inertia_ += float(weight @ squares.min(axis=1))
+            self.inertia_ += float(block.weights @ squares.min(axis=1))
         if isinstance(source, ArraySource) and source.kept is not None:  # rows of weight zero have labels too
             blocks = self._blocks(ArraySource(source.block.X))
             labels = [squared_distances_to(Z, self.cluster_centers_).argmin(axis=1).astype(np.int32) for Z, _ in blocks]
@@ -202,12 +200,6 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMix
     def _n_features_out(self) -> int:
         return int(self.n_clusters)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
 
 @dataclass(frozen=True)
 class NearestFold(Fold):
@@ -220,7 +212,7 @@ class NearestFold(Fold):
         return [np.zeros(self.centres.shape), np.zeros(len(self.centres)), 0.0]
 
     def add(self, total: list[Any], Z: Any, block: Block, row: int) -> list[Any]:
-        weight = np.ones(len(Z)) if block.weight is None else block.weight
+        weight = block.weights
         squares = squared_distances_to(Z, self.centres)
         nearest = squares.argmin(axis=1)
         members = (nearest[:, None] == np.arange(len(self.centres))) * weight[:, None]

@@ -6,8 +6,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from scipy.linalg import eigh
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -18,6 +18,7 @@ from bochner.deprecations import old_parameters
 from bochner.estimators._validation import check_components, dask_aware, is_distributed, map_dask_blocks, validate_rows
 from bochner.estimators.models import KernelModel, check_sums, rows_source
 from bochner.estimators.ridge import KernelRidge
+from bochner.estimators.transformers import RowTransformer
 from bochner.features import FeatureMap, Nystrom, ProjectedMap
 from bochner.kernels import as_kernel
 from bochner.keys import Key
@@ -31,7 +32,7 @@ _TIE = 1e-4  # share of a column's range by which its two extremes must differ t
 @old_parameters(n_columns="n_feature_components")
 @dask_aware
 @dataclass(eq=False, repr=False)
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
+class KernelPCA(RowTransformer, KernelModel):
     """Kernel principal components: eigenvectors of the covariance of features ZZᵀ ≈ K, summed in one pass.
 
     The result is that of exact kernel PCA up to the error of the features. Signs follow scikit-learn's rule, in a
@@ -118,7 +119,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
             self._learn(source)
         if self.fit_inverse_transform:
             T = self.transform(X)
-            dense = X if is_distributed(X) else X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+            dense = X if is_distributed(X) else X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
             options = {name: getattr(self, name) for name in ("block_size", "device", "n_jobs", "random_state")}
             kernel = self.kernel if isinstance(self.kernel, str) else as_kernel(self.kernel)
             ridge = KernelRidge(kernel, self.n_feature_components, features="nystrom", alpha=self.alpha, **options)
@@ -231,12 +232,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelModel):
     @property
     def _n_features_out(self) -> int:
         return int(self.n_components)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 @dataclass(frozen=True)

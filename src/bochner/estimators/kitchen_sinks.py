@@ -14,14 +14,16 @@ from sklearn.utils.validation import check_X_y
 from bochner.backends import FLOATS, Array, as_native, check_moderate, reading
 from bochner.checks import check_choice, check_count, check_flag, check_positive, is_auto
 from bochner.estimators._validation import check_rows, validate_rows
-from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
+from bochner.estimators.fourier import FourierFeatures, row_law_of
 from bochner.estimators.models import check_target_size, numeric_targets
 from bochner.estimators.transformers import AdaptiveTransformer
-from bochner.features import ACTIVATIONS, KitchenSink, RandomLayer, choose_rows, draw_frequencies, row_blocks
+from bochner.features import ACTIVATIONS, KitchenSink, RandomLayer, draw_frequencies, row_blocks
 from bochner.kernels import RBF, as_kernel
 from bochner.keys import Key
 from bochner.operators import LinearMap
 from bochner.rows import as_row_law, name_of
+from bochner.statistics import RidgeStatistics
+from bochner.streaming import ArraySource, accumulate
 
 
 @dataclass(eq=False, repr=False)
@@ -98,9 +100,7 @@ class KitchenSinkFeatures(AdaptiveTransformer):
         X = validate_rows(self, X, reset=True)
         key = Key.from_random_state(self.random_state)
         kernel = RBF(self.length_scale).resolve(X, key)  # its frequencies serve as w: N(0, I) / length_scale
-        auto = isinstance(self.rows, str) and self.rows == "auto"
-        typical = min(most, TYPICAL_COMPONENTS) if is_auto(self.n_components) else most
-        law = choose_rows(kernel, X.shape[1], typical) if auto else as_row_law(self.rows)
+        law = row_law_of(self, kernel, X.shape[1], most)
         self.rows_ = name_of(law)
         self.kernel_ = None
         if isinstance(self.activation, str):
@@ -171,9 +171,13 @@ def kitchen_sinks(
     """
     X, y, X_test = _check_data(X, y, X_test)
     noise = check_positive("noise", noise, zero=True)
-    features = FourierFeatures(kernel, n_components, random_state=random_state).fit(X)
-    weights = _ridge(features.feature_map_, X, y, noise)
-    return np.concatenate([features.feature_map_(X_test[rows]) @ weights for rows in row_blocks(X_test)])
+    feature_map = FourierFeatures(kernel, n_components, random_state=random_state).fit(X).feature_map_
+    sums = RidgeStatistics(feature_map.n_components, y[:1].size, penalty=0.0)
+    accumulate(ArraySource(X, y), feature_map, sums, numeric_targets)
+    least = float(np.finfo(X.dtype).eps) * sums.trace  # the rounding error of the features' products
+    weights = sums.spectrum(fit_intercept=False).coefficients(max(noise, least)).reshape(-1, *y.shape[1:])
+    weights = weights.astype(X.dtype)
+    return np.concatenate([feature_map(X_test[rows]) @ weights for rows in row_blocks(X_test)])
 
 
 def _check_data(X: Any, y: Any, X_test: Any) -> tuple[Any, Array, Any]:
@@ -189,21 +193,6 @@ def _numbers(y: Array) -> Array:
     y = numeric_targets(y).reshape(y.shape)
     check_target_size(y)
     return y
-
-
-def _ridge(feature_map: Any, X: Any, y: Array, noise: float) -> Array:
-    """(ZᵀZ + noise I)⁻¹ Zᵀy in one pass over blocks of rows, by eigenvalues, which also solves singular systems."""
-    D = feature_map.n_components
-    gram, moment = np.zeros((D, D)), np.zeros((D, *y.shape[1:]))
-    for rows in row_blocks(X):
-        Z = feature_map(X[rows]).astype(float)
-        gram += Z.T @ Z
-        moment += Z.T @ y[rows]
-    values, vectors = scipy.linalg.eigh(gram)
-    floor = D * np.finfo(X.dtype).eps * max(values[-1], np.finfo(float).tiny)
-    inverse = np.where(values + noise > floor, 1.0 / np.maximum(values + noise, floor), 0.0)
-    weights = vectors @ ((vectors.T @ moment).T * inverse).T
-    return weights.astype(X.dtype)
 
 
 @dataclass(frozen=True)

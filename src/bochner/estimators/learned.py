@@ -121,33 +121,11 @@ class LearnedFeatures(AdaptiveTransformer):
         n_candidates = check_count("n_candidates", self.n_candidates)
         loss = check_choice("loss", self.loss, ("auto", "squared", "log_loss"))
         check_positive("alpha", self.alpha)
-        if y is None:
-            raise ValueError(
-                "LearnedFeatures requires y to be passed, but the target y is None; for features that need no targets "
-                "use FourierFeatures."
-            )
-        X, y = in_memory(self, X, y)
-        X, y = as_native(as_host(X)), as_native(as_host(y))
-        with reading("X or y"):
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
-        X = check_moderate(as_native(X), alone=True)
+        X, y = self._validated(X, y)
         loss, Y = self._targets(loss, y)
         key = Key.from_random_state(self.random_state)
         self.kernel_ = as_kernel(self.kernel).resolve(X, key)
-        if not self.kernel_.stationary:
-            raise ValueError(
-                f"LearnedFeatures starts from the frequencies of a stationary kernel, a function of x - y; "
-                f"{self.kernel_!r} is not. Use kernel='rbf'."
-            )
-        if circulant and n_candidates > 1:
-            raise ValueError(
-                "circulant=True has frequencies in blocks, of which none can be chosen alone; use n_candidates=1."
-            )
-        if circulant and isinstance(self.kernel_, (Sum, Product, Power, Restricted, Projected)):
-            raise ValueError(
-                "circulant=True learns the frequencies of one radial kernel, such as RBF or Matern, not of sums, "
-                "products, some columns or directions; use such a kernel, or circulant=False."
-            )
+        self._check_kernel()
         typical = _TYPICAL_COMPONENTS if is_auto(self.n_components) else most
         law = ROW_LAWS["circulant"] if circulant else choose_rows(self.kernel_, X.shape[1], n_candidates * typical)
         offset = 2.0 * np.pi * key.child("offsets").generator().random(1)
@@ -185,6 +163,36 @@ class LearnedFeatures(AdaptiveTransformer):
             return feature_map
 
         return self._fit_components(X, make, certify=gain, step=2, first=8, refine=False)
+
+    def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Rows and targets in memory, after checks."""
+        if y is None:
+            raise ValueError(
+                "LearnedFeatures requires y to be passed, but the target y is None; for features that need no targets "
+                "use FourierFeatures."
+            )
+        X, y = in_memory(self, X, y)
+        X, y = as_native(as_host(X)), as_native(as_host(y))
+        with reading("X or y"):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
+        return check_moderate(as_native(X), alone=True), y
+
+    def _check_kernel(self) -> None:
+        """Refuse kernels whose frequencies cannot be learned with these parameters."""
+        if not self.kernel_.stationary:
+            raise ValueError(
+                f"LearnedFeatures starts from the frequencies of a stationary kernel, a function of x - y; "
+                f"{self.kernel_!r} is not. Use kernel='rbf'."
+            )
+        if self.circulant and self.n_candidates > 1:
+            raise ValueError(
+                "circulant=True has frequencies in blocks, of which none can be chosen alone; use n_candidates=1."
+            )
+        if self.circulant and isinstance(self.kernel_, (Sum, Product, Power, Restricted, Projected)):
+            raise ValueError(
+                "circulant=True learns the frequencies of one radial kernel, such as RBF or Matern, not of sums, "
+                "products, some columns or directions; use such a kernel, or circulant=False."
+            )
 
     def _targets(self, loss: str, y: Array) -> tuple[str, Array]:
         """The loss that "auto" means, and targets as columns: centred numbers, or one-hot classes."""

@@ -20,7 +20,6 @@ from scipy.optimize import minimize
 from bochner.backends import Array, backend_of
 from bochner.estimators.exact_leaves import LEAST_WEIGHT, ExactRidge, exact_ridge
 from bochner.kernels import RBF, Exponential, Laplacian, Matern, StationaryKernel
-from bochner.keys import Key
 
 FAMILIES: dict[str, StationaryKernel] = {
     "laplacian": Laplacian(),
@@ -402,17 +401,6 @@ def _stop_at(until: float | None) -> Any:
 
 def _log(error: float) -> float:
     return float(np.log(error)) if error > 0 else -700.0
-
-
-def average_outer_product(kernel: StationaryKernel, X: Array, fit: ExactRidge, key: Key) -> Array:
-    """The average gradient outer product mean ∇f ∇fᵀ, (d, d), of a fit on the rows of X; summed over targets.
-
-    With several targets, each row uses a random combination with signs ±1: the mean is the same, at the cost of one.
-    """
-    n, k = fit.coefficients.shape
-    signs = np.ones((n, 1)) if k == 1 else key.generator().choice([-1.0, 1.0], size=(n, k))
-    G = kernel.weighted_gradient(X, X, signs @ fit.coefficients.T)
-    return np.asarray(G.T @ G / n)
 
 
 def importances(metric: LearnedMetric, X: Array, weight: Array | None = None) -> Array:

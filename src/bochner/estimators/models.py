@@ -31,7 +31,7 @@ from bochner.backends import (
 from bochner.backends.threads import blas_threads, each, one_thread
 from bochner.checks import check_choice, check_count, check_flag, check_weight
 from bochner.displays import Summary
-from bochner.estimators._validation import as_host, is_distributed, validate_rows
+from bochner.estimators._validation import as_host, check_width, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.parameters import ModelParameters
@@ -221,22 +221,28 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         check_moderate(X, alone=reset)
         if numeric and isinstance(y, np.ndarray):
             check_target_size(y)
-        weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0], dtype=X.dtype)
-        if weight is not None and not (weight > 0).any():
-            raise ValueError("sample_weight is zero for every row.")
-        return ArraySource(X, y, weight)
-    if reset:
-        model.n_features_in_ = source.n_features
-        if source.feature_names is not None:
-            model.feature_names_in_ = np.array(source.feature_names, dtype=object)
-        elif hasattr(model, "feature_names_in_"):
-            del model.feature_names_in_
-    elif source.n_features != model.n_features_in_:
-        raise ValueError(
-            f"X has {source.n_features} features, but {type(model).__name__} is expecting "
-            f"{model.n_features_in_} features as input."
-        )
+        return ArraySource(X, y, None if sample_weight is None else _weights(sample_weight, X))
+    _check_columns(model, source, reset=reset)
     return source
+
+
+def _check_columns(model: Any, source: Source, *, reset: bool) -> None:
+    """Set or check the number and names of the columns of a model by those of a source."""
+    if not reset:
+        check_width(model, source.n_features)
+        return
+    model.n_features_in_ = source.n_features
+    model.__dict__.pop("feature_names_in_", None)
+    if source.feature_names is not None:
+        model.feature_names_in_ = np.array(source.feature_names, dtype=object)
+
+
+def _weights(sample_weight: Any, X: Any) -> Array:
+    """Weights of the rows of X after checks, some of them positive."""
+    weight = check_weight(sample_weight, X.shape[0], dtype=X.dtype)
+    if not (weight > 0).any():
+        raise ValueError("sample_weight is zero for every row.")
+    return weight
 
 
 def distributed_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Source:
@@ -255,18 +261,10 @@ def rows_source(model: Any, X: Any, sample_weight: Any, *, reset: bool) -> Sourc
     if isinstance(X, Source):
         if isinstance(X, ArraySource):
             X.check()
-        if reset:
-            model.n_features_in_ = X.n_features
-        elif X.n_features != model.n_features_in_:
-            raise ValueError(
-                f"X has {X.n_features} features, but {type(model).__name__} is expecting {model.n_features_in_} "
-                "features as input."
-            )
+        _check_columns(model, X, reset=reset)
         return X.mapped(_no_targets)
     X = validate_rows(model, X, reset=reset)
-    weight = None if sample_weight is None else check_weight(sample_weight, X.shape[0], dtype=X.dtype)
-    if weight is not None and not (weight > 0).any():
-        raise ValueError("sample_weight is zero for every row.")
+    weight = None if sample_weight is None else _weights(sample_weight, X)
     return ArraySource(X, np.empty((X.shape[0], 0)), weight)
 
 

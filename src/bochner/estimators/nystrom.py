@@ -182,8 +182,7 @@ class NystromFeatures(AdaptiveTransformer):
             raise ValueError(
                 f"tol goes with variant='projection', whose components are nested; got variant={self.variant!r}."
             )
-        if hasattr(self, "certificate_"):
-            del self.certificate_
+        self.__dict__.pop("certificate_", None)
         key = key.child("landmarks")
         with limit_threads(self.n_jobs):
             if searching:

@@ -30,7 +30,7 @@ class PenaltyPath:
         self.test, self.loss = test, loss
         source = ArraySource(Z, train.y, train.weight)
         self.problem = partial(problem, source, Identity(m), loss)
-        self.weight = np.ones(len(test)) if test.weight is None else test.weight
+        self.weight = test.weights
         self.points: dict[float, Array] = {}
         self.losses: dict[float, float] = {}
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from bochner.backends import Array, backend_of, is_host
 from bochner.estimators._validation import validate_rows
+from bochner.estimators.marginal_likelihood import noise_shares
 from bochner.estimators.models import numeric_targets
 from bochner.features import FeatureMap, kernel_map
 from bochner.kernels import Kernel
@@ -49,7 +47,7 @@ class Posterior:
     def half(self, Z: Array) -> Array:
         """Rows (z - centre)ᵀ A^(-1/2), so that products of two of them are posterior covariances over the noise."""
         factor = self.spectrum.factor.at(self.alpha)
-        return ((Z - self.centre) @ factor.vectors) * np.sqrt(factor._inverse)
+        return ((Z - self.centre) @ factor.vectors) * np.sqrt(factor.inverse_eigenvalues)
 
     def shares(self, Z: Any) -> Array:
         """Posterior variances of (z - centre)ᵀw over the noise, (n,); the features may be on a device."""
@@ -58,7 +56,7 @@ class Posterior:
             return np.asarray(np.einsum("ij,ij->i", half, half))
         factor, backend = self.spectrum.factor.at(self.alpha), backend_of(Z)
         half = (Z - backend.place(self.centre, Z)) @ backend.place(factor.vectors, Z)
-        half *= backend.place(np.sqrt(factor._inverse), Z)
+        half *= backend.place(np.sqrt(factor.inverse_eigenvalues), Z)
         return backend.fetch(half.square().sum(1))
 
 
@@ -73,33 +71,6 @@ def left_out(kernel: Kernel | None, X: Array, Z: Any, shift: float = 0.0) -> Arr
         squares = np.square(backend_of(Z).fetch(xp.linalg.vector_norm(Z, dim=1, dtype=xp.float64)))
     diagonal = kernel.diagonal(X).astype(np.float64, copy=False)
     return np.maximum(diagonal - squares, _ROUNDING[X.dtype.itemsize] * np.finfo(X.dtype).eps * diagonal)
-
-
-def noise_shares(rest: Array, alpha: float) -> Array:
-    """Noise over noise plus `rest`, (n,): 1 where the features leave nothing of the kernel out."""
-    return 1.0 / (1.0 + rest / alpha) if alpha > 0 else np.ones(len(rest))
-
-
-def descend(
-    loss: Callable[[float], float], start: float, low: float, high: float, *, step: float = math.log(10.0)
-) -> float:
-    """The minimum of a function of a logarithm.
-
-    Steps go from the start in both directions until two beyond the best are worse; then it is refined between the
-    neighbours of the best.
-    """
-    found = {0: loss(start)}
-    for way in (-1, 1):
-        i = way
-        while abs(i - min(found, key=found.__getitem__)) <= 2 and low <= start + i * step <= high:
-            found[i] = loss(start + i * step)
-            i += way
-    best = min(found, key=found.__getitem__)
-    middle = start + best * step
-    refined = minimize_scalar(
-        loss, bounds=(middle - step, middle + step), method="bounded", options={"xatol": 0.02 * step}
-    )
-    return float(refined.x) if refined.fun < found[best] else middle
 
 
 @dataclass(frozen=True)
@@ -122,7 +93,7 @@ class ShareFold(Fold):
 
     def add(self, total: list[Any], Z: Any, block: Block, row: int) -> list[Any]:
         statistics, weight, log_weight = total
-        w = np.ones(len(Z)) if block.weight is None else block.weight
+        w = block.weights
         share = noise_shares(left_out(self.kernel, block.X, Z, self.shift), self.alpha)
         statistics.update(Z, numeric_targets(block.y), w * share, overwrite=True)
         return [statistics, weight + float(w.sum()), log_weight + float(w @ np.log(share))]
@@ -178,7 +149,7 @@ def draw_functions(model: Any, posterior: Posterior, n_samples: int, key: Key, n
     k, factor = len(posterior.level), posterior.spectrum.factor.at(posterior.alpha)
     draw = key.child("weights").generator().standard_normal((n_samples, k, len(factor.eigenvalues)))
     # (m, k, s): draws of the weights, and of the level
-    spread = np.tensordot(factor.vectors * np.sqrt(factor._inverse), draw, axes=(1, 2)).transpose(0, 2, 1)
+    spread = np.tensordot(factor.vectors * np.sqrt(factor.inverse_eigenvalues), draw, axes=(1, 2)).transpose(0, 2, 1)
     weights = posterior.coefficients[:, :, None] + np.sqrt(posterior.noise)[:, None] * spread
     level = key.child("level").generator().standard_normal((n_samples, k)).T
     level = posterior.level[:, None] + np.sqrt(posterior.level_share * posterior.noise)[:, None] * level

@@ -122,7 +122,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         faster (AVX-512 VNNI): to 8 bits where `alpha` is a number and rounding adds at most a hundredth to it, which
         moves predictions by at most a tenth of their standard error, and to 13 or 16 bits otherwise. It also drops
         landmarks that in float32 are indistinguishable from combinations of others, and lets a GPU keep 11 bits of the
-        data in dense phases. `report_` says what rounding added to alpha.
+        data in dense phases and round features to 14 bits. `report_` says what rounding added to alpha.
     device : str or None, default=None
         "cuda" (or "cuda:1", …) computes features and sums of data in host memory on a GPU, with torch, and solves
         there. The fitted model is kept in host memory: it can be pickled, and predicts on machines without a GPU.
@@ -214,18 +214,13 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with self._fitting():
             source = as_source(self, X, y, sample_weight, reset=True)
             self._forget()
-            self._auto_features = "nystrom" if self._may_depend_on_rows(source) else None
+            # Landmarks need at most half as many components as Fourier features (benchmarks/bench_ridge.py
+            # time_to_error). But Fourier features do not depend on the rows when their number is given, so that models
+            # of different rows can be merged and `partial_fit` can add rows.
+            searches = isinstance(self.n_components, str) and not scipy.sparse.issparse(source.head().X)
+            self._auto_features = "nystrom" if searches else None
             self._learn(source)
         return self
-
-    def _may_depend_on_rows(self, source: Source) -> bool:
-        """Whether features="auto" may choose landmarks.
-
-        Landmarks need at most half as many components as Fourier features (benchmarks/bench_ridge.py time_to_error).
-        But Fourier features do not depend on the rows when their number is given, so that models of different rows can
-        be merged and `partial_fit` can add rows.
-        """
-        return isinstance(self.n_components, str) and not scipy.sparse.issparse(source.head().X)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows; the first call chooses the features from its rows.
@@ -278,8 +273,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _forget(self) -> None:
         for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution", "_spreads"):
-            if name in vars(self):
-                delattr(self, name)
+            self.__dict__.pop(name, None)
 
     def _learn(self, source: Source) -> None:
         key, started = self._key(), time.perf_counter()
@@ -368,7 +362,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self.statistics_, self._solution = finer, None
             if fitted.penalty is not None:
                 self._solution = self._solve_with(finer, fitted.penalty)
-            elif isinstance(self.alpha, str) and self.alpha in LEFT_OUT:
+            elif self._leaves_rows_out:
                 self._solution = self._solve(finer, source.sample(LEFT_OUT_ROWS, key.child("left out")))
         if checkpoint is not None:
             self._current()
@@ -566,8 +560,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     @property
     def n_samples_seen_(self) -> int:
         """Number of rows of positive weight the model was fitted on."""
-        if not hasattr(self, "statistics_"):
-            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet.")
+        check_is_fitted(self, "statistics_")
         return self.statistics_.n_samples
 
     @map_dask_blocks
@@ -587,12 +580,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
         X = validate_rows(self, X, reset=False)
         y = self._scores(X, solution.coefficients, solution.intercept)
         return y.reshape(-1, *self._target_shape)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.metric != "full"
-        tags.target_tags.multi_output = True
-        return tags
 
 
 def _target_shape(source: Source) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -33,6 +34,11 @@ class SupervisedModel(KernelModel, SupervisedParameters):
     _criterion: Criterion = LEFT_OUT  # what metrics are learned to minimise
     _spreads: Array | None = None  # standard deviations of the columns, if a metric was learned
     _tuning_landmarks = 0  # landmarks with which leave-one-out errors correct the length scale that evidence chose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.metric != "full"
+        return tags
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -136,10 +142,9 @@ class SupervisedModel(KernelModel, SupervisedParameters):
 
     def _learned_spreads(self) -> Array:
         check_is_fitted(self, "features_")
-        spreads = getattr(self, "_spreads", None)
-        if spreads is None:
+        if self._spreads is None:
             raise AttributeError(
                 "only a learned metric has weights of columns, and this model has one length scale, or a kernel with "
                 "numbers: fit with metric='diagonal' or metric='full'."
             )
-        return np.asarray(spreads)
+        return self._spreads

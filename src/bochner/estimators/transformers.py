@@ -20,8 +20,18 @@ from bochner.keys import Key
 _ENTRIES = 1 << 20  # the number of kernel values from which an error is certified
 
 
+class RowTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """Mixin of what maps rows to components: sparse rows are taken, and the dtype of the rows is kept."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
 @dask_aware
-class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Written, BaseEstimator):
+class FeatureTransformer(RowTransformer, Written, BaseEstimator):
     """Base of all transformers: `fit` sets `feature_map_`, and `transform` validates rows and calls it."""
 
     n_jobs: int | None = None
@@ -50,12 +60,6 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Writ
     @property
     def _n_features_out(self) -> int:
         return int(self.feature_map_.n_components)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 class AdaptiveTransformer(FeatureTransformer, SearchParameters):
@@ -110,8 +114,7 @@ class AdaptiveTransformer(FeatureTransformer, SearchParameters):
         `certify` and the options are those of `ComponentSearch`; unless given, it measures the relative Frobenius error
         of the approximation of `kernel_`. Each component stores `numbers` numbers for each row.
         """
-        if hasattr(self, "certificate_"):
-            del self.certificate_
+        self.__dict__.pop("certificate_", None)
         if n_components is None and not is_auto(self.n_components):
             n_components = check_count("n_components", self.n_components)
         if n_components is None:

@@ -33,7 +33,7 @@ Maker = Callable[[Kernel, int, int], Any]
 class Candidate:
     """A map under its name: `make(kernel, n_components, seed)` is an unfitted transformer.
 
-    A transformer without `n_components` has `columns` "fixed" and is measured once a run.
+    A transformer without `n_components` has `columns` "fixed" and is measured once in each run.
     """
 
     name: str
@@ -68,7 +68,9 @@ def _nystroem(kernel: Kernel, n: int, seed: int) -> Any:
     elif isinstance(kernel, Linear):
         named = {"kernel": "linear"}
     else:
-        raise ValueError(f"scikit-learn has no name for {kernel!r}, and Nystroem would call it once a pair of rows.")
+        raise ValueError(
+            f"scikit-learn has no name for {kernel!r}, and Nystroem would call it once for each pair of rows."
+        )
     from sklearn.kernel_approximation import Nystroem
 
     return Nystroem(n_components=n, random_state=seed, **named)
@@ -89,7 +91,7 @@ def _count_sketch(kernel: Kernel, n: int, seed: int) -> Any:
 def _binning(kernel: Kernel, n: int, seed: int) -> Any:
     if not isinstance(kernel, Laplacian):
         raise ValueError(f"random binning knows the Laplacian kernel only, not {kernel!r}.")
-    # cells that share a column cost 1/n_components of variance, grids 1/n_grids: a quarter of the columns balance them
+    # cells that share a component cost 1/n_components of variance, grids 1/n_grids: this balances the two
     return RandomBinningFeatures(n, n_grids=max(1, n // 4), length_scale=kernel.length_scale, random_state=seed)
 
 

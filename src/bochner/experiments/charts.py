@@ -74,7 +74,7 @@ Draw = Callable[[Any], None]  # takes an empty figure
 
 @contextmanager
 def _drawn(draw: Draw, size: tuple[float, float]) -> Iterator[Figure]:
-    """A figure of so many inches with everything on it; to be saved inside, where the look holds."""
+    """A figure, `size` inches large, with everything on it; save it inside, where the style applies."""
     with rc_context():
         rc("axes", edgecolor=FAINT, labelcolor=INK, titlecolor=INK, titlesize=10, titleweight="bold")
         rc("axes", axisbelow=True, grid=True, prop_cycle=cycler(color=CYCLE))
@@ -151,7 +151,7 @@ class Chart:
     front: Sequence[tuple[float, float, str, str]] = ()  # x, y, name, colour: what nothing beats, joined by a staircase
 
     def svg(self, width: int, height: int) -> str:
-        """The chart as an SVG element of so many pixels, class "chart", whose colours are variables of the page."""
+        """The chart as an SVG element of class "chart", whose colours are variables of the page; sizes in pixels."""
         buffer = StringIO()
         with _drawn(self.draw, (width / 72, height / 72)) as figure:
             rc("svg", hashsalt=f"{self.name}, {width}")  # of two charts in a page one may be hidden, with its parts

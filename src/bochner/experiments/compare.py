@@ -43,7 +43,7 @@ COLUMNS = (
     *("map", "columns", "run", "frobenius", "spectral"),
     *("fit_seconds", "transform_seconds", "model_seconds", "bytes", "error"),
 )
-SIZES = (64, 128, 256, 512, 1024)  # columns, unless others are asked for
+SIZES = (64, 128, 256, 512, 1024)  # components, unless others are asked for
 _PICTURE_ROWS = 96  # rows of the Gram matrix that the report draws
 Progress = Callable[[int, int, str], None]
 
@@ -58,7 +58,7 @@ def _pandas() -> Any:
 
 @dataclass
 class Comparison:
-    """A table with one row a run, and what a report says about it."""
+    """A table with one row for each run, and what a report says about it."""
 
     frame: Any
     kernel: Kernel
@@ -135,11 +135,11 @@ def compare(
     Returns
     -------
     pandas.DataFrame
-        One row a run: "map", "columns", "run", relative errors "frobenius" and "spectral" of the kernel matrix,
-        "fit_seconds", "transform_seconds" (of the reference rows), "bytes" (of the fitted map, pickled) and, with
-        targets, "model_seconds" of training (the first run of a map chooses the penalty of the others) and "error" on
-        the test rows (root mean squared error, or share of wrong labels). With targets the last rows are "exact
-        kernel", "linear model" and "constant". ``frame.attrs`` says what was run.
+        One row for each run: "map", "columns" (the number of components), "run", relative errors "frobenius" and
+        "spectral" of the kernel matrix, "fit_seconds", "transform_seconds" (of the reference rows), "bytes" (of the
+        fitted map, pickled) and, with targets, "model_seconds" of training (the first run of a map chooses the penalty
+        of the others) and "error" on the test rows (root mean squared error, or share of wrong labels). With targets
+        the last rows are "exact kernel", "linear model" and "constant". ``frame.attrs`` says what was run.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def run_comparison(
     seed = key.seed % 2**31
     rows = draw_rows(X, y, n_reference, key)
     n_rows = int(rows.X.shape[0])
-    if n_components is None:  # with more columns than half the rows the exact kernel costs no more
+    if n_components is None:  # with more components than half the rows the exact kernel costs no more
         sizes = [n for n in SIZES if 2 * n <= n_rows] or [max(1, n_rows // 2)]
     resolved = as_kernel(kernel).resolve(rows.X, key)
     if isinstance(resolved, Polynomial) and resolved.gamma is None:  # as a number, which the peers need
@@ -203,7 +203,7 @@ def run_comparison(
         if rows.Y is not None:
             others, notes = baselines(reference, resolved, rows, [n for _, n, _ in work], key)
         for i, (run, n, candidate) in enumerate(work):
-            report(i + 1, total, f"{candidate.name}, {n} columns")
+            report(i + 1, total, f"{candidate.name}, {n} components")
             done.append(_measure(candidate, resolved, n, seed + run, rows, reference, penalties) | {"run": run})
     except KeyboardInterrupt:
         interrupted = True
@@ -255,7 +255,7 @@ def _measure(
     """A row of the table; the first draw of a map chooses the penalty of all."""
     transformer = candidate.make(kernel, n, seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # more columns than rows: the table says how many there are
+        warnings.simplefilter("ignore")  # more components than rows: the table says how many there are
         start = time.perf_counter()
         transformer.fit(rows.X)
         fitted = time.perf_counter()
@@ -303,7 +303,7 @@ _GOOD = 0.05  # a relative Frobenius error that is enough for looking at data
 
 
 def summarise(frame: Any) -> Any:
-    """One row for every map and number of columns: means over runs, their spread, and the median seconds."""
+    """One row for every map and number of components: means over runs, their spread, and the median seconds."""
     frame = frame.assign(seconds=frame["fit_seconds"] + frame["transform_seconds"])
     groups = frame.groupby(["map", "columns"], sort=False)
     return groups.agg(
@@ -341,7 +341,7 @@ def is_recommended(summary: Any, verdict: Verdict | None) -> Any:
 def headings(about: dict[str, Any]) -> dict[str, tuple[str, Callable[[Any], str]]]:
     """Headings of a table, each with its column of the summary and how that is written."""
     found: dict[str, tuple[str, Callable[[Any], str]]] = {
-        "columns": ("columns", lambda value: f"{int(value):,}" if value else "–"),
+        "components": ("columns", lambda value: f"{int(value):,}" if value else "–"),
         "test error": ("error", lambda value: show_error(value, about)),
         "Frobenius": ("frobenius", show_share),
         "spectral": ("spectral", show_share),
@@ -424,7 +424,7 @@ def _by_kernel(comparison: Comparison, maps: Any) -> Verdict:
     chosen = good.loc[good["seconds"].idxmin()]
     name, columns = str(chosen["map"]), int(chosen["columns"])
     text = (
-        f"{name} with {columns:,} columns comes nearest to the exact kernel matrix: it is "
+        f"{name} with {columns:,} components comes nearest to the exact kernel matrix: it is "
         f"{show_share(chosen['frobenius'])} away in the Frobenius norm and {show_share(chosen['spectral'])} in the "
         f"spectral norm, after {show_seconds(chosen['seconds'])} of fitting and transforming "
         f"{about['n_reference']:,} rows, with {show_bytes(chosen['bytes'])} of state."
@@ -438,7 +438,7 @@ def _by_kernel(comparison: Comparison, maps: Any) -> Verdict:
                 f"{show_seconds(quick['seconds'])}."
             )
     else:
-        text += f" No map comes within {_GOOD:.0%} with so few columns."
+        text += f" No map comes within {_GOOD:.0%} with so few components."
     text += " Give a target to learn which differences matter for prediction."
     return Verdict(name, columns, text, code(comparison, name, columns))
 

@@ -28,7 +28,7 @@ BASELINES = (EXACT, LINEAR, CONSTANT)
 _FEW_LABELS = 50  # integers with more distinct values than this are numbers, not labels
 _ALPHA_ROWS = 1000  # rows on which the exact model chooses its penalty
 _BLOCK_BYTES = 1 << 25
-_QUICK = 2e10  # multiplications: the second of an exact solution that nobody minds
+_QUICK = 2e10  # multiplications, about a second: an exact solution that takes less is always computed
 _SEEN = 1e-3  # relative errors below are measured in float64
 _LANCZOS = 8  # vectors that Lanczos keeps
 
@@ -97,7 +97,7 @@ def draw_rows(X: Any, y: Any, n_reference: int, key: Key) -> Rows:
         return Rows(_finite(X[rows]), None)
     y = np.asarray(y)
     if y.ndim not in (1, 2) or len(y) != n:
-        raise ValueError(f"y has shape {y.shape} and X has {n} rows; there must be one target a row.")
+        raise ValueError(f"y has shape {y.shape} and X has {n} rows; there must be one target for each row.")
     if n < 10:
         raise ValueError(f"a comparison with targets needs at least ten rows, some of them for testing; got {n}.")
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
@@ -193,9 +193,10 @@ def linear_error(Z: Array, Z_test: Array, rows: Rows, alpha: float | None) -> tu
 def baselines(
     reference: Reference, kernel: Kernel, rows: Rows, sizes: Sequence[int], key: Key
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """Rows of the table for the exact kernel, a linear model and a constant; and a word about what was left out.
+    """Rows of the table for the exact kernel, a linear model and a constant; and a note about what was left out.
 
-    The exact kernel is left out where solving for it takes longer than measuring all maps, of so many columns each.
+    The exact kernel is left out where solving for it takes longer than measuring all maps with the given numbers of
+    components.
     """
     assert rows.Y is not None
     (n, d), k = rows.X.shape, rows.Y.shape[1]
@@ -232,7 +233,7 @@ def exact_work(n: int) -> float:
 
 
 def map_work(n: int, m: int) -> float:
-    """About how many multiplications it takes to measure one map of m columns: its errors, and its ridge regression."""
+    """About how many multiplications it takes to measure a map of m components: errors, and a ridge regression."""
     return float(n * n * m + n * m * m + 9 * m**3)
 
 

@@ -38,7 +38,7 @@ def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
 
 
 def write_picture(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
-    """Write the chart of error against columns as a PNG, and return where it is."""
+    """Write the chart of error against components as a PNG, and return where it is."""
     path, page = Path(path).with_suffix(".png"), Page(comparison)
     chart = replace(page.columns_chart(), y=Axis(f"{page.name}: relative Frobenius error", _percent))
     save_figure(chart.draw, (WIDE[0] / 72, WIDE[1] / 72), path)
@@ -134,18 +134,18 @@ class Page:
         return found
 
     def _columns_axis(self) -> Axis:
-        return Axis("columns", lambda value: f"{value:,.0f}", ticks=sorted(set(self.maps["columns"])))
+        return Axis("components", lambda value: f"{value:,.0f}", ticks=sorted(set(self.maps["columns"])))
 
     def columns_chart(self) -> Chart:
-        """Error of the kernel matrix against columns."""
+        """Error of the kernel matrix against the number of components."""
         curves = self._series("columns", "frobenius", lambda row: show_share(row["frobenius"]))
-        title = "Relative Frobenius error of the kernel matrix against columns"
+        title = "Relative Frobenius error of the kernel matrix against components"
         return Chart(title, curves, self._columns_axis(), Axis("relative Frobenius error", _percent))
 
     def _against_columns(self) -> str:
         shade = "Shades span the runs. " if self.about["n_runs"] > 1 else ""
         return _section(
-            "What a column buys",
+            "Error and number of components",
             "How far ZZᵀ is from the exact kernel matrix. Lower is better; both scales are logarithmic.",
             _both(self.columns_chart()),
             f"{shade}Measured on {self.about['n_reference']:,} rows. Dashed: scikit-learn.",
@@ -189,9 +189,9 @@ class Page:
         y = Axis(what, lambda value: show_error(value, about), log=log)
         constant = f" A constant has {show_error(base[CONSTANT], about)}." if CONSTANT in base else ""
         return _section(
-            "What it means for predictions",
+            "Predictions",
             f"Ridge regression on the features, tested on {about['n_test']:,} other rows: {what}.{constant}",
-            _both(Chart("Test error against columns", curves, self._columns_axis(), y, levels)),
+            _both(Chart("Test error against components", curves, self._columns_axis(), y, levels)),
             "The shade spans the runs of the recommended map." if about["n_runs"] > 1 else "",
         )
 
@@ -258,7 +258,7 @@ class Page:
             )
         return _section(
             "The matrix itself",
-            f"The kernel between {len(exact)} of the rows, ordered so that rows alike are neighbours.",
+            f"The kernel between {len(exact)} of the rows, ordered so that similar rows are next to each other.",
             f'<div class="grams">{body}</div>',
             f"The difference has a scale of its own; the largest is {largest:.2g}.",
         )

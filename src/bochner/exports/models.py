@@ -446,7 +446,7 @@ def _(model: GaussianProcessRegressor, X: Tensor) -> Outputs:
     offset = posterior.level - posterior.centre @ posterior.coefficients
     mean = Z @ posterior.coefficients + offset
     factor = posterior.spectrum.factor.at(posterior.alpha)
-    half = (Z - posterior.centre) @ (factor.vectors * np.sqrt(factor._inverse))
+    half = (Z - posterior.centre) @ (factor.vectors * np.sqrt(factor.inverse_eigenvalues))
     share = (half * half).reduce("Sum", 1, keepdims=True) + posterior.level_share
     variance = share * posterior.noise[None]
     if model._has_rest and model.kernel_ is not None:

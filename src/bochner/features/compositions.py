@@ -45,16 +45,23 @@ class StackedMap(FeatureMap):
 
 
 @dataclass(frozen=True)
-class ScaledMap(FeatureMap):
+class _MapOfMap(FeatureMap):
+    """A map made of another one that has as many components."""
+
+    inner: Any
+
+    @property
+    def n_components(self) -> int:  # type: ignore[override]
+        return int(self.inner.n_components)
+
+
+@dataclass(frozen=True)
+class ScaledMap(_MapOfMap):
     """A map times a number: the map of a multiple of a kernel."""
 
     inner: FeatureMap
     factor: float
     runs_on_device: ClassVar[bool] = True
-
-    @property
-    def n_components(self) -> int:  # type: ignore[override]
-        return self.inner.n_components
 
     def __call__(self, X: Array) -> Array:
         Z = features_of(self.inner, X)
@@ -66,16 +73,12 @@ class ScaledMap(FeatureMap):
 
 
 @dataclass(frozen=True)
-class RestrictedMap(FeatureMap):
-    """A map that sees only some columns of the data."""
+class RestrictedMap(_MapOfMap):
+    """A map of some columns of the data."""
 
     inner: FeatureMap
     columns: Array
     runs_on_device: ClassVar[bool] = True
-
-    @property
-    def n_components(self) -> int:  # type: ignore[override]
-        return self.inner.n_components
 
     def __call__(self, X: Array) -> Array:
         backend = backend_of(X)
@@ -163,15 +166,11 @@ def invariant_map(inner: FeatureMap, shape: tuple[int, ...]) -> FeatureMap:
 
 
 @dataclass(frozen=True)
-class ShiftedMap(FeatureMap):
+class ShiftedMap(_MapOfMap):
     """The mean over shifts of any map, one shift at a time."""
 
     inner: FeatureMap
     shape: tuple[int, ...]
-
-    @property
-    def n_components(self) -> int:  # type: ignore[override]
-        return self.inner.n_components
 
     def __call__(self, X: Array) -> Array:
         out = np.zeros((X.shape[0], self.n_components), X.dtype)
@@ -185,15 +184,11 @@ class ShiftedMap(FeatureMap):
 
 
 @dataclass(frozen=True)
-class ConvolvedMap(FeatureMap):
+class ConvolvedMap(_MapOfMap):
     """The mean over shifts of functions of w·x: the projections of all shifts are one correlation of x with w."""
 
     inner: Fourier | KitchenSink
     shape: tuple[int, ...]
-
-    @property
-    def n_components(self) -> int:  # type: ignore[override]
-        return self.inner.n_components
 
     def __call__(self, X: Array) -> Array:
         linear = self.inner.frequencies if isinstance(self.inner, Fourier) else self.inner.rows

@@ -195,9 +195,8 @@ def draw_frequencies(
             u = stratified(n_rows, (np.sqrt(5.0) - 1.0) / 2.0, key.child("terms"))
             n_left = int(np.count_nonzero(u < left / (left + right)))
             terms = [("left", kernel.left, n_left), ("right", kernel.right, n_rows - n_left)]
-            if u[-1] < left / (
-                left + right
-            ):  # the last frequency may have one component instead of two: of which term is it?
+            # an odd number of components leaves the last frequency with one: it must belong to the term drawn for it
+            if u[-1] < left / (left + right):
                 terms.reverse()
             parts = [
                 draw_frequencies(term, law, n_features, count, key.child(name), dtype)

@@ -20,38 +20,14 @@ from bochner.rows import IID, PointLaw, Quasi
 Activation = Callable[[Array], Array]
 
 
-def _step(A: Array) -> Array:
-    return (A > 0) * backend_of(A).xp.ones_like(A)
-
-
-def _relu(A: Array) -> Array:
-    return A.clip(0)
-
-
-def _squared_relu(A: Array) -> Array:
-    return backend_of(A).xp.square(A.clip(0))
-
-
-def _gaussian(A: Array) -> Array:
-    return backend_of(A).xp.exp(-0.5 * A * A)
-
-
-def _cos(A: Array) -> Array:
-    return backend_of(A).xp.cos(A)
-
-
-def _sign(A: Array) -> Array:
-    return backend_of(A).xp.sign(A)
-
-
 # name → (function, amplitude): amplitude² scales k(x, x) to that of the kernel of that name.
 ACTIVATIONS: dict[str, tuple[Activation, float]] = {
-    "cos": (_cos, 2.0**0.5),
-    "relu": (_relu, 2.0**0.5),
-    "squared_relu": (_squared_relu, 2.0**0.5),
-    "step": (_step, 2.0**0.5),
-    "sign": (_sign, 1.0),
-    "gaussian": (_gaussian, 1.0),
+    "cos": (lambda A: backend_of(A).xp.cos(A), 2.0**0.5),
+    "relu": (lambda A: A.clip(0), 2.0**0.5),
+    "squared_relu": (lambda A: backend_of(A).xp.square(A.clip(0)), 2.0**0.5),
+    "step": (lambda A: (A > 0) * backend_of(A).xp.ones_like(A), 2.0**0.5),
+    "sign": (lambda A: backend_of(A).xp.sign(A), 1.0),
+    "gaussian": (lambda A: backend_of(A).xp.exp(-0.5 * A * A), 1.0),
 }
 
 

@@ -14,6 +14,7 @@ from scipy.special import gammaln
 from bochner.backends import Array, backend_of
 from bochner.features.maps import FeatureMap, check_overflow, row_blocks
 from bochner.kernels import DotProductKernel, Kernel, Multiple, Power, Product, Sum
+from bochner.kernels.algebra import squared_norms
 from bochner.keys import Key
 from bochner.operators import Dense, LinearMap, PickedRows, next_power_of_two
 from bochner.rows import stratified
@@ -102,8 +103,7 @@ def _power(a: Array, exponent: int) -> Array:
 
 def squared_radius(X: Any) -> float:
     """The largest squared norm of the rows, one if all are zero."""
-    squares = X.multiply(X).sum(axis=1) if scipy.sparse.issparse(X) else np.einsum("ij,ij->i", X, X, dtype=float)
-    largest = float(np.max(squares))
+    largest = float(np.max(squared_norms(X, np.float64)))
     return largest if largest > 0 else 1.0
 
 

@@ -22,6 +22,7 @@ import scipy.sparse
 from bochner.backends import Array, backend_of, is_host
 from bochner.backends.memory import empty_columns
 from bochner.features.maps import FeatureMap, check_overflow, row_blocks
+from bochner.kernels.algebra import squared_norms
 from bochner.keys import Key
 from bochner.operators import LinearMap, PickedRows
 from bochner.sketches import SRHT, CountSketch, Rademacher, SketchLaw, SparseSign
@@ -89,9 +90,7 @@ class TensorProduct:
         if self.convolved:
             return convolve(parts)
         Z = parts[0]
-        m = Z.shape[
-            1
-        ]  # a sketch has components of size m^-½: the product needs this factor once, not once for each factor
+        m = Z.shape[1]  # components have the size m^-½, which a product needs once, not once for each factor
         for part in parts[1:]:
             Z = Z * (part * part.real.dtype.type(np.sqrt(m)))
         if np.iscomplexobj(Z):
@@ -239,9 +238,7 @@ def trace_shares(degree: int, X: Any, direction: Array, offset: float) -> Array:
     size = max(float(abs(X).max()), offset) or 1.0  # squares of very large or small numbers would overflow or vanish
     for rows in row_blocks(X, 64 if scipy.sparse.issparse(X) else None):
         B = append_offset(X[rows], offset).astype(np.float64) / size
-        along[rows] = B @ u
-        sparse = scipy.sparse.issparse(B)
-        squares[rows] = np.asarray(B.multiply(B).sum(axis=1)).ravel() if sparse else np.einsum("ij,ij->i", B, B)
+        along[rows], squares[rows] = B @ u, squared_norms(B)
     exact = along**2
     rest = np.maximum(squares - exact, 0.0)
     top = max(squares.max(initial=0.0), np.finfo(np.float64).tiny)

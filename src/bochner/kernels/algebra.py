@@ -40,6 +40,16 @@ def as_points(X: Any) -> Any:
     return X if X.dtype in FLOATS else X.astype(np.float64)
 
 
+def finite_points(X: Any) -> Any:
+    """`as_points` of at least one row and one column of finite numbers."""
+    X = as_points(X)
+    if 0 in X.shape:
+        raise ValueError(f"X has no rows or no columns, shape {X.shape}.")
+    if not np.isfinite(X.data if scipy.sparse.issparse(X) else X).all():
+        raise ValueError("X contains NaN or infinity; remove or fill in those values first.")
+    return X
+
+
 class Kernel(BaseEstimator, ABC):
     """A positive definite function k(x, y). Calling it gives the exact Gram block of two sets of rows."""
 
@@ -295,6 +305,13 @@ def dense(X: Any) -> Array:
     if is_tensor(X):
         return X
     return X.toarray() if scipy.sparse.issparse(X) else np.ascontiguousarray(X)
+
+
+def squared_norms(X: Any, dtype: Any = None) -> Array:
+    """‖x‖² of every row of an array or sparse matrix, (n,), summed in a dtype, by default that of X."""
+    if scipy.sparse.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1, dtype=dtype)).ravel()
+    return np.einsum("ij,ij->i", X, X, dtype=dtype)
 
 
 def entrywise(function: Any, t: Array) -> Array:

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from bochner import spectra
 from bochner.backends import Array, Form, backend_of
 from bochner.checks import check_count, check_positive
-from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope
+from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope, squared_norms
 from bochner.kernels.stationary import squared_distances
 
 __all__ = [
@@ -32,12 +32,6 @@ __all__ = [
 def _products(X: Any, Y: Any) -> Array:
     product = X @ Y.T
     return product.toarray() if scipy.sparse.issparse(product) else product
-
-
-def _squared_norms(X: Any) -> Array:
-    if scipy.sparse.issparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", X, X)
 
 
 class DotProductKernel(Kernel):
@@ -84,7 +78,7 @@ class DotProductKernel(Kernel):
         return np.asarray(slopes.astype(X.dtype, copy=False) @ Y)
 
     def _diagonal(self, X: Array) -> Array:
-        return np.asarray(self.profile(_squared_norms(X), X.shape[1]))
+        return np.asarray(self.profile(squared_norms(X), X.shape[1]))
 
 
 class Linear(DotProductKernel):
@@ -293,7 +287,7 @@ class ArcCosine(Kernel):
         order = self._order()
         dtype = X.dtype
         X, Y = (dense(A).astype(float) for A in (X, Y))
-        x, y = np.sqrt(_squared_norms(X)), np.sqrt(_squared_norms(Y))
+        x, y = np.sqrt(squared_norms(X)), np.sqrt(squared_norms(Y))
         U, V = X / np.where(x > 0, x, 1.0)[:, None], Y / np.where(y > 0, y, 1.0)[:, None]
         # the angle from the chord: exact for close directions, where arccos of the product is not
         angle = 2.0 * np.arcsin(np.clip(np.sqrt(squared_distances(U, V)) / 2.0, 0.0, 1.0))
@@ -309,7 +303,7 @@ class ArcCosine(Kernel):
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
         order, dtype = self._order(), X.dtype
         X, Y = X.astype(float), Y.astype(float)
-        x, y = np.sqrt(_squared_norms(X)), np.sqrt(_squared_norms(Y))
+        x, y = np.sqrt(squared_norms(X)), np.sqrt(squared_norms(Y))
         U, V = X / np.where(x > 0, x, 1.0)[:, None], Y / np.where(y > 0, y, 1.0)[:, None]
         angle = 2.0 * np.arcsin(np.clip(np.sqrt(squared_distances(U, V)) / 2.0, 0.0, 1.0))
         cosine, sine = np.cos(angle), np.sin(angle)
@@ -326,7 +320,7 @@ class ArcCosine(Kernel):
         return ((weighted * (J - turn * cosine)).sum(axis=1)[:, None] * U + (weighted * turn) @ V).astype(dtype)
 
     def _diagonal(self, X: Array) -> Array:
-        order, s = self._order(), _squared_norms(X)
+        order, s = self._order(), squared_norms(X)
         return s**order * (3.0 if order == 2 else 1.0) if order else (s > 0).astype(X.dtype)
 
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from bochner import spectra
 from bochner.backends import Array, Form, backend_of, is_host
 from bochner.checks import check_positive, is_positive
-from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope
+from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope, squared_norms
 
 __all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "RationalQuadratic", "Separable"]
 
@@ -27,7 +27,9 @@ class StationaryKernel(Kernel):
     """A kernel of (x - y) / length_scale, equal to one at zero."""
 
     stationary = True
-    length_scale: Any
+
+    def __init__(self, length_scale: Any = 1.0) -> None:
+        self.length_scale = length_scale
 
     def scales(self, n_features: int) -> Array:
         """The length scale as numbers: 0-dimensional, or one for each feature."""
@@ -113,7 +115,7 @@ class RadialKernel(StationaryKernel):
         """Uniforms (n,) to scales s (n,) such that k(r) = E exp(-s² r² / 2)."""
 
     def lengths(self, u: Array, n_features: int) -> Array | None:
-        """Uniforms (n,) to lengths of frequencies, for so many features; None where `mixing` gives scales instead."""
+        """Uniforms (n,) to lengths of frequencies in n_features dimensions; None where `mixing` is used instead."""
         return None
 
     def distances(self, X: Array, Y: Array) -> Array:
@@ -152,9 +154,6 @@ class RBF(RadialKernel):
     >>> RBF(2.0)([[0.0, 0.0]], [[2.0, 0.0]]).round(4)
     array([[0.6065]])
     """
-
-    def __init__(self, length_scale: Any = 1.0) -> None:
-        self.length_scale = length_scale
 
     @property
     def runs_on_device(self) -> bool:
@@ -272,9 +271,6 @@ class Exponential(RadialKernel):
     ----------
     length_scale : float, array of shape (n_features,), "median" or "mean"
     """
-
-    def __init__(self, length_scale: Any = 1.0) -> None:
-        self.length_scale = length_scale
 
     @property
     def runs_on_device(self) -> bool:
@@ -395,9 +391,6 @@ class Laplacian(SeparableKernel):
     ----------
     length_scale : float, array of shape (n_features,), "median" or "mean"
     """
-
-    def __init__(self, length_scale: Any = 1.0) -> None:
-        self.length_scale = length_scale
 
     def distances(self, X: Array, Y: Array) -> Array:
         X, Y = dense(X), dense(Y)
@@ -562,7 +555,7 @@ def _sparse_squared_distances(X: Any, Y: Any) -> Array:
     """‖x‖² + ‖y‖² - 2xy in float64, with the pairs that cancel computed again from their differences."""
     dtype = np.result_type(X.dtype, Y.dtype)
     X, Y = (scipy.sparse.csr_matrix(A, dtype=np.float64) for A in (X, Y))
-    xx, yy = (np.asarray(A.multiply(A).sum(axis=1)).ravel() for A in (X, Y))
+    xx, yy = squared_norms(X), squared_norms(Y)
     product = X @ Y.T
     with np.errstate(over="ignore", invalid="ignore"):
         total = xx[:, None] + yy
@@ -571,5 +564,5 @@ def _sparse_squared_distances(X: Any, Y: Any) -> Array:
     for start in range(0, len(close_x), 1 << 14):
         pairs = slice(start, start + (1 << 14))
         difference = X[close_x[pairs]] - Y[close_y[pairs]]
-        d2[close_x[pairs], close_y[pairs]] = np.asarray(difference.multiply(difference).sum(axis=1)).ravel()
+        d2[close_x[pairs], close_y[pairs]] = squared_norms(difference)
     return np.maximum(d2, 0.0).astype(dtype, copy=False)

@@ -71,7 +71,7 @@ def as_landmark_law(landmarks: Any) -> LandmarkLaw:
 
 
 def name_of(law: LandmarkLaw) -> str:
-    """Return the registered name of a law, or what it looks like."""
+    """Return the name of a sampling scheme, or its repr when it has none."""
     return next((name for name, known in LANDMARK_LAWS.items() if known == law), type(law).__name__)
 
 

@@ -352,7 +352,7 @@ def randomized_eigh(
 
 
 def _smallest_rank(values: Array, difference: Array, goal: float) -> int:
-    """Fewest leading terms whose Frobenius error is at most goal, `difference` being the error of all, times probes.
+    """Fewest leading terms whose Frobenius error is at most `goal`; `difference`: the error of all, times probes.
 
     What is left out is orthogonal to that error, so that squares add up.
     """

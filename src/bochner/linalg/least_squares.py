@@ -104,8 +104,8 @@ def lstsq(
     sketch_size : int or None
         Rows m of the sketch. None for 20 d ("sketch") or 12 d, where A is that tall.
     tol : float or None
-        Accuracy of A x wanted, relative to ‖b‖; None for machine precision. A sketch does not iterate: with a `tol`,
-        ``report.converged`` says whether it was enough, without one nothing.
+        Accuracy of A x wanted, relative to ‖b‖; None for machine precision. The method "sketch" does
+        not iterate: ``report.converged`` says whether `tol` was met, and is None without one.
     max_iter : int
         Limit of iterations in each of the refinement passes.
     random_state : None, int, RandomState, Generator or Key

@@ -93,10 +93,10 @@ def newton_sketch(
     y : array of shape (n,)
         ±1 or 0/1 for the classification losses, counts for "poisson".
     alpha : float or array of shape (d,)
-        Penalty; an array has one a coefficient, 0 for an intercept. It is scikit-learn's 1 / C.
+        Penalty; an array has one for each coefficient, 0 for an intercept. It is scikit-learn's 1 / C.
     law : str or SketchLaw
-        The default is the cheapest: steps are checked and sizes adapt, so nothing better is needed. Laws that look at
-        the data are resolved on B at every step.
+        Steps are checked and the size adapts, so the default is the cheapest scheme. Schemes that depend on the data
+        are resolved on B at every step.
     sketch_size : int or None
         Rows of the first sketch; None for min(d, 256).
     finish : {"auto", "sketch"}
@@ -104,8 +104,8 @@ def newton_sketch(
         "sketch" never does.
     x0 : array of shape (d,) or None
     tol : float
-        Of the gradient's norm, relative to its norm at 0, or to what that would be if the slopes had random signs, if
-        that is larger: data in other units have the same answer.
+        Stop when the norm of the gradient is at most this share of its norm at 0 or, if that is larger, of the norm it
+        would have at 0 if the slopes had random signs; so the units of the data make no difference.
     max_iter : int
     random_state : None, int, RandomState, Generator or Key
 

@@ -229,8 +229,8 @@ def error_estimates(
 ) -> dict[str, Estimate]:
     """Frobenius error, absolute and relative to ‖A‖_F = `norm`, from (A - Â) times standard normal columns.
 
-    `cut` is the Frobenius norm of what was taken off Â afterwards, orthogonal to A - Â. Where such columns decide,
-    look after look, whether Â is good enough, look i = 1, 2, … has a share 1 / i (i + 1) of the probability of error.
+    `cut` is the Frobenius norm of what was taken off Â afterwards, orthogonal to A - Â. Where such columns
+    decide repeatedly whether Â is good enough, test i = 1, 2, … has a share 1 / i (i + 1) of the probability of error.
     """
     delta = DELTA if look is None else DELTA / (look * (look + 1.0))
     seen = frobenius_estimate(difference)

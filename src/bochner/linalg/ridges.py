@@ -67,15 +67,15 @@ def ridge(
         Of "precondition" only: rank of the preconditioner (None doubles it until it is enough), and limit of conjugate
         gradients.
     tol : float or None
-        Of ``report.residual``; None for 1e-10 with "precondition". A sketch does not iterate: with a `tol`,
-        ``report.converged`` says whether it was enough, without one nothing.
+        Of ``report.residual``; None for 1e-10 with "precondition". Sketches do not iterate:
+        ``report.converged`` says whether `tol` was met, and is None without one.
     random_state : None, int, RandomState, Generator or Key
 
     Returns
     -------
     Solution
         ``x, report``; ``report.residual`` is ‖Aᵀ(b - Ax) - alpha x‖ / ‖Aᵀb‖, whatever the method; with an alpha of 0,
-        or one that is nothing beside the rounding of AᵀA, the report is that of `lstsq`.
+        or one below the rounding error of AᵀA, the report is that of `lstsq`.
 
     Examples
     --------
@@ -295,7 +295,7 @@ def sketched_kernel_ridge(
     -------
     Solution
         ``a, report``; predictions are k(x, X) a. ``report.residual`` is ‖K (K a + alpha a - y)‖ / ‖K y‖, the gradient
-        of the objective: zero for the exact predictions, whatever a has besides in directions that K does not see.
+        of the objective. It is zero if the predictions are exact; a itself may differ in the null space of K.
 
     Examples
     --------

@@ -80,8 +80,8 @@ def trace(A: Any, n_products: int = 100, *, method: str = "xtrace", random_state
     Number
         ``value, standard_error``. All four are unbiased. ``report.estimates["trace"]`` has an interval with "hutch++"
         and "hutchinson", whatever the matrix: both are means of independent quadratic forms. "xtrace" and "xnystrace"
-        use every product for the low-rank part and for the rest: no interval is known for what that leaves, and
-        Student's, from the standard error, fails too often to be one.
+        use every product for the low-rank part and for the rest: no interval is known for their error, and
+        Student's, from the standard error, too often does not contain the trace.
 
     Notes
     -----

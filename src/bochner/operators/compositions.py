@@ -67,7 +67,7 @@ class Scaled(LinearMap):
 
 @dataclass(frozen=True)
 class Selected(LinearMap):
-    """A map that sees only some columns of X."""
+    """A map of some columns of X."""
 
     inner: LinearMap
     columns: Array  # integer indices

@@ -58,8 +58,8 @@ class LinearMap(ABC):
 
     def scale_rows(self, factors: Array) -> LinearMap:
         """Diag(factors) W, kept as small as W."""
-        lengths = (self.lengths * factors).astype(np.float32)  # type: ignore[attr-defined]
-        return replace(self, lengths=lengths)  # type: ignore[type-var]
+        lengths: Array = self.lengths  # type: ignore[attr-defined]
+        return replace(self, lengths=(lengths * factors).astype(lengths.dtype))  # type: ignore[type-var]
 
     def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
         """Write the cosines and sines of X Wᵀ; see `bochner.backends.Backend`."""
@@ -141,9 +141,6 @@ class Signs(LinearMap):
 
     def to_dense(self) -> Array:
         return self.signs * self.lengths[:, None]
-
-    def scale_rows(self, factors: Array) -> Signs:
-        return replace(self, lengths=self.lengths * factors)
 
 
 class PSDOperator(ABC):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -283,9 +283,6 @@ class _Subsampled(LinearMap):
             out += self._invert_rows(V)[:, : self.n_features] * signs[: self.n_features]
         return out
 
-    def scale_rows(self, factors: Array) -> LinearMap:
-        return replace(self, lengths=self.lengths * factors)
-
 
 @dataclass(frozen=True)
 class SubsampledHadamard(_Subsampled):
@@ -436,9 +433,6 @@ class SparseRows(LinearMap):
             W[self.indices[places], column] = self.signs[places]
         return W * self.lengths[:, None]
 
-    def scale_rows(self, factors: Array) -> SparseRows:
-        return replace(self, lengths=self.lengths * factors)
-
 
 @dataclass(frozen=True)
 class PickedRows(LinearMap):
@@ -487,9 +481,6 @@ class PickedRows(LinearMap):
         W = np.zeros(self.shape)
         W[np.arange(len(self.picks)), self.picks] = self.lengths
         return W
-
-    def scale_rows(self, factors: Array) -> PickedRows:
-        return replace(self, lengths=self.lengths * factors)
 
 
 def _rows(X: Array) -> Array:

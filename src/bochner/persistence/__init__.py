@@ -41,7 +41,7 @@ def save(model: Any, path: str | os.PathLike[str], *, sums: bool = False, weight
     path : path-like
     sums : bool, default=False
         Whether to keep the n_components² / 2 sums that a model learned from, which `partial_fit` and `merge` add to
-        and no prediction needs: 67 MB for 4,096 columns, where the rest of a model with a fast map is some kilobytes.
+        and no prediction needs: 67 MB for 4,096 components. The rest of a model with a fast map is some kilobytes.
     weights : {None, "float32", "float16"}, default=None
         The type in which coefficients are stored; a loaded model has them in their own type again. None keeps all
         digits; "float16" keeps three, relative to the largest coefficient, in a quarter of the bytes.

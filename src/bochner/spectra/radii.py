@@ -92,9 +92,8 @@ class RadialSpectrum:
             fine = errors <= np.maximum(1e-13 * np.abs(values).max(axis=1), 2e-15)
             fine |= (left == 0.0) | (right - left <= 8.0 * _EPS * right)
             n_done += int(fine.sum())
-            most = _MOST_PANELS * (
-                3 if self.n_features == 1 else 1
-            )  # Bessel functions are cosines in one dimension, and cheap
+            # in one dimension Bessel functions are cosines, which are cheap
+            most = _MOST_PANELS * (3 if self.n_features == 1 else 1)
             if n_done + 2 * int((~fine).sum()) > most:  # stop here: the error estimate includes what is left
                 fine[:], self.resolved = True, False
             done.append((left[fine], right[fine], values[fine], errors[fine]))
@@ -134,7 +133,7 @@ class RadialSpectrum:
         for start in range(0, len(w), step):
             block = w[start : start + step]
             quiet = np.outer(block, 2.0 * self._half) <= _QUIET
-            for found, integrate in ((quiet, self._wave), (~quiet, self._amplitude)):
+            for found, integrate in ((quiet, self._oscillation), (~quiet, self._amplitude)):
                 i, panel = np.nonzero(found)
                 with np.errstate(all="ignore"):  # powers of hundreds of dimensions do not fit
                     parts, errors = integrate(block[i], panel, order, power)
@@ -143,12 +142,12 @@ class RadialSpectrum:
         lost = ~(np.isfinite(total) & np.isfinite(error))
         return np.where(lost, 0.0, total), np.where(lost, np.inf, error)
 
-    def _wave(self, w: Array, panel: Array, order: float, power: float) -> tuple[Array, Array]:
+    def _oscillation(self, w: Array, panel: Array, order: float, power: float) -> tuple[Array, Array]:
         half, values = self._half[panel], self._values[panel]
         x = w[:, None] * (self._middle[panel, None] + half[:, None] * _NODES)
-        wave = x**power * _bessel(order, x) * w[:, None]
+        factor = x**power * _bessel(order, x) * w[:, None]
         uncertain = self._errors[panel] + 8.0 * _EPS * np.abs(values).max(axis=1)
-        return half * ((wave * values) @ _WEIGHTS), 2.0 * half * np.abs(wave).max(axis=1) * uncertain
+        return half * ((factor * values) @ _WEIGHTS), 2.0 * half * np.abs(factor).max(axis=1) * uncertain
 
     def _amplitude(self, w: Array, panel: Array, order: float, power: float) -> tuple[Array, Array]:
         half, values, turns = self._half[panel], self._values[panel], w * self._half[panel]
@@ -200,10 +199,7 @@ def _hankel(order: float, x: Array) -> Array:
 _MOST_FEATURES = 30  # beyond, rounding errors dominate
 _STEP = 3e-4 * TOLERANCE  # largest error within a step of a table
 _CUT = 0.3819660112501051  # the golden section: no oscillation has whole periods both in a step and up to its cut
-_CERTAIN, _NOISE = (
-    10.0,
-    1e-8,
-)  # a density is called negative beyond so many error estimates, and with at least this mass
+_CERTAIN, _NOISE = 10.0, 1e-8  # error estimates beyond which a density is called negative, and its least mass
 
 
 @dataclass(frozen=True)
@@ -429,11 +425,8 @@ def _tabulate(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding:
         }
         return SpectralFinding(None, max(reasons, key=reasons.__getitem__), _lost(F), mass)
     rising = np.maximum.accumulate(np.maximum(F, 0.0))
-    t, h, step = (
-        np.linspace(0.0, 1.0, 16, endpoint=False),
-        np.diff(w),
-        np.diff(rising),
-    )  # sixteen straight lines for each cubic
+    t = np.linspace(0.0, 1.0, 16, endpoint=False)  # sixteen straight lines for each cubic
+    h, step = np.diff(w), np.diff(rising)
     # slopes of at most three times the mean keep a cubic monotone (Fritsch & Carlson 1980)
     before, after = (np.clip(h * slope, 0.0, 3.0 * step) for slope in ((density / w)[:-1], (density / w)[1:]))
     fine = np.column_stack([rising[:-1], before, rising[1:], after]) @ _hermite(t)
@@ -466,16 +459,16 @@ def _negative(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding | None
 def _sphere(profile: Profile, n_features: int, scale: float) -> NumericRadii | None:
     """A single length, if all frequencies of the profile have one length: cos, J₀, sin(r)/r."""
 
-    def wave(x: Array) -> Array:  # 1 at 0; Γ(d/2) (2/x)^(d/2-1) J_{d/2-1}(x)
+    def one_length(x: Array) -> Array:  # 1 at 0; Γ(d/2) (2/x)^(d/2-1) J_{d/2-1}(x)
         return np.asarray(hyp0f1(0.5 * n_features, -0.25 * x * x))
 
     value = float(values_of(profile, np.array([scale]))[0])
     x = np.linspace(0.0, n_features + 4.0, 4000)  # beyond its first minimum
-    falls = wave(x)
+    falls = one_length(x)
     end = int(np.argmin(falls))
     if not falls[end] < value < 1.0:
         return None
-    length = brentq(lambda t: float(wave(np.array([t]))[0]) - value, 0.0, x[end], xtol=1e-15, rtol=1e-15) / scale
+    length = brentq(lambda t: float(one_length(np.array([t]))[0]) - value, 0.0, x[end], xtol=1e-15, rtol=1e-15) / scale
     r = scale * np.geomspace(1e-3, 1e6, 20000)
-    error = float(np.abs(values_of(profile, r) - wave(length * r)).max())
+    error = float(np.abs(values_of(profile, r) - one_length(length * r)).max())
     return NumericRadii(np.array([length, length]), np.array([0.0, 1.0]), error) if error <= 1e-5 else None

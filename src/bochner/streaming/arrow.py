@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,28 @@ def _pyarrow() -> Any:
     except ImportError as error:
         raise ImportError("reading Parquet or Arrow data needs pyarrow: pip install 'bochner[parquet]'.") from error
     return pyarrow
+
+
+def _open_parquet(path: str | os.PathLike[str]) -> Any:
+    """A Parquet file, or all files of a folder in the order of their names, as a dataset."""
+    pa, here = _pyarrow(), Path(path)
+    if not here.exists():
+        raise ValueError(f"there is no file or folder {str(here)!r}.")
+    paths = sorted(here.rglob("*.parquet")) if here.is_dir() else [here]
+    if not paths:
+        raise ValueError(f"the folder {str(here)!r} has no files that end in .parquet.")
+    with _readable(here):
+        return pa.dataset.dataset([str(p) for p in paths], format="parquet")
+
+
+@contextmanager
+def _readable(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say which file cannot be read as Parquet, and why."""
+    pa = _pyarrow()
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(f"{str(path)!r} cannot be read as Parquet: {error}") from None
 
 
 class ArrowSource(Source):
@@ -60,16 +83,7 @@ class ArrowSource(Source):
     ) -> None:
         pa = _pyarrow()
         if isinstance(data, (str, os.PathLike)):
-            path = Path(data)
-            if not path.exists():
-                raise ValueError(f"there is no file or folder {str(path)!r}.")
-            paths = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-            if not paths:
-                raise ValueError(f"the folder {str(path)!r} has no files that end in .parquet.")
-            try:
-                dataset = pa.dataset.dataset([str(p) for p in paths], format="parquet")
-            except pa.ArrowInvalid as error:
-                raise ValueError(f"{str(path)!r} cannot be read as Parquet: {error}") from None
+            dataset = _open_parquet(data)
         else:
             try:
                 dataset = data if isinstance(data, pa.dataset.Dataset) else pa.dataset.dataset(data)
@@ -169,12 +183,8 @@ def read_frame(path: str | os.PathLike[str], *, max_rows: int | None = None, key
     Of more than `max_rows` rows only some row groups are read, drawn with `key`.
     """
     pa = _pyarrow()
-    here = Path(path)
-    paths = sorted(here.rglob("*.parquet")) if here.is_dir() else [here]
-    if not paths:
-        raise ValueError(f"the folder {str(here)!r} has no files that end in .parquet.")
-    try:
-        dataset = pa.dataset.dataset([str(p) for p in paths], format="parquet")
+    dataset = _open_parquet(path)
+    with _readable(path):
         groups = [group for fragment in dataset.get_fragments() for group in fragment.split_by_row_group()]
         counts = [sum(part.num_rows for part in group.row_groups) for group in groups]
         chosen = np.arange(len(groups))
@@ -185,8 +195,6 @@ def read_frame(path: str | os.PathLike[str], *, max_rows: int | None = None, key
         tables = [groups[i].to_table(schema=dataset.schema) for i in chosen]
         table = pa.concat_tables(tables) if tables else dataset.to_table()
         return table.to_pandas(), len(chosen) < len(groups)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ValueError(f"{str(here)!r} cannot be read as Parquet: {error}") from None
 
 
 def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:

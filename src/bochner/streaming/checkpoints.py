@@ -245,7 +245,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], abou
     table = {name: {"dtype": a.dtype.str, "shape": a.shape} for name, a in arrays.items()}
     header = json.dumps({"arrays": table, "about": dict(about)}).encode()
     digest = hashlib.blake2b(digest_size=_DIGEST)
-    parts: list[Any] = [np.ascontiguousarray(a).reshape(-1).view(np.uint8).data for a in arrays.values()]
+    parts: list[Any] = [_bytes(a).data for a in arrays.values()]
     with replacing(target) as file:
         for part in (_MAGIC + struct.pack("<Q", len(header)) + header, *parts):
             digest.update(part)

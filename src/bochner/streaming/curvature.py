@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import spotrf, spotrs
 
-from bochner.backends import Array, backend_of, is_host, n_threads
+from bochner.backends import Array, backend_of, is_host, n_threads, times_columns
 from bochner.backends.threads import each, one_thread
 from bochner.keys import Key
 from bochner.losses import Loss
 from bochner.operators import PSDOperator
-from bochner.solvers import Cholesky, Factor
+from bochner.solvers import Cholesky, Factor, SampledPreconditioner
 from bochner.statistics import RidgeStatistics
 
 METRIC_BYTES = 1 << 28  # bytes that metrics may take if there is one for each score
@@ -29,7 +29,8 @@ class HeldRows:
     """Rows of the objective Σ w ℓ(Zv + b, y) + alpha / 2 ‖v‖², with their features and their scores at P (m + 1, k).
 
     Features, signs, weights and scores are all host arrays or all on one device. If the rows are a sample, weights
-    are divided by the probability of being drawn. Arguments and results of the shape of P are host arrays.
+    are divided by the probability of being drawn. Arguments and results of the shape of P are host arrays; the steps of
+    a solution stay on the device.
     """
 
     Z: Any  # (s, m)
@@ -48,19 +49,19 @@ class HeldRows:
         """Number of scores of each row."""
         return int(self.F.shape[1])
 
-    def scores(self, V: Array) -> Any:
-        """The change of the scores when P changes by V."""
+    def scores(self, V: Any) -> Any:
+        """The change of the scores when P changes by V, which may be on the device."""
         return scores_of(self.Z, V)
 
     def moved(self, D: Any) -> HeldRows:
         """The same rows with scores changed by D."""
         return replace(self, F=self.F + D)
 
-    def product(self, V: Array) -> tuple[Array, float]:
-        """The product HV of the Hessian, and ⟨V, HV⟩, which rounding cannot make negative."""
+    def product(self, V: Any) -> tuple[Any, float]:
+        """The product HV of the Hessian, where V is, and ⟨V, HV⟩, which rounding cannot make negative."""
         D, unit = self.scores(V), _unit_of(self.weight)  # without a unit, products of huge weights would overflow
         curved = self.loss.curvature_product(self.F, self.Y, D) * (self.weight / unit)[:, None]
-        out = np.zeros(V.shape)
+        out = backend_of(V).xp.zeros_like(V)
         add_moment(out, self.Z, curved)
         out *= unit
         out[:-1] += self.alpha * V[:-1]
@@ -115,17 +116,19 @@ class HeldRows:
         sums = RidgeStatistics(self.Z.shape[1], 0, penalty=np.inf)  # float32 is accurate enough
         if len(rows):
             part = self.Z[backend_of(self.Z).place(rows, self.Z)]
-            sums.update(part, np.empty((len(rows), 0)), h[rows] / chance[rows], overwrite=True)
-        return sums.to_host()
+            return sums.update(part, np.empty((len(rows), 0)), h[rows] / chance[rows], overwrite=True)
+        sums.squares = backend_of(self.Z).place(sums.squares, self.weight)
+        return sums
 
     def solve(self, R: Array, metric: Metric) -> tuple[Array, int]:
         """H⁻¹ R by conjugate gradients, as accurately as is worthwhile for one step, and the number of products."""
-        x, r = np.zeros(R.shape), R.copy()
-        z = metric(r)
-        q, size, gained = z, float(np.vdot(r, z)), 0.0
+        backend = backend_of(self.weight)
+        r = backend.place(R.copy(), self.weight)
+        x, z = backend.xp.zeros_like(r), metric(r)
+        q, size, gained = z, _dot(r, z), 0.0
         for count in range(1, _MOST_PRODUCTS + 1):
             if size <= 0:
-                return x, count - 1
+                return backend.fetch(x), count - 1
             Hq, bent = self.product(q)
             t = size / bent
             x += t * q
@@ -135,9 +138,9 @@ class HeldRows:
             if gain * count <= _ENOUGH * gained:
                 break
             z = metric(r)
-            before, size = size, float(np.vdot(r, z))
+            before, size = size, _dot(r, z)
             q = z + (size / before) * q
-        return x, count
+        return backend.fetch(x), count
 
     def step_along(self, D: Any, P: Array, direction: Array, slope: float) -> float:
         """The t that about minimises the objective at P + t × direction, where D are the scores of the direction.
@@ -164,10 +167,14 @@ class HeldRows:
         return t
 
 
-def scores_of(Z: Any, P: Array) -> Any:
+def scores_of(Z: Any, P: Any) -> Any:
     """ZP[:-1] + P[-1], on the device of the features and in their precision."""
-    place, P = backend_of(Z).place, P.astype(Z.dtype, copy=False) if is_host(Z) else P
-    return Z @ place(np.ascontiguousarray(P[:-1]), Z) + place(P[-1].copy(), Z)
+    P = P.astype(Z.dtype, copy=False) if is_host(Z) else backend_of(Z).place(P, Z).to(Z.dtype)
+    return Z @ P[:-1] + P[-1]
+
+
+def _dot(a: Any, b: Any) -> float:
+    return float((a * b).sum())
 
 
 def _unit_of(values: Any) -> float:
@@ -175,14 +182,14 @@ def _unit_of(values: Any) -> float:
     return float(np.exp2(np.frexp(float(abs(values).max()) if len(values) else 0.0)[1]))
 
 
-def add_moment(total: Array, Z: Any, slope: Any) -> None:
-    """Add [Zᵀ slope; Σ slope], in units that fit the range of float32, whatever the weights are."""
-    backend = backend_of(Z)
+def add_moment(total: Any, Z: Any, slope: Any) -> None:
+    """Add [Zᵀ slope; Σ slope] where the total is, in units that fit the range of float32, whatever the weights are."""
+    fetch = backend_of(Z).fetch if is_host(total) else lambda array: array
     unit = _unit_of(slope)
     small = slope / unit
     small = small.astype(Z.dtype, copy=False) if is_host(Z) else small.to(Z.dtype)
-    total[:-1] += backend.fetch(small.T @ Z).T * unit
-    total[-1] += backend.fetch(slope.sum(0))
+    total[:-1] += fetch(small.T @ Z).T * unit
+    total[-1] += fetch(slope.sum(0))
 
 
 @dataclass(frozen=True)
@@ -208,19 +215,56 @@ class SingleFactor:
 
 
 @dataclass(frozen=True)
-class Metric:
-    """H⁻¹ of a Hessian H = [G + alpha, s; sᵀ, w], intercepts last, shared by all scores or one for each score."""
+class Factors:
+    """A factor for all columns of a right-hand side, or one for each, in host memory."""
 
-    # a factor of G - s sᵀ / w + alpha, s and w; w is 0 without an intercept
-    parts: list[tuple[SingleFactor | Factor, Array, float]]
-    floor: float | None  # w of an intercept whose scores have no curvature; None without intercepts
+    parts: list[SingleFactor | Factor]
+
+    def solve(self, B: Array) -> Array:
+        """(G + alpha I)⁻¹ of every column."""
+        if len(self.parts) == 1:
+            return self.parts[0].solve(B)
+        out = np.empty(B.shape)
+
+        def solve(j: int) -> None:
+            out[:, [j]] = self.parts[j].solve(B[:, [j]])
+
+        with one_thread():
+            each(solve, range(len(self.parts)), n_threads())
+        return out
+
+
+@dataclass(frozen=True)
+class DeviceFactors:
+    """L⁻¹ (1 or k, m, m) of G + alpha I = L Lᵀ on a device, where products are faster than triangular solves."""
+
+    inverses: Any
+
+    def solve(self, B: Any) -> Any:
+        """(G + alpha I)⁻¹ of every column."""
+        if len(self.inverses) == 1:
+            return times_columns(self.inverses[0].T, times_columns(self.inverses[0], B))
+        halfway = self.inverses @ B.T[:, :, None]
+        return (self.inverses.mT @ halfway)[:, :, 0].T
+
+
+@dataclass(frozen=True)
+class Metric:
+    """H⁻¹ of Hessians H = [G + alpha, s; sᵀ, w], intercepts last, one shared by all scores or one for each score.
+
+    It is where the sums of features were, and so are its arguments and results.
+    """
+
+    factors: Factors | DeviceFactors  # of G - s sᵀ / w + alpha
+    totals: Any  # s (m, 1 or k), zero where there is no intercept
+    weights: Any  # w (1 or k), infinite where there is no intercept
     balanced: bool = False  # whether the scores keep a sum of zero, as the loss does not depend on it
     cost: float = 0.0  # cost of making it, in operations
 
     @property
     def apart(self) -> bool:
         """Whether each score has its own Hessian."""
-        return len(self.parts) > 1
+        return len(self.weights) > 1
 
     @classmethod
     def of(
@@ -232,32 +276,28 @@ class Metric:
         balanced: bool = False,
         cost: float = 0.0,
     ) -> Metric:
-        """The metric of sums of features, read one at a time because each takes twice the memory of its factor."""
-        parts: list[tuple[SingleFactor | Factor, Array, float]] = []
+        """The metric of sums of features, read one at a time because each takes twice the memory of its factor.
+
+        `floor` is the w of an intercept whose scores have no curvature, or None without intercepts.
+        """
+        parts: list[Any] = []
+        totals, weights, there = [], [], None
         for statistics in sums:
-            centred = floor is not None and statistics.weight > 0
-            factor = SingleFactor.of(statistics.operator(centred), alpha)
-            parts.append((factor, statistics.feature_sum, statistics.weight if centred else 0.0))
-        return cls(parts, floor, balanced, cost)
+            centred, there = floor is not None and statistics.weight > 0, statistics.squares
+            gram = statistics.operator(centred)
+            if is_host(there):
+                parts.append(SingleFactor.of(gram, alpha))
+            else:
+                parts.append(SampledPreconditioner.of(Cholesky().factor(gram, alpha)).inverse)
+            totals.append(statistics.feature_sum if centred else np.zeros(statistics.n_components))
+            weights.append(statistics.weight if centred else floor or np.inf)
+        backend = backend_of(there)
+        factors = Factors(parts) if is_host(there) else DeviceFactors(backend.xp.stack(parts))
+        s, w = (backend.place(array, there) for array in (np.column_stack(totals), np.array(weights)))
+        return cls(factors, s, w, balanced, cost)
 
-    def __call__(self, R: Array) -> Array:
-        if not self.apart:
-            return self._solve(*self.parts[0], R)
-        out = np.empty(R.shape)
-
-        def solve(j: int) -> None:
-            out[:, [j]] = self._solve(*self.parts[j], R[:, [j]])
-
-        with one_thread():
-            each(solve, range(len(self.parts)), n_threads())
-        return out - out.mean(axis=1, keepdims=True) if self.balanced else out
-
-    def _solve(self, factor: SingleFactor | Factor, total: Array, weight: float, R: Array) -> Array:
-        out = np.zeros(R.shape)
-        if not weight:
-            out[:-1] = factor.solve(R[:-1])
-            out[-1] = R[-1] / self.floor if self.floor else 0.0
-            return out
-        out[:-1] = factor.solve(R[:-1] - np.outer(total, R[-1] / weight))
-        out[-1] = (R[-1] - total @ out[:-1]) / weight
-        return out
+    def __call__(self, R: Any) -> Any:
+        out = backend_of(R).xp.empty_like(R)
+        out[:-1] = self.factors.solve(R[:-1] - self.totals * (R[-1] / self.weights))
+        out[-1] = (R[-1] - (self.totals * out[:-1]).sum(0)) / self.weights
+        return out - out.mean(1)[:, None] if self.apart and self.balanced else out

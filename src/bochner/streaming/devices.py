@@ -21,7 +21,7 @@ from bochner.solvers import Cholesky, SampledPreconditioner
 from bochner.statistics import RidgeStatistics
 from bochner.streaming.folds import Fold, StatisticsFold
 from bochner.streaming.progress import Interruptions
-from bochner.streaming.sources import ArraySource, Block, Source, first_rows
+from bochner.streaming.sources import ArraySource, Block, Source, first_rows, joined
 
 _MOST_ROWS = 65_536  # largest number of rows in a block
 _SAMPLED_ROWS = 4  # rows of a preconditioner's sample for each component
@@ -99,6 +99,23 @@ class DeviceSource(Source):
     def place(self, array: Array) -> Any:
         return self.torch.tensor_on(self.device, array)
 
+    def free_memory(self) -> int:
+        """Bytes that may be allocated on the device."""
+        return int(self.torch.free_memory(self.device))
+
+    def held(self, feature_map: FeatureMap) -> TensorSource:
+        """The features of all rows, with targets and weights, as rows that stay on the device."""
+        Z: Any = None
+        blocks: list[Block] = []
+        row = 0
+        for part, block in self.features(feature_map):
+            Z = part.new_empty((self.n_samples, part.shape[1])) if Z is None else Z
+            Z[row : row + len(block)] = part
+            row += len(block)
+            blocks.append(replace(block, X=np.empty((len(block), 0))))
+        rows = joined(blocks)
+        return TensorSource(Block(Z, self.place(np.asarray(rows.y, np.float64)), rows.weight))
+
     def fold(
         self,
         fold: Fold,
@@ -135,7 +152,7 @@ class DeviceSource(Source):
     def _rows(self, feature_map: FeatureMap, with_gram: bool) -> int:
         """Number of rows in a block, such that everything fits into two thirds of the free memory."""
         m, free = feature_map.n_components, self.torch.free_memory(self.device)
-        # the sums, the float32 part of new sums, and panels of products
+        # the sums, a copy of them, and panels of products
         fixed = (8 + 4 + 2) * m**2 if with_gram else 0
         if fixed > 0.9 * free:
             raise MemoryError(
@@ -174,6 +191,37 @@ class DeviceSource(Source):
                 part, clock = None, time.monotonic()
         if part is not None:
             yield part if nystrom is None else _with_root(part, nystrom), row
+
+
+class TensorSource(Source):
+    """Rows that are on a device, with their targets, for passes that should copy nothing; weights are host arrays.
+
+    Parameters
+    ----------
+    block : Block
+        X and y tensors on one device.
+    """
+
+    def __init__(self, block: Block) -> None:
+        self.block, (self.n_samples, self.n_features) = block, block.X.shape
+        self.dtype = backend_of(block.X).fetch(block.X[:0]).dtype
+
+    def default_rows(self, n_components: int) -> int:
+        """Rows in a block, where none are asked for."""
+        return _MOST_ROWS
+
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        for first in range(start, int(self.n_samples or 0), rows):
+            yield self.block[first : first + rows]
+
+    def sample(self, n: int, key: Key) -> Block:
+        assert self.n_samples is not None
+        if self.n_samples <= n:
+            return self.block
+        rows = np.sort(key.generator().choice(self.n_samples, n, replace=False))
+        there = backend_of(self.block.X).place(rows, self.block.X)
+        weight = self.block.weight
+        return Block(self.block.X[there], self.block.y[there], None if weight is None else weight[rows])
 
 
 def _with_root(sums: RidgeStatistics, nystrom: Nystrom) -> RidgeStatistics:

@@ -205,23 +205,33 @@ def accumulate_deflated(
     The sums are whitened at the end instead of each row: see `Nystrom.deflated`.
     """
     options: dict[str, Any] = {"rows": rows, "verbose": verbose, "label": label}
-    m, n = feature_map.n_components, source.n_samples or 0
-    many = isinstance(feature_map, Nystrom) and feature_map.rank == m >= _MANY_LANDMARKS and n >= 2 * m
-    if not (isinstance(feature_map, Nystrom) and many and feature_map.kernel is not None and feature_map.triangular):
+    found = None
+    if isinstance(feature_map, Nystrom):
+        found = _deflated(feature_map, statistics, source.n_samples or 0)
+    if found is None:
         return accumulate(source, feature_map, statistics, targets, **options)
-    if statistics.squares is None or feature_map.root.dtype != np.float64:
-        return accumulate(source, feature_map, statistics, targets, **options)
-    cheaper, A = feature_map.deflated()
-    C = cheaper(feature_map.landmarks)  # as a sample of the rows
-    if not transforms_well(np.einsum("ij,ij->j", C, C) / len(C), A, statistics.penalty):
-        return accumulate(source, feature_map, statistics, targets, **options)
-    sums = RidgeStatistics(m, statistics.n_targets, penalty=statistics.penalty)
+    cheaper, A = found
+    sums = RidgeStatistics(feature_map.n_components, statistics.n_targets, penalty=statistics.penalty)
     try:
         accumulate(source, cheaper, sums, targets, **options)
     finally:  # the sums of an interrupted pass are consistent
         if sums.n_samples:
             statistics.merge(sums.transformed(A))
     return statistics
+
+
+def _deflated(nystrom: Nystrom, statistics: RidgeStatistics, n_samples: int) -> tuple[FeatureMap, Array] | None:
+    """`Nystrom.deflated`, if it saves time for this many rows and the sums stay precise; else None."""
+    m = nystrom.n_components
+    if m < _MANY_LANDMARKS or n_samples < 2 * m:
+        return None
+    complete = nystrom.rank == m and nystrom.kernel is not None and nystrom.triangular
+    if not complete or statistics.squares is None or nystrom.root.dtype != np.float64:
+        return None
+    cheaper, A = nystrom.deflated()
+    C = cheaper(nystrom.landmarks)  # as a sample of the rows
+    precise = transforms_well(np.einsum("ij,ij->j", C, C) / len(C), A, statistics.penalty)
+    return (cheaper, A) if precise else None
 
 
 @dataclass(frozen=True)
@@ -351,7 +361,7 @@ def leave_one_out_errors(
     rows = default_rows(statistics.n_components, np.float64)
     for start in range(0, len(block), rows):
         part = block[start : start + rows]
-        w, Y = np.ones(len(part)) if part.weight is None else part.weight, targets(part.y)
+        w, Y = part.weights, targets(part.y)
         residual = statistics.left_out_residuals(feature_map(part.X), Y, alphas, spectrum, fit_intercept)
         errors = margin_errors(Y, residual) if margins else residual * residual
         total = total + np.einsum("i,iak->ak", w, errors)

@@ -12,17 +12,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bochner.backends import Array, backend_of, is_host
+from bochner.backends import Array, backend_of, is_host, is_tensor
 from bochner.features import FeatureMap, Identity, LinearAfter, features_of, row_blocks
 from bochner.keys import Key
 from bochner.losses import Loss
 from bochner.streaming.curvature import HeldRows, add_moment, scores_of
-from bochner.streaming.devices import DeviceSource
+from bochner.streaming.devices import DeviceSource, TensorSource
 from bochner.streaming.folds import Fold
 from bochner.streaming.progress import Progress
-from bochner.streaming.sources import ArraySource, Block, Source, default_rows, joined
+from bochner.streaming.sources import ArraySource, Block, Source, joined
 
 KEPT_BYTES = 1 << 28  # bytes of features that may be held from pass to pass
+_DEVICE_SHARE = 0.25  # of the free memory of a device that may hold features: passes need as much again
 _BASE = 0.2  # share of the drawn rows that is drawn regardless of curvature
 SINGLE_SIZE = 1 << 20  # number of feature values from which float32 saves time
 _ROOT_SCORES = 1  # up to this many, the root of Nyström features is multiplied with coefficients, not held rows
@@ -77,10 +78,22 @@ class Problem:
         return 2 * self.feature_map.n_components + 1000
 
     @property
+    def _there(self) -> bool:
+        """Whether features are on a device."""
+        return isinstance(self.source, (DeviceSource, TensorSource))
+
+    @property
     def most_rows(self) -> int:
         """Largest number of rows whose features may be held."""
+        if isinstance(self.source, TensorSource):  # they are
+            return max(self.fewest_rows, int(self.source.n_samples or 0))
         width = 4 if self.single else np.dtype(self.feature_map.dtype_of(self.source.dtype)).itemsize
-        return max(self.fewest_rows, int(self.budget / (width * max(1, self.feature_map.n_components))))
+        return max(self.fewest_rows, int(self._room / (width * max(1, self.feature_map.n_components))))
+
+    @property
+    def _room(self) -> float:
+        """Bytes of features that may be held where they are."""
+        return _DEVICE_SHARE * self.source.free_memory() if isinstance(self.source, DeviceSource) else self.budget
 
     @cached_property
     def _factors(self) -> tuple[FeatureMap, Array | None]:
@@ -90,7 +103,7 @@ class Problem:
     @property
     def _wide(self) -> bool:
         """Whether float32 features are multiplied in float64: if asked for, or if a matrix magnifies their errors."""
-        return self._factors[1] is not None or not (self.single or isinstance(self.source, DeviceSource))
+        return self._factors[1] is not None or not (self.single or self._there)
 
     @property
     def precision(self) -> float:
@@ -107,8 +120,8 @@ class Problem:
         progress = Progress(self.source.n_samples, "fit", self.verbose > 0)
         inner: FeatureMap | None = self._factors[0]
         rows = self.rows
-        if isinstance(self.source, ArraySource) and isinstance(inner, Identity):
-            rows = rows or default_rows(inner.n_components, self.source.dtype)
+        if isinstance(self.source, (ArraySource, TensorSource)) and isinstance(inner, Identity):
+            rows = rows or self.source.default_rows(inner.n_components)
             inner = None  # the rows are the features and need not be copied
         try:
             return self.source.fold(fold, inner, rows=rows, after=lambda _, row: progress.reach(row))
@@ -141,23 +154,15 @@ class Problem:
         if block is None:
             block = self.source.sample(state.n_samples, key)
         Z = self._features(block.X)
-        place = backend_of(Z).place
-        Y, weight = np.asarray(block.y, np.float64), block.weight
-        wide = Z if is_host(Z) else Z.new_empty(0, dtype=backend_of(Z).xp.float64)
-        return HeldRows(
-            Z,
-            place(Y.astype(Z.dtype, copy=False) if is_host(Z) else Y, Z),
-            place(np.ones(len(block)) if weight is None else np.asarray(weight, np.float64), wide),
-            scores_of(Z, state.P),
-            self.loss,
-            self.alpha,
-            self.fit_intercept,
-        )
+        Y, weight = _targets(block, Z)
+        F = scores_of(Z, state.P)
+        return HeldRows(Z, Y, weight, F, self.loss, self.alpha, self.fit_intercept)
 
     def _features(self, X: Any) -> Any:
         """Features of rows to be held, on the device of the source."""
-        if isinstance(self.source, DeviceSource):
-            Z = features_of(self.feature_map, self.source.place(X.toarray() if hasattr(X, "toarray") else X))
+        if self._there:
+            X = X if is_tensor(X) else self.source.place(X.toarray() if hasattr(X, "toarray") else X)
+            Z = features_of(self.feature_map, X)
             return Z.float() if self.single else Z
         if isinstance(self.feature_map, Identity) and isinstance(X, np.ndarray):
             return X
@@ -181,6 +186,8 @@ class Problem:
         if n is not None and n <= 8 * n_rows:
             return None
         block = self.source.sample(n_rows, key)
+        if isinstance(self.source, TensorSource):
+            return replace(self, source=TensorSource(block), verbose=0)
         found: Source = ArraySource(block.X, block.y, block.weight)
         if isinstance(self.source, DeviceSource):
             found = DeviceSource(found, self.source.device)
@@ -193,19 +200,22 @@ class Problem:
         multiplied with few coefficients.
         """
         n, (inner, matrix) = self.source.n_samples, self._factors
-        if n is None or self.source.remote or isinstance(self.source, DeviceSource) or isinstance(inner, Identity):
+        held = isinstance(inner, Identity) and not isinstance(self.source, DeviceSource)
+        if n is None or self.source.remote or held:
             return self
         if self.n_scores > _ROOT_SCORES:
             inner, matrix = self.feature_map, None
         single = self.single and n * inner.n_components >= SINGLE_SIZE and matrix is None
         width = 4 if single else np.dtype(inner.dtype_of(self.source.dtype)).itemsize
-        if n * inner.n_components * width > self.budget:
+        if n * inner.n_components * width > self._room:
             return self
-        block = self.source.sample(n, Key(0))
-        Z = self._written(inner, block.X, single)
         features: FeatureMap = Identity(inner.n_components)
         if matrix is not None:
             features = LinearAfter(features, matrix)
+        if isinstance(self.source, DeviceSource):
+            return replace(self, source=self.source.held(inner), feature_map=features)
+        block = self.source.sample(n, Key(0))
+        Z = self._written(inner, block.X, single)
         return replace(self, source=ArraySource(Z, block.y, block.weight), feature_map=features, single=single)
 
 
@@ -228,9 +238,7 @@ class ScoreFold(Fold):
         """Scores and signs, in the precision of the features on the host and float64 on a device; float64 weights."""
         F = scores_of(Z, self.P)
         F = F if is_host(F) else F.double()
-        place = backend_of(Z).place
-        weight = np.ones(len(Z)) if block.weight is None else np.asarray(block.weight, np.float64)
-        return F, place(np.asarray(block.y, F.dtype if is_host(F) else np.float64), F), place(weight, F)
+        return F, *_targets(block, F)
 
 
 class GradientFold(ScoreFold):
@@ -263,7 +271,7 @@ class DrawFold(ScoreFold):
     def add(self, total: list[Block], Z: Any, block: Block, row: int) -> list[Block]:
         F, Y, weight = self.scores(self.features(Z, block), block)
         fetch = backend_of(F).fetch
-        weight, curvature = fetch(weight), fetch(self.loss.curvature(F, Y)).sum(axis=1, dtype=np.float64)
+        weight, curvature = fetch(weight), fetch(_widened(self.loss.curvature(F, Y)).sum(1))
         chance = np.minimum(1.0, weight * (self.share * curvature + self.base))
         rows = np.flatnonzero(self.key.uniforms(row, len(chance)) < chance)
         if len(rows):
@@ -272,6 +280,17 @@ class DrawFold(ScoreFold):
 
     def merge(self, total: list[Block], other: list[Block]) -> list[Block]:
         return total + other
+
+
+def _targets(block: Block, like: Any) -> tuple[Any, Any]:
+    """Signs in the precision of an array and where it is, and weights in float64."""
+    backend = backend_of(like)
+    if is_host(like):
+        weight = np.ones(len(block)) if block.weight is None else np.asarray(block.weight, np.float64)
+        return np.asarray(block.y, like.dtype), weight
+    wide = like.new_empty(0, dtype=backend.xp.float64)
+    weight = wide.new_ones(len(block)) if block.weight is None else backend.place(block.weight, wide)
+    return backend.place(block.y, like).to(like.dtype), weight.double()
 
 
 def _widened(A: Any) -> Any:

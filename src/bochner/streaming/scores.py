@@ -25,7 +25,7 @@ class AccuracyFold(Fold):
         return [0.0, 0.0]
 
     def add(self, total: list[float], Z: Any, block: Block, row: int) -> list[float]:
-        w = np.ones(len(block)) if block.weight is None else block.weight
+        w = block.weights
         right = self.predict(block.X) == np.ravel(block.y)
         return [total[0] + float(w @ right), total[1] + float(w.sum())]
 
@@ -44,7 +44,7 @@ class DeterminationFold(Fold):
         return [0.0, 0.0, 0.0, 0.0]
 
     def add(self, total: list[Any], Z: Any, block: Block, row: int) -> list[Any]:
-        w = np.ones(len(block)) if block.weight is None else block.weight
+        w = block.weights
         weight = float(w.sum())
         if not weight:
             return total

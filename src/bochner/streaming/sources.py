@@ -11,15 +11,15 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import check_array
 
-from bochner.backends import FLOATS, Array, as_native, check_moderate, is_host, reading
+from bochner.backends import FLOATS, Array, as_native, backend_of, check_moderate, is_host, reading
 from bochner.checks import check_weight
 from bochner.keys import Key
 from bochner.streaming.progress import Interruptions
 
-_PLAIN_ROWS = 1 << 16  # in a block of which no features are made
+_PLAIN_ROWS = 1 << 16  # rows in a block whose features are not computed
 _BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
 
-_CHECKED_ROWS = 1 << 14  # at a time
+_CHECKED_ROWS = 1 << 14  # rows that are checked at a time
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Block:
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
+
+    @property
+    def weights(self) -> Array:
+        """The weights as float64, (n,): one for each row if none are given."""
+        return np.ones(len(self)) if self.weight is None else np.asarray(self.weight, np.float64)
 
     def __getitem__(self, rows: Any) -> Block:
         """Some of the rows."""
@@ -205,6 +210,10 @@ class ArraySource(Source):
         for block in self.blocks(_CHECKED_ROWS):
             checked_block(block.X, block.y, block.weight, name="the source")
 
+    def default_rows(self, n_components: int) -> int:
+        """Rows in a block of so many features, where no number is asked for."""
+        return default_rows(n_components, self.dtype)
+
     def _rows(self, rows: Any) -> Block:
         """Some rows as compiled code reads them: of a file in another byte order or layout a block at a time."""
         block = self.block[rows if self.kept is None else self.kept[rows]]
@@ -349,10 +358,14 @@ def joined(blocks: list[Block]) -> Block:
         return blocks[0]
     first, Xs = blocks[0], [block.X for block in blocks]
     return Block(
-        scipy.sparse.vstack(Xs, format="csr") if scipy.sparse.issparse(first.X) else np.concatenate(Xs),
-        None if first.y is None else np.concatenate([block.y for block in blocks]),
+        scipy.sparse.vstack(Xs, format="csr") if scipy.sparse.issparse(first.X) else _concatenated(Xs),
+        None if first.y is None else _concatenated([block.y for block in blocks]),
         None if first.weight is None else np.concatenate([block.weight for block in blocks]),
     )
+
+
+def _concatenated(arrays: list[Any]) -> Any:
+    return np.concatenate(arrays) if is_host(arrays[0]) else backend_of(arrays[0]).xp.concatenate(arrays)
 
 
 def default_rows(n_components: int, dtype: Any) -> int:

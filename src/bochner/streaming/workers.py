@@ -13,6 +13,7 @@ import scipy.sparse
 
 from bochner.backends import Array, limit_threads, n_threads, use_precision
 from bochner.backends.threads import blas_threads
+from bochner.kernels.algebra import squared_norms
 from bochner.keys import Key
 from bochner.streaming.devices import on_device_if_there
 from bochner.streaming.folds import Fold
@@ -147,8 +148,7 @@ def count_positive(reader: Reader, raw: Any, index: int) -> int:
 
 def longest_row(reader: Reader, raw: Any, index: int) -> tuple[float, int]:
     """The largest squared norm of a row, and which row has it."""
-    X = reader(raw, index).X
-    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel() if scipy.sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+    squares = squared_norms(reader(raw, index).X)
     return (float(squares.max()), int(squares.argmax())) if len(squares) else (-1.0, 0)
 
 

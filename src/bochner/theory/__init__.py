@@ -66,7 +66,7 @@ BOUNDS: tuple[type[Bound], ...] = (
     KitchenSinksRiskBound,
     GreedyBound,
 )
-"""Every theorem: the tests ask the same laws of all."""
+"""Every theorem: the tests check all of them in the same way."""
 
 __all__ = [
     "BOUNDS",

@@ -236,7 +236,7 @@ def cost_estimate(
 ) -> Cost:
     r"""Operations and bytes of one step; add the steps of a method.
 
-    With n samples, d features padded to p = 2^q, m columns, T = m/2 frequencies, leading terms are (kept: numbers of
+    With n samples, d features padded to p = 2^q, m components, T = m/2 frequencies, leading terms are (kept: numbers of
     `itemsize` bytes, unless it says bytes, which are what the draws of the library take):
 
     =====================================  =============================  ====================
@@ -267,7 +267,7 @@ def cost_estimate(
     n_features : int, optional
         Input dimension; not needed by steps that see features only.
     n_components : int, optional
-        Columns of the features, rows of a sketch, landmarks, or training points of "predict_exact".
+        Components of the features, rows of a sketch, landmarks, or training points of "predict_exact".
     n_targets : int
         Right-hand sides.
     degree : int
@@ -275,7 +275,7 @@ def cost_estimate(
     iterations : int
         Of iterative solvers.
     itemsize : int
-        Bytes a number: 4 or 8. Signs, permutations and the like are as large for either.
+        Bytes of a number: 4 or 8. Signs, permutations and the like do not depend on it.
 
     Returns
     -------

@@ -132,7 +132,7 @@ class PointwiseBound(ErrorBound):
     it and Bernstein's :math:`2\exp(-T\varepsilon^2/(2v + 2M\varepsilon/3))`. A sample needs `AllPairsBound`.
 
     Source: Rahimi and Recht (2007), whose text gives the pair bound for a map with half as many frequencies as
-    components and does not say so. Looseness in the error against the exact law (Gaussian kernel, lag 1, T = 100,
+    components and does not say so. Looseness in the error against the exact tail (Gaussian kernel, lag 1, T = 100,
     delta = 1e-3): 2.6 for Hoeffding, 1.6 with the variance; offsets 2.8 and 1.5. In size, its square.
 
     Parameters

@@ -313,7 +313,7 @@ def trace_upper_factor(n_probes: int, *, delta: float) -> float:
     For E positive semi-definite and g_i ~ N(0, I), tr E <= factor · mean(g_iᵀ E g_i), where 1/factor = 1 - e solves
     :math:`((1-e)\,\mathrm{e}^{e})^{s/2} = \delta`. Applied to EᵀE it certifies a Frobenius norm from products E g.
     Chernoff: E exp(-t gᵀEg) = det(I + 2tE)^(-1/2) <= (1 + 2t tr E)^(-1/2), whatever the spectrum. Looseness at worst
-    spectrum (rank one, exact law chi-squared), delta = 1e-3: 1.44 for 10 probes, 1.10 for 100.
+    spectrum (rank one, exactly chi-squared), delta = 1e-3: 1.44 for 10 probes, 1.10 for 100.
 
     Parameters
     ----------

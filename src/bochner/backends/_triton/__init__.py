@@ -1,5 +1,5 @@
 """Kernels for NVIDIA GPUs: features are written as fast as memory allows. Triton compiles them on their first call."""
 
-from bochner.backends._triton import blocks, dense, layouts, sketches, tiles, transforms
+from bochner.backends._triton import blocks, dense, digits, layouts, sketches, tiles, transforms
 
-__all__ = ["blocks", "dense", "layouts", "sketches", "tiles", "transforms"]
+__all__ = ["blocks", "dense", "digits", "layouts", "sketches", "tiles", "transforms"]

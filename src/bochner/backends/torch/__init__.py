@@ -12,7 +12,7 @@ import torch
 
 from bochner.backends import Backend
 from bochner.backends.torch import gpu, operations
-from bochner.backends.torch.grams import half_precision_gram
+from bochner.backends.torch.grams import fixed_point, integer_gram
 from bochner.backends.torch.memory import (
     Link,
     OutOfMemory,
@@ -76,13 +76,13 @@ plain = Backend(
     cholesky=operations.cholesky,
     cholesky_solve=operations.cholesky_solve,
     cholesky_inverse=operations.cholesky_inverse,
-    triangular_solve=operations.triangular_solve,
+    triangular_inverse=operations.triangular_inverse,
     eigh=operations.eigh,
     fetch_lower=fetch_lower,
 )
 
 # for devices that run no kernels of ours
-_slow_cuda = replace(plain, name="cuda", block_bytes=1 << 31, gram=half_precision_gram)
+_slow_cuda = replace(plain, name="cuda", block_bytes=1 << 31, gram=integer_gram, fixed_point=fixed_point)
 cuda = replace(
     _slow_cuda,
     fwht=gpu.fwht,
@@ -96,6 +96,9 @@ cuda = replace(
     gaussians=partial(gpu.distances, form="gaussian"),
     tiles=gpu.tiles,
     sparse_rows=gpu.sparse_rows,
+    gram=partial(integer_gram, split=gpu.split, multiply=gpu.multiply),
+    fixed_point=partial(fixed_point, split=gpu.split, multiply=gpu.multiply),
+    moments=gpu.moments,
     gram_product=gpu.gram_product,
 )
 

@@ -11,7 +11,7 @@ import scipy.linalg
 import torch
 
 from bochner.backends import Array, Form, matmul_precision
-from bochner.backends.torch import operations
+from bochner.backends.torch import grams, operations
 from bochner.backends.torch.memory import Tensor, place, placed
 
 _WIDE_BYTES = 1 << 30  # of float64 phases at a time
@@ -237,6 +237,29 @@ def sparse_rows(X: Tensor, indptr: Array, indices: Array, signs: Array, lengths:
         lambda: [_as_tensor(a, X) for a in kernels.sketches.pack_terms(indptr, indices, signs, len(lengths))],
     )
     kernels.sketches.sparse_rows(X, terms, starts, place(lengths, X), out)
+
+
+def moments(Z: Tensor, right: Array, out: Tensor) -> None:
+    """Products with a few columns."""
+    kernels = _fast(Z)
+    if kernels is None or right.shape[1] > _FEW_COLUMNS or Z.shape[1] < 64:
+        operations.moments(Z, right, out)
+        return
+    there = place(right, out)
+    for j in range(right.shape[1]):
+        out[:, j] += kernels.tiles.columns_product(Z, there[:, j].contiguous())
+
+
+def split(Z: Tensor, units: Tensor, n_digits: int, bits: int) -> Tensor:
+    """Digits of rows, which are rounded in place: see `grams.Split`."""
+    kernels = _fast(Z)
+    return (grams if kernels is None else kernels.digits).split(Z, units, n_digits, bits)
+
+
+def multiply(a: Tensor, b: Tensor, units: Tensor, factor: float, out: Tensor) -> None:
+    """Products of digits: see `grams.Multiply`."""
+    kernels = kernels_for(a.device.index or 0)
+    (grams if kernels is None else kernels.digits).multiply(a, b, units, factor, out)
 
 
 def gram_product(Z: Tensor, V: Tensor, weights: Tensor | None, out: Tensor) -> None:

@@ -1,63 +1,120 @@
-"""Gram matrices of float32 features on the tensor cores of a GPU, by products of half-precision parts."""
+"""Gram matrices of float32 features on a GPU, by exact products of small integers.
+
+Rows are rounded to multiples q of a unit for each column, and q is written with digits of seven or eight bits, such as
+q = 2^7 a + b. Of two digits of seven bits the sum has eight bits too, and aᵀb + bᵀa = (a + b)ᵀ(a + b) - aᵀa - bᵀb
+takes one product instead of two. Only the lower half of products is computed. Sums of up to 65,536 products of digits
+are integers of 32 bits: nothing is rounded but the rows.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
 from bochner.backends.torch.memory import Tensor
 from bochner.backends.torch.operations import gram
 
-_GRAM_ROWS = 4096  # multiplied on the tensor cores before the product is added up in float64
-_GRAM_PANEL = 4096
+_SCHEMES = ((2, 7), (2, 8), (3, 7))  # numbers of digits and their bits: three, four and six products
+_MOST_ROWS = 65_536  # multiplied before the product is added up in float64
+_PANEL = 2048  # columns of a product
+_FEWEST_ROWS, _FEWEST_COLUMNS = 256, 512  # with fewer, float64 products are as fast
+_MULTIPLE = 32  # of rows and columns: torch multiplies integers by eights, and more than 16 rows
+
+# (Z (n, m), units (m,), n_digits, bits): Z rounded to multiples of the units in place, and the digits of those,
+# (n_digits, m', n') int8, the most significant first, padded with zeros to multiples of 32
+Split = Callable[[Tensor, Tensor, int, int], Tensor]
+# (a (m', n'), b, units (m,) float64, factor, out (m, m)): adds factor times aᵀb + bᵀa, or aᵀa if b is a, in these units
+# to the lower triangle
+Multiply = Callable[[Tensor, Tensor, Tensor, float, Tensor], None]
 
 
-def half_precision_gram(Z: Tensor, out: Tensor) -> None:
-    """ZᵀZ of float32 features by products of half-precision parts: Z = (H + L) diag(units), 11 bits in H and in L.
+@dataclass(frozen=True)
+class Digits:
+    """Rows as digits of integers: see `backends.FixedPoint`."""
 
-    HᵀH goes to float64 every 4,096 rows; HᵀL, 2^-12 of it, stays float32; LᵀL is left out. Tensor cores truncate sums
-    rather than round them, which makes HᵀH smaller by some 1e-5 as a whole: it is scaled to the diagonal, which is
-    summed in float64. With that an entry errs by at most some 4e-6 sqrt(G_ii G_jj) (measured), mostly in proportion to
-    itself, which a ridge regression does not feel.
-    """
+    digits: Tensor  # (k, m', n')
+    bits: int
+    units: Tensor  # (m,), float32
+    noise: float
+    multiply: Multiply
+
+    def gram(self, out: Tensor) -> None:
+        """Add ZᵀZ to the lower triangle of `out`."""
+        units = self.units.double()
+        weights = [float(1 << self.bits * place) for place in reversed(range(len(self.digits)))]
+        for i, (a, weight) in enumerate(zip(self.digits, weights, strict=True)):
+            # of seven bits, without the squares that products of sums contain
+            factor = weight if self.bits == 8 else 2.0 * weight - sum(weights)
+            self.multiply(a, a, units, weight * factor, out)
+            for b, other in zip(self.digits[:i], weights[:i], strict=True):
+                left, right = (a, b) if self.bits == 8 else [a + b] * 2
+                self.multiply(left, right, units, weight * other, out)
+
+
+def multiply(a: Tensor, b: Tensor, units: Tensor, factor: float, out: Tensor) -> None:
+    """As `Multiply` says, a panel of columns at a time."""
+    m = len(out)
+    for j in range(0, m, _PANEL):
+        columns = slice(j, j + _PANEL)
+        product = torch._int_mm(a[j:], b[columns].T)
+        if a is not b:
+            product += torch._int_mm(b[j:], a[columns].T)
+        out[j:, columns].addcmul_(product[: m - j, : m - j] * (factor * units[j:, None]), units[None, columns])
+
+
+def split(Z: Tensor, units: Tensor, n_digits: int, bits: int) -> Tensor:
+    """As `Split` says, by torch's operations, a few rows at a time."""
     n, m = Z.shape
-    if Z.dtype != torch.float32 or n < 16 or m < 16:
-        gram(Z, out)
-        return
-    units = torch.exp2(torch.frexp(Z.abs().amax(0))[1].to(torch.float32))
-    same = bool(units.min() == units.max())
-    unit = float(units[0]) if same else 1.0
-    cross = torch.zeros((m, m), dtype=torch.float32, device=Z.device)
-    before = out.diagonal().clone()
-    for start in range(0, n, _GRAM_ROWS):
-        rows = Z[start : start + _GRAM_ROWS]
-        scaled = rows * (1.0 / unit) if same else rows / units
-        H = scaled.to(torch.float16)
-        L = torch.sub(scaled, H, out=scaled).to(torch.float16)
-        torch.addmm(cross, H.T, L, out_dtype=torch.float32, out=cross)
-        exact = _squares(H[:, :_GRAM_PANEL])
-        shrinkage = 1.0
-        for j in range(0, m, _GRAM_PANEL):
-            columns = slice(j, j + _GRAM_PANEL)
-            product = torch.mm(H[:, j:].T, H[:, columns], out_dtype=torch.float32)
-            if j == 0:
-                shrinkage = float(exact.sum() / product.diagonal().sum(dtype=torch.float64).clamp_min(1e-300))
-            if not same:
-                product *= units[j:, None]
-                product *= units[columns]
-            out[j:, columns].add_(product, alpha=shrinkage * unit * unit)
-    for j in range(0, m, _GRAM_PANEL):  # tiles of cross + crossᵀ on and below the diagonal
-        columns = slice(j, j + _GRAM_PANEL)
-        both = cross[j:, columns] + cross[columns, j:].T
-        if not same:
-            both *= units[j:, None]
-            both *= units[columns]
-        out[j:, columns].add_(both, alpha=unit * unit)
-    out.diagonal().copy_(before + _squares(Z))
+    digits = Z.new_zeros((n_digits, _padded(m), _padded(n)), dtype=torch.int8)
+    for start in range(0, n, step := 4096):
+        rows = slice(start, start + step)
+        q = (Z[rows] / units).round_()
+        Z[rows] = q * units
+        for place in range(n_digits):
+            weight = float(1 << bits * (n_digits - 1 - place))
+            digit = (q / weight + 0.5).floor_() if place < n_digits - 1 else q
+            digits[place, :m, start : start + len(q)] = digit.T
+            q = q - weight * digit
+    return digits
 
 
-def _squares(Z: Tensor) -> Tensor:
-    """Sums of squares of columns, in float64."""
-    total = torch.zeros(Z.shape[1], dtype=torch.float64, device=Z.device)
-    for start in range(0, len(Z), _GRAM_ROWS):
-        total += torch.linalg.vector_norm(Z[start : start + _GRAM_ROWS], dim=0, dtype=torch.float64).square()
-    return total
+def _padded(n: int) -> int:
+    return -(-n // _MULTIPLE) * _MULTIPLE
+
+
+def fixed_point(
+    Z: Tensor, seen: int, budget: float, split: Split = split, multiply: Multiply = multiply
+) -> Digits | None:
+    """Rows with 14, 16 or 21 bits of the largest entry of a column: the fewest that the budget allows, or 21."""
+    n, m = Z.shape
+    if Z.dtype != torch.float32 or not _FEWEST_ROWS <= n <= _MOST_ROWS or m < _FEWEST_COLUMNS:
+        return None
+    low, high = torch.aminmax(Z, dim=0)
+    largest = torch.maximum(high, -low)
+    for n_digits, bits in _SCHEMES:
+        units = _units(largest, n_digits, bits)
+        variance = float(units.double().square().mean()) / 12.0
+        if variance <= budget:
+            break
+    return Digits(split(Z, units, n_digits, bits), bits, units, n * variance, multiply)
+
+
+def _units(largest: Tensor, n_digits: int, bits: int) -> Tensor:
+    """The least units of three bits such that the integers have so many digits; multiples are float32 numbers."""
+    limit = sum(((1 << bits - 1) - 1) << bits * place for place in range(n_digits))
+    mantissa, exponent = torch.frexp(largest.double() / limit)
+    units = torch.ldexp((8.0 * mantissa).ceil_() / 8.0, exponent).float()
+    return units.clamp_min_(torch.finfo(torch.float32).tiny)
+
+
+def integer_gram(Z: Tensor, out: Tensor, split: Split = split, multiply: Multiply = multiply) -> None:
+    """ZᵀZ of features in float32, from rows rounded to 21 bits; of others in float64."""
+    for start in range(0, len(Z), _MOST_ROWS):
+        rows = Z[start : start + _MOST_ROWS]
+        found = fixed_point(rows.clone(), 0, 0.0, split, multiply) if rows.dtype == torch.float32 else None
+        if found is None:
+            gram(rows, out)
+        else:
+            found.gram(out)

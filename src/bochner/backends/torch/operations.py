@@ -12,6 +12,7 @@ from bochner.backends import Array
 from bochner.backends.torch.memory import Tensor, empty, place, placed
 
 _PRODUCT_ROWS = 8192  # of features widened to float64 at a time
+_INVERTED_ROWS = 128  # of triangles that are inverted column by column
 
 
 def fwht(X: Tensor) -> None:
@@ -206,12 +207,37 @@ def cholesky_solve(L: Tensor, B: Tensor) -> Tensor:
 
 def cholesky_inverse(L: Tensor) -> Tensor:
     """(LLᵀ)⁻¹."""
-    return torch.cholesky_inverse(L)
+    M = triangular_inverse(L)
+    return M.T @ M
 
 
-def triangular_solve(L: Tensor, B: Tensor) -> Tensor:
-    """L⁻¹B."""
-    return torch.linalg.solve_triangular(L, B, upper=False)
+def triangular_inverse(L: Tensor) -> Tensor:
+    """L⁻¹ by products of blocks, which a GPU computes faster than it solves for columns.
+
+    The blocks on the diagonal are inverted at once; then [A 0; B C]⁻¹ = [A⁻¹ 0; -C⁻¹BA⁻¹ C⁻¹] doubles their size.
+    """
+    n = len(L)
+    doublings = max(0, -(-n // _INVERTED_ROWS) - 1).bit_length()
+    size = -(-n >> doublings)
+    padded = L.new_zeros((size << doublings, size << doublings))
+    padded[:n, :n] = L
+    padded.diagonal()[n:] = 1.0
+    M = torch.zeros_like(padded)
+    blocks = _diagonal_blocks(padded, size).contiguous()
+    unit = torch.eye(size, dtype=L.dtype, device=L.device).expand_as(blocks)
+    _diagonal_blocks(M, size).copy_(torch.linalg.solve_triangular(blocks, unit, upper=False))
+    for _ in range(doublings):
+        both, inverses = (_diagonal_blocks(A, 2 * size) for A in (padded, M))
+        upper, lower = inverses[:, :size, :size], inverses[:, size:, size:]
+        inverses[:, size:, :size] = -(lower @ both[:, size:, :size]) @ upper
+        size *= 2
+    return M[:n, :n]
+
+
+def _diagonal_blocks(A: Tensor, size: int) -> Tensor:
+    """The blocks (count, size, size) on the diagonal, as a view."""
+    count = len(A) // size
+    return A.view(count, size, count, size).diagonal(dim1=0, dim2=2).permute(2, 0, 1)
 
 
 def eigh(G: Tensor) -> tuple[Tensor, Tensor] | None:

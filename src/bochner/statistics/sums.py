@@ -1,14 +1,8 @@
-"""Sums over a stream of rows, from which ridge regression, its path, GCV and evidence follow without the data.
-
-`RidgeStatistics` is a monoid: `zero`, `update`, `merge`. So streams, many machines and resumed fits add up the same
-sums. `RidgeSpectrum` is their eigendecomposition: everything about a penalty costs O(m) for each target.
-"""
+"""Sums over a stream of rows, from which ridge regression follows without the data."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +10,8 @@ import numpy as np
 from bochner.backends import Array, backend_of, is_host
 from bochner.backends.tiled import congruent
 from bochner.operators import Centred, DenseGram, PSDOperator
-from bochner.solvers import Eigen, EigenFactor
+from bochner.solvers import Eigen
+from bochner.statistics.spectrum import RidgeSpectrum, leave_one_out
 
 # Rows multiplied in float32 before the product is added up in float64. An entry of the product then has a rounding
 # error below 1e-6 sqrt(G_ii G_jj) (tests/test_statistics.py), usually a tenth of that; where that is not small compared
@@ -31,8 +26,12 @@ _FLOAT32_COLUMNS = 512  # with fewer, float64 products cost little compared with
 # Share of a penalty that the errors of float32 products may reach: predictions change by a hundredth of it at most,
 # measured where columns are of one size (Fourier features) and far less where they are not (Nyström).
 _FLOAT32_SHARE = 5e-3
+# On a GPU all products are exact, of rows rounded to 14, 16 or 21 bits of each column's largest entry. Rounding errors
+# of variance v change predictions by √(v / penalty) of their spread, where targets are nothing but noise, and otherwise
+# by less: this share of the penalty keeps it below 1e-4.
+_NOISE_SHARE = 1e-8
 _ROUNDING_SHARE = 0.01  # share of a penalty that rounding to 8 bits may add to it
-_USUAL_PENALTY = 1e-7  # a row, where it is not known yet
+_USUAL_PENALTY = 1e-7  # over the number of rows, where it is not known yet
 EPS = float(np.finfo(float).eps)
 _FEW_ROWS = 256  # below this, float64 products cost less than adding up float32 ones
 
@@ -57,7 +56,8 @@ class RidgeStatistics:
     precision : {"full", "fast"}, default="full"
         Of products of float32 features; those of float64 features are float64.
     penalty : float or None, default=None
-        The least penalty that the sums will be solved with, a row; None where it is not known yet.
+        The least penalty that the sums will be solved with, divided by the number of rows; None where it is not known
+        yet.
 
     Attributes
     ----------
@@ -98,7 +98,6 @@ class RidgeStatistics:
         self.squares: Any = np.zeros((n_components, n_components), order="F") if with_gram else None
         self.products: Any = np.zeros((n_components, n_targets + 1))
         self._room: Array | None = None  # host memory for a Gram matrix on a device
-        self._single = False  # whether sums on a device are of float32 features, and not in `float32_error` yet
         self.target_squares = np.zeros(n_targets)
         self.target_sum = np.zeros(n_targets)
         self.offset = np.zeros(n_targets)
@@ -149,8 +148,6 @@ class RidgeStatistics:
         """Bring everything but the Gram matrix to host memory; nothing is added to it on a device from then on."""
         if not is_host(self.products):
             self.products = backend_of(self.products).fetch(self.products)
-            if self._single and self.squares is not None:
-                self.float32_error += float32_error(self._diagonal)
 
     def to_host(self) -> RidgeStatistics:
         """Bring all sums to host memory; the memory of the device is freed. Returns self."""
@@ -219,10 +216,7 @@ class RidgeStatistics:
         self.n_samples += len(Z)
         right = np.column_stack([root[:, None] * Y, root])
         if not is_host(Z):
-            self._single = self._single or Z.dtype != backend.xp.float64
-            backend.moments(Z, right, self.products)
-            if self.squares is not None:
-                backend.gram(Z, self.squares)
+            backend.moments(Z if self.squares is None else self._add_squares_there(Z, overwrite), right, self.products)
             return self
         for start in range(0, len(Z), _FLUSH_ROWS):
             rows = slice(start, start + _FLUSH_ROWS)
@@ -231,6 +225,23 @@ class RidgeStatistics:
                 part = part.copy()
             backend.moments(part if self.squares is None else self._add_squares(part), right[rows], self.products)
         return self
+
+    def _add_squares_there(self, Z: Any, overwrite: bool) -> Any:
+        """Add ZᵀZ of features on a device. Return them as they were multiplied, rounded in place."""
+        backend = backend_of(Z)
+        share = _ROUNDING_SHARE if self.precision == "fast" else _NOISE_SHARE
+        budget = share * (self.penalty or 0.0)
+        Z = Z if overwrite or Z.dtype == backend.xp.float64 else backend.xp.clone(Z)
+        fixed = backend.fixed_point(Z, self.n_samples, budget)
+        if fixed is None:
+            backend.gram(Z, self.squares)
+        else:
+            fixed.gram(self.squares)
+            if self.precision == "fast":
+                self.rounding_noise += fixed.noise
+            else:
+                self.float32_error += fixed.noise / _FLOAT32_ERROR
+        return Z
 
     def _add_squares(self, Z: Array) -> Array:
         """Add ZᵀZ of features in host memory. Return them as they were multiplied: rounded in place, or widened."""
@@ -444,7 +455,7 @@ def float32_error(squares: Array) -> float:
 
 
 def transforms_well(squares: Array, A: Array, penalty: float | None) -> bool:
-    """Whether errors of `RidgeStatistics.transformed` are small beside a penalty, both a row.
+    """Whether errors of `RidgeStatistics.transformed` are small compared with a penalty over the number of rows.
 
     `squares` (m,) are mean squares of the components that are transformed.
     """
@@ -457,10 +468,10 @@ def _magnified_error(squares: Array, A: Array) -> float:
     return EPS * float32_error(squares[others:]) * spectral_norm(A[others:, others:]) ** 2
 
 
-def spectral_norm(A: Array, n_steps: int = 8) -> float:
-    """The norm of a matrix by a few steps of the power method from its longest column: some 10 % too small at most."""
+def spectral_norm(A: Array) -> float:
+    """The norm of a matrix by eight steps of the power method from its longest column: some 10 % too small at most."""
     v = A[:, np.einsum("ij,ij->j", A, A).argmax()]
-    for _ in range(n_steps):
+    for _ in range(8):
         v = A @ (A.T @ (v / np.linalg.norm(v)))
     return float(np.sqrt(np.linalg.norm(v)))
 
@@ -476,141 +487,3 @@ def unpack_upper(values: Array, out: Array) -> None:
     for i, row in enumerate(out):
         row[i:] = values[start : start + len(row) - i]
         start += len(row) - i
-
-
-@dataclass(frozen=True)
-class RidgeSpectrum:
-    """Ridge regression with every penalty at once. Arguments `alphas` are (a,), results (a,) or (a, k).
-
-    Attributes
-    ----------
-    factor : EigenFactor
-        Eigenvalues and eigenvectors of the (centred) Gram matrix.
-    moment : ndarray of shape (m, k)
-        The right side in the eigenbasis.
-    target_squares : ndarray of shape (k,)
-        Sum of squares of the (centred) targets.
-    n_samples : float
-        Degrees of freedom of the data: rows (weights counted), less one for an intercept.
-    amplitude : float
-        Mean of ‖z‖² = mean of k(x, x): the unit of alpha.
-    """
-
-    factor: EigenFactor
-    moment: Array
-    target_squares: Array
-    n_samples: float
-    amplitude: float
-
-    def coefficients(self, alpha: float) -> Array:
-        """Weights w (m, k) of the features."""
-        return self.factor.vectors @ (self.factor.at(alpha)._inverse[:, None] * self.moment)
-
-    def effective_dimension(self, alphas: Any) -> Array:
-        """Σ λ / (λ + alpha)."""
-        λ = self.factor.eigenvalues
-        λ = λ[λ > 0]
-        return np.asarray((λ / (λ + np.reshape(alphas, (-1, 1)))).sum(axis=1))
-
-    def _explained(self) -> tuple[Array, Array, Array]:
-        """λ > 0, squared moments in those directions over λ, and the squares that no penalty explains, at least 0."""
-        keep = self.factor.eigenvalues > 0
-        λ = self.factor.eigenvalues[keep]
-        parts = self.moment[keep] ** 2 / λ[:, None]
-        rest = self.target_squares - parts.sum(axis=0)
-        # with more than n directions nothing is left; sums below rounding are zero
-        rest = np.where((rest > 1e-14 * self.target_squares) & (len(λ) < self.n_samples), rest, 0.0)
-        return λ, parts, rest
-
-    def residual_squares(self, alphas: Any) -> Array:
-        """Σ w (y - ŷ)² on the training rows, (a, k)."""
-        λ, parts, rest = self._explained()
-        share = np.reshape(alphas, (-1, 1)) / (λ + np.reshape(alphas, (-1, 1)))
-        return np.asarray(rest + (share * share) @ parts)
-
-    def gcv(self, alphas: Any) -> Array:
-        """Generalised cross-validation (Golub, Heath & Wahba 1979): the mean squared error of a new row, (a, k)."""
-        freedom = self.n_samples - self.effective_dimension(alphas)
-        freedom = np.maximum(freedom, 1e-9 * max(self.n_samples, 1.0))
-        return np.asarray(self.n_samples * self.residual_squares(alphas) / freedom[:, None] ** 2)
-
-    def penalised_squares(self, alphas: Any) -> Array:
-        """yᵀ(ZZᵀ/alpha + I)⁻¹y = residual squares + alpha ‖w‖², (a, k)."""
-        λ, parts, rest = self._explained()
-        α = np.reshape(alphas, (-1, 1))
-        return np.asarray(rest + (α / (λ + α)) @ parts)
-
-    def log_evidence(self, alphas: Any, noise_variance: Any = None) -> Array:
-        """Log marginal likelihood of y = Zw + noise, w ~ N(0, noise_variance / alpha), (a, k).
-
-        An intercept has a flat prior. Without `noise_variance` (a number, or one for each target) the most likely one
-        of each penalty and target is used: `penalised_squares / n_samples`.
-        """
-        logdet = np.log1p(self.factor.eigenvalues / np.reshape(alphas, (-1, 1))).sum(axis=1)[:, None]
-        return log_evidence(self.penalised_squares(alphas), logdet, self.n_samples, noise_variance)
-
-    def grid(self) -> Array:
-        """Penalties worth trying: four per decade, from the size of rounding errors to a constant prediction."""
-        λ = self.factor.eigenvalues
-        low = max(1e-8 * self.amplitude, np.finfo(float).eps * float(λ.sum()), np.finfo(float).tiny)
-        high = max(10.0 * float(λ[-1]) if len(λ) else 1.0, self.amplitude, 1e3 * low)
-        return np.geomspace(low, high, 2 + int(4.0 * np.log10(high / low)))
-
-    @property
-    def target_variance(self) -> Array:
-        """The variance of each target, (k,); of a constant one, 1."""
-        return np.where(self.target_squares > 0, self.target_squares / max(self.n_samples, 1.0), 1.0)
-
-    def criterion(self, name: str) -> Callable[[Any], Array]:
-        """A function of alphas to be minimised, (a,): over targets, each in units of its own variance."""
-        if name == "gcv":
-            return lambda alphas: (self.gcv(alphas) / self.target_variance).mean(axis=1)
-        if name == "evidence":
-            varying = self.target_squares > 0  # the likelihood of a constant target is infinite
-            return lambda alphas: -self.log_evidence(alphas)[:, varying].sum(axis=1)
-        raise ValueError(f"no criterion is called {name!r}.")
-
-    def best(self, name: str | Callable[[Any], Array], alphas: Array | None = None) -> tuple[float, Array, Array]:
-        """The penalty that minimises a criterion, and the path (alphas, values) it was found on.
-
-        The criterion is "gcv", "evidence" or a function of alphas. With `alphas` None, the best of a grid is refined
-        between its neighbours by a parabola.
-        """
-        criterion = self.criterion(name) if isinstance(name, str) else name
-        grid = self.grid() if alphas is None else alphas
-        values = criterion(grid)
-        i = len(values) - 1 - int(np.argmin(values[::-1]))  # of equal ones the largest penalty
-        if alphas is not None or not np.isfinite(values[i]):
-            return float(grid[i]), grid, values
-        return float(grid[i] * (grid[1] / grid[0]) ** vertex(values[max(i - 1, 0) : i + 2])), grid, values
-
-
-def leave_one_out(residual: Array, leverage: Array, least: float = 1e-12) -> Array:
-    """Residuals (y - ŷ) / (1 - h) of rows that are left out one at a time, from residuals (..., k), leverages (...).
-
-    The leverage h = zᵀ(G + alpha I)⁻¹z, plus one over the number of rows for an intercept, is the weight of a row's own
-    target in its prediction. `least` bounds 1 - h from below, against rounding.
-    """
-    return np.asarray(residual / np.maximum(1.0 - leverage, least)[..., None])
-
-
-def log_evidence(squares: Array, logdet: Any, n_samples: float, noise_variance: Any = None) -> Array:
-    """Log marginal likelihood of n_samples rows: y ~ N(0, noise_variance (ZZᵀ/alpha + I)).
-
-    From squares yᵀ(ZZᵀ/alpha + I)⁻¹y and logdet = log det(ZZᵀ/alpha + I). Without `noise_variance` the most likely
-    one is used, squares / n_samples.
-    """
-    if noise_variance is None:
-        noise_variance = np.maximum(squares, np.finfo(float).tiny) / max(n_samples, 1.0)
-    variance = np.broadcast_to(np.asarray(noise_variance, dtype=float), squares.shape)
-    fit = n_samples * np.log(2.0 * np.pi * variance) + squares / variance
-    return np.asarray(-0.5 * (fit + logdet))
-
-
-def vertex(values: Any) -> float:
-    """Where the parabola through three equally spaced values is least, in steps from the middle one."""
-    if len(values) < 3:
-        return 0.0
-    left, middle, right = values
-    curvature = left - 2.0 * middle + right
-    return float(np.clip(0.5 * (left - right) / curvature, -1.0, 1.0)) if curvature > 0 else 0.0
