@@ -125,8 +125,10 @@ lint: $(VENV)/.built
 bench: $(VENV)/.built
 	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
+# The site: spelling is checked first, links and anchors with it, and every example of the gallery is run for its page.
 docs: $(VENV)/.built
 	$(BIN)/python -m pip install -q --group docs
+	$(BIN)/codespell
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 

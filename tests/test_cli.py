@@ -67,6 +67,7 @@ def test_compare_is_the_python_function(folder, capsys):
     pd.testing.assert_frame_equal(written[NUMBERS], expected[NUMBERS], rtol=1e-12, check_dtype=False)
     out = capsys.readouterr().out
     assert "The report is in report.html" in out
+    assert out.count(" * ") == out.count("* recommended") == 1  # the row, and what its star says
     for name in (*maps, "exact kernel", "linear model", "constant"):
         assert name in out
     assert Path("report.html").read_text().startswith("<!doctype html>")

@@ -184,6 +184,30 @@ def test_json_says_what_was_done(kind, target, folder, capsys):
     assert said["score"]["name"] == score["name"]
 
 
+def test_json_of_comparisons_and_recommendations(folder, capsys):
+    """Numbers are those of the report, the recommended row is marked, and what is not a number is null."""
+    drop = ["--drop", "city", "--drop", "id"]
+    few = ["--components", "8,16", "--runs", "1", "--maps", "fourier:iid,nystrom:auto"]
+    assert run(["compare", "train.csv", "-t", "price", *drop, *few, "-o", "r.html", "--json"]) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    assert "the target 'price'" in captured.err
+    assert (found["task"], found["report"], found["picture"]) == ("regression", "r.html", None)
+    (chosen,) = (row for row in found["ranking"] if row["recommended"])
+    assert (chosen["map"], chosen["columns"]) == (found["verdict"]["map"], found["verdict"]["columns"])
+    constant = next(row for row in found["ranking"] if row["map"] == "constant")
+    assert constant["error"] > 0
+    assert constant["frobenius"] is None
+    assert Path("r.html").stat().st_size > 10_000
+    assert run(["recommend", "train.csv", "-t", "price", *drop, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["features"] in ("fourier", "nystrom")
+    assert 0 < found["n_components"] <= N
+    assert found["shape"][0] == N
+    assert found["trials"][0]["n_samples"] == N
+    assert found["reasons"]
+
+
 def test_a_column_that_numbers_the_rows_is_told_of(folder, capsys):
     assert run(["fit", "train.csv", "-t", "price", "--time", "0.3", "-o", "m"]) == 0
     captured = capsys.readouterr()

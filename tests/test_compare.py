@@ -446,6 +446,7 @@ def test_a_linear_target_needs_no_kernel():
     X = np.random.default_rng(0).normal(size=(300, 3))
     found = experiment.run_comparison(X, X @ [1.0, 2.0, 3.0], maps=["fourier:iid"], n_components=[32], n_runs=1)
     assert "A linear model is as good" in conclude(found).paragraph
+    assert conclude(found).headline == "A linear model is as good as any kernel here"
 
 
 def test_noise_is_not_learned():
@@ -453,6 +454,7 @@ def test_noise_is_not_learned():
     y = np.random.default_rng(1).normal(size=400)
     found = experiment.run_comparison(X, y, maps=["fourier:iid"], n_components=[32], n_runs=1)
     assert "Nothing tried is better than a constant" in conclude(found).paragraph
+    assert conclude(found).headline == "Nothing tried is better than a constant"
 
 
 def test_pareto_front():

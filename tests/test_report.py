@@ -4,6 +4,7 @@ import re
 import shutil
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -189,7 +190,8 @@ def test_it_says_what_was_run(path):
     text = path.read_text()
     for part in (
         *MAPS,
-        "Recommendation",
+        "Verdict",
+        "recommended",
         "Pareto front",
         "exact kernel",
         "linear model",
@@ -216,6 +218,65 @@ def test_one_run_of_one_size():
     assert "nan" not in re.sub(r"data:[^\"]*", "", text.split("<script>")[0]).lower()
 
 
+def test_the_recommended_row_is_in_the_ranking(monkeypatch):
+    """Also where fewer columns than the most are recommended: that row is marked, and no other of its map."""
+    found = comparison(True)
+    verdict = replace(experiment.conclude(found), map="fourier:iid", columns=16)
+    monkeypatch.setattr("bochner.experiments.report.conclude", lambda comparison: verdict)
+    ranking = Page(found).html().partition("<h2>Ranking</h2>")[2].partition("</table>")[0]
+    (marked,) = re.findall(r'<tr class="chosen">.*?</tr>', ranking)
+    assert ">recommended<" in marked
+    assert "fourier:iid" in marked
+    assert 'data-value="16.0"' in marked
+    assert len(re.findall(r'data-value="fourier:iid"', ranking)) == 2
+    assert ranking.count("recommended<") == 1
+
+
+@pytest.mark.parametrize("headline", ["", "A linear model is as good as any kernel here"])
+def test_what_matters_more_than_the_map_is_the_headline(headline, monkeypatch):
+    found = comparison(True)
+    verdict = replace(experiment.conclude(found), headline=headline)
+    monkeypatch.setattr("bochner.experiments.report.conclude", lambda comparison: verdict)
+    choice = re.search(r'<p class="choice">(.*?)</p>', Page(found).html())[1]
+    assert choice.startswith(headline or verdict.map)
+
+
+def test_a_front_names_a_map_once(monkeypatch):
+    """Names of the front are few: of neighbours of one map only the first has it."""
+    charts = []
+    draw = Chart.svg
+    monkeypatch.setattr(Chart, "svg", lambda self, *size: charts.append(self) or draw(self, *size))
+    Page(comparison(False)).html()
+    (front,) = {tuple(chart.front) for chart in charts if chart.front}
+    names = [name for _, _, name, _ in front]
+    maps = [name.rpartition(" ")[0] for name in names]
+    assert maps[0]
+    assert all(first != second for first, second in pairwise(maps) if second)
+
+
+def test_a_phone_is_told_that_a_table_goes_on(visit):
+    for look, shown in (("desktop", False), ("phone", True)):
+        page = visit(**LOOKS[look]).page
+        cues = page.locator(".cue").all()
+        assert cues
+        assert all(cue.is_visible() == shown for cue in cues)
+    page.locator(".scroll").first.focus()  # with keys alone
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelector('.scroll').scrollLeft > 0")
+
+
+@pytest.mark.parametrize("look", ["dark", "dark phone"])
+def test_print_is_light_and_whole(look, visit):
+    page = visit(**LOOKS[look]).page
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 700, "height": 1000})  # of a sheet
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("svg.chart:visible").count() == 3
+    assert not any(part.is_visible() for part in page.locator(".copy, .cue, .narrow").all())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
+    assert page.evaluate(CONTRAST)[0][0] >= 4.5
+
+
 # -- charts --------------------------------------------------------------------------------------------------------
 
 
@@ -229,7 +290,7 @@ def chart(values, log=True, **options):
 @pytest.mark.parametrize("values", [[1.0, 1.0], [1e-12, 1e3], [0.013, 0.017, 0.014], [0.0, 1.0], [0.0], [1e3]])
 @pytest.mark.parametrize("named", ["levels", "front"])
 def test_charts_are_well_formed(log, values, named):
-    points = [(float(i + 1), y, f"point {i}") for i, y in enumerate(values)]
+    points = [(float(i + 1), y, f"point {i}", "f1") for i, y in enumerate(values)]
     options = {"levels": {"levels": [("level", max(values))]}, "front": {"front": points}}[named]
     for size in (WIDE, NARROW) if named == "levels" else (NARROW,):
         tree = ET.fromstring(chart(values, log, **options).svg(*size))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bochner import diagnostics as diagnostics
     from bochner._public import *  # noqa: F403
     from bochner.experiments.compare import compare as compare
+    from bochner.experiments.plots import plot_intervals as plot_intervals
     from bochner.exports import export_onnx as export_onnx
     from bochner.kernels import dot_products, stationary
     from bochner.kernels.dot_products import *  # noqa: F403
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from bochner.recommendations import recommend as recommend
 
     __all__ = ["ModelFileError", "Recommendation", "compare", "datasets", "diagnostics", "export_onnx", "load"]
-    __all__ += ["recommend", "save"]
+    __all__ += ["plot_intervals", "recommend", "save"]
     __all__ += _public.__all__  # type: ignore[has-type]
     __all__ += dot_products.__all__  # type: ignore[has-type]
     __all__ += stationary.__all__  # type: ignore[has-type]
@@ -38,6 +39,7 @@ _LATER = {
     "diagnostics": "diagnostics",
     "export_onnx": "exports",
     "load": "persistence",
+    "plot_intervals": "experiments.plots",
     "recommend": "recommendations",
     "save": "persistence",
 }

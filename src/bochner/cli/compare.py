@@ -16,6 +16,7 @@ from bochner.cli.options import (
     DecimalOption,
     DropOption,
     EncodeOption,
+    JsonOption,
     KernelOption,
     MissingOption,
     OptionalData,
@@ -27,10 +28,10 @@ from bochner.cli.options import (
     TaskOption,
     kernel_of,
 )
-from bochner.cli.screen import console, progress, say
+from bochner.cli.screen import console, print_json, progress, say
 
 if TYPE_CHECKING:
-    from bochner.experiments.compare import Comparison
+    from bochner.experiments.compare import Comparison, Verdict
 
 _NARROW = 100  # fewer characters do not hold the whole table
 
@@ -62,6 +63,7 @@ def compare(
     decimal: DecimalOption = None,
     encoding: CharactersOption = None,
     seed: SeedOption = 0,
+    as_json: JsonOption = False,
 ) -> int:
     """Measure which approximation suits your data, and write a report.
 
@@ -72,10 +74,8 @@ def compare(
         if path is not None:
             check_folder(path)
     text = TextFormat(sep, decimal, encoding).check(data, target, drop)
-    from rich.markup import escape
-
     from bochner.cli.tables import load_table
-    from bochner.experiments.compare import conclude, rounded, run_comparison, show_seconds
+    from bochner.experiments.compare import conclude, run_comparison
     from bochner.experiments.report import write_picture, write_report  # without matplotlib this says so at once
 
     try:
@@ -101,16 +101,8 @@ def compare(
     about["name"], about["standardized"] = table.name, standardize
     about["command"] = " ".join(["bochner", *sys.argv[1:]])
     verdict = conclude(comparison)
-    screen = console()
-    kernel_text = escape(rounded(repr(comparison.kernel)))
-    screen.print(
-        f"\n[bold]{escape(table.name)}[/bold]: {about['n_samples']:,} rows of {about['n_features']:,} features, "
-        f"{kernel_text}; measured on {about['n_reference']:,} rows, {about['n_runs']} runs, "
-        f"{show_seconds(about['seconds'])}\n",
-    )
-    screen.print(ranking(comparison, screen.width))
-    if verdict is not None:
-        screen.print(f"\n{' '.join((verdict.paragraph, *about['notes']))}", markup=False)
+    if not as_json:
+        _show(comparison, verdict)
     with beside(out) as path:
         write_report(comparison, path)
     if csv is not None:
@@ -119,20 +111,66 @@ def compare(
         picture = picture.with_suffix(".png")
         with beside(picture) as path:
             write_picture(comparison, path)
-        screen.print(f"\nThe picture is in {picture}", soft_wrap=True, markup=False)
-    screen.print(f"\nThe report is in {out}", soft_wrap=True, markup=False)
+    if as_json:
+        print_json(_found(comparison, verdict) | {"report": out, "csv": csv, "picture": picture})
+    else:
+        for what, file in (("picture", picture), ("report", out)):
+            if file is not None:
+                console().print(f"\nThe {what} is in {file}", soft_wrap=True, markup=False)
     return INTERRUPTED if about["interrupted"] else OK
 
 
-def ranking(comparison: Comparison, width: int) -> Any:
-    """Every map at its most columns, the best first, and the baselines; fewer columns on a narrow terminal."""
+def _show(comparison: Comparison, verdict: Verdict | None) -> None:
+    """What was run, the ranking and the verdict, on the terminal."""
+    from rich.markup import escape
+
+    from bochner.experiments.compare import rounded, show_seconds
+
+    screen, about = console(), comparison.about
+    kernel_text = escape(rounded(repr(comparison.kernel)))
+    screen.print(
+        f"\n[bold]{escape(about['name'])}[/bold]: {about['n_samples']:,} rows of {about['n_features']:,} features, "
+        f"{kernel_text}; measured on {about['n_reference']:,} rows, {about['n_runs']} runs, "
+        f"{show_seconds(about['seconds'])}\n",
+    )
+    screen.print(ranking(comparison, screen.width, verdict))
+    if verdict is not None:
+        screen.print("* recommended", style="dim")
+        screen.print(f"\n{' '.join((verdict.paragraph, *about['notes']))}", markup=False)
+
+
+def _found(comparison: Comparison, verdict: Verdict | None) -> dict[str, Any]:
+    """The same for a program: the numbers of the ranking, errors as shares and times in seconds."""
+    from bochner.experiments.compare import headings, is_recommended, ranked, summarise
+
+    about = comparison.about
+    rows = ranked(summarise(comparison.frame), about, verdict)
+    columns = ["map", *(column for column, _ in headings(about).values())]
+    facts = ("name", "task", "n_samples", "n_features", "n_reference", "n_test", "n_runs", "seconds", "interrupted")
+    return {
+        **{fact: about[fact] for fact in facts},
+        "kernel": about["kernel"],
+        "notes": about["notes"],
+        "verdict": None if verdict is None else {**vars(verdict)},
+        "ranking": [
+            row | {"recommended": bool(chosen)}
+            for row, chosen in zip(rows[columns].to_dict("records"), is_recommended(rows, verdict), strict=True)
+        ],
+    }
+
+
+def ranking(comparison: Comparison, width: int, verdict: Verdict | None = None) -> Any:
+    """Every map at its most columns, the best first, and the baselines; fewer columns on a narrow terminal.
+
+    The recommended map with its number of columns is among them, marked with a star.
+    """
     from rich.table import Table
 
-    from bochner.experiments.compare import headings, ranked, show_seconds, summarise
+    from bochner.experiments.compare import headings, is_recommended, ranked, show_seconds, summarise
     from bochner.experiments.references import BASELINES
 
     about = comparison.about
-    last, shown = ranked(summarise(comparison.frame), about), headings(about)
+    last, shown = ranked(summarise(comparison.frame), about, verdict), headings(about)
     if width < _NARROW:
         last = last.assign(time=last["seconds"] + (last["model_seconds"] if about["task"] else 0.0))
         size = shown.pop("size")
@@ -142,7 +180,8 @@ def ranking(comparison: Comparison, width: int) -> Any:
     table.add_column("map", no_wrap=True)
     for name in shown:
         table.add_column(name, justify="right", no_wrap=True)
-    for _, row in last.iterrows():
+    for (_, row), chosen in zip(last.iterrows(), is_recommended(last, verdict), strict=True):
         cells = [show(row[column]) for column, show in shown.values()]
-        table.add_row(str(row["map"]), *cells, style="dim" if row["map"] in BASELINES else None)
+        style = "dim" if row["map"] in BASELINES else "bold" if chosen else None
+        table.add_row(f"{row['map']}{' *' if chosen else ''}", *cells, style=style)
     return table

@@ -14,6 +14,7 @@ from bochner.cli.options import (
     DecimalOption,
     DropOption,
     EncodeOption,
+    JsonOption,
     KernelOption,
     MissingOption,
     ScaleOption,
@@ -24,7 +25,7 @@ from bochner.cli.options import (
     TaskOption,
     kernel_of,
 )
-from bochner.cli.screen import say
+from bochner.cli.screen import print_json, say
 
 
 def recommend(
@@ -45,6 +46,7 @@ def recommend(
     decimal: DecimalOption = None,
     encoding: CharactersOption = None,
     seed: SeedOption = 0,
+    as_json: JsonOption = False,
 ) -> int:
     """Say which features fit will choose, how many, and what they will cost, with reasons."""
     text = TextFormat(sep, decimal, encoding).check(data, target, drop)
@@ -55,5 +57,9 @@ def recommend(
     table = load_table(data, target=target, task=task, text=text, **options)
     say(*table.notes)
     learned = kernel_of(kernel, length_scale)
-    print(recommend_(table.X, table.y, kernel=learned, budget_seconds=seconds, tol=tol, random_state=seed))
+    found = recommend_(table.X, table.y, kernel=learned, budget_seconds=seconds, tol=tol, random_state=seed)
+    if as_json:
+        print_json(vars(found) | {"trials": [vars(trial) for trial in found.trials]})
+    else:
+        print(found)
     return OK

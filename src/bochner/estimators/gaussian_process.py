@@ -360,6 +360,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, include_noise: bool = False) -> Any:
         """Posterior mean, and its standard deviations or covariances, block by block.
 
+        Standard deviations are those of the function, without noise, unless ``include_noise=True``.
+
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
@@ -421,8 +423,44 @@ re-iterable of (X, y) or (X, y, weight) blocks
         True
         """
         width = float(ndtri(0.5 + check_fraction("coverage", coverage, advice="Pass 0.9 for 90 per cent.") / 2.0))
+        return self._ends(X, [-width, width], include_noise)
+
+    @map_dask_blocks
+    def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95), *, include_noise: bool = True) -> Array:
+        """Quantiles of the target of a new row: those of the normal distribution that `predict` describes.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        quantiles : float or sequence of float, default=(0.05, 0.5, 0.95)
+            Between 0 and 1; 0.5 is the mean.
+        include_noise : bool, default=True
+            True: of a new observation. False: of the function, without noise.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_quantiles), or (n_samples, n_targets, n_quantiles)
+            In the order of `quantiles`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import GaussianProcessRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(0, 5, size=(400, 1))
+        >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=400)
+        >>> model = GaussianProcessRegressor(random_state=0).fit(X[:200], y[:200])
+        >>> bool(0.68 < np.mean(y[200:] < model.predict_quantiles(X[200:], 0.75)[:, 0]) < 0.82)
+        True
+        """
+        shares = np.ravel(quantiles).tolist()
+        found = [check_fraction("quantiles", share, advice="Pass 0.9 for 90 per cent.") for share in shares]
+        return self._ends(X, ndtri(found), include_noise)
+
+    def _ends(self, X: Any, deviations: Any, include_noise: bool) -> Array:
+        """Means and so many standard deviations, on a last axis."""
         mean, std = self.predict(X, return_std=True, include_noise=include_noise)
-        return np.stack([mean - width * std, mean + width * std], axis=-1)
+        return np.stack([mean + float(number) * std for number in deviations], axis=-1)
 
     def _means(self, X: Array, posterior: Posterior) -> Array:
         """(n, k)."""

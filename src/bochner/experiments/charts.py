@@ -148,7 +148,7 @@ class Chart:
     x: Axis
     y: Axis
     levels: Sequence[tuple[str, float]] = ()  # named horizontal lines
-    front: Sequence[tuple[float, float, str]] = ()  # named points that nothing beats, joined by a staircase
+    front: Sequence[tuple[float, float, str, str]] = ()  # x, y, name, colour: what nothing beats, joined by a staircase
 
     def svg(self, width: int, height: int) -> str:
         """The chart as an SVG element of class "chart", whose colours are variables of the page; sizes in pixels."""
@@ -195,7 +195,7 @@ class Chart:
         self.x.mark(axes.xaxis, 6 if figure.get_figwidth() > 6 else 5)
         axes.tick_params(color=line, labelcolor=soft)
         axes.tick_params("y", length=0)
-        front = [(x, max(y, least), name) for x, y, name in self.front]
+        front = [(x, max(y, least), name, colour) for x, y, name, colour in self.front]
         _staircase(figure, axes, front) if front else self._names(axes, least, *(72 * figure.get_size_inches()))
 
     def _names(self, axes: Any, least: float, width: float, height: float) -> None:
@@ -226,19 +226,20 @@ def _curve(axes: Any, s: Series, gid: str, least: float) -> None:
     colour, ys = LIGHT[s.colour], [max(y, least) for y in s.ys]  # a logarithmic scale has no place for zero
     if len(s.lows) and len(s.xs) > 1:
         axes.fill_between(s.xs, s.lows, s.highs, color=colour, alpha=0.13, linewidth=0, zorder=1)
-    width, size, order = (2.6, 8.4, 3) if s.strong else (1.6, 6.4, 2)
-    dash, alpha = (0, (4, 2.5)) if s.dashed else "-", 0.55 if s.faint else None
+    width, size, order = (2.6, 8.4, 3) if s.strong else (0.0, 5.0, 1) if s.faint else (1.6, 6.4, 2)
+    dash, alpha = (0, (4, 2.5)) if s.dashed else "-", 0.4 if s.faint else None  # faint: dots without a line
     look = {"color": colour, "linestyle": dash, "linewidth": width, "markersize": size, "zorder": order}
     axes.plot(s.xs, ys, "o", alpha=alpha, gid=gid, **look)
 
 
-def _staircase(figure: Any, axes: Any, front: Sequence[tuple[float, float, str]]) -> None:
-    """Join the points of the front, ring them, and name those for which there is room."""
-    xs, ys, names = zip(*sorted(front), strict=True)
+def _staircase(figure: Any, axes: Any, front: Sequence[tuple[float, float, str, str]]) -> None:
+    """Join the points of the front and name those for which there is room."""
+    xs, ys, names, colours = zip(*sorted(front), strict=True)
     axes.autoscale(False)
     stairs = [*xs, axes.get_xlim()[1]], [*ys, ys[-1]]
-    axes.step(*stairs, where="post", color=INK, linewidth=1.4, linestyle=(0, (3.5, 3)), alpha=0.7)
-    axes.plot(xs, ys, "o", markersize=13, markerfacecolor="none", markeredgecolor=INK, markeredgewidth=1.3)
+    axes.step(*stairs, where="post", color=INK, linewidth=1.4, alpha=0.6)
+    for x, y, colour in zip(xs, ys, colours, strict=True):
+        axes.plot([x], [y], "o", markersize=10, color=LIGHT[colour], zorder=3)
     figure.draw_without_rendering()  # now places are known
     frame = axes.get_window_extent()
     places = axes.transData.transform(list(zip(xs, ys, strict=True)))

@@ -323,10 +323,19 @@ def summarise(frame: Any) -> Any:
     ).reset_index()
 
 
-def ranked(summary: Any, about: dict[str, Any]) -> Any:
-    """Every map at its most columns, and the baselines; the best first."""
-    last = summary.loc[summary.groupby("map", sort=False)["columns"].idxmax()]
+def ranked(summary: Any, about: dict[str, Any], verdict: Verdict | None = None) -> Any:
+    """Every map at its most columns, the recommended one also as recommended, and the baselines; the best first."""
+    shown = set(summary.groupby("map", sort=False)["columns"].idxmax())
+    shown.update(summary.index[is_recommended(summary, verdict)])
+    last = summary.loc[sorted(shown)]
     return last.sort_values(["error", "frobenius"] if about["task"] else ["frobenius"], kind="stable")
+
+
+def is_recommended(summary: Any, verdict: Verdict | None) -> Any:
+    """Which rows of a summary are the recommended map with its number of columns."""
+    if verdict is None:
+        return summary["columns"] < 0
+    return (summary["map"] == verdict.map) & (summary["columns"] == verdict.columns)
 
 
 def headings(about: dict[str, Any]) -> dict[str, tuple[str, Callable[[Any], str]]]:
@@ -353,12 +362,13 @@ def pareto(seconds: Array, errors: Array) -> Array:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The choice, why in one paragraph, and the code."""
+    """The choice, why in one paragraph, the code, and what matters more than the choice, if something does."""
 
     map: str
     columns: int
     paragraph: str
     code: str
+    headline: str = ""
 
 
 def noise_of(error: float, about: dict[str, Any]) -> float:
@@ -395,13 +405,16 @@ def conclude(comparison: Comparison) -> Verdict | None:
         f"train on {about['n_reference']:,} rows, and {show_bytes(chosen['bytes'])} to keep; its kernel matrix is "
         f"{show_share(chosen['frobenius'])} from the exact one."
     )
-    if baselines.get(LINEAR, np.inf) <= best + noise:
-        text += " A linear model is as good as any kernel here: use that."
+    headline = ""
     if baselines.get(CONSTANT, np.inf) <= best + noise:
-        text += " Nothing tried is better than a constant: there may be nothing to learn, or the kernel does not suit."
+        headline = "Nothing tried is better than a constant"
+        text = f"{headline}: there may be nothing to learn, or the kernel does not suit. Of the maps, {text}"
+    elif baselines.get(LINEAR, np.inf) <= best + noise:
+        headline = "A linear model is as good as any kernel here"
+        text = f"{headline}: use that. Of the maps, {text}"
     elif baselines.get(EXACT, np.inf) < best - 2.0 * noise:
         text += " The exact kernel is better still: more columns may help."
-    return Verdict(name, columns, text, code(comparison, name, columns))
+    return Verdict(name, columns, text, code(comparison, name, columns), headline)
 
 
 def _by_kernel(comparison: Comparison, maps: Any) -> Verdict:

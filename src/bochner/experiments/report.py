@@ -15,7 +15,16 @@ import numpy as np
 
 from bochner.experiments.candidates import Candidate
 from bochner.experiments.charts import NARROW, THEMES, WIDE, Axis, Chart, Series, gradient, matrix_image, save_figure
-from bochner.experiments.compare import Comparison, Verdict, conclude, headings, pareto, ranked, summarise
+from bochner.experiments.compare import (
+    Comparison,
+    Verdict,
+    conclude,
+    headings,
+    is_recommended,
+    pareto,
+    ranked,
+    summarise,
+)
 from bochner.experiments.references import BASELINES, CONSTANT, EXACT, LINEAR
 
 from bochner.experiments.compare import show_bytes, show_error, show_seconds, show_share  # isort: skip
@@ -82,7 +91,7 @@ class Page:
         else:
             sections += [self._verdict(verdict), self._against_columns(), self._against_time()]
             sections += [self._predictions()] if about["task"] else []
-            sections += [self._ranking(verdict), self._grams(verdict), self._code(verdict), self._everything()]
+            sections += [self._ranking(), self._grams(verdict), self._code(verdict), self._everything()]
         sections[1:1] = [f'<p class="notice">{escape(note)}</p>\n' for note in notes]
         sections.append(self._facts())
         light, dark = ("".join(f"--{name}: {pair[i]}; " for name, pair in THEMES.items()) for i in (0, 1))
@@ -104,9 +113,10 @@ class Page:
         return f"<header><h1>{title}</h1><p>{escape(' · '.join(facts))}</p></header>\n"
 
     def _verdict(self, verdict: Verdict) -> str:
+        choice = f"{escape(verdict.map)} <span>with {verdict.columns:,} columns</span>"
         return (
-            '<div class="verdict"><p class="eyebrow">Recommendation</p>'
-            f'<p class="choice">{escape(verdict.map)} <span>with {verdict.columns:,} columns</span></p>'
+            '<div class="verdict"><p class="eyebrow">Verdict</p>'
+            f'<p class="choice">{escape(verdict.headline) or choice}</p>'
             f"<p>{escape(verdict.paragraph)}</p></div>\n"
         )
 
@@ -144,19 +154,28 @@ class Page:
     def _against_time(self) -> str:
         best = self.maps[pareto(self.maps["seconds"].to_numpy(), self.maps["frobenius"].to_numpy())]
         read = lambda row: f"{show_share(row['frobenius'])}, {show_seconds(row['seconds'])}"  # noqa: E731
-        curves = self._series("seconds", "frobenius", read)
+        front, last = [], ""
+        for _, row in best.sort_values("seconds").iterrows():  # a map is named once, then its numbers of columns
+            number = f"{int(row['columns']):,}"
+            name = number if row["map"] == last else f"{row['map']} {number}"
+            front.append((row["seconds"], row["frobenius"], name, self.colours[row["map"]]))
+            last = row["map"]
         chart = Chart(
             "Relative Frobenius error against the seconds of fitting and transforming",
-            [replace(curve, lows=(), highs=(), faint=not curve.strong, strong=False) for curve in curves],
+            [
+                replace(c, lows=(), highs=(), faint=True, strong=False)
+                for c in self._series("seconds", "frobenius", read)
+            ],
             Axis("seconds to fit and transform", show_seconds),
             Axis("relative Frobenius error", _percent),
-            front=[(r["seconds"], r["frobenius"], f"{r['map']} {int(r['columns']):,}") for _, r in best.iterrows()],
+            front=front,
         )
         return _section(
             "What a second buys",
-            "Every map at every number of columns. Nothing is both faster and nearer than what is ringed.",
+            "Nothing is both faster and nearer to the exact kernel matrix than what is named. Small dots: all others.",
             _both(chart),
-            "The dashed staircase is the Pareto front. Times are medians over the runs, on the machine below.",
+            "The line is the Pareto front. A name stands for the points after it until the next name; numbers are "
+            "columns. Times are medians over the runs, on the machine below.",
         )
 
     def _predictions(self) -> str:
@@ -178,35 +197,39 @@ class Page:
 
     # -- tables
 
-    def _table(self, rows: Any, chosen: str | None = None) -> str:
-        """A sortable table of rows of the summary; where one map is chosen, with the colours of all."""
+    def _table(self, rows: Any, name: str, *, coloured: bool = False) -> str:
+        """A sortable table of rows of the summary, the recommended one marked; `name` is for those who only hear it."""
         cells = headings(self.about)
         top = "".join(f'<th scope="col"><button type="button">{head}</button></th>' for head in ("map", *cells))
         body = ""
-        for _, row in rows.iterrows():
-            name = str(row["map"])
-            css = "baseline" if name in BASELINES else "chosen" if name == chosen else ""
-            body += f'<tr class="{css}"><td data-value="{escape(name, quote=True)}">'
-            if chosen and name in self.colours:
-                body += f'<span class="key" style="background: var(--{self.colours[name]})"></span>'
-            body += f"{escape(name)}</td>"
+        for (_, row), chosen in zip(rows.iterrows(), is_recommended(rows, self.verdict), strict=True):
+            title = str(row["map"])
+            css = "baseline" if title in BASELINES else "chosen" if chosen else ""
+            body += f'<tr class="{css}"><td data-value="{escape(title, quote=True)}">'
+            if coloured and title in self.colours:
+                body += f'<span class="key" style="background: var(--{self.colours[title]})"></span>'
+            body += escape(title) + (' <span class="mark">recommended</span>' if chosen else "") + "</td>"
             for column, show in cells.values():
                 value = float(row[column])
                 body += f'<td data-value="{"" if math.isnan(value) else repr(value)}">{escape(show(value))}</td>'
             body += "</tr>"
         top, body = f"<thead><tr>{top}</tr></thead>", f"<tbody>{body}</tbody>"
-        return f'<div class="scroll"><table class="sortable">{top}{body}</table></div>'
+        cue = '<p class="cue" aria-hidden="true">The table goes on to the right →</p>'
+        region = f'<div class="scroll" role="region" aria-label="{escape(name, quote=True)}" tabindex="0">'
+        return f'{cue}{region}<table class="sortable">{top}{body}</table></div>'
 
-    def _ranking(self, verdict: Verdict) -> str:
+    def _ranking(self) -> str:
+        rows = ranked(self.summary, self.about, self.verdict)
         return _section(
             "Ranking",
-            "Every map at its most columns, the best first. Choose a heading to sort by it.",
-            self._table(ranked(self.summary, self.about), verdict.map),
-            "Errors are means, times medians over the runs; the size is that of the fitted map. Bold: recommended.",
+            "Every map at its most columns, the best first, and the recommended one. Choose a heading to sort by it.",
+            self._table(rows, "Ranking", coloured=True),
+            "Errors are means, times medians over the runs; the size is that of the fitted map.",
         )
 
     def _everything(self) -> str:
-        return _section("Everything measured", "All maps at all numbers of columns.", self._table(self.summary))
+        table = self._table(self.summary, "Everything measured")
+        return _section("Everything measured", "All maps at all numbers of columns.", table)
 
     # -- the matrix, the code, the machine
 

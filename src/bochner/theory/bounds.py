@@ -45,13 +45,8 @@ def round_up(name: str, value: float) -> int:
 class Bound(ABC):
     """A promise that an error stays small: assumptions as fields, and three methods that invert each other.
 
-    Subclasses say what ``size`` counts and what ``error`` is. Without a delta, theorems about the mean error answer for
-    the mean, and the others raise.
-
-    Parameters
-    ----------
-    **assumptions
-        The fields of the subclass, by keyword, checked here.
+    Subclasses say what ``size`` counts and what ``error`` is; their assumptions are given by keyword, and checked.
+    Without a delta, theorems about the mean error answer for the mean, and the others raise.
 
     Examples
     --------

@@ -1,0 +1,128 @@
+"""The README and the pages say what is so: every block of Python and every command runs, in the order of its page."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FENCE = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in (ROOT / "docs").rglob("*.md")}
+TEXTS["README.md"] = (ROOT / "README.md").read_text("utf-8")
+PAGES = sorted(name for name, text in TEXTS.items() if FENCE.search(text))
+NUMBER = re.compile(r"\d\.\d+")
+NEEDS = {  # packages without which a page cannot run
+    "docs/guide/dask.md": ("dask",),
+    "docs/guide/files.md": ("onnx",),
+    "docs/guide/gpu.md": ("torch",),
+    "docs/guide/streams.md": ("pyarrow",),
+    "docs/guide/tables.md": ("pandas",),
+    "docs/tutorial.md": ("pandas", "typer", "rich", "matplotlib"),
+}
+SMALLER = {"docs/guide/gpu.md": {"cuda": "cpu", "16_384": "64", "20_000": "50"}}  # a page of large models
+
+
+def given(name):
+    """What a page takes for granted: rows, targets, files."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6)).astype(np.float32)
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=400)
+    known = {"np": np, "X": X, "y": y, "X_new": X[:50], "new": X[:50], "labels": (y > 0).astype(int), "images": X}
+    if name == "docs/guide/dask.md":
+        np.save("rows.npy", X)
+    elif name == "docs/guide/dot_products.md":
+        import scipy.sparse
+
+        known["counts"] = scipy.sparse.random(200, 300, 0.05, format="csr", random_state=0)
+    elif name == "docs/guide/files.md":
+        from bochner import RBF, KernelRidge
+
+        known["model"] = KernelRidge(RBF(2.0), 32, alpha=1.0, random_state=0).fit(X, y)
+    elif name == "docs/guide/linalg.md":
+        A = rng.normal(size=(300, 60)) / np.arange(1.0, 61.0)
+        known |= {"A": A, "b": A @ np.ones(60), "y": np.sign(A[:, 0]), "K": A @ A.T}
+    elif name == "docs/guide/streams.md":
+        import pandas as pd
+
+        Path("data").mkdir()
+        pd.DataFrame(X, columns=list("abcdef")).assign(price=y).to_parquet("data/rows.parquet")
+    elif name == "docs/guide/tables.md":
+        import pandas as pd
+
+        table = pd.DataFrame({"hour": rng.integers(0, 24, 400), "kind": rng.choice(["a", "b"], 400)})
+        table["cnt"] = np.cos(table["hour"] / 4) + (table["kind"] == "a")
+        table.to_csv("hour.csv", index=False)
+        known |= {"X": table[["hour", "kind"]], "new": table[["hour", "kind"]].head(30)}
+    return known
+
+
+def run_command(line, monkeypatch):
+    from bochner.cli import main
+
+    monkeypatch.setattr(sys, "argv", shlex.split(line))
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code in (None, 0), line
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_blocks_run(name, tmp_path, monkeypatch):
+    for package in NEEDS.get(name, ()):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    known, said = given(name), []
+    monkeypatch.setitem(known, "print", lambda *words: said.append(" ".join(map(str, words))))
+    for block in FENCE.finditer(TEXTS[name]):
+        kind, text = block.groups()
+        for old, new in SMALLER.get(name, {}).items():
+            text = text.replace(old, new)
+        if kind == "console":
+            for line in text.splitlines():
+                if line.startswith("$ "):
+                    run_command(line[2:], monkeypatch)
+            continue
+        exec(compile(text, f"{name}, block at character {block.start()}", "exec"), known)
+        if name == "README.md":  # what it says it prints
+            (promised,) = (line[2:] for line in text.splitlines() if line.startswith("# "))
+            assert NUMBER.sub("", promised) == NUMBER.sub("", said[-1])
+            scores = (np.array(NUMBER.findall(line), float) for line in (promised, said[-1]))
+            np.testing.assert_allclose(*scores, atol=0.015)  # a few of 450 digits, on another processor
+
+
+def anchors(text):
+    """Of the headings of a page, as the site and GitHub make them."""
+    heads = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", head.lower()).strip()) for head in heads}
+
+
+@pytest.mark.parametrize("name", sorted([*TEXTS, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]))
+def test_links_lead_somewhere(name):
+    """Relative links of a page, also those to files outside the site, and the headings that they name."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / name).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", text)):
+        if re.match(r"https?:|mailto:", target):
+            continue
+        path, _, heading = target.partition("#")
+        file = (ROOT / name).parent / path if path else ROOT / name
+        assert file.exists(), f"{name} links to {target}"
+        if heading:
+            assert heading in anchors(file.read_text("utf-8")), f"{name} links to {target}"
+
+
+def test_every_page_is_in_the_navigation():
+    """Every page is in the navigation of the site, and every public guide in the list of the first page."""
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
+    for name in TEXTS:
+        if name.startswith("docs/"):
+            assert name.removeprefix("docs/") in navigation, f"mkdocs.yml does not list {name}"
+        if name.startswith("docs/guide/"):
+            assert name.removeprefix("docs/") in TEXTS["docs/index.md"], f"docs/index.md does not list {name}"
+
+
+def test_readme_keeps_its_commands():
+    """A user of a checkout finds these words, and so does a machine that tests the README."""
+    assert "make demo " in TEXTS["README.md"]
+    assert "make test " in TEXTS["README.md"]
