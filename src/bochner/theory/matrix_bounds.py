@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special
 
 from bochner.checks import check_count, check_fraction, check_positive, check_spectrum
 from bochner.theory.bounds import Count, ErrorBound, Positive
@@ -299,12 +299,13 @@ class GaussianSketchBound(ErrorBound):
         return self.rank / (m - self.rank - 1)
 
     def _error(self, m: int, delta: float) -> float:
-        rest = m - self.rank + 1
-        return float(stats.f.isf(delta, self.rank, rest)) * self.rank / rest
+        # excess / (1 + excess) ~ Beta(r/2, (m-r+1)/2); older SciPy's quantiles of the F law have few digits
+        a, b = self.rank / 2, (m - self.rank + 1) / 2
+        share, rest = float(special.betainccinv(a, b, delta)), float(special.betaincinv(b, a, delta))
+        return share / (1 - share) if share < 0.5 else (1 - rest) / rest
 
     def _failure(self, m: int, excess: float) -> float:
-        rest = m - self.rank + 1
-        return float(stats.f.sf(excess * rest / self.rank, self.rank, rest))
+        return float(special.betainc((m - self.rank + 1) / 2, self.rank / 2, 1 / (1 + excess)))
 
 
 def trace_upper_factor(n_probes: int, *, delta: float) -> float:
