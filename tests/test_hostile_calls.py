@@ -345,7 +345,7 @@ CALLS = {
 ELSEWHERE = {type(estimator).__name__ for estimator in (*ESTIMATORS, *MIXTURES, *TABLES)} | {
     *("Kernel", "ModelFileError", "Recommendation"),  # classes that are returned, raised or inherited from
     *("AdditiveChi2", "Sobolev", "certificates", "datasets", "diagnostics", "linalg", "sketches", "theory"),
-    *("compare", "load", "save", "export_onnx"),
+    *("compare", "load", "plot_intervals", "save", "export_onnx"),
 }
 
 
