@@ -157,8 +157,10 @@ MODELS = [
     GaussianProcessRegressor(n_components=30, features="fourier", n_restarts=0, random_state=0),
     KernelPCA(2, kernel=RBF(0.5), n_feature_components=20, random_state=0),
     KernelKMeans(3, n_components=20, random_state=0),
-    KernelClassifier(RBF(0.5), 30, alpha=0.1, random_state=0),
-    KernelClassifier(RBF(0.5), 30, alpha=0.1, loss="squared_hinge", class_weight="balanced", random_state=0),
+    KernelClassifier(RBF(0.5), 30, alpha=0.1, solver_tol=1e-10, random_state=0),
+    KernelClassifier(
+        RBF(0.5), 30, alpha=0.1, loss="squared_hinge", class_weight="balanced", solver_tol=1e-10, random_state=0
+    ),
     KernelClassifier(RBF(0.5), 30, loss="squared", alpha=0.1, random_state=0),
 ]
 

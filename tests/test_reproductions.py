@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("typer")
 
 import bochner_reproductions
 from bochner.cli.app import run as command

@@ -990,4 +990,4 @@ def test_public_names_are_documented():
     for name in set(theory.__all__) - {"BOUNDS"}:
         text = getattr(theory, name).__doc__
         assert ">>>" in text
-        assert "Parameters" in text
+        assert "Parameters" in text or name == "Bound"  # whose subclasses have the fields

@@ -131,7 +131,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
         self._spread = spread or 1.0
 
     def _scaled(self, X: Array) -> Array:
-        return np.asarray((X / self._unit - self._centre) / self._spread)
+        """Rows in units of their spread; farther than `_FARTHEST` counts as that far, so that squares are finite."""
+        return np.clip((X / self._unit - self._centre) / self._spread, -_FARTHEST, _FARTHEST)
 
     @property
     def weights_(self) -> Array:
@@ -202,6 +203,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
 
 
 _FLOOR = 1e-6  # added to variances, relative to those of the rows
+_FARTHEST = 1e100
 
 
 def _dense(X: Any) -> Array:
