@@ -203,7 +203,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
 
 
 _FLOOR = 1e-6  # added to variances, relative to those of the rows
-_FARTHEST = 1e100
+_FARTHEST = 1e15  # in units of the spread; its square over `_FLOOR` is a number of float32
 
 
 def _dense(X: Any) -> Array:
