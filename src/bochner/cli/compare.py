@@ -160,9 +160,9 @@ def _found(comparison: Comparison, verdict: Verdict | None) -> dict[str, Any]:
 
 
 def ranking(comparison: Comparison, width: int, verdict: Verdict | None = None) -> Any:
-    """Every map at its most columns, the best first, and the baselines; fewer columns on a narrow terminal.
+    """Every map at its most components, the best first, and the baselines; fewer columns on a narrow terminal.
 
-    The recommended map with its number of columns is among them, marked with a star.
+    The recommended map with its number of components is among them, marked with a star.
     """
     from rich.table import Table
 

@@ -324,7 +324,7 @@ def summarise(frame: Any) -> Any:
 
 
 def ranked(summary: Any, about: dict[str, Any], verdict: Verdict | None = None) -> Any:
-    """Every map at its most columns, the recommended one also as recommended, and the baselines; the best first."""
+    """Every map at its most components, the recommended one also as recommended, and the baselines; the best first."""
     shown = set(summary.groupby("map", sort=False)["columns"].idxmax())
     shown.update(summary.index[is_recommended(summary, verdict)])
     last = summary.loc[sorted(shown)]
@@ -332,7 +332,7 @@ def ranked(summary: Any, about: dict[str, Any], verdict: Verdict | None = None) 
 
 
 def is_recommended(summary: Any, verdict: Verdict | None) -> Any:
-    """Which rows of a summary are the recommended map with its number of columns."""
+    """Which rows of a summary are the recommended map with its number of components."""
     if verdict is None:
         return summary["columns"] < 0
     return (summary["map"] == verdict.map) & (summary["columns"] == verdict.columns)
@@ -399,9 +399,9 @@ def conclude(comparison: Comparison) -> Verdict | None:
     others = ", ".join(f"{other} {show_error(value, about)}" for other, value in baselines.items())
     margin = f"{100 * noise:.2g} points" if about["task"] == "classification" else show_error(noise, about)
     text = (
-        f"{name} with {columns:,} columns is the cheapest map whose test error, {show_error(chosen['error'], about)}, "
-        f"is within one standard error ({margin}, from {about['n_test']:,} test rows) of the least, "
-        f"{show_error(best, about)}. For comparison: {others}. It takes {show_seconds(total)} to fit, transform and "
+        f"{name} with {columns:,} components is the cheapest map whose test error, "
+        f"{show_error(chosen['error'], about)}, is within one standard error ({margin}, from {about['n_test']:,} test "
+        f"rows) of the least, {show_error(best, about)}. For comparison: {others}. It takes {show_seconds(total)} to fit, transform and "
         f"train on {about['n_reference']:,} rows, and {show_bytes(chosen['bytes'])} to keep; its kernel matrix is "
         f"{show_share(chosen['frobenius'])} from the exact one."
     )
@@ -413,7 +413,7 @@ def conclude(comparison: Comparison) -> Verdict | None:
         headline = "A linear model is as good as any kernel here"
         text = f"{headline}: use that. Of the maps, {text}"
     elif baselines.get(EXACT, np.inf) < best - 2.0 * noise:
-        text += " The exact kernel is better still: more columns may help."
+        text += " The exact kernel is better still: more components may help."
     return Verdict(name, columns, text, code(comparison, name, columns), headline)
 
 
@@ -434,7 +434,7 @@ def _by_kernel(comparison: Comparison, maps: Any) -> Verdict:
         quick = enough.loc[enough["seconds"].idxmin()]
         if (str(quick["map"]), int(quick["columns"])) != (name, columns):
             text += (
-                f" Where {_GOOD:.0%} is near enough, {quick['map']} with {int(quick['columns']):,} columns takes "
+                f" Where {_GOOD:.0%} is near enough, {quick['map']} with {int(quick['columns']):,} components takes "
                 f"{show_seconds(quick['seconds'])}."
             )
     else:

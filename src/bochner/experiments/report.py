@@ -113,7 +113,7 @@ class Page:
         return f"<header><h1>{title}</h1><p>{escape(' · '.join(facts))}</p></header>\n"
 
     def _verdict(self, verdict: Verdict) -> str:
-        choice = f"{escape(verdict.map)} <span>with {verdict.columns:,} columns</span>"
+        choice = f"{escape(verdict.map)} <span>with {verdict.columns:,} components</span>"
         return (
             '<div class="verdict"><p class="eyebrow">Verdict</p>'
             f'<p class="choice">{escape(verdict.headline) or choice}</p>'
@@ -127,7 +127,7 @@ class Page:
         found = []
         for name, colour in self.colours.items():
             group = self.maps[self.maps["map"] == name].sort_values("columns")
-            titles = [f"{name}, {int(row['columns']):,} columns: {title(row)}" for _, row in group.iterrows()]
+            titles = [f"{name}, {int(row['columns']):,} components: {title(row)}" for _, row in group.iterrows()]
             xs, ys, lows, highs = (group[column].tolist() for column in (x, y, f"{y}_low", f"{y}_high"))
             chosen = self.verdict is not None and name == self.verdict.map
             found.append(Series(name, xs, ys, lows, highs, titles, colour, strong=chosen, dashed=colour[0] == "p"))
@@ -155,7 +155,7 @@ class Page:
         best = self.maps[pareto(self.maps["seconds"].to_numpy(), self.maps["frobenius"].to_numpy())]
         read = lambda row: f"{show_share(row['frobenius'])}, {show_seconds(row['seconds'])}"  # noqa: E731
         front, last = [], ""
-        for _, row in best.sort_values("seconds").iterrows():  # a map is named once, then its numbers of columns
+        for _, row in best.sort_values("seconds").iterrows():  # a map is named once, then its numbers of components
             number = f"{int(row['columns']):,}"
             name = number if row["map"] == last else f"{row['map']} {number}"
             front.append((row["seconds"], row["frobenius"], name, self.colours[row["map"]]))
@@ -175,7 +175,7 @@ class Page:
             "Nothing is both faster and nearer to the exact kernel matrix than what is named. Small dots: all others.",
             _both(chart),
             "The line is the Pareto front. A name stands for the points after it until the next name; numbers are "
-            "columns. Times are medians over the runs, on the machine below.",
+            "components. Times are medians over the runs, on the machine below.",
         )
 
     def _predictions(self) -> str:
@@ -222,14 +222,14 @@ class Page:
         rows = ranked(self.summary, self.about, self.verdict)
         return _section(
             "Ranking",
-            "Every map at its most columns, the best first, and the recommended one. Choose a heading to sort by it.",
+            "Every map at its most components, the best first, and the recommended one. Headings sort by their column.",
             self._table(rows, "Ranking", coloured=True),
             "Errors are means, times medians over the runs; the size is that of the fitted map.",
         )
 
     def _everything(self) -> str:
         table = self._table(self.summary, "Everything measured")
-        return _section("Everything measured", "All maps at all numbers of columns.", table)
+        return _section("Everything measured", "All maps at all numbers of components.", table)
 
     # -- the matrix, the code, the machine
 
@@ -245,7 +245,7 @@ class Page:
         most = float(np.quantile(np.abs(difference), 0.995)) or largest or 1e-300  # one odd row would hide all others
         panels = [
             ("Exact", exact, low, high, f"{low:.3g}", f"{high:.3g}"),
-            (f"{verdict.map}, {verdict.columns:,} columns", approximation, low, high, f"{low:.3g}", f"{high:.3g}"),
+            (f"{verdict.map}, {verdict.columns:,} components", approximation, low, high, f"{low:.3g}", f"{high:.3g}"),
             ("Difference", difference, -most, most, f"−{most:.2g}", f"+{most:.2g}"),
         ]
         body = ""
