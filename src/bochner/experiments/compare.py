@@ -402,8 +402,8 @@ def conclude(comparison: Comparison) -> Verdict | None:
         f"{name} with {columns:,} components is the cheapest map whose test error, "
         f"{show_error(chosen['error'], about)}, is within one standard error ({margin}, from {about['n_test']:,} test "
         f"rows) of the least, {show_error(best, about)}. For comparison: {others}. It takes {show_seconds(total)} "
-        f"to fit, transform and train on {about['n_reference']:,} rows, and {show_bytes(chosen['bytes'])} to keep; its kernel matrix is "
-        f"{show_share(chosen['frobenius'])} from the exact one."
+        f"to fit, transform and train on {about['n_reference']:,} rows, and {show_bytes(chosen['bytes'])} to keep; "
+        f"its kernel matrix is {show_share(chosen['frobenius'])} from the exact one."
     )
     headline = ""
     if baselines.get(CONSTANT, np.inf) <= best + noise:
