@@ -159,41 +159,47 @@ def timed(function):
     return found, time.process_time() - start
 
 
-def search_share(X, y, seed):
-    """A default fit, its processor seconds, and the share that is not its last pass and solution."""
-    passes, accumulate = [], KernelRidge._accumulate
+def least_seconds(function, seconds_enough=1.0, most=3):
+    """What it returns, and the least processor seconds of up to three calls; one call if it is slow."""
+    found, least = timed(function)
+    for _ in range(most - 1):
+        if least > seconds_enough:
+            break
+        found, seconds = timed(function)
+        least = min(least, seconds)
+    return found, least
 
-    def watched(self, *arguments):
-        _, seconds = timed(lambda: accumulate(self, *arguments))
-        passes.append(seconds)
 
-    KernelRidge._accumulate = watched
-    try:
-        model, seconds = timed(lambda: KernelRidge(n_jobs=1, random_state=seed).fit(X, y))
-    finally:
-        KernelRidge._accumulate = accumulate
-    return model, seconds, 1.0 - passes[-1] / seconds
+def final_seconds(model, X, y):
+    """Processor seconds of a fit with the kernel, components and penalty that a search has found."""
+    found = {"kernel": model.features_.kernel_, "n_components": model.n_components_, "alpha": model.alpha_}
+    return least_seconds(lambda: KernelRidge(features="nystrom", n_jobs=1, random_state=0, **found).fit(X, y))[1]
 
 
 def ridge(small: bool) -> None:
-    """KernelRidge() beside HistGradientBoostingRegressor() and a linear model."""
+    """KernelRidge() beside HistGradientBoostingRegressor() and a linear model.
+
+    "search/fit" is the time that the choice of kernel, components and penalty takes, over that of a fit with them.
+    """
     names, rows, seeds = [n for n in REGRESSION if n in datasets.available()], [1000, 10_000, 100_000], 1
     if small:
         names, rows = names[:4], rows[:2]
     print("KernelRidge() and HistGradientBoostingRegressor(), one thread; errors over the variance of the targets\n")
-    print("data               rows  seconds  boosting    ×   search  components    error  boosting   linear")
+    print("data               rows  seconds  boosting    ×   search/fit  components    error  boosting   linear")
     cases = [(f"made {n}", lambda seed, n=n: made_rows(n, seed), LIMITS.get(n)) for n in rows]
     cases += [(name, lambda seed, name=name: real_rows(name, seed), None) for name in names]
     for name, rows_of, limit in cases:
         for seed in range(seeds):
             X, y, X_new, y_new = rows_of(seed)
-            model, seconds, share = search_share(X, y, seed)
-            boosted, others = timed(lambda X=X, y=y: HistGradientBoostingRegressor(random_state=0).fit(X, y))
+            model, seconds = least_seconds(lambda X=X, y=y, s=seed: KernelRidge(n_jobs=1, random_state=s).fit(X, y))
+            boosted, others = least_seconds(lambda X=X, y=y: HistGradientBoostingRegressor(random_state=0).fit(X, y))
+            final = final_seconds(model, X, y)
             linear = RidgeCV(np.geomspace(1e-3, 1e3, 7)).fit(X, y)
             errors = [np.mean((m.predict(X_new) - y_new) ** 2) / y_new.var() for m in (model, boosted, linear)]
             verdict = "" if limit is None else f"  limit {limit:g}: {'holds' if seconds <= limit * others else 'no'}"
             print(
-                f"{name:16s} {len(X):6d} {seconds:8.2f} {others:9.2f} {seconds / others:4.0f} {100 * share:6.0f} % "
+                f"{name:16s} {len(X):6d} {seconds:8.2f} {others:9.2f} {seconds / others:4.1f} "
+                f"{seconds / final - 1.0:12.2f} "
                 f"{model.n_components_:11d} {errors[0]:8.4f} {errors[1]:9.4f} {errors[2]:8.4f}{verdict}",
                 flush=True,
             )

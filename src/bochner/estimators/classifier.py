@@ -311,13 +311,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
             return float(self.alpha), {}, (), None
         draws = key.child("alpha")
         block = positive(signs.sample(_ALPHA_ROWS, draws))
-        few = feature_map
+        few, nested = feature_map, True  # whether the first components of the feature map are those of the few
         most = _ALPHA_COMPONENTS if self._labels.n_scores == 1 else _ALPHA_COMPONENTS_OF_MANY
         if few.n_components > most and isinstance(self.features, str):
             # fewer components of the same kernel: the penalty has the same meaning for any number of them
             if isinstance(few, Nystrom):
                 few = few.truncated(most)
             else:
+                nested = False
                 _, few = self._fit_features(signs, self.features_.kernel_, most, draws.child("columns"))
         auto = isinstance(self.alpha, str)
         if len(block) < _FEW_ROWS:
@@ -344,7 +345,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 longer.search(0.25 * path.best)
                 if not longer.least < _BETTER * path.least:
                     break
-                path, few = longer, wider
+                path, few, nested = longer, wider, False
                 self.features_, feature_map = self._fit_features(signs, kernel, self.n_components_, key)
                 self.feature_map_ = feature_map
                 notes = [f"length_scale={float(np.mean(kernel.length_scale)):.3g}: less loss on held-out rows"]
@@ -354,7 +355,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
         tried = np.array(sorted(path.losses, reverse=True))
         found = {"alpha": tried, "criterion": np.array([path.losses[alpha] for alpha in tried])}
         notes += [f"alpha={path.best:g}: least loss on {len(path.test)} held-out rows, {few.n_components} components"]
-        return path.best, found, tuple(notes), path.points[path.best] if few is feature_map else None
+        start = path.points[path.best] if nested else None
+        if start is not None:  # the components that the penalty was not chosen with begin at zero
+            start = np.insert(start, [len(start) - 1] * (feature_map.n_components - len(start) + 1), 0.0, axis=0)
+        return path.best, found, tuple(notes), start
 
     @property
     def _tunes_scale(self) -> bool:

@@ -191,7 +191,7 @@ def _square(R: Array) -> Array:
     return S
 
 
-LEFT_OUT, WHOLE_ROWS, EVIDENCE = LeftOut(), LeftOut(takes_single=True, whole_rows=True), Evidence()
+LEFT_OUT, WHOLE_ROWS, EVIDENCE = LeftOut(takes_single=True), LeftOut(takes_single=True, whole_rows=True), Evidence()
 
 
 def learn_metric(

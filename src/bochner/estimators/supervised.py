@@ -109,7 +109,7 @@ class SupervisedModel(KernelModel, SupervisedParameters):
             n_components=min(_TUNING_COMPONENTS, most),
             fit_intercept=fit_intercept,
             n_restarts=self.n_restarts,
-            n_landmarks=self._tuning_landmarks if isinstance(self.n_components, str) else 0,
+            n_landmarks=min(self._tuning_landmarks, most) if self._features_name(kernel) == "nystrom" else 0,
             margins=isinstance(self.alpha, str) and self.alpha == "margin",
             n_samples=source.n_samples,
             start=None if self._spreads is None else 1.0,

@@ -17,7 +17,7 @@ from bochner.operators import PSDOperator
 from bochner.solvers import Cholesky, Factor, SampledPreconditioner
 from bochner.statistics import RidgeStatistics
 
-METRIC_BYTES = 1 << 28  # bytes that metrics may take if there is one for each score
+METRIC_BYTES = 1 << 29  # bytes that metrics may take if there is one for each score
 _MOST_PRODUCTS = 100  # products with the Hessian for one step
 _ENOUGH = 0.2  # a product that gains less than this share of the mean gain ends a step (Nash & Sofer 1990)
 _LINE_TRIES = 10

@@ -27,6 +27,7 @@ from bochner.streaming.objectives import Problem, State
 
 _SECANTS = 30  # pairs of steps and changes of the gradient that are remembered
 _SLOW = 0.6  # a step is slow if the next one promises more than this share of its gain
+_STEPS_AHEAD = 4  # steps, each with as many products as the last, in which metrics of each score should pay
 _GROWTH = 4  # factor by which the number of rows held grows if steps are slow
 _MOST_TRIES = 30  # points tried in one line search
 _SAMPLE_TOL = 1e-2  # tol of the start, which is found on a sample of the rows
@@ -72,7 +73,7 @@ class Steps:
         self.rows: HeldRows | None = None
         self.metric: Metric | None = None
         self.secants = Secants()
-        self.passes = self.products = self.worn = 0.0
+        self.passes = self.products = self.worn = self.drawn = 0.0
         self.count = 0  # number of times that rows or metrics were drawn
 
     def holds_all(self, state: State) -> bool:
@@ -87,6 +88,7 @@ class Steps:
                 self.size = state.n_samples
             self.rows = self.problem.held(state, self.size, self.key.child(f"rows {self.count}"))
             self.passes += 1.0 if self.size < state.n_samples else 0.0
+            self.drawn = self.passes
         if self.holds_all(state):
             self.secants.pairs.clear()
         self._renew_metric(state)
@@ -115,7 +117,7 @@ class Steps:
             return
         apart = k > 1 and 4 * k * m * m <= METRIC_BYTES
         if apart and not (self.metric is not None and self.metric.apart):
-            apart = expected >= rows.metric_cost(apart=True)
+            apart = _STEPS_AHEAD * expected >= rows.metric_cost(apart=True)
         self.count += 1
         floor = self.problem.loss.curvature_bound(k) * state.weight
         self.metric = rows.metric(self.key.child(f"metric {self.count}"), apart=apart, floor=floor)
@@ -129,10 +131,14 @@ class Steps:
             self.secants.add(after.P - before.P, after.gradient - before.gradient)
 
     def refresh(self, state: State) -> None:
-        """Let the next step draw more rows at the current point or, if all are held, make a new metric."""
-        if not self.holds_all(state):
-            self.size = min(_GROWTH * self.size, self.problem.most_rows)
-            self.rows = None
+        """Let the next step draw more rows at the current point, or make a new metric.
+
+        As many rows again are drawn only once the passes since the last draw have taken as long as another one takes.
+        """
+        larger = min(_GROWTH * self.size, self.problem.most_rows)
+        worn = self.passes - self.drawn >= self.problem.drawing_cost(self.size, state.n_samples)
+        if not self.holds_all(state) and (larger > self.size or worn):
+            self.size, self.rows = larger, None
         else:
             self.metric = None
 
@@ -154,7 +160,7 @@ def newton(
     key : Key
         For the samples of rows; the minimum does not depend on it.
     start : ndarray of shape (m + 1, k) or None
-        None starts from the minimum for a sample of the rows.
+        None for zeros. With many rows, the minimum for a sample of them is found first, from there.
     tol : float
         Stop when further steps are not expected to lower the objective by more than this share of it.
     max_iter : int
@@ -173,11 +179,10 @@ def newton(
     >>> report.converged, P.round(3).ravel().tolist()
     (True, [0.815, -0.408])
     """
-    if start is None:
-        few = problem.sampled(problem.fewest_rows, key.child("sample"))
-        start = np.zeros(problem.shape)
-        if few is not None:
-            start = _descend(few, Steps(few, key.child("few")), start, _SAMPLE_TOL, max_iter)[0].P
+    start = np.zeros(problem.shape) if start is None else start
+    few = problem.sampled(problem.fewest_rows, key.child("sample"))
+    if few is not None:
+        start = _descend(few, Steps(few, key.child("few")), start, _SAMPLE_TOL, max_iter)[0].P
     steps = Steps(problem, key)
     state, step, converged = _descend(problem, steps, start, tol, max_iter)
     if not converged:

@@ -22,9 +22,10 @@ from bochner.streaming.folds import Fold
 from bochner.streaming.progress import Progress
 from bochner.streaming.sources import ArraySource, Block, Source, joined
 
-KEPT_BYTES = 1 << 28  # bytes of features that may be held from pass to pass
+KEPT_BYTES = 1 << 29  # bytes of features that may be held from pass to pass
 _DEVICE_SHARE = 0.25  # of the free memory of a device that may hold features: passes need as much again
 _BASE = 0.2  # share of the drawn rows that is drawn regardless of curvature
+_PASS_PRODUCTS = 50  # products in the time in which a pass computes one kernel value
 SINGLE_SIZE = 1 << 20  # number of feature values from which float32 saves time
 _ROOT_SCORES = 1  # up to this many, the root of Nyström features is multiplied with coefficients, not held rows
 
@@ -94,6 +95,12 @@ class Problem:
     def _room(self) -> float:
         """Bytes of features that may be held where they are."""
         return _DEVICE_SHARE * self.source.free_memory() if isinstance(self.source, DeviceSource) else self.budget
+
+    def drawing_cost(self, n_rows: int, n_samples: int) -> float:
+        """Time of `held` for a sample, in passes: one to draw it, and its features with their matrix, if any."""
+        matrix = self._factors[1]
+        each = 1.0 if matrix is None else 1.0 + len(matrix) / _PASS_PRODUCTS
+        return 1.0 + each * n_rows / n_samples
 
     @cached_property
     def _factors(self) -> tuple[FeatureMap, Array | None]:
@@ -196,18 +203,20 @@ class Problem:
     def kept(self) -> Problem:
         """The problem with the features of a pass computed once and held, if they fit into the budget.
 
-        With several scores the features themselves are held; with one score, those before the matrix, which is then
-        multiplied with few coefficients.
+        With several scores the features themselves are held. With one score, those before the matrix, which is then
+        multiplied with few coefficients; or the features themselves if only they fit, in float32.
         """
-        n, (inner, matrix) = self.source.n_samples, self._factors
+        n, inner = self.source.n_samples, self._factors[0]
         held = isinstance(inner, Identity) and not isinstance(self.source, DeviceSource)
         if n is None or self.source.remote or held:
             return self
-        if self.n_scores > _ROOT_SCORES:
-            inner, matrix = self.feature_map, None
-        single = self.single and n * inner.n_components >= SINGLE_SIZE and matrix is None
-        width = 4 if single else np.dtype(inner.dtype_of(self.source.dtype)).itemsize
-        if n * inner.n_components * width > self._room:
+        ways = [(self.feature_map, None)] if self.n_scores > _ROOT_SCORES else [self._factors, (self.feature_map, None)]
+        for inner, matrix in ways:
+            single = self.single and n * inner.n_components >= SINGLE_SIZE and matrix is None
+            width = 4 if single else np.dtype(inner.dtype_of(self.source.dtype)).itemsize
+            if n * inner.n_components * width <= self._room:
+                break
+        else:
             return self
         features: FeatureMap = Identity(inner.n_components)
         if matrix is not None:
