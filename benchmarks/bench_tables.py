@@ -137,6 +137,7 @@ ABLATION = {
     "leaves of 500": lambda c: tables(c, leaf_size=500),
     "leaves of 4000": lambda c: tables(c, leaf_size=4000),
     "no overlap": lambda c: _without_overlap(tables(c)),
+    "no landmarks": lambda c: _without_landmarks(tables(c)),
 }
 
 
@@ -146,6 +147,13 @@ def _without_metric(model):
     from bochner.estimators import table_members
 
     table_members.learn_metric = partial(table_members.learn_metric, per_column=False)
+    return model
+
+
+def _without_landmarks(model):
+    from bochner.estimators import table_plans
+
+    table_plans.LANDMARKS = 0.0
     return model
 
 

@@ -13,7 +13,7 @@ from sklearn.inspection import partial_dependence
 from sklearn.metrics import r2_score
 
 import bochner
-from bochner import Laplacian, TabularClassifier, TabularRegressor
+from bochner import RBF, KernelRidge, Laplacian, TabularClassifier, TabularRegressor
 from bochner.estimators import table_members, table_plans
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.estimators.links import fit_link
@@ -388,6 +388,38 @@ def test_many_rows_have_leaves_and_the_answer_does_not_depend_on_threads():
     assert len(models[0].report_.leaf_sizes) > 6
     np.testing.assert_allclose(models[0].predict(X), models[1].predict(X), atol=1e-10)
     assert models[0].score(X, y) > 0.97
+
+
+def test_leave_one_out_errors_of_landmarks_are_those_of_models_without_the_row():
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(120, 2)), rng.uniform(0.3, 2.0, 120)
+    Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2]) + 0.1 * rng.normal(size=(120, 2))
+    model, errors = table_members.fit_globally(X, Y, RBF(1.0), 20, weight, random_state=0)
+    options = {"kernel": RBF(1.0), "features": "nystrom", "n_components": 20, "random_state": 0}
+    ridge = KernelRidge(alpha="loo", **options).fit(X, Y, weight)
+    np.testing.assert_allclose(model.predict(X), ridge.predict(X), atol=1e-10)
+    Z = ridge.feature_map_(X)
+    for i in range(0, 120, 7):
+        rest = np.delete(np.arange(120), i)
+        # the same landmarks; a constant column instead of an intercept, without a penalty
+        A = np.column_stack([Z[rest], np.ones(119)]) * np.sqrt(weight[rest, None])
+        penalty = ridge.alpha_ * np.diag(np.r_[np.ones(Z.shape[1]), 0.0])
+        P = np.linalg.solve(A.T @ A + penalty, A.T @ (Y[rest] * np.sqrt(weight[rest, None])))
+        np.testing.assert_allclose(errors[i], Y[i] - np.r_[Z[i], 1.0] @ P, atol=1e-8)
+
+
+def test_noise_is_averaged_over_all_rows_and_not_over_those_of_a_leaf():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 6))
+    y = X.sum(axis=1) + 5.0 * rng.normal(size=3000)
+    options = {"kernel": "rbf", "scaling": "standard", "leaf_size": 200, **FAST}
+    both, one = (TabularRegressor(n_members=n, **options).fit(X, y) for n in (2, 1))
+    assert "landmarks" in both.report_.used[0]
+    assert both.left_out_error_ < one.left_out_error_
+    assert len(both.report_.leaf_sizes) > 10
+    assert not any("landmarks" in name for name in one.report_.used)
+    # intervals still have the width of errors nearby: they are divided as the leaves are
+    assert both._divider.model.tree.n_leaves == len(both.report_.leaf_sizes)
 
 
 @pytest.mark.parametrize("classifies", [False, True])

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from bochner.backends import Array, n_threads
+from bochner.backends import Array, backend_of, n_threads
 from bochner.estimators.exact_leaves import LEAST_WEIGHT, exact_ridge
-from bochner.estimators.local_models import LocalModel, fit_leaves, grow_tree, in_threads, placed
+from bochner.estimators.local_models import Leaf, LocalModel, Tree, fit_leaves, grow_tree, in_threads, placed
 from bochner.estimators.metrics import (
     WHOLE_ROWS,
     LearnedMetric,
@@ -22,9 +22,14 @@ from bochner.estimators.metrics import (
     learn_metric,
     shrink_metric,
 )
+from bochner.estimators.ridge import KernelRidge
 from bochner.estimators.table_plans import EVALUATIONS, OVERLAP, Clock, Plan, smaller_leaves
 from bochner.estimators.table_scaling import Scaling, scale_columns
+from bochner.kernels import StationaryKernel
 from bochner.keys import Key
+from bochner.landmarks.grams import row_slices
+from bochner.solvers import Cholesky
+from bochner.statistics.spectrum import leave_one_out
 from bochner.streaming.progress import Progress
 from bochner.streaming.workers import WorkerOptions
 
@@ -32,6 +37,7 @@ SCALINGS = {"standard": False, "quantile": True}  # whether columns are replaced
 _SCREEN_ROWS, _SCREEN_EVALUATIONS = 800, 10
 _MOST_DIRECTIONS = 40  # the most columns for which a full metric is tried
 _FRESH_ROWS = 300  # with fewer, learned scales are not compared with equal ones
+_LEAST_SHARE = 0.01  # members with less are left out of the average
 _UNSEEN_ROWS = 500  # with this many, shares are chosen only on rows that no metric was learned on
 
 
@@ -68,7 +74,7 @@ class Members:
     tried : dict
         Leave-one-out mean squared error on the sample for screening, by (scaling, kernel).
     leaf_sizes : tuple of int
-        Leaf sizes of the first member.
+        Leaf sizes of the member with the most leaves.
     """
 
     members: tuple[Member, ...]
@@ -205,6 +211,22 @@ def fit_members(
         left_out.append(Y - errors)
         weights.append(_column_weights(scaling, found, A, weight))
         sizes.append(tuple(len(part) for part in rows))
+    if plan.n_landmarks and not clock.is_late():
+        progress.label = "landmarks"
+        name, scaling, found = candidates[0]
+        model, errors = fit_globally(
+            scaling(A),
+            Y,
+            found.kernel,
+            plan.n_landmarks,
+            weight,
+            device=device,
+            random_state=int(key.child("landmarks").generator().integers(2**31)),
+        )
+        members.append(Member(f"{plan.n_landmarks} landmarks of the {name}", scaling, model, 1.0))
+        left_out.append(Y - errors)
+        weights.append(weights[0])
+        sizes.append((len(A),))
     unseen = np.ones(len(A), dtype=bool)
     unseen[many.rows] = False
     if np.count_nonzero(unseen) < _UNSEEN_ROWS:
@@ -216,8 +238,48 @@ def fit_members(
         np.einsum("m,mij->ij", shares, np.array(left_out)),
         shares @ np.array(weights),
         {name: found.error for name, found in tried.items()},
-        sizes[order[0]],
+        max((sizes[i] for i in order), key=len),
     )
+
+
+def fit_globally(
+    X: Array,
+    Y: Array,
+    kernel: StationaryKernel,
+    n_landmarks: int,
+    weight: Array,
+    *,
+    device: str | None = None,
+    random_state: int | None = None,
+) -> tuple[LocalModel, Array]:
+    """A model of all rows with some of them as landmarks, as a tree of one leaf, and its leave-one-out errors (n, k).
+
+    It averages noise over all rows, where the model of a leaf has its own rows alone.
+    """
+    ridge = KernelRidge(
+        kernel=kernel,
+        features="nystrom",
+        n_components=n_landmarks,
+        alpha="loo",
+        device=device,
+        random_state=random_state,
+    ).fit(X, Y, weight)
+    nystrom, sums = ridge.feature_map_, ridge.statistics_
+    leaf = Leaf(
+        np.asarray(nystrom.landmarks),
+        nystrom.root @ ridge.coef_.reshape(Y.shape[1], -1).T[: nystrom.rank],
+        np.ravel(ridge.intercept_),
+    )
+    model = LocalModel(Tree(np.array([-1]), np.zeros(1), np.zeros((1, 2), dtype=np.intp)), kernel, (leaf,))
+    L, like = Cholesky().factor(sums.operator(True), ridge.alpha_).L, placed(X[:1], device)
+    backend = backend_of(like)
+    M, centre = backend.triangular_inverse(backend.place(L, like)), backend.place(sums.feature_mean, like)
+    leverage = np.empty(len(X))
+    for rows in row_slices(len(X), nystrom.n_components):
+        whitened = (nystrom(placed(X[rows], device)) - centre) @ M.T
+        leverage[rows] = backend.fetch((whitened * whitened).sum(1)) + 1.0 / sums.weight
+    residual = Y - model.predict(X, device)
+    return model, leave_one_out(residual[:, None, :], (weight * leverage)[:, None])[:, 0, :]
 
 
 def _ridge_seconds(metric: LearnedMetric, X: Array, Y: Array) -> float:
@@ -276,5 +338,6 @@ def _shares(left_out: list[Array], Y: Array, weight: Array) -> Array:
     R = np.column_stack([(np.sqrt(weight)[:, None] * (Y - values)).ravel() for values in left_out])
     heavy = 1e3 * (float(np.linalg.norm(R)) or 1.0)  # the weight of the equation that shares sum to one
     shares = nnls(np.vstack([R, np.full(R.shape[1], heavy)]), np.r_[np.zeros(len(R)), heavy])[0]
+    shares[shares < _LEAST_SHARE * shares.sum()] = 0.0
     total = shares.sum()
     return np.asarray(shares / total if total > 0 else np.full(len(shares), 1.0 / len(shares)))

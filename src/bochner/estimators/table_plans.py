@@ -10,11 +10,12 @@ _OPERATIONS = {False: 1.5e10, True: 5e12}
 _METRIC_ROWS = (2000, 1500, 1000, 700, 500, 300)
 _LEAF_SIZES = (3000, 2000, 1500, 1000, 700, 500)
 _DEVICE_METRIC_ROWS, _DEVICE_LEAF_SIZES = (4000, 3000), (8000, 6000, 4000)  # additional sizes on a GPU
+_N_LANDMARKS = (1024, 512, 256)  # of the model of all rows
 EVALUATIONS = 16  # evaluations of the leave-one-out error for a metric
 OVERLAP = 0.25  # share of the rows on the other side of a cut that a leaf also learns from
 
 
-LEARNING, LEAVES = 0.5, 0.4  # shares of the time that plans give to metrics and to leaves
+LEARNING, LEAVES, LANDMARKS = 0.5, 0.4, 0.1  # shares of the time for metrics, for leaves, and for landmarks
 _LATE, _LEAST = 2.0, 15.0  # times max_seconds, and seconds at least, that a fit may take
 
 
@@ -62,12 +63,16 @@ class Plan:
         Rows that metrics are learned on.
     leaf_size : int
     n_members : int
+        Models of leaves that are averaged.
+    n_landmarks : int
+        Of one more member, a model of all rows; 0 if there is none: with one leaf, or one member asked for.
     notes : tuple of str
     """
 
     metric_rows: int
     leaf_size: int
     n_members: int
+    n_landmarks: int = 0
     notes: tuple[str, ...] = ()
 
 
@@ -85,6 +90,7 @@ def make_plan(
     def leaves(size: int, members: int) -> float:
         return members * n * (1.0 + 4.0 * OVERLAP) * (1.5 * size**2 + 3.0 * size * d) / speed
 
+    averages = n_members > 1
     while n_members > 1 and leaves(_LEAF_SIZES[-2], n_members) > LEAVES * max_seconds:
         n_members -= 1
     metric_rows = next((m for m in most_rows if learning(m, n_members) <= LEARNING * max_seconds), _METRIC_ROWS[-1])
@@ -93,7 +99,9 @@ def make_plan(
     notes: tuple[str, ...] = ()
     if leaves(leaf_size, n_members) > max_seconds:
         notes = (f"{n} rows in leaves of {leaf_size} will take longer than max_seconds={max_seconds}",)
-    return Plan(metric_rows, leaf_size, n_members, notes)
+    affordable = (m for m in _N_LANDMARKS if 4 * m <= n and 4.0 * n * m**2 / speed <= LANDMARKS * max_seconds)
+    n_landmarks = next(affordable, 0) if averages and n > leaf_size else 0
+    return Plan(metric_rows, leaf_size, n_members, n_landmarks, notes)
 
 
 def smaller_leaves(size: int, n: int, seconds: float, rows: int, left: float) -> int:

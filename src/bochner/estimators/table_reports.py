@@ -20,7 +20,7 @@ class TableReport(Display):
     used : tuple of str
         The members of the model, with their shares.
     leaf_sizes : tuple of int
-        Numbers of rows that the leaves of the first member learn from.
+        Numbers of rows that leaves learn from, of the member with the most leaves.
     left_out_error : float
         Leave-one-out root mean squared error, over the targets' standard deviation.
     notes : tuple of str

@@ -31,7 +31,7 @@ from bochner.estimators.table_columns import (
     raw_columns,
     take_rows,
 )
-from bochner.estimators.table_members import SCALINGS, fit_members
+from bochner.estimators.table_members import SCALINGS, Member, fit_members
 from bochner.estimators.table_plans import Clock, make_plan
 from bochner.estimators.table_reports import TableReport
 from bochner.keys import Key
@@ -264,6 +264,11 @@ class TableModel(BaseEstimator):
         )
         return found.left_out
 
+    @property
+    def _divider(self) -> Member:
+        """The member with the most leaves."""
+        return max(self._members, key=lambda member: member.model.tree.n_leaves)
+
     def _by_column(self, weights: Array) -> Array:
         """Weights of the numeric columns, added up for the columns of the table that they come from."""
         widths = [column.width for column in self._columns]
@@ -352,7 +357,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         combine columns. "auto" tries these if there are at most 40 columns and enough rows to compare on.
     n_members : int, default=3
         Number of models with different kernels or scalings that are averaged, with the shares of least leave-one-out
-        error.
+        error. If there are several, and the rows do not fit into one leaf, a model of all rows with some of them as
+        landmarks is averaged as well: it is the better one where targets are noisy.
     max_seconds : float, default=60.0
         The time for which the size of leaves, the number of rows that scales are learned on and the number of members
         are planned, assuming one slow core. The model does not depend on the machine, unless the fit takes more than
@@ -417,7 +423,7 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         check_target_size(Y)
         self._target_shape = y.shape[1:]
         A, predicted = self._learn(raw, Y, weight, self._workers(X))
-        self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._members[0].leaves(A), weight
+        self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._divider.leaves(A), weight
         squares, spread = weight @ np.square(Y - predicted), weight.sum() * np.square(deviations(Y, weight))
         self.left_out_score_ = float(np.mean(1.0 - squares / np.where(spread > 0, spread, 1.0)))
         return self
@@ -456,7 +462,7 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
             raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
         A = self.numbers_of(X)
         centre = self._predict(A)
-        leaves = self._members[0].leaves(A)
+        leaves = self._divider.leaves(A)
         everywhere = conformal_widths(self._left_out, self._weight, coverage)
         width = np.broadcast_to(everywhere, centre.shape).copy()
         for leaf in np.unique(leaves):
