@@ -201,8 +201,10 @@ class Problem:
         """
         n, (inner, matrix) = self.source.n_samples, self._factors
         held = isinstance(inner, Identity) and not isinstance(self.source, DeviceSource)
-        if n is None or self.source.remote or held:
+        if n is None or held:
             return self
+        if self.source.remote:  # features stay on the workers, and have the digits that they would have here
+            return replace(self, single=self.single and n * inner.n_components >= SINGLE_SIZE)
         if self.n_scores > _ROOT_SCORES:
             inner, matrix = self.feature_map, None
         single = self.single and n * inner.n_components >= SINGLE_SIZE and matrix is None
