@@ -121,13 +121,16 @@ def test_every_estimator_takes_dask_arrays_on_workers(estimator, client, small_t
     found = dense(lazy.compute())
     if method == "predict" and is_classifier(estimator):
         np.testing.assert_array_equal(found, expected)
+        scores = truth.decision_function(X)
+        np.testing.assert_allclose(on_workers.decision_function(X), scores, rtol=0, atol=1e-7 * abs(scores).max())
     else:
         atol = max(1e-9, order_noise(truth)) * max(1.0, abs(dense(expected)).max())
         np.testing.assert_allclose(found, dense(expected), rtol=0, atol=atol)
     if hasattr(truth, "score"):
         assert on_workers.score(*blocks) == pytest.approx(truth.score(X, y), abs=max(1e-10, order_noise(truth)))
-    with dask.config.set(scheduler="threads"):
-        np.testing.assert_array_equal(learned(clone(estimator).fit(*blocks), X), learned(on_workers, X))
+    with dask.config.set(scheduler="threads"):  # and in other blocks
+        again = clone(estimator).fit(da.from_array(X, chunks=((95, 0, 401, 204), 3)), da.from_array(y, chunks=700))
+    np.testing.assert_array_equal(learned(again, X), learned(on_workers, X))
 
 
 @pytest.mark.parametrize("dtype", [">f4", ">f8", "i2"])
@@ -184,6 +187,49 @@ def test_the_tree_gives_the_in_memory_fit(model, weighted, small_trees, monkeypa
     with dask.config.set(scheduler="synchronous"):
         again = clone(model).fit(dX, dy, **weights)
     np.testing.assert_array_equal(learned(again, X), learned(found, X))
+
+
+def test_newtons_steps_are_those_of_the_fit_in_memory():
+    X, y, _ = table(2000)
+    labels = np.digitize(y, [0.5, 1.0])
+    model = KernelClassifier(RBF(0.5), 64, alpha=0.1, random_state=0)  # stops far above rounding
+    truth = clone(model).fit(X, labels).decision_function(X)
+    with dask.config.set(scheduler="synchronous"):
+        found = clone(model).fit(da.from_array(X, chunks=(300, 3)), da.from_array(labels, chunks=300))
+    np.testing.assert_allclose(found.decision_function(X), truth, rtol=0, atol=1e-9 * abs(truth).max())
+
+
+@pytest.mark.parametrize("model", MODELS, ids=name_of)
+def test_bits_do_not_depend_on_the_blocks(model, small_trees):
+    X, y, weight = table(600)
+    X, y = X.astype(np.float32), (y > np.median(y)).astype(int) if is_classifier(model) else y
+    if hasattr(model, "solver_tol"):
+        model = clone(model).set_params(solver_tol=1e-3)  # sums of all kinds, in few steps
+    found = []
+    with dask.config.set(scheduler="synchronous"):
+        for chunks in (110, (1, 0, 598, 1), (59, 61, 60, 420)):
+            blocks = [da.from_array(a, chunks=(chunks, *a.shape[1:])) for a in (X, y, weight)]
+            found.append(learned(clone(model).fit(blocks[0], blocks[1], sample_weight=blocks[2]), X))
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+
+
+def test_leaves_follow_from_the_numbers_of_rows_and_components():
+    def sizes(n, m, chunks):
+        source = distributed.dask_source(None, da.zeros((n, 2), chunks=(chunks, 2), dtype=np.float32))
+        leaves = source._leaves(m)
+        assert [leaf.start for leaf in leaves[1:]] == [leaf.stop for leaf in leaves[:-1]]
+        for leaf in leaves[:3] + leaves[-3:]:  # every row is in one piece
+            pieces = source._pieces(leaf)
+            rows = [np.arange(source.offsets[i] + start, source.offsets[i] + stop) for i, start, stop in pieces]
+            np.testing.assert_array_equal(np.concatenate(rows), np.arange(leaf.start, leaf.stop))
+        return [len(leaf) for leaf in leaves]
+
+    for n, m, size in [(5_000, 64, 5_000), (10**6, 1024, 8192), (2 * 10**7, 1024, 32_768), (10**9, 1024, 65_536)]:
+        found = sizes(n, m, n // 7)
+        assert found == sizes(n, m, n // 50)
+        assert found[:-1] == [size] * (len(found) - 1)
+        assert sum(found) == n
 
 
 def test_partial_fit_adds_blocks(small_trees):
@@ -707,15 +753,15 @@ def test_a_checkpoint_of_sums_on_workers_devices_proves_its_rows(small_trees, tm
     np.testing.assert_array_equal(model.fit(*data).coef_, truth.coef_)
 
 
-def test_a_checkpoint_of_other_blocks_is_refused(small_trees, tmp_path):
+def test_a_checkpoint_continues_with_other_blocks(small_trees, tmp_path):
     X, y, _ = table()
-    model = ridge(checkpoint=tmp_path / "c")
+    model, truth = ridge(checkpoint=tmp_path / "c"), ridge().fit(da.from_array(X, chunks=(70, 3)), y)
     with struck_after(2):
         model.fit(da.from_array(X, chunks=(70, 3)), da.from_array(y, chunks=70))
-    with pytest.raises(ValueError, match="blocks of the dask data, by their digest, was"):
-        model.fit(da.from_array(X, chunks=(71, 3)), da.from_array(y, chunks=71))
-    with pytest.raises(ValueError, match="blocks of the dask data, by their digest, was"):
+    with pytest.raises(ValueError, match="tree of sums over dask data, by its digest, was"):
         model.fit(X, y)
+    model.fit(da.from_array(X, chunks=(71, 3)), da.from_array(y, chunks=71))
+    np.testing.assert_array_equal(model.coef_, truth.coef_)
 
 
 def test_checkpoints_of_classifiers_prove_their_rows_on_workers(small_trees, tmp_path, client):

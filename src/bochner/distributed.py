@@ -1,8 +1,8 @@
 """Dask arrays, frames and delayed blocks as a source, and methods on rows applied to them lazily.
 
-This is the only file that imports dask. A pass is a tree of `Fold.merge` whose shape depends only on the sizes of the
-blocks. Whichever worker runs a task, and however often it is repeated, the same numbers are added in the same order:
-the result is the same to the last bit for any number of workers.
+This is the only file that imports dask. A pass is a tree of `Fold.merge` over ranges of rows that depend only on the
+numbers of rows and components. However the rows are divided into blocks, whichever worker runs a task, and however
+often it is repeated, the same numbers are added in the same order: the result is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bochner.keys import Key
 from bochner.streaming.checkpoints import fingerprint
 from bochner.streaming.progress import Interruptions
 from bochner.streaming.scores import AccuracyFold, DeterminationFold
-from bochner.streaming.sources import Block, Source, joined, regroup
+from bochner.streaming.sources import Block, Source, default_rows, joined, regroup
 from bochner.streaming.workers import (
     FoldTask,
     Predictions,
@@ -33,6 +33,7 @@ from bochner.streaming.workers import (
     WorkerOptions,
     apply_method,
     count_positive,
+    cut_rows,
     describe_block,
     fold_leaf,
     lightened,
@@ -54,10 +55,12 @@ except ImportError as error:
         f"bochner.distributed needs dask with arrays and frames: pip install 'bochner[dask]' ({error})."
     ) from error
 
-# The shape of the tree. A leaf adds up blocks until it has at least this many rows, and this many rows for each
-# component: sending a total of m × m numbers should cost less than computing it.
+# The shape of the tree. A leaf has at least so many rows, and so many for each component, since sending a total of m×m
+# numbers should cost less than computing it; of many rows there are so many leaves, until more rows gain nothing.
 _LEAF_ROWS = 8192
 _LEAF_ROWS_A_COMPONENT = 8
+_LEAVES = 512
+_MOST_ROWS_A_COMPONENT = 64
 _BRANCHES = 8  # totals merged in one task
 _ROUND = 64  # leaves of a tree; trees are added up one after the other, and checkpoints are written in between
 _FIT_ROWS = 20_000  # rows that a transformer is fitted on
@@ -196,26 +199,45 @@ class DaskSource(Source):
         self._head: Block | None = None
 
     def _leaves(self, n_components: int) -> list[range]:
-        """Ranges of consecutive blocks that are added up in one task; they depend only on the sizes of the blocks."""
-        enough, found, begin = max(_LEAF_ROWS, _LEAF_ROWS_A_COMPONENT * n_components), [], 0
-        for i in range(len(self.parts)):
-            if self.offsets[i + 1] - self.offsets[begin] >= enough or i == len(self.parts) - 1:
-                found.append(range(begin, i + 1))
-                begin = i + 1
+        """Ranges of rows that are added up in one task, whatever blocks they are in."""
+        least = max(_LEAF_ROWS, _LEAF_ROWS_A_COMPONENT * n_components)
+        size = min(max(least, self.n_samples // _LEAVES), max(least, _MOST_ROWS_A_COMPONENT * n_components))
+        whole = default_rows(n_components, self.dtype)  # what features are made of at a time
+        size -= size % whole if size > whole else 0
+        return [range(row, min(row + size, self.n_samples)) for row in range(0, self.n_samples, size)]
+
+    def _pieces(self, leaf: range) -> list[tuple[int, int, int]]:
+        """For each block that has rows of a leaf: its number, and the range of those rows in it."""
+        i, found = int(np.searchsorted(self.offsets, leaf.start, side="right")) - 1, []
+        while i < len(self.parts) and self.offsets[i] < leaf.stop:
+            start, stop = np.clip([leaf.start, leaf.stop] - self.offsets[i], 0, self.reader.counts[i]).tolist()
+            if stop > start:
+                found.append((i, start, stop))
+            i += 1
         return found
 
     def _tree(self, leaves: list[range], what: Any, feature_map: Any) -> Any:
-        name = _name("fold")
+        name, cut = _name("fold"), _name("cut")
         tasks: dict[Any, Any] = {}
+        totals: list[str] = []
+        used: set[int] = set()
         for leaf in leaves:
-            raws, row = [self._keys[i] for i in leaf], int(self.offsets[leaf[0]])
-            tasks[f"{name}-{leaf[0]}"] = (fold_leaf, what.key, feature_map.key, raws, leaf[0], row)
-        totals, name = list(tasks), _name("merge")
+            pieces = self._pieces(leaf)
+            raws: list[Any] = []
+            for i, start, stop in pieces:
+                used.add(i)
+                raws.append(self._keys[i])
+                if len(pieces) > 1 and stop - start < self.reader.counts[i]:  # only these rows need to travel
+                    raws[-1] = f"{cut}-{i}-{start}"
+                    tasks[raws[-1]] = (cut_rows, what.key, self._keys[i], i, start, stop)
+            totals.append(f"{name}-{leaf.start}")
+            tasks[totals[-1]] = (fold_leaf, what.key, feature_map.key, raws, list(map(list, pieces)), leaf.start)
+        name = _name("merge")
         while len(totals) > 1:
             parts = [totals[i : i + _BRANCHES] for i in range(0, len(totals), _BRANCHES)]
             totals = [f"{name}-{len(tasks) + i}" for i in range(len(parts))]
             tasks.update({key: (merge_totals, what.key, part) for key, part in zip(totals, parts, strict=True)})
-        made = [graph for leaf in leaves for i in leaf for graph in self._tasks[i]]
+        made = [graph for i in sorted(used) for graph in self._tasks[i]]
         return _task(totals[0], tasks, what.dask, feature_map.dask, *made)
 
     def fold(
@@ -235,23 +257,22 @@ class DaskSource(Source):
         leaves = self._leaves(0 if feature_map is None else feature_map.n_components)
         rounds = [leaves[i : i + _ROUND] for i in range(0, len(leaves), _ROUND)]
         last = self.n_samples if stop is None else stop
-        rounds = [r for r in rounds if self.offsets[r[0][0]] >= start and self.offsets[r[-1][-1] + 1] <= last]
+        rounds = [r for r in rounds if r[0].start >= start and r[-1].stop <= last]
         total = fold.zero() if total is None else total
         results = _in_order([self._tree(round_, what, self._map[1]) for round_ in rounds], _ROUND)
         with Interruptions() as interruptions:
             for round_ in rounds:
-                with self._explained(round_):
+                with self._explained(round_[0].start, round_[-1].stop):
                     found = next(results)
                 with interruptions.held():
                     total = fold.merge(total, found)
                     if after is not None:
-                        after(total, int(self.offsets[round_[-1][-1] + 1]))
+                        after(total, round_[-1].stop)
         results.close()  # type: ignore[attr-defined]
         return total
 
     @contextmanager
-    def _explained(self, leaves: list[range]) -> Iterator[None]:
-        first, last = int(self.offsets[leaves[0][0]]), int(self.offsets[leaves[-1][-1] + 1])
+    def _explained(self, first: int, last: int) -> Iterator[None]:
         most = int(np.max(self.reader.counts))
         try:
             yield
@@ -272,7 +293,7 @@ class DaskSource(Source):
         name, reader = _name(of), _shared("what", self.reader)
         tasks: dict[Any, Any] = {f"{name}-{i}": (function, reader.key, self._keys[i], i, *wanted[i]) for i in wanted}
         tasks[f"{name}-all"] = (list, list(tasks))
-        with self._explained([range(len(self.parts))]):
+        with self._explained(0, self.n_samples):
             made = [graph for i in wanted for graph in self._tasks[i]]
             return list(dask.compute(_task(f"{name}-all", tasks, reader.dask, *made))[0])
 
@@ -329,8 +350,9 @@ class DaskSource(Source):
 
     def layout(self) -> dict[str, Any]:
         # these determine the tree
-        tree = fingerprint(self.reader.counts, _LEAF_ROWS, _LEAF_ROWS_A_COMPONENT, _BRANCHES, _ROUND)
-        return {**super().layout(), "blocks of the dask data, by their digest,": tree}
+        shape = (_LEAF_ROWS, _LEAF_ROWS_A_COMPONENT, _LEAVES, _MOST_ROWS_A_COMPONENT, _BRANCHES, _ROUND)
+        tree = fingerprint(self.n_samples, *shape)
+        return {**super().layout(), "tree of sums over dask data, by its digest,": tree}
 
 
 def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> DaskSource:

@@ -25,6 +25,7 @@ from bochner.estimators.metrics import (
 from bochner.estimators.ridge import KernelRidge
 from bochner.estimators.table_plans import EVALUATIONS, OVERLAP, Clock, Plan, smaller_leaves
 from bochner.estimators.table_scaling import Scaling, scale_columns
+from bochner.features import Nystrom
 from bochner.kernels import StationaryKernel
 from bochner.keys import Key
 from bochner.landmarks.grams import row_slices
@@ -265,6 +266,7 @@ def fit_globally(
         random_state=random_state,
     ).fit(X, Y, weight)
     nystrom, sums = ridge.feature_map_, ridge.statistics_
+    assert isinstance(nystrom, Nystrom)
     leaf = Leaf(
         np.asarray(nystrom.landmarks),
         nystrom.root @ ridge.coef_.reshape(Y.shape[1], -1).T[: nystrom.rank],

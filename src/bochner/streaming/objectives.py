@@ -208,8 +208,10 @@ class Problem:
         """
         n, inner = self.source.n_samples, self._factors[0]
         held = isinstance(inner, Identity) and not isinstance(self.source, DeviceSource)
-        if n is None or self.source.remote or held:
+        if n is None or held:
             return self
+        if self.source.remote:  # features stay on the workers, and have the digits that they would have here
+            return replace(self, single=self.single and n * inner.n_components >= SINGLE_SIZE)
         ways = [(self.feature_map, None)] if self.n_scores > _ROOT_SCORES else [self._factors, (self.feature_map, None)]
         for inner, matrix in ways:
             single = self.single and n * inner.n_components >= SINGLE_SIZE and matrix is None

@@ -59,7 +59,8 @@ class Reader:
     weight: Any = None  # and the weights
     functions: tuple[Callable[[Block], Block], ...] = ()  # that blocks are passed through
 
-    def __call__(self, raw: Any, index: int) -> Block:
+    def __call__(self, raw: Any, index: int, start: int = 0, stop: int | None = None) -> Block:
+        """A block by its number, or its rows from `start` to before `stop`."""
         name = f"block {index} of the dask data"
         X, y, weight = split(raw, self.columns, self.target, self.weight)
         shape = np.shape(X)
@@ -70,6 +71,13 @@ class Reader:
                 f"{name} has {shape[0]} rows where its chunk sizes say {self.counts[index]}. If the data change "
                 "each time they are computed, persist() them first."
             )
+        if stop is not None and stop - start < shape[0]:
+            rows = slice(start, stop)
+            for role, array in (("y", y), ("sample_weight", weight)):
+                if array is not None and len(array) != shape[0]:
+                    raise ValueError(f"{name}: X has {shape[0]} rows and {role} has {len(array)}.")
+            X, shape = (X.iloc if hasattr(X, "iloc") else X)[rows], (stop - start, shape[1])
+            y, weight = (None if array is None else array[rows] for array in (y, weight))
         if not shape[0]:
             X = X if scipy.sparse.issparse(X) else np.empty(shape)
             return Block(X.astype(self.dtype), np.empty((0, *self.target_shape)), None if weight is None else weight)
@@ -119,10 +127,19 @@ class FoldTask:
     options: WorkerOptions
 
 
-def fold_leaf(task: FoldTask, feature_map: Any, raws: list[Any], first: int, row: int) -> Any:
-    """The total of a few blocks, of which the first has this number and begins with this row."""
+def cut_rows(task: FoldTask, raw: Any, index: int, start: int, stop: int) -> Block:
+    """Some consecutive rows of a block."""
+    return task.reader(raw, index, start, stop)
+
+
+def fold_leaf(task: FoldTask, feature_map: Any, raws: list[Any], pieces: list[list[int]], row: int) -> Any:
+    """The total of consecutive rows, of which the first has the number `row`.
+
+    `raws` are the blocks that they are in; `pieces` are the arguments of the reader for each.
+    """
     with task.options():
-        blocks = [task.reader(raw, first + i) for i, raw in enumerate(raws)]
+        given = zip(raws, pieces, strict=True)
+        blocks = [raw if isinstance(raw, Block) else task.reader(raw, *piece) for raw, piece in given]
         source = on_device_if_there(PartitionSource(blocks, row, task.reader), task.options.device)
         return task.fold.to_host(source.fold(task.fold, feature_map, rows=task.rows, start=row))
 
