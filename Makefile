@@ -68,7 +68,7 @@ test-aarch64: $(VENV)/.pip
 	PYTHON=$(BIN)/python .ci/test-aarch64
 	PYTHON=$(BIN)/python MODE=scalar .ci/test-aarch64 -k "not 1100" tests/test_backends.py
 
-# Objects for Windows, macOS and musl, compiled and not run.
+# The compiled module for Windows, macOS and musl: compiled and linked, not run.
 cross: $(VENV)/.pip
 	$(BIN)/python -m pip install -q --group cross
 	PYTHON=$(BIN)/python .ci/cross
@@ -100,11 +100,7 @@ sdist: $(VENV)/.pip
 
 # What is tagged is what is released: `make check-version TAG=v0.1.0` before the tag, and in the workflow after it.
 check-version:
-	@test "$(TAG)" = "v$$(sed -n 's/__version__ = "\(.*\)"/\1/p' src/bochner/version.py)" || { echo "expected the tag v$$(sed -n 's/__version__ = "\(.*\)"/\1/p' src/bochner/version.py), the version in src/bochner/version.py; got $(TAG)"; exit 1; }
-	@grep -q "^## \[$(patsubst v%,%,$(TAG))\] - 20" CHANGELOG.md || { echo "expected a line '## [$(patsubst v%,%,$(TAG))] - date' in CHANGELOG.md"; exit 1; }
-	@grep -q "^version: $(patsubst v%,%,$(TAG))$$" CITATION.cff || { echo "expected version: $(patsubst v%,%,$(TAG)) in CITATION.cff"; exit 1; }
-	@grep -q "^\[project.urls\]" pyproject.toml || { echo "expected [project.urls] in pyproject.toml: where the source and its issues are public (make address)"; exit 1; }
-	@! grep -q "!\[.*\](docs/" README.md || { echo "expected whole addresses of the pictures in README.md: the package index shows no others (make address)"; exit 1; }
+	$(PYTHON) .ci/check_version.py $(TAG)
 
 # Once, before the first release: where the repository is public. `make address URL=https://github.com/owner/bochner`
 address:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 
 from bochner import RBF, FourierFeatures, KernelRidge
 from bochner.backends import limit_threads, n_threads
+from bochner.backends.threads import each
 from laws import ESTIMATORS
 
 
@@ -63,6 +65,30 @@ def test_a_limit_of_threads_is_seen_by_one_thread_only():
     done.set()
     other.join()
     assert seen == [before]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("struck_here", [True, False], ids=["here", "elsewhere"])
+def test_after_an_error_no_job_begins_and_none_is_left_running(struck_here, error):
+    begun, ended, struck, all_busy = [], [], [], threading.Barrier(3)
+
+    def job(i):
+        begun.append(i)
+        if i < 3:
+            all_busy.wait()  # each of the three threads has one of the first three jobs
+            if (threading.current_thread() is threading.main_thread()) is struck_here and not struck:
+                struck.append(i)
+                raise error
+            time.sleep(0.05)
+        ended.append(i)
+
+    with pytest.raises(error):
+        each(job, range(1000), 3)
+    assert len(begun) == len(ended) + len(struck)
+    assert len(begun) < 1000
+    n = len(begun)
+    time.sleep(0.05)
+    assert len(begun) == n
 
 
 def big_transform(seed=0):

@@ -11,8 +11,9 @@ import pytest
 from sklearn.base import clone, is_classifier, is_clusterer
 from sklearn.utils.validation import has_fit_parameter
 
-from bochner import RBF, GaussianProcessRegressor, LearnedFeatures
-from laws import ESTIMATORS, MIXTURES, TABLES
+from bochner import RBF, FourierFeatures, GaussianProcessRegressor, LearnedFeatures
+from bochner.backends.native import levels, use_level
+from laws import ESTIMATORS, MIXTURES, ROW_LAWS, TABLES
 
 CLASSES = sorted({type(estimator) for estimator in (*ESTIMATORS, *MIXTURES, *TABLES)}, key=lambda cls: cls.__name__)
 
@@ -66,6 +67,26 @@ def test_float32_is_near_float64(estimator):
     distances = {GaussianProcessRegressor: 1e-3, LearnedFeatures: 1e-2}
     distance = distances.get(type(estimator), 1e-4)
     np.testing.assert_allclose(single, double, atol=distance * np.abs(double).max())
+
+
+TRANSFORMERS = [estimator for estimator in ESTIMATORS if hasattr(estimator, "transform")]
+TRANSFORMERS += [FourierFeatures(RBF(1.0), 9, rows=name, random_state=0) for name in ROW_LAWS]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("estimator", TRANSFORMERS, ids=repr)
+def test_features_do_not_depend_on_the_instructions_of_the_processor(estimator, dtype, request):
+    """Same seed, same features: to the last bit with FMA, to 12 or 4 digits of the largest one without."""
+    request.addfinalizer(lambda: use_level(levels()[-1]))
+    X, y, new = table(n=60)
+    found = {}
+    for name in levels():
+        use_level(name)
+        found[name] = answers(clone(estimator).fit(X.astype(dtype), y), new.astype(dtype))
+    best = found.pop(levels()[-1])
+    for name, Z in found.items():
+        digits = {np.float64: 1e-12, np.float32: 1e-4}[dtype] if name == "baseline" else 0.0
+        np.testing.assert_allclose(Z, best, rtol=0.0, atol=digits * np.abs(best).max())
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

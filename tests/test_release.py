@@ -155,30 +155,57 @@ def test_tests_are_collected_without_any_extra(path):
                 assert packages <= asked, f"{name} cannot be imported without {packages - asked}"
 
 
-def test_the_public_address_is_written_everywhere(tmp_path, monkeypatch):
-    """Twice does no more than once, and another address replaces it."""
-    for name in (
-        "pyproject.toml",
-        "CITATION.cff",
-        "mkdocs.yml",
-        "README.md",
-        "CHANGELOG.md",
-        "LICENSE",
-        "ARCHITECTURE.md",
-    ):
-        shutil.copy(ROOT / name, tmp_path)
-    (tmp_path / "docs").mkdir()
-    for picture in (ROOT / "docs").glob("*.*"):
-        shutil.copy(picture, tmp_path / "docs")
+@pytest.fixture
+def checkout(tmp_path, monkeypatch) -> Path:
+    """A copy of what a release is checked by, with the tools of .ci at hand."""
     monkeypatch.syspath_prepend(str(ROOT / ".ci"))
+    named = ("pyproject.toml", "CITATION.cff", "mkdocs.yml", "README.md", "CHANGELOG.md", "LICENSE", "ARCHITECTURE.md")
+    for path in (*(ROOT / name for name in named), *(ROOT / "docs").glob("*.*"), ROOT / "src/bochner/version.py"):
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    return tmp_path
+
+
+def test_a_release_waits_for_all_that_belongs_to_it(checkout):
+    from address import write_address
+    from check_version import faults
+
+    version = bochner.__version__
+    assert f"expected TAG=v{version}, the version in src/bochner/version.py, got 'v99'." in faults("v99", checkout)
+    write_address("https://github.com/someone/bochner", checkout)
+    changes = checkout / "CHANGELOG.md"
+    text = changes.read_text(encoding="utf-8")
+    changes.write_text(
+        re.sub(r"^(## \[.*\] - )unreleased$", r"\g<1>2026-12-31", text, flags=re.MULTILINE), encoding="utf-8"
+    )
+    assert not faults(f"v{version}", checkout)
+    for name, part in {
+        "CHANGELOG.md": f"## [{version}] - 2026",
+        "CITATION.cff": f"\nversion: {version}",
+        "pyproject.toml": "[project.urls]",
+    }.items():
+        path = checkout / name
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(part, ""), encoding="utf-8")
+        [sentence] = faults(f"v{version}", checkout)
+        assert name in sentence
+        path.write_text(text, encoding="utf-8")
+    (checkout / "README.md").write_text("![a picture](docs/rows.png)", encoding="utf-8")
+    [sentence] = faults(f"v{version}", checkout)
+    assert "README.md" in sentence
+
+
+def test_the_public_address_is_written_everywhere(checkout):
+    """Twice does no more than once, and another address replaces it."""
     from address import write_address
 
     with pytest.raises(SystemExit, match=r"expected URL=https://github\.com/owner/name, got 'bochner\.org'"):
-        write_address("bochner.org", tmp_path)
-    (tmp_path / "README.md").write_text("![a picture](docs/rows.png) [text](docs/rows.md#a) [x](https://x.org) f[0](X)")
+        write_address("bochner.org", checkout)
+    (checkout / "README.md").write_text("![a picture](docs/rows.png) [text](docs/rows.md#a) [x](https://x.org) f[0](X)")
     url = "https://github.com/Some-One/bochner"
-    write_address(url, tmp_path)
-    once = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.*")}
+    write_address(url, checkout)
+    once = {path.name: path.read_text(encoding="utf-8") for path in checkout.glob("*.*")}
     assert once["README.md"] == (
         f"![a picture]({url}/raw/main/docs/rows.png) [text]({url}/blob/main/docs/rows.md#a) [x](https://x.org) f[0](X)"
     )
@@ -186,8 +213,8 @@ def test_the_public_address_is_written_everywhere(tmp_path, monkeypatch):
     assert f"\nrepository-code: {url}\n" in once["CITATION.cff"]
     assert "\nsite_url: https://some-one.github.io/bochner/\n" in once["mkdocs.yml"]
     assert f"\n[{bochner.__version__}]: {url}/releases/tag/v{bochner.__version__}\n" in once["CHANGELOG.md"]
-    write_address(url, tmp_path)
-    assert once == {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.*")}
+    write_address(url, checkout)
+    assert once == {path.name: path.read_text(encoding="utf-8") for path in checkout.glob("*.*")}
 
 
 def test_every_supported_python_is_named(project):

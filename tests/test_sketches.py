@@ -5,7 +5,9 @@ import pytest
 import scipy.sparse
 from scipy.stats import binom
 
+from bochner.backends import limit_threads
 from bochner.keys import Key
+from bochner.operators import structured
 from bochner.sketches import (
     FJLT,
     SKETCH_LAWS,
@@ -216,3 +218,17 @@ def test_a_hadamard_transform_spares_rows_of_one_entry():
     error = np.sqrt(np.var(sparse) + np.var(spread)) / np.sqrt(n_draws)
     assert spread.mean() <= FJLT().moment(1, n) + 6.0 * np.std(spread) / np.sqrt(n_draws)
     assert sparse.mean() - spread.mean() > 6.0 * error  # 1 / density - 1 against about 2
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_threads_change_no_bit(name, monkeypatch):
+    monkeypatch.setattr(structured, "_LARGE", 0)  # products that are worth threads
+    A = tall(500, 3)
+    S = draw(name, 500, 11, seed=0, A=A)
+    found = []
+    for n in (1, 2, 3):
+        with limit_threads(n):
+            found.append((S @ A, S(A.T)))
+    for both in found[1:]:
+        for product, expected in zip(both, found[0], strict=True):
+            np.testing.assert_array_equal(product, expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from threading import Lock
@@ -38,19 +38,28 @@ if hasattr(os, "register_at_fork"):
 
 
 def each(function: Callable[[Any], None], jobs: Iterable[Any], n: int) -> None:
-    """Call `function` on every job, in order, on n threads of which this is one; it should release the GIL."""
+    """Call `function` on every job, in order, on n threads of which this is one; it should release the GIL.
+
+    After an error or Ctrl-C no other job begins, and those that run are waited for.
+    """
     waiting = deque(jobs)
 
     def work() -> None:
-        while True:
-            try:
-                job = waiting.popleft()
-            except IndexError:
-                return
-            function(job)
+        try:
+            while True:
+                try:
+                    job = waiting.popleft()
+                except IndexError:
+                    return
+                function(job)
+        finally:
+            waiting.clear()
 
     others = [_threads(n - 1).submit(work) for _ in range(min(n, len(waiting)) - 1)]
-    work()
+    try:
+        work()
+    finally:
+        wait(others)
     for other in others:
         other.result()
 

@@ -7,7 +7,6 @@ random places, and rows picked from the data: O(nnz), never made dense.
 from __future__ import annotations
 
 from abc import abstractmethod
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ import scipy.sparse
 
 from bochner.backends import Array, backend_of, n_threads
 from bochner.backends.reference import fwht
+from bochner.backends.threads import each
 from bochner.operators.maps import LinearMap
 
 
@@ -345,6 +345,7 @@ def _refuse_sparse(X: Any) -> None:
 
 _BLOCK = 1 << 20  # entries of a result that is dense on its way to sparse
 _LARGE = 1 << 24  # products with the non-zeros of a map that are worth threads
+_SHARES = 16  # of the rows of a matrix, among threads
 _PANEL = 128  # rows of X turned at a time, so that a panel of the result stays in the cache
 
 
@@ -405,14 +406,21 @@ class SparseRows(LinearMap):
     def __matmul__(self, A: Any) -> Array:
         if scipy.sparse.issparse(A):
             return _as_dense(self.to_sparse(A.dtype) @ A, A.dtype)
-        S, n = self._signs(A.dtype), n_threads() if len(self.indices) * A[:1].size > _LARGE else 1
-        if n == 1:
-            out = np.asarray(S @ A)  # reads the rows of A once, in order
-        else:  # a range of them to every thread, and a result of its own
-            bounds = np.linspace(0, len(A), n + 1).astype(int)
-            with ThreadPoolExecutor(n) as pool:
-                first, *others = pool.map(lambda a, b: np.asarray(S[:, a:b] @ A[a:b]), bounds[:-1], bounds[1:])
-            out = sum(others, start=first)
+        S = self._signs(A.dtype)
+        # many rows of A in ranges, whose number depends on shapes alone: threads change no bit
+        n_shares = min(_SHARES, len(A) // S.shape[0]) if len(self.indices) * A[:1].size > _LARGE else 1
+        if n_shares <= 1:
+            out = np.asarray(S @ A)
+        else:
+            bounds = np.linspace(0, len(A), n_shares + 1).astype(int)
+            parts: list[Any] = [None] * n_shares
+
+            def multiply(i: int) -> None:
+                rows = slice(bounds[i], bounds[i + 1])
+                parts[i] = np.asarray(S[:, rows] @ A[rows])
+
+            each(multiply, range(n_shares), n_threads())
+            out = sum(parts[1:], start=parts[0])
         out *= self.lengths.astype(A.dtype)[:, None]
         return out
 
