@@ -12,6 +12,7 @@ pytest.importorskip("typer")
 
 import bochner_reproductions
 from bochner.cli.app import run as command
+from bochner.kernels import RBF
 from bochner_reproductions import REPRODUCTIONS, Claim, Findings, findings_of, reproduce
 from bochner_reproductions.findings import both, markdown, within
 
@@ -464,9 +465,11 @@ TABLE = import_module("bochner_reproductions.regression_table")
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({}, [True]),
-        ({"RKS": 1.2}, [False]),
-        ({"Fastfood Matérn": 1.2}, [False]),
+        ({}, [True, True]),
+        ({"RKS": 1.2}, [False, False]),
+        ({"RKS": 0.8}, [True, True]),
+        ({"Fastfood Matérn": 1.2}, [False, False]),
+        ({"Exact Matérn": 0.8}, [False, False]),
         ({"linear": 1.0}, [None]),  # nothing was learned
         ({"constant": 0.9}, [None]),
     ],
@@ -480,6 +483,23 @@ def test_verdicts_about_the_regression_table_can_fail(change, expected):
         for run, sign in enumerate((-1, 0, 1))
     ]
     assert verdicts(TABLE, rows) == expected
+
+
+def test_the_exact_baseline_is_tuned_by_leaving_rows_out():
+    """The closed form is the error of fits to all rows but one, and a bad first length scale is left."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.0, 3.0, size=(40, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=40)
+    y -= y.mean()
+    error, alpha = TABLE.left_out(RBF(0.8)(X), y)
+    by_hand = []
+    for i in range(40):
+        rest = np.delete(np.arange(40), i)
+        dual = np.linalg.solve(RBF(0.8)(X[rest]) + alpha * np.eye(39), y[rest])
+        by_hand.append(y[i] - RBF(0.8)(X[i : i + 1], X[rest]) @ dual)
+    assert error == pytest.approx(np.mean(np.square(by_hand)), rel=1e-6)
+    kernel, _ = TABLE.tuned_exact(RBF(2.5), X, y)
+    assert TABLE.left_out(kernel(X), y)[0] < TABLE.left_out(RBF(2.5)(X), y)[0]
 
 
 BOUNDS = import_module("bochner_reproductions.bounds")

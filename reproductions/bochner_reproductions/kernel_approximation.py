@@ -168,7 +168,8 @@ def findings(rows: list[Row]) -> Findings:
         draw=draw,
         summary=summary,
         size=(10.0, 2.3 * max(2, len(labels))),
-        notes=f"Components are counted alike for all methods (a frequency gives two). Stand-ins: {stand_ins}.",
+        notes=f"Components are counted alike for all methods (a frequency gives two). Stand-ins: {stand_ins} "
+        "([all such datasets](index.md#datasets-that-are-not-at-hand)).",
     )
 
 

@@ -58,18 +58,27 @@ from bochner.persistence.containers import ModelFileError
 
 def check(value: Any) -> None:
     """Raise a ModelFileError unless an object is one that bochner could have made."""
-    if is_dataclass(value) and isinstance(value, (FeatureMap, LinearMap)):
-        cls: type = type(value)
-        hints = _hints(cls)
-        for field in fields(value):
-            expect(_is(getattr(value, field.name), hints.get(field.name, Any)), value, f"{field.name} of another type")
-    for kind in type(value).__mro__:
-        if kind in _CHECKS:
-            _CHECKS[kind](value)
-            break
-    width, n_features = input_width(getattr(value, "feature_map_", None)), getattr(value, "n_features_in_", None)
+    cls: type = type(value)
+    hints, further = _plan(cls)
+    for name, hint in hints:
+        expect(_is(getattr(value, name), hint), value, f"{name} of another type")
+    if further is not None:
+        further(value)
+    feature_map = getattr(value, "feature_map_", None)
+    width = None if feature_map is None else input_width(feature_map)
+    n_features = getattr(value, "n_features_in_", None)
     if width is not None and n_features is not None:
         expect(width == n_features, value, f"a map of {width} features for data with {n_features}")
+
+
+@cache
+def _plan(cls: type) -> tuple[list[tuple[str, Any]], Callable[[Any], None] | None]:
+    """Annotations of the fields of a map, and what else is checked of objects of a class."""
+    hints = []
+    if is_dataclass(cls) and issubclass(cls, (FeatureMap, LinearMap)):
+        known = _hints(cls)
+        hints = [(field.name, known[field.name]) for field in fields(cls) if field.name in known]
+    return hints, next((_CHECKS[kind] for kind in cls.__mro__ if kind in _CHECKS), None)
 
 
 def expect(condition: Any, value: Any, problem: str) -> None:
@@ -78,7 +87,6 @@ def expect(condition: Any, value: Any, problem: str) -> None:
         raise ModelFileError(f"{type(value).__name__} with {problem}.")
 
 
-@cache
 def _hints(cls: type) -> dict[str, Any]:
     try:
         return typing.get_type_hints(cls)
@@ -88,7 +96,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 def _is(value: Any, hint: Any) -> bool:
     """Whether a value is what an annotation says; True where that cannot be checked."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    origin, arguments = _taken_apart(hint)
     if hint is Any or isinstance(hint, typing.TypeVar):
         return True
     if hint is None or hint is type(None):
@@ -113,6 +121,11 @@ def _is(value: Any, hint: Any) -> bool:
     if cls is Callable:
         return callable(value)
     return isinstance(value, cls) if isinstance(cls, type) else True
+
+
+@cache
+def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return typing.get_origin(hint), typing.get_args(hint)
 
 
 def _within(indices: Any, limit: int) -> bool:

@@ -410,9 +410,7 @@ def _dtype(name: Any) -> np.dtype[Any]:
 def _triangle(values: Array, m: Any) -> Array:
     if type(m) is not int or values.shape != (m * (m + 1) // 2,):
         raise ModelFileError("a triangle of the wrong size.")
-    array = np.zeros((m, m), values.dtype)
-    unpack_upper(values, array)
-    return array
+    return unpack_upper(values, m)
 
 
 def _unpacked(bits: Array, shape: Any) -> Array:
@@ -450,11 +448,18 @@ def _statistics(state: dict[str, Any]) -> RidgeStatistics:
 
 
 def _dataclass(cls: Any, state: dict[str, Any]) -> Any:
-    known = {field.name: field for field in fields(cls) if field.init}
-    needed = {n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING}
-    if not needed <= set(state) <= set(known):
+    known, needed = _fields(cls)
+    if not needed <= state.keys() <= known:
         raise ModelFileError(f"{cls.__name__} has the fields {sorted(known)}; the model gives {sorted(state)}.")
     return cls(**state)
+
+
+@cache
+def _fields(cls: Any) -> tuple[frozenset[str], frozenset[str]]:
+    """The fields of a dataclass, and those without a default."""
+    known = [field for field in fields(cls) if field.init]
+    needed = [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]
+    return frozenset(field.name for field in known), frozenset(needed)
 
 
 @cache

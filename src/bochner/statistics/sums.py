@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dtpttr, stpttr
 
 from bochner.backends import Array, backend_of, is_host
 from bochner.backends.tiled import congruent
@@ -439,7 +440,7 @@ class RidgeStatistics:
         made.float32_error = float(arrays["totals"][2])
         made.rounding_noise = float(arrays.get("noise", [0.0])[0])  # older files do not have it
         if made.gram is not None:
-            unpack_upper(arrays["gram"], made.gram.T)
+            made.squares = unpack_upper(arrays["gram"].astype(np.float64, copy=False), m).T
         return made
 
     def __getstate__(self) -> dict[str, Any]:
@@ -481,9 +482,15 @@ def pack_upper(U: Array) -> Array:
     return np.concatenate([row[i:] for i, row in enumerate(U)]) if len(U) else np.empty(0, U.dtype)
 
 
-def unpack_upper(values: Array, out: Array) -> None:
-    """Write what `pack_upper` returned into the upper triangle of a square matrix."""
+def unpack_upper(values: Array, m: int) -> Array:
+    """The square matrix whose upper triangle `pack_upper` returned, with zeros below it."""
+    if m and m * m < 2**31 and values.dtype in (np.float32, np.float64):
+        # LAPACK packs the columns of a lower triangle, and these are the rows of its transpose
+        unpack = stpttr if values.dtype == np.float32 else dtpttr
+        return np.asarray(unpack(m, values, uplo="L")[0].T)
+    out = np.zeros((m, m), values.dtype)
     start = 0
     for i, row in enumerate(out):
-        row[i:] = values[start : start + len(row) - i]
-        start += len(row) - i
+        row[i:] = values[start : start + m - i]
+        start += m - i
+    return out
