@@ -55,7 +55,9 @@ class KernelFeatures(AdaptiveTransformer):
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
+        Threads; None uses every core.
 
     Attributes
     ----------
@@ -265,6 +267,7 @@ class RandomBinningFeatures(AdaptiveTransformer):
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`; the limits are higher, since 31 of 32 entries are zero.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Attributes
     ----------

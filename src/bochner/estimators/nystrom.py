@@ -74,6 +74,7 @@ class NystromFeatures(AdaptiveTransformer):
         approximates K minus `shift_` times the identity; "sketched" replaces landmarks by a sketch of all rows; "meka"
         gives every cluster of rows its own landmarks. See `bochner.features.low_rank` for their parameters.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
         Threads; None uses every core (or OMP_NUM_THREADS).
 

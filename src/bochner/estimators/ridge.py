@@ -96,6 +96,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         "sgd" forms no sums either: averaged stochastic gradient descent, whose predictions of the rows differ from the
         solution's by a share of at most 0.01, or that of a `StochasticGradient`. It takes more passes than "cg".
     fit_intercept : bool, default=True
+        Add a constant to the model, which is not penalised.
     metric : {"auto", "isotropic", "diagonal", "full"}, default="auto"
         How distances between rows are measured: with one length scale for all columns, one for each, or along
         directions that combine columns. "diagonal" and "full" are learned on a sample of up to 1,000 rows, by gradient
@@ -137,6 +138,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     verbose : int, default=0
         1 shows the rate and the time left on a terminal.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Attributes
     ----------
@@ -227,7 +229,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows; the first call chooses the features from its rows.
 
-        Coefficients are computed when they are next needed. Parameters are those of `fit`.
+        Coefficients are computed when they are next needed. `X`, `y` and `sample_weight` are those of `fit`.
         """
         self._check_parameters()
         first = not hasattr(self, "statistics_")
@@ -249,7 +251,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self
 
     def merge(self, other: KernelRidge) -> KernelRidge:
-        """Add the rows that another model was fitted on, as if this one had been fitted on both. Returns self.
+        """Add the rows that `other` was fitted on, as if this model had been fitted on both. Returns self.
 
         Both models need the same features: the same kernel and length scale, n_components and random_state.
         """
