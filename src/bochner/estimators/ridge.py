@@ -112,11 +112,14 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         regression, with the same kernel and penalty, by a share of at most `tol`. Errors below a thousandth of the
         variance of the targets count as that thousandth. The excess is measured on training rows that are left out one
         at a time and are not landmarks, and the upper end of its 95 % interval must be below `tol`; see `certificate_`.
-    max_components, max_seconds, max_bytes : int, float and float or None, default=2048, None and None
-        Limits for ``n_components="auto"``: number of components, approximate duration of the search and of the tuning
-        of the length scale, bytes of the sums. There are never more components than rows (twice as many for Fourier
+    max_components : int, default=2048
+        Limit for ``n_components="auto"``. There are never more components than rows (twice as many for Fourier
         features), nor more than the larger of 2,048 and a sixteenth of the rows. A ConvergenceWarning says what was
         reached if `tol` was not.
+    max_seconds : float or None, default=None
+        Another: approximate duration of the search and of the tuning of the length scale.
+    max_bytes : float or None, default=None
+        Another: bytes of the sums.
     block_size : int or None
         Rows in a block; None chooses blocks whose features fit into the cache.
     precision : {"full", "fast"}, default="full"
