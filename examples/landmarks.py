@@ -11,7 +11,7 @@ from bochner import RBF, NystromFeatures
 
 rng = np.random.default_rng(0)
 centres = np.array([[0.0, 0.0], [6.0, 1.0], [2.0, 5.0]])
-X = np.vstack([centre + rng.normal(size=(n, 2)) * 0.9 for centre, n in zip(centres, (1500, 60, 40), strict=True)])
+X = np.vstack([centre + rng.normal(size=(n, 2)) * 0.6 for centre, n in zip(centres, (1500, 60, 40), strict=True)])
 left = {}
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True)
 for axis, name in zip(axes, ("uniform", "rpcholesky"), strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 from bochner import KernelRidge
 
 rng = np.random.default_rng(0)
-X = rng.normal(size=(1200, 12)) * 10.0 ** rng.uniform(-2, 2, 12)
+X = rng.normal(size=(1200, 12)) * 10.0 ** np.linspace(2, -2, 12)
 units = X / X.std(axis=0)
 y = np.sin(2 * units[:, 1]) + units[:, 4] * units[:, 7] + 0.1 * rng.normal(size=len(X))
 models, errors = {}, {}

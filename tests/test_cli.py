@@ -332,7 +332,7 @@ def test_rows_with_gaps_can_be_left_out(tmp_path):
     table = tables.load_table(str(path), target="y", drop_missing=True, standardize=False)
     np.testing.assert_array_equal(table.X, [[1, 2], [9, 10]])
     np.testing.assert_array_equal(table.y, [0.5, 3])
-    assert "3 rows with missing values were left out" in table.notes
+    assert "3 rows with missing values left out" in table.notes
     assert table.n_dropped == 3
 
 
@@ -458,6 +458,10 @@ def program(*arguments, **environment):
     return subprocess.run(
         [*PROGRAM, *arguments], capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1", **environment}
     )
+
+
+def test_a_mistake_names_the_help_of_its_command(capsys):
+    assert "(bochner fit --help)" in failure(capsys, "fit", "t.csv")
 
 
 def test_the_program_helps_and_fails_with_its_codes():

@@ -143,8 +143,8 @@ def test_predictions_keep_columns_and_tell_of_what_is_new(kind, folder, capsys):
     assert run(["predict", "m", "new.csv", "-o", "p.csv", "--keep", "id", "--drop-missing"]) == 0
     said = capsys.readouterr().err
     assert "decimal comma" in said
-    assert "1 rows with missing values were left out" in said
-    assert "column 'city': 1 rows have values that training had not: 'Bonn'" in said
+    assert "1 row with missing values left out" in said
+    assert "column 'city': 1 row with values that training had not: 'Bonn'" in said
     assert "the file holds the target: R²" in said
     found = pd.read_csv("p.csv")
     assert found.columns.tolist() == ["id", "row", "prediction"]
@@ -152,7 +152,7 @@ def test_predictions_keep_columns_and_tell_of_what_is_new(kind, folder, capsys):
     assert found["row"].tolist() == [1, 3, 4, 5, 6]
     if kind == "table":
         assert run(["predict", "m", "new.csv", "-o", "p.feather"]) == 0
-        assert "column 'size': 1 gaps, filled as in training" in capsys.readouterr().err
+        assert "column 'size': 1 gap, filled as in training" in capsys.readouterr().err
         assert len(pd.read_feather("p.feather")) == 6
     else:
         assert "or --drop-missing" in failure(capsys, "predict", "m", "new.csv", "-o", "p.csv")
@@ -213,7 +213,39 @@ def test_a_column_that_numbers_the_rows_is_told_of(folder, capsys):
     captured = capsys.readouterr()
     assert "column 'row' numbers the rows: --drop row?" in captured.err
     assert "the target 'price': numbers, so regression" in captured.err
-    assert "5 used, 2 of them text as numbers" in captured.out
+    assert "text as numbers: city, id" in " ".join(captured.out.split())
+
+
+def test_predictions_go_to_standard_output(folder, capsys):
+    """Without --out, as text that other programs read; the score is of the rows whose target is there."""
+    assert run(["fit", "train.csv", "-t", "price", "--drop", "id", "--drop", "row", "--time", "0.3", "-o", "m"]) == 0
+    assert "row left out, as --drop says" in " ".join(capsys.readouterr().out.split())
+    new = pd.read_csv("train.csv").head(8)
+    new.loc[5:, "price"] = np.nan
+    new.loc[7, "size"] = np.nan
+    new.to_csv("new.csv", index=False)
+    assert run(["predict", "m", "new.csv"]) == 0
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 9
+    assert captured.out.startswith("prediction\n")
+    assert "over 5 rows" in captured.err
+    assert "--out FILE" in failure(capsys, "predict", "m", "new.csv", "--json")
+    assert run(["predict", "m", "new.csv", "--drop-missing", "--json", "-o", "p.csv"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows_left_out"] == 1  # the last one
+
+
+def test_numbers_are_labels_where_the_user_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"a": np.arange(240.0), "zone": np.arange(240) // 4}).to_csv("t.csv", index=False)  # 60 zones
+    few = ["--time", "0.3", "-o", "m", "--json"]
+    assert run(["fit", "t.csv", "-t", "zone", *few]) == 0
+    assert json.loads(capsys.readouterr().out)["task"] == "regression"
+    assert run(["fit", "t.csv", "-t", "zone", "--task", "classification", *few]) == 0
+    assert json.loads(capsys.readouterr().out)["task"] == "classification"
+    assert run(["predict", "m", "t.csv"]) == 0
+    captured = capsys.readouterr()
+    assert "right labels" in captured.err
+    assert captured.out.splitlines()[1].isdigit()
 
 
 def test_a_number_out_of_all_proportion_is_told_of():
@@ -230,7 +262,9 @@ def test_a_number_out_of_all_proportion_is_told_of():
         (np.arange(200) % 5, None, "i", "whole numbers, only 5 different ones, so classification"),
         (np.arange(200) % 5, "regression", "f", "regression, as --task says"),
         (np.array(["a", "b"]), None, "U", "2 different labels, so classification"),
-        (np.array([1.0, 2.0]), "classification", "i", "classification, as --task says"),
+        (np.array([1.0, 2.0, 2.0, 1.0]), "classification", "i", "classification, as --task says"),
+        (np.array([400, 500, 650]), None, "i", "numbers, so regression"),  # none comes twice
+        (np.arange(200), "classification", "U", "classification, as --task says"),
         (np.array([1.5, 2.0]), "classification", "U", "classification, as --task says"),
     ],
 )

@@ -1,5 +1,7 @@
 """The README and the pages say what is so: every block of Python and every command runs, in the order of its page."""
 
+import ast
+import inspect
 import re
 import shlex
 import sys
@@ -7,6 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import bochner
+from bochner import landmarks, losses, rows, sketches, solvers
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -126,3 +131,92 @@ def test_readme_keeps_its_commands():
     """A user of a checkout finds these words, and so does a machine that tests the README."""
     assert "make demo " in TEXTS["README.md"]
     assert "make test " in TEXTS["README.md"]
+
+
+def shown():
+    """What the reference shows: (name, object, is it called by users?), methods after their class."""
+    hidden = re.search(r'filters: .*"!(\^\(.*?\)\$)"', (ROOT / "mkdocs.yml").read_text("utf-8"))[1]
+    for page in sorted(name for name in TEXTS if name.startswith("docs/reference/")):
+        for name, options in re.findall(r"^::: (\S+)\n((?:    .*\n)*)", TEXTS[page], re.MULTILINE):
+            thing = find(name)
+            yield name, thing, not (inspect.isclass(thing) and is_result(thing))
+            if not inspect.isclass(thing) or "members: false" in options:
+                continue
+            listed = re.search(r"members: \[(.*)\]", options)
+            for method in listed[1].split(", ") if listed else dir(thing):
+                found = getattr(thing, method)
+                ours = inspect.isroutine(found) and str(getattr(found, "__module__", "")).startswith("bochner")
+                if listed or (ours and found.__doc__ and not method.startswith("_") and not re.match(hidden, method)):
+                    yield f"{name}.{method}", found, False
+
+
+def find(name):
+    thing = bochner
+    for part in name.split(".")[1:]:
+        thing = getattr(thing, part)
+    return thing
+
+
+def is_result(kind):
+    """A frozen record that functions return: users read its fields, and do not make it."""
+    return inspect.getmodule(kind).__name__.startswith(("bochner.linalg", "bochner.diagnostics", "bochner.datasets"))
+
+
+SHOWN = {name: (thing, called) for name, thing, called in shown()}
+
+
+def described(text):
+    """Parameters of a numpydoc docstring: name -> (type, description)."""
+    parts = re.split(r"^(.+)\n-{3,}$", inspect.cleandoc(text), flags=re.MULTILINE)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    body = sections.get("Parameters") or sections.get("Attributes", "")  # a record that functions return has these
+    found = {}
+    entry = re.compile(r"^(\S[^\n]*?)(?: : ([^\n]*))?\n((?:[ ]+.*\n|\n)*)", re.MULTILINE)
+    for names, kind, words in entry.findall(body.strip("\n") + "\n"):
+        for name in names.split(", "):
+            found[name.lstrip("*")] = kind, words.strip()
+    return found
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_every_parameter_is_described(name):
+    """With words, or with a type that says all (data of a shape, what is ignored); and with its true default."""
+    thing, called = SHOWN[name]
+    assert thing.__doc__, f"{name} has no docstring"
+    if inspect.isclass(thing) and issubclass(thing, Exception):
+        return
+    parameters = {key: value for key, value in inspect.signature(thing).parameters.items() if key != "self"}
+    entries = described(thing.__doc__)
+    if "Parameters\n" in thing.__doc__:
+        assert not set(entries) - set(parameters), "described, but no parameters"
+    for key, parameter in parameters.items():
+        if key not in entries:
+            assert not called, f"{name} does not describe {key}"
+            assert re.search(rf"(?<!\w){key}(?!\w)", thing.__doc__), f"{name} does not say what {key} is"
+            continue
+        kind, words = entries[key]
+        assert words or re.search(r"array|matri|path|table|ignored|passed on", kind), f"{name}: {key} has no words"
+        if default := re.search(r"default=(.*)$", kind):
+            assert ast.literal_eval(default[1]) == parameter.default, f"{name}: the default of {key}"
+
+
+def test_the_reference_is_complete():
+    """Every public name has an entry, and so has what parameters take besides names; modules are taken apart."""
+    modules = {name: thing for name in bochner.__all__ if inspect.ismodule(thing := getattr(bochner, name))}
+    expected = {f"bochner.{name}" for name in set(bochner.__all__) - set(modules)}
+    for name in ("linalg", "certificates", "theory", "diagnostics"):  # sketches and datasets have no such list
+        expected |= {f"bochner.{name}.{thing}" for thing in modules[name].__all__ if thing[0].islower()}
+    registries = {
+        "rows": rows.ROW_LAWS,
+        "landmarks": landmarks.LANDMARK_LAWS,
+        "sketches": sketches.SKETCH_LAWS,
+        "linalg": losses.LOSSES,
+    }
+    for module, laws in registries.items():
+        expected |= {f"bochner.{module}.{type(law).__name__}" for law in laws.values()}
+    expected |= {f"bochner.solvers.{solver.__name__}" for solver in solvers.SOLVERS.values()}
+    expected -= {"bochner.linalg.as_loss"}
+    assert not expected - set(SHOWN)
+    assert not [name for name, (thing, _) in SHOWN.items() if inspect.ismodule(thing)]
+    for name in SHOWN:
+        assert not any(part.startswith("_") for part in name.split(".")), f"{name} is internal"

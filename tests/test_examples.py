@@ -1,8 +1,10 @@
-"""Every example of the gallery runs as it is, draws a picture, and its numbers say what its text says."""
+"""Every example of the gallery runs as it is, draws a picture, and its numbers say what its text says, for any seed."""
 
 import importlib.util
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -11,16 +13,22 @@ site = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(site)
 
 NEEDS = {"million_rows": "pyarrow", "cluster": "distributed", "gpu": "torch", "tables_and_boosting": "pandas"}
-CLAIMS = {  # name -> what holds of its variables
+# name -> what holds of its variables, for any seed: limits are four standard errors or more from what is expected.
+CLAIMS = {
     "certificates": lambda v: v["chosen"].n_components_ < v["promised"] and all(v["values"][:-1] > v["values"][1:]),
     "cluster": lambda v: v["same"],
-    "co2": lambda v: v["error"] < 1.0 and v["covered"] > 0.8,  # the season alone has an amplitude of 2.8
+    "co2": lambda v: v["error"] < 1.0 and v["covered"] > 0.8,  # the season has an amplitude of 2.8; 47 months, 95 %
     "digits": lambda v: (
         v["errors"][-1] < 1 - v["linear"].score(v["X"][1200:], v["y"][1200:]) and v["errors"][-1] < 0.06
     ),
-    "drop_in": lambda v: v["scores"]["FourierFeatures", 512] > 0.97 and v["scores"]["RBFSampler", 512] > 0.96,
+    "drop_in": lambda v: (  # a mean over sizes and draws has a standard error of 0.004; 450 test rows, 0.007
+        np.mean([v["scores"]["FourierFeatures", m] - v["scores"]["RBFSampler", m] for m in v["sizes"]]) > -0.01
+        and v["scores"]["FourierFeatures", 512] > 0.95
+    ),
     "features_converge": lambda v: v["errors"] == sorted(v["errors"], reverse=True) and v["errors"][-1] < 0.15,
-    "gaussian_process": lambda v: 0.12 < v["model"].noise_variance_ ** 0.5 < 0.3 and v["std"][0] > 3 * v["std"][1],
+    "gaussian_process": lambda v: (  # 75 rows and some ten parameters: 0.2 (1 ± 1 / √130)
+        abs(v["model"].noise_variance_ ** 0.5 / 0.2 - 1) < 4.5 / 130**0.5 and v["std"][0] > 3 * v["std"][1]
+    ),
     "gpu": lambda v: abs(v["gap"]).max() < 2e-6,
     "invariant_kernel": lambda v: v["scores"]["averaged over shifts"] > max(0.95, v["scores"]["Gaussian"]),
     "kernel_pca": lambda v: min(v["alike"]) > 0.99,
@@ -38,9 +46,10 @@ CLAIMS = {  # name -> what holds of its variables
     "sampling_schemes": lambda v: v["curves"]["structured"][-2] < 0.35 * v["curves"]["RBFSampler"][-2],
     "structured_speed": lambda v: v["megabytes"]["structured", 4096] < 0.01 * v["megabytes"]["iid", 4096],
     "tables_and_boosting": lambda v: (
-        v["errors"]["TabularRegressor"] < v["errors"]["boosting"] and 0.8 < v["covered"] < 0.97
+        v["errors"]["TabularRegressor"] < v["errors"]["boosting"]
+        and abs(v["covered"] - 0.9) < 4.5 * (0.09 / 300 + 0.09 / 600) ** 0.5  # rows tested, rows left out
     ),
-    "text": lambda v: v["linear"] < 0.6 < 0.95 < v["scores"][-1],  # 0.5: a coin
+    "text": lambda v: v["linear"] < 0.5 + 4.5 * 0.5 / 1500**0.5 < 0.95 < v["scores"][-1],  # a coin
     "two_samples": lambda v: v["p_values"][-1] < 0.01,
 }
 
@@ -52,16 +61,33 @@ def test_the_gallery_shows_every_example():
     assert sorted(shown) == sorted(names)
 
 
-@pytest.mark.parametrize("path", site.EXAMPLES, ids=lambda path: path.stem)
-def test_example(path, tmp_path):
+def needed(path):
     pytest.importorskip("matplotlib")
     if path.stem in NEEDS:
         pytest.importorskip(NEEDS[path.stem])
+
+
+@pytest.mark.parametrize("path", site.EXAMPLES, ids=lambda path: path.stem)
+def test_example(path, tmp_path):
+    needed(path)
     said, pictures, names = site.run_example(path, tmp_path)
     assert said
     assert pictures
     assert all(picture.stat().st_size > 5_000 for picture in pictures)
     assert CLAIMS[path.stem](names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("path", site.EXAMPLES, ids=lambda path: path.stem)
+def test_claims_hold_for_other_seeds(path, seed, tmp_path):
+    """Other data and other draws: what an example says does not depend on its seed."""
+    needed(path)
+    source = re.sub(r"random_state=0\b", f"random_state={seed}", path.read_text("utf-8"))
+    source = re.sub(r"default_rng\([01]\)", f"default_rng({100 + seed})", source)
+    source = re.sub(r"seed in range\((\d)\)", rf"seed in range({10 * seed}, {10 * seed} + \1)", source)
+    (tmp_path / path.name).write_text(source, "utf-8")
+    assert CLAIMS[path.stem](site.run_example(tmp_path / path.name, tmp_path)[2])
 
 
 def test_pages_of_the_gallery(tmp_path):

@@ -364,7 +364,7 @@ REGISTRY: dict[str, Entry] = {
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows X (float32, or CSR), targets y, and how many of the first rows are the customary training set."""
+    """Rows X (float32, or CSR) and targets y of `name`; the first `n_train` rows are the customary training set."""
 
     name: str
     X: Any
@@ -469,10 +469,15 @@ def _beside(name: str) -> str:
 
 
 def fetch(name: str) -> Path:
-    """Fetch a public dataset into the cache, checked and converted, and return where it lies.
+    """Fetch the public dataset `name` into the cache, checked and converted, and return where it lies.
 
     Where the source publishes no checksum, the numbers are compared with the checksum that we found when we converted
     them, and a warning says so.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
     """
     entry = REGISTRY.get(name)
     if entry is None:

@@ -96,7 +96,7 @@ class LogLoss(Loss):
         return self.probabilities(F) - _indicator(Y > 0, F)
 
     def probabilities(self, F: Any) -> Any:
-        """Of the second class, or of each class."""
+        """Of the second class, or of each class, at the scores F."""
         xp = backend_of(F).xp
         if _one_score(F):
             e = xp.exp(-abs(F))
@@ -172,7 +172,13 @@ class Poisson(Loss):
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """(f - y)² / 2 where |f - y| ≤ delta, growing linearly beyond."""
+    """(f - y)² / 2 where |f - y| ≤ delta, growing linearly beyond.
+
+    Parameters
+    ----------
+    delta : float, default=1.35
+        The error from which on the loss is linear.
+    """
 
     delta: float = 1.35
 

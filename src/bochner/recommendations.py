@@ -85,9 +85,11 @@ class Recommendation:
     task : {"regression", "classification"} or None
         None without targets.
     features : {"fourier", "nystrom"}
+        Which features suit the rows.
     kernel : Kernel
         The kernel with a number as its length scale.
     n_components : int
+        How many components `fit` is predicted to choose.
     solver : str or None
         The solver that a fit uses; None without targets.
     alpha : float
@@ -108,6 +110,7 @@ class Recommendation:
     trials : tuple of Trial
         The searches, on growing numbers of rows.
     reasons : tuple of str
+        Why, a sentence each.
     shape : (int, int)
         Of the data.
     """
@@ -129,12 +132,12 @@ class Recommendation:
     shape: tuple[int, int]
 
     def transformer(self, random_state: Any = None) -> FourierFeatures | NystromFeatures:
-        """The recommended transformer, not fitted."""
+        """The recommended transformer, not fitted, with this `random_state`."""
         made: type[FourierFeatures | NystromFeatures] = FEATURES[self.features]
         return made(self.kernel, self.n_components, random_state=random_state)
 
     def model(self, random_state: Any = None) -> KernelRidge | KernelClassifier:
-        """The recommended model, not fitted: a classifier if y contains labels, else kernel ridge regression."""
+        """The recommended model with this `random_state`, not fitted: a classifier if y contains labels."""
         made = KernelClassifier if self.task == "classification" else KernelRidge
         return made(self.kernel, self.n_components, features=self.features, random_state=random_state)
 
@@ -203,6 +206,7 @@ def recommend(
         Numbers, for `KernelRidge`, or labels, for `KernelClassifier`. Without targets `FourierFeatures` and
         `NystromFeatures` are compared.
     kernel : Kernel, str or callable
+        The kernel to approximate.
     budget_seconds : float, optional
         Processor time that fitting may take. If it is too short, fewer components are recommended, and the reasons say
         so.
@@ -215,6 +219,7 @@ def recommend(
         Processor time for the recommendation itself, approximately. With less than two seconds the
         recommendation is a rough guess.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------

@@ -204,6 +204,7 @@ class ConjugateGradient(RidgeSolver):
     tol : float
         Stop when the norm of the residual is at most this share of that of the right-hand side.
     max_iter : int
+        At most this many iterations.
     rank : int or None
         Rank of the Nyström preconditioner; None takes a tenth of m, between 200 and 1,000.
     preconditioner : callable or None

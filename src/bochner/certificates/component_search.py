@@ -125,7 +125,9 @@ class ComponentSearch:
         being chosen and "final" for the certificate that is returned, so that the latter can be measured on rows that
         were not used for the choice.
     tol : float
+        The error at which the search ends.
     budget : Budget
+        The limits that also end it.
     step : int
         Numbers of components are multiples of it, except for the limit of the budget.
     first : int

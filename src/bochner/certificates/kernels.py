@@ -65,6 +65,7 @@ def kernel_error(
         Kernel values held at a time, and about the number evaluated. With up to sqrt(max_entries) rows every entry is
         evaluated; with more, those of random rows.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -419,14 +420,17 @@ def distance_error(
     Parameters
     ----------
     features : fitted transformer or FeatureMap
+        The map whose distances are compared with the data's.
     X : array-like or CSR matrix of shape (n_samples, n_features)
         The rows whose distances matter. Pairs of equal rows are left out.
     confidence : float
+        Probability with which the interval holds the error.
     max_pairs : int
         If there are no more pairs than this, all are measured, and the value is exact. Otherwise about 8,000 random
         pairs are: the error that all pairs but a small share (0.0004 for 95 %) stay below lies between two of their
         largest errors, and the value is the largest.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------

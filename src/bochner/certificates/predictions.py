@@ -41,6 +41,7 @@ def prediction_error(
     n_blocks : int
         At least 4; each costs one Cholesky factorisation.
     confidence : float
+        Probability with which the interval holds the error.
 
     Returns
     -------
@@ -165,11 +166,15 @@ def leave_one_out_error(
     statistics : RidgeStatistics
         Of all training rows, each of weight one.
     features : FeatureMap or fitted transformer
+        The features of the ridge regression.
     X, y : arrays of shape (n_samples, n_features) and (n_samples,) or (n_samples, n_targets)
         Training rows to leave out: all of them, or a random part.
     alpha : float
+        The penalty.
     fit_intercept : bool
+        Add a constant to the model, which is not penalised.
     confidence : float
+        Probability with which the interval holds the error.
 
     Returns
     -------
@@ -253,8 +258,11 @@ def gcv_error(statistics: RidgeStatistics, alpha: float, *, fit_intercept: bool 
     Parameters
     ----------
     statistics : RidgeStatistics
+        The sums of a fit, `statistics_` of a model.
     alpha : float
+        The penalty.
     fit_intercept : bool
+        Add a constant to the model, which is not penalised.
 
     Returns
     -------

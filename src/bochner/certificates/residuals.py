@@ -67,9 +67,11 @@ class Certificate(Display):
         Contains the true number with probability `confidence`, over the randomness that `how` names. None where the
         uncertainty of the value is not known; `low` and `high` are then infinite.
     confidence : float or None
+        Probability with which the interval contains the true number; None where there is no interval.
     how : str
         How it was measured, and what the interval rests on.
     cost : Effort
+        What the measurement took.
 
     Examples
     --------

@@ -81,7 +81,9 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail(str(error), USAGE)
     except Exception as error:
         if type(error).__module__.startswith(("click", "typer")) and hasattr(error, "format_message"):
-            return _fail(f"{error.format_message()} (bochner --help)", USAGE)
+            context = getattr(error, "ctx", None)
+            command = f"bochner {context.info_name}" if context is not None and context.parent else "bochner"
+            return _fail(f"{error.format_message()} ({command} --help)", USAGE)
         import traceback
 
         traceback.print_exc()

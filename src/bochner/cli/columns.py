@@ -10,6 +10,7 @@ from typing import Any
 from bochner.backends import Array
 from bochner.cli.errors import DataError, check_column
 from bochner.cli.files import Raw, TextFormat, pandas_module, read
+from bochner.cli.screen import counted
 from bochner.cli.tables import Recipe, as_task, extremes, from_arrays, refuse_mixed, target_of, without_missing
 
 _MOST_LEVELS = 1000  # texts of a column that are kept, so that new ones can be reported
@@ -28,6 +29,7 @@ class Columns:
     recipe: Recipe
     notes: tuple[str, ...] = ()
     n_dropped: int = 0  # rows left out
+    left_out: tuple[str, ...] = ()  # columns, as the user said
 
 
 def load_columns(
@@ -57,7 +59,7 @@ def load_columns(
     if drop_missing:
         frame, n_dropped = without_missing(frame, target, None)
         if n_dropped:
-            notes.append(f"{n_dropped:,} rows with missing values were left out")
+            notes.append(f"{counted(n_dropped, 'row')} with missing values left out")
     y, why = as_task(target_of(frame[target], target, None if drop_missing else raw.line, task), task, target)
     frame = frame.drop(columns=target)
     if not frame.shape[1]:
@@ -68,7 +70,7 @@ def load_columns(
     known = {name: levels for name, levels in texts.items() if len(levels) <= _MOST_LEVELS}
     recipe = Recipe(tuple(frame.columns), target, categories=known, dates=dates)
     notes += [why, *of_dates, *(f"column {name!r} numbers the rows: --drop {name}?" for name in _numbering(frame))]
-    return Columns(frame, y, recipe, tuple(notes), n_dropped)
+    return Columns(frame, y, recipe, tuple(notes), n_dropped, tuple(drop or ()))
 
 
 def _is_text(values: Any) -> bool:

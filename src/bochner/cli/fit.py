@@ -31,6 +31,7 @@ from bochner.cli.options import (
 )
 from bochner.cli.screen import console, facts, print_json, say
 
+_NAMED = 8  # columns that are named one by one
 _NOTHING = "there is nothing to learn: name the column with --target."
 
 
@@ -120,8 +121,8 @@ def _shown(found: dict[str, Any]) -> dict[str, str]:
     columns, score = found["columns"], found["score"]
     rows = f"{found['rows']:,} in {show_seconds(found['seconds'])}"
     rows += f"; {found['rows_left_out']:,} left out" if found["rows_left_out"] else ""
-    used = f"{len(columns['used']):,} used"
-    used += f", {len(columns['encoded']):,} of them text as numbers" if columns["encoded"] else ""
+    used = f"{len(columns['used']):,} used: {_listed(columns['used'])}"
+    used += f"; text as numbers: {_listed(columns['encoded'])}" if columns["encoded"] else ""
     used += "".join(f"; {name} {why}" for name, why in columns["left_out"].items())
     return {
         "model": f"{found['model']}: {found['description']}",
@@ -132,6 +133,10 @@ def _shown(found: dict[str, Any]) -> dict[str, str]:
         **{f"note {i + 1}": note for i, note in enumerate(found["notes"])},
         "written": f"{found['file']} ({show_bytes(found['bytes'])})",
     }
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(str, names[:_NAMED])) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
 
 
 def _score(scores: Any, classifies: bool) -> dict[str, Any]:
@@ -166,13 +171,13 @@ def _fit_table(
     kind: Any = TabularClassifier if classifies else TabularRegressor
     model = kind(random_state=seed, verbose=1, **({} if seconds is None else {"max_seconds": seconds}))
     taken = _timed_fit(model, table.X, table.y)
+    scores = beside_plain_models(model.left_out_score_, model.numbers_of(table.X), table.y, classifies)
     save(model, out)
     table.recipe.save(columns_file(out))
     if report:
         print(model.report_, end="\n\n")
     plans = {str(name): why for name, why in model.report_.columns.items()}
     left_out = {name: why for name, why in plans.items() if why.startswith("left out")}
-    scores = beside_plain_models(model.left_out_score_, model.numbers_of(table.X), table.y, classifies)
     return {
         "model": kind.__name__,
         "description": ", ".join(model.report_.used),
@@ -183,7 +188,7 @@ def _fit_table(
         "columns": {
             "used": [name for name in plans if name not in left_out],
             "encoded": [name for name, why in plans.items() if " levels, " in why],
-            "left_out": left_out,
+            "left_out": dict.fromkeys(table.left_out, "left out, as --drop says") | left_out,
         },
         "score": _score(scores, classifies),
         "seconds": taken,
@@ -228,6 +233,7 @@ def _fit_kernel(
     chosen = {} if alpha is None else {"alpha": alpha}
     model = kind(learned, n_components, features=features, random_state=seed, verbose=1, **chosen)
     taken = _timed_fit(model, *((table.X, table.y) if table.source is None else (table.source,)))
+    scores = held_out(model, table.X, table.y)
     save(model, out)
     table.recipe.save(columns_file(out))
     used = getattr(model.features_, "kernel_", learned)
@@ -241,9 +247,9 @@ def _fit_kernel(
         "columns": {
             "used": list(table.recipe.columns),
             "encoded": list(table.recipe.categories or ()),
-            "left_out": {},
+            "left_out": dict.fromkeys(options["drop"] or (), "left out, as --drop says"),
         },
-        "score": _score(held_out(model, table.X, table.y), classifies),
+        "score": _score(scores, classifies),
         "seconds": taken,
         "notes": [],
     }

@@ -19,17 +19,18 @@ from bochner.cli.options import (
     MissingOption,
     SeparatorOption,
 )
-from bochner.cli.screen import print_json, say
+from bochner.cli.screen import counted, print_json, say
 
 _SHOWN = 3  # values that a note names
+_STDOUT = Path("-")
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="What `bochner fit` or `bochner.save` wrote.")],
     data: DataArgument,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="CSV, Parquet, Feather, NPZ or NPY file; - writes CSV to the terminal.")
-    ],
+        Path, typer.Option("--out", "-o", help="CSV, Parquet, Feather, NPZ or NPY file; - is standard output, as CSV.")
+    ] = _STDOUT,
     keep: Annotated[
         list[str] | None, typer.Option("--keep", help="Column to write beside the predictions; may be repeated.")
     ] = None,
@@ -49,8 +50,10 @@ def predict(
     reported. If the file contains the target, so is the score.
     """
     text = TextFormat(sep, decimal, encoding).check(data)
-    if str(out) != "-":
+    if out != _STDOUT:
         check_output(out)
+    elif as_json:
+        raise DataError("--json and the predictions would both go to standard output: say where with --out FILE.")
     if not model.exists():
         siblings = sorted(path.name for path in model.parent.glob("*")) if model.parent.is_dir() else []
         raise DataError(f"there is no model {str(model)!r}; {nearest(model.name, siblings, 'file')}")
@@ -69,7 +72,7 @@ def predict(
         if raw.frame is None:
             raise DataError(f"--keep: {data} has no named columns.")
         check_column(name, list(raw.frame.columns), "--keep")
-    raw, rows = _without_gaps(raw, recipe, found) if drop_missing else (raw, None)
+    raw, rows, left_out = _without_gaps(raw, recipe, found) if drop_missing else (raw, None, 0)
     X, notes = _rows(raw, recipe, found, data)
     say(*notes)
     columns = {name: raw.frame[name].to_numpy() for name in keep or ()}
@@ -79,16 +82,15 @@ def predict(
     frame = pandas.DataFrame(columns)
     score = _score(raw, recipe, found, X)
     if score is not None:
-        say(f"the file holds the target: {score['name']} {score['value']:.4f} over {len(frame):,} rows")
-    if str(out) == "-":
+        say(f"the file holds the target: {score['name']} {score['value']:.4f} over {counted(score['rows'], 'row')}")
+    if out == _STDOUT:
         frame.to_csv(sys.stdout, index=False)
         return OK
     write_table(frame, out)
     if as_json:
-        left_out = 0 if rows is None else int(rows.max()) - len(rows)
         print_json({"rows": len(frame), "rows_left_out": left_out, "file": out, "score": score, "notes": notes})
     else:
-        say(f"{len(frame):,} predictions are in {out}")
+        say(f"{counted(len(frame), 'prediction')} in {out}")
     return OK
 
 
@@ -116,8 +118,8 @@ def _names(recipe: Any, model: Any) -> list[str] | None:
     return getattr(model, "feature_names_in_", None)
 
 
-def _without_gaps(raw: Raw, recipe: Any, model: Any) -> tuple[Raw, Any]:
-    """Rows in which nothing that the model takes is missing, and their numbers in the file, from 1."""
+def _without_gaps(raw: Raw, recipe: Any, model: Any) -> tuple[Raw, Any, int]:
+    """Rows without gaps in what the model takes, their numbers in the file, from 1, and how many others there are."""
     from dataclasses import replace
 
     import numpy as np
@@ -131,8 +133,9 @@ def _without_gaps(raw: Raw, recipe: Any, model: Any) -> tuple[Raw, Any]:
         kept = replace(raw, frame=raw.frame[keep].reset_index(drop=True), line=None)
     if not keep.any():
         raise DataError("--drop-missing leaves no rows: every row has a missing value.")
-    say(f"{(~keep).sum():,} rows with missing values were left out")
-    return kept, np.flatnonzero(keep) + 1
+    left_out = int((~keep).sum())
+    say(f"{counted(left_out, 'row')} with missing values left out")
+    return kept, np.flatnonzero(keep) + 1, left_out
 
 
 def _rows(raw: Raw, recipe: Any, model: Any, data: str) -> tuple[Any, list[str]]:
@@ -144,13 +147,15 @@ def _rows(raw: Raw, recipe: Any, model: Any, data: str) -> tuple[Any, list[str]]
     if raw.frame is not None and recipe is not None:
         for name, counts in recipe.unseen(raw.frame).items():
             shown = ", ".join(map(repr, list(counts)[:_SHOWN])) + (", …" if len(counts) > _SHOWN else "")
-            notes.append(f"column {name!r}: {sum(counts.values()):,} rows have values that training had not: {shown}")
+            rows = counted(sum(counts.values()), "row")
+            notes.append(f"column {name!r}: {rows} with values that training had not: {shown}")
     if not isinstance(model, (TabularClassifier, TabularRegressor)):
         return _numbers(raw, recipe, model, data), notes
     X = model_columns(raw, recipe, model, data)
     if hasattr(X, "isna"):
         gaps = X.isna().sum()
-        notes += [f"column {name!r}: {count:,} gaps, filled as in training" for name, count in gaps[gaps > 0].items()]
+        filled = gaps[gaps > 0].items()
+        notes += [f"column {name!r}: {counted(count, 'gap')}, filled as in training" for name, count in filled]
     return X, notes
 
 
@@ -181,17 +186,18 @@ def _numbers(raw: Raw, recipe: Any, model: Any, data: str) -> Any:
 
 
 def _score(raw: Raw, recipe: Any, model: Any, X: Any) -> dict[str, Any] | None:
-    """The score of the predictions where the file holds the target without gaps."""
+    """The score of the predictions of the rows whose target the file holds."""
     from sklearn.base import is_classifier
 
     if raw.frame is None or recipe is None or recipe.target not in raw.frame.columns:
         return None
-    y = raw.frame[recipe.target]
-    if y.isna().any() or len(y) < 2:
+    present = raw.frame[recipe.target].notna().to_numpy()
+    y, X = raw.frame[recipe.target][present], X[present]
+    if len(y) < 2:
         return None
     classifies = is_classifier(model)
     try:
         y = y.astype(model.classes_.dtype).to_numpy() if classifies else y.to_numpy(dtype=float)
     except (TypeError, ValueError):
         return None
-    return {"name": "right labels" if classifies else "R²", "value": float(model.score(X, y))}
+    return {"name": "right labels" if classifies else "R²", "value": float(model.score(X, y)), "rows": len(y)}

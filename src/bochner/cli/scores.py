@@ -32,9 +32,7 @@ class Scores:
     how: str
 
     def __str__(self) -> str:
-        shown = [
-            f"{value:.4f}" if np.isfinite(value) else "unknown" for value in (self.model, self.linear, self.constant)
-        ]
+        shown = [f"{value:.4f}" if np.isfinite(value) else "none" for value in (self.model, self.linear, self.constant)]
         return f"{shown[0]}; a linear model has {shown[1]}, a constant {shown[2]} ({self.how})"
 
 

@@ -29,6 +29,11 @@ def say(*notes: str) -> None:
         Console(stderr=True, highlight=False).print(note, style="dim", markup=False, soft_wrap=True)
 
 
+def counted(count: int, what: str) -> str:
+    """So many of something: "1 row", "2,000 rows"."""
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
 @contextmanager
 def progress() -> Iterator[Callable[[int, int, str], None]]:
     """Yield a callback that draws a bar on standard error; nothing where that is not a terminal."""

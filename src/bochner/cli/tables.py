@@ -18,6 +18,7 @@ import scipy.sparse
 from bochner.backends import Array
 from bochner.cli.errors import DataError, check_column, nearest
 from bochner.cli.files import Raw, TextFormat, beside, looks_numeric, pandas_module, read
+from bochner.cli.screen import counted
 from bochner.experiments.references import task_of
 from bochner.streaming import ArrowSource, Block, MappedSource, Source
 
@@ -289,7 +290,7 @@ def load_table(
         if recipe.categories:
             notes.append(f"text as numbers ({encode}): {', '.join(recipe.categories)}")
     if left_out:
-        notes.append(f"{left_out:,} rows with missing values were left out")
+        notes.append(f"{counted(left_out, 'row')} with missing values left out")
     if y is not None:
         y, why = as_task(y, task, target)
         notes.append(why)
@@ -394,7 +395,8 @@ def as_task(y: Array, task: str | None, name: str | None = None) -> tuple[Array,
             return y.astype(np.float64), why
         except ValueError:
             raise DataError("--task regression needs numbers as targets; these are text.") from None
-    if task == "classification" and y.dtype.kind == "f":
-        whole = np.isfinite(y).all() and bool((y == np.round(y)).all())
-        return (y.astype(np.int64) if whole else y.astype(str)), why
+    if task == "classification" and y.dtype.kind == "f" and np.isfinite(y).all() and (y == np.round(y)).all():
+        y = y.astype(np.int64)
+    if task == "classification" and task_of(y) == "regression":
+        return y.astype(str), why  # labels that look like numbers
     return y, why

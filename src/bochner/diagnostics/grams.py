@@ -59,6 +59,7 @@ def distance_concentration(X: Any, *, max_rows: int = 2000, random_state: Any = 
     max_rows : int
         Number of rows whose pairs are measured.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Examples
     --------
@@ -121,7 +122,7 @@ class GramSpectrum:
         return float(self.fresh_diagonal.mean()) * self.n_samples
 
     def leverages(self, alpha: float) -> Array:
-        """Ridge leverage scores of the fresh rows, (n_fresh,), in a fit with the sample in place of all rows."""
+        """Leverage scores of the fresh rows, (n_fresh,), in a fit to the sample, with penalty alpha for all rows."""
         share = len(self.eigenvalues) / self.n_samples
         inverse = 1.0 / (self.eigenvalues + alpha * share)
         if self.complete:
@@ -156,6 +157,7 @@ def gram_spectrum(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_s
     max_rows : int
         Rows whose eigenvalue problem is solved; all of them where there are no more than twice as many.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Examples
     --------
@@ -193,7 +195,7 @@ def gram_spectrum(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_s
 
 @dataclass(frozen=True)
 class DimensionCurve:
-    """Effective dimension d_e(alpha), between `low` and `high` for every alpha (equal where exact)."""
+    """Effective dimension of `n_samples` rows, between `low` and `high` for each of `alphas` (equal where exact)."""
 
     alphas: Array
     low: Array
@@ -311,9 +313,9 @@ def _slope(x: Array, y: Array) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Coherence:
-    """Leverage of the rows: `coherence` = n max(leverage) / d_e, one if all rows matter alike.
+    """Leverage of the rows for a penalty `alpha`: `coherence` = n max(leverage) / d_e, one if all rows matter alike.
 
-    `largest` is that of the rows used, `exact` whether those are all.
+    `largest` is the largest leverage of the rows used, `exact` whether those are all, and `effective_dimension` is d_e.
     """
 
     alpha: float

@@ -78,6 +78,8 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
         rest, ℓ = max(0, 1 - y f)² / 2; or ridge regression on targets ±1, ℓ = (y - f)² / 2, in one pass, with
         `partial_fit`.
     features : {"auto", "fourier", "nystrom"} or transformer, default="auto"
+        Which features, as for `KernelRidge`; a transformer is cloned and fitted, and determines kernel, metric and
+        number of components.
     alpha : float, array-like or {"auto", "loo", "margin", "gcv", "evidence"}, default="auto"
         The penalty, never scaled by the number of rows: the prior precision of the scores (1 / C elsewhere). "auto"
         means "margin" for the squared loss. For the other losses, "auto" or an array-like takes the penalty of a grid,
@@ -89,6 +91,7 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
     solver : {"auto", "cholesky", "eigen", "cg", "sgd"} or RidgeSolver, default="auto"
         For the squared loss; see `KernelRidge`.
     fit_intercept : bool, default=True
+        Add a constant to the model, which is not penalised.
     metric : {"auto", "isotropic", "diagonal", "full"}, default="auto"
         How distances are measured; "diagonal" and "full" are learned as in `KernelRidge`, with targets ±1.
     solver_tol : float, default=1e-4
@@ -108,8 +111,11 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
     checkpoint : path or None
         For the squared loss; see `KernelRidge`.
     n_jobs : int or None
+        Threads; None uses every core.
     verbose : int, default=0
+        1 shows the rate and the time left on a terminal.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Attributes
     ----------

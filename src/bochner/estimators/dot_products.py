@@ -53,7 +53,9 @@ class MaclaurinFeatures(AdaptiveTransformer):
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
+        Threads; None uses every core.
 
     Attributes
     ----------
@@ -132,6 +134,7 @@ class MonomialFeatures(FeatureTransformer):
         As in `MaclaurinFeatures`. An infinite series ends where the rest is below 1e-12 of the kernel's largest value
         on the data of `fit`.
     n_jobs : int or None
+        Threads; None uses every core.
 
     Attributes
     ----------
@@ -227,6 +230,7 @@ class TensorSketchFeatures(AdaptiveTransformer):
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
         Threads; None uses every core (or OMP_NUM_THREADS).
 

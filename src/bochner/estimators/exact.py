@@ -53,6 +53,7 @@ def exact_kernel_ridge(
         The penalty of Σ w (f(x) + b - y)² + alpha ‖f‖².
     sample_weight : array-like of shape (n_samples,) or None
     fit_intercept : bool
+        Add a constant to the model, which is not penalised.
 
     Examples
     --------
@@ -93,10 +94,12 @@ def exact_gaussian_process(
     Parameters
     ----------
     kernel : str, Kernel or scikit-learn kernel
+        The covariance, up to `amplitude`.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     X_new : array-like of shape (n_new, n_features)
     noise_variance, amplitude : float
+        Variances of the noise of an observation, and of the function where the kernel is one.
 
     Returns
     -------
@@ -148,14 +151,17 @@ def exact_kernel_classifier(
     Parameters
     ----------
     kernel : str, Kernel or scikit-learn kernel
+        Its length scale is used as it is.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     X_new : array-like of shape (n_new, n_features)
     alpha : float
         The penalty of Σ w ℓ(f(x) + b, y) + alpha / 2 ‖f‖².
     loss : {"log_loss", "squared_hinge", "squared"}
+        The loss of `KernelClassifier` of that name.
     sample_weight : array-like of shape (n_samples,) or None
     fit_intercept : bool
+        Add a constant to the model, which is not penalised.
 
     Returns
     -------

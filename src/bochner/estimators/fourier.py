@@ -55,7 +55,9 @@ class KernelFeatures(AdaptiveTransformer):
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
+        Threads; None uses every core.
 
     Attributes
     ----------
@@ -162,9 +164,12 @@ class FourierFeatures(AdaptiveTransformer):
         random offset, or complex exponentials.
     tol : float, default=0.05
         For ``n_components="auto"``.
-    max_components, max_seconds, max_bytes : int, float and float or None, default=16384, None and None
-        Limits for ``n_components="auto"``: number of components, approximate duration of the search, bytes of the
-        features of the rows given to `fit`. A ConvergenceWarning says what was reached if `tol` was not.
+    max_components : int, default=16384
+        Limit for ``n_components="auto"``. A ConvergenceWarning says what was reached if `tol` was not.
+    max_seconds : float or None, default=None
+        Another: approximate duration of the search.
+    max_bytes : float or None, default=None
+        Another: bytes of the features of the rows given to `fit`.
     precision : {"full", "fast"}, default="full"
         "full" is the precision of the data's dtype. "fast" lets a GPU keep 11 bits of float32 data in dense phases,
         with errors of about 2e-4 |phase|, in half the time on an H200. It has no effect elsewhere.
@@ -265,6 +270,7 @@ class RandomBinningFeatures(AdaptiveTransformer):
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`; the limits are higher, since 31 of 32 entries are zero.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Attributes
     ----------

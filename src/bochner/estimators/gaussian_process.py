@@ -68,6 +68,7 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
         maximises the evidence of all rows with the exact kernel. "auto" chooses the kernel as `KernelRidge` does, but
         by evidence.
     n_components : int or "auto", default=1024
+        Number of components, the dimension of the features. "auto" takes as few as `tol` needs.
     features : {"auto", "nystrom", "fourier"} or transformer, default="auto"
         "auto" is "nystrom".
     noise_variance : float or "auto", default="auto"
@@ -86,6 +87,7 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
         relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows, or of a
         sample of 20,000, is at most `tol`.
     block_size : int or None
+        Rows in a block; None chooses blocks whose features fit into the cache.
     precision : {"full", "fast"}, default="full"
         Of features and sums; see `KernelRidge`.
     device : str or None, default=None
@@ -93,8 +95,11 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
         there; means and standard deviations are computed there too. The fitted model is kept in host memory: it can be
         pickled, and predicts on machines without a GPU. Functions are drawn on the host.
     n_jobs : int or None
+        Threads; None uses every core.
     verbose : int, default=0
+        1 shows the rate and the time left on a terminal.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Attributes
     ----------
@@ -164,7 +169,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> GaussianProcessRegressor:
         """Learn from more rows. The first call chooses kernel, features and `alpha_`, from the rows it is given.
 
-        Parameters are those of `fit`.
+        `X`, `y` and `sample_weight` are those of `fit`.
         """
         self._check_parameters()
         first = not hasattr(self, "statistics_")
@@ -403,6 +408,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
         coverage : float, default=0.9
+            Share of new observations that the intervals hold.
         include_noise : bool, default=True
             True: of a new observation. False: of the function, without noise.
 
@@ -508,7 +514,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         Parameters
         ----------
         n_samples : int
+            Number of functions.
         random_state : int, RandomState, Generator or None
+            Seed of everything random: an int gives the same result every time.
         n_components : int
             Number of random components that the prior is drawn with.
 
@@ -531,7 +539,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
         n_samples : int
+            Number of draws.
         random_state : int, RandomState, Generator or None
+            Seed of everything random: an int gives the same result every time.
 
         Returns
         -------

@@ -39,6 +39,7 @@ class KernelKMeans(ClusterMixin, RowTransformer, KernelModel):
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters.
     kernel : str, Kernel or scikit-learn kernel, default="rbf"
         A name takes the median distance as length scale.
     n_components : int or "auto", default=256
@@ -48,6 +49,7 @@ class KernelKMeans(ClusterMixin, RowTransformer, KernelModel):
     n_init : int, default=5
         Number of initialisations tried on a sample of the rows; the best is continued on all rows.
     max_iter : int, default=100
+        At most this many passes over the rows.
     solver_tol : float, default=1e-4
         Stop when the centres move by less than this share of the features' spread.
     tol, max_components, max_seconds, max_bytes : numbers
@@ -55,11 +57,15 @@ class KernelKMeans(ClusterMixin, RowTransformer, KernelModel):
         until the relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of the rows,
         or of a sample of 20,000, is at most `tol`.
     block_size : int or None
+        Rows in a block; None chooses blocks whose features fit into the cache.
     device : str or None, default=None
         "cuda" (or "cuda:1", …) computes features and sums on a GPU; see `KernelRidge`.
     n_jobs : int or None
+        Threads; None uses every core.
     verbose : int, default=0
+        1 shows the rate and the time left on a terminal.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Attributes
     ----------

@@ -61,11 +61,15 @@ class KernelPCA(RowTransformer, KernelModel):
         features until the relative trace error (Nyström) or Frobenius error (Fourier features) of the kernel matrix of
         the rows, or of a sample of 20,000, is at most `tol`.
     block_size : int or None
+        Rows in a block; None chooses blocks whose features fit into the cache.
     device : str or None, default=None
         "cuda" (or "cuda:1", …) computes features and sums on a GPU; see `KernelRidge`.
     n_jobs : int or None
+        Threads; None uses every core.
     verbose : int, default=0
+        1 shows the rate and the time left on a terminal.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Attributes
     ----------

@@ -51,7 +51,9 @@ class KitchenSinkFeatures(AdaptiveTransformer):
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
+        Threads; None uses every core.
 
     Attributes
     ----------
@@ -155,6 +157,7 @@ def kitchen_sinks(
     kernel : str or Kernel
         Any stationary kernel.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -266,6 +269,7 @@ def greedy_kitchen_sinks(
     refine : bool
         Improve the best candidate by a few steps of L-BFGS.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------

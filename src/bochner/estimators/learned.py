@@ -66,7 +66,9 @@ class LearnedFeatures(AdaptiveTransformer):
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `FourierFeatures`.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
+        Threads; None uses every core.
 
     Attributes
     ----------

@@ -66,12 +66,14 @@ def mmd_test(
     n_components : int, default=512
         Number of components of the features.
     features : {"fourier", "nystrom"}, default="fourier"
+        Which features of the kernel have their means compared.
     method : {"auto", "permutation", "asymptotic"}, default="auto"
         "permutation" has exactly its nominal level, for any sample sizes. "asymptotic" draws from the limit
         distribution, a weighted sum of χ², and needs only sums over the rows. "auto" permutes up to about 67,000 rows.
     n_permutations : int, default=999
         The least p-value is 1 / (n_permutations + 1).
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -161,6 +163,7 @@ def exact_mmd(kernel: Any, X: Any, Y: Any) -> float:
     Parameters
     ----------
     kernel : Kernel
+        The kernel whose means are compared.
     X, Y : array-like of shape (n_samples_X, n_features) and (n_samples_Y, n_features)
 
     Examples

@@ -65,15 +65,19 @@ class NystromFeatures(AdaptiveTransformer):
         float64 where rounding to float32 would be visible in the features. "fast" computes in float32 and drops the
         landmarks that are then combinations of others: fewer components and half the time for smooth kernels, but
         another approximation.
-    max_components, max_seconds, max_bytes : int, float and float or None, default=16384, None and None
-        Limits for ``n_components="auto"``: number of components, approximate duration of the search, bytes of the
-        features of the rows given to `fit`. A ConvergenceWarning says what was reached if `tol` was not.
+    max_components : int, default=16384
+        Limit for ``n_components="auto"``. A ConvergenceWarning says what was reached if `tol` was not.
+    max_seconds : float or None, default=None
+        Another: approximate duration of the search.
+    max_bytes : float or None, default=None
+        Another: bytes of the features of the rows given to `fit`.
     variant : str or NystromVariant, default="projection"
         How kernel values of rows and landmarks become features. "projection" is the Nyström method; "ensemble" averages
         several; "modified" is the best approximation from the same kernel values (reads all of K); "shifted"
         approximates K minus `shift_` times the identity; "sketched" replaces landmarks by a sketch of all rows; "meka"
         gives every cluster of rows its own landmarks. See `bochner.features.low_rank` for their parameters.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
         Threads; None uses every core (or OMP_NUM_THREADS).
 

@@ -40,6 +40,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of Gaussians.
     n_dimensions : int or "auto", default="auto"
         Dimensions of the projection; "auto" is 4 ln(n_clusters) + 2, or n_features if that is less.
     n_init : int, default=5
@@ -47,6 +48,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
     max_iter : int, default=200
         Largest number of steps of a start.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Attributes
     ----------

@@ -51,6 +51,7 @@ class RandomProjection(AdaptiveTransformer):
     dense_output : bool, default=False
         False returns a sparse matrix for sparse rows, if the sketch is sparse too.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
         Threads; None uses every core (or OMP_NUM_THREADS).
 
@@ -213,6 +214,7 @@ class CompactFeatures(AdaptiveTransformer):
     random_state : int, RandomState, Generator or None
         For the projection, and for `features` if that has no random_state of its own.
     n_jobs : int or None
+        Threads; None uses every core.
 
     Attributes
     ----------

@@ -96,6 +96,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         "sgd" forms no sums either: averaged stochastic gradient descent, whose predictions of the rows differ from the
         solution's by a share of at most 0.01, or that of a `StochasticGradient`. It takes more passes than "cg".
     fit_intercept : bool, default=True
+        Add a constant to the model, which is not penalised.
     metric : {"auto", "isotropic", "diagonal", "full"}, default="auto"
         How distances between rows are measured: with one length scale for all columns, one for each, or along
         directions that combine columns. "diagonal" and "full" are learned on a sample of up to 1,000 rows, by gradient
@@ -111,11 +112,14 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         regression, with the same kernel and penalty, by a share of at most `tol`. Errors below a thousandth of the
         variance of the targets count as that thousandth. The excess is measured on training rows that are left out one
         at a time and are not landmarks, and the upper end of its 95 % interval must be below `tol`; see `certificate_`.
-    max_components, max_seconds, max_bytes : int, float and float or None, default=2048, None and None
-        Limits for ``n_components="auto"``: number of components, approximate duration of the search and of the tuning
-        of the length scale, bytes of the sums. There are never more components than rows (twice as many for Fourier
+    max_components : int, default=2048
+        Limit for ``n_components="auto"``. There are never more components than rows (twice as many for Fourier
         features), nor more than the larger of 2,048 and a sixteenth of the rows. A ConvergenceWarning says what was
         reached if `tol` was not.
+    max_seconds : float or None, default=None
+        Another: approximate duration of the search and of the tuning of the length scale.
+    max_bytes : float or None, default=None
+        Another: bytes of the sums.
     block_size : int or None
         Rows in a block; None chooses blocks whose features fit into the cache.
     precision : {"full", "fast"}, default="full"
@@ -137,6 +141,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     verbose : int, default=0
         1 shows the rate and the time left on a terminal.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
 
     Attributes
     ----------
@@ -227,7 +232,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows; the first call chooses the features from its rows.
 
-        Coefficients are computed when they are next needed. Parameters are those of `fit`.
+        Coefficients are computed when they are next needed. `X`, `y` and `sample_weight` are those of `fit`.
         """
         self._check_parameters()
         first = not hasattr(self, "statistics_")
@@ -249,7 +254,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self
 
     def merge(self, other: KernelRidge) -> KernelRidge:
-        """Add the rows that another model was fitted on, as if this one had been fitted on both. Returns self.
+        """Add the rows that `other` was fitted on, as if this model had been fitted on both. Returns self.
 
         Both models need the same features: the same kernel and length scale, n_components and random_state.
         """

@@ -49,7 +49,7 @@ class DaskScores:
     """`score` for Dask data, which is loaded into memory."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R², or the accuracy of a classifier."""
+        """R² of the predictions of X against y, or the accuracy of a classifier, weighted by `sample_weight`."""
         if is_distributed(X):
             from bochner.distributed import collected
 
@@ -367,7 +367,9 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
     device : str or None, default=None
         "cuda" to learn and predict on a GPU, with larger leaves; None for the CPU.
     n_jobs : int or None, default=None
+        Threads; None uses every core.
     random_state : int, RandomState instance or None, default=None
+        Seed of everything random: an int gives the same result every time.
     verbose : int, default=0
         Above zero: show a line of progress on a terminal.
 
@@ -452,6 +454,7 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         ----------
         X : table or array-like of shape (n_samples, n_features)
         coverage : float, default=0.9
+            Share of new targets that the intervals hold.
 
         Returns
         -------
@@ -498,14 +501,21 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
     kernel : "auto", str or list of str, default="auto"
         Names among "laplacian", "exponential", "matern32", "matern52" and "rbf" to choose from.
     scaling : {"auto", "standard", "quantile"}, default="auto"
+        Columns are divided by their standard deviation, or replaced by ranks.
     leaf_size : int or "auto", default="auto"
+        The most rows in a leaf; "auto" is as many as `max_seconds` allows.
     metric : {"auto", "diagonal", "full"}, default="auto"
+        How distances are learned, as for `TabularRegressor`.
     n_members : int, default=3
+        Number of models with different kernels or scalings that are averaged.
     max_seconds : float, default=60.0
+        Time for which sizes are planned, as for `TabularRegressor`.
     device : str or None, default=None
         "cuda" to learn and predict on a GPU, with larger leaves; None for the processor.
     n_jobs : int or None, default=None
+        Threads; None uses every core.
     random_state : int, RandomState instance or None, default=None
+        Seed of everything random: an int gives the same result every time.
     verbose : int, default=0
         Above zero: a line of progress, on a terminal.
 
@@ -560,14 +570,14 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
 
     @map_dask_blocks
     def decision_function(self, X: Any) -> Array:
-        """Log odds (n_samples,) for two classes; for more, arguments of the softmax (n_samples, n_classes)."""
+        """Log odds of the rows of X, (n_samples,); of three or more classes arguments of the softmax, one for each."""
         scores = self._predict(self.numbers_of(X))
         scores = self._link(scores)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     @map_dask_blocks
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes, (n_samples, n_classes)."""
+        """Probabilities of the classes for the rows of X, (n_samples, n_classes)."""
         scores = self.decision_function(X)
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros(len(scores)), scores])
@@ -575,12 +585,12 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
 
     @map_dask_blocks
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the probabilities."""
+        """Logarithms of the probabilities that `predict_proba` gives for X."""
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 
     @map_dask_blocks
     def predict(self, X: Any) -> Array:
-        """The likeliest class of each row."""
+        """The likeliest class of each row of X."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 

@@ -118,6 +118,7 @@ def compare(
     y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
         Labels (strings, booleans, integers of at most 50 distinct values) or numbers.
     kernel : Kernel, str or callable, default="rbf"
+        The kernel that all maps approximate.
     maps : list of str and transformers, dict of transformers, or None
         None takes those that suit the kernel, ``bochner.experiments.candidates.default_maps``. A transformer is cloned
         and has `n_components` and `random_state` set; it keeps the kernel that it has.
@@ -129,6 +130,7 @@ def compare(
     n_reference : int, default=4000
         Rows; their kernel matrix is held.
     random_state : int, RandomState, Generator or None
+        Seed of everything random: an int gives the same result every time.
     progress : callable, optional
         Called as progress(done, total, label) before each measurement and at the end.
 

@@ -58,10 +58,10 @@ class Rows:
 
 
 def task_of(y: Array) -> str:
-    """Labels are strings, booleans and integers of few distinct values; all else is numbers."""
+    """Labels are strings, booleans and integers of few distinct values that come again; all else is numbers."""
     if y.dtype.kind in "OUSb":
         return "classification"
-    if y.dtype.kind in "iu" and y.ndim == 1 and len(np.unique(y)) <= _FEW_LABELS:
+    if y.dtype.kind in "iu" and y.ndim == 1 and len(np.unique(y)) <= min(_FEW_LABELS, len(y) // 2):
         return "classification"
     return "regression"
 

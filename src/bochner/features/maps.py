@@ -109,6 +109,7 @@ class FeatureMatrix:
     Parameters
     ----------
     features : fitted transformer of bochner, or FeatureMap
+        What makes the features of the rows.
     X : array or CSR matrix of shape (n_samples, n_features)
 
     Examples

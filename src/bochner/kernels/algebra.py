@@ -94,7 +94,7 @@ class Kernel(BaseEstimator, ABC):
         return self._block(*(A if is_tensor(A) else backend.place(A, tensor) for A in (X, Y)))
 
     def diagonal(self, X: Any) -> Array:
-        """k(x_i, x_i) for every row, (n_samples,), without the Gram matrix."""
+        """k(x_i, x_i) for every row of X, (n_samples,), without the Gram matrix."""
         X = as_points(X)
         with np.errstate(over="ignore", invalid="ignore"):
             values = self._diagonal(X)
@@ -103,7 +103,7 @@ class Kernel(BaseEstimator, ABC):
     def resolve(self, X: Any, random_state: Any = 0, sample_weight: Any = None) -> Kernel:
         """Return a copy in which every length scale is a number, taken from (a sample of) the rows of X.
 
-        A row of weight w counts as w equal rows.
+        A row of weight w in `sample_weight` counts as w equal rows; `random_state` draws the sample.
         """
         X = as_points(X)
         if 0 in X.shape:

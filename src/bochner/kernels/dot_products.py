@@ -112,6 +112,7 @@ class Polynomial(DotProductKernel):
     Parameters
     ----------
     degree : int
+        The exponent, at least 1.
     gamma : float or None
         None means 1 / n_features, as in scikit-learn.
     coef0 : float

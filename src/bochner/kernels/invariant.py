@@ -21,6 +21,7 @@ class CyclicInvariant(Kernel):
     Parameters
     ----------
     kernel : Kernel
+        The kernel that is averaged over shifts.
     shape : tuple of int or None, default=None
         None: a row is one periodic signal. (height, width): a row is an image, flattened row by row, and shifted along
         both axes.

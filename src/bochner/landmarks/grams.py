@@ -29,6 +29,7 @@ class Gram:
     ----------
     X : ndarray or CSR matrix
     kernel : Kernel or None
+        None: `X` is the kernel matrix itself.
     there : tensor or None
         The rows of X on a device, where partial factors are then computed; for kernels that take tensors.
     fine : bool

@@ -40,7 +40,7 @@ class Range(Result):
 
 @dataclass(frozen=True)
 class SVD(LowRank):
-    """A ≈ U diag(s) Vt, singular values descending; unpacks as ``U, s, Vt``."""
+    """A ≈ U diag(s) Vt, singular values descending; unpacks as ``U, s, Vt``. `report` has its error."""
 
     U: Array
     s: Array
@@ -55,7 +55,7 @@ class SVD(LowRank):
 
 @dataclass(frozen=True)
 class Eigh(LowRank):
-    """A ≈ V diag(values) Vᵀ, largest magnitudes first; unpacks as ``values, vectors``."""
+    """A ≈ V diag(values) Vᵀ, largest magnitudes first; unpacks as ``values, vectors``. `report` has its error."""
 
     values: Array
     vectors: Array
@@ -188,11 +188,14 @@ def range_finder(
     rank, tol : int or None, float or None
         Exactly one: the basis has ``rank + oversampling`` columns, or grows until the estimated
         ‖A - QQᵀA‖_F / ‖A‖_F is at most `tol`.
+    oversampling : int
+        Columns of the basis beyond `rank`.
     n_iter : int
         Power iterations, orthonormalised at every half step. 0 reads A once.
     iteration : {"subspace", "krylov"}
         "krylov" keeps all ``n_iter + 1`` blocks, so the basis is that much wider and better.
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -240,6 +243,7 @@ def randomized_svd(
     iteration : {"krylov", "subspace"}
         "krylov" also uses the blocks of the earlier iterations: more accurate for the same passes.
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -317,8 +321,22 @@ def randomized_eigh(
 ) -> Eigh:
     """Eigenvalues of largest magnitude, and their vectors, of a symmetric matrix.
 
-    Parameters are those of `randomized_svd`. For a positive semi-definite A, `nystrom` is more accurate from a single
-    pass.
+    For a positive semi-definite A, `nystrom` is more accurate from a single pass.
+
+    Parameters
+    ----------
+    A : array, sparse matrix or operator of shape (n, n)
+        Symmetric.
+    rank, tol : int or None, float or None
+        Exactly one: the number of eigenvalues, or the relative Frobenius error at which the rank is enough.
+    oversampling : int
+        Columns of the sketch beyond `rank`.
+    n_iter : int
+        Power iterations: each costs two more passes over A and sharpens a slowly decaying spectrum.
+    iteration : {"krylov", "subspace"}
+        "krylov" also uses the blocks of the earlier iterations: more accurate for the same passes.
+    random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------

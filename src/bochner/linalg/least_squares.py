@@ -109,6 +109,7 @@ def lstsq(
     max_iter : int
         Limit of iterations in each of the refinement passes.
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------

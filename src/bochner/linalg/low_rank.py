@@ -32,7 +32,7 @@ from bochner.sketches import as_sketch_law
 
 @dataclass(frozen=True)
 class Factors(LowRank):
-    """A ≈ left · right; unpacks as ``left, right``."""
+    """A ≈ left · right; unpacks as ``left, right``. `report` has its error."""
 
     left: Array
     right: Array
@@ -91,6 +91,7 @@ def nystrom(
     n_iter : int
         Subspace iterations before the sketch is used. 0 reads A once.
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -165,6 +166,7 @@ def generalized_nystrom(
     law : str or SketchLaw
         Sampling scheme of both sketches, see `bochner.sketches`.
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -215,7 +217,7 @@ SELECTIONS = ("pivoted", "leverage", "adaptive", "norm", "uniform")
 
 @dataclass(frozen=True)
 class CX(LowRank):
-    """A ≈ C X with C = A[:, indices] and X = C⁺A; unpacks as ``C, X``."""
+    """A ≈ C X with C = A[:, indices] and X = C⁺A; unpacks as ``C, X``. `report` has its error."""
 
     C: Array
     X: Array
@@ -230,7 +232,10 @@ class CX(LowRank):
 
 @dataclass(frozen=True)
 class CUR(LowRank):
-    """A ≈ C U R with columns C, rows R and U = C⁺AR⁺; unpacks as ``C, U, R``."""
+    """A ≈ C U R with columns C, rows R and U = C⁺AR⁺; unpacks as ``C, U, R``.
+
+    C is ``A[:, column_indices]``, R is ``A[row_indices]``, and `report` has the error.
+    """
 
     C: Array
     U: Array
@@ -257,6 +262,7 @@ def cx(A: Any, rank: int, *, selection: Any = "pivoted", random_state: Any = Non
         Pivots of a QR factorisation of a Gaussian sketch; sampling by leverage scores of the leading singular space,
         by residual norms in rounds, by column norms or uniformly; or the columns themselves.
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -305,6 +311,7 @@ def cur(
     selection, row_selection : as in `cx`
         None chooses rows as columns are chosen, from the columns C already taken ("pivoted") or from Aᵀ.
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -421,7 +428,10 @@ def _adaptive(A: Any, k: int, key: Key) -> Array:
 
 @dataclass(frozen=True)
 class NystromPreconditioner:
-    """P⁻¹ = (l + alpha) U (diag(values) + alpha)⁻¹ Uᵀ + (I - UUᵀ), l the smallest value; call it on residuals."""
+    """P⁻¹ = (l + alpha) U (diag(values) + alpha)⁻¹ Uᵀ + (I - UUᵀ), l the smallest value; call it on residuals.
+
+    The columns of `vectors` are U, and `report` has the effective dimension.
+    """
 
     values: Array
     vectors: Array
@@ -456,6 +466,7 @@ def nystrom_preconditioner(
     max_rank : int or None
         None for min(n, 1000).
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------

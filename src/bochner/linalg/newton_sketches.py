@@ -89,6 +89,7 @@ def newton_sketch(
     Parameters
     ----------
     loss : {"log_loss", "poisson", "squared_hinge", "huber", "squared"} or Loss
+        The loss of one row, by name or as an object.
     A : array, sparse matrix or operator of shape (n, d)
     y : array of shape (n,)
         ±1 or 0/1 for the classification losses, counts for "poisson".
@@ -107,7 +108,9 @@ def newton_sketch(
         Stop when the norm of the gradient is at most this share of its norm at 0 or, if that is larger, of the norm it
         would have at 0 if the slopes had random signs; so the units of the data make no difference.
     max_iter : int
+        At most this many steps.
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------

@@ -26,12 +26,14 @@ class Estimate:
     Attributes
     ----------
     value, standard_error : float
+        The estimate, and its standard deviation over draws; zero where it is exact.
     low, high : float
         The interval contains the true number with probability at least `confidence`, whatever the matrix; a
         confidence of 1 means a theorem. Infinite where no bound is known that holds for every matrix.
     n_probes : int
         Random vectors it was estimated from; 0 for a number computed exactly.
     confidence : float
+        Probability with which the interval holds the truth.
     """
 
     value: float
@@ -86,6 +88,7 @@ class Report(Display):
     residual : float
         What the method drives to zero, relative to its natural size; the largest over right-hand sides.
     estimates : mapping of str to `Estimate`
+        What was estimated, by name.
     notes : tuple of str
         What a user should know: a fallback, a rank that was cut, a limit that was met, a choice that was made.
     condition : float

@@ -70,6 +70,7 @@ def ridge(
         Of ``report.residual``; None for 1e-10 with "precondition". Sketches do not iterate:
         ``report.converged`` says whether `tol` was met, and is None without one.
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -140,6 +141,7 @@ def gram_solve(
         Of ``report.residual``: w is refined from what is left of b until it is met, or gets no better:
         rounding leaves about 1e-16 ‖A‖² / alpha.
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -287,9 +289,11 @@ def sketched_kernel_ridge(
           squares problem it comes from, without squaring the condition.
         - "left" sketches the residual, min ‖S(K a - y)‖² + alpha aᵀKa: a = Sᵀ(S K Sᵀ + alpha I)⁻¹ S y.
     law : str or SketchLaw
+        The sketch of the coefficients, one of `bochner.sketches`.
     sketch_size : int or None
         None for min(n, max(10, ceil(4 sqrt(n)))).
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------

@@ -36,7 +36,10 @@ TRACE_METHODS = ("xtrace", "xnystrace", "hutch++", "hutchinson")
 
 @dataclass(frozen=True)
 class Number(Result):
-    """An estimated number with its `standard_error`; unpacks as ``value, standard_error`` and converts with float."""
+    """An estimated number with its `standard_error`; unpacks as ``value, standard_error`` and converts with float.
+
+    `report` has its interval, where there is one.
+    """
 
     value: float
     standard_error: float
@@ -74,6 +77,7 @@ def trace(A: Any, n_products: int = 100, *, method: str = "xtrace", random_state
         no low-rank part to take out. "hutch++" (Meyer et al. 2021) takes a low-rank part out as well, and has an
         interval.
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -219,11 +223,13 @@ def log_determinant(
     ----------
     A : array, sparse matrix or operator of shape (n, n)
     alpha : float
+        What is added to the diagonal: log det(A + alpha I).
     n_probes : int
         Random vectors; the error falls like their square root.
     n_steps : int
         Lanczos steps for each, with full re-orthogonalisation: each step is one product of A with n_probes columns.
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------
@@ -325,7 +331,9 @@ def effective_dimension(
     rank : int or None
         Of the Nyström approximation.
     n_probes : int
+        Random vectors of method="stochastic".
     random_state : None, int, RandomState, Generator or Key
+        Seed of everything random: an int gives the same result every time.
 
     Returns
     -------

@@ -20,6 +20,7 @@ def fwht(X: Any, axis: int = -1, *, orthonormal: bool = False, out: Any = None, 
     X : array-like
         Of any shape; the length of the axis must be a power of two.
     axis : int, default=-1
+        The axis that is transformed; its length must be a power of two.
     orthonormal : bool, default=False
         Divide by √p, so that norms stay as they are and the transform is its own inverse.
     out : ndarray, optional

@@ -85,12 +85,12 @@ class Bound(ABC):
         return math.inf
 
     def failure(self, size: int, error: float) -> float:
-        """Probability of an error of `error` or more: an upper bound, cut at 1."""
+        """Probability that an object of this `size` has an error of `error` or more: an upper bound, cut at 1."""
         size, error = self._checked_size(size), self._checked_error(error)
         return 0.0 if error >= self.limit else min(1.0, self._failure(size, error))
 
     def error(self, size: int, delta: float | None = None) -> float:
-        """Error that is exceeded with probability at most delta."""
+        """Error that an object of this `size` exceeds with probability at most delta."""
         size = self._checked_size(size)
         return self._mean(size) if delta is None else self._error(size, check_fraction("delta", delta))
 

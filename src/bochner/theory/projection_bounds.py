@@ -171,7 +171,7 @@ class JohnsonLindenstraussBound(NormDistortionBound):
         return self.n_samples * (self.n_samples - 1) / 2
 
     def printed_size(self, error: float) -> int:
-        """Size by the formulas as they were printed, which have no delta.
+        """Size for an `error` of eps by the formulas as they were printed, which have no delta.
 
         "dasgupta-gupta" is 4 ln n / (eps²/2 - eps³/3), which promises success only with probability 1/n (it is an
         existence proof), and "classical" is 20 ln n / eps², which fails with probability at most n^(5 eps - 3) for
