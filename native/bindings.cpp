@@ -389,6 +389,7 @@ NB_MODULE(_native, m) {
         return names;
     });
     m.def("level", [] { return current->name; });
+    m.def("flush_subnormals", flush_subnormals, nb::arg("on"));
     // For the tests: not to be called while another thread computes.
     m.def("use_level", [](const std::string& name) {
         for (const Level* level : runnable())

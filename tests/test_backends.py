@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from backend_calls import ENTRIES, LINEAR, N_FEATURES, SCALE, TAIL, Call, calls,
 from bochner import RBF, FourierFeatures, _native
 from bochner.backends import FLOATS, Backend, limit_threads, n_threads
 from bochner.backends.memory import empty_columns
-from bochner.backends.native import native
+from bochner.backends.native import native, without_subnormals
 from bochner.backends.reference import reference
 
 LEVELS = native_module.levels()
@@ -382,7 +383,7 @@ INDEXED: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
 # indices that are taken modulo the size of a block, and calls that have none
 UNINDEXED = {"fastfood_phases", "fastfood_pairs"} | {
     *("fwht", "pairs", "cosines", "dense_pairs", "structured_phases", "structured_pairs", "squared_distances"),
-    *("absolute_distances", "nonzeros", "extents", "has_vnni", "level", "levels", "use_level"),
+    *("absolute_distances", "nonzeros", "extents", "flush_subnormals", "has_vnni", "level", "levels", "use_level"),
 }
 
 
@@ -609,3 +610,17 @@ def test_fixed_point_noise_is_a_twelfth_of_the_unit_squared() -> None:
     v = fixed.noise / len(Z)
     assert abs(changes.mean()) <= 5.0 * np.sqrt(v / changes.size)
     assert abs(changes.var() / v - 1.0) <= 5.0 * np.sqrt(0.8 / changes.size)
+
+
+def test_subnormal_numbers_are_zero_where_asked_and_nowhere_else():
+    least = np.finfo(np.float32).tiny
+    small = np.array([least], dtype=np.float32)
+    if platform.machine() not in ("x86_64", "AMD64", "aarch64", "arm64"):
+        pytest.skip("this processor's flag is not known")
+    assert (small / 2)[0] > 0
+    with without_subnormals():
+        assert (small / 2)[0] == 0
+        with without_subnormals():
+            pass
+        assert (small / 2)[0] == 0
+    assert (small / 2)[0] > 0

@@ -365,8 +365,8 @@ def test_several_targets_are_predicted_together():
 
 def test_directions_are_used_where_they_predict_rows_they_were_not_fitted_to():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(1800, 5))
-    y = np.sin(X.sum(axis=1)) + 0.05 * rng.normal(size=1800)
+    X = rng.normal(size=(2200, 5))
+    y = np.sin(X.sum(axis=1)) + 0.05 * rng.normal(size=2200)
     options = {"kernel": "exponential", "scaling": "standard", "max_seconds": 5.0, "n_members": 2, "random_state": 0}
     full = TabularRegressor(**options).fit(X, y)
     columns = TabularRegressor(metric="diagonal", **options).fit(X, y)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bochner.backends import Array, backend_of
+from bochner.backends.native import without_subnormals
 
 LEAST_WEIGHT = 1e-12  # weights, of mean one, that are smaller than this count as this
 
@@ -46,6 +47,7 @@ class ExactRidge:
         return float(np.average(squares, weights=self.weight))
 
 
+@without_subnormals()
 def exact_ridge(
     K: Array, Y: Array, alpha: float, weight: Array | None = None, *, with_inverse: bool = False
 ) -> ExactRidge:

@@ -18,6 +18,7 @@ from scipy.linalg import get_blas_funcs
 from scipy.optimize import minimize
 
 from bochner.backends import Array, backend_of
+from bochner.backends.native import without_subnormals
 from bochner.estimators.exact_leaves import LEAST_WEIGHT, ExactRidge, exact_ridge
 from bochner.kernels import RBF, Exponential, Laplacian, Matern, StationaryKernel
 
@@ -80,6 +81,7 @@ class Criterion(ABC):
         fit, Y, w = _fitted(kernel, X, Y, alpha, weight)
         return self.value(fit, Y, alpha, w)
 
+    @without_subnormals()
     def gradient(
         self, kernel: StationaryKernel, X: Any, Y: Array, alpha: float, weight: Array | None = None
     ) -> tuple[float, Array, float]:

@@ -23,7 +23,7 @@ from bochner.estimators.metrics import (
     shrink_metric,
 )
 from bochner.estimators.ridge import KernelRidge
-from bochner.estimators.table_plans import EVALUATIONS, OVERLAP, Clock, Plan, smaller_leaves
+from bochner.estimators.table_plans import EVALUATIONS, Clock, Plan, overlap, smaller_leaves
 from bochner.estimators.table_scaling import Scaling, scale_columns
 from bochner.features import Nystrom
 from bochner.kernels import StationaryKernel
@@ -203,7 +203,9 @@ def fit_members(
             break
         begun = time.perf_counter()
         X = scaling(A)
-        tree, rows = grow_tree(X, np.ones(X.shape[1]) / found.kernel.scales(X.shape[1]), leaf_size, OVERLAP)
+        tree, rows = grow_tree(
+            X, np.ones(X.shape[1]) / found.kernel.scales(X.shape[1]), leaf_size, overlap(len(X), leaf_size)
+        )
         model, errors = fit_leaves(
             X, Y, found.kernel, found.alpha, tree, rows, weight, device, workers, progress.advance
         )
