@@ -113,8 +113,8 @@ def shared_bytes(tile: Tile, kernel: str) -> int:
     """Bytes of shared memory that the least of a kernel's problems takes with a tile."""
     if kernel in ("dense", "dense_fast"):  # parts of X, and of two tiles of W: 32 halves of each row
         return (3 if kernel == "dense" else 1) * (tile.rows + 2 * tile.columns) * 64
-    if kernel == "squares":  # two parts, and a tile of float32 numbers
-        return 2 * (tile.rows + tile.columns) * 64 + 4 * tile.rows * tile.columns
+    if kernel == "squares":  # two parts, and two tiles of float32 numbers
+        return 2 * (tile.rows + tile.columns) * 64 + 8 * tile.rows * tile.columns
     if kernel == "digits":
         return tile.stages * (tile.rows + tile.columns) * tile.depth
     if kernel == "signs":  # three parts of X and the signs, two bytes each

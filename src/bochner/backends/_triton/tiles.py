@@ -28,6 +28,7 @@ _PROGRAMS = 2048  # that keep a device busy
 _CLOSE = gl.constexpr(2.0**-8)  # of |x|² + |y|²: squared distances below it are made of differences
 _COLUMNS = 4  # of a product that tensor cores make at a time
 _CHUNK = 32  # features of a shared tile
+_LEAST = Tile(64, 64)
 
 
 @gluon.jit
@@ -151,6 +152,7 @@ def _squares(X, Y, x_halves, y_halves, x_norms, y_norms, units, V, out, n, m, d,
     WIDTH: gl.constexpr = 64 * NK
     x = gl.allocate_shared_memory(gl.float16, [2 * NK, BM, 32], shared)
     y = gl.allocate_shared_memory(gl.float16, [2 * NK, BN, 32], shared)
+    waiting = gl.allocate_shared_memory(gl.float32, [BM, BN], gl.SwizzledSharedLayout(1, 1, 1, [1, 0]))
     row0 = gl.program_id(0).to(gl.int64) * BM
     first = gl.program_id(1).to(gl.int64) * n_tiles * BN
     k = gl.arange(0, 32, layout=gl.SliceLayout(0, G))[None, :]
@@ -183,9 +185,11 @@ def _squares(X, Y, x_halves, y_halves, x_norms, y_norms, units, V, out, n, m, d,
             norms = x_norm + y_norm
             values = norms - 2.0 * values
             nearest = gl.min(gl.min(values - _CLOSE * norms, 1), 0)
-            if nearest < 0.0:
+            if nearest < 0.0:  # what is there already waits in shared memory, as registers are few
+                waiting.store(values)
                 exact = gl.convert_layout(_differences(X + row0, y_rows, n, m, d, FORM, BM, BN, B), L) * scale
-                values = gl.where(values < _CLOSE * norms, exact, values)
+                values = waiting.load(L)
+                values = gl.where(values < _CLOSE * (x_norm + y_norm), exact, values)
         values = _profile(values, unit, FORM, DEGREE).to(V.dtype.element_ty)
         total0 += gl.sum(values * gl.load(v_at)[None, :], 1).to(gl.float64)
         if COLUMNS > 1:
@@ -246,8 +250,9 @@ def _plan(X: Any, plans: Plans) -> Tile:
 def multiplied(X: Any, Y: Any, form: str, degree: int, V: Any, plans: Plans) -> Any:
     """The kernel values of X and Y times V (m, k), in float64."""
     V = V.double()
-    if X.element_size() == 4 and plans.squares is not None and _fits(X.shape[1], plans) and form in SQUARES:
-        return _by_squares(X, Y, form, degree, V, plans.squares)
+    tile = _squares_tile(X.shape[1], plans) if X.element_size() == 4 and form in SQUARES else None
+    if tile is not None:
+        return _by_squares(X, Y, form, degree, V, tile)
     n, m, k, plan = len(X), len(Y), V.shape[1], _plan(X, plans)
     columns, rows = triton.next_power_of_2(k), _padded(n, plan.columns)
     n_tiles = _share(m, plan.rows, rows // plan.columns)
@@ -263,11 +268,15 @@ def multiplied(X: Any, Y: Any, form: str, degree: int, V: Any, plans: Plans) -> 
     return out.sum(0)[:k, :n].T
 
 
-def _fits(d: int, plans: Plans) -> bool:
-    """Whether rows of d features are for tensor cores, and have room in shared memory."""
-    assert plans.squares is not None
-    size = 2 * (plans.squares.rows + plans.squares.columns) * 2 * _padded(d, _CHUNK)
-    return d >= plans.squares_from and size <= plans.shared // 2
+def _squares_tile(d: int, plans: Plans) -> Tile | None:
+    """The plan's tile or a smaller one, two of which have room in shared memory; None: too few or too many features."""
+    if plans.squares is None or d < plans.squares_from:
+        return None
+
+    def room(tile: Tile) -> int:
+        return 4 * (tile.rows + tile.columns) * _padded(d, _CHUNK) + 8 * tile.rows * tile.columns
+
+    return next((tile for tile in (plans.squares, _LEAST) if room(tile) <= plans.shared // 2), None)
 
 
 def _share(m: int, size: int, n_programs: int) -> int:
