@@ -126,3 +126,40 @@ def test_autotune_takes_the_fastest_tile_that_is_right() -> None:
     assert "wrong by" in measured
     assert "RuntimeError" in measured
     assert set(tried) == set(times)
+
+
+@pytest.mark.parametrize("capability", [HOPPER, (8, 0)], ids=str)
+def test_every_kernel_has_a_trial(capability: tuple[int, int]) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
+    from bochner.backends.torch.autotune import trials
+
+    known = plans_for(capability)
+    assert known is not None
+    found = set()
+    for trial in trials("cpu", capability, 1 << 12):
+        kernel = trial.name.split(" ")[0]
+        found.add(kernel)
+        assert trial.candidates
+        changed = {repr(getattr(trial.change(known, candidate), kernel)) for candidate in trial.candidates}
+        assert len(changed) == len(trial.candidates)  # each is a plan of this kernel
+        if kernel in TILES or trial.name.endswith("2^7"):
+            assert torch.isfinite(trial.expected()).all()
+    assert found == {*TILES, "structured", "fastfood"}
+
+
+@pytest.mark.gpu
+def test_trials_on_a_gpu() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    from dataclasses import replace
+
+    from bochner.backends.torch.autotune import chosen, trials
+
+    capability = torch.cuda.get_device_capability()
+    plans = plans_for(capability)
+    assert plans is not None
+    for trial in trials("cuda", capability, 1 << 18):
+        if " " not in trial.name or trial.name.endswith(("2^7", "2^12")):
+            _, measured = chosen(replace(trial, candidates=trial.candidates[-1:]), plans)
+            assert measured.endswith("ms"), f"{trial.name}: {measured}"

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from bochner.backends import backend_of, use_precision
-from bochner.backends.plans import HOPPER, LEAST_SHARED, SHARED_BYTES, Plans, Tile, Transform, plans_for
+from bochner.backends.plans import HOPPER, LEAST_SHARED, REGISTERS, SHARED_BYTES, Plans, Tile, Transform, plans_for
 from bochner.backends.torch import gpu
 from bochner.backends.torch.memory import Tensor
 
@@ -76,6 +76,30 @@ def trials(device: str, capability: tuple[int, int], size: int) -> Iterator[Tria
         _tiles("digits", capability),
         partial(_with_tile, "digits"),
     )
+    rng, d, T, each = np.random.default_rng(1), 1024, 256, 8
+    rows = np.concatenate([np.sort(rng.choice(T, each, replace=False)) for _ in range(d)]).astype(np.int32)
+    sketch = (np.arange(0, d * each + 1, each), rows, rng.choice(np.array([-1, 1], np.int8), d * each))
+    X = normal(max(256, size >> 10), d)
+    yield Trial(
+        "signs",
+        partial(_sparse, backend_of(X), X, sketch, T),
+        partial(_sparse, plain_backend(), X, sketch, T),
+        _tiles("signs", capability),
+        partial(_with_tile, "signs"),
+    )
+
+
+def plain_backend() -> Any:
+    """Torch's own operations: what kernels must agree with."""
+    from bochner.backends.torch import plain
+
+    return plain
+
+
+def _sparse(backend: Any, X: Tensor, sketch: tuple[Any, ...], T: int) -> Tensor:
+    out = X.new_empty((len(X), T))
+    backend.sparse_rows(X, *sketch, np.ones(T, np.float32), out)
+    return out
 
 
 def _with_tile(name: str, plans: Plans, tile: Tile | None) -> Plans:
@@ -89,6 +113,8 @@ def _tiles(name: str, capability: tuple[int, int]) -> tuple[Tile | None, ...]:
         return tuple(Tile(rows, 128) for rows in (32, 64, 128))
     if name == "wide_differences":
         return Tile(32, 64), Tile(64, 64)
+    if name == "signs":
+        return Tile(64, 64, 4, 32, 2), Tile(128, 64, 4, 32, 3), Tile(128, 128, 8, 32, 3), Tile(128, 128, 8, 32, 4)
     if name == "digits":
         return (
             None,
@@ -113,11 +139,12 @@ def _transform_trial(kind: str, q: int, X: Tensor) -> Trial:
         orders = np.stack([rng.permutation(p) for _ in range(n_blocks)]).astype(np.int32)
         draws = (signs, orders, rng.standard_normal((n_blocks, p)).astype(np.float32) / p, lengths)
     plans = tuple(
-        Transform(5, warps, limit, None if q == 15 else 128)
+        plan
         for warps in ((None,) if kind == "structured" or q > 11 else (None, 1))
         for limit in (None, 64, 80, 96, 128)
+        for plan in (Transform(5, warps, limit, None if q == 15 else 128),)
+        if limit is None or 32 * plan.n_warps(q) * limit <= REGISTERS
     )
-    from bochner.backends.torch import cuda, plain
 
     def run(backend: Any) -> Tensor:
         out = X.new_empty((len(X), 2 * n_blocks * p))
@@ -129,7 +156,7 @@ def _transform_trial(kind: str, q: int, X: Tensor) -> Trial:
         found: Any = {kind: dict(sorted({**getattr(plans, kind), q: transform}.items()))}
         return replace(plans, most_bits=max(q, plans.most_bits), **found)
 
-    return Trial(f"{kind} 2^{q}", lambda: run(cuda), lambda: run(plain), plans, change)
+    return Trial(f"{kind} 2^{q}", lambda: run(backend_of(X)), lambda: run(plain_backend()), plans, change)
 
 
 def _product(backend: Any, X: Tensor, Y: Tensor, form: str, V: Tensor) -> Tensor:
@@ -157,10 +184,8 @@ def _plain_pairs(X: Tensor, W: Any) -> Tensor:
 
 
 def _gram(Z: Tensor) -> Tensor:
-    from bochner.backends.torch import cuda
-
     out = Z.new_zeros((Z.shape[1], Z.shape[1]), dtype=torch.float64)
-    cuda.gram(Z, out)
+    backend_of(Z).gram(Z, out)
     return torch.tril(out)
 
 
