@@ -53,6 +53,7 @@ INSIDE = {
             "parameters",
             "_validation",
             "exact_leaves",
+            "exact_solves",
             "labels",
             "links",
             "table_columns",

@@ -266,6 +266,13 @@ def test_without_matplotlib_nothing_is_measured(monkeypatch, capsys, folder):
     assert "pip install 'bochner[plot]'" in failure(capsys, "compare", "homes.npy", code=3)
 
 
+def test_autotune_without_a_gpu(capsys):
+    torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
+    for device in ("cpu", *(() if torch.cuda.is_available() else ("cuda",))):
+        assert run(["autotune", "--device", device]) == 2
+        assert "GPU" in capsys.readouterr().err
+
+
 def test_doctor(capsys):
     assert run(["doctor"]) == 0
     out = capsys.readouterr().out
@@ -467,7 +474,7 @@ def test_a_mistake_names_the_help_of_its_command(capsys):
 def test_the_program_helps_and_fails_with_its_codes():
     done = program("--help")
     assert done.returncode == 0
-    for command in ("compare", "fit", "predict", "recommend", "reproduce", "doctor", "Exit codes"):
+    for command in ("compare", "fit", "predict", "recommend", "reproduce", "doctor", "autotune", "Exit codes"):
         assert command in done.stdout
     done = program("compare", "nosuch.csv")
     assert done.returncode == 2

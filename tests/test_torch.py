@@ -26,10 +26,12 @@ from bochner import (
     NystromFeatures,
     Polynomial,
     RationalQuadratic,
+    exact_kernel_ridge,
+    mmd_test,
 )
 from bochner.backends import FLOATS, backend_of
 from bochner.backends.reference import reference
-from bochner.estimators import metrics, nystrom
+from bochner.estimators import exact_solves, metrics, nystrom
 from bochner.estimators.local_models import fit_leaves, grow_tree
 from bochner.estimators.metrics import FAMILIES, learn_directions, learn_metric, shrink_metric
 from bochner.keys import Key
@@ -561,6 +563,68 @@ def test_products_with_kernel_matrices(kernel: Any, dtype: type, device: str) ->
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("d", [7, 28, 60])
+@pytest.mark.parametrize("kernel", TILED, ids=repr)
+def test_values_of_products_with_kernel_matrices(kernel: Any, d: int, device: str) -> None:
+    """Of rows that are far from zero and some of them close to each other; on a GPU k(x, y) has the bits of k(y, x)."""
+    rng = np.random.default_rng(d)
+    X = rng.standard_normal((140, d)).astype(np.float32)
+    Y = np.vstack([X[:40] + np.float32(1e-3) * rng.standard_normal((40, d)), rng.standard_normal((90, d))])
+    shift = 0.0 if isinstance(kernel, Polynomial) else 30.0
+    X, Y = (X + shift).astype(np.float32), (Y + shift).astype(np.float32)
+    there = [tensor(A, device) for A in (X, Y)]
+
+    def values(A: Any, B: Any) -> Any:
+        unit = torch.eye(len(B), dtype=torch.float64, device=device)
+        return torch.hstack([kernel.product(A, B, unit[:, j : j + 5].contiguous()) for j in range(0, len(B), 5)])
+
+    K = values(*there)
+    wide = kernel(X.astype(np.float64), Y.astype(np.float64))
+    np.testing.assert_allclose(K.cpu(), wide, rtol=2e-5, atol=2e-6 * np.abs(wide).max())
+    if device != "cpu":
+        assert torch.equal(K, values(*there[::-1]).T)
+
+
+EXACT = [RBF(1.0), Matern(1.0, nu=0.5), Laplacian(2.0), Polynomial(3, 0.2)]
+
+
+@pytest.mark.parametrize("device", [None, *DEVICES])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kernel", EXACT, ids=repr)
+def test_exact_ridge_regression_without_a_matrix(kernel: Any, weighted: bool, device: str | None) -> None:
+    rng = np.random.default_rng(21)
+    X = rng.normal(size=(700, 3))
+    Y = np.column_stack([np.sin(X[:, 0]) + 3.0, X[:, 1] * X[:, 2]]) + 0.1 * rng.normal(size=(700, 2))
+    weight = rng.uniform(0.0, 2.0, 700).round() if weighted else None
+    for fit_intercept in (True, False):
+        options: dict[str, Any] = {"alpha": 0.1, "sample_weight": weight, "fit_intercept": fit_intercept}
+        direct = exact_kernel_ridge(kernel, X, Y, X[:90] + 0.1, **options, solver="direct")
+        found = exact_kernel_ridge(kernel, X, Y, X[:90] + 0.1, **options, solver="cg", tol=1e-9, device=device)
+        np.testing.assert_allclose(found, direct, rtol=0, atol=1e-6 * np.abs(direct).max())
+
+
+@pytest.mark.parametrize("device", [None, *DEVICES])
+def test_random_pivots_make_exact_solves_short(device: str | None) -> None:
+    rng = np.random.default_rng(22)
+    X = rng.normal(size=(1500, 2))
+    y = np.sin(X[:, :1]) + 0.1 * rng.normal(size=(1500, 1))
+    there, free = exact_solves.rows_on(device, X)
+    gram = Gram(X, RBF(1.0), None if device is None else there)
+    steps = [
+        exact_solves.solve_exactly(
+            gram, y, 1e-3, np.ones(1500), fit_intercept=True, tol=1e-8, free=free, n_pivots=n_pivots
+        )[2].iterations
+        for n_pivots in (1, None)
+    ]
+    assert steps[1] <= 10 <= steps[0] / 5
+
+
+def test_exact_solves_need_a_penalty() -> None:
+    with pytest.raises(ValueError, match="positive alpha"):
+        exact_kernel_ridge(RBF(1.0), [[0.0], [1.0]], [0.0, 1.0], [[0.5]], alpha=0.0, solver="cg")
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("kernel", TILED, ids=repr)
 def test_kernels_of_rows_that_are_not_finite(kernel: Any, dtype: type, device: str) -> None:
@@ -828,6 +892,19 @@ def test_components_and_clusters_on_a_device(weighted: bool, device: str) -> Non
     np.testing.assert_allclose(there.inertia_, host.inertia_, rtol=1e-4)
     np.testing.assert_array_equal(there.predict(X), there.labels_)
     np.testing.assert_array_equal(host.predict(torch.from_numpy(X)).numpy(), host.labels_)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("method", ["permutation", "asymptotic"])
+@pytest.mark.parametrize("features", ["fourier", "nystrom"])
+def test_two_samples_on_a_device(features: str, method: str, device: str) -> None:
+    rng = np.random.default_rng(9)
+    X, Y = rng.normal(size=(120, 3)), rng.normal(size=(90, 3)) * [1.0, 1.2, 1.0]
+    options: dict[str, Any] = {"features": features, "method": method, "n_permutations": 99, "random_state": 0}
+    host, there = (mmd_test(X, Y, RBF(2.0), 40, **options, device=place) for place in (None, device))
+    assert 0.01 < host.p_value < 1.0
+    np.testing.assert_allclose(there.statistic, host.statistic, rtol=1e-6)
+    np.testing.assert_allclose(there.p_value, host.p_value, rtol=1e-2)  # draws near the statistic
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from bochner.cli import INTERRUPTED, MISSING, OK, UNEXPECTED, USAGE
+from bochner.cli.autotune import autotune
 from bochner.cli.compare import compare
 from bochner.cli.doctor import doctor
 from bochner.cli.fit import fit
@@ -44,7 +45,7 @@ def _interruptible(command: Callable[..., int]) -> Callable[..., int]:
     return wrapped
 
 
-for command in (compare, fit, predict, recommend, reproduce, doctor):
+for command in (compare, fit, predict, recommend, reproduce, doctor, autotune):
     app.command()(_interruptible(command))
 
 

@@ -1,4 +1,4 @@
-"""Exact kernel methods for small n, as a reference for approximations."""
+"""Exact kernel methods, as a reference for approximations."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from bochner.backends import Array, reading
+from bochner.backends import Array, backend_of, reading
 from bochner.checks import check_choice, check_flag, check_positive, check_weight
 from bochner.estimators._validation import check_rows
+from bochner.estimators.exact_solves import in_float64, rows_on, solve_exactly
 from bochner.estimators.labels import Labels, labels_of, unique_labels
 from bochner.estimators.models import numeric_targets
-from bochner.kernels import as_kernel
+from bochner.kernels import Kernel, as_kernel
+from bochner.landmarks import Gram
 from bochner.losses import as_loss
 from bochner.streaming import Block
 
+_SOLVERS = ("auto", "direct", "cg")
+_DIRECT_ROWS = 10_000  # whose kernel matrix takes a gigabyte
 _LOSSES = ("log_loss", "squared_hinge", "squared")  # of classifiers
 
 
-def exact_rows(X: Any, X_new: Any) -> tuple[Array, Array]:
-    """Training rows and new rows in float64, after checks."""
+def exact_rows(X: Any, X_new: Any, *, narrow: bool = False) -> tuple[Array, Array]:
+    """Training rows and new rows in float64, or in their common precision if it may be narrow, after checks."""
     X, X_new = (check_rows(A, input_name=name, accept_sparse=False) for name, A in (("X", X), ("X_new", X_new)))
     if X.shape[1] != X_new.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features and X_new has {X_new.shape[1]}; they must be the same.")
-    return X.astype(np.float64, copy=False), X_new.astype(np.float64, copy=False)
+    dtype = np.result_type(X.dtype, X_new.dtype) if narrow else np.float64
+    return X.astype(dtype, copy=False), X_new.astype(dtype, copy=False)
 
 
 def _exact_targets(y: Any, n: int) -> Array:
@@ -38,9 +43,23 @@ def _exact_targets(y: Any, n: int) -> Array:
 
 
 def exact_kernel_ridge(
-    kernel: Any, X: Any, y: Any, X_new: Any, alpha: float, *, sample_weight: Any = None, fit_intercept: bool = True
+    kernel: Any,
+    X: Any,
+    y: Any,
+    X_new: Any,
+    alpha: float,
+    *,
+    sample_weight: Any = None,
+    fit_intercept: bool = True,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    device: str | None = None,
 ) -> Array:
-    """Predictions of exact kernel ridge regression, from the n × n kernel matrix: a reference for small n.
+    """Predictions of exact kernel ridge regression: no random features, no landmarks.
+
+    It takes n² kernel values: as a matrix and its factors (`solver="direct"`), or in each step of conjugate gradients,
+    which never store them (`solver="cg"`): on a GPU for up to a million rows. With ``fit_intercept=False`` and the
+    noise's variance as alpha these are the means of a Gaussian process.
 
     Parameters
     ----------
@@ -54,6 +73,13 @@ def exact_kernel_ridge(
     sample_weight : array-like of shape (n_samples,) or None
     fit_intercept : bool
         Add a constant to the model, which is not penalised.
+    solver : {"auto", "direct", "cg"}
+        "auto" is "direct" up to 10,000 rows and without a device. "cg" needs alpha > 0, and keeps a partial Cholesky
+        factor with 10 √n random pivots as its preconditioner, or as many as fit into a quarter of the free memory.
+    tol : float
+        Where conjugate gradients stop: the norm of the residual, as a share of that of the right-hand side.
+    device : str or None
+        "cuda", "cuda:1", …: where kernel values are computed, in the precision of X. None is the host.
 
     Examples
     --------
@@ -64,7 +90,8 @@ def exact_kernel_ridge(
     array([0.84])
     """
     alpha, fit_intercept = check_positive("alpha", alpha, zero=True), check_flag("fit_intercept", fit_intercept)
-    X, X_new = exact_rows(X, X_new)
+    solver, tol = check_choice("solver", solver, _SOLVERS), check_positive("tol", tol)
+    X, X_new = exact_rows(X, X_new, narrow=device is not None)
     Y = _exact_targets(y, len(X))
     targets = Y.reshape(len(Y), -1)
     w = np.ones(len(X)) if sample_weight is None else check_weight(sample_weight, len(X))
@@ -72,6 +99,9 @@ def exact_kernel_ridge(
         raise ValueError("sample_weight is zero for every row.")
     k = as_kernel(kernel).resolve(X, sample_weight=w)
     X, targets, w = X[w > 0], targets[w > 0], w[w > 0]
+    if solver == "cg" or (solver == "auto" and (device is not None or len(X) > _DIRECT_ROWS)):
+        predictions = _without_a_matrix(k, X, targets, X_new, alpha, w, fit_intercept, tol, device)
+        return np.asarray(predictions.reshape(-1, *Y.shape[1:]))
     # K + alpha W⁻¹, bordered by the constraint Σ a = 0 that a free intercept puts on the dual
     n = len(X)
     system = np.zeros((n + 1, n + 1))
@@ -84,6 +114,28 @@ def exact_kernel_ridge(
         raise ValueError("the kernel matrix is singular; raise alpha.") from None
     predictions = k(X_new, X) @ dual[:n] + (dual[n] if fit_intercept else 0.0)
     return np.asarray(predictions.reshape(-1, *Y.shape[1:]))
+
+
+def _without_a_matrix(
+    k: Kernel,
+    X: Array,
+    Y: Array,
+    X_new: Array,
+    alpha: float,
+    w: Array,
+    fit_intercept: bool,
+    tol: float,
+    device: str | None,
+) -> Array:
+    """Predictions by conjugate gradients."""
+    if alpha == 0.0:
+        raise ValueError("solver='cg' needs a positive alpha; use solver='direct'.")
+    there, free = rows_on(device, X)
+    gram = Gram(X, k, None if device is None else there)
+    dual, intercept, _ = solve_exactly(gram, Y, alpha, w, fit_intercept=fit_intercept, tol=tol, free=free)
+    backend = backend_of(there)
+    new = X_new if device is None else rows_on(device, X_new)[0]
+    return np.asarray(backend.fetch(k.product(new, there, backend.place(dual, in_float64(there)))) + intercept)
 
 
 def exact_gaussian_process(

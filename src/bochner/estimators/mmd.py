@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, backend_of
 from bochner.checks import check_choice, check_count
 from bochner.estimators._validation import check_rows
 from bochner.estimators.exact import exact_rows
@@ -17,7 +17,7 @@ from bochner.features import FeatureMap
 from bochner.kernels import Kernel, as_kernel
 from bochner.keys import Key
 from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource, accumulate
+from bochner.streaming import ArraySource, Source, accumulate, on_device
 
 _FEATURE_ROWS = 10_000  # rows that features and the length scale are fitted on
 _LABELS = 1 << 26  # rows × permutations above which "auto" uses the limit distribution
@@ -55,6 +55,7 @@ def mmd_test(
     method: str = "auto",
     n_permutations: int = 999,
     random_state: Any = None,
+    device: str | None = None,
 ) -> MMDResult:
     """Two-sample test by the maximum mean discrepancy of features (Gretton et al. 2012), in blocks of rows.
 
@@ -74,6 +75,8 @@ def mmd_test(
         The least p-value is 1 / (n_permutations + 1).
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
+    device : str or None
+        "cuda", "cuda:1", …: where features and their sums are computed. None is the host.
 
     Returns
     -------
@@ -110,27 +113,28 @@ def mmd_test(
     if method == "auto":
         method = "permutation" if total * n_permutations <= _LABELS else "asymptotic"
     p_of = _by_permutation if method == "permutation" else _by_limit
-    statistic, p_value = p_of(source, feature_map, n, n_permutations, key.child(method))
+    there = on_device(source, device)
+    statistic, p_value = p_of(there, feature_map, n, total, n_permutations, key.child(method))
     return MMDResult(statistic, p_value, transformer.kernel_, method)
 
 
 def _by_permutation(
-    source: ArraySource, feature_map: FeatureMap, n: int, n_permutations: int, key: Key
+    source: Source, feature_map: FeatureMap, n: int, total: int, n_permutations: int, key: Key
 ) -> tuple[float, float]:
     """Permute which rows belong to which sample; column 0 is the actual assignment."""
-    signs = source.block.y[:, 0]
     draw = key.generator()
     # (rows, permutations) of booleans, True for rows assigned to X
-    first = np.zeros((len(signs), n_permutations + 1), bool)
+    first = np.zeros((total, n_permutations + 1), bool)
     first[:n, 0] = True
     for b in range(1, n_permutations + 1):
-        first[draw.choice(len(signs), n, replace=False), b] = True
+        first[draw.choice(total, n, replace=False), b] = True
     sums, whole, start = np.zeros((feature_map.n_components, n_permutations + 1)), np.zeros(feature_map.n_components), 0
     for Z, block in source.features(feature_map):
-        sums += Z.T @ first[start : start + len(block)].astype(Z.dtype)
-        whole += Z.sum(axis=0, dtype=np.float64)
+        backend = backend_of(Z)
+        sums += backend.fetch(Z.T @ backend.place(first[start : start + len(block)].astype(source.dtype), Z))
+        whole += backend.fetch(backend.xp.sum(Z, axis=0, dtype=backend.xp.float64))
         start += len(block)
-    gaps = sums * (1.0 / n + 1.0 / (len(signs) - n)) - whole[:, None] / (len(signs) - n)
+    gaps = sums * (1.0 / n + 1.0 / (total - n)) - whole[:, None] / (total - n)
     found = np.einsum("ij,ij->j", gaps, gaps)
     # permutations that change nothing must count as ties in spite of rounding
     beyond = np.count_nonzero(found[1:] >= found[0] * (1.0 - 1e-6) - 1e-12 * found.max())
@@ -138,10 +142,9 @@ def _by_permutation(
 
 
 def _by_limit(
-    source: ArraySource, feature_map: FeatureMap, n: int, n_permutations: int, key: Key
+    source: Source, feature_map: FeatureMap, n: int, total: int, n_permutations: int, key: Key
 ) -> tuple[float, float]:
     """(1/n + 1/m) Σ λ_j χ²_j, λ the eigenvalues of the pooled covariance of the features."""
-    total = len(source.block.y)
     statistics = accumulate(source, feature_map, RidgeStatistics(feature_map.n_components, 1), np.asarray)
     gap = statistics.right_side(False)[:, 0]  # Σ z / n over X - Σ z / m over Y
     found = float(gap @ gap)

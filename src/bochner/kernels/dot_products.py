@@ -149,10 +149,10 @@ class Polynomial(DotProductKernel):
 
     def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
         self._check()
-        xp = backend_of(X).xp
-        one = xp.ones_like(Y[:, :1])  # gamma x·y + coef0 is the product of rows with one more feature
-        X = xp.hstack([_gamma(self.gamma, X.shape[1]) * X, xp.full_like(X[:, :1], float(self.coef0))])
-        return X, xp.hstack([Y, one]), ("polynomial", int(self.degree))
+        xp, root, last = backend_of(X).xp, _gamma(self.gamma, X.shape[1]) ** 0.5, float(self.coef0) ** 0.5
+        # gamma x·y + coef0 is the product of rows with one more feature
+        X, Y = (xp.hstack([root * A, xp.full_like(A[:, :1], last)]) for A in (X, Y))
+        return X, Y, ("polynomial", int(self.degree))
 
     def coefficients(self, n_terms: int, n_features: int) -> Array:
         self._check()

@@ -16,7 +16,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 from bochner.backends import Array
-from bochner.backends._triton.layouts import FASTFOOD_PLANS, PLANS, Plan, Tile, tile_of
+from bochner.backends._triton.layouts import Tile, tile_of
 from bochner.backends._triton.transforms import (
     column,
     exchange,
@@ -30,6 +30,7 @@ from bochner.backends._triton.transforms import (
     registers_part,
     threads_part,
 )
+from bochner.backends.plans import Plans
 
 _TURN = 2.0 * np.pi
 _LARGE = 11.0 / _TURN  # turns, from which on phases are made in float64
@@ -300,6 +301,7 @@ def structured(
     scale: float,
     tail: float,
     out: Any,
+    plans: Plans,
     *,
     pairs: bool,
 ) -> None:
@@ -309,7 +311,7 @@ def structured(
     """
     n, n_blocks = len(X), len(words)
     q = (factors.shape[0] // n_blocks).bit_length() - 1
-    plan = PLANS.get(q, Plan())
+    plan = plans.structured_plan(q)
     t = tile_of(q, plan)
     grid, per_program = _programs(n, t, n_blocks)
     marks, per_check = _marks(n, t, n_blocks, words)
@@ -336,13 +338,14 @@ def fastfood(
     scale: float,
     tail: float,
     out: Any,
+    plans: Plans,
     *,
     pairs: bool,
 ) -> None:
     """Pairs (or phases) of factors · H G Π H B x; `packed` is what `pack_fastfood` made, on the device."""
     n, n_blocks = len(X), len(packed[0])
     q = packed[1].shape[1].bit_length() - 1
-    plan = FASTFOOD_PLANS[q]
+    plan = plans.fastfood_plan(q)
     t = tile_of(q, plan)
     grid, per_program = _programs(n, t, n_blocks)
     marks, per_check = _marks(n, t, n_blocks, packed[0])

@@ -4,7 +4,8 @@ Phases are turns: X / 2π is split, row by row, into three half-precision number
 by a power of two; a row of W likewise into h + l (+ ll), of 8, 11 and 11 bits. H and h lie on fixed grids. So H h has
 19 bits, float32 holds its sums exactly as long as a phase is below 32 times the product of the largest numbers of its
 two rows, and turns that are whole are taken away from it without an error. What the other products add is 2^-8 of a
-phase and is rounded by 2^-24 of that. Products below 2^-27 are left out. A phase of 100 so errs by less than the sine
+phase and is rounded by 2^-24 of that; a W of 11 bits is one half-precision number there, h + l, which saves a product.
+Products below 2^-27 are left out. A phase of 100 so errs by less than the sine
 and cosine of the hardware, 2^-20.5, whatever the number of features.
 
 With one part of each (`precise` False) phases are those of 11 bits of X and W.
@@ -21,14 +22,16 @@ import triton
 import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, warpgroup_mma, warpgroup_mma_wait
 
 from bochner.backends import Array
 from bochner.backends._triton.blocks import cos_sin, whole
+from bochner.backends.plans import Plans, Tile
 
 _TURN = 2.0 * np.pi
-_ROWS = 64  # of W in a tile, and of X in a program
-_SHARED = 200_000  # bytes of shared memory, which hold the rows of a program
+_LEAST = Tile(64, 32)
+_RESERVED = 4096  # bytes of shared memory that are left for the rest of a program
 
 
 @triton.jit(do_not_specialize=("n",))
@@ -61,32 +64,46 @@ def _split_rows(X, out, scales, n, d, x_stride, ROWS: tl.constexpr, K: tl.conste
 
 
 @lru_cache
-def _layouts(BM: int, BN: int, n_warps: int) -> tuple[Any, Any]:
-    """The layout of a product, and the same with two numbers for one: a thread stores 16 bytes in a row."""
+def layout_of(BN: int, n_warps: int) -> Any:
+    """The layout of a product of tiles, whose right side has BN rows."""
+    return gl.NVMMADistributedLayout([3, 0], [n_warps, 1], [16, BN, 16])
+
+
+@lru_cache
+def _pairs_layout(BM: int, BN: int, n_warps: int) -> Any:
+    """The same with two numbers for one: a thread stores 16 bytes in a row."""
     registers = [[0, 1], [0, 2], [8, 0]] + [[0, 16 << i] for i in range((BN // 8).bit_length() - 1)]
     warps = [[16 << i, 0] for i in range(n_warps.bit_length() - 1)]
-    pairs = gl.DistributedLinearLayout(registers, [[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]], warps, [], [BM, 2 * BN])
-    return gl.NVMMADistributedLayout([3, 0], [n_warps, 1], [16, BN, 16]), pairs
+    registers += [[16 * n_warps << i, 0] for i in range((BM // (16 * n_warps)).bit_length() - 1)]
+    return gl.DistributedLinearLayout(registers, [[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]], warps, [], [BM, 2 * BN])
 
 
 @gluon.jit
-def _product(x, w, i: gl.constexpr, j: gl.constexpr, NK: gl.constexpr, total):  # type: ignore[no-untyped-def]
-    """Add the product of part i of the rows of X and part j of those of W."""
+def product(x, w, i: gl.constexpr, at, NK: gl.constexpr, total):  # type: ignore[no-untyped-def]
+    """Add the product of part i of the rows of X and the chunks of W from `at` on."""
     for k in gl.static_range(NK):
-        total = warpgroup_mma(x.index(i * NK + k), w.index(j * NK + k).permute((1, 0)), total, is_async=True)
+        total = warpgroup_mma(x.index(i * NK + k), w.index(at + k).permute((1, 0)), total, is_async=True)
     return total
+
+
+@gluon.jit
+def _fetch(at, w, to, NW: gl.constexpr, mask):  # type: ignore[no-untyped-def]
+    """Begin to copy a tile's chunks to shared memory."""
+    for i in gl.static_range(NW):
+        async_copy.async_copy_global_to_shared(w.index(to + i), at + 32 * i, mask=mask)
+    async_copy.commit_group()
 
 
 @gluon.jit(do_not_specialize=("n", "per_program"))
 def _dense(X, W, x_scales, w_scales, out, n, T, out_stride, n_columns, per_program, scale, tail, BM: gl.constexpr,  # type: ignore[no-untyped-def]
            BN: gl.constexpr, NK: gl.constexpr, X_PARTS: gl.constexpr, W_PARTS: gl.constexpr, WARPS: gl.constexpr,
-           L: gl.constexpr, D: gl.constexpr, ODD: gl.constexpr):  # fmt: skip
+           JOINT: gl.constexpr, L: gl.constexpr, D: gl.constexpr, ODD: gl.constexpr):  # fmt: skip
     NX: gl.constexpr = NK * X_PARTS
     NW: gl.constexpr = NK * W_PARTS
     G: gl.constexpr = gl.BlockedLayout([1, 8], [8, 4], [WARPS, 1], [1, 0])
     shared: gl.constexpr = gl.NVMMASharedLayout(64, 16, rank=2)
     x = gl.allocate_shared_memory(gl.float16, [NX, BM, 32], shared)
-    w = gl.allocate_shared_memory(gl.float16, [NW, BN, 32], shared)
+    w = gl.allocate_shared_memory(gl.float16, [2 * NW, BN, 32], shared)  # one tile is read while another is used
     row0 = gl.program_id(0).to(gl.int64) * BM
     rows = (n - row0).to(gl.int32)
     x_row = gl.arange(0, BM, layout=gl.SliceLayout(1, G))[:, None]
@@ -104,26 +121,32 @@ def _dense(X, W, x_scales, w_scales, out, n, T, out_stride, n_columns, per_progr
     base = out + row0 * out_stride
     first = gl.program_id(1) * per_program
     last = gl.minimum(first + per_program, (T + BN - 1) // BN)
+    w_at = W + (w_row * (NW * 32) + k)
+    _fetch(w_at + first * BN * (NW * 32), w, 0, NW, w_row < T - first * BN)
     for tile in range(first, last):
         start = tile * BN
-        for i in gl.static_range(NW):
-            w_at = W + start * (NW * 32) + (w_row * (NW * 32) + i * 32 + k)
-            w.index(i).store(gl.load(w_at, mask=w_row < T - start, other=0.0))
+        buffer = ((tile - first) & 1) * NW
+        _fetch(w_at + (start + BN) * (NW * 32), w, NW - buffer, NW, w_row < T - start - BN)
+        async_copy.wait_group(1)
         turn = x_scale * gl.load(w_scales + start + col, mask=col < T - start, other=0.0)[None, :]  # powers of two
         fence_async_shared()
-        phases = _product(x, w, 0, 0, NK, gl.zeros([BM, BN], gl.float32, layout=L))
+        phases = product(x, w, 0, buffer, NK, gl.zeros([BM, BN], gl.float32, layout=L))
         if X_PARTS == 1:
             phases = warpgroup_mma_wait(num_outstanding=0, deps=(phases,))
             t = phases * turn
         else:  # small products first: every sum is cut off at the last place of what is there already
-            rest = _product(x, w, 2, 0, NK, gl.zeros([BM, BN], gl.float32, layout=L))
-            if W_PARTS > 2:
-                rest = _product(x, w, 0, 2, NK, rest)
+            if JOINT:  # part 2 is the sum of the others
+                rest = product(x, w, 2, buffer + 2 * NK, NK, gl.zeros([BM, BN], gl.float32, layout=L))
+                rest = product(x, w, 1, buffer + 2 * NK, NK, rest)
+            else:
+                rest = product(x, w, 2, buffer, NK, gl.zeros([BM, BN], gl.float32, layout=L))
+                if W_PARTS > 2:
+                    rest = product(x, w, 0, buffer + 2 * NK, NK, rest)
+                if W_PARTS > 1:
+                    rest = product(x, w, 1, buffer + NK, NK, rest)
+                rest = product(x, w, 1, buffer, NK, rest)
             if W_PARTS > 1:
-                rest = _product(x, w, 1, 1, NK, rest)
-            rest = _product(x, w, 1, 0, NK, rest)
-            if W_PARTS > 1:
-                rest = _product(x, w, 0, 1, NK, rest)
+                rest = product(x, w, 0, buffer + NK, NK, rest)
             phases, rest = warpgroup_mma_wait(num_outstanding=0, deps=(phases, rest))
             t = phases * turn
             t = (t - whole(t)) + rest * turn  # whole turns do not change a cosine
@@ -133,6 +156,7 @@ def _dense(X, W, x_scales, w_scales, out, n, T, out_stride, n_columns, per_progr
         z = gl.convert_layout(gl.reshape(gl.join(c * scale, s * scale), [BM, 2 * BN]), D, assert_trivial=True)
         mask = (o_row < rows) & (o_col < n_columns - 2 * start)
         gl.store(base + 2 * start + o_at, z, mask=mask, cache_modifier=".cs")
+    async_copy.wait_group(0)
 
 
 @dataclass(frozen=True)
@@ -143,9 +167,10 @@ class HalfMatrix:
     scales: Any
     n_chunks: int
     n_parts: int
+    joint: bool  # whether the last part is the sum of the two before it
 
 
-def half_matrix(W: Array, *, precise: bool) -> HalfMatrix | None:
+def half_matrix(W: Array, plans: Plans, *, precise: bool) -> HalfMatrix | None:
     """W for the tensor cores, as host arrays; None if it is too wide for shared memory."""
     T, d = W.shape
     n_chunks = -(-d // 32)
@@ -162,22 +187,37 @@ def half_matrix(W: Array, *, precise: bool) -> HalfMatrix | None:
         while len(parts) < 3 and (np.abs(rest) > 2.0**-14).any():  # 2^-29 of the largest
             parts.append(rest.astype(np.float16))
             rest = rest - parts[-1]
-    if ((3 if precise else 1) + len(parts)) * n_chunks * _ROWS * 64 > _SHARED:
+    scales, joint = np.ldexp(1.0, exponents).astype(np.float32), False
+    if len(parts) == 2 and (scaled.astype(np.float16) == scaled).all():
+        joint, parts = True, [*parts, scaled.astype(np.float16)]
+    if tile_for(plans, n_chunks, 3 if precise else 1, len(parts)) is None:
         return None
-    scales = np.ldexp(1.0, exponents).astype(np.float32)
-    return HalfMatrix(np.ascontiguousarray(np.hstack(parts)), scales, n_chunks, len(parts))
+    return HalfMatrix(np.ascontiguousarray(np.hstack(parts)), scales, n_chunks, len(parts), joint)
 
 
-def dense_pairs(X: Any, W: HalfMatrix, halves: Any, scales: Any, scale: float, tail: float, out: Any) -> None:
+def tile_for(plans: Plans, n_chunks: int, x_parts: int, w_parts: int) -> Tile | None:
+    """The plan's tile, or the least one if that has no room in shared memory, or None if neither has."""
+    tiles = [plans.dense_fast if x_parts == 1 else plans.dense, _LEAST]
+    room = plans.shared - _RESERVED
+    fit = (t for t in tiles if t is not None and (x_parts * t.rows + 2 * w_parts * t.columns) * n_chunks * 64 <= room)
+    return next(fit, None)
+
+
+def dense_pairs(
+    X: Any, W: HalfMatrix, halves: Any, scales: Any, scale: float, tail: float, out: Any, plans: Plans
+) -> None:
     """Pairs of X Wᵀ, X float32 or float64; `halves` and `scales` are room for its rows as one or three halves."""
     n, K = len(X), 32 * W.n_chunks
     parts = halves.shape[1] // K
     _split_rows[(-(-n // 16),)](X, halves, scales, n, X.shape[1], X.stride(0), 16, K, triton.next_power_of_2(K), parts)
+    plan = tile_for(plans, W.n_chunks, parts, W.n_parts)
+    assert plan is not None  # `half_matrix` looked
     T = W.matrix.shape[0]
-    n_tiles, n_rows = -(-T // _ROWS), -(-n // _ROWS)
+    n_tiles, n_rows = -(-T // plan.columns), -(-n // plan.rows)
     per_program = -(-n_tiles // min(n_tiles, max(1, 2048 // n_rows)))
-    L, pairs = _layouts(_ROWS, _ROWS, 4)
+    L, pairs = layout_of(plan.columns, plan.warps), _pairs_layout(plan.rows, plan.columns, plan.warps)
     _dense[(n_rows, -(-n_tiles // per_program))](
         halves, W.matrix, scales, W.scales, out, n, T, out.stride(0), out.shape[1], per_program, scale, tail / _TURN,
-        _ROWS, _ROWS, W.n_chunks, parts, W.n_parts, 4, L, pairs, out.shape[1] % 2 == 1, num_warps=4,
+        plan.rows, plan.columns, W.n_chunks, parts, W.n_parts, plan.warps, W.joint, L, pairs, out.shape[1] % 2 == 1,
+        num_warps=plan.warps,
     )  # fmt: skip

@@ -23,47 +23,7 @@ import numpy as np
 from triton.experimental.gluon import language as gl
 
 from bochner.backends import Array
-
-MOST_BITS = 15  # of a transform
-FEWEST_BITS = 6  # and one more for Fastfood
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a transform is spread: bits that count a thread's numbers and the warps, and its registers at most."""
-
-    registers: int = 5
-    warps: int | None = None  # None: as many as the row needs
-    limit: int | None = None
-    wide_limit: int | None = 128  # the same where numbers are float64
-
-
-# by q, measured on an H200: fewer registers for each thread allow more warps, which run while others wait for memory
-PLANS = {
-    6: Plan(limit=96),
-    7: Plan(limit=128),
-    8: Plan(limit=128),
-    10: Plan(limit=96),
-    11: Plan(limit=128),
-    12: Plan(limit=128),
-    13: Plan(limit=80),
-    14: Plan(limit=64),
-    15: Plan(wide_limit=None),
-}
-# Fastfood's permutation goes through shared memory, which Triton's gather does where a row has several warps (within
-# one it shuffles every register past every other): two at least. 2^15 columns need all 32 warps, and 64 registers a
-# thread, all there are, hold neither data nor indices in full: some are spilled.
-FASTFOOD_PLANS = {
-    7: Plan(5, 1, 128),
-    8: Plan(5, 1, 128),
-    9: Plan(5, 1, 128),
-    10: Plan(5, 1, 128),
-    11: Plan(5, 1, 128),
-    12: Plan(limit=128),
-    13: Plan(limit=80),
-    14: Plan(limit=64),
-    15: Plan(wide_limit=None),
-}
+from bochner.backends.plans import Plans, Transform
 
 
 @dataclass(frozen=True)
@@ -117,7 +77,7 @@ def tile(q: int, registers: int = 5, warps: int | None = None) -> Tile:
     return Tile(shape, 1 << m, A, B, C, layout(o + s_bits + h + r, lane, m_bits, [], list(pairs)), flat)
 
 
-def tile_of(q: int, plan: Plan) -> Tile:
+def tile_of(q: int, plan: Transform) -> Tile:
     return tile(q, plan.registers, plan.warps)
 
 
@@ -143,10 +103,10 @@ def _packed(signs: Array, t: Tile, layout: str) -> Array:
     return words.swapaxes(1, 2).reshape(blocks, -1)
 
 
-def pack_signs(signs: Array) -> Array:
+def pack_signs(signs: Array, plans: Plans) -> Array:
     """Signs (blocks, 3, p) of structured features as words (blocks, n), in the layouts where they are applied."""
     q = signs.shape[2].bit_length() - 1
-    t = tile_of(q, PLANS.get(q, Plan()))
+    t = tile_of(q, plans.structured_plan(q))
     layouts = "ACA" if t.B is None else "ABC"
     parts = [_packed(signs[:, stage], t, layouts[stage]) for stage in (2, 1, 0)]
     return np.ascontiguousarray(np.hstack(parts))
@@ -163,10 +123,10 @@ def _vectors(values: Array, t: Tile, layout: str) -> Array:
     return np.ascontiguousarray(ordered.reshape(blocks, n, places // width, width).swapaxes(1, 2)).reshape(blocks, -1)
 
 
-def pack_fastfood(signs: Array, permutations: Array, gains: Array) -> tuple[Array, Array, Array]:
+def pack_fastfood(signs: Array, permutations: Array, gains: Array, plans: Plans) -> tuple[Array, Array, Array]:
     """Sign words, 16-bit places to gather from, and gains of Fastfood blocks (blocks, p), as the kernel reads them."""
     q = signs.shape[1].bit_length() - 1
-    t = tile_of(q, FASTFOOD_PLANS[q])
+    t = tile_of(q, plans.fastfood_plan(q))
     layout = "A" if t.B is None else "B"
     # rows lie in shared memory with the lanes' axis last, so that a warp writes to 32 banks
     places = ((permutations >> 6) * 2 + (permutations & 1)) * 32 + ((permutations >> 1) & 31)

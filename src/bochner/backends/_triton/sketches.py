@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from bochner.backends import Array
+from bochner.backends.plans import Tile
 
 _OUTPUTS = 64  # columns of the result in a tile
 _CACHED = 1 << 18  # bytes of a program's rows
@@ -76,7 +77,7 @@ def _products(X, W, lengths, out, n, d, T, x_stride, w_stride, out_stride, ROWS:
     tl.store(out + row[:, None] * out_stride + j[None, :], total, mask=(row < n)[:, None] & (j < T)[None, :])
 
 
-_DENSE_TILE = 128  # rows and columns of the padded matrix are multiples of it
+_DENSE_TILE = 128  # rows and columns of the padded matrix are multiples of it, and it of those of tiles
 _DENSE_SIZE = 1 << 26  # entries of the matrix at most
 
 
@@ -98,13 +99,13 @@ def dense_signs(indptr: Array, indices: Array, signs: Array, n_rows: int) -> Arr
     return W
 
 
-def dense_rows(X: Any, W: Any, lengths: Any, out: Any) -> None:
+def dense_rows(X: Any, W: Any, lengths: Any, out: Any, plan: Tile) -> None:
     """X W times lengths of a float32 X, whose columns are adjacent, and signs W in bfloat16."""
     (n, d), T = X.shape, len(lengths)
-    rows, outputs = _DENSE_TILE, 64 if T <= 64 else _DENSE_TILE
+    rows, outputs = plan.rows, min(plan.columns, 64) if T <= 64 else plan.columns
     _products[(-(-n // rows) * -(-T // outputs),)](
-        X, W, lengths, out, n, d, T, X.stride(0), W.stride(0), out.stride(0), rows, outputs, 32, num_warps=8,
-        num_stages=4,
+        X, W, lengths, out, n, d, T, X.stride(0), W.stride(0), out.stride(0), rows, outputs, plan.depth,
+        num_warps=plan.warps, num_stages=plan.stages,
     )  # fmt: skip
 
 

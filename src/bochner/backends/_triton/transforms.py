@@ -10,8 +10,9 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
-from bochner.backends._triton.layouts import MOST_BITS, tile
+from bochner.backends._triton.layouts import tile
 
+_HALVES_BITS = 15  # from which on a row is transformed in two halves
 _ANY_COUNT = ("n",)  # arguments for whose values no kernel is compiled anew
 
 
@@ -187,7 +188,7 @@ def _processors(device: int) -> int:
 def fwht(X: Any) -> None:
     """Walsh-Hadamard transform of every row of a float32 tensor, in place."""
     n, q = len(X), X.shape[1].bit_length() - 1
-    if q == MOST_BITS:  # a program a processor: more do not fit
+    if q >= _HALVES_BITS:  # a program a processor: more do not fit
         t = tile(q - 1)
         grid = (min(n, _processors(X.device.index or 0)),)
         _transform_halves[grid](X, n, X.stride(0), t.shape, t.A, t.B, t.C, t.flat, num_warps=t.n_warps)

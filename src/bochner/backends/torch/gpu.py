@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -11,12 +14,38 @@ import scipy.linalg
 import torch
 
 from bochner.backends import Array, Form, matmul_precision
+from bochner.backends.plans import FEWEST_BITS, Plans, plans_for
 from bochner.backends.torch import grams, operations
 from bochner.backends.torch.memory import Tensor, place, placed
 
 _WIDE_BYTES = 1 << 30  # of float64 phases at a time
 _DENSE_WIDTH = 64  # up to which blocks of transforms are multiplied out
 _FEW_COLUMNS = 2  # of V, up to which Z is read once for each; more are faster as matrix products
+
+
+_tried: ContextVar[Plans | None] = ContextVar("_tried", default=None)
+
+
+@lru_cache
+def _known_plans(device: int) -> Plans | None:
+    return plans_for(torch.cuda.get_device_capability(device))
+
+
+def plans_on(X: Tensor) -> Plans:
+    """The plans of kernels on the device of X, which runs some."""
+    plans = _tried.get() or _known_plans(X.device.index or 0)
+    assert plans is not None
+    return plans
+
+
+@contextmanager
+def use_plans(plans: Plans) -> Iterator[None]:
+    """Run the body with other plans than those of the card."""
+    token = _tried.set(plans)
+    try:
+        yield
+    finally:
+        _tried.reset(token)
 
 
 @lru_cache
@@ -26,12 +55,12 @@ def kernels_for(device: int) -> Any:
         from bochner.backends import _triton
     except (ImportError, AttributeError):  # no Triton, or a version with another Gluon
         return None
-    return _triton if torch.cuda.get_device_capability(device)[0] == 9 else None
+    return None if _known_plans(device) is None else _triton
 
 
-def _fast(X: Tensor, *others: Tensor) -> Any:
-    """The kernels, if they take these tensors."""
-    if X.dtype != torch.float32 or X.shape[0] == 0 or any(A.stride(1) != 1 for A in (X, *others) if A.shape[1] > 1):
+def _fast(X: Tensor) -> Any:
+    """The kernels, if they take this tensor."""
+    if X.dtype != torch.float32 or X.shape[0] == 0 or (X.shape[1] > 1 and X.stride(1) != 1):
         return None
     return kernels_for(X.device.index or 0)
 
@@ -40,7 +69,7 @@ def fwht(X: Tensor) -> None:
     """Walsh-Hadamard transform of every row, in place."""
     q = X.shape[1].bit_length() - 1
     kernels = _fast(X)
-    if kernels is None or not kernels.layouts.FEWEST_BITS <= q <= kernels.layouts.MOST_BITS:
+    if kernels is None or not FEWEST_BITS <= q <= plans_on(X).most_bits:
         operations.fwht(X)
     else:
         kernels.transforms.fwht(X)
@@ -50,11 +79,11 @@ def dense_pairs(X: Tensor, W: Array, scale: float, tail: float, out: Tensor) -> 
     """Pairs of X Wᵀ, from products of half-precision parts."""
     X = X if X.stride(1) == 1 else X.contiguous()
     kernels = _fast(out)
-    if kernels is None:
+    if kernels is None or plans_on(X).dense is None:
         operations.dense_pairs(X, W, scale, tail, out)
         return
-    precise = matmul_precision() != "fast"
-    half = placed.get(W, (str(X.device), "half", precise), lambda: _half_matrix(kernels, W, X, precise))
+    precise, plans = matmul_precision() != "fast", plans_on(X)
+    half = placed.get(W, (str(X.device), "half", precise, plans.dense), lambda: _half_matrix(kernels, W, X, precise))
     if half is None:  # too wide: phases in float64, whose products are as fast on these devices as those of float32
         for start in range(0, len(X), step := max(1, _WIDE_BYTES // (8 * len(W)))):
             rows = slice(start, start + step)
@@ -65,11 +94,11 @@ def dense_pairs(X: Tensor, W: Array, scale: float, tail: float, out: Tensor) -> 
         return
     halves = torch.empty((len(X), 32 * half.n_chunks * (3 if precise else 1)), dtype=torch.float16, device=X.device)
     scales = torch.empty(len(X), dtype=torch.float32, device=X.device)
-    kernels.dense.dense_pairs(X, half, halves, scales, scale, tail, out)
+    kernels.dense.dense_pairs(X, half, halves, scales, scale, tail, out, plans)
 
 
 def _half_matrix(kernels: Any, W: Array, X: Tensor, precise: bool) -> Any:
-    half = kernels.dense.half_matrix(W, precise=precise)
+    half = kernels.dense.half_matrix(W, plans_on(X), precise=precise)
     if half is None:
         return None
     return replace(half, matrix=_as_tensor(half.matrix, X), scales=_as_tensor(half.scales, X))
@@ -83,9 +112,14 @@ def structured(
     X = X if X.stride(1) == 1 else X.contiguous()
     kernels = _transforms_for(out, p, 0)
     if kernels is not None:
-        words = placed.get(signs, (str(X.device), "words"), lambda: _as_tensor(kernels.layouts.pack_signs(signs), X))
+        plans, q = plans_on(X), p.bit_length() - 1
+        words = placed.get(
+            signs,
+            (str(X.device), "words", plans.structured_plan(q)),
+            lambda: _as_tensor(kernels.layouts.pack_signs(signs, plans), X),
+        )
         factors = _factors(kernels, lengths, X, signs[:, 0].shape, p**-1.5, as_pairs)
-        kernels.blocks.structured(X, words, *factors, scale, tail, out, pairs=as_pairs)
+        kernels.blocks.structured(X, words, *factors, scale, tail, out, plans, pairs=as_pairs)
     elif as_pairs and p < _DENSE_WIDTH and _fast(out) is not None:  # the faster way for so few columns
         W, *_ = placed.get(lengths, ("dense", id(signs)), lambda: (_dense_structured(signs, lengths), signs))
         dense_pairs(X, _narrow(W, X), scale, tail, out)
@@ -112,17 +146,18 @@ def fastfood(
     X = X if X.stride(1) == 1 else X.contiguous()
     kernels = _transforms_for(out, p, 1)
     if kernels is not None:
+        plans, q = plans_on(X), p.bit_length() - 1
         packed, *_ = placed.get(
             signs,
-            (str(X.device), "fastfood", id(permutations), id(gains)),
+            (str(X.device), "fastfood", id(permutations), id(gains), plans.fastfood_plan(q)),
             lambda: (
-                [_as_tensor(part, X) for part in kernels.layouts.pack_fastfood(signs, permutations, gains)],
+                [_as_tensor(part, X) for part in kernels.layouts.pack_fastfood(signs, permutations, gains, plans)],
                 permutations,  # held with the result, as long as the key has their ids
                 gains,
             ),
         )
         factors = _factors(kernels, lengths, X, signs.shape, 1.0, as_pairs)
-        kernels.blocks.fastfood(X, packed, *factors, scale, tail, out, pairs=as_pairs)
+        kernels.blocks.fastfood(X, packed, *factors, scale, tail, out, plans, pairs=as_pairs)
     elif as_pairs and p <= _DENSE_WIDTH and _fast(out) is not None:
         parts = (signs, permutations, gains)
         W, *_ = placed.get(lengths, ("dense", *map(id, parts)), lambda: (_dense_fastfood(*parts, lengths), *parts))
@@ -138,8 +173,7 @@ def _transforms_for(out: Tensor, p: int, more: int) -> Any:
     kernels = _fast(out)
     if kernels is None:
         return None
-    fewest = kernels.layouts.FEWEST_BITS + more
-    return kernels if fewest <= p.bit_length() - 1 <= kernels.layouts.MOST_BITS else None
+    return kernels if FEWEST_BITS + more <= p.bit_length() - 1 <= plans_on(out).most_bits else None
 
 
 def _factors(
@@ -201,7 +235,7 @@ def distances(X: Tensor, Y: Any, out: Tensor, *, form: str) -> None:
     Y = place(Y, X)
     kernels = kernels_for(X.device.index or 0)
     if kernels is not None and len(X) and len(Y) and Y.dtype == X.dtype:
-        kernels.tiles.stored(X, Y, form, 1, out)
+        kernels.tiles.stored(X, Y, form, 1, out, plans_on(X))
     else:
         _DISTANCES[form](X, Y, out)
 
@@ -212,9 +246,9 @@ def tiles(X: Tensor, Y: Any, form: Form, V: Tensor | None, out: Tensor) -> None:
     if not (len(X) and len(Y)):
         out.zero_()
     elif V is None:
-        kernels.tiles.stored(X, Y.to(X.dtype), *form, out)
+        kernels.tiles.stored(X, Y.to(X.dtype), *form, out, plans_on(X))
     else:
-        out.copy_(kernels.tiles.multiplied(X, Y.to(X.dtype), *form, V))
+        out.copy_(kernels.tiles.multiplied(X, Y.to(X.dtype), *form, V, plans_on(X)))
 
 
 def sparse_rows(X: Tensor, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Tensor) -> None:
@@ -229,7 +263,9 @@ def sparse_rows(X: Tensor, indptr: Array, indices: Array, signs: Array, lengths:
             (str(X.device), "signs"),
             lambda: _as_tensor(kernels.sketches.dense_signs(indptr, indices, signs, len(lengths)), X).bfloat16(),
         )
-        kernels.sketches.dense_rows(X if X.stride(1) == 1 else X.contiguous(), W, place(lengths, X), out)
+        kernels.sketches.dense_rows(
+            X if X.stride(1) == 1 else X.contiguous(), W, place(lengths, X), out, plans_on(X).signs
+        )
         return
     terms, starts = placed.get(
         indices,
@@ -259,7 +295,11 @@ def split(Z: Tensor, units: Tensor, n_digits: int, bits: int) -> Tensor:
 def multiply(a: Tensor, b: Tensor, units: Tensor, factor: float, out: Tensor) -> None:
     """Products of digits: see `grams.Multiply`."""
     kernels = kernels_for(a.device.index or 0)
-    (grams if kernels is None else kernels.digits).multiply(a, b, units, factor, out)
+    plan = None if kernels is None else plans_on(a).digits
+    if plan is None:
+        grams.multiply(a, b, units, factor, out)
+    else:
+        kernels.digits.multiply(a, b, units, factor, out, plan)
 
 
 def gram_product(Z: Tensor, V: Tensor, weights: Tensor | None, out: Tensor) -> None:
