@@ -1,5 +1,6 @@
 """Dask data: the same bits on any workers, the in-memory fit to rounding, lazy predictions, faults, bad blocks."""
 
+import functools
 import logging
 import os
 import signal
@@ -29,6 +30,7 @@ from bochner import (
 )
 from bochner.keys import Key
 from bochner.streaming import ArraySource, Block, read_arrays
+from bochner.streaming.workers import run_job
 from laws import ESTIMATORS, TABLES, rounding_squares
 from strikes import changes, nudged, struck_after
 
@@ -693,6 +695,63 @@ def test_a_killed_worker_changes_nothing(client, small_trees, monkeypatch):
     model = ridge()
     struck(lambda: model.fit(slow_blocks()), lambda: os.kill(next(iter(pids.values())), signal.SIGKILL), folds)
     np.testing.assert_array_equal(model.coef_, truth.coef_)
+
+
+def fall(flag):
+    """Kill this worker, once."""
+    if Path(flag).exists():
+        Path(flag).unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fragile_rows(rows, flag):
+    fall(flag)
+    return rows
+
+
+def fragile_job(flag, *arguments):
+    fall(flag)
+    return run_job(*arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS, ids=name_of)
+def test_a_worker_killed_in_a_pass_changes_no_model(model, client, small_trees, monkeypatch, tmp_path):
+    X, y, weight = table(600)
+    y = (y > np.median(y)).astype(int) if is_classifier(model) else y
+    flag, folds, fold = tmp_path / "flag", [], distributed.DaskSource.fold
+    rows = da.from_array(X, chunks=(110, 3)).map_blocks(fragile_rows, str(flag), dtype=float, meta=np.empty((0, 3)))
+    data = rows, da.from_array(y, chunks=110)
+    weights = {"sample_weight": da.from_array(weight, chunks=110)}
+    client.wait_for_workers(2)
+    truth = learned(clone(model).fit(*data, **weights), X)
+
+    def struck_fold(*arguments, **options):
+        folds.append(1)
+        if len(folds) == 1:
+            flag.touch()
+        return fold(*arguments, **options)
+
+    monkeypatch.setattr(distributed.DaskSource, "fold", struck_fold)
+    found = learned(clone(model).fit(*data, **weights), X)
+    assert folds
+    assert not flag.exists()
+    np.testing.assert_array_equal(found, truth)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", TABLES, ids=lambda m: type(m).__name__)
+def test_a_worker_killed_with_a_leaf_changes_no_model_of_tables(model, client, monkeypatch, tmp_path):
+    frame, flag = table_frame(), tmp_path / "flag"
+    frame["y"] = frame["y"] > 0.5 if is_classifier(model) else frame["y"]
+    lazy, model = dd.from_pandas(frame, npartitions=3), clone(model).set_params(leaf_size=60)
+    client.wait_for_workers(2)
+    truth = clone(model).fit(frame, "y").predict(frame.drop(columns="y"))
+    flag.touch()
+    monkeypatch.setattr(distributed, "run_job", functools.partial(fragile_job, str(flag)))
+    found = clone(model).fit(lazy, "y").predict(frame.drop(columns="y"))
+    assert not flag.exists()
+    np.testing.assert_array_equal(found, truth)
 
 
 def test_a_worker_restarted_during_iterations_changes_nothing(client, small_trees, monkeypatch):
