@@ -198,10 +198,7 @@ def seconds_of(run, repeats=3):
 
 def task_seconds(count=2000):
     """CPU seconds of the client and the scheduler for a task that does nothing."""
-    with (
-        LocalCluster(1, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=50) as cluster,
-        Client(cluster) as client,
-    ):
+    with cluster_of(1) as cluster, Client(cluster) as client:  # the scheduler is in this process, the worker is not
         tasks = {f"bench-{i}": (int, i) for i in range(count)}
         tasks["bench-all"] = (len, list(tasks))
         client.get(tasks, "bench-all")
@@ -211,8 +208,9 @@ def task_seconds(count=2000):
 
 
 def measured_costs(m, n, task):
-    """Of n rows and m components: the rows of a leaf, seconds for the features of a row, and `Costs`."""
-    rows = len(dask_source(None, da.zeros((n, D), chunks=(n // 100, D), dtype=np.float32))._leaves(m)[0])
+    """Of n rows and m components: rows of a leaf and `Costs`, of a pass with m × m sums and of one without."""
+    source = dask_source(None, da.zeros((n, D), chunks=(n // 100, D), dtype=np.float32))
+    rows, light_rows = (len(source._leaves(m, with_gram)[0]) for with_gram in (True, False))
     few = min(rows, max(8192, 8 * 10**9 // m**2))  # of a leaf, which takes some seconds
     X = make_rows(0, few)
     source = ArraySource(X, make_targets(X)[:, None])
@@ -228,12 +226,14 @@ def measured_costs(m, n, task):
             head = pickle.dumps(total, protocol=5, buffer_callback=buffers.append)
             pickle.loads(head, buffers=[bytearray(b.raw()) for b in buffers])
 
-        costs = Costs(row * rows, seconds_of(pack), seconds_of(lambda: fold.zero().merge(total)), task, 8.0 * m * m)
-    return rows, features, costs
+        merge = seconds_of(lambda: fold.zero().merge(total))
+        costs = Costs(row * rows, seconds_of(pack), merge, task, 8.0 * m * m, rows / BLOCK)
+    return (rows, costs), (light_rows, Costs(features * light_rows, 0.0, 0.0, task, 8.0 * m))
 
 
+CALM = "nothing goes wrong"
 SCENES = {
-    "nothing goes wrong": Trouble(),
+    CALM: Trouble(),
     "leaves vary by 20 %, 5 % of the workers are 3 × slower": Trouble(0.2, 0.05),
     "the same, and a worker is lost every 24 h": Trouble(0.2, 0.05, losses=1 / 24),
     "the same, every hour": Trouble(0.2, 0.05, losses=1.0),
@@ -244,51 +244,48 @@ SCENES = {
 def simulate(n=10**9, n_workers=100):
     lines, task = Table(), task_seconds()
     branches, round_ = bochner.distributed._BRANCHES, bochner.distributed._ROUND
-    lines.append(f"## On paper: {n:,} × {D} rows, {n_workers} one-thread workers, 10 Gbit/s, costs measured here")
-    lines.append("")
+    for line in (
+        f"## On paper: {n:,} × {D} rows in blocks of {BLOCK:,}, {n_workers} one-thread workers, 10 Gbit/s",
+        "",
+        f"Costs measured here, CPU seconds of one thread; a task takes the scheduler {1e3 * task:.2f} ms.",
+        "",
+    ):
+        lines.append(line)
     for m in (M, 2 * M, 4 * M):
-        rows, features, costs = measured_costs(m, n, task)
-        leaves = -(-n // rows)
-        depth, width = 0, min(leaves, round_)
-        while width > 1:
-            depth, width = depth + 1, -(-width // branches)
-        ideal = leaves * costs.leaf / n_workers
-        # a leaf, the blocks it reads, and its share of the merges
-        tasks = 2 + rows / BLOCK + 1 / (branches - 1)
-        busy, busy_without_sums = (n_workers / seconds * tasks * task for seconds in (costs.leaf, features * rows))
-        client = n_workers * ideal / (-(-leaves // round_) * (costs.sent() + costs.merge))
+        heavy, light = measured_costs(m, n, task)
+        rows, costs = heavy
+        per_row = light[1].leaf / light[0]
         for line in (
-            f"### {m} components",
+            f"### {m:,} components",
             "",
-            f"{leaves:,} leaves of {rows:,} rows, {costs.leaf:.2f} CPU s each ({1e6 * features:.1f} µs a row for "
-            f"features, {1e6 * (costs.leaf / rows - features):.1f} for sums); rounds of {round_} leaves, merged in "
-            f"{depth} steps; a total has {costs.total / 2**20:.0f} MiB, {1e3 * costs.pack:.0f} ms to pack and unpack, "
-            f"{1e3 * costs.merge:.0f} ms to merge; a task takes the scheduler {1e3 * task:.2f} ms.",
+            f"A row takes {1e6 * per_row:.1f} µs for features and {1e6 * (costs.leaf / rows - per_row):.1f} for sums. "
+            f"A total has {costs.total / 2**20:.0f} MiB, {1e3 * costs.pack:.1f} ms to pack and unpack, "
+            f"{1e3 * costs.merge:.1f} ms to merge.",
             "",
-            "| what goes wrong | time | of the ideal | moved between workers | to the client | client busy | "
-            "lost workers | leaves computed again | most totals on a worker |",
-            "|---|---|---|---|---|---|---|---|---|",
+            "| what goes wrong | leaves | CPU of a leaf | time | of the ideal | moved between workers | "
+            "to the client | scheduler busy | client busy | lost workers | leaves computed again | "
+            "most totals on a worker |",
+            "|---|---|---|---|---|---|---|---|---|---|---|---|",
         ):
             lines.append(line)
-        for scene, trouble in SCENES.items():
-            found = Cluster(leaves, n_workers, costs, trouble, branches, round_).run()
-            # what the same workers could do if none waited: slow ones do a third
-            power = 1 - trouble.slow + trouble.slow / trouble.slower
-            share = ideal * np.exp(trouble.spread**2 / 2) / power / found.seconds
+        scenes = [(scene, heavy, trouble) for scene, trouble in SCENES.items()]
+        for workers_ in (2, 1000):
+            scenes.append((f"{CALM}, {workers_:,} workers", heavy, workers_))
+        scenes.append((f"{CALM}, a pass without m × m sums, rows held by the workers", light, Trouble()))
+        for scene, (rows, costs), trouble in scenes:
+            count, trouble = (trouble, Trouble()) if isinstance(trouble, int) else (n_workers, trouble)
+            leaves = -(-n // rows)
+            found = Cluster(leaves, count, costs, trouble, branches, round_).run()
+            # the time of workers who never wait; slow ones do a third of the work
+            power = count * (1 - trouble.slow + trouble.slow / trouble.slower)
+            ideal = leaves * costs.leaf * np.exp(trouble.spread**2 / 2) / power
             lines.append(
-                f"| {scene} | {found.seconds / 60:.1f} min | {100 * share:.0f} % | {found.moved / 2**30:,.1f} GiB | "
-                f"{found.fetched / 2**30:,.1f} GiB | {100 * found.client / found.seconds:.0f} % | {found.lost} | "
-                f"{found.repeated:,} | {found.held} |"
+                f"| {scene} | {leaves:,} | {costs.leaf:.2f} s | {found.seconds / 60:.1f} min | "
+                f"{100 * ideal / found.seconds:.0f} % | {found.moved / 2**30:,.1f} GiB | "
+                f"{found.fetched / 2**30:,.1f} GiB | {100 * found.scheduler / found.seconds:.0f} % | "
+                f"{100 * found.client / found.seconds:.0f} % | {found.lost} | {found.repeated:,} | {found.held} |"
             )
-        for line in (
-            "",
-            f"The scheduler is busy {100 * busy:.0f} % of the time, all of it with {n_workers / busy:,.0f} workers; "
-            f"in passes that make features but no m × m sums (conjugate gradients, Newton's method) "
-            f"{100 * busy_without_sums:.0f} %, all of it with {n_workers / busy_without_sums:,.0f}. The client is "
-            f"with {client:,.0f}. A merge holds {branches + 1} totals, {(branches + 1) * costs.total / 2**30:.2f} GiB.",
-            "",
-        ):
-            lines.append(line)
+        lines.append("")
     return lines
 
 

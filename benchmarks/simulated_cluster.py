@@ -19,6 +19,7 @@ class Costs:
     merge: float  # adding one total to another
     task: float  # what the scheduler does for a task
     total: float  # bytes
+    blocks: float = 0.0  # tasks that make the blocks of a leaf
     bandwidth: float = 1.25e9  # bytes a second that a worker sends or receives: 10 Gbit/s
 
     def sent(self) -> float:
@@ -48,6 +49,7 @@ class Outcome:
     repeated: int = 0  # leaves
     held: int = 0  # most totals of one worker
     client: float = 0.0  # seconds that the client was busy
+    scheduler: float = 0.0  # seconds that the scheduler was
 
 
 @dataclass
@@ -76,7 +78,7 @@ class Cluster:
         self.epoch = [0] * self.workers
         self.idle = set(range(self.workers))
         self.events: list[tuple] = []
-        self.count, self.client_free, self.opened = 0, 0.0, 0
+        self.count, self.client_free, self.scheduler_free, self.opened = 0, 0.0, 0.0, 0
         for _ in range(min(self.ahead, self.n_rounds)):
             self._open()
         if self.trouble.losses:
@@ -129,15 +131,19 @@ class Cluster:
             worker = max(set(near), key=near.count) if near else next(iter(self.idle))
             self.idle.remove(worker)
             self.running[worker] = task
-            self._later(now + self._seconds(task, parts, worker), "end", worker, (self.epoch[worker], task))
+            handled = self.costs.task * (1.0 if parts else 1.0 + self.costs.blocks)  # one after the other
+            self.outcome.scheduler += handled
+            self.scheduler_free = max(now, self.scheduler_free) + handled
+            end = self.scheduler_free + self._seconds(parts, worker)
+            self._later(end, "end", worker, (self.epoch[worker], task))
 
-    def _seconds(self, task, parts, worker):
+    def _seconds(self, parts, worker):
         if not parts:
             factor = np.exp(self.trouble.spread * self.rng.normal()) * (self.trouble.slower if self.slow[worker] else 1)
-            return self.costs.leaf * factor + self.costs.task
+            return self.costs.leaf * factor
         far = sum(self.holder[part] != worker for part in parts)
         self.outcome.moved += far * self.costs.total
-        return far * self.costs.sent() + len(parts) * self.costs.merge + self.costs.task
+        return far * self.costs.sent() + len(parts) * self.costs.merge
 
     def _end(self, now, worker, about):
         epoch, task = about

@@ -217,9 +217,9 @@ def test_bits_do_not_depend_on_the_blocks(model, small_trees):
 
 
 def test_leaves_follow_from_the_numbers_of_rows_and_components():
-    def sizes(n, m, chunks):
-        source = distributed.dask_source(None, da.zeros((n, 2), chunks=(chunks, 2), dtype=np.float32))
-        leaves = source._leaves(m)
+    def sizes(n, m, chunks, with_gram=True, d=2):
+        source = distributed.dask_source(None, da.zeros((n, d), chunks=(chunks, d), dtype=np.float32))
+        leaves = source._leaves(m, with_gram)
         assert [leaf.start for leaf in leaves[1:]] == [leaf.stop for leaf in leaves[:-1]]
         for leaf in leaves[:3] + leaves[-3:]:  # every row is in one piece
             pieces = source._pieces(leaf)
@@ -227,11 +227,21 @@ def test_leaves_follow_from_the_numbers_of_rows_and_components():
             np.testing.assert_array_equal(np.concatenate(rows), np.arange(leaf.start, leaf.stop))
         return [len(leaf) for leaf in leaves]
 
-    for n, m, size in [(5_000, 64, 5_000), (10**6, 1024, 8192), (2 * 10**7, 1024, 32_768), (10**9, 1024, 65_536)]:
+    for n, m, size in [
+        (5_000, 64, 5_000),
+        (10**6, 1024, 8192),
+        (2 * 10**7, 1024, 32_768),
+        (10**9, 512, 262_144),
+        (10**9, 1024, 65_536),
+        (10**9, 4096, 262_144),
+    ]:
         found = sizes(n, m, n // 7)
         assert found == sizes(n, m, n // 50)
         assert found[:-1] == [size] * (len(found) - 1)
         assert sum(found) == n
+    assert sizes(10**9, 1024, 10**7, with_gram=False)[0] == 262_144  # they send little
+    wide = sizes(10**8, 512, 10**6, d=1000)[0]
+    assert 4000 * wide <= 1 << 27  # all rows of a leaf are in memory at once
 
 
 def test_partial_fit_adds_blocks(small_trees):
@@ -807,7 +817,7 @@ def test_a_checkpoint_of_sums_on_workers_devices_proves_its_rows(small_trees, tm
     model, truth = ridge(device="cpu", checkpoint=tmp_path / "c"), ridge(device="cpu").fit(*data)
     with struck_after(2):
         model.fit(*data)
-    with pytest.raises(ValueError, match="the targets of rows 70 to 139 differ"):
+    with pytest.raises(ValueError, match="the targets of rows 60 to 119 differ"):
         model.fit(data[0], da.from_array(nudged(y, 100), chunks=70))
     np.testing.assert_array_equal(model.fit(*data).coef_, truth.coef_)
 
@@ -833,7 +843,7 @@ def test_checkpoints_of_classifiers_prove_their_rows_on_workers(small_trees, tmp
         model.fit(blocks, da.from_array(labels, chunks=70))
     other = labels.copy()
     other[100] = "low" if labels[100] == "high" else "high"
-    with pytest.raises(ValueError, match="the targets of rows 70 to 139 differ"):
+    with pytest.raises(ValueError, match="the targets of rows 60 to 119 differ"):
         model.fit(blocks, da.from_array(other, chunks=70))
     model.fit(blocks, da.from_array(labels, chunks=70))
     np.testing.assert_array_equal(model.coef_, truth.coef_)
