@@ -1,14 +1,16 @@
-"""Dask: bits, time, bytes moved and memory for 1, 2 and 4 workers, and a table of faults.
+"""Dask: bits, efficiency, bytes moved and memory for 1 and 2 workers, killed workers, faults, and a cluster on paper.
 
-``python benchmarks/bench_distributed.py [workers] [faults] [--rows 20000000] [--write]`` (no part: both; a million
-rows unless told otherwise). Rows are made on the workers, block by block, from seeds. ``--write`` adds the tables to
-benchmarks/results/2026-11-15-distributed.md.
+``python benchmarks/bench_distributed.py [workers] [kills] [simulate] [faults] [--rows 20000000] [--write]`` (no part:
+all; a million rows unless told otherwise). Rows are made on the workers, block by block, from seeds. ``simulate``
+measures what a leaf, a total and a task cost here, and simulates what 100 workers make of a billion rows with these
+costs. ``--write`` adds the tables to a file of today in benchmarks/results.
 """
 
 import argparse
 import hashlib
 import logging
 import os
+import pickle
 import resource
 import signal
 import subprocess
@@ -22,15 +24,17 @@ import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
+from simulated_cluster import Cluster, Costs, Trouble
 
 import bochner.distributed
 from bochner import RBF, KernelRidge
 from bochner.backends import n_cores
-from bochner.distributed import DaskSource
-from bochner.streaming import read_arrays
+from bochner.distributed import DaskSource, dask_source
+from bochner.streaming import ArraySource, StatisticsFold, read_arrays
+from bochner.streaming.workers import WorkerOptions
 
-D, M, BLOCK = 20, 1024, 100_000
-RESULTS = Path(__file__).parent / "results" / "2026-11-15-distributed.md"
+D, M, BLOCK = 20, 512, 100_000
+RESULTS = Path(__file__).parent / "results" / time.strftime("%Y-%m-%d-distributed.md")
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------
@@ -87,48 +91,201 @@ def moved(dask_worker):
     return dask_worker.transfer_outgoing_bytes_total
 
 
-def in_memory_rate(n, threads):
-    """Rows a second of a fit in one process, data in its memory."""
+def cpu_seconds(client):
+    """CPU seconds of the workers, and of this process with client and scheduler."""
+    return sum(client.run(time.process_time).values()), time.process_time()
+
+
+def in_memory(n):
+    """Wall and CPU seconds for a million rows of a fit in one process and thread, data in its memory."""
     X = np.concatenate([make_rows(i, BLOCK) for i in range(-(-n // BLOCK))])[:n]
     y = make_targets(X)
-    model(n_jobs=threads).fit(X[:50_000], y[:50_000])
-    started = time.perf_counter()
-    model(n_jobs=threads).fit(X, y)
-    return n / (time.perf_counter() - started)
+    model(n_jobs=1).fit(X[:50_000], y[:50_000])
+    wall, cpu = time.perf_counter(), time.process_time()
+    model(n_jobs=1).fit(X, y)
+    return 1e6 / n * (time.perf_counter() - wall), 1e6 / n * (time.process_time() - cpu)
 
 
 def workers(n):
     few = min(n, 1_000_000)
-    alone = {threads: in_memory_rate(few, threads) for threads in sorted({1, min(2, n_cores()), min(4, n_cores())})}
+    alone = in_memory(few)
     lines = Table()
     for line in (
-        f"## {n:,} × {D} rows, {M} components, blocks of {BLOCK:,}, {n_cores()} cores",
+        f"## {n:,} × {D} rows, {M} components, blocks of {BLOCK:,}, one-thread workers, {n_cores()} cores",
         "",
-        "One process with the data in its memory: "
-        + ", ".join(f"{rate:,.0f} rows/s on {threads} thread(s)" for threads, rate in alone.items())
-        + f" ({few:,} rows). The client gets {8 * M * M / 2**20:.0f} MiB for every 64 blocks.",
+        f"One process and thread, data in its memory: {alone[0]:.2f} s, {alone[1]:.2f} CPU s for a million rows.",
         "",
-        "| workers | coefficients | time | rows/s | share of one process on as many threads | moved between workers | "
-        "peak memory of a worker |",
-        "|---|---|---|---|---|---|---|",
+        "| workers | coefficients | wall | CPU of workers | CPU of client and scheduler | rows/s | efficiency, wall | "
+        "efficiency, CPU | moved between workers | peak memory of a worker |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ):
         lines.append(line)
-    for n_workers in (1, 2, 4):
+    found = {}
+    for n_workers in (1, 2):
         with cluster_of(n_workers) as cluster, Client(cluster) as client:
             client.wait_for_workers(n_workers)
             model(n_components=64).fit(*blocks(20_000, 10_000))  # imports
-            before = sum(client.run(moved).values())
+            before, (theirs, ours) = sum(client.run(moved).values()), cpu_seconds(client)
             started = time.perf_counter()
             fitted = model().fit(*blocks(n))
-            seconds = time.perf_counter() - started
+            wall = time.perf_counter() - started
+            theirs, ours = (after - b for after, b in zip(cpu_seconds(client), (theirs, ours), strict=True))
             bytes_moved = sum(client.run(moved).values()) - before
             memory = max(client.run(peak_memory).values())
-        rate = n / seconds
-        share = rate / alone[min(n_workers, max(alone))]
+        found[n_workers] = wall, theirs + ours
+        # time of one worker over the time of all of them; CPU seconds of one over those of all
+        by_wall, by_cpu = found[1][0] / (n_workers * wall), found[1][1] / (theirs + ours)
         lines.append(
-            f"| {n_workers} | {digest(fitted)} | {seconds:.1f} s | {rate:,.0f} | {100 * share:.0f} % | "
-            f"{bytes_moved / 2**20:,.0f} MiB | {memory:,.0f} MiB |"
+            f"| {n_workers} | {digest(fitted)} | {wall:.1f} s | {theirs:.1f} s | {ours:.1f} s | {n / wall:,.0f} | "
+            f"{100 * by_wall:.0f} % | {100 * by_cpu:.0f} % | {bytes_moved / 2**20:,.0f} MiB | {memory:,.0f} MiB |"
         )
+    return lines
+
+
+# -- kills -----------------------------------------------------------------------------------------------------------
+
+
+def kills(n, count=3):
+    """A fit during which workers get SIGKILL, one after the other."""
+    lines, data = Table(), blocks(n)
+    with cluster_of(2) as cluster, Client(cluster) as client:
+        client.wait_for_workers(2)
+        model(n_components=64).fit(*blocks(20_000, 10_000))
+        started = time.perf_counter()
+        truth = model().fit(*data)
+        without = time.perf_counter() - started
+        hits, done = [], threading.Event()
+
+        def strike():
+            for i in range(count):
+                if done.wait((i + 1) * without / (count + 1) - (time.perf_counter() - started)):
+                    return
+                nannies = list(client.cluster.workers.values())
+                os.kill(nannies[i % len(nannies)].pid, signal.SIGKILL)
+                hits.append(time.perf_counter() - started)
+
+        started = time.perf_counter()
+        thread = threading.Thread(target=strike)
+        thread.start()
+        fitted = model().fit(*data)
+        seconds = time.perf_counter() - started
+        done.set()
+        thread.join()
+    struck = ", ".join(f"{hit:.1f} s" for hit in hits)
+    for line in (
+        f"## {len(hits)} workers killed during a fit: {n:,} × {D} rows, {M} components, two workers",
+        "",
+        "| killed after | time without | time with | outcome |",
+        "|---|---|---|---|",
+        f"| {struck} | {without:.1f} s | {seconds:.1f} s | {verdict(fitted, truth)} |",
+    ):
+        lines.append(line)
+    return lines
+
+
+# -- a cluster on paper ----------------------------------------------------------------------------------------------
+
+
+def seconds_of(run, repeats=3):
+    """CPU seconds of this process, the median of a few runs."""
+    times = []
+    for _ in range(repeats):
+        started = time.process_time()
+        run()
+        times.append(time.process_time() - started)
+    return float(np.median(times))
+
+
+def task_seconds(count=2000):
+    """CPU seconds of the client and the scheduler for a task that does nothing."""
+    with cluster_of(1) as cluster, Client(cluster) as client:  # the scheduler is in this process, the worker is not
+        tasks = {f"bench-{i}": (int, i) for i in range(count)}
+        tasks["bench-all"] = (len, list(tasks))
+        client.get(tasks, "bench-all")
+        tasks = {f"again-{key}": value for key, value in tasks.items() if key != "bench-all"}
+        tasks["again-all"] = (len, list(tasks))
+        return seconds_of(lambda: client.get(tasks, "again-all"), 1) / count
+
+
+def measured_costs(m, n, task):
+    """Of n rows and m components: rows of a leaf and `Costs`, of a pass with m × m sums and of one without."""
+    source = dask_source(None, da.zeros((n, D), chunks=(n // 100, D), dtype=np.float32))
+    rows, light_rows = (len(source._leaves(m, with_gram)[0]) for with_gram in (True, False))
+    few = min(rows, max(8192, 8 * 10**9 // m**2))  # of a leaf, which takes some seconds
+    X = make_rows(0, few)
+    source = ArraySource(X, make_targets(X)[:, None])
+    with WorkerOptions()():
+        feature_map = model(n_components=m).fit(X[:1000], source.block.y[:1000]).feature_map_
+        fold = StatisticsFold(m, 1, np.asarray, penalty=1e-6)
+        features = seconds_of(lambda: [None for _ in source.features(feature_map)]) / few
+        row = seconds_of(lambda: source.fold(fold, feature_map)) / few
+        total = source.fold(fold, feature_map)
+
+        def pack():
+            buffers = []
+            head = pickle.dumps(total, protocol=5, buffer_callback=buffers.append)
+            pickle.loads(head, buffers=[bytearray(b.raw()) for b in buffers])
+
+        merge = seconds_of(lambda: fold.zero().merge(total))
+        costs = Costs(row * rows, seconds_of(pack), merge, task, 8.0 * m * m, rows / BLOCK)
+    return (rows, costs), (light_rows, Costs(features * light_rows, 0.0, 0.0, task, 8.0 * m))
+
+
+CALM = "nothing goes wrong"
+SCENES = {
+    CALM: Trouble(),
+    "leaves vary by 20 %, 5 % of the workers are 3 × slower": Trouble(0.2, 0.05),
+    "the same, and a worker is lost every 24 h": Trouble(0.2, 0.05, losses=1 / 24),
+    "the same, every hour": Trouble(0.2, 0.05, losses=1.0),
+    "the same, every 10 minutes": Trouble(0.2, 0.05, losses=6.0),
+}
+
+
+def simulate(n=10**9, n_workers=100):
+    lines, task = Table(), task_seconds()
+    branches, round_ = bochner.distributed._BRANCHES, bochner.distributed._ROUND
+    for line in (
+        f"## On paper: {n:,} × {D} rows in blocks of {BLOCK:,}, {n_workers} one-thread workers, 10 Gbit/s",
+        "",
+        f"Costs measured here, CPU seconds of one thread; a task takes the scheduler {1e3 * task:.2f} ms.",
+        "",
+    ):
+        lines.append(line)
+    for m in (M, 2 * M, 4 * M):
+        heavy, light = measured_costs(m, n, task)
+        rows, costs = heavy
+        per_row = light[1].leaf / light[0]
+        for line in (
+            f"### {m:,} components",
+            "",
+            f"A row takes {1e6 * per_row:.1f} µs for features and {1e6 * (costs.leaf / rows - per_row):.1f} for sums. "
+            f"A total has {costs.total / 2**20:.0f} MiB, {1e3 * costs.pack:.1f} ms to pack and unpack, "
+            f"{1e3 * costs.merge:.1f} ms to merge.",
+            "",
+            "| what goes wrong | leaves | CPU of a leaf | time | of the ideal | moved between workers | "
+            "to the client | scheduler busy | client busy | lost workers | leaves computed again | "
+            "most totals on a worker |",
+            "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        ):
+            lines.append(line)
+        scenes = [(scene, heavy, trouble) for scene, trouble in SCENES.items()]
+        for workers_ in (2, 1000):
+            scenes.append((f"{CALM}, {workers_:,} workers", heavy, workers_))
+        scenes.append((f"{CALM}, a pass without m × m sums, rows held by the workers", light, Trouble()))
+        for scene, (rows, costs), trouble in scenes:
+            count, trouble = (trouble, Trouble()) if isinstance(trouble, int) else (n_workers, trouble)
+            leaves = -(-n // rows)
+            found = Cluster(leaves, count, costs, trouble, branches, round_).run()
+            # the time of workers who never wait; slow ones do a third of the work
+            power = count * (1 - trouble.slow + trouble.slow / trouble.slower)
+            ideal = leaves * costs.leaf * np.exp(trouble.spread**2 / 2) / power
+            lines.append(
+                f"| {scene} | {leaves:,} | {costs.leaf:.2f} s | {found.seconds / 60:.1f} min | "
+                f"{100 * ideal / found.seconds:.0f} % | {found.moved / 2**30:,.1f} GiB | "
+                f"{found.fetched / 2**30:,.1f} GiB | {100 * found.scheduler / found.seconds:.0f} % | "
+                f"{100 * found.client / found.seconds:.0f} % | {found.lost} | {found.repeated:,} | {found.held} |"
+            )
+        lines.append("")
     return lines
 
 
@@ -293,12 +450,14 @@ def client_fault(name, number):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=["workers", "faults", []])
+    parts = {"workers": workers, "kills": kills, "simulate": lambda n: simulate(), "faults": lambda n: faults()}
+    parser.add_argument("parts", nargs="*", choices=[*parts, []])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    for part in arguments.parts or ["workers", "faults"]:
-        lines = workers(arguments.rows) if part == "workers" else faults()
+    for part in arguments.parts or parts:
+        # a kill is as good in a fifth of the rows
+        lines = parts[part](arguments.rows // 5 if part == "kills" else arguments.rows)
         print(flush=True)
         if arguments.write:
             RESULTS.parent.mkdir(exist_ok=True)

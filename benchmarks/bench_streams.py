@@ -1,7 +1,8 @@
-"""Long runs: memory of a stream of 50 million rows, and fits that are interrupted at random points and resumed.
+"""Long runs: memory of a stream of 50 million rows, fits that are interrupted at random points and resumed, and files
+that are read ahead of the sums.
 
-``python benchmarks/bench_streams.py [flat] [interruptions] [--rows 50000000] [--strikes 20]`` (no part: both, with five
-million rows and four strikes, which is quick).
+``python benchmarks/bench_streams.py [flat] [interruptions] [ahead] [--rows 50000000] [--strikes 20]`` (no part: all,
+with five million rows and four strikes, which is quick).
 """
 
 import argparse
@@ -15,9 +16,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bochner import RBF, KernelRidge
-from bochner.streaming import read_arrays
+from bochner.streaming import ArraySource, ArrowSource, read_arrays
 
 D, BLOCK = 10, 100_000
 
@@ -119,15 +122,64 @@ def interruptions(n, strikes, seed=0):
         print(f"\n{same} of {strikes} resumed to the same bits")
 
 
+def forget(path):
+    """Take a file out of the page cache, so that it is read from the disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def ahead(n, repeats=3):
+    """Fits from files, read by a thread or where they are used: medians of wall and CPU seconds."""
+    rows = Rows(n)
+    print(f"\n{n:,} × {D} rows in files that are not in memory, 64 components, medians of {repeats}\n")
+    print("| file | read | wall | CPU | same bits |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        X, y = Path(folder) / "X.npy", Path(folder) / "y.npy"
+        mapped = np.lib.format.open_memmap(X, "w+", np.float32, (n, D))
+        targets, row = np.empty(n, np.float32), 0
+        schema = pa.schema([(f"x{j}", pa.float32()) for j in range(D)] + [("y", pa.float32())])
+        table = Path(folder) / "rows.parquet"
+        with pq.ParquetWriter(table, schema) as writer:
+            for part, target in rows:
+                mapped[row : row + len(part)], targets[row : row + len(part)] = part, target
+                row += len(part)
+                writer.write_table(pa.table([*part.T.copy(), target], schema=schema))
+        np.save(y, targets)
+        del mapped
+        kinds = {
+            "memory map": (X, ArraySource, lambda: (np.load(X, mmap_mode="r"), np.load(y))),
+            "Parquet": (table, ArrowSource, lambda: (str(table), "y")),
+        }
+        for kind, (path, source, data) in kinds.items():
+            module = sys.modules[source.__module__]
+            threaded, found = module.read_ahead, {}
+            for how, read in {"where it is used": lambda items: items, "ahead": threaded}.items():
+                times = []
+                for _ in range(repeats):
+                    forget(path)
+                    module.read_ahead = read
+                    wall, cpu = time.perf_counter(), time.process_time()
+                    fitted = KernelRidge(RBF(0.5), 64, alpha=1.0, n_jobs=1, random_state=0).fit(*data())
+                    times.append((time.perf_counter() - wall, time.process_time() - cpu))
+                    module.read_ahead = threaded
+                found[how] = fitted.coef_.tobytes()
+                wall, cpu = np.median(times, axis=0)
+                same = len(set(found.values())) == 1
+                print(f"| {kind} | {how} | {wall:.2f} s | {cpu:.2f} s | {'yes' if same else 'NO'} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=["flat", "interruptions", []])
+    parser.add_argument("parts", nargs="*", choices=["flat", "interruptions", "ahead", []])
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--strikes", type=int, default=4)
     arguments = parser.parse_args()
-    for part in arguments.parts or ["flat", "interruptions"]:
+    for part in arguments.parts or ["flat", "interruptions", "ahead"]:
         if part == "flat":
             flat(arguments.rows)
+        elif part == "ahead":
+            ahead(arguments.rows)
         else:
             interruptions(2_000_000, arguments.strikes)
 

@@ -1,5 +1,6 @@
 """Dask data: the same bits on any workers, the in-memory fit to rounding, lazy predictions, faults, bad blocks."""
 
+import functools
 import logging
 import os
 import signal
@@ -29,6 +30,7 @@ from bochner import (
 )
 from bochner.keys import Key
 from bochner.streaming import ArraySource, Block, read_arrays
+from bochner.streaming.workers import run_job
 from laws import ESTIMATORS, TABLES, rounding_squares
 from strikes import changes, nudged, struck_after
 
@@ -215,9 +217,9 @@ def test_bits_do_not_depend_on_the_blocks(model, small_trees):
 
 
 def test_leaves_follow_from_the_numbers_of_rows_and_components():
-    def sizes(n, m, chunks):
-        source = distributed.dask_source(None, da.zeros((n, 2), chunks=(chunks, 2), dtype=np.float32))
-        leaves = source._leaves(m)
+    def sizes(n, m, chunks, with_gram=True, d=2):
+        source = distributed.dask_source(None, da.zeros((n, d), chunks=(chunks, d), dtype=np.float32))
+        leaves = source._leaves(m, with_gram)
         assert [leaf.start for leaf in leaves[1:]] == [leaf.stop for leaf in leaves[:-1]]
         for leaf in leaves[:3] + leaves[-3:]:  # every row is in one piece
             pieces = source._pieces(leaf)
@@ -225,11 +227,21 @@ def test_leaves_follow_from_the_numbers_of_rows_and_components():
             np.testing.assert_array_equal(np.concatenate(rows), np.arange(leaf.start, leaf.stop))
         return [len(leaf) for leaf in leaves]
 
-    for n, m, size in [(5_000, 64, 5_000), (10**6, 1024, 8192), (2 * 10**7, 1024, 32_768), (10**9, 1024, 65_536)]:
+    for n, m, size in [
+        (5_000, 64, 5_000),
+        (10**6, 1024, 8192),
+        (2 * 10**7, 1024, 32_768),
+        (10**9, 512, 262_144),
+        (10**9, 1024, 65_536),
+        (10**9, 4096, 262_144),
+    ]:
         found = sizes(n, m, n // 7)
         assert found == sizes(n, m, n // 50)
         assert found[:-1] == [size] * (len(found) - 1)
         assert sum(found) == n
+    assert sizes(10**9, 1024, 10**7, with_gram=False)[0] == 262_144  # they send little
+    wide = sizes(10**8, 512, 10**6, d=1000)[0]
+    assert 4000 * wide <= 1 << 27  # all rows of a leaf are in memory at once
 
 
 def test_partial_fit_adds_blocks(small_trees):
@@ -695,6 +707,63 @@ def test_a_killed_worker_changes_nothing(client, small_trees, monkeypatch):
     np.testing.assert_array_equal(model.coef_, truth.coef_)
 
 
+def fall(flag):
+    """Kill this worker, once."""
+    if Path(flag).exists():
+        Path(flag).unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fragile_rows(rows, flag):
+    fall(flag)
+    return rows
+
+
+def fragile_job(flag, *arguments):
+    fall(flag)
+    return run_job(*arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS, ids=name_of)
+def test_a_worker_killed_in_a_pass_changes_no_model(model, client, small_trees, monkeypatch, tmp_path):
+    X, y, weight = table(600)
+    y = (y > np.median(y)).astype(int) if is_classifier(model) else y
+    flag, folds, fold = tmp_path / "flag", [], distributed.DaskSource.fold
+    rows = da.from_array(X, chunks=(110, 3)).map_blocks(fragile_rows, str(flag), dtype=float, meta=np.empty((0, 3)))
+    data = rows, da.from_array(y, chunks=110)
+    weights = {"sample_weight": da.from_array(weight, chunks=110)}
+    client.wait_for_workers(2)
+    truth = learned(clone(model).fit(*data, **weights), X)
+
+    def struck_fold(*arguments, **options):
+        folds.append(1)
+        if len(folds) == 1:
+            flag.touch()
+        return fold(*arguments, **options)
+
+    monkeypatch.setattr(distributed.DaskSource, "fold", struck_fold)
+    found = learned(clone(model).fit(*data, **weights), X)
+    assert folds
+    assert not flag.exists()
+    np.testing.assert_array_equal(found, truth)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", TABLES, ids=lambda m: type(m).__name__)
+def test_a_worker_killed_with_a_leaf_changes_no_model_of_tables(model, client, monkeypatch, tmp_path):
+    frame, flag = table_frame(), tmp_path / "flag"
+    frame["y"] = frame["y"] > 0.5 if is_classifier(model) else frame["y"]
+    lazy, model = dd.from_pandas(frame, npartitions=3), clone(model).set_params(leaf_size=60)
+    client.wait_for_workers(2)
+    truth = clone(model).fit(frame, "y").predict(frame.drop(columns="y"))
+    flag.touch()
+    monkeypatch.setattr(distributed, "run_job", functools.partial(fragile_job, str(flag)))
+    found = clone(model).fit(lazy, "y").predict(frame.drop(columns="y"))
+    assert not flag.exists()
+    np.testing.assert_array_equal(found, truth)
+
+
 def test_a_worker_restarted_during_iterations_changes_nothing(client, small_trees, monkeypatch):
     client.wait_for_workers(2)
     blocks = slow_blocks(n_blocks=6, pause=0.01)
@@ -748,7 +817,7 @@ def test_a_checkpoint_of_sums_on_workers_devices_proves_its_rows(small_trees, tm
     model, truth = ridge(device="cpu", checkpoint=tmp_path / "c"), ridge(device="cpu").fit(*data)
     with struck_after(2):
         model.fit(*data)
-    with pytest.raises(ValueError, match="the targets of rows 70 to 139 differ"):
+    with pytest.raises(ValueError, match="the targets of rows 60 to 119 differ"):
         model.fit(data[0], da.from_array(nudged(y, 100), chunks=70))
     np.testing.assert_array_equal(model.fit(*data).coef_, truth.coef_)
 
@@ -774,7 +843,7 @@ def test_checkpoints_of_classifiers_prove_their_rows_on_workers(small_trees, tmp
         model.fit(blocks, da.from_array(labels, chunks=70))
     other = labels.copy()
     other[100] = "low" if labels[100] == "high" else "high"
-    with pytest.raises(ValueError, match="the targets of rows 70 to 139 differ"):
+    with pytest.raises(ValueError, match="the targets of rows 60 to 119 differ"):
         model.fit(blocks, da.from_array(other, chunks=70))
     model.fit(blocks, da.from_array(labels, chunks=70))
     np.testing.assert_array_equal(model.coef_, truth.coef_)

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -39,6 +40,7 @@ from bochner.streaming import (
     read_arrays,
     write_arrays,
 )
+from bochner.streaming.sources import read_ahead
 from strikes import changes, nudged, struck_after
 
 
@@ -225,6 +227,103 @@ def test_a_streamed_gram_is_the_gram_of_the_features():
     np.testing.assert_allclose(gram.to_dense(), truth, rtol=1e-9, atol=1e-10)
     plain = StreamedGram(ArraySource(X, y), model.feature_map_)
     np.testing.assert_allclose(plain @ V, Z.T @ (Z @ V), rtol=1e-9)
+
+
+# -- reading ahead ---------------------------------------------------------------------------------------------------
+
+
+def test_one_item_is_read_ahead_and_no_more():
+    made = [threading.Event() for _ in range(6)]
+
+    def items():
+        for i in range(5):
+            made[i].set()
+            yield i
+
+    seen = []
+    for item in read_ahead(items()):
+        seen.append(item)
+        assert item == 4 or made[item + 1].wait(60.0)  # while this item is used,
+        assert not any(event.is_set() for event in made[item + 2 :])  # and only the next one
+    assert seen == [0, 1, 2, 3, 4]
+
+
+def test_an_error_of_the_reader_comes_with_its_block_and_the_thread_ends():
+    before = threading.active_count()
+
+    def items():
+        yield 1
+        raise OSError("the disk is gone")
+
+    reader = read_ahead(items())
+    assert next(reader) == 1
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(reader)
+    assert threading.active_count() == before
+    unfinished = read_ahead(iter(range(100)))
+    next(unfinished)
+    assert threading.active_count() == before + 1
+    unfinished.close()
+    assert threading.active_count() == before
+
+
+def test_ctrl_c_comes_while_a_block_is_awaited():
+    waiting, stop, before = threading.Event(), threading.Event(), threading.active_count()
+
+    def items():
+        yield 1
+        waiting.set()
+        stop.wait(60.0)  # a slow disk
+        yield 2
+
+    def strike():
+        assert waiting.wait(60.0)
+        time.sleep(0.3)  # until the main thread waits, too
+        os.kill(os.getpid(), signal.SIGINT)
+        stop.set()
+
+    reader = read_ahead(items())
+    assert next(reader) == 1
+    striking = threading.Thread(target=strike)
+    striking.start()
+    with pytest.raises(KeyboardInterrupt):
+        next(reader)
+    striking.join()
+    assert threading.active_count() == before
+
+
+def files(folder, X, y, weight):
+    """Sources whose rows are in files."""
+    np.save(folder / "rows.npy", X)
+    np.save(folder / "columns.npy", np.asfortranarray(X))
+    mapped = [np.load(folder / name, mmap_mode="r") for name in ("rows.npy", "columns.npy")]
+    yield from (ArraySource(A, y, w) for A in mapped for w in (None, weight, np.where(weight > 1, weight, 0.0)))
+    yield ArrowSource(parquet(folder, X, y, weight), "y", weight="w")
+
+
+def test_files_are_read_ahead_of_the_sums(tmp_path, monkeypatch):
+    X, y, weight = table()
+    readers = set()
+
+    def watched(items):
+        def read():
+            for item in items:
+                readers.add(threading.current_thread())
+                yield item
+
+        return read_ahead(read())
+
+    for source in (ArraySource, ArrowSource):
+        monkeypatch.setattr(sys.modules[source.__module__], "read_ahead", watched)
+    for source in files(tmp_path, X, y, weight):
+        for start in (0, 130):
+            readers.clear()
+            blocks = list(source.blocks(64, start))
+            assert threading.current_thread() not in readers
+            assert len(readers) == 1
+            kept = X if source.n_samples == len(X) else X[weight > 1]
+            np.testing.assert_array_equal(np.concatenate([block.X for block in blocks]), kept[start:])
+        np.testing.assert_array_equal(source.head().X, kept[:1])
 
 
 # -- interruptions ---------------------------------------------------------------------------------------------------

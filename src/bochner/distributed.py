@@ -1,8 +1,8 @@
 """Dask arrays, frames and delayed blocks as a source, and methods on rows applied to them lazily.
 
 This is the only file that imports dask. A pass is a tree of `Fold.merge` over ranges of rows that depend only on the
-numbers of rows and components. However the rows are divided into blocks, whichever worker runs a task, and however
-often it is repeated, the same numbers are added in the same order: the result is the same to the last bit.
+numbers of rows, columns and components. However the rows are divided into blocks, whichever worker runs a task, and
+however often it is repeated, the same numbers are added in the same order: the result is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -55,12 +55,14 @@ except ImportError as error:
         f"bochner.distributed needs dask with arrays and frames: pip install 'bochner[dask]' ({error})."
     ) from error
 
-# The shape of the tree. A leaf has at least so many rows, and so many for each component, since sending a total of m×m
-# numbers should cost less than computing it; of many rows there are so many leaves, until more rows gain nothing.
-_LEAF_ROWS = 8192
-_LEAF_ROWS_A_COMPONENT = 8
+# The shape of the tree. There are about so many leaves, but each has at least so many rows and, if m × m numbers are
+# added up, so many for each component, as sending a total should cost less than computing it. Leaves of very many rows
+# take about a second, which is long compared with what the scheduler does for one, and little if a worker is lost. All
+# rows of a leaf are held at once, and should not take more than so many bytes.
 _LEAVES = 512
-_MOST_ROWS_A_COMPONENT = 64
+_LEAF_ROWS, _MOST_LEAF_ROWS = 8192, 1 << 18
+_LEAF_ROWS_A_COMPONENT, _MOST_LEAF_ROWS_A_COMPONENT = 8, 64
+_LEAF_PRODUCTS, _LEAF_BYTES = 1 << 36, 1 << 27
 _BRANCHES = 8  # totals merged in one task
 _ROUND = 64  # leaves of a tree; trees are added up one after the other, and checkpoints are written in between
 _FIT_ROWS = 20_000  # rows that a transformer is fitted on
@@ -198,10 +200,14 @@ class DaskSource(Source):
         self._map: tuple[Any, Any] | None = None
         self._head: Block | None = None
 
-    def _leaves(self, n_components: int) -> list[range]:
+    def _leaves(self, n_components: int, with_gram: bool) -> list[range]:
         """Ranges of rows that are added up in one task, whatever blocks they are in."""
-        least = max(_LEAF_ROWS, _LEAF_ROWS_A_COMPONENT * n_components)
-        size = min(max(least, self.n_samples // _LEAVES), max(least, _MOST_ROWS_A_COMPONENT * n_components))
+        least, most = _LEAF_ROWS, _MOST_LEAF_ROWS
+        if with_gram:
+            least = max(least, _LEAF_ROWS_A_COMPONENT * n_components)
+            most = max(min(most, _LEAF_PRODUCTS // n_components**2), _MOST_LEAF_ROWS_A_COMPONENT * n_components)
+        most = min(most, _LEAF_BYTES // (self.n_features * np.dtype(self.dtype).itemsize))
+        size = max(least, min(self.n_samples // _LEAVES, most))
         whole = default_rows(n_components, self.dtype)  # what features are made of at a time
         size -= size % whole if size > whole else 0
         return [range(row, min(row + size, self.n_samples)) for row in range(0, self.n_samples, size)]
@@ -254,7 +260,7 @@ class DaskSource(Source):
         if self._map is None or self._map[0] is not feature_map:  # sent in the first of several passes
             self._map = (feature_map, _shared("map", feature_map))
         what = _shared("what", FoldTask(fold, self.reader, rows, self.options))
-        leaves = self._leaves(0 if feature_map is None else feature_map.n_components)
+        leaves = self._leaves(1 if feature_map is None else feature_map.n_components, fold.with_gram)
         rounds = [leaves[i : i + _ROUND] for i in range(0, len(leaves), _ROUND)]
         last = self.n_samples if stop is None else stop
         rounds = [r for r in rounds if r[0].start >= start and r[-1].stop <= last]
@@ -350,8 +356,8 @@ class DaskSource(Source):
 
     def layout(self) -> dict[str, Any]:
         # these determine the tree
-        shape = (_LEAF_ROWS, _LEAF_ROWS_A_COMPONENT, _LEAVES, _MOST_ROWS_A_COMPONENT, _BRANCHES, _ROUND)
-        tree = fingerprint(self.n_samples, *shape)
+        sizes = (_LEAVES, _LEAF_ROWS, _MOST_LEAF_ROWS, _LEAF_ROWS_A_COMPONENT, _MOST_LEAF_ROWS_A_COMPONENT)
+        tree = fingerprint(self.n_samples, *sizes, _LEAF_PRODUCTS, _LEAF_BYTES, _BRANCHES, _ROUND)
         return {**super().layout(), "tree of sums over dask data, by its digest,": tree}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from bochner.backends import FLOATS
 from bochner.keys import Key
-from bochner.streaming.sources import Block, Source, checked_block, joined, positive, regroup
+from bochner.streaming.sources import Block, Source, checked_block, joined, positive, read_ahead, regroup
 
 _SAMPLE_GROUPS = 64  # row groups a sample is drawn from
 
@@ -130,30 +130,39 @@ class ArrowSource(Source):
             else:
                 yield fragment
 
+    def _name(self, index: int) -> str:
+        path = getattr(self.pieces[index], "path", "")
+        return f"row group {index}" + (f" ({path})" if path else "")
+
     def _read(self, index: int) -> Block:
-        piece = self.pieces[index]
-        table = piece.to_table(columns=self.wanted)
-        name = f"row group {index}" + (f" ({piece.path})" if getattr(piece, "path", "") else "")
+        """A row group as arrays that were not checked; runs on the thread of `read_ahead`."""
+        table = self.pieces[index].to_table(columns=self.wanted)
         try:
             columns = [table[c].to_numpy().astype(self.dtype) for c in self.feature_names]
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{name}: every feature must be a number; {error}.") from None
+            raise ValueError(f"{self._name(index)}: every feature must be a number; {error}.") from None
         X = np.empty((table.num_rows, len(columns)), self.dtype)
         for j, column in enumerate(columns):
             X[:, j] = column
         ys = [table[c].to_numpy() for c in self.targets]
         y = None if not ys else ys[0] if isinstance(self.target, str) else np.column_stack(ys)
-        weight = table[self.weight].to_numpy() if self.weight else None
-        if not len(X):
-            return Block(X, y, weight)
-        return checked_block(X, y, weight, name=name, dtype=FLOATS)
+        return Block(X, y, table[self.weight].to_numpy() if self.weight else None)
+
+    def _checked(self, block: Block, index: int) -> Block:
+        # not on the thread of `read_ahead`: scikit-learn's checks change the filters of warnings, which threads share
+        return checked_block(block.X, block.y, block.weight, name=self._name(index), dtype=FLOATS)
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
         first = 0
         while first < len(self.counts) and start >= self.counts[first]:  # not read at all
             start -= self.counts[first]
             first += 1
-        return regroup((self._read(i) for i in range(first, len(self.pieces)) if self.counts[i]), rows, start)
+        filled = [i for i in range(first, len(self.pieces)) if self.counts[i]]
+        return regroup(map(self._checked, read_ahead(map(self._read, filled)), filled), rows, start)
+
+    def head(self) -> Block:
+        first = next(i for i, count in enumerate(self.counts) if count)
+        return self._checked(self._read(first), first)[:1]
 
     def sample(self, n: int, key: Key) -> Block:
         draw = key.generator()
@@ -165,7 +174,7 @@ class ArrowSource(Source):
         blocks = []
         for i in groups:
             keep = np.flatnonzero(draw.random(self.positive[i]) < share) if share < 1.0 else slice(None)
-            blocks.append(positive(self._read(int(i)))[keep])
+            blocks.append(positive(self._checked(self._read(int(i)), int(i)))[keep])
         return joined([block for block in blocks if len(block)] or blocks[:1])
 
     @cached_property

@@ -101,6 +101,10 @@ class DigestFold(Fold):
     ends: tuple[int, ...]
     plain: ClassVar[bool] = True
 
+    @property
+    def with_gram(self) -> bool:  # type: ignore[override]
+        return self.statistics.with_gram
+
     def zero(self) -> RowDigest:
         return RowDigest()
 
@@ -130,9 +134,10 @@ def resumed(
     if statistics is None:
         return None
     seen = statistics.digest
-    fold = DigestFold(StatisticsFold(statistics.n_components, statistics.n_targets, targets), tuple(seen.ends))
+    sums = StatisticsFold(statistics.n_components, statistics.n_targets, targets, with_gram=statistics.with_gram)
+    fold = DigestFold(sums, tuple(seen.ends))
     progress = Progress(seen.rows, "check", verbose > 0)
-    # no features are computed, but a source that adds up rows in a tree chooses its shape by the feature map
+    # no features are computed, but a source that adds up rows in a tree chooses its shape as for the sums
     found = source.fold(fold, feature_map, stop=seen.rows, after=lambda _, row: progress.reach(row))
     progress.close()
     checkpoint.prove(seen, found)

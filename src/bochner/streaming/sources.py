@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -15,6 +17,8 @@ from bochner.backends import FLOATS, Array, as_native, backend_of, check_moderat
 from bochner.checks import check_weight
 from bochner.keys import Key
 from bochner.streaming.progress import Interruptions
+
+T = TypeVar("T")
 
 _PLAIN_ROWS = 1 << 16  # rows in a block whose features are not computed
 _BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
@@ -225,8 +229,11 @@ class ArraySource(Source):
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
         assert self.n_samples is not None
-        for first in range(start, self.n_samples, rows):
-            yield self._rows(slice(first, first + rows))
+        parts = (self._rows(slice(first, first + rows)) for first in range(start, self.n_samples, rows))
+        return read_ahead(map(_touched, parts)) if in_file(self.block.X) else parts
+
+    def head(self) -> Block:
+        return self._rows(slice(1))
 
     def scattered(self, rows: int) -> Iterator[Block]:
         assert self.n_samples is not None
@@ -333,6 +340,33 @@ def in_file(X: Any) -> bool:
     while X is not None and not isinstance(X, np.memmap):
         X = getattr(X, "base", None)
     return X is not None
+
+
+def _touched(block: Block) -> Block:
+    """A block whose rows are in memory: of a mapped file every page is read, and not copied."""
+    if in_file(block.X) and block.X.flags.c_contiguous:
+        block.X.reshape(-1).view(np.uint8)[:: mmap.PAGESIZE].max(initial=0)
+    return block
+
+
+def read_ahead(items: Iterator[T]) -> Iterator[T]:
+    """The items of an iterator, of which a thread makes the next one while the last one is used, and no more.
+
+    An error of the iterator is raised when its item is asked for.
+
+    Examples
+    --------
+    >>> from bochner.streaming.sources import read_ahead
+    >>> list(read_ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    end: Any = object()
+    with ThreadPoolExecutor(1) as reader:  # leaving it waits for the item that is being made
+        made = reader.submit(next, items, end)
+        while (item := made.result()) is not end:
+            made = reader.submit(next, items, end)
+            yield item
+            del item  # it must not be in memory together with two others
 
 
 def checked_block(X: Any, y: Any, weight: Any = None, *, name: str, dtype: Any = FLOATS) -> Block:
