@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -45,9 +46,15 @@ from distributed import Client, LocalCluster  # noqa: E402
 from bochner import distributed  # noqa: E402
 
 
+@contextmanager
 def local_cluster(n_workers, **options):
     quiet = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
-    return LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, **quiet, **options)
+    made = LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, **quiet, **options)
+    try:
+        yield made
+    finally:
+        with suppress(TimeoutError):  # on a busy machine processes end later than Dask waits
+            made.close()
 
 
 @pytest.fixture(scope="module")

@@ -226,10 +226,10 @@ def _curve(axes: Any, s: Series, gid: str, least: float) -> None:
     colour, ys = LIGHT[s.colour], [max(y, least) for y in s.ys]  # a logarithmic scale has no place for zero
     if len(s.lows) and len(s.xs) > 1:
         axes.fill_between(s.xs, s.lows, s.highs, color=colour, alpha=0.13, linewidth=0, zorder=1)
-    width, size, order = (2.6, 8.4, 3) if s.strong else (0.0, 5.0, 1) if s.faint else (1.6, 6.4, 2)
-    dash, alpha = (0, (4, 2.5)) if s.dashed else "-", 0.4 if s.faint else None  # faint: dots without a line
-    look = {"color": colour, "linestyle": dash, "linewidth": width, "markersize": size, "zorder": order}
-    axes.plot(s.xs, ys, "o", alpha=alpha, gid=gid, **look)
+    width, size, order = (2.6, 8.4, 3) if s.strong else (1.6, 5.0, 1) if s.faint else (1.6, 6.4, 2)
+    line = "none" if s.faint else (0, (4, 2.5)) if s.dashed else "-"  # faint: dots alone
+    look = {"color": colour, "linestyle": line, "linewidth": width, "markersize": size, "zorder": order}
+    axes.plot(s.xs, ys, "o", alpha=0.4 if s.faint else None, gid=gid, **look)
 
 
 def _staircase(figure: Any, axes: Any, front: Sequence[tuple[float, float, str, str]]) -> None:
