@@ -76,10 +76,15 @@ def test_every_estimator_round_trips(estimator, dtype, sums, tmp_path):
     for name in ("coef_", "intercept_", "alpha_", "noise_variance_", "report_"):
         if hasattr(model, name):
             assert pickle.dumps(getattr(again, name)) == pickle.dumps(getattr(model, name)), name
+    deployed = again if sums else round_trip(model, tmp_path, predict_only=True)
+    for name, value in outputs(deployed, new).items():
+        assert_same(value, before[name])
     if not hasattr(model, "partial_fit"):
         return
     more = rows(30, seed=2, dtype=dtype)
     if not sums:
+        with pytest.raises(ValueError, match=r"keeps no sums to add to.*sums=True"):
+            deployed.partial_fit(more, targets(estimator, more))
         with pytest.raises(ValueError, match=r"keeps no sums to add to.*sums=True"):
             again.partial_fit(more, targets(estimator, more))
         return
@@ -128,6 +133,36 @@ def test_files_are_small_without_the_sums(tmp_path):
     assert_same(bochner.load(small).predict(X), model.predict(X))
     assert bochner.load(small).n_samples_seen_ == 300
     assert model.statistics_.gram is not None  # the model itself has lost nothing
+
+
+@pytest.mark.parametrize("kind", ["regression", "two targets", "log loss", "squared loss"])
+@pytest.mark.parametrize("features", ["nystrom", "fourier"])
+def test_a_file_to_deploy_has_landmarks_and_a_weight_for_each(features, kind, tmp_path):
+    X = rows(400, 6)
+    y = {"regression": X[:, 0], "two targets": X[:, :2]}.get(kind, labels(X))
+    options = {"features": features, "alpha": 0.1, "random_state": 0}
+    losses = {"log loss": "log_loss", "squared loss": "squared"}
+    if kind in losses:
+        model = bochner.KernelClassifier(bochner.RBF(1.0), 128, loss=losses[kind], **options)
+    else:
+        model = bochner.KernelRidge(bochner.RBF(1.0), 128, **options)
+    model.fit(X, y)
+    path = tmp_path / "model"
+    bochner.save(model, path, predict_only=True)
+    again = bochner.load(path)
+    for name, value in outputs(model, X).items():
+        assert_same(value, outputs(again, X)[name])
+    assert_same(again.predict_gradient(X[:5]), model.predict_gradient(X[:5]))
+    numbers = sum(tensor.size for tensor in read(path)[1].values())
+    scores = {"regression": 1, "two targets": 2}.get(kind, 3)
+    assert numbers < 128 * (6 + scores) + 50
+    bochner.save(again, path)  # and it can be saved again
+    assert_same(bochner.load(path).predict(X), model.predict(X))
+
+
+def test_a_file_to_deploy_has_no_sums(tmp_path):
+    with pytest.raises(ValueError, match="predict_only and sums"):
+        bochner.save(bochner.KernelRidge(), tmp_path / "model", sums=True, predict_only=True)
 
 
 def test_what_needs_the_sums_says_so_after_loading_a_file_without_them(tmp_path):

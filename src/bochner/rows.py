@@ -287,8 +287,9 @@ class Circulant(RowLaw):
 class KPW(RowLaw):
     """G P H D: k Gaussian rows behind k coordinates of a randomised Hadamard transform (Kapralov et al. 2016).
 
-    Kept for comparison. Its errors are those of independent rows (relative error of 1,024 components on usps over
-    RBFSampler's: 0.99, `Structured` 0.24; docs/rows.md), and `Structured` rows cost log d instead of k + log d.
+    Kept for comparison (docs/replaced.md has a figure). Its errors are those of independent rows (relative error of
+    1,024 components on usps over RBFSampler's: 0.99, `Structured` 0.24; docs/rows.md), and `Structured` rows cost log d
+    instead of k + log d.
 
     A row costs k + log d instead of d. Exactly Gaussian while k = p. Beyond, given P and D the variance is
     v = ‖PHDx‖² p/k, which is ‖x‖² only on average: var v = c (1 - k/p) ‖x‖⁴ / k with c = 0 for one coordinate (all

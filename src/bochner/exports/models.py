@@ -41,6 +41,7 @@ from bochner.features import (
     HistogramFourier,
     HistogramSamples,
     Identity,
+    KernelColumns,
     KitchenSink,
     Maclaurin,
     Nystrom,
@@ -261,8 +262,17 @@ def _(map_: Nystrom, X: Tensor) -> Tensor:
 
 def _landmark_columns(map_: Nystrom, X: Tensor) -> Tensor:
     """(n, rank) in float64."""
-    C = X.gather(map_.landmarks) if map_.kernel is None else block(map_.kernel, X, _dense(map_.landmarks))
-    return C @ map_.root
+    return _kernel_values(map_, X) @ map_.root
+
+
+def _kernel_values(map_: Nystrom, X: Tensor) -> Tensor:
+    """k(X, landmarks) in float64."""
+    return X.gather(map_.landmarks) if map_.kernel is None else block(map_.kernel, X, _dense(map_.landmarks))
+
+
+@features.register
+def _(map_: KernelColumns, X: Tensor) -> Tensor:
+    return _kernel_values(map_.nystrom, X)
 
 
 @features.register

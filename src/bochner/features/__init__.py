@@ -35,7 +35,7 @@ from bochner.features.maclaurin import (
     squared_radius,
 )
 from bochner.features.maps import FeatureMap, FeatureMatrix, Identity, LinearAfter, Projection, features_of, row_blocks
-from bochner.features.nystrom import Nystrom, nystrom_map
+from bochner.features.nystrom import KernelColumns, Nystrom, nystrom_map
 from bochner.features.tensor_sketch import TensorSketch, convolve, tensor_sketch
 from bochner.features.trees import Node, kernel_map
 
@@ -48,6 +48,7 @@ __all__ = [
     "HistogramFourier",
     "HistogramSamples",
     "Identity",
+    "KernelColumns",
     "KitchenSink",
     "LinearAfter",
     "Maclaurin",

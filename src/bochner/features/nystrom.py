@@ -181,6 +181,11 @@ class KernelColumns(FeatureMap):
         else:
             write(slice(None))
 
+    def gradient(self, X: Any, coefficients: Array) -> Array:
+        if self.nystrom.kernel is None:
+            return self.nystrom.gradient(X, coefficients)  # which says that there is none
+        return self.nystrom.kernel.gradient(X, self.nystrom.landmarks, coefficients).astype(X.dtype, copy=False)
+
 
 @dataclass(frozen=True)
 class DeflatedColumns(FeatureMap):

@@ -11,8 +11,10 @@ import scipy
 import sklearn
 
 from bochner import estimators as _estimators  # noqa: F401  (every class that a file may name)
+from bochner.checks import check_flag
 from bochner.persistence.codecs import Decoder, Encoder, classes
 from bochner.persistence.containers import ModelFileError, parse, read, write
+from bochner.persistence.deployment import for_predictions
 from bochner.version import __version__
 
 __all__ = ["FORMAT", "ModelFileError", "classes", "load", "save"]
@@ -26,7 +28,14 @@ def __dir__() -> list[str]:
 FORMAT = 2
 
 
-def save(model: Any, path: str | os.PathLike[str], *, sums: bool = False, weights: Any = None) -> None:
+def save(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    sums: bool = False,
+    predict_only: bool = False,
+    weights: Any = None,
+) -> None:
     """Write a model, transformer, kernel or feature map to one file, fitted or not.
 
     The file is a safetensors file: arrays as they are (signs as bits), everything else as JSON in its header, with the
@@ -42,9 +51,15 @@ def save(model: Any, path: str | os.PathLike[str], *, sums: bool = False, weight
     sums : bool, default=False
         Whether to keep the n_components² / 2 sums that a model learned from, which `partial_fit` and `merge` add to
         and no prediction needs: 67 MB for 4,096 components. The rest of a model with a fast map is some kilobytes.
+    predict_only : bool, default=False
+        Whether to leave out all that `predict` does not need, for a file to deploy: of a KernelRidge or
+        KernelClassifier with Nyström features, landmarks and a weight for each instead of n_components² / 2 numbers (a
+        tenth of the bytes; `feature_map_` of the loaded model then gives kernel values). Predictions are the same, to
+        the last bit.
     weights : {None, "float32", "float16"}, default=None
         The type in which coefficients are stored; a loaded model has them in their own type again. None keeps all
-        digits; "float16" keeps three, relative to the largest coefficient, in a quarter of the bytes.
+        digits; "float16" keeps three, relative to the largest coefficient, in a quarter of the bytes. Nyström
+        features are then kept as they are: weights of landmarks cancel one another and need all digits.
 
     Examples
     --------
@@ -64,6 +79,10 @@ def save(model: Any, path: str | os.PathLike[str], *, sums: bool = False, weight
         raise ValueError(f"weights must be None, 'float32' or 'float16', got {weights!r}.")
     if weights is not None and sums:
         raise ValueError("weights and sums exclude each other: sums are for learning on, with all digits.")
+    if check_flag("predict_only", predict_only):
+        if sums:
+            raise ValueError("predict_only and sums exclude each other: sums are for learning on.")
+        model = for_predictions(model, fold=weights is None)
     encoder = Encoder(sums=sums, weights=weights)
     try:
         tree = encoder.encode(model, type(model).__name__)

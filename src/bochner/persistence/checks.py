@@ -22,6 +22,7 @@ from bochner.features import (
     FeatureMap,
     Fourier,
     HistogramFourier,
+    KernelColumns,
     KitchenSink,
     Maclaurin,
     Nystrom,
@@ -384,6 +385,8 @@ def input_width(map_: Any) -> int | None:
             return input_width(map_.sketch)
         case Nystrom() if map_.kernel is not None:
             return int(map_.landmarks.shape[1])
+        case KernelColumns():
+            return input_width(map_.nystrom)
         case ProjectedMap():
             return input_width(map_.inner)
         case StackedMap() | ProductMap():

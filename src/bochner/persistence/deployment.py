@@ -1,0 +1,49 @@
+"""What predictions need of a fitted model, and nothing else."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bochner.estimators import KernelClassifier, KernelRidge
+from bochner.features import KernelColumns
+from bochner.statistics import RidgeStatistics
+
+
+def for_predictions(model: Any, *, fold: bool = True) -> Any:
+    """A copy of a ridge regression or classifier that predicts the same, to the last bit; other objects themselves.
+
+    Of its sums the number of rows is left. With `fold`, the coefficients of Nyström features Z = k(X, landmarks) A
+    become those of kernel values, A w, so that A, n_components² numbers, is not needed.
+    """
+    if type(model) not in (KernelRidge, KernelClassifier) or not hasattr(model, "feature_map_"):
+        return model
+    made = copy(model)
+    if hasattr(model, "ridge_"):  # a classifier with squared loss
+        made.ridge_ = for_predictions(model.ridge_, fold=fold)
+        made.features_, made.feature_map_ = made.ridge_.features_, made.ridge_.feature_map_
+        return made
+    columns, matrix = model.feature_map_.factored()
+    folded = fold and isinstance(columns, KernelColumns)
+    if isinstance(model, KernelRidge):
+        made._solution, made.statistics_ = model._current(), _counts(model.statistics_)
+    if folded:
+        wide, root = matrix.astype(np.float64, copy=False), matrix[:, :0]
+        if isinstance(model, KernelRidge):
+            made._solution = replace(made._solution, coefficients=wide @ made._solution.coefficients)
+        else:
+            made._coefficients = wide @ model._coefficients
+        made.feature_map_ = KernelColumns(replace(columns.nystrom, root=root, n_components=0, triangular=False))
+        made.features_ = copy(model.features_)
+        made.features_.feature_map_ = made.feature_map_
+    return made
+
+
+def _counts(statistics: RidgeStatistics) -> RidgeStatistics:
+    """Sums of no features, which still say how many rows there were."""
+    made = RidgeStatistics(0, statistics.n_targets, with_gram=False)
+    made.weight, made.n_samples = statistics.weight, statistics.n_samples
+    return made
