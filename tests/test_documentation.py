@@ -20,6 +20,8 @@ TEXTS["README.md"] = (ROOT / "README.md").read_text("utf-8")
 PAGES = sorted(name for name, text in TEXTS.items() if FENCE.search(text))
 NUMBER = re.compile(r"\d\.\d+")
 NEEDS = {  # packages without which a page cannot run
+    "docs/guide/choosing.md": ("pandas",),
+    "docs/guide/command_line.md": ("pandas", "typer", "rich", "matplotlib", "pyarrow"),
     "docs/guide/dask.md": ("dask",),
     "docs/guide/files.md": ("onnx",),
     "docs/guide/gpu.md": ("torch",),
@@ -38,6 +40,13 @@ def given(name):
     known = {"np": np, "X": X, "y": y, "X_new": X[:50], "new": X[:50], "labels": (y > 0).astype(int), "images": X}
     if name == "docs/guide/dask.md":
         np.save("rows.npy", X)
+    elif name in ("README.md", "docs/guide/command_line.md"):
+        np.savetxt("data.csv", np.c_[X, y][:80], delimiter=",", header="a,b,c,d,e,f,price", comments="")
+        np.savetxt("new.csv", X[:9], delimiter=",", header="a,b,c,d,e,f", comments="")
+        if name != "README.md":
+            import pandas as pd
+
+            pd.read_csv("data.csv").to_parquet("data.parquet")
     elif name == "docs/guide/dot_products.md":
         import scipy.sparse
 
@@ -65,9 +74,11 @@ def given(name):
 
 
 def run_command(line, monkeypatch):
+    for package in ("typer", "rich", "pandas"):
+        pytest.importorskip(package)
     from bochner.cli import main
 
-    monkeypatch.setattr(sys, "argv", shlex.split(line))
+    monkeypatch.setattr(sys, "argv", shlex.split(line, comments=True))
     with pytest.raises(SystemExit) as stop:
         main()
     assert stop.value.code in (None, 0), line
@@ -95,6 +106,36 @@ def test_blocks_run(name, tmp_path, monkeypatch):
             assert NUMBER.sub("", promised) == NUMBER.sub("", said[-1])
             scores = (np.array(NUMBER.findall(line), float) for line in (promised, said[-1]))
             np.testing.assert_allclose(*scores, atol=0.015)  # a few of 450 digits, on another processor
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_every_block_of_code_is_run(name):
+    """`test_blocks_run` finds all blocks of Python and of commands; what has no language is a picture or output."""
+    fences = re.findall(r"^[ \t>]*(?:```|~~~)(.*)$", TEXTS[name], re.MULTILINE)
+    kinds = [kind.strip() for kind in fences[::2]]
+    assert not any(fences[1::2]), "a block that does not end"
+    assert set(kinds) <= {"python", "console", "text", ""}
+    assert len(FENCE.findall(TEXTS[name])) == sum(kind in ("python", "console") for kind in kinds)
+    for kind, block in re.findall(r"^```(text|)\n(.*?)^```", TEXTS[name], re.DOTALL | re.MULTILINE):
+        code = re.search(r"^ *(import|from|>>>|bochner|\$) ", block, re.MULTILINE)
+        assert not code, f"a block {kind} of {name} holds code that nobody runs: {code}"
+
+
+FEATURES = sorted(set(bochner.__all__) - {"Kernel", "ModelFileError", "Recommendation"})  # one meets those
+
+
+@pytest.mark.parametrize("module", ["bochner", "bochner.linalg"])
+def test_every_feature_is_in_a_guide(module):
+    """Every public name stands once in code that runs."""
+    code = "".join(
+        text
+        for name in PAGES
+        if name.startswith(("docs/guide/", "docs/tutorial", "docs/theory"))
+        for _, text in FENCE.findall(TEXTS[name])
+    )
+    names = FEATURES if module == "bochner" else [name for name in bochner.linalg.__all__ if name[0].islower()]
+    missing = [name for name in names if not re.search(rf"\b{name}\b", code)]
+    assert [name for name in missing if name != "as_loss"] == []
 
 
 def anchors(text):
@@ -143,7 +184,7 @@ def shown():
             if not inspect.isclass(thing) or "members: false" in options:
                 continue
             listed = re.search(r"members: \[(.*)\]", options)
-            for method in listed[1].split(", ") if listed else dir(thing):
+            for method in ast.literal_eval(f"[{listed[1]}]") if listed else dir(thing):
                 found = getattr(thing, method)
                 ours = inspect.isroutine(found) and str(getattr(found, "__module__", "")).startswith("bochner")
                 if listed or (ours and found.__doc__ and not method.startswith("_") and not re.match(hidden, method)):

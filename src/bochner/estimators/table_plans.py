@@ -105,7 +105,7 @@ def make_plan(
     notes: tuple[str, ...] = ()
     if leaves(leaf_size, n_members) > max_seconds:
         notes = (f"{n} rows in leaves of {leaf_size} will take longer than max_seconds={max_seconds}",)
-    some = (m for m in _N_LANDMARKS if 4 * m <= n and 4.0 * n * m**2 / speed <= LANDMARKS * max_seconds)
+    some = (m for m in _N_LANDMARKS if 4 * m <= n and 2.0 * n * m**2 / speed <= LANDMARKS * max_seconds)
     n_landmarks = next(some, 0) if averages and n > leaf_size else 0
     return Plan(metric_rows, leaf_size, n_members, n_landmarks, notes)
 

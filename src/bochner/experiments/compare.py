@@ -116,7 +116,7 @@ def compare(
     X : array-like, memmap or CSR matrix of shape (n_samples, n_features)
         Used as it is: scale columns of different units first. Of many rows a sample is looked at.
     y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
-        Labels (strings, booleans, integers of at most 50 distinct values) or numbers.
+        Labels (strings, booleans, integers of at most 50 distinct values, each twice or more on average) or numbers.
     kernel : Kernel, str or callable, default="rbf"
         The kernel that all maps approximate.
     maps : list of str and transformers, dict of transformers, or None
