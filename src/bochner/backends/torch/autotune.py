@@ -77,8 +77,8 @@ def trials(device: str, capability: tuple[int, int], size: int) -> Iterator[Tria
         partial(_with_tile, "digits"),
     )
     rng, d, T, each = np.random.default_rng(1), 1024, 256, 8
-    rows = np.concatenate([np.sort(rng.choice(T, each, replace=False)) for _ in range(d)]).astype(np.int32)
-    sketch = (np.arange(0, d * each + 1, each), rows, rng.choice(np.array([-1, 1], np.int8), d * each))
+    places = np.concatenate([np.sort(rng.choice(T, each, replace=False)) for _ in range(d)]).astype(np.int32)
+    sketch = (np.arange(0, d * each + 1, each), places, rng.choice(np.array([-1, 1], np.int8), d * each))
     X = normal(max(256, size >> 10), d)
     yield Trial(
         "signs",
