@@ -14,6 +14,7 @@ import pytest
 import bochner
 
 SOURCE = Path(bochner.__file__).parent
+ROOT = Path(__file__).parents[1]  # of the checkout or source distribution, wherever the package is installed
 
 # A module may import from its own package and from layers further down, never from its neighbours.
 LAYERS = [
@@ -173,8 +174,7 @@ def test_every_public_package_lists_its_public_names(parts):
 
 
 def test_the_version_stands_in_one_place():
-    root = SOURCE.parents[1]
-    assert "version" in tomllib.loads((root / "pyproject.toml").read_text())["project"]["dynamic"]
+    assert "version" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dynamic"]
     stated = [path.name for path in FILES if f'"{bochner.__version__}"' in path.read_text()]
     assert stated == ["version.py"]
 
@@ -284,7 +284,7 @@ DOORS = {
 
 
 def test_every_extra_has_a_door():
-    with (SOURCE.parents[1] / "pyproject.toml").open("rb") as file:
+    with (ROOT / "pyproject.toml").open("rb") as file:
         assert set(DOORS) == set(tomllib.load(file)["project"]["optional-dependencies"])
 
 

@@ -115,7 +115,7 @@ def test_least_squares_is_backward_stable(method, condition, noise):
     for seed in range(3):
         x, report = linalg.lstsq(A, b, method=method, random_state=seed)
         ours = backward_error(A, b, x)
-        assert ours <= max(10.0 * theirs, 8.0 * EPS)
+        assert ours <= max(10.0 * theirs, A.shape[1] * EPS)  # sums of as many products, rounded in any order
         assert report.converged
         assert report.residual <= 3.0 * ours + EPS  # the report's own, from the sketch
         # sketched with 12 rows a column: singular values are stretched by 1 ± sqrt(1/12), or so
