@@ -27,6 +27,7 @@ from bochner import RBF, FourierFeatures, KernelRidge, NystromFeatures, datasets
 from bochner.experiments.charts import save_figure
 from bochner.keys import Key
 from bochner.persistence import containers
+from bochner.persistence.deployment import for_predictions
 from bochner.rows import Quasi
 from bochner.spectra import find_radii
 from bochner.statistics import unpack_upper
@@ -278,7 +279,7 @@ def files(quick):
             model_file, with_sums, peer = (Path(folder) / ending for ending in ("model", "sums", "joblib"))
             bochner.save(model, model_file)
             bochner.save(model, with_sums, sums=True)
-            joblib.dump(bochner.load(model_file), peer)  # what predictions need, for joblib too
+            joblib.dump(for_predictions(model, fold=False), peer)  # what predictions need, for joblib too
             load, _ = cpu_seconds(lambda f=model_file: bochner.load(f), 30)
             theirs, _ = cpu_seconds(lambda f=peer: joblib.load(f), 30)
             # what loading took before: with BLAKE2b of every byte and triangles row by row
