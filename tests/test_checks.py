@@ -2,11 +2,14 @@
 
 import math
 import re
+import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import bochner
 from bochner import RBF, checks
 
 RIGHT = {
@@ -84,3 +87,26 @@ def test_one_weight_stands_for_all():
     X = np.random.default_rng(0).normal(size=(20, 2))
     kernel = RBF("median")
     assert kernel.resolve(X, sample_weight=2.0).length_scale == kernel.resolve(X).length_scale
+
+
+def test_every_warning_points_at_the_line_of_the_user():
+    """Through fit_transform, which is scikit-learn's, and through solvers; and nobody counts frames by hand."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    solver = bochner.solvers.ConjugateGradient(tol=1e-14, max_iter=1)
+    too_few = bochner.FourierFeatures(n_components="auto", tol=1e-4, max_components=16, random_state=0)
+    for call in (
+        lambda: too_few.fit(X),
+        lambda: too_few.fit_transform(X),
+        lambda: bochner.KernelRidge("rbf", 32, alpha=1e-8, solver=solver, random_state=0).fit(X, X[:, 0]),
+        lambda: bochner.KernelClassifier("rbf", 16, max_iter=1, random_state=0).fit(X, X[:, 0] > 0),
+    ):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            call()
+        assert found
+        assert {warning.filename for warning in found} == {__file__}
+    source = Path(bochner.__file__).parent
+    by_hand = [
+        str(path.relative_to(source)) for path in source.rglob("*.py") if "stacklevel=" in path.read_text("utf-8")
+    ]
+    assert sorted(by_hand) == ["checks.py", "datasets.py", "deprecations.py"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -17,6 +19,17 @@ _LARGEST_WEIGHT = {4: 1e30, 8: 1e75}
 
 class ArgumentError(ValueError, TypeError):
     """An argument is not what it should be: both a ValueError and a TypeError, as in scikit-learn."""
+
+
+_PASSED_ON = ("bochner", "sklearn", "joblib")  # packages whose lines a user has not written
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the user that led here, through whatever methods of ours and scikit-learn's wrappers."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED_ON:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def _refuse(name: str, expected: str, value: Any, advice: str = "") -> ArgumentError:

@@ -7,7 +7,6 @@ the computation; a LinAlgError is never raised.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -21,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, backend_of, is_host, times_columns
 from bochner.backends.threads import one_thread
+from bochner.checks import warn
 from bochner.keys import Key
 from bochner.linalg import Report as Report  # what a factor reports
 from bochner.linalg import conjugate_gradient, nystrom_preconditioner
@@ -250,11 +250,10 @@ class ConjugateGradientFactor(Factor):
             max_iter=self.max_iter,
         )
         if not report.converged:
-            warnings.warn(
+            warn(
                 f"conjugate gradients stopped after {report.iterations} passes with a relative residual of "
                 f"{report.residual:.1e} (asked for: {self.tol:.0e}). Increase alpha, or use float64 data.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         self.report = Report("cg", iterations=report.iterations, converged=report.converged, notes=report.notes)
         return solution
@@ -365,12 +364,11 @@ class StochasticGradientFactor(Factor):
             distance = float(np.sqrt(np.where(right.any(axis=0), shares, 0.0).max()))
         self.report = Report("sgd", passes, distance <= self.tol, distance)
         if not self.report.converged:
-            warnings.warn(
+            warn(
                 f"stochastic gradient descent stopped after {passes} passes, where predictions may still differ from "
                 f"those of the solution by a share of {distance:.1e} (asked for: {self.tol:.0e}). Increase alpha, or "
                 "use solver='cg'.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return W.reshape(B.shape)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.certificates.residuals import Certificate
+from bochner.checks import warn
 
 Certify = Callable[[int, str], Certificate]  # a number of components and the sample "search" or "final"
 
@@ -97,21 +97,11 @@ class Budget:
         bound = ""
         if found.confidence is not None and not found.exact:
             bound = f" (at most {found.high:.3g} with {100 * found.confidence:g} % confidence)"
-        warnings.warn(
+        warn(
             f"tol={tol:g} is not reached: with {n_components} components the {quantity} error is "
             f"{found.value:.3g}{bound}, and {limit}",
             ConvergenceWarning,
-            stacklevel=_callers_level(),
         )
-
-
-def _callers_level() -> int:
-    """The `stacklevel` that makes a warning point at the line outside this package that led to it."""
-    package = __name__.partition(".")[0]
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 @dataclass(frozen=True)

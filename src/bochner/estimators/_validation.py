@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -21,7 +20,7 @@ from bochner.backends import (
     is_tensor,
     reading,
 )
-from bochner.checks import check_choice, check_count, check_positive, is_auto
+from bochner.checks import check_choice, check_count, check_positive, is_auto, warn
 
 
 def check_budget(estimator: Any, tol: Any = None) -> None:
@@ -44,10 +43,9 @@ def check_precision(value: Any) -> str:
     """Return "full" or "fast"; the names of version 0.1 are taken with a warning."""
     if isinstance(value, str) and value in OLD_PRECISIONS:
         new = OLD_PRECISIONS[value]
-        warnings.warn(
+        warn(
             f"precision={value!r} is called precision={new!r} now; the old name goes in the next version.",
             FutureWarning,
-            stacklevel=3,
         )
         return new
     return check_choice("precision", value, PRECISIONS)

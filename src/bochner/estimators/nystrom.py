@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -14,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, is_tensor, limit_threads
 from bochner.certificates import Certificate, Effort
-from bochner.checks import check_count, is_auto
+from bochner.checks import check_count, is_auto, warn
 from bochner.deprecations import old_parameters
 from bochner.estimators._validation import check_budget, check_precision, dask_aware, validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
@@ -197,11 +196,10 @@ class NystromFeatures(AdaptiveTransformer):
                 gram = _on_device(gram, n_components, given, device)
                 Z = self._fit_map(gram, law, n_components, tol, key, transform, measured)
                 if tol is not None and self.trace_error_ > tol:
-                    warnings.warn(
+                    warn(
                         f"the relative trace error is {self.trace_error_:.3g} with n_components={n_components}, above "
                         f"tol={tol}; raise n_components.",
                         ConvergenceWarning,
-                        stacklevel=3,
                     )
         self.n_components_ = int(self.feature_map_.n_components)
         return Z

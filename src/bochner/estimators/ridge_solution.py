@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from scipy.linalg import LinAlgWarning, solve
 
 from bochner.backends import Array
-from bochner.checks import check_choice
+from bochner.checks import check_choice, warn
 from bochner.solvers import SOLVERS, Factor, Report, RidgeSolver, memory_available, needs_sums
 from bochner.statistics import RidgeSpectrum, RidgeStatistics
 
@@ -138,11 +137,10 @@ def warn_of_jitter(report: Report, alpha: float, statistics: RidgeStatistics) ->
     least = 10.0 * float(np.finfo(float).eps) * statistics.trace
     if report.jitter > (0.1 * alpha or least):
         hint = "a larger alpha" if statistics.rounding_noise + statistics.float32_error == 0.0 else "float64 data"
-        warnings.warn(
+        warn(
             f"alpha={alpha:g} is below the rounding of the sums: {report.jitter:.2g} was added to it "
             f"(report_.jitter). Use {hint} for the answer that alpha asks for.",
             LinAlgWarning,
-            stacklevel=4,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +16,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import Array, limit_threads, n_threads, reading
-from bochner.checks import check_choice, check_count, check_positive, check_weight
+from bochner.checks import check_choice, check_count, check_positive, check_weight, warn
 from bochner.displays import Summary
 from bochner.estimators._validation import is_distributed, map_dask_blocks
 from bochner.estimators.links import fit_link
@@ -189,11 +188,10 @@ class TableModel(BaseEstimator):
         self._notes: list[str] = []
         lost = [column.name for column in self._columns if "identifier" in column.why]
         if lost:
-            warnings.warn(
+            warn(
                 f"columns left out, since nearly every row has a text of its own: {', '.join(map(repr, lost))}; see "
                 "report_.",
                 UserWarning,
-                stacklevel=3,
             )
         A = np.column_stack([np.empty((n, 0)), *(encoded for _, encoded in planned)])
         if not A.shape[1]:

@@ -90,9 +90,11 @@ def plot_intervals(
         bands["the function"] = {"include_noise": False}
     for name, options in bands.items():
         ends = model.predict_interval(rows, coverage=coverage, **options).T
-        axes.fill_between(x, *ends, color="C0", alpha=0.18, linewidth=0, label=name)
+        # the second lies on the first, and has the darker shade in the legend too
+        axes.fill_between(x, *ends, color="C0", alpha=0.35 if options else 0.18, linewidth=0, label=name)
     if count:
-        axes.plot(x, model.sample_functions(count, random_state=random_state)(rows), color="C1", linewidth=0.8)
+        drawn = model.sample_functions(count, random_state=random_state)(rows)
+        axes.plot(x, drawn, color="C1", linewidth=0.8, label=["drawn from the posterior", *[None] * (count - 1)])
     axes.plot(x, mean, color="C0", label="prediction")
     if y is not None:
         axes.plot(X[:, column], np.asarray(y), "k.", markersize=4, zorder=1)

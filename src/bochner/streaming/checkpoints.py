@@ -18,7 +18,6 @@ import struct
 import threading
 import time
 import types
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -31,6 +30,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 from bochner.backends import Array
+from bochner.checks import warn
 from bochner.statistics import RidgeStatistics
 
 _BYTES = 16  # 128 bits: two data sets do not have the same digest by accident
@@ -395,7 +395,7 @@ class Checkpoint:
             if not self.warned:
                 self.warned = True
                 message = f"the checkpoint {self.path} could not be {what}: {error}."
-                warnings.warn(message, RuntimeWarning, stacklevel=2)
+                warn(message, RuntimeWarning)
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,6 @@ steps correct the Hessian (L-BFGS, Nocedal 1980).
 from __future__ import annotations
 
 import math
-import warnings
 from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
@@ -19,6 +18,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array
+from bochner.checks import warn
 from bochner.keys import Key
 from bochner.linalg.line_searches import line_search
 from bochner.solvers import Report
@@ -186,10 +186,9 @@ def newton(
     steps = Steps(problem, key)
     state, step, converged = _descend(problem, steps, start, tol, max_iter)
     if not converged:
-        warnings.warn(
+        warn(
             f"Newton's method stopped after {step} steps before reaching tol={tol:g}. Raise max_iter or alpha.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     n = state.n_samples
     rows = f"Hessian of about {steps.size} of {n} rows" if steps.size < n else "Hessian of all rows"
