@@ -351,8 +351,13 @@ def test_the_link_finds_slope_and_level_and_stays_finite():
     link = fit_link(scores, codes, np.ones(20_000))
     assert link.slope == pytest.approx(3.0, abs=0.15)
     assert link.levels[0] == pytest.approx(-1.0, abs=0.1)
+    assert 0.0 <= link.bend < 0.1  # log odds are a line here
+    p = 0.5 + 0.5 * rng.uniform(-0.95, 0.95, 20_000)  # scores of the squared loss: 2p - 1
+    link = fit_link(2.0 * p[:, None] - 1.0, (rng.random(20_000) < p).astype(int), np.ones(20_000))
+    found = 1.0 / (1.0 + np.exp(-link(2.0 * p - 1.0)))
+    assert np.abs(found - p).mean() < 0.01  # a line alone is off by 0.02
     separate = fit_link(np.array([[-1.0], [1.0]] * 10), np.array([0, 1] * 10), np.ones(20))
-    assert 2.0 < separate.slope < 20.0
+    assert 2.0 < separate(np.ones(1))[0] - separate.levels[0] < 20.0
 
 
 def test_several_targets_are_predicted_together():

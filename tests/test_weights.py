@@ -216,8 +216,8 @@ def test_probabilities_and_intervals_of_weighted_rows_are_those_of_repeated_rows
     X, Y, weight, rows = repeated(300)
     codes = (Y[:, 0] + X[:, 0] > 0).astype(int)
     weighted, plain = fit_link(X[:, :1], codes, weight), fit_link(X[rows, :1], codes[rows], np.ones(len(rows)))
-    assert weighted.slope == pytest.approx(plain.slope, rel=0.02)  # Platt's one row is another share of them
-    np.testing.assert_allclose(weighted.levels, plain.levels, atol=0.02)
+    # Platt's one row is another share of them
+    np.testing.assert_allclose(weighted(X[:, :1]), plain(X[:, :1]), rtol=0.02, atol=0.05)
     for coverage in (0.05, 0.5, 0.9, 0.999):
         found = conformal_widths(np.abs(Y), weight / weight.mean(), coverage)
         errors = np.sort(np.abs(Y[rows]), axis=0)

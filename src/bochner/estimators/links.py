@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -10,20 +11,26 @@ from scipy.special import log_softmax
 
 from bochner.backends import Array
 
+_MOST_BENT = 100.0  # of scores of unit variance; not below zero, so that larger scores mean larger odds
+
 
 @dataclass(frozen=True)
 class Link:
-    """Turns scores (n, k) into log odds: slope · score + levels."""
+    """Turns scores (n, k) into log odds: slope · score + bend · score³ + levels.
+
+    Scores of the squared loss estimate 2p - 1, whose log odds are 2 artanh(score) = 2 (score + score³ / 3 + …).
+    """
 
     slope: float
     levels: Array
+    bend: float = 0.0
 
-    def __call__(self, scores: Array) -> Array:
-        return np.asarray(self.slope * scores + self.levels)
+    def __call__(self, scores: Any) -> Any:
+        return scores * (scores * scores * self.bend + self.slope) + self.levels
 
 
 def fit_link(scores: Array, codes: Array, weight: Array) -> Link:
-    """The slope and levels of least log loss on leave-one-out scores; weights have mean one.
+    """The slope, bend and levels of least log loss on leave-one-out scores; weights have mean one.
 
     Targets are smoothed by one row (Platt 1999), so that the slope is finite even if the classes are separable.
     """
@@ -31,15 +38,18 @@ def fit_link(scores: Array, codes: Array, weight: Array) -> Link:
     targets = np.column_stack([1.0 - codes, codes]) if k == 1 else (codes[:, None] == np.arange(k)).astype(float)
     targets = (targets * n + 1.0) / (n + targets.shape[1])
     size, share = float(scores.std()) or 1.0, weight / weight.sum()
+    unit = scores / size
+    cubes = unit**3
 
     def loss(parameters: Array) -> tuple[float, Array]:
-        slope, levels = np.exp(parameters[0]) / size, parameters[1:]
-        logits = slope * scores + levels
+        slope, bend, levels = np.exp(parameters[0]), parameters[1], parameters[2:]
+        logits = slope * unit + bend * cubes + levels
         full = np.column_stack([np.zeros(n), logits]) if k == 1 else logits
         logs = log_softmax(full, axis=1)
         D = (np.exp(logs) - targets)[:, full.shape[1] - k :] * share[:, None]
-        return -float(share @ (targets * logs).sum(axis=1)), np.r_[slope * (D * scores).sum(), D.sum(axis=0)]
+        slopes = [slope * (D * unit).sum(), (D * cubes).sum(), *D.sum(axis=0)]
+        return -float(share @ (targets * logs).sum(axis=1)), np.array(slopes)
 
-    start = np.zeros(1 + k)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-5.0, 8.0)] + [(-30.0, 30.0)] * k)
-    return Link(float(np.exp(found.x[0]) / size), found.x[1:])
+    bounds = [(-5.0, 8.0), (0.0, _MOST_BENT)] + [(-30.0, 30.0)] * k
+    found = minimize(loss, np.zeros(2 + k), jac=True, method="L-BFGS-B", bounds=bounds)
+    return Link(float(np.exp(found.x[0]) / size), found.x[2:], float(found.x[1]) / size**3)

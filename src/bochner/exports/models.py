@@ -445,7 +445,7 @@ def _(model: TabularRegressor, X: Tensor) -> Outputs:
 
 @results.register
 def _(model: TabularClassifier, X: Tensor) -> Outputs:
-    scores = table_scores(model._members, model._columns, X) * model._link.slope + model._link.levels
+    scores = model._link(table_scores(model._members, model._columns, X))
     return _labels(scores.astype(FLOAT), model.classes_, len(model.classes_) == 2, with_probabilities=True)
 
 
