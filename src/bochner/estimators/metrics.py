@@ -31,6 +31,7 @@ FAMILIES: dict[str, StationaryKernel] = {
 }
 _PENALTIES = (1e-6, 1e3)
 _WEIGHTS = (-14.0, 6.0)  # limits of the logarithm of a column's weight over the weight that equal columns have
+_SINGLE_ROWS = 256  # with fewer, float32 saves no time
 SINGLE = 1e-3  # from this penalty on, float32 gives derivatives to about 1e-3
 _PAIRS = 300  # rows whose mean distance is the first length scale
 
@@ -91,7 +92,7 @@ class Criterion(ABC):
         g_i = Σ_j S_ij ∇k(x_i, x_j).
         """
         fit = None
-        if self.takes_single and alpha >= SINGLE and isinstance(X, np.ndarray):
+        if self.takes_single and alpha >= SINGLE and isinstance(X, np.ndarray) and len(X) >= _SINGLE_ROWS:
             single = X.astype(np.float32)
             try:
                 (fit, Z, w), X = _fitted(kernel, single, Y, alpha, weight, with_inverse=True), single
