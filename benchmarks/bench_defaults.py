@@ -217,15 +217,19 @@ print(between - started, time.process_time() - between)
 
 def importing(small: bool) -> None:
     """Imports of ours beside the modules of scikit-learn that they need, one after the other in a new interpreter."""
-    loaded = "import sys, bochner; print(*[m for m in sys.modules if m.split('.')[0] == 'sklearn'], sep=', ')"
-    needed = subprocess.check_output([sys.executable, "-c", loaded], text=True).strip()
     with tempfile.TemporaryDirectory() as folder:  # bytecode is compiled once, whatever the environment says
         environment = os.environ | {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
+
+        def printed(program: str) -> list[str]:
+            return subprocess.check_output([sys.executable, "-c", program], env=environment, text=True).split()
+
         for ours in ("import bochner", "from bochner import KernelRidge", "from bochner import TabularRegressor"):
-            program = [sys.executable, "-c", _IMPORTS.format(needed=needed, ours=ours)]
-            runs = [subprocess.check_output(program, env=environment).split() for _ in range(4 if small else 10)]
+            loaded = printed(f"import sys; {ours}; print(*[m for m in sys.modules if m.split('.')[0] == 'sklearn'])")
+            program = _IMPORTS.format(needed=", ".join(loaded or ["sys"]), ours=ours)
+            runs = [printed(program) for _ in range(4 if small else 10)]
             theirs, own = np.min(np.array(runs, dtype=float)[1:], axis=0)
-            print(f"{ours:38s} {own:5.2f} s after {theirs:5.2f} s of scikit-learn: {1.0 + own / theirs:5.2f} × of that")
+            beside = f"after {theirs:5.2f} s of scikit-learn: {1.0 + own / theirs:5.2f} × of that" if loaded else ""
+            print(f"{ours:38s} {own:5.2f} s {beside or 'and nothing of scikit-learn'}")
 
 
 def recommending(small: bool) -> None:
