@@ -154,17 +154,20 @@ def test_passes_do_not_grow_with_the_rows():
     assert max(passes) <= 14
 
 
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize(("n", "k"), [(500, 2), (500, 3), (12_000, 2)])
 @pytest.mark.parametrize("features", MAPS)
-def test_features_are_held_only_where_they_are_few(features, k):
-    X, y, _ = problem(n=500, k=k)
+def test_features_are_held_only_where_they_are_few(features, n, k):
+    X, y, _ = problem(n=n, k=k)
     Y = signs_of(y)
-    at = Problem(ArraySource(X, Y), MAPS[features](X), as_loss("log_loss"), 0.1, Y.shape[1])
-    # of one score the features before the root, of several those after it
-    columns = (at.feature_map.factored()[0] if k == 2 else at.feature_map).n_components
-    at = replace(at, budget=8 * 500 * columns - 1)
+    at = Problem(ArraySource(X, Y), MAPS[features](X[:500]), as_loss("log_loss"), 0.1, Y.shape[1])
+    # of one score and many rows the features before the root, otherwise those after it
+    before = n > 8 * at.fewest_rows
+    assert before == (n == 12_000)
+    columns = (at.feature_map.factored()[0] if before else at.feature_map).n_components
+    columns = min(columns, at.feature_map.n_components)  # whichever fit
+    at = replace(at, budget=8 * n * columns - 1)
     assert at.kept() is at
-    held = replace(at, budget=8 * 500 * columns).kept()
+    held = replace(at, budget=8 * n * columns).kept()
     assert (held.feature_map is at.feature_map) == (features == "identity")
     P = np.random.default_rng(0).normal(size=at.shape)
     np.testing.assert_allclose(held.state(P).gradient, at.state(P).gradient, rtol=1e-9, atol=1e-9)

@@ -881,7 +881,8 @@ def test_too_little_memory_is_said_and_the_checkpoint_resumes(small_trees, tmp_p
     ):
         with pytest.raises(RuntimeError, match="memory ran out"):
             model.fit(*as_arrays(blocks))
-        assert read_arrays(path)[1]["rows"] == 1200  # three rounds of four blocks
+        # whole rounds of four leaves of 60 rows, before row 1500; one that was under way may be lost
+        assert read_arrays(path)[1]["rows"] in (1200, 1440)
         monkeypatch.setattr(distributed.DaskSource, "fold", fold)
         flag.unlink()
         model = clone(model).fit(*as_arrays(blocks))

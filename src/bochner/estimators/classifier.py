@@ -361,10 +361,14 @@ re-iterable of (X, y) or (X, y, weight) blocks
         tried = np.array(sorted(path.losses, reverse=True))
         found = {"alpha": tried, "criterion": np.array([path.losses[alpha] for alpha in tried])}
         notes += [f"alpha={path.best:g}: least loss on {len(path.test)} held-out rows, {few.n_components} components"]
-        start = path.points[path.best] if nested else None
-        if start is not None:  # the components that the penalty was not chosen with begin at zero
+        start, best = None, path.best
+        if not nested and isinstance(feature_map, Nystrom):  # the same with landmarks that the model has
+            path, nested = path_of(feature_map.truncated(few.n_components)), True
+            path.loss_at(best)
+        if nested:  # the components that the penalty was not chosen with begin at zero
+            start = path.points[best]
             start = np.insert(start, [len(start) - 1] * (feature_map.n_components - len(start) + 1), 0.0, axis=0)
-        return path.best, found, tuple(notes), start
+        return best, found, tuple(notes), start
 
     @property
     def _tunes_scale(self) -> bool:

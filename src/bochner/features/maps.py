@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, backend_of, check_moderate, is_host
-from bochner.backends.memory import product
+from bochner.backends.memory import empty_columns, product
 from bochner.kernels import as_points
 from bochner.operators import LinearMap, PickedRows, SparseRows
+
+_PANEL = 64  # columns of a matrix that are multiplied at a time, without the rows that are zero in all of them
 
 
 class FeatureMap(ABC):
@@ -76,9 +79,25 @@ class LinearAfter(FeatureMap):
     def runs_on_device(self) -> bool:
         return self.inner.runs_on_device
 
+    @cached_property
+    def _panels(self) -> list[tuple[int, slice]]:
+        """Columns of the matrix, some at a time, each with the number of rows before those that are zero in them."""
+        found, starts = [], range(0, self.n_components, _PANEL)
+        for columns in (slice(start, start + _PANEL) for start in starts):
+            used = np.flatnonzero(self.matrix[:, columns].any(axis=1))
+            found.append((int(used[-1]) + 1 if len(used) else 0, columns))
+        return found
+
     def __call__(self, X: Any) -> Array:
         Z: Any = self.inner(X)
-        return product(Z, self.matrix) if is_host(Z) else Z @ backend_of(Z).place(self.matrix, Z)
+        if not is_host(Z):
+            return Z @ backend_of(Z).place(self.matrix, Z)
+        if scipy.sparse.issparse(Z) or Z.dtype != self.matrix.dtype:
+            return product(Z, self.matrix)
+        out = empty_columns(len(Z), self.n_components, Z.dtype)
+        for used, columns in self._panels:
+            np.matmul(Z[:, :used], self.matrix[:used, columns], out=out[:, columns])
+        return out
 
     def factored(self) -> tuple[FeatureMap, Array | None]:
         return self.inner, self.matrix

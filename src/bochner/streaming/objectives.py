@@ -27,6 +27,7 @@ _DEVICE_SHARE = 0.25  # of the free memory of a device that may hold features: p
 _BASE = 0.2  # share of the drawn rows that is drawn regardless of curvature
 _PASS_PRODUCTS = 50  # products in the time in which a pass computes one kernel value
 SINGLE_SIZE = 1 << 20  # number of feature values from which float32 saves time
+_FEW_SAMPLES = 8  # samples of `fewest_rows`: if there are no more rows, most of them will be held for the Hessian
 _ROOT_SCORES = 1  # up to this many, the root of Nyström features is multiplied with coefficients, not held rows
 
 
@@ -190,7 +191,7 @@ class Problem:
     def sampled(self, n_rows: int, key: Key) -> Problem | None:
         """The problem for a sample of the rows; None if the source has not many more rows than that."""
         n = self.source.n_samples
-        if n is not None and n <= 8 * n_rows:
+        if n is not None and n <= _FEW_SAMPLES * n_rows:
             return None
         block = self.source.sample(n_rows, key)
         if isinstance(self.source, TensorSource):
@@ -203,8 +204,8 @@ class Problem:
     def kept(self) -> Problem:
         """The problem with the features of a pass computed once and held, if they fit into the budget.
 
-        With several scores the features themselves are held. With one score, those before the matrix, which is then
-        multiplied with few coefficients; or the features themselves if only they fit, in float32.
+        With several scores, or few rows, the features themselves are held. With one score, those before the matrix,
+        which is then multiplied with few coefficients; or the features themselves if only they fit, in float32.
         """
         n, inner = self.source.n_samples, self._factors[0]
         held = isinstance(inner, Identity) and not isinstance(self.source, DeviceSource)
@@ -212,7 +213,9 @@ class Problem:
             return self
         if self.source.remote:  # features stay on the workers, and have the digits that they would have here
             return replace(self, single=self.single and n * inner.n_components >= SINGLE_SIZE)
-        ways = [(self.feature_map, None)] if self.n_scores > _ROOT_SCORES else [self._factors, (self.feature_map, None)]
+        ways: list[tuple[FeatureMap, Array | None]] = [(self.feature_map, None)]
+        if self.n_scores <= _ROOT_SCORES and n > _FEW_SAMPLES * self.fewest_rows:
+            ways.insert(0, self._factors)
         for inner, matrix in ways:
             single = self.single and n * inner.n_components >= SINGLE_SIZE and matrix is None
             width = 4 if single else np.dtype(inner.dtype_of(self.source.dtype)).itemsize
