@@ -22,7 +22,7 @@ from bochner.statistics import RidgeStatistics
 METRIC_BYTES = 1 << 29  # bytes that metrics may take if there is one for each score
 _MOST_PRODUCTS = 100  # products with the Hessian for one step
 _ENOUGH = 0.2  # a product that gains less than this share of the mean gain ends a step (Nash & Sofer 1990)
-_BLOCK_ROWS = 256  # rows whose features stay in the cache between two products
+_BLOCK_ROWS = 512  # rows whose features stay in the cache between two products
 _PARTS = 8  # of the rows, one for each thread at a time; fixed, so that threads change no bit
 _LINE_TRIES = 10
 _FLAT = 0.1  # a line search stops at this share of the slope at its start

@@ -28,6 +28,7 @@ _BASE = 0.2  # share of the drawn rows that is drawn regardless of curvature
 _PASS_PRODUCTS = 50  # products in the time in which a pass computes one kernel value
 SINGLE_SIZE = 1 << 20  # number of feature values from which float32 saves time
 _FEW_SAMPLES = 8  # samples of `fewest_rows`: if there are no more rows, most of them will be held for the Hessian
+_FEW_SAMPLES_TO_START = 4  # of `fewest_rows`: with more rows, the minimum of a sample is where Newton's method starts
 _ROOT_SCORES = 1  # up to this many, the root of Nyström features is multiplied with coefficients, not held rows
 
 
@@ -191,7 +192,7 @@ class Problem:
     def sampled(self, n_rows: int, key: Key) -> Problem | None:
         """The problem for a sample of the rows; None if the source has not many more rows than that."""
         n = self.source.n_samples
-        if n is not None and n <= _FEW_SAMPLES * n_rows:
+        if n is not None and n <= _FEW_SAMPLES_TO_START * n_rows:
             return None
         block = self.source.sample(n_rows, key)
         if isinstance(self.source, TensorSource):
