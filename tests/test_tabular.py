@@ -226,6 +226,35 @@ def test_dates_without_pandas_and_times_of_day():
     assert "hour" in str(model.report_)
 
 
+def test_the_same_moment_in_any_time_zone_and_frame_is_the_same_number():
+    when = pandas.date_range("2024-01-01", periods=200, freq="7h", tz="Europe/Berlin")
+    X = pandas.DataFrame({"when": when, "x": np.random.default_rng(0).normal(size=200)})
+    model = TabularRegressor(**FAST).fit(X, np.sin(np.arange(200) / 10.0) + when.hour.to_numpy() / 24.0)
+    expected = model.predict(X)
+    objects = pandas.Series([moment.to_pydatetime() for moment in when], dtype=object)
+    same = [X.assign(when=when.tz_convert("Asia/Tokyo")), X.assign(when=objects)]
+    pyarrow, polars = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    same += [pyarrow.Table.from_pandas(X), polars.from_pandas(X)]
+    same += [X.assign(when=pandas.array(when, dtype=pandas.ArrowDtype(pyarrow.timestamp("us", "Asia/Tokyo"))))]
+    for table in same:
+        np.testing.assert_array_equal(model.predict(table), expected)
+
+
+def test_truth_values_that_were_categories_or_texts_are_known_again():
+    rng = np.random.default_rng(0)
+    flag, x = rng.random(150) < 0.5, rng.normal(size=150)
+    for values in (pandas.Categorical(flag), np.where(flag, "True", "False")):
+        X = pandas.DataFrame({"flag": values, "x": x})
+        model = TabularRegressor(**FAST).fit(X, 2.0 * flag + x)
+        for same in (flag, flag.astype(object), pandas.array(flag, dtype="boolean"), flag * 1):
+            np.testing.assert_array_equal(model.predict(X.assign(flag=same)), model.predict(X))
+    dates = np.where(flag, np.datetime64("2024-01-01"), np.datetime64("2024-02-01")).astype("datetime64[s]")
+    X = pandas.DataFrame({"date": pandas.Categorical(dates), "x": x})
+    model = TabularRegressor(**FAST).fit(X, 2.0 * flag + x)
+    with pytest.raises(ValueError, match="column 'date' held a category in `fit` and holds a date now"):
+        model.predict(X.assign(date=dates))
+
+
 def test_columns_of_a_categorical_type_are_categories_whatever_they_hold():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 5, 200)
