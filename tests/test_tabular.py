@@ -269,6 +269,21 @@ def test_columns_of_a_categorical_type_are_categories_whatever_they_hold():
     assert TabularRegressor(**FAST).fit(table, y).report_.columns == {"code": "5 levels, a column each"}
 
 
+def test_numbers_beside_texts_in_lists_stay_numbers():
+    X, y = mixed(150)
+    rest = X.drop(columns="day")
+    lists = rest.astype(object).to_numpy().tolist()
+    found = TabularRegressor(**FAST).fit(lists, y)
+    np.testing.assert_allclose(found.predict(lists), TabularRegressor(**FAST).fit(rest, y).predict(rest))
+
+
+def test_a_single_column_is_no_table():
+    polars = pytest.importorskip("polars")
+    for values in (pandas.Series([1.0, 2.0, 3.0]), polars.Series([1.0, 2.0, 3.0])):
+        with pytest.raises(ValueError, match=r"Expected.*2"):
+            TabularRegressor(**FAST).fit(values, [1.0, 2.0, 3.0])
+
+
 def test_times_of_day_are_seconds():
     hours = np.random.default_rng(0).integers(0, 24, 200)
     X = pandas.DataFrame({"time": [None if i == 7 else datetime.time(h, 30) for i, h in enumerate(hours)]})

@@ -17,12 +17,13 @@ _FOLDS = 5  # mean targets for a row are computed from the other four folds
 _MOST_EXTRA = 100.0  # the most rows of the overall mean that are added to a level
 _LARGEST = 1e307  # the largest value whose differences do not overflow
 _DAY = 86_400.0
+_FLAGS = {"0": "False", "1": "True"}
 _PARTS = ("time", "month", "weekday", "hour")
 
 
 def is_frame(X: Any) -> bool:
     """Whether X is a pandas, polars or Arrow table."""
-    return type(X).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and hasattr(X, "shape")
+    return type(X).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and len(getattr(X, "shape", ())) == 2
 
 
 def check_names(X: Any) -> None:
@@ -131,7 +132,7 @@ def _texts(values: Array) -> Array:
 def _in_utc(value: Any) -> Any:
     """A date without its time zone: the same moment is the same number in every zone, and in every kind of frame."""
     aware = isinstance(value, datetime.datetime) and value.tzinfo is not None
-    return value.astimezone(datetime.timezone.utc).replace(tzinfo=None) if aware else value
+    return value.astimezone(datetime.UTC).replace(tzinfo=None) if aware else value
 
 
 def _day_seconds(value: Any) -> float:
@@ -242,9 +243,9 @@ class Column:
         if kind == "date":
             raise self._changed(kind)
         known = set(self.levels.tolist())
-        flags = {} if known & {"0", "1"} else {"0": "False", "1": "True"}
-        texts = [None if np.isnan(value) else _text(value) for value in values]
-        return np.array([flags[text] if flags.get(text) in known else text for text in texts], dtype=object)
+        flags = {} if known & {"0", "1"} else {text: name for text, name in _FLAGS.items() if name in known}
+        texts = [None if np.isnan(value) else flags.get(text := _text(value), text) for value in values]
+        return np.array(texts, dtype=object)
 
     def codes(self, values: Array) -> Array:
         """The index of each value among the levels; len(levels) for a value that is not among them."""
