@@ -12,6 +12,7 @@ import sklearn
 
 from bochner import estimators as _estimators  # noqa: F401  (every class that a file may name)
 from bochner.checks import check_flag
+from bochner.features import KernelColumns
 from bochner.persistence.codecs import Decoder, Encoder, classes
 from bochner.persistence.containers import ModelFileError, parse, read, write
 from bochner.persistence.deployment import for_predictions
@@ -79,6 +80,11 @@ def save(
         raise ValueError(f"weights must be None, 'float32' or 'float16', got {weights!r}.")
     if weights is not None and sums:
         raise ValueError("weights and sums exclude each other: sums are for learning on, with all digits.")
+    if weights is not None and isinstance(getattr(model, "feature_map_", None), KernelColumns):
+        raise ValueError(
+            "the model was saved with predict_only=True: its weights of landmarks cancel one another and need all "
+            "digits. Save it without weights, or the model that it comes from with them."
+        )
     if check_flag("predict_only", predict_only):
         if sums:
             raise ValueError("predict_only and sums exclude each other: sums are for learning on.")
