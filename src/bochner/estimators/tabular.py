@@ -493,7 +493,7 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
     """Classification on tables without preprocessing: numbers, categories, dates and missing values.
 
     Like `TabularRegressor`, with kernel ridge regression on targets ±1, one class against the rest. Probabilities are a
-    softmax of the scores, whose scale and levels are fitted on leave-one-out scores.
+    softmax of the scores and their cubes, with factors and levels that are fitted on leave-one-out scores.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def save(
         Whether to leave out all that `predict` does not need, for a file to deploy: of a KernelRidge or
         KernelClassifier with Nyström features, landmarks and a weight for each instead of n_components² / 2 numbers (a
         tenth of the bytes; `feature_map_` of the loaded model then gives kernel values). Predictions are the same, to
-        the last bit.
+        the last bit (on a device up to rounding).
     weights : {None, "float32", "float16"}, default=None
         The type in which coefficients are stored; a loaded model has them in their own type again. None keeps all
         digits; "float16" keeps three, relative to the largest coefficient, in a quarter of the bytes. Nyström
