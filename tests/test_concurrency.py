@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV
 
-from bochner import RBF, FourierFeatures, KernelRidge
+from bochner import RBF, FourierFeatures, KernelRidge, TabularRegressor
 from bochner.backends import limit_threads, n_threads
 from bochner.backends.threads import each
 from laws import ESTIMATORS
@@ -89,6 +89,24 @@ def test_after_an_error_no_job_begins_and_none_is_left_running(struck_here, erro
     n = len(begun)
     time.sleep(0.05)
     assert len(begun) == n
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelRidge(random_state=0),
+        KernelRidge(metric="full", random_state=0),
+        TabularRegressor(kernel="rbf", scaling="standard", n_members=2, max_seconds=1e6, random_state=0),
+    ],
+    ids=["scales", "directions", "table"],
+)
+def test_what_is_learned_does_not_depend_on_the_number_of_threads(model):
+    """Searches for metrics magnify every rounding error, most of all where targets are noisy."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2100, 4))
+    y = X[:, 0] + 3.0 * rng.normal(size=2100)
+    one, three = (clone(model).set_params(n_jobs=n).fit(X, y).predict(X) for n in (1, 3))
+    np.testing.assert_allclose(three, one, rtol=0, atol=1e-8 * np.ptp(one))
 
 
 def big_transform(seed=0):

@@ -345,6 +345,8 @@ def kinds(X, y, weight):
     yield "frame and arrays in memory", (whole[["a", "b", "c"]], y, weight)
     yield "frame of arrays", (dX.to_dask_dataframe(columns=["a", "b", "c"]), dy.to_dask_dataframe(), None)
     yield "sparse blocks", (dX.map_blocks(scipy.sparse.csr_matrix), dy, dw)
+    for kind in (scipy.sparse.coo_matrix, scipy.sparse.bsr_array):
+        yield f"{kind.__name__} blocks", ([dask.delayed(kind(X[r])) for r in cut], y, weight)
     yield "delayed blocks", ([dask.delayed((X[r], y[r], weight[r])) for r in cut], None, None)
     parts = [[dask.delayed(a[r]) for r in cut] for a in (X, y, weight)]
     yield "delayed parts", tuple(parts)

@@ -158,6 +158,9 @@ def test_a_file_to_deploy_has_landmarks_and_a_weight_for_each(features, kind, tm
     assert numbers < 128 * (6 + scores) + 50
     bochner.save(again, path)  # and it can be saved again
     assert_same(bochner.load(path).predict(X), model.predict(X))
+    if features == "nystrom":
+        with pytest.raises(ValueError, match="need all digits"):
+            bochner.save(again, path, weights="float16")
 
 
 def test_a_file_to_deploy_has_no_sums(tmp_path):

@@ -226,6 +226,35 @@ def test_dates_without_pandas_and_times_of_day():
     assert "hour" in str(model.report_)
 
 
+def test_the_same_moment_in_any_time_zone_and_frame_is_the_same_number():
+    when = pandas.date_range("2024-01-01", periods=200, freq="7h", tz="Europe/Berlin")
+    X = pandas.DataFrame({"when": when, "x": np.random.default_rng(0).normal(size=200)})
+    model = TabularRegressor(**FAST).fit(X, np.sin(np.arange(200) / 10.0) + when.hour.to_numpy() / 24.0)
+    expected = model.predict(X)
+    objects = pandas.Series([moment.to_pydatetime() for moment in when], dtype=object)
+    same = [X.assign(when=when.tz_convert("Asia/Tokyo")), X.assign(when=objects)]
+    pyarrow, polars = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    same += [pyarrow.Table.from_pandas(X), polars.from_pandas(X)]
+    same += [X.assign(when=pandas.array(when, dtype=pandas.ArrowDtype(pyarrow.timestamp("us", "Asia/Tokyo"))))]
+    for table in same:
+        np.testing.assert_array_equal(model.predict(table), expected)
+
+
+def test_truth_values_that_were_categories_or_texts_are_known_again():
+    rng = np.random.default_rng(0)
+    flag, x = rng.random(150) < 0.5, rng.normal(size=150)
+    for values in (pandas.Categorical(flag), np.where(flag, "True", "False")):
+        X = pandas.DataFrame({"flag": values, "x": x})
+        model = TabularRegressor(**FAST).fit(X, 2.0 * flag + x)
+        for same in (flag, flag.astype(object), pandas.array(flag, dtype="boolean"), flag * 1):
+            np.testing.assert_array_equal(model.predict(X.assign(flag=same)), model.predict(X))
+    dates = np.where(flag, np.datetime64("2024-01-01"), np.datetime64("2024-02-01")).astype("datetime64[s]")
+    X = pandas.DataFrame({"date": pandas.Categorical(dates), "x": x})
+    model = TabularRegressor(**FAST).fit(X, 2.0 * flag + x)
+    with pytest.raises(ValueError, match="column 'date' held a category in `fit` and holds a date now"):
+        model.predict(X.assign(date=dates))
+
+
 def test_columns_of_a_categorical_type_are_categories_whatever_they_hold():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 5, 200)
@@ -238,6 +267,21 @@ def test_columns_of_a_categorical_type_are_categories_whatever_they_hold():
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({"code": pyarrow.array(codes).dictionary_encode()})
     assert TabularRegressor(**FAST).fit(table, y).report_.columns == {"code": "5 levels, a column each"}
+
+
+def test_numbers_beside_texts_in_lists_stay_numbers():
+    X, y = mixed(150)
+    rest = X.drop(columns="day")
+    lists = rest.astype(object).to_numpy().tolist()
+    found = TabularRegressor(**FAST).fit(lists, y)
+    np.testing.assert_allclose(found.predict(lists), TabularRegressor(**FAST).fit(rest, y).predict(rest))
+
+
+def test_a_single_column_is_no_table():
+    polars = pytest.importorskip("polars")
+    for values in (pandas.Series([1.0, 2.0, 3.0]), polars.Series([1.0, 2.0, 3.0])):
+        with pytest.raises(ValueError, match=r"Expected.*2"):
+            TabularRegressor(**FAST).fit(values, [1.0, 2.0, 3.0])
 
 
 def test_times_of_day_are_seconds():

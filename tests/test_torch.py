@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 
+import bochner
 import laws
 from backend_calls import ENTRIES, LINEAR, N_FEATURES, Call, calls, check_linear
 from bochner import (
@@ -809,6 +811,22 @@ def test_classifiers_on_a_device(loss: str, n_classes: int, features: str, devic
     again = pickle.loads(pickle.dumps(there)).set_params(device=None)
     np.testing.assert_array_equal(again.classes_, host.classes_)
     assert np.mean(again.predict(X) == host.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [KernelRidge, KernelClassifier])
+def test_models_saved_for_predictions_predict_on_a_device(kind: Any, dtype: type, device: str, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(600, 3)).astype(dtype)
+    model = kind(RBF(2.0), 100, features="nystrom", alpha=0.01, random_state=0).fit(X, np.sin(X[:, 0]) > 0.3)
+    bochner.save(model, tmp_path / "model", predict_only=True)
+    there = bochner.load(tmp_path / "model").set_params(device=device)
+    scores = "predict" if kind is KernelRidge else "decision_function"
+    expected = getattr(model, scores)(X)
+    for rows in (X, tensor(X, device)):
+        found = getattr(there, scores)(rows)
+        found = found.cpu().numpy() if torch.is_tensor(found) else found
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * abs(expected).max())
 
 
 @pytest.mark.parametrize("device", DEVICES)

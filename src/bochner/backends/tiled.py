@@ -153,14 +153,19 @@ def cholesky_solve(L: Array, B: Array) -> Array:
 
 def cholesky_inverse(L: Array) -> Array:
     """LAPACK's, on one thread."""
-    with one_thread():
-        return np.asarray(get_lapack_funcs("potri", (L,))(L, lower=1, overwrite_c=1)[0])
+    return _inverse("potri", L)
 
 
 def triangular_inverse(L: Array) -> Array:
     """LAPACK's, on one thread."""
+    return _inverse("trtri", L)
+
+
+def _inverse(name: str, L: Array) -> Array:
+    if not len(L):  # which LAPACK complains of in print
+        return L
     with one_thread():
-        return np.asarray(get_lapack_funcs("trtri", (L,))(L, lower=1, overwrite_c=1)[0])
+        return np.asarray(get_lapack_funcs(name, (L,))(L, lower=1, overwrite_c=1)[0])
 
 
 tiled = replace(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from scipy.optimize import minimize
 
 from bochner.backends import Array, backend_of
 from bochner.backends.native import without_subnormals
+from bochner.backends.threads import one_thread
 from bochner.estimators.exact_leaves import LEAST_WEIGHT, ExactRidge, exact_ridge
 from bochner.kernels import RBF, Exponential, Laplacian, Matern, StationaryKernel
 
@@ -264,16 +265,9 @@ def learn_metric(
         return _log(error), np.r_[slopes, slope] / max(error, 1e-300)
 
     bounds = [_WEIGHTS] * (n_features if per_column else 1) + [tuple(np.log(_PENALTIES))]
-    found = minimize(
-        objective,
-        np.r_[np.zeros(len(bounds) - 1), np.log(alpha)],
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxfun": max_evaluations},
-        callback=_stop_at(until),
-    )
-    return LearnedMetric(with_scales(kernel, best[1]), float(best[2]), float(best[0]), int(found.nfev))
+    start_at = np.r_[np.zeros(len(bounds) - 1), np.log(alpha)]
+    n_evaluations = _minimise(objective, start_at, bounds, max_evaluations, until)
+    return LearnedMetric(with_scales(kernel, best[1]), float(best[2]), float(best[0]), n_evaluations)
 
 
 def shrink_metric(
@@ -325,16 +319,29 @@ def learn_directions(
             best[:] = [error, U, penalty]
         return _log(error), np.r_[2.0 * size * backend.fetch(X.T @ G).ravel(), slope] / max(error, 1e-300)
 
-    found = minimize(
-        objective,
-        np.r_[(origin / size).ravel(), np.log(metric.alpha)],
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(None, None)] * (d * d) + [tuple(np.log(_PENALTIES))],
-        options={"maxfun": max_evaluations},
-        callback=_stop_at(until),
-    )
-    return best[1], LearnedMetric(kernel, float(best[2]), float(best[0]), int(found.nfev))
+    bounds = [(None, None)] * (d * d) + [tuple(np.log(_PENALTIES))]
+    start_at = np.r_[(origin / size).ravel(), np.log(metric.alpha)]
+    n_evaluations = _minimise(objective, start_at, bounds, max_evaluations, until)
+    return best[1], LearnedMetric(kernel, float(best[2]), float(best[0]), n_evaluations)
+
+
+def _minimise(
+    objective: Callable[[Array], tuple[float, Array]],
+    start: Array,
+    bounds: Sequence[Any],
+    max_evaluations: int,
+    until: float | None,
+) -> int:
+    """Search for a minimum of an objective that keeps the best it has seen; returns the number of evaluations.
+
+    Steps magnify rounding errors, and threads of BLAS round differently for each number of them.
+    """
+    options = {"maxfun": max_evaluations}
+    with one_thread():
+        found = minimize(
+            objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=_stop_at(until)
+        )
+    return int(found.nfev)
 
 
 def shrink_directions(
@@ -373,7 +380,8 @@ def _shrunk(
     Y, found = standardised(Y, weight), []
     for share in (1.0, 0.75, 0.5, 0.0):
         (kernel, X), alpha = mixed(share), learned.alpha**share * simple.alpha ** (1.0 - share)
-        error = criterion.of(kernel, X, Y, alpha, weight)
+        with one_thread():
+            error = criterion.of(kernel, X, Y, alpha, weight)
         found.append((share, LearnedMetric(kernel, alpha, error, learned.n_evaluations + simple.n_evaluations)))
     return min(found, key=lambda item: item[1].error)
 

@@ -433,15 +433,19 @@ class KernelModel(ModelParameters):
 
     def _device_scores(self, X: Any, coefficients: Array, intercept: Array) -> Any:
         backend, feature_map = backend_of(X), self.feature_map_
-        if isinstance(feature_map, Nystrom):  # the root is multiplied with the few coefficients, not with every row
-            given, X = X, X.double() if feature_map.root.dtype == np.float64 else X
+        # of a model saved for predictions the coefficients are those of kernel values: there is no root
+        nystrom = feature_map.nystrom if isinstance(feature_map, KernelColumns) else feature_map
+        if isinstance(nystrom, Nystrom):  # the root is multiplied with the few coefficients, not with every row
+            given, X = X, X.double() if nystrom.root.dtype == np.float64 else X
             wide = X.new_empty(0, dtype=backend.xp.float64)
-            weights = np.ascontiguousarray(coefficients[: feature_map.rank])
-            weights = backend.place(feature_map.root, wide) @ backend.place(weights, wide)
-            if feature_map.kernel is not None and feature_map.runs_on_device:
-                scores = feature_map.kernel.product(X, backend.place(feature_map.landmarks, X), weights)
+            folded = nystrom is not feature_map
+            rank = len(nystrom.root) if folded else nystrom.rank
+            weights = backend.place(np.ascontiguousarray(coefficients[:rank]), wide)
+            weights = weights if folded else backend.place(nystrom.root, wide) @ weights
+            if nystrom.kernel is not None and nystrom.runs_on_device:
+                scores = nystrom.kernel.product(X, backend.place(nystrom.landmarks, X), weights)
             else:
-                scores = features_of(KernelColumns(feature_map), X) @ weights.to(X.dtype)
+                scores = features_of(KernelColumns(nystrom), X) @ weights.to(X.dtype)
             return scores.to(given.dtype) + backend.place(intercept, given)
         return features_of(feature_map, X) @ backend.place(coefficients, X) + backend.place(intercept, X)
 

@@ -17,12 +17,13 @@ _FOLDS = 5  # mean targets for a row are computed from the other four folds
 _MOST_EXTRA = 100.0  # the most rows of the overall mean that are added to a level
 _LARGEST = 1e307  # the largest value whose differences do not overflow
 _DAY = 86_400.0
+_FLAGS = {"0": "False", "1": "True"}
 _PARTS = ("time", "month", "weekday", "hour")
 
 
 def is_frame(X: Any) -> bool:
     """Whether X is a pandas, polars or Arrow table."""
-    return type(X).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and hasattr(X, "shape")
+    return type(X).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and len(getattr(X, "shape", ())) == 2
 
 
 def check_names(X: Any) -> None:
@@ -61,7 +62,7 @@ def _values(X: Any, name: Any, index: int) -> Array:
         if kind in "iufb" and not isinstance(column.dtype, np.dtype):  # may have gaps
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
         if kind == "M":
-            return np.asarray(column.dt.tz_localize(None) if getattr(column.dt, "tz", None) else column)
+            return np.asarray(column.dt.tz_convert(None) if getattr(column.dt, "tz", None) else column)
         return np.asarray(column)
     column = X[name]
     if hasattr(column, "to_pylist"):  # Arrow
@@ -101,7 +102,7 @@ def _raw(values: Array, name: Any) -> tuple[str, Array]:
         return "number", out
     if all(isinstance(value, (datetime.date, np.datetime64)) for value in present):
         out = np.full(len(values), np.nan)
-        out[~gaps] = _seconds(np.array([np.datetime64(value) for value in present]))
+        out[~gaps] = _seconds(np.array([np.datetime64(_in_utc(value)) for value in present]))
         return "date", out
     if all(isinstance(value, (datetime.time, datetime.timedelta)) for value in present):
         out = np.full(len(values), np.nan)
@@ -126,6 +127,12 @@ def _texts(values: Array) -> Array:
     gaps, out = find_gaps(values), np.full(len(values), None, dtype=object)
     out[~gaps] = [_text(value) for value in values[~gaps]]
     return out
+
+
+def _in_utc(value: Any) -> Any:
+    """A date without its time zone: the same moment is the same number in every zone, and in every kind of frame."""
+    aware = isinstance(value, datetime.datetime) and value.tzinfo is not None
+    return value.astimezone(datetime.UTC).replace(tzinfo=None) if aware else value
 
 
 def _day_seconds(value: Any) -> float:
@@ -215,23 +222,30 @@ class Column:
         if self.plan == "left out":
             return np.empty((len(values), 0))
         if self.kind == "category":
-            if kind != "category":  # numbers where `fit` had texts
-                values = np.array([None if np.isnan(v) else _text(v) for v in values], dtype=object)
+            values = values if kind == "category" else self._as_texts(kind, values)
             codes = self.codes(values)
             if self.plan == "indicators":
                 return (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
             return np.asarray(self.encodings[codes])
-        if kind != self.kind:
-            if not (kind == "number" and np.isnan(values).all()):
-                raise ValueError(
-                    f"column {self.name!r} held a {self.kind} in `fit` and holds a {kind} now; convert it back."
-                )
-            kind = self.kind
+        if kind != self.kind and not (kind == "number" and np.isnan(values).all()):
+            raise self._changed(kind)
         check_finite(self.name, values)
         gaps = np.isnan(values)
         parts = [values] if self.plan == "number" else [_part(part, values) for part in self.parts]
         filled = [np.where(gaps, fill, part) for part, fill in zip(parts, self.fills, strict=True)]
         return np.column_stack([*filled, gaps.astype(np.float64)] if self.gaps else filled)
+
+    def _changed(self, kind: str) -> ValueError:
+        return ValueError(f"column {self.name!r} held a {self.kind} in `fit` and holds a {kind} now; convert it back.")
+
+    def _as_texts(self, kind: str, values: Array) -> Array:
+        """Texts of numbers, where `fit` had texts; one and zero are also True and False, if those are levels."""
+        if kind == "date":
+            raise self._changed(kind)
+        known = set(self.levels.tolist())
+        flags = {} if known & {"0", "1"} else {text: name for text, name in _FLAGS.items() if name in known}
+        texts = [None if np.isnan(value) else flags.get(text := _text(value), text) for value in values]
+        return np.array(texts, dtype=object)
 
     def codes(self, values: Array) -> Array:
         """The index of each value among the levels; len(levels) for a value that is not among them."""

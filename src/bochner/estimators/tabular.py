@@ -16,7 +16,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import Array, limit_threads, n_threads, reading
-from bochner.checks import check_choice, check_count, check_positive, check_weight, warn
+from bochner.checks import check_choice, check_count, check_fraction, check_positive, check_weight, warn
 from bochner.displays import Summary
 from bochner.estimators._validation import is_distributed, map_dask_blocks
 from bochner.estimators.links import fit_link
@@ -154,6 +154,8 @@ class TableModel(BaseEstimator):
             validate_data(self, X, reset=reset, skip_check_array=True)
         else:
             least = 2 if reset else 1
+            if isinstance(X, (list, tuple)) and np.asarray(X).dtype.kind in "US":
+                X = np.array(X, dtype=object)  # numbers beside texts stay numbers
             with reading("X"):
                 X = validate_data(
                     self,
@@ -459,8 +461,7 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         interval : ndarray of shape (n_samples, 2), or (n_samples, n_targets, 2)
         """
         check_is_fitted(self)
-        if not isinstance(coverage, (float, int)) or not 0.0 < coverage < 1.0:
-            raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
+        coverage = check_fraction("coverage", coverage, advice="Pass 0.9 for 90 per cent.")
         A = self.numbers_of(X)
         centre = self._predict(A)
         leaves = self._divider.leaves(A)
@@ -492,7 +493,7 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
     """Classification on tables without preprocessing: numbers, categories, dates and missing values.
 
     Like `TabularRegressor`, with kernel ridge regression on targets ±1, one class against the rest. Probabilities are a
-    softmax of the scores, whose scale and levels are fitted on leave-one-out scores.
+    softmax of the scores and their cubes, with factors and levels that are fitted on leave-one-out scores.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ import sklearn
 
 from bochner import estimators as _estimators  # noqa: F401  (every class that a file may name)
 from bochner.checks import check_flag
+from bochner.features import KernelColumns
 from bochner.persistence.codecs import Decoder, Encoder, classes
 from bochner.persistence.containers import ModelFileError, parse, read, write
 from bochner.persistence.deployment import for_predictions
@@ -55,7 +56,7 @@ def save(
         Whether to leave out all that `predict` does not need, for a file to deploy: of a KernelRidge or
         KernelClassifier with Nyström features, landmarks and a weight for each instead of n_components² / 2 numbers (a
         tenth of the bytes; `feature_map_` of the loaded model then gives kernel values). Predictions are the same, to
-        the last bit.
+        the last bit (on a device up to rounding).
     weights : {None, "float32", "float16"}, default=None
         The type in which coefficients are stored; a loaded model has them in their own type again. None keeps all
         digits; "float16" keeps three, relative to the largest coefficient, in a quarter of the bytes. Nyström
@@ -79,6 +80,11 @@ def save(
         raise ValueError(f"weights must be None, 'float32' or 'float16', got {weights!r}.")
     if weights is not None and sums:
         raise ValueError("weights and sums exclude each other: sums are for learning on, with all digits.")
+    if weights is not None and isinstance(getattr(model, "feature_map_", None), KernelColumns):
+        raise ValueError(
+            "the model was saved with predict_only=True: its weights of landmarks cancel one another and need all "
+            "digits. Save it without weights, or the model that it comes from with them."
+        )
     if check_flag("predict_only", predict_only):
         if sums:
             raise ValueError("predict_only and sums exclude each other: sums are for learning on.")

@@ -76,6 +76,7 @@ class Reader:
             for role, array in (("y", y), ("sample_weight", weight)):
                 if array is not None and len(array) != shape[0]:
                     raise ValueError(f"{name}: X has {shape[0]} rows and {role} has {len(array)}.")
+            X = X.tocsr() if scipy.sparse.issparse(X) else X  # rows of which can be taken
             X, shape = (X.iloc if hasattr(X, "iloc") else X)[rows], (stop - start, shape[1])
             y, weight = (None if array is None else array[rows] for array in (y, weight))
         if not shape[0]:
