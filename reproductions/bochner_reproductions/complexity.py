@@ -69,7 +69,7 @@ def complexity(quick: bool) -> Findings:
             calls = {v: make(v) for v in tried}
             for call in calls.values():
                 call()  # not timed: code and memory are fetched
-            for run in range(2 if quick else 3):
+            for run in range(2 if quick else 5):
                 for v, call in calls.items():
                     rows.append({"method": method, "varied": size, "value": v, "run": run, "seconds": _seconds(call)})
                     rows[-1]["expected exponent"] = published or slope(tried, np.log(tried))

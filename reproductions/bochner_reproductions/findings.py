@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 from bochner.backends import Array, n_cores
 
@@ -85,6 +86,28 @@ def within(found: Any, low: float = -np.inf, high: float = np.inf) -> bool | Non
     if low <= middle - reach and middle + reach <= high:
         return True
     return False if middle + reach < low or middle - reach > high else None
+
+
+def seldom(count: int, cases: int, share: float) -> bool:
+    """Whether so many of the cases are no more than chance gives a share, but for one time in a thousand."""
+    return bool(count <= binom.ppf(0.999, cases, share))
+
+
+def quantile_between(found: Any, share: float) -> tuple[float, float]:
+    """Limits of a quantile from independent draws: order statistics that miss it three times in a thousand.
+
+    Where there are too few draws for an upper one, it is infinite.
+    """
+    ordered = np.sort(found)
+    below, above = binom.ppf([0.00135, 0.99865], len(ordered), share).astype(int)
+    low = float(ordered[below - 1]) if below else -np.inf
+    return low, float(ordered[above]) if above < len(ordered) else np.inf
+
+
+def linear_in(products: Any, truth: Any) -> Any:
+    """The best a + b t of given t: what a kernel is to be told apart from."""
+    design = np.column_stack([np.ones(np.size(products)), np.ravel(products)])
+    return (design @ np.linalg.lstsq(design, np.ravel(truth), rcond=None)[0]).reshape(np.shape(truth))
 
 
 def both(*verdicts: bool | None) -> bool | None:
