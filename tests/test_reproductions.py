@@ -27,6 +27,8 @@ def test_a_reproduction_writes_its_files(name, tmp_path):
     assert page.startswith("# ")
     assert f"({name}.png)" in page
     assert "Reduced size" in page
+    claims = import_module(f"bochner_reproductions.{name.replace('-', '_')}").claims
+    assert " ".join(claims.__doc__.split()) in page  # what the verdicts ask for
     with paths[2].open() as file:
         rows = list(csv.reader(file))
     assert all(len(row) == len(rows[0]) for row in rows)
@@ -94,6 +96,16 @@ def test_every_page_of_the_documentation_has_its_verdicts():
         found = bochner_reproductions.verdicts(folder / f"{name}.md")
         assert found, name
         assert set(found.values()) <= {"holds", "does not hold", "cannot be decided here"}, name
+        reasons = (folder / f"{name}.md").read_text()
+        assert all(f"- {claim}: " in reasons for claim, verdict in found.items() if verdict != "holds"), name
+
+
+def test_a_verdict_that_does_not_hold_says_why():
+    whys = [Claim("a", "1", "2", holds).why for holds in (True, False, None)]
+    assert whys[0] == ""
+    assert "beyond" in whys[1]
+    assert "errors" in whys[2]
+    assert Claim("a", "1", "2", None, "too few").why == "too few"
 
 
 # -- verdicts that can fail: each criterion with results that meet it and results that must not ---------------------
@@ -376,7 +388,8 @@ def test_verdicts_about_projected_posts_can_fail(change, expected):
         ("random projection", 0.14, 0.1),
     ):
         peer = {"data": "posts", "method": method, "components": 100, "CPU seconds": seconds}
-        rows += [peer | {"rms": error * r, "CPU seconds": seconds * (r if error == 0.14 else 2.0 - r)} for r in jitter()]
+        times = jitter() if method == "random projection" else jitter()[::-1]
+        rows += [peer | {"rms": error * r, "CPU seconds": seconds * t} for r, t in zip(jitter(), times, strict=True)]
     assert verdicts(NEWS, rows) == expected
 
 

@@ -32,6 +32,12 @@ class Claim:
         """Whether it holds, in words."""
         return {True: "holds", False: "**does not hold**", None: "cannot be decided here"}[self.holds]
 
+    @property
+    def why(self) -> str:
+        """What there is to say about the verdict; something, unless it holds."""
+        undecided = "the limit is within the errors of what was measured."
+        return self.reason or {True: "", False: "it is beyond the limit.", None: undecided}[self.holds]
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -52,6 +58,8 @@ class Findings:
         Of the figure, in inches.
     notes : str
         What to know before believing it.
+    criterion : str
+        What a verdict asks for, as the function that gives it says.
     """
 
     title: str
@@ -63,6 +71,7 @@ class Findings:
     summary: list[Row] = field(default_factory=list)
     size: tuple[float, float] = (7.0, 4.2)
     notes: str = ""
+    criterion: str = ""
 
 
 def values(table: list[Row], column: str, /, **where: Any) -> Array:
@@ -174,10 +183,11 @@ def _page(name: str, findings: Findings, quick: bool) -> str:
         {"published claim": c.statement, "published": c.published, "ours": c.ours, "verdict": c.verdict}
         for c in findings.claims
     ]
-    reasons = [f"- {c.statement}: {c.reason}" for c in findings.claims if c.reason]
+    reasons = [f"- {c.statement}: {c.why}" for c in findings.claims if c.why]
     command = f"bochner reproduce {name}" + (" --quick" if quick else "")
     parts = [f"# {findings.title}", f"Source: {findings.source}", findings.question, f"![{findings.title}]({name}.png)"]
-    parts += ["## Verdict", markdown(claims)] + (["\n".join(reasons)] if reasons else [])
+    parts += ["## Verdict"] + ([findings.criterion] if findings.criterion else [])
+    parts += [markdown(claims)] + (["\n".join(reasons)] if reasons else [])
     parts += ["## Numbers", markdown(findings.summary)] if findings.summary else []
     parts += ["## Read with care", findings.notes] if findings.notes else []
     machine = f"{n_cores()} cores, {platform.machine()}, Python {platform.python_version()}"

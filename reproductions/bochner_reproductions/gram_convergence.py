@@ -83,7 +83,7 @@ def gram_convergence(quick: bool) -> Findings:
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """The verdicts: the exponent within 0.05, and the error itself within 5 % of what the variance of pairs gives."""
+    """The exponent is -1/2 within 0.05, and the squared error that of the variance within a tenth, either way."""
     sizes = sorted({row["frequencies"] for row in rows})
     runs = sorted({row["run"] for row in rows})
     rates = [slope(sizes, [mean(rows, ERROR, rows="iid", frequencies=T, run=r) for T in sizes]) for r in runs]

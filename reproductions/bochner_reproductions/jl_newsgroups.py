@@ -146,7 +146,12 @@ def jl_newsgroups(quick: bool) -> Findings:
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """The verdicts; all pairs of a draw share it, so that errors are those over draws."""
+    """Distances survive if 99 % of them are within 15 %, with a third of the error of one distance for all.
+
+    The χ² distribution describes them if between 97 % and 99.9 % of the ratios are in its 99 % interval. Principal
+    components are a waste of time if as many random ones are nearer, and faster. All pairs of a draw share it, so that
+    standard errors are those over draws.
+    """
     verdicts = []
     for data in dict.fromkeys(row["data"] for row in rows):
 

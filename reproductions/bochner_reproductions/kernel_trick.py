@@ -89,7 +89,11 @@ def kernel_trick(quick: bool) -> Findings:
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """The verdicts; a constant is right in about half of the cases."""
+    """A line is right in less than 70 % of the cases, a plane after the lift in more than 97 %.
+
+    The kernel is right as often as the plane within 2 %, and ridge on the monomials has the kernel's predictions to
+    1e-9. A constant is right in half of the cases.
+    """
     line, plane, kernel = (values(rows, "accuracy", classifier=name) for name in (LINE, PLANE, KERNEL))
     difference = float(values(rows, "difference", classifier=TRICK).max())
 

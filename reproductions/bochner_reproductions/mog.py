@@ -141,7 +141,10 @@ def mog(quick: bool) -> Findings:
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """The verdicts, at separation 2; one method beats the other where the mean over seeds is by three errors better."""
+    """Two radii apart, one method beats another where the mean difference over seeds is three standard errors above 0.
+
+    Clusters are rounder if their eccentricity is at most half of what it was.
+    """
 
     def column(setting: str, method: str, name: str) -> Any:
         return values(rows, name, rows=setting, method=method, separation=2.0)

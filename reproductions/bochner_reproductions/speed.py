@@ -116,9 +116,9 @@ def speed(quick: bool) -> Findings:
         draw=draw,
         summary=summary,
         size=(8.0, 4.2),
-        notes="The published factors compare single rows, where the dense product waits for memory. In batches the "
-        "fair factor is the smaller one. Maps take less memory by a factor of d/4 or more: four numbers for each "
-        "frequency instead of d.",
+        notes="The published factors compare single rows, where the dense product waits for memory. In batches "
+        "both take a fraction of the time for each row. Maps take less memory by a factor of d/4 or more: four "
+        "numbers for each frequency instead of d.",
     )
 
 
@@ -127,7 +127,7 @@ def _column(rows: list[Row], name: str, d: int, batch: int, law: str) -> Any:
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """The verdicts: the published factor within a factor of 1.5, either way; a row at a time, and in batches."""
+    """The factor is the published one within a factor of 1.5, either way; a row at a time, and in batches."""
     verdicts = []
     for d in sorted({row["features"] for row in rows}):
         published = float(_column(rows, "published factor", d, 1, "fastfood")[0])

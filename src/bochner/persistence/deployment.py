@@ -16,8 +16,9 @@ from bochner.statistics import RidgeStatistics
 def for_predictions(model: Any, *, fold: bool = True) -> Any:
     """A copy of a model that predicts the same, to the last bit.
 
-    Labels of the training rows are left out, and of sums all but the number of rows. With `fold`, the coefficients of Nyström features Z = k(X, landmarks) A
-    become those of kernel values, A w, so that A, n_components² numbers, is not needed.
+    Labels of the training rows are left out, and of sums all but the number of rows. With `fold`, the coefficients of
+    Nyström features Z = k(X, landmarks) A become those of kernel values, A w, so that A, n_components² numbers, is not
+    needed.
     """
     if type(model) in (KernelKMeans, ProjectedMixture):
         made = copy(model)
