@@ -139,7 +139,7 @@ def jl_newsgroups(quick: bool) -> Findings:
         summary=summary,
         size=(10.0, 3.0 * max(1, len(shown))),
         notes="Principal components against a random projection with as many components, mean ± standard error of "
-        f"{min(3, runs)} runs:\n\n{markdown(table)}\n\nWhat principal components drop is lost from every distance; a "
+        f"{min(5, runs)} runs:\n\n{markdown(table)}\n\nWhat principal components drop is lost from every distance; a "
         "projection keeps all of them to the same relative error. “rms of the mean distance” is that of a constant: of "
         "replacing every squared distance by their mean.",
     )

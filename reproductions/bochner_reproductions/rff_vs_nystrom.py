@@ -150,6 +150,5 @@ def claims(rows: list[Row]) -> list[Claim]:
             "small",
             f"{2 ** slow.mean():.1f} times nearer with {sizes[-1]} components",
             both(within(slow, -1.0, 1.0), told or None),
-            "small is less than a factor of two, either way.",
         ),
     ]
