@@ -19,7 +19,7 @@ from bochner.persistence import classes, containers
 from bochner.persistence.containers import read
 from bochner.rows import ROW_LAWS
 from bochner.statistics import pack_upper, unpack_upper
-from laws import ESTIMATORS, KERNELS, LINEAR_MAPS
+from laws import ESTIMATORS, KERNELS, LINEAR_MAPS, MIXTURES, TABLES
 
 OUTPUTS = ("transform", "predict", "predict_proba", "decision_function")
 
@@ -158,9 +158,46 @@ def test_a_file_to_deploy_has_landmarks_and_a_weight_for_each(features, kind, tm
     assert numbers < 128 * (6 + scores) + 50
     bochner.save(again, path)  # and it can be saved again
     assert_same(bochner.load(path).predict(X), model.predict(X))
-    if features == "nystrom":
-        with pytest.raises(ValueError, match="need all digits"):
-            bochner.save(again, path, weights="float16")
+
+
+@pytest.mark.filterwarnings("ignore:Newton's method")
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *MIXTURES], ids=repr)
+def test_a_file_to_deploy_does_not_grow_with_the_rows(estimator, tmp_path):
+    """Nothing in it is as long as the data, and twice the rows change only digits in its header and what was chosen."""
+    path, sizes = tmp_path / "model", []
+    for n in (300, 600):
+        X = rows(n)
+        bochner.save(clone(estimator).fit(X, targets(estimator, X)), path, predict_only=True)
+        assert not [array.shape for array in read(path)[1].values() if n in array.shape]
+        sizes.append(path.stat().st_size)
+    assert sizes[1] < sizes[0] + 300
+
+
+@pytest.mark.parametrize("weights", ["float32", "float16"])
+@pytest.mark.parametrize("estimator", TABLES, ids=repr)
+def test_weights_of_kernel_values_keep_all_digits(estimator, weights, tmp_path):
+    X = rows(300)
+    y = labels(X) if "Classifier" in type(estimator).__name__ else targets(estimator, X)
+    model = clone(estimator).fit(X, y)
+    again = round_trip(model, tmp_path, weights=weights)
+    for name, value in outputs(model, X).items():
+        assert_same(value, outputs(again, X)[name])
+
+
+@pytest.mark.parametrize("kind", ["regression", "log_loss", "squared"])
+def test_a_deployed_model_with_landmarks_keeps_all_digits_when_saved_again(kind, tmp_path):
+    X = rows(300)
+    options = {"features": "nystrom", "alpha": 1e-6, "random_state": 0}
+    model = (
+        bochner.KernelRidge(bochner.RBF(1.0), 64, **options)
+        if kind == "regression"
+        else bochner.KernelClassifier(bochner.RBF(1.0), 64, loss=kind, **options)
+    )
+    model.fit(X, targets(model, X))
+    deployed = round_trip(model, tmp_path, predict_only=True)
+    again = round_trip(deployed, tmp_path, predict_only=True, weights="float16")
+    for name, value in outputs(model, X).items():
+        assert_same(value, outputs(again, X)[name])
 
 
 def test_a_file_to_deploy_has_no_sums(tmp_path):

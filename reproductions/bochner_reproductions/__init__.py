@@ -8,6 +8,7 @@ knows it.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -65,8 +66,10 @@ def findings_of(name: str, *, quick: bool = False) -> Findings:
     """What `reproduce` writes, as a value."""
     if name not in REPRODUCTIONS:
         raise ValueError(f"no reproduction is called {name!r}; there are {', '.join(REPRODUCTIONS)}.")
-    module = name.replace("-", "_")
-    return getattr(import_module(f"{__name__}.{module}"), module)(quick)
+    short = name.replace("-", "_")
+    module = import_module(f"{__name__}.{short}")
+    # the criterion of a page is the documentation of the function that decides, in one paragraph
+    return replace(getattr(module, short)(quick), criterion=" ".join(module.claims.__doc__.split()))
 
 
 __all__ = ["REPRODUCTIONS", "Claim", "Findings", "findings_of", "reproduce", "verdicts"]

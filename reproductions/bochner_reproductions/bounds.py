@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import binom
 
 from bochner import theory
-from bochner_reproductions.findings import Claim, Findings, Row, values
+from bochner_reproductions.findings import Claim, Findings, Row, quantile_between, seldom, values
 
 DIAMETER, DELTA = 4.0, 0.05
 USEFUL = 3.0  # a bound this many times too large asks for nine times the frequencies
@@ -53,13 +52,14 @@ def largest_error(W: Any, rng: Any) -> float:
 
 def bounds(quick: bool) -> Findings:
     """Errors seen at 95 % and what each theorem promises there, for 1, 5 and 20 features."""
-    draws, sizes = (5, (1000,)) if quick else (100, (250, 1000))
+    draws, sizes = (5, (1000,)) if quick else (200, (250, 1000))
     rows: list[Row] = []
     for d in (1, 5, 20):
         for T in sizes:
             rng = np.random.default_rng(d)
             errors = [largest_error(rng.standard_normal((T, d)), rng) for _ in range(draws)]
             seen = float(np.quantile(errors, 1 - DELTA))
+            low, high = quantile_between(errors, 1 - DELTA)
             corrected = theory.UniformBound(n_features=d, diameter=DIAMETER, second_moment=float(d))
             theorems: dict[str, theory.Bound] = {
                 "Rahimi–Recht, as printed": replace(corrected, rule="rahimi-recht"),
@@ -72,6 +72,7 @@ def bounds(quick: bool) -> Findings:
                 eps = float(bound.error(T, delta=DELTA))
                 above = int(np.sum(np.array(errors) > eps))
                 rows.append({**case, "bound": name, "seen at 95 %": seen, "promised": eps, "looseness": eps / seen})
+                rows[-1] |= {"looseness from": eps / high, "to": eps / low if low > 0.0 else np.inf}
                 rows[-1] |= {"draws": draws, "draws above": above}
     names = list(dict.fromkeys(r["bound"] for r in rows))
 
@@ -103,16 +104,16 @@ def bounds(quick: bool) -> Findings:
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """The verdicts: is a bound broken by more draws than it allows, and is it near enough to be of use.
+    """A bound is met if no more draws are above it than chance gives 5 %, but for one time in a thousand.
 
-    Cells in which it promises more than the zero kernel's error do not count.
+    It is near if it is at most three times the 95 % quantile of the errors seen in all cases, and not if it is more in
+    one of them, wherever the quantile is within its limits (order statistics, which miss it three times in a
+    thousand). Cases in which it promises more than the zero kernel's error do not count.
     """
     verdicts = []
     for name in dict.fromkeys(row["bound"] for row in rows):
         told = [row for row in rows if row["bound"] == name and row["promised"] < ZERO]
         above, draws = sum(row["draws above"] for row in told), sum(row["draws"] for row in told)
-        # more draws above than chance gives a bound that is met with probability 1 - delta, one time in a thousand
-        broken = bool(draws) and above > binom.ppf(0.999, draws, DELTA)
         told_of = f"{len(told)} of {len([r for r in rows if r['bound'] == name])} cases"
         why = "" if told else "it is above the error of the zero kernel in every case."
         if told and name.endswith("printed"):
@@ -122,17 +123,22 @@ def claims(rows: list[Row]) -> list[Claim]:
                 f"{name}: met by {1 - DELTA:.0%} of the draws",
                 f"{1 - DELTA:.0%}",
                 f"broken by {above} of {draws} draws ({told_of} in which it says anything)",
-                not broken if told else None,
+                seldom(above, draws, DELTA) if told else None,
                 why,
             )
         )
         loose = [row["looseness"] for row in told]
+        useful = None
+        if any(row["looseness from"] > USEFUL for row in told):
+            useful = False
+        elif told and all(row["to"] <= USEFUL for row in told):
+            useful = True
         verdicts.append(
             Claim(
                 f"{name}: within a factor of {USEFUL:.0f} of the error seen",
                 "—",
                 f"{min(loose):.1f} to {max(loose):.1f} times" if loose else "—",
-                bool(max(loose) <= USEFUL) if loose else None,
+                useful,
             )
         )
     return verdicts

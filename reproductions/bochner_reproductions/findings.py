@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 from bochner.backends import Array, n_cores
 
@@ -31,6 +32,12 @@ class Claim:
         """Whether it holds, in words."""
         return {True: "holds", False: "**does not hold**", None: "cannot be decided here"}[self.holds]
 
+    @property
+    def why(self) -> str:
+        """What there is to say about the verdict; something, unless it holds."""
+        undecided = "the limit is within the errors of what was measured."
+        return self.reason or {True: "", False: "it is beyond the limit.", None: undecided}[self.holds]
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -51,6 +58,8 @@ class Findings:
         Of the figure, in inches.
     notes : str
         What to know before believing it.
+    criterion : str
+        What a verdict asks for, as the function that gives it says.
     """
 
     title: str
@@ -62,6 +71,7 @@ class Findings:
     summary: list[Row] = field(default_factory=list)
     size: tuple[float, float] = (7.0, 4.2)
     notes: str = ""
+    criterion: str = ""
 
 
 def values(table: list[Row], column: str, /, **where: Any) -> Array:
@@ -85,6 +95,28 @@ def within(found: Any, low: float = -np.inf, high: float = np.inf) -> bool | Non
     if low <= middle - reach and middle + reach <= high:
         return True
     return False if middle + reach < low or middle - reach > high else None
+
+
+def seldom(count: int, cases: int, share: float) -> bool:
+    """Whether so many of the cases are no more than chance gives a share, but for one time in a thousand."""
+    return bool(count <= binom.ppf(0.999, cases, share))
+
+
+def quantile_between(found: Any, share: float) -> tuple[float, float]:
+    """Limits of a quantile from independent draws: order statistics that miss it three times in a thousand.
+
+    Where there are too few draws for an upper one, it is infinite.
+    """
+    ordered = np.sort(found)
+    below, above = binom.ppf([0.00135, 0.99865], len(ordered), share).astype(int)
+    low = float(ordered[below - 1]) if below else -np.inf
+    return low, float(ordered[above]) if above < len(ordered) else np.inf
+
+
+def linear_in(products: Any, truth: Any) -> Any:
+    """The best a + b t of given t: what a kernel is to be told apart from."""
+    design = np.column_stack([np.ones(np.size(products)), np.ravel(products)])
+    return (design @ np.linalg.lstsq(design, np.ravel(truth), rcond=None)[0]).reshape(np.shape(truth))
 
 
 def both(*verdicts: bool | None) -> bool | None:
@@ -151,10 +183,11 @@ def _page(name: str, findings: Findings, quick: bool) -> str:
         {"published claim": c.statement, "published": c.published, "ours": c.ours, "verdict": c.verdict}
         for c in findings.claims
     ]
-    reasons = [f"- {c.statement}: {c.reason}" for c in findings.claims if c.reason]
+    reasons = [f"- {c.statement}: {c.why}" for c in findings.claims if c.why]
     command = f"bochner reproduce {name}" + (" --quick" if quick else "")
     parts = [f"# {findings.title}", f"Source: {findings.source}", findings.question, f"![{findings.title}]({name}.png)"]
-    parts += ["## Verdict", markdown(claims)] + (["\n".join(reasons)] if reasons else [])
+    parts += ["## Verdict"] + ([findings.criterion] if findings.criterion else [])
+    parts += [markdown(claims)] + (["\n".join(reasons)] if reasons else [])
     parts += ["## Numbers", markdown(findings.summary)] if findings.summary else []
     parts += ["## Read with care", findings.notes] if findings.notes else []
     machine = f"{n_cores()} cores, {platform.machine()}, Python {platform.python_version()}"

@@ -18,10 +18,10 @@ from bochner.estimators import (
     TensorSketchFeatures,
 )
 from bochner.kernels import RBF, Polynomial
-from bochner_reproductions.findings import Claim, Findings, Row, mean, standard_error, values
+from bochner_reproductions.findings import Claim, Findings, Row, linear_in, mean, standard_error, values
 
 COLUMNS = (32, 64, 128, 256, 512)
-CONSTANT = "constant matrix"
+CONSTANT, LINEAR = "constant matrix", "linear kernel"
 ROUNDING = 1e-10  # as many landmarks as rows leave nothing but rounding
 COMPARISONS = {"Fourier features": ("QRFF", "RFF"), "landmarks": ("k-means", "random"), "(x·y)²": ("CRFM", "RMFM")}
 POLYNOMIAL = Polynomial(2, gamma=1.0, coef0=0.0)
@@ -99,14 +99,15 @@ def _measure(sets: tuple[_Set, ...], columns: tuple[int, ...], runs: int, limit:
         for panel, methods in _methods(rbf).items():
             K = POLYNOMIAL(X) if panel == "(x·y)²" else rbf(X)
             norm = np.linalg.norm(K)
-            constant = float(np.linalg.norm(K - K.mean()) / norm)
+            baselines = {CONSTANT: float(np.linalg.norm(K - K.mean()) / norm)}
+            baselines[LINEAR] = float(np.linalg.norm(K - linear_in(X @ X.T, K)) / norm)
             for method, make in methods.items():
                 for m in columns:
                     for seed in range(runs):
                         Z = make(m, seed).fit_transform(X)
                         error = float(np.linalg.norm(Z @ Z.T - K) / norm)
                         found = {"data": label, "panel": panel, "method": method, "components": m, "run": seed}
-                        rows.append({**found, "error": error, CONSTANT: constant})
+                        rows.append({**found, "error": error, **baselines})
     return rows
 
 
@@ -152,7 +153,11 @@ def findings(rows: list[Row]) -> Findings:
             "data": k,
             "components": columns[-1],
             **{f"{m} ({p})": float(errors(k, p, m)[-1].mean()) for p in panels for m in panels[p]},
-            **{f"{CONSTANT} ({p})": mean(rows, CONSTANT, data=k, panel=p) for p in ("Fourier features", "(x·y)²")},
+            **{
+                f"{name} ({p})": mean(rows, name, data=k, panel=p)
+                for p in ("Fourier features", "(x·y)²")
+                for name in (CONSTANT, LINEAR)
+            },
         }
         for k in labels
     ]
@@ -193,7 +198,11 @@ def compared(rows: list[Row], panel: str, better: str, worse: str) -> tuple[int,
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """The verdicts. A method beats another "always" if it wins nine cases in ten and loses none."""
+    """A method beats another "always", or almost, if it wins nine cases in ten and loses none.
+
+    A case is a dataset and a number of components; it is won if the mean of the differences over runs is better by
+    three standard errors.
+    """
     said = {"Fourier features": "almost always", "landmarks": "always", "(x·y)²": "always"}
     verdicts = []
     for panel, (better, worse) in COMPARISONS.items():
@@ -211,7 +220,8 @@ def claims(rows: list[Row]) -> list[Claim]:
                 said[panel],
                 f"wins {won} of {cases} cases, loses {lost}, {open_} within three standard errors",
                 holds,
-                f"bochner's default wins against {better} in {default[0]} of {sum(default)} cases and loses in "
+                ("" if holds else "a loss is enough. " if lost else "cases that are not told apart may still be won. ")
+                + f"bochner's default wins against {better} in {default[0]} of {sum(default)} cases and loses in "
                 f"{default[1]}.",
             )
         )

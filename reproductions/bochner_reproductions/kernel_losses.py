@@ -98,7 +98,7 @@ def kernel_losses(quick: bool) -> Findings:
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """The verdicts: half the error of the better of line and constant, and that as good as the exact minimiser."""
+    """Learned: at most half the error of the better of line and constant, within 1 % of the exact minimiser's range."""
     verdicts = []
     for task in TASKS:
         kernel = values(rows, KERNEL, task=task)

@@ -6,39 +6,57 @@ from typing import Any
 
 import numpy as np
 from sklearn.datasets import make_circles
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
+from bochner.backends import Array
 from bochner.estimators import KernelClassifier, MonomialFeatures
 from bochner.kernels import Polynomial
-from bochner_reproductions.findings import Claim, Findings, Row, mean
+from bochner_reproductions.findings import Claim, Findings, Row, mean, plus_minus, values, within
 
 LINE, PLANE, KERNEL = "a line in the plane", "a plane after lifting to (x₁, x₂, x₁² + x₂²)", "the kernel, never lifted"
-TRICK = "ridge on all six monomials against the kernel's"
+CONSTANT, TRICK = "the class of most points", "ridge on all six monomials against the kernel's"
 
 
-def kernel_trick(quick: bool) -> Findings:
-    """Accuracies of a line, of a plane after lifting, and of the kernel that never lifts."""
-    n = 200 if quick else 1000
-    X, y = make_circles(2 * n, noise=0.08, factor=0.45, random_state=0)
-    lifted = np.column_stack([X, (X**2).sum(axis=1)])
+def _rings(n: int, seed: int) -> tuple[Array, Array]:
+    """Points of two noisy rings, n to learn from and n new ones, and which ring they are of."""
+    return make_circles(2 * n, noise=0.08, factor=0.45, random_state=seed)
+
+
+def _lift(X: Array) -> Array:
+    return np.column_stack([X, (X**2).sum(axis=1)])
+
+
+def _run(n: int, seed: int) -> list[Row]:
+    """Accuracies of every classifier on new points, and how far monomials and the kernel are apart."""
+    X, y = _rings(n, seed)
     train, test = slice(0, n), slice(n, None)
     kernel = Polynomial(2, gamma=1.0, coef0=1.0)
-    models: dict[str, tuple[Any, Any]] = {
+    models: dict[str, tuple[Any, Array]] = {
+        CONSTANT: (DummyClassifier(), X),
         LINE: (LogisticRegression(), X),
-        PLANE: (LogisticRegression(), lifted),
-        KERNEL: (KernelClassifier(kernel, 32, random_state=0), X),
+        PLANE: (LogisticRegression(), _lift(X)),
+        KERNEL: (KernelClassifier(kernel, 32, random_state=seed), X),
     }
     scores = {name: model.fit(A[train], y[train]).score(A[test], y[test]) for name, (model, A) in models.items()}
-    rows: list[Row] = [{"classifier": name, "accuracy": float(value)} for name, value in scores.items()]
-    line, plane = scores[LINE], scores[PLANE]
-
+    rows: list[Row] = [{"classifier": name, "run": seed, "accuracy": float(v)} for name, v in scores.items()]
     # the trick itself: Z_new (ZᵀZ + I)⁻¹ Zᵀ s with six weights, and K_new (K + I)⁻¹ s with one for each row
     signs = 2.0 * y[train] - 1.0
     Z = MonomialFeatures(kernel).fit_transform(X)
     primal = Z[test] @ np.linalg.solve(Z[train].T @ Z[train] + np.eye(Z.shape[1]), Z[train].T @ signs)
     dual = kernel(X[test], X[train]) @ np.linalg.solve(kernel(X[train]) + np.eye(n), signs)
     accuracy = float(np.mean((dual > 0) == (y[test] == 1)))
-    rows.append({"classifier": TRICK, "accuracy": accuracy, "difference": float(np.abs(primal - dual).max())})
+    difference = float(np.abs(primal - dual).max())
+    return [*rows, {"classifier": TRICK, "run": seed, "accuracy": accuracy, "difference": difference}]
+
+
+def kernel_trick(quick: bool) -> Findings:
+    """Accuracies of a line, of a plane after lifting, and of the kernel that never lifts."""
+    n, runs = (200, 3) if quick else (1000, 10)
+    rows = [row for run in range(runs) for row in _run(n, run)]
+    X, y = _rings(n, 0)
+    lifted = _lift(X)
+    line, plane = (mean(rows, "accuracy", classifier=name) for name in (LINE, PLANE))
 
     def draw(figure: Any) -> None:
         flat, deep = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2, projection="3d")
@@ -57,27 +75,39 @@ def kernel_trick(quick: bool) -> Findings:
         source="a textbook figure",
         question="Two noisy rings cannot be parted by a line. With x₁² + x₂² as a third coordinate a plane parts them, "
         "and the kernel (x·y + 1)², which is the dot product of all monomials up to degree two with the right weights "
-        "(`MonomialFeatures`), gives the same classifier without ever computing a coordinate.",
+        "(`MonomialFeatures`), gives the same classifier without ever computing a coordinate. "
+        f"{runs} draws of {n} points to learn from and as many new ones.",
         rows=rows,
         claims=claims(rows),
         draw=draw,
-        summary=rows,
+        summary=[
+            {"classifier": name, "accuracy": plus_minus(values(rows, "accuracy", classifier=name), 4)}
+            for name in (CONSTANT, LINE, PLANE, KERNEL, TRICK)
+        ],
         size=(9.0, 4.2),
     )
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """The verdicts; a constant is right in half of the cases."""
-    line, plane, kernel = (mean(rows, "accuracy", classifier=name) for name in (LINE, PLANE, KERNEL))
-    difference = mean(rows, "difference", classifier=TRICK)
+    """A line is right in less than 70 % of the cases, a plane after the lift in more than 97 %.
+
+    The kernel is right as often as the plane within 2 %, and ridge on the monomials has the kernel's predictions to
+    1e-9. A constant is right in half of the cases.
+    """
+    line, plane, kernel = (values(rows, "accuracy", classifier=name) for name in (LINE, PLANE, KERNEL))
+    difference = float(values(rows, "difference", classifier=TRICK).max())
+
+    def right(accuracies: Array) -> str:
+        return f"{plus_minus(100 * accuracies, 1)} % right"
+
     return [
-        Claim("not separable by a line", "—", f"{line:.0%} right", bool(line < 0.7)),
-        Claim("separable after the lift", "—", f"{plane:.0%} right", bool(plane > 0.97)),
-        Claim("the kernel does the same without lifting", "—", f"{kernel:.0%} right", bool(abs(kernel - plane) < 0.02)),
+        Claim("not separable by a line", "—", right(line), within(line, high=0.7)),
+        Claim("separable after the lift", "—", right(plane), within(plane, low=0.97)),
+        Claim("the kernel does the same without lifting", "—", right(kernel), within(kernel - plane, -0.02, 0.02)),
         Claim(
             "the dot product of the monomials is the kernel",
             "exactly",
-            f"predictions differ by {difference:.0e}",
+            f"predictions differ by {difference:.0e} at most",
             bool(difference < 1e-9),
         ),
     ]

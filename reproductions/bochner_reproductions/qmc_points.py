@@ -10,7 +10,7 @@ from bochner.backends import Array
 from bochner.diagnostics import star_discrepancy
 from bochner.keys import Key
 from bochner.rows import IID, Orthogonal, PointLaw, Quasi
-from bochner_reproductions.findings import Claim, Findings, Row, slope, values
+from bochner_reproductions.findings import Claim, Findings, Row, linear_in, mean, plus_minus, slope, values, within
 
 SEQUENCES: dict[str, PointLaw] = {
     "random": IID(),
@@ -19,6 +19,7 @@ SEQUENCES: dict[str, PointLaw] = {
     "lattice": Quasi("lattice"),
 }
 FEATURES = SEQUENCES | {"orthogonal": Orthogonal()}
+BASELINES = ("constant", "linear")
 
 
 def qmc_points(quick: bool) -> Findings:
@@ -29,11 +30,16 @@ def qmc_points(quick: bool) -> Findings:
     rows: list[Row] = []
     for name, law in SEQUENCES.items():
         for n in sizes:
-            value = float(np.mean([star_discrepancy(law.points(2, n, Key(run))) for run in range(runs)]))
-            rows.append({"figure": "discrepancy", "points": name, "d": 2, "n": n, "value": value})
+            for run in range(5 * runs):
+                value = star_discrepancy(law.points(2, n, Key(run)))
+                rows.append({"figure": "discrepancy", "points": name, "d": 2, "n": n, "run": run, "value": value})
     for d in dimensions:
         U = np.random.default_rng(d).normal(size=(200, d)) / np.sqrt(d)
-        truth = np.exp(-0.5 * (U**2).sum(axis=1))
+        squared = (U**2).sum(axis=1)
+        truth = np.exp(-0.5 * squared)
+        for name, guess in {"constant": truth.mean(), "linear": linear_in(squared, truth)}.items():
+            error = float(np.sqrt(np.mean((guess - truth) ** 2)))
+            rows += [{"figure": "kernel error", "points": name, "d": d, "n": n, "value": error} for n in sizes]
         for n in sizes:
             squares = {name: _squares(law, U, truth, n, runs) for name, law in FEATURES.items()}
             for name, found in squares.items():
@@ -44,7 +50,7 @@ def qmc_points(quick: bool) -> Findings:
                 rows.append({"figure": "kernel error", "points": name, "d": d, "n": n, "value": value, "z": z})
 
     def series(figure: str, name: str, d: int) -> list[float]:
-        return values(rows, "value", figure=figure, points=name, d=d).tolist()
+        return [mean(rows, "value", figure=figure, points=name, d=d, n=n) for n in sizes]
 
     def draw(figure: Any) -> None:
         top, bottom = figure.subfigures(2, 1)
@@ -67,18 +73,19 @@ def qmc_points(quick: bool) -> Findings:
         source="Yang, Sindhwani, Avron & Mahoney 2014 (quasi-Monte Carlo features); figure 2 of a survey",
         question="Points in the unit square from four sampling schemes, their star discrepancy (root mean square over "
         "boxes), and the error of the Gaussian kernel at differences of about one length scale when such points become "
-        f"frequencies through the normal quantile; {runs} draws.",
+        f"frequencies through the normal quantile; {runs} draws ({5 * runs} of the discrepancy).",
         rows=rows,
         claims=claims(rows),
         draw=draw,
         summary=[
-            {"d": d, "frequencies": n, **{name: series("kernel error", name, d)[i] for name in FEATURES}}
+            {"d": d, "frequencies": n, **{name: series("kernel error", name, d)[i] for name in (*FEATURES, *BASELINES)}}
             for d in dimensions
             for i, n in enumerate(sizes)
         ],
         size=(11.0, 5.6),
         notes="The lattice is built component by component for the Gaussian kernel's own error. Orthogonal frequencies "
-        "are shown for comparison: from some 16 dimensions on they are what to use.",
+        "are shown for comparison: from some 16 dimensions on they are what to use. Constant and linear are the best "
+        "number for all kernel values, and the best line in the squared distance.",
     )
 
 
@@ -89,16 +96,26 @@ def _squares(law: Any, U: Array, truth: Array, n: int, runs: int) -> Array:
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """The verdicts. A sequence beats random frequencies where it is better by three standard errors."""
+    """Exponents, of each draw, are -1/2 within 0.1 and -1 within 0.2.
+
+    A sequence beats random frequencies where it is better by three standard errors, and almost always if in nine cases
+    of ten and worse in none.
+    """
     sizes = sorted({row["n"] for row in rows})
-    random, sobol = (
-        slope(sizes, values(rows, "value", figure="discrepancy", points=name, d=2)) for name in ("random", "Sobol'")
-    )
+
+    def slopes(name: str) -> list[float]:
+        drawn = [row for row in rows if row["figure"] == "discrepancy" and row["points"] == name]
+        runs = sorted({row["run"] for row in drawn})
+        return [slope(sizes, [mean(drawn, "value", run=run, n=n) for n in sizes]) for run in runs]
+
+    random, sobol = slopes("random"), slopes("Sobol'")
     cells = [
         row for row in rows if row["figure"] == "kernel error" and row["points"] in ("Sobol'", "Halton", "lattice")
     ]
-    share = sum(row["z"] > 3.0 for row in cells) / len(cells)
-    losses = sum(row["z"] < -3.0 for row in cells)
+    wins, losses = sum(row["z"] > 3.0 for row in cells), sum(row["z"] < -3.0 for row in cells)
+    holds: bool | None = bool(wins >= 0.9 * len(cells)) or None  # cases that are not told apart may still be won
+    if losses:
+        holds = False
     reach = {}
     for name in ("Sobol'", "Halton", "lattice"):
         won = {d: bool((values(cells, "z", points=name, d=d)[-2:] > 3.0).all()) for d in {row["d"] for row in cells}}
@@ -109,16 +126,16 @@ def claims(rows: list[Row]) -> list[Claim]:
         Claim(
             "random points: discrepancy as n^(-1/2)",
             "-0.5",
-            f"{random:.2f}",
-            bool(abs(random + 0.5) < 0.1),
+            plus_minus(random),
+            within(random, -0.6, -0.4),
         ),
-        Claim("Sobol' points: nearly n^(-1)", "-1", f"{sobol:.2f}", bool(-1.2 < sobol < -0.8)),
+        Claim("Sobol' points: nearly n^(-1)", "-1", plus_minus(sobol), within(sobol, -1.2, -0.8)),
         Claim(
             "quasi-random features beat random ones",
             "almost always",
-            f"in {share:.0%} of {len(cells)} cases, and lose in {losses}; with {sizes[-2]} and {sizes[-1]} frequencies "
+            f"in {wins} of {len(cells)} cases, and lose in {losses}; with {sizes[-2]} and {sizes[-1]} frequencies "
             "they win up to d = " + ", ".join(f"{d} ({name})" for name, d in reach.items()),
-            bool(share >= 0.9 and not losses),
+            holds,
             "points that are even in many dimensions need far more points than 64 or 256.",
         ),
     ]

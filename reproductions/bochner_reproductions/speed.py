@@ -18,21 +18,22 @@ from bochner_reproductions.findings import Claim, Findings, Row, values, within
 PUBLISHED = ((1024, 16384, 13.9, 0.58, 24), (4096, 32768, 122.4, 1.36, 90), (8192, 65536, 536.0, 2.68, 200))
 
 
-ROUNDS = 5
+ROUNDS, TURNS = 5, 3
 ALLOWANCE = 1.5  # another machine, another decade: a factor is reproduced within this factor
 
 
 def _rounds(functions: list[Callable[[], Any]], seconds: float) -> list[list[float]]:
-    """CPU seconds a call of each, taking turns in five rounds; the least of each round.
+    """CPU seconds a call of each, taking three turns or more in each of five rounds; the least of each round.
 
     Turns, so that no map finds its numbers in a cache that the dense matrix would have emptied: in calls one after the
     other Fastfood is several times as fast for a single row.
     """
     rounds = []
     for _ in range(ROUNDS):
-        least = [np.inf] * len(functions)
+        least, turns = [np.inf] * len(functions), 0
         start = time.process_time()
-        while time.process_time() - start < seconds / ROUNDS or np.inf in least:
+        while time.process_time() - start < seconds / ROUNDS or turns < TURNS:
+            turns += 1
             for i, function in enumerate(functions):
                 begin = time.process_time()
                 function()
@@ -116,9 +117,9 @@ def speed(quick: bool) -> Findings:
         draw=draw,
         summary=summary,
         size=(8.0, 4.2),
-        notes="The published factors compare single rows, where the dense product waits for memory. In batches the "
-        "fair factor is the smaller one. Maps take less memory by a factor of d/4 or more: four numbers for each "
-        "frequency instead of d.",
+        notes="The published factors compare single rows, where the dense product waits for memory. In batches "
+        "both take a fraction of the time for each row. Maps take less memory by a factor of d/4 or more: four "
+        "numbers for each frequency instead of d.",
     )
 
 
@@ -127,7 +128,7 @@ def _column(rows: list[Row], name: str, d: int, batch: int, law: str) -> Any:
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """The verdicts: is the published factor reached, within a factor of 1.5; a row at a time, and in batches."""
+    """The factor is the published one within a factor of 1.5, either way; a row at a time, and in batches."""
     verdicts = []
     for d in sorted({row["features"] for row in rows}):
         published = float(_column(rows, "published factor", d, 1, "fastfood")[0])
@@ -141,7 +142,7 @@ def claims(rows: list[Row]) -> list[Claim]:
                     f"{d:,} features, {T:,} frequencies, {label}",
                     f"{published:.0f}×",
                     f"{factors.mean():.0f} ± {factors.std():.0f}×",
-                    within(np.log(factors), low=np.log(published / ALLOWANCE)),
+                    within(np.log(factors), np.log(published / ALLOWANCE), np.log(published * ALLOWANCE)),
                     f"the dense product reads {rate:.0f} GB/s here." if batch == 1 else "",
                 )
             )

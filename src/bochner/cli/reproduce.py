@@ -54,7 +54,7 @@ def reproduce(
 
 def _taken(start: tuple[float, float]) -> str:
     """Seconds since the readings of two clocks."""
-    return f"{time.perf_counter() - start[0]:.3g} s, {time.process_time() - start[1]:.3g} s of CPU"
+    return f"{time.perf_counter() - start[0]:.1f} s, {time.process_time() - start[1]:.1f} s of CPU"
 
 
 def _changes(before: dict[str, str], after: dict[str, str]) -> list[str]:

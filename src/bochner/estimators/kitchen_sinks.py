@@ -30,7 +30,8 @@ from bochner.streaming import ArraySource, accumulate
 class KitchenSinkFeatures(AdaptiveTransformer):
     """Any function of random projections of the data: general random kitchen sinks (Rahimi & Recht 2008).
 
-    The components are activation(w·x + offset) for random w: a layer of a neural network that is not trained.
+    The components are activation(w·x + offset) for random w: a layer of a neural network that is not trained. The
+    first perceptron had one (Block 1962), and the liquid state machine has one with feedback (Maass et al. 2002).
 
     Parameters
     ----------

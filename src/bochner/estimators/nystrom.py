@@ -74,7 +74,8 @@ class NystromFeatures(AdaptiveTransformer):
         How kernel values of rows and landmarks become features. "projection" is the Nyström method; "ensemble" averages
         several; "modified" is the best approximation from the same kernel values (reads all of K); "shifted"
         approximates K minus `shift_` times the identity; "sketched" replaces landmarks by a sketch of all rows; "meka"
-        gives every cluster of rows its own landmarks. See `bochner.features.low_rank` for their parameters.
+        gives every cluster of rows its own landmarks, and is kept for comparison: "projection" is more accurate. See
+        `bochner.features.low_rank` for their parameters.
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
     n_jobs : int or None

@@ -12,7 +12,6 @@ import sklearn
 
 from bochner import estimators as _estimators  # noqa: F401  (every class that a file may name)
 from bochner.checks import check_flag
-from bochner.features import KernelColumns
 from bochner.persistence.codecs import Decoder, Encoder, classes
 from bochner.persistence.containers import ModelFileError, parse, read, write
 from bochner.persistence.deployment import for_predictions
@@ -53,14 +52,16 @@ def save(
         Whether to keep the n_components² / 2 sums that a model learned from, which `partial_fit` and `merge` add to
         and no prediction needs: 67 MB for 4,096 components. The rest of a model with a fast map is some kilobytes.
     predict_only : bool, default=False
-        Whether to leave out all that `predict` does not need, for a file to deploy: of a KernelRidge or
-        KernelClassifier with Nyström features, landmarks and a weight for each instead of n_components² / 2 numbers (a
-        tenth of the bytes; `feature_map_` of the loaded model then gives kernel values). Predictions are the same, to
-        the last bit (on a device up to rounding).
+        Whether to leave out all that predictions do not need, for a file to deploy. `labels_` of a clustering are left
+        out; a KernelRidge or KernelClassifier with Nyström features has landmarks and a weight for each instead of
+        n_components² / 2 numbers (a tenth of the bytes; `feature_map_` of the loaded model then gives kernel values).
+        Predictions are the same, to the last bit (on a device up to rounding).
     weights : {None, "float32", "float16"}, default=None
         The type in which coefficients are stored; a loaded model has them in their own type again. None keeps all
-        digits; "float16" keeps three, relative to the largest coefficient, in a quarter of the bytes. Nyström
-        features are then kept as they are: weights of landmarks cancel one another and need all digits.
+        digits; "float16" keeps three, relative to the largest coefficient, in a quarter of the bytes. The smaller
+        the penalty, the larger the coefficients beside predictions, and the fewer digits of those are left: compare
+        predictions before you deploy. Nyström features are then kept as they are, and so are the leaves of a table's
+        model: weights of landmarks cancel one another and need all digits.
 
     Examples
     --------
@@ -80,11 +81,6 @@ def save(
         raise ValueError(f"weights must be None, 'float32' or 'float16', got {weights!r}.")
     if weights is not None and sums:
         raise ValueError("weights and sums exclude each other: sums are for learning on, with all digits.")
-    if weights is not None and isinstance(getattr(model, "feature_map_", None), KernelColumns):
-        raise ValueError(
-            "the model was saved with predict_only=True: its weights of landmarks cancel one another and need all "
-            "digits. Save it without weights, or the model that it comes from with them."
-        )
     if check_flag("predict_only", predict_only):
         if sums:
             raise ValueError("predict_only and sums exclude each other: sums are for learning on.")

@@ -22,6 +22,8 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 from bochner.backends import Array
+from bochner.estimators.local_models import Leaf
+from bochner.features import KernelColumns
 from bochner.linalg import Report
 from bochner.persistence.checks import check
 from bochner.persistence.containers import TYPE_NAMES, ModelFileError
@@ -96,7 +98,8 @@ _FEW = 64  # items of an array below which packing saves nothing
 class Encoder:
     """Turns values into JSON, and collects their arrays as tensors, equal ones once; Gram matrices with `sums` only.
 
-    With `weights`, coefficients are stored in that dtype, divided by a power of two so that the largest is about one.
+    With `weights`, coefficients are stored in that dtype, divided by a power of two so that the largest is about one;
+    those of kernel values cancel one another and keep all their digits.
     """
 
     def __init__(self, *, sums: bool = True, weights: Any = None) -> None:
@@ -154,7 +157,12 @@ class Encoder:
                 value._current()  # what follows from the sums is computed before they are left out
             # what is lazy (labels of dask data) stays with the data
             state = {name: item for name, item in vars(value).items() if not type(item).__module__.startswith("dask.")}
-        return {name: self.encode(item, f"{where}.{name}") for name, item in state.items()}
+        weights = self.weights
+        if isinstance(value, Leaf) or isinstance(state.get("feature_map_"), KernelColumns):
+            self.weights = None
+        found = {name: self.encode(item, f"{where}.{name}") for name, item in state.items()}
+        self.weights = weights
+        return found
 
     def _array(self, array: Array, where: str) -> Any:
         if array.dtype == object:

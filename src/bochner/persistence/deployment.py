@@ -8,17 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from bochner.estimators import KernelClassifier, KernelRidge
+from bochner.estimators import KernelClassifier, KernelKMeans, KernelRidge, ProjectedMixture
 from bochner.features import KernelColumns
 from bochner.statistics import RidgeStatistics
 
 
 def for_predictions(model: Any, *, fold: bool = True) -> Any:
-    """A copy of a ridge regression or classifier that predicts the same, to the last bit; other objects themselves.
+    """A copy of a model that predicts the same, to the last bit.
 
-    Of its sums the number of rows is left. With `fold`, the coefficients of Nyström features Z = k(X, landmarks) A
-    become those of kernel values, A w, so that A, n_components² numbers, is not needed.
+    Labels of the training rows are left out, and of sums all but the number of rows. With `fold`, the coefficients of
+    Nyström features Z = k(X, landmarks) A become those of kernel values, A w, so that A, n_components² numbers, is not
+    needed.
     """
+    if type(model) in (KernelKMeans, ProjectedMixture):
+        made = copy(model)
+        vars(made).pop("labels_", None)
+        return made
     if type(model) not in (KernelRidge, KernelClassifier) or not hasattr(model, "feature_map_"):
         return model
     made = copy(model)
