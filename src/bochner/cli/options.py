@@ -56,6 +56,14 @@ CharactersOption = Annotated[
     str | None,
     typer.Option("--encoding", help="Encoding of a text file, such as utf-8 or cp1252; default: guessed."),
 ]
+ColumnTextOption = Annotated[
+    list[str] | None,
+    typer.Option("--text", help="Column to take as text, though it looks like numbers or dates; may be repeated."),
+]
+GapOption = Annotated[
+    list[str] | None,
+    typer.Option("--gap", help="Text that stands for a gap in a text file, such as ?; may be repeated."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Say what was done as JSON, on standard output.")]
 
 

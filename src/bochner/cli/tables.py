@@ -22,6 +22,7 @@ from bochner.cli.screen import counted
 from bochner.experiments.references import task_of
 from bochner.streaming import ArrowSource, Block, MappedSource, Source
 
+_FAR = 1.0  # widths of the range of training beyond which new numbers are reported
 _PROPORTION = 1e9  # numbers this many times larger than usual are reported
 _MANY_CATEGORIES = 256  # more than this many categories get no column each
 
@@ -30,7 +31,8 @@ _MANY_CATEGORIES = 256  # more than this many categories get no column each
 class Recipe:
     """How columns become features: which, how text is encoded, and what is subtracted and divided by.
 
-    Of a model that takes columns as they are: which, their texts, and how dates are written.
+    Of a model that takes columns as they are: which, their texts, and how dates are written. Of both: how the file of
+    training was read, where a new file may leave that open, and the least and largest of each column of numbers.
     """
 
     columns: tuple[str, ...]
@@ -40,18 +42,52 @@ class Recipe:
     mean: tuple[float, ...] | None = None
     scale: tuple[float, ...] | None = None
     dates: dict[str, str] | None = None
+    texts: tuple[str, ...] = ()
+    gaps: tuple[str, ...] | None = None
+    decimal: str | None = None
+    ranges: dict[str, tuple[float, float]] | None = None
 
     @classmethod
-    def of(cls, frame: Any, target: str | None, encode: str | None) -> Recipe:
-        """The recipe for a frame, without scaling."""
+    def of(cls, frame: Any, target: str | None, encode: str | None, texts: Sequence[str] = ()) -> Recipe:
+        """The recipe for a frame, without scaling; `texts` are text whatever they look like."""
         names = [name for name in frame.columns if name != target]
         if not names:
             raise DataError("there is no column besides the target.")
         categories: dict[str, list[str]] = {}
         for name in names:
             if not is_numeric(frame[name]):
+                if name not in texts:
+                    refuse_mixed(frame[name], name)
                 categories[name] = _categories(frame[name], name, encode)
         return cls(tuple(names), target, encode, categories)
+
+    def of_file(self, raw: Raw, text: TextFormat | None) -> Recipe:
+        """The same with how its file was read, and the ranges of its numbers."""
+        ranges = {}
+        for name in self.columns:
+            values = raw.frame[name]
+            if values.dtype.kind in "iuf" and values.notna().any():
+                ranges[name] = (float(values.min()), float(values.max()))
+        gaps = None if text is None else text.gaps
+        texts = tuple(name for name in raw.texts if name in self.columns)
+        decimal = None if raw.layout is None else raw.layout.decimal
+        return replace(self, texts=texts, gaps=gaps, decimal=decimal, ranges=ranges)
+
+    def text_format(self, text: TextFormat) -> TextFormat:
+        """How new files are read: as the user says, or else as in training."""
+        gaps = self.gaps if text.gaps is None else text.gaps
+        return replace(text, texts=self.texts, gaps=gaps, usual_decimal=self.decimal, codes=False)
+
+    def beyond(self, frame: Any) -> dict[str, tuple[int, float]]:
+        """Of each column with numbers far beyond those of training: in how many rows, and the first."""
+        found = {}
+        for name, (low, high) in (self.ranges or {}).items():
+            if name in frame.columns and frame[name].dtype.kind in "iuf":
+                margin = _FAR * (high - low)
+                far = frame[name][(frame[name] < low - margin) | (frame[name] > high + margin)]
+                if len(far):
+                    found[name] = (len(far), float(far.iloc[0]))
+        return found
 
     def scaled(self, X: Any) -> Recipe:
         """The same with the means and standard deviations of X; constant columns are left as they are."""
@@ -131,7 +167,8 @@ class Recipe:
             found = json.loads(path.read_text(encoding="utf-8"))
             if found.pop("format") != 1:
                 raise DataError(f"{path} was written by a later version of bochner; update bochner.")
-            lists = {name: tuple(found[name]) for name in ("columns", "mean", "scale") if found[name] is not None}
+            tuples = ("columns", "mean", "scale", "texts", "gaps")
+            lists = {name: tuple(found[name]) for name in tuples if found.get(name) is not None}
             return cls(**{**found, **lists})
         except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
             raise DataError(f"{path} is not a recipe of columns: {error!r}") from None
@@ -165,21 +202,29 @@ def _numbers(values: Any, name: str, line: int | None) -> Array:
     return numbers
 
 
-def refuse_mixed(values: Any, name: str) -> None:
-    """Refuse text most of which are numbers."""
+def refuse_mixed(values: Any, name: str, recipe: Recipe | None = None) -> None:
+    """Refuse text most of which are numbers: most rows, or most of the different texts; or, with a recipe, were."""
     texts = values.dropna().astype(str)
     numeric = texts.map(looks_numeric).astype(bool)
-    if not len(texts) or numeric.mean() <= 0.5:
+    if recipe is not None and name in (recipe.ranges or {}) and not numeric.all():
+        row = int(np.flatnonzero(values.notna())[np.flatnonzero(~numeric)[0]])
+        raise DataError(
+            f"column {name!r} held numbers in training, but row {row + 1} has {values.iloc[row]!r}; correct the file, "
+            f"or say --gap {shlex.quote(str(values.iloc[row]))} if it is a gap."
+        )
+    if not len(texts) or max(numeric.mean(), numeric[~texts.duplicated()].mean()) <= 0.5:
         return
     if numeric.all():
         raise DataError(
             f"column {name!r} is text that looks like numbers ({texts.iloc[0]!r}); say which decimal sign the file has "
-            f"with --decimal , or --decimal ., or leave the column out with --drop {shlex.quote(name)}."
+            f"with --decimal , or --decimal ., or what the column is: --text {shlex.quote(name)} or --drop "
+            f"{shlex.quote(name)}."
         )
     row = int(np.flatnonzero(values.notna())[np.flatnonzero(~numeric)[0]])
     raise DataError(
-        f"column {name!r} should be numbers, but row {row + 1} has {values.iloc[row]!r}; correct the file, "
-        f"--drop-missing, or leave the column out with --drop {shlex.quote(name)}."
+        f"column {name!r} should be numbers, but row {row + 1} has {values.iloc[row]!r}; correct the file, or say what "
+        f"it is: --gap {shlex.quote(str(values.iloc[row]))} (a gap), --text {shlex.quote(name)} (the column is text) "
+        f"or --drop {shlex.quote(name)}."
     )
 
 
@@ -199,7 +244,6 @@ def extremes(frame: Any) -> list[str]:
 
 
 def _categories(values: Any, name: str, encode: str | None) -> list[str]:
-    refuse_mixed(values, name)
     present = values.dropna()
     distinct = sorted(set(present.astype(str)))
     if encode is None:
@@ -282,7 +326,7 @@ def load_table(
             check_column(target, list(frame.columns))
         if drop_missing:
             frame, left_out = without_missing(frame, target, encode)
-        recipe = Recipe.of(frame, target, encode)
+        recipe = Recipe.of(frame, target, encode, raw.texts).of_file(raw, text)
         line = None if drop_missing else raw.line
         X = recipe(frame, line)
         y = None if target is None else target_of(frame[target], target, line, task)
@@ -361,7 +405,8 @@ def target_of(values: Any, name: str, line: int | None, task: str | None = None)
     if missing.size:
         more = f" (and {missing.size - 1:,} more)" if missing.size > 1 else ""
         raise DataError(
-            f"the target {name!r} is empty in {place(int(missing[0]), line)}{more}; fill it or --drop-missing."
+            f"the target {name!r} is empty, or NA, in {place(int(missing[0]), line)}{more}; fill it, --drop-missing, "
+            "or say with --gap which texts are gaps."
         )
     if is_numeric(values):
         return np.asarray(values.to_numpy())
@@ -380,6 +425,8 @@ def target_of(values: Any, name: str, line: int | None, task: str | None = None)
 def as_task(y: Array, task: str | None, name: str | None = None) -> tuple[Array, str]:
     """Numbers for regression and labels for classification, and what was decided, in words."""
     n_values, what = len(np.unique(y)), "the target" if name is None else f"the target {name!r}"
+    if n_values == len(y) and y.dtype.kind not in "biufc":
+        raise DataError(f"{what} has another text in each of the {n_values:,} rows: there is nothing to learn.")
     if n_values == 1:
         raise DataError(f"{what} is {y.ravel()[0]!s} in every row: there is nothing to learn.")
     if task is not None:
