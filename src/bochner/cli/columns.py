@@ -6,13 +6,15 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bochner.backends import Array
 from bochner.cli.errors import DataError, check_column
 from bochner.cli.files import Raw, TextFormat, pandas_module, read
 from bochner.cli.screen import counted
 from bochner.cli.tables import Recipe, as_task, extremes, from_arrays, refuse_mixed, target_of, without_missing
+
+if TYPE_CHECKING:
+    from bochner.backends import Array
 
 _MOST_LEVELS = 1000  # texts of a column that are kept, so that new ones can be reported
 _NAMED = 8  # columns that are named one by one
@@ -65,12 +67,13 @@ def load_columns(
         frame, n_dropped = without_missing(frame, target, None)
         if n_dropped:
             notes.append(f"{counted(n_dropped, 'row')} with missing values left out")
-    y, why = as_task(target_of(frame[target], target, None if drop_missing else raw.line, task), task, target)
+    values = target_of(frame[target], target, None if drop_missing else raw.line, task)
     frame = frame.drop(columns=target)
     if not frame.shape[1]:
         raise DataError("there is no column besides the target.")
     notes += extremes(frame)
     frame, dates, of_dates = with_dates(frame, texts=raw.texts)
+    y, why = as_task(values, task, target)
     gaps = frame.isna().sum()
     if gaps.any():
         notes.append(_gaps_of(gaps[gaps > 0]))

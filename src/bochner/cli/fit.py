@@ -167,15 +167,16 @@ def _fit_table(
     data: str, out: Path, target: str | None, seconds: float | None, seed: int, *, report: bool, **options: Any
 ) -> dict[str, Any]:
     from bochner.cli.columns import columns_file, load_columns
-    from bochner.cli.scores import beside_plain_models
-    from bochner.estimators import TabularClassifier, TabularRegressor
-    from bochner.experiments.references import task_of
-    from bochner.persistence import save
 
     table = load_columns(data, target, **options)
     say(*table.notes)
     if table.y is None:
         raise DataError(_NOTHING)
+    from bochner.cli.scores import beside_plain_models
+    from bochner.estimators import TabularClassifier, TabularRegressor
+    from bochner.experiments.references import task_of
+    from bochner.persistence import save
+
     classifies = task_of(table.y) == "classification"
     kind: Any = TabularClassifier if classifies else TabularRegressor
     model = kind(random_state=seed, verbose=1, **({} if seconds is None else {"max_seconds": seconds}))
@@ -219,19 +220,20 @@ def _fit_kernel(
     seed: int,
     **options: Any,
 ) -> dict[str, Any]:
+    from bochner.cli.tables import load_table
+
+    table = load_table(data, target=target, task=task, all_rows=True, **options)
+    say(*table.notes)
+    if table.y is None:
+        raise DataError(_NOTHING)
     from bochner.cli.columns import columns_file
     from bochner.cli.scores import held_out
-    from bochner.cli.tables import load_table
     from bochner.estimators import KernelClassifier, KernelRidge
     from bochner.experiments.compare import show_seconds
     from bochner.experiments.references import task_of
     from bochner.persistence import save
     from bochner.recommendations import recommend
 
-    table = load_table(data, target=target, task=task, all_rows=True, **options)
-    say(*table.notes)
-    if table.y is None:
-        raise DataError(_NOTHING)
     n_components: Any = "auto" if components == "auto" else int(components)
     if seconds is not None:
         advice = recommend(table.X, table.y, kernel=learned, budget_seconds=seconds, random_state=seed)

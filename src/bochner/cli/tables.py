@@ -10,17 +10,17 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse
 
-from bochner.backends import Array
 from bochner.cli.errors import DataError, check_column, nearest
 from bochner.cli.files import Raw, TextFormat, beside, looks_numeric, pandas_module, read
 from bochner.cli.screen import counted
-from bochner.experiments.references import task_of
-from bochner.streaming import ArrowSource, Block, MappedSource, Source
+
+if TYPE_CHECKING:  # a mistake in the data is told before scikit-learn and SciPy are imported
+    from bochner.backends import Array
+    from bochner.streaming import Block, Source
 
 _FAR = 1.0  # widths of the range of training beyond which new numbers are reported
 _PROPORTION = 1e9  # numbers this many times larger than usual are reported
@@ -93,11 +93,13 @@ class Recipe:
         """The same with the means and standard deviations of X; constant columns are left as they are."""
         # squares of very large or small numbers would overflow or vanish; a power of two rounds nothing
         largest = abs(X).max(axis=0)
-        largest = np.ravel(largest.toarray() if scipy.sparse.issparse(largest) else largest).astype(np.float64)
+        largest = np.ravel(largest.toarray() if is_sparse(largest) else largest).astype(np.float64)
         units = 2.0 ** np.clip(np.frexp(largest)[1], -1000, 1000)
-        if scipy.sparse.issparse(X):  # divided only, so that zeros stay zeros
+        if is_sparse(X):  # divided only, so that zeros stay zeros
             mean = np.zeros(X.shape[1])
-            S = X @ scipy.sparse.diags(1.0 / units)
+            from scipy.sparse import diags
+
+            S = X @ diags(1.0 / units)
             centre, second = (np.asarray(A.mean(axis=0)).ravel() for A in (S, S.multiply(S)))
             scale = units * np.sqrt(np.maximum(second - centre**2, 0.0))
             varies = scale > 1e-12 * units * np.abs(centre)
@@ -113,8 +115,10 @@ class Recipe:
         if self.scale is None:
             return X
         dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        if scipy.sparse.issparse(X):
-            return (X @ scipy.sparse.diags(1.0 / np.asarray(self.scale))).astype(dtype).tocsr()
+        if is_sparse(X):
+            from scipy.sparse import diags
+
+            return (X @ diags(1.0 / np.asarray(self.scale))).astype(dtype).tocsr()
         return ((X - np.asarray(self.mean)) / np.asarray(self.scale)).astype(dtype)
 
     def __call__(self, frame: Any, line: int | None = None) -> Array:
@@ -172,6 +176,11 @@ class Recipe:
             return cls(**{**found, **lists})
         except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
             raise DataError(f"{path} is not a recipe of columns: {error!r}") from None
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether rows are a matrix of SciPy."""
+    return hasattr(X, "tocsr")
 
 
 def is_numeric(values: Any) -> bool:
@@ -313,7 +322,7 @@ def load_table(
     notes, drop, left_out = list(raw.notes), drop or (), 0
     if raw.frame is None:
         X, y, recipe = from_arrays(raw, target, drop)
-        if drop_missing and not scipy.sparse.issparse(X):
+        if drop_missing and not is_sparse(X):
             keep = np.isfinite(X).all(axis=1)
             left_out = int((~keep).sum())
             X, y = X[keep], None if y is None else y[keep]
@@ -344,6 +353,8 @@ def load_table(
         notes.append("columns are standardised; --no-standardize takes them as they are")
     source: Source | None = None
     if all_rows and raw.sampled:
+        from bochner.streaming import ArrowSource, MappedSource
+
         source = MappedSource(ArrowSource(str(data), target=target, columns=list(recipe.columns)), Scaled(recipe))
     return Table(raw.name, X, y, recipe, tuple(notes), source, left_out)
 
@@ -356,7 +367,7 @@ def from_arrays(raw: Raw, target: str | None, drop: Sequence[str]) -> tuple[Any,
     names = [str(j) for j in range(X.shape[1])]
     if target is not None and not (y is not None and target == "y"):
         j = _index(target, names)
-        y = np.asarray(X[:, [j]].todense()).ravel() if scipy.sparse.issparse(X) else np.asarray(X[:, j])
+        y = np.asarray(X[:, [j]].todense()).ravel() if is_sparse(X) else np.asarray(X[:, j])
         drop = [*drop, names[j]]
     if drop:
         gone = {_index(name, names) for name in drop}
@@ -429,6 +440,8 @@ def as_task(y: Array, task: str | None, name: str | None = None) -> tuple[Array,
         raise DataError(f"{what} has another text in each of the {n_values:,} rows: there is nothing to learn.")
     if n_values == 1:
         raise DataError(f"{what} is {y.ravel()[0]!s} in every row: there is nothing to learn.")
+    from bochner.experiments.references import task_of
+
     if task is not None:
         why = f"{what}: {task}, as --task says"
     elif task_of(y) == "regression":
