@@ -315,6 +315,21 @@ def test_gaps_are_counted_and_text_is_text_where_the_user_says_so(tmp_path, caps
         assert "training had not" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["compare", "recommend"])
+def test_what_a_message_offers_every_command_takes(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    cells = FRAME.astype(str).assign(month=(np.arange(N) % 12).astype(str))
+    cells.loc[3, "size"] = "?"
+    cells.to_csv("t.csv", index=False)
+    asked = [command, "t.csv", "-t", "price", "--encode", "one-hot"]
+    asked += (
+        ["--maps", "fourier:iid", "--components", "4", "--runs", "1", "-o", "r.html"] if command == "compare" else []
+    )
+    assert "--gap '?'" in failure(capsys, *asked)
+    assert run([*asked, "--gap", "?", "--drop-missing", "--text", "month"]) == 0
+    assert "text as numbers (one-hot): city, month" in capsys.readouterr().err
+
+
 def test_the_verdict_is_honest():
     assert "nothing was learned" in Scores(0.1, 0.05, 0.1, "").verdict
     assert "a linear model is as good" in Scores(0.8, 0.8, 0.0, "").verdict

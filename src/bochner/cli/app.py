@@ -27,6 +27,7 @@ app = typer.Typer(
     "130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # two columns instead of four, on 80 characters
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -64,7 +64,7 @@ def load_columns(
         raise DataError("there is nothing to learn: name the column with --target.")
     check_column(target, list(frame.columns))
     if drop_missing:
-        frame, n_dropped = without_missing(frame, target, None)
+        frame, n_dropped = without_missing(frame, target, raw.texts)
         if n_dropped:
             notes.append(f"{counted(n_dropped, 'row')} with missing values left out")
     values = target_of(frame[target], target, None if drop_missing else raw.line, task)

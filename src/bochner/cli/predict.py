@@ -34,7 +34,8 @@ def predict(
         Path, typer.Option("--out", "-o", help="CSV, Parquet, Feather, NPZ or NPY file; - is standard output, as CSV.")
     ] = _STDOUT,
     keep: Annotated[
-        list[str] | None, typer.Option("--keep", help="Column to write beside the predictions; may be repeated.")
+        list[str] | None,
+        typer.Option("--keep", metavar="COLUMN", help="Column to write beside the predictions; may be repeated."),
     ] = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add a column for each class.")] = False,
     coverage: Annotated[

@@ -334,7 +334,7 @@ def load_table(
         if target is not None:
             check_column(target, list(frame.columns))
         if drop_missing:
-            frame, left_out = without_missing(frame, target, encode)
+            frame, left_out = without_missing(frame, target, raw.texts)
         recipe = Recipe.of(frame, target, encode, raw.texts).of_file(raw, text)
         line = None if drop_missing else raw.line
         X = recipe(frame, line)
@@ -389,12 +389,12 @@ def _index(name: str, names: Sequence[str]) -> int:
         ) from None
 
 
-def without_missing(frame: Any, target: str | None, encode: str | None) -> tuple[Any, int]:
-    """Rows in which nothing is missing and every number is one."""
+def without_missing(frame: Any, target: str | None, texts: Sequence[str] = ()) -> tuple[Any, int]:
+    """Rows in which nothing is missing and every number is one; `texts` are no numbers whatever they look like."""
     pandas = pandas_module()
     keep = frame.notna().all(axis=1)
     for name in frame.columns:
-        if name == target or pandas.api.types.is_datetime64_any_dtype(frame[name].dtype):
+        if name == target or name in texts or pandas.api.types.is_datetime64_any_dtype(frame[name].dtype):
             continue
         numbers = pandas.to_numeric(frame[name], errors="coerce")
         if numbers.notna().sum() > 0.5 * frame[name].notna().sum():
@@ -403,7 +403,7 @@ def without_missing(frame: Any, target: str | None, encode: str | None) -> tuple
         raise DataError("--drop-missing leaves no rows: every row has a missing value.")
     kept = frame[keep].reset_index(drop=True)
     for name in kept.columns:  # text that was numbers but for what is gone
-        if not pandas.api.types.is_numeric_dtype(kept[name].dtype) and name != target:
+        if not pandas.api.types.is_numeric_dtype(kept[name].dtype) and name != target and name not in texts:
             numbers = pandas.to_numeric(kept[name], errors="coerce")
             if numbers.notna().all():
                 kept[name] = numbers
