@@ -159,11 +159,12 @@ def _refuse_mixed_dates(values: Any, name: str, known: dict[str, str] | None) ->
         dates = pandas_module().to_datetime(present, format=form, errors="coerce", utc=True)
         other = present[dates.isna()]
         said = "" if known is None else f", written as {form.replace('ISO8601', '2024-12-31')} in training"
-        ways = f", --gap {shlex.quote(str(other.iloc[0]))}"
-        ways += f", --text {shlex.quote(name)} or --drop {shlex.quote(name)}" if known is None else ""
+        gap, column = f"--gap {shlex.quote(str(other.iloc[0]))}", shlex.quote(name)
+        ways = f"what it is: {gap} (a gap), --text {column} (the column is text) or --drop {column}"
+        ways = ways if known is None else f"{gap} if it is a gap"
         raise DataError(
             f"column {name!r} should be dates{said}, but row {values.index.get_loc(other.index[0]) + 1} has "
-            f"{other.iloc[0]!r}; correct the file{ways}."
+            f"{other.iloc[0]!r}; correct the file, or say {ways}."
         )
 
 
