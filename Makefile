@@ -40,7 +40,7 @@ test-slow: $(VENV)/.built
 # Tensors on the host: the same results as arrays.
 test-torch: $(VENV)/.built
 	$(BIN)/python -m pip install -q torch==2.13.0
-	$(PYTEST) tests/test_torch.py tests/test_examples.py tests/test_distributed.py -k "torch or gpu or device" -m "not slow and not gpu"
+	$(PYTEST) tests/test_torch.py tests/test_examples.py tests/test_documentation.py tests/test_distributed.py -k "torch or gpu or device" -m "not slow and not gpu"
 
 # On a machine with an NVIDIA GPU: the kernels, and models on the device.
 test-gpu: $(VENV)/.built

@@ -322,7 +322,7 @@ def test_text_offers_an_encoding(folder, capsys):
         ("a,b\n1,2\n3,\n5,6\n", "column 'b' is empty in row 2 (line 3)"),
         ("a,b\n1,2\n3,inf\n5,6\n", "column 'b' has 'inf' in row 2 (line 3)"),
         ("1,2\n3,\n5,6\n", "column '1' is empty in row 2 (line 2)"),
-        ("a,b\n1,2\n3,4,5\n", "Expected 2 fields in line 3, saw 3"),
+        ("a,b\n1,2\n3,4,5\n", "line 3 has 3 values and the table 2 columns"),
         ("a,b\n", "has a header and no rows"),
         ("", "is empty"),
     ],

@@ -12,8 +12,10 @@ import pytest
 
 from bochner.cli.app import run
 from bochner.cli.columns import with_dates
+from bochner.cli.errors import DataError
 from bochner.cli.files import TextFormat, beside, read
-from bochner.cli.tables import as_task, extremes
+from bochner.cli.scores import Scores
+from bochner.cli.tables import Recipe, as_task, extremes
 
 N = 40
 FRAME = pd.DataFrame(
@@ -92,7 +94,15 @@ def failure(capsys, *arguments):
         ("a,y\n1,2\n2,x\n3,5\n", [], "the target 'y' looks like numbers, but row 2 (line 3) has 'x'"),
         ("a;y\n1;2,5\n2;3.5\n3;5,1\n", [], "the target 'y' looks like numbers ('2,5') and is text"),
         ("a;y\n1,5;2.5\n0,5;3.5\n1,1;5.1\n", [], "column 'a' is text that looks like numbers ('1,5')"),
-        ("a,y\n1,2\n2,\n3,\n", [], "the target 'y' is empty in row 2 (line 3) (and 1 more)"),
+        ("a,y\n1,2\n2,\n3,\n", [], "the target 'y' is empty, or NA, in row 2 (line 3) (and 1 more)"),
+        ('a,y\n"u\nv",2\n"u\nw",\n', [], "the target 'y' is empty, or NA, in row 2;"),  # whose line is another
+        ("a,y\n1,u\n2,v\n3,w\n", [], "the target 'y' has another text in each of the 3 rows"),
+        ("a,y\n1,2\n?,3\n?,4\n2,4\n3,5\n", [], "row 2 has '?'; correct the file, or say what it is: --gap '?'"),
+        ("a,y\n?,2\n?,3\n?,4\n1,4\n2,5\n", [], "column 'a' should be numbers, but row 1 has '?'"),
+        ("a,y\n€ 1,2\n€ 2,3\nfree,4\n€ 3,4\n", [], "column 'a' should be numbers, but row 3 has 'free'"),
+        ("a,y\n2024-01-01,2\n2024-02-30,3\n2024-03-01,4\n", [], "should be dates, but row 2 has '2024-02-30'"),
+        ("a,y\n1,2\n2,3\n", ["--text", "b"], "--text: there is no column 'b'"),
+        ("a,y\n1,2\n\0,3\n", [], "is no text: it holds zero bytes"),
         ("y,y\n1,2\n2,3\n3,5\n", [], "2 columns are called 'y'; give each a name of its own"),
         ("y\n1\n2\n", [], "no column besides the target"),
         ("a,y\n1,2,3\n", [], "has 2 names and the next 3 values"),
@@ -114,14 +124,89 @@ def test_dates_are_read_however_they_are_written():
         frame, formats, notes = with_dates(pd.DataFrame({"day": days.strftime(form)}))
         assert (frame["day"] == days).all(), form
         assert formats["day"] == ("ISO8601" if form.startswith("%Y") else form)
-        assert formats["day"] in notes[0]
+        assert notes[0].endswith("2024-01-01")
     few = pd.DataFrame({"day": ["01/02/2024", "03/04/2024"]})
     frame, formats, notes = with_dates(few)
     assert (frame["day"] == few["day"]).all()
     assert formats == {}
     assert "may be %d/%m/%Y or %m/%d/%Y" in notes[0]
-    frame, _, _ = with_dates(few, {"day": "%d/%m/%Y"})  # as in training
+    frame, _, _ = with_dates(few, Recipe(("day",), dates={"day": "%d/%m/%Y"}))  # as in training
     assert frame["day"].dt.month.tolist() == [2, 4]
+    with pytest.raises(DataError, match="written as 2024-12-31 in training, but row 1 has '01/02/2024'"):
+        with_dates(few, Recipe(("day",), dates={"day": "ISO8601"}))
+
+
+def a_table(tmp_path, text, **options):
+    path = tmp_path / "table.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read(str(path), TextFormat(**options))
+
+
+@pytest.mark.parametrize(
+    ("separator", "cells", "numbers"),
+    [
+        (",", ["12.5%", "-3 %", "0.1%"], [12.5, -3.0, 0.1]),
+        (";", ["12,5%", "-3,0 %", "0,1%"], [12.5, -3.0, 0.1]),
+        (";", ["$1,234.50", "-$2", "$0.5"], [1234.5, -2.0, 0.5]),
+        (";", ["1.234,50 €", "2 €", "-0,5 €"], [1234.5, 2.0, -0.5]),
+        (";", ["EUR 1", "EUR 2.5", "EUR 3"], [1.0, 2.5, 3.0]),
+        (";", ["$1", "€2", "$3"], None),  # of several currencies
+        (";", ["1%", "2", "3"], None),
+        (";", ["A1", "A2", "A3"], None),
+    ],
+)
+def test_numbers_may_have_a_unit(separator, cells, numbers, tmp_path):
+    raw = a_table(tmp_path, f"a{separator}b\n" + "".join(f"{cell}{separator}u\n" for cell in cells))
+    assert raw.frame["a"].tolist() == (numbers or cells)
+    assert (f"column 'a': {cells[0]} is read as" in " ".join(raw.notes)) is (numbers is not None)
+
+
+def test_codes_are_text(tmp_path):
+    """Digits that a number would lose: leading zeros, and more than 64 bits hold."""
+    text = "zip,account,n,y\n01067,123456789012345678901,1,2\n10115,123456789012345678902,0,3\n,3,-2,5\n"
+    raw = a_table(tmp_path, text)
+    assert raw.texts == ("zip", "account")
+    assert raw.frame["zip"].tolist()[:2] == ["01067", "10115"]
+    assert raw.frame["zip"].isna().tolist() == [False, False, True]
+    assert raw.frame["account"].nunique() == 3
+    assert raw.frame["n"].tolist() == [1, 0, -2]
+    assert "column 'zip': 01067 is a code" in raw.notes[1]
+    assert a_table(tmp_path, text, texts=("n",)).frame["n"].tolist() == ["1", "0", "-2"]
+
+
+def test_gaps_are_what_the_user_says(tmp_path):
+    text = "country,a\nNA,1\nDE,?\nNA,3\n"
+    raw = a_table(tmp_path, text)
+    assert raw.frame["country"].isna().sum() == 2
+    assert "NA read as gaps" in raw.notes[1]
+    raw = a_table(tmp_path, text, gaps=("?",))
+    assert raw.frame["country"].tolist() == ["NA", "DE", "NA"]
+    np.testing.assert_array_equal(raw.frame["a"], [1.0, np.nan, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("sep=;\na;b\n1,5;x\n2,5;y\n", "1 line before the table left out: sep=;"),
+        ("# by a logger, 2024\n# degrees\na,b\n1.5,x\n2.5,y\n", "2 lines before the table left out: # by a logger"),
+        ("a ,b\n1.5,x\n2.5,y \n", "separated by ','"),
+        ("a,b,c\n1.5,x,1\n2.5,y\n", "row 2: fewer values than the 3 columns"),
+    ],
+)
+def test_what_stands_around_a_table_is_no_part_of_it(text, note, tmp_path):
+    raw = a_table(tmp_path, text)
+    assert raw.frame["a"].tolist() == [1.5, 2.5]
+    assert raw.frame["b"].tolist() == ["x", "y"]
+    assert note in " ".join(raw.notes)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [(gzip.compress(b"a,b\n1,2\n", mtime=0), "csv.gz"), (b"PK\x03\x04..", "spreadsheet"), (b"PAR1..", "Parquet")],
+)
+def test_a_file_that_is_no_text_is_named(content, kind, tmp_path):
+    with pytest.raises(DataError, match=kind):
+        a_table(tmp_path, content)
 
 
 @pytest.fixture
@@ -158,6 +243,112 @@ def test_predictions_keep_columns_and_tell_of_what_is_new(kind, folder, capsys):
         assert "or --drop-missing" in failure(capsys, "predict", "m", "new.csv", "-o", "p.csv")
     message = failure(capsys, "predict", "m", "new.csv", "-o", "p.csv", "--keep", "idd")
     assert "--keep: there is no column 'idd'; did you mean 'id'" in message
+
+
+@pytest.mark.parametrize("kind", ["table", "kernel"])
+def test_new_rows_are_read_as_those_of_training(kind, folder, capsys):
+    """Where a file leaves open what 7.780 is, what a code is and what a gap is, training decides."""
+    folder = folder.drop(columns=["id", "row"]).assign(zip=np.where(np.arange(N) % 2, "01067", "10115"))
+    cells = folder.copy()
+    cells["size"] = [f"{1000 * round(v):,}".replace(",", ".") for v in folder["size"]]  # 7.780.000
+    cells["weight"], cells["price"] = ([f"{v:.2f}".replace(".", ",") for v in folder[c]] for c in ("weight", "price"))
+    cells.loc[3, "city"] = "?"
+    cells.to_csv("german.csv", sep=";", index=False)
+    encode = ["--encode", "one-hot"] if kind == "kernel" else []
+    gaps = ["--drop-missing"] if kind == "kernel" else []
+    fit = ["fit", "german.csv", "-t", "price", "-o", "m", "--model", kind, "--gap", "?", *encode, *gaps]
+    assert run(fit) == 0
+    columns = ["size", "weight", "city", "zip"]
+    whole = cells[columns].iloc[[0, 1, 2, 3]].assign(weight=["1", "0", "1", "0"])  # nothing with a comma
+    whole.to_csv("whole.csv", sep=";", index=False)
+    whole.assign(weight=["1,0", "0,0", "1,0", "0,0"]).to_csv("commas.csv", sep=";", index=False)
+    found = []
+    for name in ("whole", "commas"):
+        assert run(["predict", "m", f"{name}.csv", "--keep", "zip", "-o", "p.csv", *gaps]) == 0
+        found.append(pd.read_csv("p.csv", dtype={"zip": str}))
+    pd.testing.assert_frame_equal(*found)
+    assert found[0]["zip"].tolist()[:2] == ["10115", "01067"]
+    assert "training had not" not in capsys.readouterr().err
+    whole.iloc[[0, 2]].to_csv("no-zeros.csv", sep=";", index=False)  # the codes that are left look like numbers
+    assert run(["predict", "m", "no-zeros.csv", "-o", "p.csv"]) == 0
+    np.testing.assert_allclose(pd.read_csv("p.csv")["prediction"], found[0]["prediction"][[0, 2]])
+
+
+def test_numbers_far_beyond_training_are_told_of(folder, capsys):
+    assert run(["fit", "train.csv", "-t", "price", "--drop", "id", "-o", "m"]) == 0
+    folder.head(3).assign(size=[5000.0, 9500.0, 5e6], weight="x").to_csv("far.csv", index=False)
+    assert "column 'weight' held numbers in training, but row 1 has 'x'" in failure(capsys, "predict", "m", "far.csv")
+    folder.head(3).assign(size=[5000.0, 9500.0, 5e6]).to_csv("far.csv", index=False)
+    assert run(["predict", "m", "far.csv"]) == 0
+    assert "column 'size': 1 row far beyond training's" in (said := capsys.readouterr().err)
+    assert "such as 5e+06" in said
+
+
+def test_columns_are_kept_as_they_are_written(folder):
+    assert run(["fit", "train.csv", "-t", "price", "--drop", "id", "-o", "m"]) == 0
+    ids = ["007", "9007199254740993", "12"]
+    new = folder.head(3).assign(id=ids, account=["9007199254740993", "", "4"], code=["NA", "x", " y"], n=[1, 2, 3])
+    new.to_csv("ids.csv", index=False)
+    keep = [word for name in ("id", "account", "code", "n", "size") for word in ("--keep", name)]
+    assert run(["predict", "m", "ids.csv", *keep, "-o", "p.csv"]) == 0
+    kept = pd.read_csv("p.csv", dtype=str, keep_default_na=False)
+    assert kept["id"].tolist() == ids
+    assert kept["account"].tolist() == ["9007199254740993", "", "4"]
+    assert kept["code"].tolist() == ["NA", "x", "y"]
+    assert run(["predict", "m", "ids.csv", *keep, "-o", "p.feather"]) == 0
+    kept = pd.read_feather("p.feather")
+    assert kept["n"].dtype.kind == "i"
+    assert kept["size"].dtype.kind == "f"
+
+
+def test_gaps_are_counted_and_text_is_text_where_the_user_says_so(tmp_path, capsys):
+    frame = FRAME.assign(month=np.arange(N) % 12, size=FRAME["size"].where(np.arange(N) % 8 > 0))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        fit = ["fit", str(tmp_path / name), "-t", "price", "--text", "month", "-o", str(tmp_path / "m"), "--json"]
+        assert run(fit) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out)["columns"]["encoded"] == ["city", "month"]
+        assert "gaps: size 5" in err
+        assert run(["predict", str(tmp_path / "m"), str(tmp_path / name)]) == 0
+        assert "training had not" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["compare", "recommend"])
+def test_what_a_message_offers_every_command_takes(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    cells = FRAME.astype(str).assign(month=(np.arange(N) % 12).astype(str))
+    cells.loc[3, "size"] = "?"
+    cells.to_csv("t.csv", index=False)
+    asked = [command, "t.csv", "-t", "price", "--encode", "one-hot"]
+    asked += (
+        ["--maps", "fourier:iid", "--components", "4", "--runs", "1", "-o", "r.html"] if command == "compare" else []
+    )
+    assert "--gap '?'" in failure(capsys, *asked)
+    assert run([*asked, "--gap", "?", "--drop-missing", "--text", "month"]) == 0
+    assert "text as numbers (one-hot): city, month" in capsys.readouterr().err
+
+
+def test_the_verdict_is_honest():
+    assert "nothing was learned" in Scores(0.1, 0.05, 0.1, "").verdict
+    assert "a linear model is as good" in Scores(0.8, 0.8, 0.0, "").verdict
+    assert Scores(0.8, 0.7, 0.0, "").verdict is None
+    assert Scores(np.nan, np.nan, np.nan, "").verdict is None
+
+
+def test_a_reader_may_have_seen_enough(folder):
+    """`bochner predict … | head` is no failure."""
+    assert run(["fit", "train.csv", "-t", "price", "--drop", "id", "-o", "m"]) == 0
+    pd.concat(200 * [folder]).to_csv("long.csv", index=False)
+    program = "from bochner.cli import main; main()"
+    command = [sys.executable, "-c", program, "predict", "m", "long.csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "prediction\n"
+        process.stdout.close()
+        said = process.stderr.read()
+        assert process.wait() == 0
+    assert "Error" not in said
 
 
 @pytest.mark.parametrize("target", ["price", "city"])
@@ -261,7 +452,7 @@ def test_a_number_out_of_all_proportion_is_told_of():
         (np.arange(200.0), None, "f", "numbers, so regression"),
         (np.arange(200) % 5, None, "i", "whole numbers, only 5 different ones, so classification"),
         (np.arange(200) % 5, "regression", "f", "regression, as --task says"),
-        (np.array(["a", "b"]), None, "U", "2 different labels, so classification"),
+        (np.array(["a", "b", "b"]), None, "U", "2 different labels, so classification"),
         (np.array([1.0, 2.0, 2.0, 1.0]), "classification", "i", "classification, as --task says"),
         (np.array([400, 500, 650]), None, "i", "numbers, so regression"),  # none comes twice
         (np.arange(200), "classification", "U", "classification, as --task says"),
@@ -317,3 +508,16 @@ def test_help_and_mistakes_import_nothing_slow(arguments, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("text", ["a,y\n1,5\n2,5\n3,5\n", "a,y\n1,2\n2,\n3,5\n", "a,y\n1,2\nx,4\n3,5\n4,5\n"])
+def test_mistakes_in_the_data_need_no_scikit_learn(text, tmp_path):
+    """What is wrong with a table is said before anything is imported that only learning needs."""
+    (tmp_path / "t.csv").write_text(text)
+    arguments = ["fit", "t.csv", "-t", "y", "-o", "m"]
+    program = (
+        "import sys; from bochner.cli.app import run; "
+        f"print(run({arguments!r}), [m for m in ('scipy', 'sklearn') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout == "2 []\n"

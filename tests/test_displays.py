@@ -1,5 +1,7 @@
 """Reports, certificates and summaries read well in a terminal and in a notebook."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
@@ -75,6 +77,10 @@ def test_a_summary_tells_what_was_given_from_what_was_chosen():
     model = KernelRidge(random_state=0).fit(X, y)
     chosen = repr(model.summary())
     assert "chosen by 'loo'" in chosen
+    assert not re.search(r"[1-9]\d*\.\d{4}", chosen)  # four digits of each number are read
+    few = GaussianProcessRegressor(RBF(50.0), 60, features="nystrom", random_state=0).fit(X, y)
+    assert f"{few.n_components_} components of the 60 given" in repr(few.summary())
+    assert few.n_components_ < 60
     assert f"certainty: {model.certificate_!s}" in chosen
     assert "squared error of rows left out: " in chosen
     process = repr(GaussianProcessRegressor(noise_variance=0.1, random_state=0).fit(X, y).summary())

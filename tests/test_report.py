@@ -244,10 +244,14 @@ def test_the_recommended_row_is_in_the_ranking(monkeypatch):
 @pytest.mark.parametrize("headline", ["", "A linear model is as good as any kernel here"])
 def test_what_matters_more_than_the_map_is_the_headline(headline, monkeypatch):
     found = comparison(True)
-    verdict = replace(experiment.conclude(found), headline=headline)
+    verdict = experiment.conclude(found)
+    verdict = replace(
+        verdict, headline=headline, paragraph=f"{headline}: use that." if headline else f"{verdict.map} is."
+    )
     monkeypatch.setattr("bochner.experiments.report.conclude", lambda comparison: verdict)
-    choice = re.search(r'<p class="choice">(.*?)</p>', Page(found).html())[1]
+    choice, text = re.search(r'<p class="choice">(.*?)</p><p>(.*?)</p>', Page(found).html()).groups()
     assert choice.startswith(headline or verdict.map)
+    assert text.startswith("Use that" if headline else verdict.map)  # not the headline again
 
 
 def test_a_front_names_a_map_once(monkeypatch):
@@ -309,6 +313,20 @@ def test_charts_are_well_formed(log, values, named):
         assert [e.text for e in tree.iter("title")] == [f"{i} & $x$" for i in range(len(values))]
         text = " ".join("".join(e.itertext()) for e in tree.iter("text"))
         assert {"levels": "a < b", "front": "point"}[named] in text
+
+
+@pytest.mark.parametrize("level", [0.01, 2.0, 30.0])
+def test_names_of_levels_stand_at_them(level):
+    """Also below and above all curves."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context():
+        figure = Figure(figsize=(12, 6), dpi=72)
+        chart([1.0, 4.0], levels=[("level", level)]).draw(figure)
+    (axes,) = figure.axes
+    (name,) = (text for text in axes.texts if text.get_text() == "level")
+    assert name.xy[1] == pytest.approx((axes.transScale + axes.transLimits).transform((1.0, level))[1])
 
 
 def test_long_names_leave_room_for_the_curves():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,15 @@ class Written:
         given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
         changed = [f"{name}={value!r}" for name, value in given.items() if repr(value) != repr(defaults[name].default)]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def shortened(text: str) -> str:
+    """A text with its numbers to four digits, for reading.
+
+    >>> shortened("RBF([240.25037477722543, 96.03, 1e-05])")
+    'RBF([240.3, 96.03, 1e-05])'
+    """
+    return re.sub(r"\d+\.\d{3,}(e[+-]?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
 
 
 class Display:

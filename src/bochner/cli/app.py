@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -26,6 +27,7 @@ app = typer.Typer(
     "130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # two columns instead of four, on 80 characters
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -41,6 +43,9 @@ def _interruptible(command: Callable[..., int]) -> Callable[..., int]:
             return command(*arguments, **options)
         except KeyboardInterrupt as stop:
             raise Interrupted(str(stop)) from None
+        except BrokenPipeError:  # whoever read the output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor does the end of Python write there
+            return OK
 
     return wrapped
 
@@ -73,9 +78,6 @@ def run(arguments: list[str] | None = None) -> int:
         return int(done.exit_code)
     except Interrupted as stop:
         return _fail(str(stop) or "interrupted; nothing was written.", INTERRUPTED)
-    except BrokenPipeError:  # whoever read the output has seen enough
-        sys.stderr.close()
-        return OK
     except ImportError as error:
         return _fail(str(error), MISSING)
     except (ValueError, OSError) as error:

@@ -13,7 +13,10 @@ def autotune(
     device: Annotated[str, typer.Option(help="The card: cuda, cuda:1, …")] = "cuda",
     size: Annotated[int, typer.Option(help="Numbers in each kernel's problem.", min=1 << 16)] = 1 << 26,
 ) -> int:
-    """Measure the kernels of a GPU with different tiles, and print the fastest as an entry of the table of plans."""
+    """Find the fastest tiles for the kernels of a GPU.
+
+    Prints them as an entry of the table of plans.
+    """
     from bochner.cli.screen import console
     from bochner.streaming.devices import open_device
 

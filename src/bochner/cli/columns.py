@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bochner.backends import Array
 from bochner.cli.errors import DataError, check_column
 from bochner.cli.files import Raw, TextFormat, pandas_module, read
 from bochner.cli.screen import counted
 from bochner.cli.tables import Recipe, as_task, extremes, from_arrays, refuse_mixed, target_of, without_missing
 
+if TYPE_CHECKING:
+    from bochner.backends import Array
+
 _MOST_LEVELS = 1000  # texts of a column that are kept, so that new ones can be reported
+_NAMED = 8  # columns that are named one by one
+_SAMPLE = 1000  # texts by which a column is judged
 _FEWEST = 20  # rows from which on a column can be said to number them
 # how dates are written besides ISO 8601, with or without a time
 _DATES = tuple(f"{day}{time}" for day in ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d")
@@ -50,6 +55,8 @@ def load_columns(
         y, why = as_task(y, task, target)
         return Columns(X, y, recipe, (why,))
     frame, notes, n_dropped = raw.frame, list(raw.notes), 0
+    for name in () if text is None else text.texts:
+        check_column(name, list(frame.columns), "--text")
     for name in drop or ():
         check_column(name, list(frame.columns), "--drop")
     frame = frame.drop(columns=list(drop or ()))
@@ -57,20 +64,30 @@ def load_columns(
         raise DataError("there is nothing to learn: name the column with --target.")
     check_column(target, list(frame.columns))
     if drop_missing:
-        frame, n_dropped = without_missing(frame, target, None)
+        frame, n_dropped = without_missing(frame, target, raw.texts)
         if n_dropped:
             notes.append(f"{counted(n_dropped, 'row')} with missing values left out")
-    y, why = as_task(target_of(frame[target], target, None if drop_missing else raw.line, task), task, target)
+    values = target_of(frame[target], target, None if drop_missing else raw.line, task)
     frame = frame.drop(columns=target)
     if not frame.shape[1]:
         raise DataError("there is no column besides the target.")
     notes += extremes(frame)
-    frame, dates, of_dates = with_dates(frame)
+    frame, dates, of_dates = with_dates(frame, texts=raw.texts)
+    y, why = as_task(values, task, target)
+    gaps = frame.isna().sum()
+    if gaps.any():
+        notes.append(_gaps_of(gaps[gaps > 0]))
     texts = {name: sorted(set(frame[name].dropna().astype(str))) for name in frame.columns if _is_text(frame[name])}
     known = {name: levels for name, levels in texts.items() if len(levels) <= _MOST_LEVELS}
-    recipe = Recipe(tuple(frame.columns), target, categories=known, dates=dates)
-    notes += [why, *of_dates, *(f"column {name!r} numbers the rows: --drop {name}?" for name in _numbering(frame))]
+    recipe = Recipe(tuple(frame.columns), target, categories=known, dates=dates).of_file(raw, text)
+    numbering = [f"column {name!r} numbers the rows: --drop {shlex.quote(name)}?" for name in _numbering(frame)]
+    notes += [why, *of_dates, *numbering]
     return Columns(frame, y, recipe, tuple(notes), n_dropped, tuple(drop or ()))
+
+
+def _gaps_of(counts: Any) -> str:
+    shown = ", ".join(f"{name} {count:,}" for name, count in list(counts.items())[:_NAMED])
+    return f"gaps: {shown}" + (f" and {len(counts) - _NAMED:,} more columns" if len(counts) > _NAMED else "")
 
 
 def _is_text(values: Any) -> bool:
@@ -88,24 +105,32 @@ def _numbering(frame: Any) -> list[str]:
     return found
 
 
-def with_dates(frame: Any, known: dict[str, str] | None = None) -> tuple[Any, dict[str, str], tuple[str, ...]]:
+def with_dates(
+    frame: Any, recipe: Recipe | None = None, texts: Sequence[str] = ()
+) -> tuple[Any, dict[str, str], tuple[str, ...]]:
     """The frame with columns of text that are all dates as dates, how each is written, and what was assumed.
 
-    Text among numbers is refused. `known` are the columns of dates of a model, and how they were written in training.
+    Text among numbers or dates is refused, but in `texts`. The recipe of a model knows how its dates were written.
     """
+    known = None if recipe is None else recipe.dates or {}
     found, formats, notes = {}, {}, []
     for name in frame.columns:
         values = frame[name]
-        if not _is_text(values):
+        if name in texts or not _is_text(values):
             continue
-        refuse_mixed(values, name)
+        refuse_mixed(values, name, recipe)
         written = _dates_of(values, (known or {}).get(name)) if known is None or name in known else {}
+        if not written or (known and len(written) > 1):
+            _refuse_mixed_dates(values, name, known)
         if len(written) > 1:
-            ways = " or ".join(written)
-            notes.append(f"column {name!r}: {values.dropna().iloc[0]} may be {ways}, and stays text; write 2024-12-31")
+            ways, first = " or ".join(written), values.dropna().iloc[0]
+            notes.append(f"column {name!r}: {first} may be {ways}, so the column stays text; write 2024-12-31")
         for form, dates in written.items() if len(written) == 1 else ():
             found[name], formats[name] = dates, form
-            notes += [f"column {name!r}: dates, written as {form}"]
+            first = values.dropna().index[0]
+            read_as = f"{dates[first]:%Y-%m-%d}"
+            same = str(values[first]).startswith(read_as)
+            notes.append(f"column {name!r}: dates, {'such as' if same else f'{values[first]} is read as'} {read_as}")
     return frame.assign(**found), formats, tuple(notes)
 
 
@@ -123,13 +148,33 @@ def _dates_of(values: Any, known: str | None) -> dict[str, Any]:
     return found
 
 
+def _refuse_mixed_dates(values: Any, name: str, known: dict[str, str] | None) -> None:
+    """Refuse text most of which are dates, and text where a model has dates."""
+    present = values.dropna()
+    forms = ("ISO8601", *_DATES) if known is None else (known[name],) if name in known else ()
+    for form in forms:
+        sample = pandas_module().to_datetime(present[:_SAMPLE], format=form, errors="coerce", utc=True)
+        if known is None and sample.notna().mean() <= 0.5:
+            continue
+        dates = pandas_module().to_datetime(present, format=form, errors="coerce", utc=True)
+        other = present[dates.isna()]
+        said = "" if known is None else f", written as {form.replace('ISO8601', '2024-12-31')} in training"
+        gap, column = f"--gap {shlex.quote(str(other.iloc[0]))}", shlex.quote(name)
+        ways = f"what it is: {gap} (a gap), --text {column} (the column is text) or --drop {column}"
+        ways = ways if known is None else f"{gap} if it is a gap"
+        raise DataError(
+            f"column {name!r} should be dates{said}, but row {values.index.get_loc(other.index[0]) + 1} has "
+            f"{other.iloc[0]!r}; correct the file, or say {ways}."
+        )
+
+
 def model_columns(raw: Raw, recipe: Recipe | None, model: Any, data: str) -> Any:
     """Rows with the columns that a model of a table was trained on."""
     names = getattr(model, "feature_names_in_", None)
     if raw.frame is not None and names is not None:
         for name in names:
             check_column(name, list(raw.frame.columns))
-        return with_dates(raw.frame[list(names)], None if recipe is None else recipe.dates)[0]
+        return with_dates(raw.frame[list(names)], recipe, raw.texts)[0]
     X = raw.X if raw.frame is None else raw.frame.to_numpy()
     n_features = model.n_features_in_
     if X.shape[1] > n_features and recipe is not None and recipe.target is not None:

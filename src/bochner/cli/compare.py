@@ -13,9 +13,11 @@ from bochner.cli.errors import DataError, check_folder
 from bochner.cli.files import TextFormat, beside, write_table
 from bochner.cli.options import (
     CharactersOption,
+    ColumnTextOption,
     DecimalOption,
     DropOption,
     EncodeOption,
+    GapOption,
     JsonOption,
     KernelOption,
     MissingOption,
@@ -58,6 +60,8 @@ def compare(
     encode: EncodeOption = None,
     drop: DropOption = None,
     drop_missing: MissingOption = False,
+    as_text: ColumnTextOption = None,
+    gap: GapOption = None,
     standardize: StandardizeOption = True,
     sep: SeparatorOption = None,
     decimal: DecimalOption = None,
@@ -65,15 +69,16 @@ def compare(
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> int:
-    """Measure which approximation suits your data, and write a report.
+    """Measure which approximation suits your data.
 
-    Errors of the kernel matrix, times and sizes of every map, and with a target its test error, next to the exact
-    kernel, a linear model and a constant. Ctrl-C ends it with a report of what is done.
+    The report has errors of the kernel matrix, times and sizes of every map, and with a target its test error, next to
+    the exact kernel, a linear model and a constant. Ctrl-C ends it with a report of what is done.
     """
     for path in (out, csv, picture):
         if path is not None:
             check_folder(path)
-    text = TextFormat(sep, decimal, encoding).check(data, target, drop)
+    text = TextFormat(sep, decimal, encoding, tuple(as_text or ()), None if gap is None else tuple(gap))
+    text.check(data, target, drop)
     from bochner.cli.tables import load_table
     from bochner.experiments.compare import conclude, run_comparison
     from bochner.experiments.report import write_picture, write_report  # without matplotlib this says so at once

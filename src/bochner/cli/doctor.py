@@ -32,7 +32,10 @@ def report() -> dict[str, str]:
 
 
 def doctor() -> int:
-    """Say what this installation can use: processor, native code, linear algebra, threads, packages, GPU."""
+    """Say what this installation can use.
+
+    Processor, native code, linear algebra, threads, packages and GPU.
+    """
     from bochner.cli.screen import console, facts
 
     console().print(facts(report()))

@@ -17,11 +17,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bochner.cli.errors import DataError, check_column, nearest
+from bochner.cli.screen import counted
 
 SUFFIXES = {
     ".csv": "CSV",
@@ -41,6 +42,18 @@ _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")  # 1,234 or 1,234,567
 _POINT = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d{1,3}(,\d{3})+\.\d+")
 _THOUSANDS = {".": (",", "'", "’", " ", "\u00a0", "\u202f"), ",": (".", "'", "’", " ", "\u00a0", "\u202f")}
 _NAMES = {"\t": "tabs", " ": "blanks", "\u00a0": "a blank", "\u202f": "a blank"}
+_UNIT = r"(?:[%‰$€£¥₹]|EUR|USD|GBP|CHF|JPY)"
+_WITH_UNIT = re.compile(rf"([+-]?)({_UNIT}?)\s*([+-]?\d[\d.,'’ \u00a0\u202f]*?)\s*({_UNIT}?)")
+_CODE = re.compile(r"0\d+|\d{20,}")  # digits that a number would lose
+_GAPS = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A")  # as pandas reads them
+_MAGIC = {
+    b"\x1f\x8b": "gzip (.csv.gz)",
+    b"BZh": "bzip2 (.csv.bz2)",
+    b"\xfd7zXZ": "xz (.csv.xz)",
+    b"PAR1": "Parquet (.parquet)",
+    b"ARROW1": "Feather (.feather)",
+    b"PK\x03\x04": "ZIP, or a spreadsheet: save it as CSV",
+}
 
 
 def pandas_module() -> Any:
@@ -54,22 +67,35 @@ def pandas_module() -> Any:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a text file looks: its first row, or None if that holds numbers, and what was assumed, in words."""
+    """How a text file looks: its first row, or None if that holds numbers, and what was assumed, in words.
+
+    `skip` lines come before that row; `codes` are the places of columns whose digits are no numbers.
+    """
 
     separator: str
     decimal: str
     encoding: str
     names: list[str] | None
     notes: tuple[str, ...]
+    skip: int = 0
+    codes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How text files are to be read; None is guessed from the beginning of the file."""
+    """How tables are to be read; of text files, None is guessed from the beginning of the file.
+
+    `texts` are columns to take as text, `gaps` the texts that stand for a gap. New rows for a model are read as those
+    of training: `usual_decimal` decides where the file leaves it open, and no other columns are `codes`.
+    """
 
     separator: str | None = None
     decimal: str | None = None
     encoding: str | None = None
+    texts: tuple[str, ...] = ()
+    gaps: tuple[str, ...] | None = None
+    usual_decimal: str | None = None
+    codes: bool = True
 
     def check(self, data: str | None, target: str | None = None, drop: Sequence[str] | None = None) -> TextFormat:
         """Refuse a file that is not there or lacks a column, before anything is read or imported."""
@@ -85,6 +111,8 @@ class TextFormat:
             if names is not None:
                 for name in drop or ():
                     check_column(name, names, "--drop")
+                for name in self.texts:
+                    check_column(name, names, "--text")
                 if target is not None:
                     check_column(target, names)
         return self
@@ -102,30 +130,78 @@ class TextFormat:
                 head = file.read(_HEAD)
         except (OSError, EOFError, lzma.LZMAError) as error:
             raise DataError(f"{path} cannot be read: {error}") from None
+        _refuse_binary(head, path)
         encoding = self.encoding or encoding or _encoding_of(head)
         text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(head)
         if not text.strip():
             raise DataError(f"{path} is empty.")
         if len(head) == _HEAD:
             text = text[: text.rfind("\n") + 1] or text  # the last line may be cut
-        separator = self._separator or _separator_of(text, path)
-        rows = _cells(text, separator)[:_ROWS]
+        said = re.match(r"\ufeff?sep=(.)\r?\n", text)  # as spreadsheets do
+        separator = self._separator or (said and said[1]) or _separator_of(_without_comments(text), path)
+        skip = 1 if said else _comments(text, separator)
+        rows = _cells("".join(text.splitlines(keepends=True)[skip:]), separator)[:_ROWS]
+        if not rows:
+            raise DataError(f"{path} has no rows.")
         names = None if all(map(looks_numeric, rows[0])) else rows[0]
-        cells = [cell for row in rows[0 if names is None else 1 :] for cell in row]
-        decimal = self.decimal or _decimal_of(cells, separator)
-        if names is not None and len(rows) > 1 and len(rows[1]) > len(names):
-            raise DataError(
-                f"the first row of {path.name} has {len(names)} names and the next {len(rows[1])} values (separated by "
-                f"{_name(separator)}); give every column a name, or say --sep."
-            )
+        values = rows[0 if names is None else 1 :]
+        cells = [cell for row in values for cell in row]
+        decimal = self.decimal or _decimal_of(cells, separator, self.usual_decimal)
         notes = [
             f"{path.name}: columns separated by {_name(separator)}, decimal {'comma' if decimal == ',' else 'point'}, "
             f"{encoding}{', no header: columns are numbered from 0' if names is None else ''}"
         ]
+        if skip:
+            notes.append(f"{counted(skip, 'line')} before the table left out: {text.splitlines()[0].strip()}")
+        width = len(rows[0])
+        if names is not None and len(rows) > 1 and len(rows[1]) > width:
+            raise DataError(
+                f"the first row of {path.name} has {width} names and the next {len(rows[1])} values (separated by "
+                f"{_name(separator)}); give every column a name, or say --sep."
+            )
+        short = [i + 1 for i, row in enumerate(values) if len(row) < width]
+        if short:
+            notes.append(
+                f"row {short[0]}{_more(len(short))}: fewer values than the {width} columns; the others are gaps"
+            )
         for name, count in Counter(names or ()).items():
             if count > 1:
                 notes.append(f"{count} columns are called {name!r}; the later ones are {name}.1, …")
-        return Layout(separator, str(decimal), encoding, names, tuple(notes))
+        written = [word for word in _GAPS if word in set(cells)] if self.gaps is None else []
+        if written:
+            notes.append(f"{' and '.join(written)} read as gaps; --gap TEXT names what is one instead")
+        of_columns = [[row[j] for row in values if len(row) > j and row[j]] for j in range(width)]
+        codes = tuple(j for j, column in enumerate(of_columns) if self.codes and _is_code(column))
+        return Layout(separator, str(decimal), encoding, names, tuple(notes), skip, codes)
+
+
+def _more(count: int) -> str:
+    return f" (and {count - 1:,} more)" if count > 1 else ""
+
+
+def _refuse_binary(head: bytes, path: Path) -> None:
+    kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
+    if kind is not None:
+        raise DataError(f"{path} is no text, whatever its name: it looks like {kind}.")
+    if b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DataError(f"{path} is no text: it holds zero bytes.")
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"\A(#.*\n)+", "", text) or text
+
+
+def _comments(text: str, separator: str) -> int:
+    """Lines with a # before the table; the last of them may be its header."""
+    lines = text.splitlines()
+    count = next((i for i, line in enumerate(lines) if not line.startswith("#")), 0)
+    if count and len(_cells(lines[count - 1], separator)[0]) == len((_cells(lines[count], separator) or [[]])[0]) > 1:
+        return count - 1
+    return count
+
+
+def _is_code(cells: Sequence[str]) -> bool:
+    return bool(cells) and all(map(str.isdigit, cells)) and any(map(_CODE.fullmatch, cells))
 
 
 def _opened(path: Path) -> Any:
@@ -165,22 +241,29 @@ def _separator_of(text: str, path: Path) -> str:
     return found
 
 
-def _decimal_of(cells: Sequence[str], separator: str) -> str:
-    """A comma if numbers have one that does not separate thousands, and none has a point."""
+def _decimal_of(cells: Sequence[str], separator: str, usual: str | None) -> str:
+    """A comma if numbers have one that does not separate thousands, and none has a point; else what is usual."""
+    cells = [_bare(cell) for cell in cells]
     commas = [cell for cell in cells if _COMMA.fullmatch(cell)]
-    if not commas or any(_POINT.fullmatch(cell) for cell in cells if not re.fullmatch(r"\d{1,3}(\.\d{3})+", cell)):
+    if any(_POINT.fullmatch(cell) for cell in cells if not re.fullmatch(r"[+-]?[1-9]\d{0,2}(\.\d{3})+", cell)):
         return "."
     if all(_GROUPED.fullmatch(cell) for cell in commas):  # 1,234: where commas separate columns, they are English
-        return "." if separator == "," else ","
+        return usual or ("." if separator == "," or not commas else ",")
     return ","
+
+
+def _bare(cell: str) -> str:
+    """A number without its unit, such as % or $; another text as it is."""
+    found = _WITH_UNIT.fullmatch(cell.strip())
+    return found[1] + found[3] if found else cell
 
 
 def looks_numeric(cell: str) -> bool:
     """Whether a text is a number, with a decimal point or comma, or a gap."""
     try:
-        float(cell.strip() or "nan")
+        float(_bare(cell).strip() or "nan")
     except ValueError:
-        return bool(_COMMA.fullmatch(cell) or _GROUPED.fullmatch(cell))
+        return bool(_COMMA.fullmatch(_bare(cell)) or _GROUPED.fullmatch(_bare(cell)))
     return True
 
 
@@ -197,6 +280,8 @@ class Raw:
     y: Any = None
     line: int | None = None  # line of the file on which the first row stands, for text files
     sampled: bool = False  # whether there are more rows than these
+    texts: tuple[str, ...] = ()  # columns that are text though they look like numbers
+    layout: Layout | None = None  # of a text file
     notes: tuple[str, ...] = ()
 
 
@@ -225,20 +310,21 @@ def read(
 ) -> Raw:
     """Read a file by its suffix, or a dataset by its name; None is the embedded digits."""
     data = "digits" if data is None else data
-    kind, path = kind_of(data), Path(data)
+    kind, path, text = kind_of(data), Path(data), text or TextFormat()
     if kind is None:
         return _read_dataset(data)
     try:
         if kind == "CSV":
-            return _read_csv(path, text or TextFormat())
+            return _read_csv(path, text)
         if kind == "Parquet":
             from bochner.keys import Key
             from bochner.streaming.arrow import read_frame
 
             frame, sampled = read_frame(path, max_rows=max_rows, key=Key(random_state))
-            return Raw(path.name, frame=_named(frame), sampled=sampled)
+            return Raw(path.name, frame=_as_texts(_named(frame), text.texts), sampled=sampled, texts=text.texts)
         if kind == "Feather":
-            return Raw(path.name, frame=_named(pandas_module().read_feather(path)))
+            frame = _as_texts(_named(pandas_module().read_feather(path)), text.texts)
+            return Raw(path.name, frame=frame, texts=text.texts)
         return _read_numpy(path)
     except DataError:
         raise
@@ -264,22 +350,29 @@ def _named(frame: Any) -> Any:
     return frame
 
 
+def _as_texts(frame: Any, names: Sequence[str]) -> Any:
+    """The frame with some columns as text, whole numbers without a decimal point."""
+    for name in set(names) & set(frame.columns):
+        values = frame[name]
+        if values.dtype.kind == "f" and (values.dropna() % 1 == 0).all():
+            values = values.astype("Int64")
+        frame = frame.assign(**{name: values.astype(object).map(str, na_action="ignore")})
+    return frame
+
+
 def _read_csv(path: Path, text: TextFormat) -> Raw:
     pandas = pandas_module()
     layout = text.layout(path)
     for encoding in (layout.encoding, "cp1252", "latin-1"):
         try:
-            frame = pandas.read_csv(
-                path,
-                sep=layout.separator,
-                decimal=layout.decimal,
-                encoding=encoding,
-                header=None if layout.names is None else 0,
-                skipinitialspace=True,
-                low_memory=False,
-            )
+            layout = replace(layout, encoding=encoding)
+            frame, texts = _parsed(path, layout, text.texts, text.gaps)
             break
         except pandas.errors.ParserError as error:
+            longer = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+            if longer:
+                where = f"line {int(longer[2]) + layout.skip} has {longer[3]} values and the table {longer[1]} columns"
+                raise DataError(f"{path}: {where} (separated by {_name(layout.separator)}); correct it.") from None
             raise DataError(f"{path} is not a table: {str(error).replace('C error: ', '').strip()}") from None
         except UnicodeDecodeError as error:
             if text.encoding is not None:
@@ -287,25 +380,78 @@ def _read_csv(path: Path, text: TextFormat) -> Raw:
             layout = text.layout(path, "cp1252")
     if not len(frame):
         raise DataError(f"{path} has a header and no rows.")
-    frame, notes = _with_thousands(_named(frame), layout.decimal)
-    return Raw(path.name, frame=frame, line=1 if layout.names is None else 2, notes=layout.notes + notes)
+    frame, of_numbers = _with_numbers(frame, layout.decimal, texts)
+    notes = layout.notes + of_numbers
+    for name in (name for name in texts if name not in text.texts):
+        code = next(cell for cell in frame[name].dropna() if _CODE.fullmatch(cell))
+        notes += (f"column {name!r}: {code} is a code, whose digits a number would lose, so the column is text",)
+    first = layout.skip + (1 if layout.names is None else 2)
+    line = first if _lines(path) == len(frame) + first - 1 else None
+    return Raw(path.name, frame, line=line, notes=notes, texts=texts, layout=layout)
 
 
-def _with_thousands(frame: Any, decimal: str) -> tuple[Any, tuple[str, ...]]:
-    """The frame with columns of text as numbers where all are numbers whose thousands are separated."""
+def _parsed(
+    path: Path, layout: Layout, texts: Sequence[str], gaps: Sequence[str] | None
+) -> tuple[Any, tuple[str, ...]]:
+    """A text file as a frame, and which of its columns are text as they are written: those asked for, and codes."""
+    pandas = pandas_module()
+    options: dict[str, Any] = {
+        "sep": layout.separator,
+        "decimal": layout.decimal,
+        "encoding": layout.encoding,
+        "header": None if layout.names is None else 0,
+        "skiprows": layout.skip,
+        "skipinitialspace": True,
+        "low_memory": False,
+    }
+    options |= {} if gaps is None else {"na_values": list(gaps), "keep_default_na": False}
+    labels = list(pandas.read_csv(path, nrows=1, dtype=str, **options).columns)
+    names = [str(label).strip() for label in labels]
+    names = names if len(set(names)) == len(names) else [str(label) for label in labels]
+    texts = [name for name in texts if name in names]
+    codes = [name for j, name in enumerate(names) if j in layout.codes and name not in texts]
+    kinds = {label: str for label, name in zip(labels, names, strict=True) if name in (*texts, *codes)}
+    frame = pandas.read_csv(path, dtype=kinds, **options)
+    frame.columns = names
+    for name in names:
+        if frame[name].dtype.kind not in "biufcM":
+            frame[name] = frame[name].map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
+    return frame, (*texts, *codes)
+
+
+def _lines(path: Path) -> int:
+    """How many lines a file has: where there is one for each row, a row can be found by its line."""
+    count, last = 0, b"\n"
+    with _opened(path) as file:
+        while block := file.read(1 << 20):
+            count, last = count + block.count(b"\n"), block[-1:]
+    return count + (last != b"\n")
+
+
+def written(path: Path, layout: Layout, names: Sequence[str]) -> Any:
+    """Columns of a text file as they are written."""
+    return _parsed(path, layout, names, ())[0][list(names)]
+
+
+def _with_numbers(frame: Any, decimal: str, texts: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
+    """The frame with columns as numbers where all texts are numbers with separated thousands, or with a unit."""
     found, notes = {}, []
     for name in frame.columns:
         values = frame[name]
-        if values.dtype.kind in "biufcM" or not len(texts := values.dropna().astype(str).str.strip()):
+        if name in texts or values.dtype.kind in "biufcM" or not len(cells := values.dropna().astype(str)):
             continue
+        parts = cells.str.extract(f"^{_WITH_UNIT.pattern}$")
+        if parts[2].isna().any() or len(set(parts[1] + parts[3])) > 1:
+            continue  # a text, or several units
+        bare = parts[0] + parts[2]
         for mark in _THOUSANDS[decimal]:
             number = rf"[+-]?[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+(?:{re.escape(decimal)}\d+)?"
             plain = rf"[+-]?\d+(?:{re.escape(decimal)}\d+)?"
-            grouped = texts[texts.str.fullmatch(number)]
-            if len(grouped) and texts.str.fullmatch(f"{number}|{plain}").all():
-                numbers = texts.str.replace(mark, "", regex=False).str.replace(decimal, ".", regex=False).astype(float)
+            changed = cells[bare.str.fullmatch(number) | (bare != cells)]
+            if len(changed) and bare.str.fullmatch(f"{number}|{plain}").all():
+                numbers = bare.str.replace(mark, "", regex=False).str.replace(decimal, ".", regex=False).astype(float)
                 found[name] = numbers.reindex(values.index)
-                notes.append(f"column {name!r}: {grouped.iloc[0]} is read as {numbers[grouped.index[0]]:.12g}")
+                notes.append(f"column {name!r}: {changed.iloc[0]} is read as {numbers[changed.index[0]]:.12g}")
                 break
     return frame.assign(**found), tuple(notes)
 

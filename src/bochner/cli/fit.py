@@ -15,10 +15,12 @@ from bochner.cli.errors import DataError, check_folder
 from bochner.cli.files import TextFormat, kind_of
 from bochner.cli.options import (
     CharactersOption,
+    ColumnTextOption,
     DataArgument,
     DecimalOption,
     DropOption,
     EncodeOption,
+    GapOption,
     JsonOption,
     MissingOption,
     ScaleOption,
@@ -56,6 +58,8 @@ def fit(
     task: TaskOption = None,
     drop: DropOption = None,
     drop_missing: MissingOption = False,
+    as_text: ColumnTextOption = None,
+    gap: GapOption = None,
     sep: SeparatorOption = None,
     decimal: DecimalOption = None,
     encoding: CharactersOption = None,
@@ -95,7 +99,9 @@ def fit(
         raise DataError(f"{given[0]} is an option of --model kernel.")
     if components not in (None, "auto") and not (str(components).isdigit() and int(str(components))):
         raise DataError(f"--components is a positive number or auto, got {components!r}.")
-    text = TextFormat(sep, decimal, encoding).check(data, target, drop)
+    text = TextFormat(sep, decimal, encoding, tuple(as_text or ()), None if gap is None else tuple(gap)).check(
+        data, target, drop
+    )
     if target is None and kind_of(data) not in (None, "NPZ"):
         raise DataError(_NOTHING)
     shared: dict[str, Any] = {"task": task, "drop": drop, "drop_missing": drop_missing, "text": text}
@@ -130,6 +136,7 @@ def _shown(found: dict[str, Any]) -> dict[str, str]:
         "rows": rows,
         "columns": used,
         f"{score['name']} of rows left out": score["text"],
+        **({} if score["verdict"] is None else {"verdict": score["verdict"]}),
         **{f"note {i + 1}": note for i, note in enumerate(found["notes"])},
         "written": f"{found['file']} ({show_bytes(found['bytes'])})",
     }
@@ -142,14 +149,16 @@ def _listed(names: list[str]) -> str:
 def _score(scores: Any, classifies: bool) -> dict[str, Any]:
     name = "right labels" if classifies else "R²"
     plain = {"value": scores.model, "linear_model": scores.linear, "constant": scores.constant, "how": scores.how}
-    return {"name": name, **plain, "text": str(scores)}
+    return {"name": name, **plain, "text": str(scores), "verdict": scores.verdict}
 
 
 def _timed_fit(model: Any, *data: Any) -> float:
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+        warnings.showwarning = lambda message, *_, **__: say(
+            f"warning: {str(message).replace('see report_', 'see --report')}"
+        )
         model.fit(*data)
     return time.perf_counter() - start
 
@@ -158,15 +167,16 @@ def _fit_table(
     data: str, out: Path, target: str | None, seconds: float | None, seed: int, *, report: bool, **options: Any
 ) -> dict[str, Any]:
     from bochner.cli.columns import columns_file, load_columns
-    from bochner.cli.scores import beside_plain_models
-    from bochner.estimators import TabularClassifier, TabularRegressor
-    from bochner.experiments.references import task_of
-    from bochner.persistence import save
 
     table = load_columns(data, target, **options)
     say(*table.notes)
     if table.y is None:
         raise DataError(_NOTHING)
+    from bochner.cli.scores import beside_plain_models
+    from bochner.estimators import TabularClassifier, TabularRegressor
+    from bochner.experiments.references import task_of
+    from bochner.persistence import save
+
     classifies = task_of(table.y) == "classification"
     kind: Any = TabularClassifier if classifies else TabularRegressor
     model = kind(random_state=seed, verbose=1, **({} if seconds is None else {"max_seconds": seconds}))
@@ -210,19 +220,20 @@ def _fit_kernel(
     seed: int,
     **options: Any,
 ) -> dict[str, Any]:
+    from bochner.cli.tables import load_table
+
+    table = load_table(data, target=target, task=task, all_rows=True, **options)
+    say(*table.notes)
+    if table.y is None:
+        raise DataError(_NOTHING)
     from bochner.cli.columns import columns_file
     from bochner.cli.scores import held_out
-    from bochner.cli.tables import load_table
     from bochner.estimators import KernelClassifier, KernelRidge
     from bochner.experiments.compare import show_seconds
     from bochner.experiments.references import task_of
     from bochner.persistence import save
     from bochner.recommendations import recommend
 
-    table = load_table(data, target=target, task=task, all_rows=True, **options)
-    say(*table.notes)
-    if table.y is None:
-        raise DataError(_NOTHING)
     n_components: Any = "auto" if components == "auto" else int(components)
     if seconds is not None:
         advice = recommend(table.X, table.y, kernel=learned, budget_seconds=seconds, random_state=seed)

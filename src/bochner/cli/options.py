@@ -37,7 +37,9 @@ OptionalData = Annotated[str | None, typer.Argument(help=f"{FILES}; the embedded
 TargetOption = Annotated[str | None, typer.Option("--target", "-t", help="Column to predict (its number in an array).")]
 TaskOption = Annotated[Task | None, typer.Option(help="What the target is; guessed from its values if left out.")]
 EncodeOption = Annotated[Encoding | None, typer.Option(help="How columns of text become numbers.")]
-DropOption = Annotated[list[str] | None, typer.Option("--drop", help="Column to leave out; may be repeated.")]
+DropOption = Annotated[
+    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Column to leave out; may be repeated.")
+]
 MissingOption = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows in which something is missing.")]
 StandardizeOption = Annotated[
     bool, typer.Option("--standardize/--no-standardize", help="Give every column mean 0 and standard deviation 1.")
@@ -55,6 +57,20 @@ DecimalOption = Annotated[
 CharactersOption = Annotated[
     str | None,
     typer.Option("--encoding", help="Encoding of a text file, such as utf-8 or cp1252; default: guessed."),
+]
+ColumnTextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text",
+        metavar="COLUMN",
+        help="Column to take as text, though it looks like numbers or dates; may be repeated.",
+    ),
+]
+GapOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gap", metavar="TEXT", help="Text that stands for a gap in a text file, such as ?; may be repeated."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Say what was done as JSON, on standard output.")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +11,12 @@ import typer
 
 from bochner.cli import OK
 from bochner.cli.errors import DataError, check_column, nearest
-from bochner.cli.files import Raw, TextFormat, check_output, pandas_module, read, write_table
+from bochner.cli.files import Raw, TextFormat, check_output, pandas_module, read, write_table, written
 from bochner.cli.options import (
     CharactersOption,
     DataArgument,
     DecimalOption,
+    GapOption,
     JsonOption,
     MissingOption,
     SeparatorOption,
@@ -32,13 +34,15 @@ def predict(
         Path, typer.Option("--out", "-o", help="CSV, Parquet, Feather, NPZ or NPY file; - is standard output, as CSV.")
     ] = _STDOUT,
     keep: Annotated[
-        list[str] | None, typer.Option("--keep", help="Column to write beside the predictions; may be repeated.")
+        list[str] | None,
+        typer.Option("--keep", metavar="COLUMN", help="Column to write beside the predictions; may be repeated."),
     ] = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add a column for each class.")] = False,
     coverage: Annotated[
         float | None, typer.Option("--interval", help="Add bounds that hold the target this often, such as 0.9.")
     ] = None,
     drop_missing: MissingOption = False,
+    gap: GapOption = None,
     sep: SeparatorOption = None,
     decimal: DecimalOption = None,
     encoding: CharactersOption = None,
@@ -46,10 +50,10 @@ def predict(
 ) -> int:
     """Predict the target of every row, in their order.
 
-    Text, dates and numbers are read as in training. Missing values, and values that were not there in training, are
-    reported. If the file contains the target, so is the score.
+    Text, dates, gaps and numbers are read as in training. Missing values, values that were not there in training, and
+    numbers far beyond those of training are reported. If the file contains the target, so is the score.
     """
-    text = TextFormat(sep, decimal, encoding).check(data)
+    text = TextFormat(sep, decimal, encoding, gaps=None if gap is None else tuple(gap)).check(data)
     if out != _STDOUT:
         check_output(out)
     elif as_json:
@@ -66,16 +70,18 @@ def predict(
     if not hasattr(found, "predict"):
         raise DataError(f"{model} is a {type(found).__name__}, which predicts nothing.")
     recipe = Recipe.load(columns_file(model)) if columns_file(model).exists() else None
+    text = text if recipe is None else recipe.text_format(text)
     raw = read(data, text)
     say(*raw.notes)
     for name in keep or ():
         if raw.frame is None:
             raise DataError(f"--keep: {data} has no named columns.")
         check_column(name, list(raw.frame.columns), "--keep")
+    kept = {name: column.to_numpy() for name, column in _as_written(raw, data, keep or ())}
     raw, rows, left_out = _without_gaps(raw, recipe, found) if drop_missing else (raw, None, 0)
     X, notes = _rows(raw, recipe, found, data)
     say(*notes)
-    columns = {name: raw.frame[name].to_numpy() for name in keep or ()}
+    columns = {name: values if rows is None else values[rows - 1] for name, values in kept.items()}
     if rows is not None and "row" not in columns:
         columns["row"] = rows
     columns |= _predictions(found, X, probabilities, coverage)
@@ -92,6 +98,22 @@ def predict(
     else:
         say(f"{counted(len(frame), 'prediction')} in {out}")
     return OK
+
+
+def _as_written(raw: Raw, data: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Columns of a file; those of a text file as they are written, but for numbers that lose nothing."""
+    if not names:
+        return
+    cells = None if raw.layout is None else written(Path(data), raw.layout, names)
+    for name in names:
+        values = raw.frame[name]
+        if cells is not None:
+            present = cells[name].dropna().astype(str).str.strip()
+            present = present[present != ""]
+            padded, whole = present.str.match(r"\+|[+-]?0\d"), present.str.fullmatch(r"[+-]?\d+")
+            loses = {"i": padded.any(), "u": padded.any(), "f": whole.all()}.get(values.dtype.kind, True)
+            values = cells[name] if loses else values
+        yield name, values
 
 
 def _predictions(model: Any, X: Any, probabilities: bool, coverage: float | None) -> dict[str, Any]:
@@ -149,6 +171,10 @@ def _rows(raw: Raw, recipe: Any, model: Any, data: str) -> tuple[Any, list[str]]
             shown = ", ".join(map(repr, list(counts)[:_SHOWN])) + (", …" if len(counts) > _SHOWN else "")
             rows = counted(sum(counts.values()), "row")
             notes.append(f"column {name!r}: {rows} with values that training had not: {shown}")
+        for name, (count, first) in recipe.beyond(raw.frame).items():
+            low, high = recipe.ranges[name]
+            rows = counted(count, "row")
+            notes.append(f"column {name!r}: {rows} far beyond training's {low:g} to {high:g}, such as {first:g}")
     if not isinstance(model, (TabularClassifier, TabularRegressor)):
         return _numbers(raw, recipe, model, data), notes
     X = model_columns(raw, recipe, model, data)

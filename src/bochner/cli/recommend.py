@@ -10,10 +10,12 @@ from bochner.cli import OK
 from bochner.cli.files import TextFormat
 from bochner.cli.options import (
     CharactersOption,
+    ColumnTextOption,
     DataArgument,
     DecimalOption,
     DropOption,
     EncodeOption,
+    GapOption,
     JsonOption,
     KernelOption,
     MissingOption,
@@ -41,6 +43,8 @@ def recommend(
     encode: EncodeOption = None,
     drop: DropOption = None,
     drop_missing: MissingOption = False,
+    as_text: ColumnTextOption = None,
+    gap: GapOption = None,
     standardize: StandardizeOption = True,
     sep: SeparatorOption = None,
     decimal: DecimalOption = None,
@@ -48,8 +52,12 @@ def recommend(
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> int:
-    """Say which features fit will choose, how many, and what they will cost, with reasons."""
-    text = TextFormat(sep, decimal, encoding).check(data, target, drop)
+    """Predict what fit will choose, and what it will cost.
+
+    Which features, how many of them, which solver, seconds and memory, each with a reason.
+    """
+    text = TextFormat(sep, decimal, encoding, tuple(as_text or ()), None if gap is None else tuple(gap))
+    text.check(data, target, drop)
     from bochner.cli.tables import load_table
     from bochner.recommendations import recommend as recommend_
 

@@ -20,7 +20,10 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="A reduced size, in seconds.")] = False,
     folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for the pages.")] = Path("docs/reproductions"),
 ) -> int:
-    """Reproduce a published result: a figure, the numbers, and a page that compares them with the published ones."""
+    """Do a published result again.
+
+    Writes a figure, the numbers, and a page that compares them with the published ones.
+    """
     try:
         import bochner_reproductions as reproductions
     except ModuleNotFoundError as error:

@@ -31,6 +31,13 @@ class Scores:
     constant: float
     how: str
 
+    @property
+    def verdict(self) -> str | None:
+        """A sentence where the model is no better than a plain one."""
+        if self.model <= self.constant:
+            return "no better than a constant: from these columns nothing was learned"
+        return "a linear model is as good: use that" if self.model <= self.linear else None
+
     def __str__(self) -> str:
         shown = [f"{value:.4f}" if np.isfinite(value) else "none" for value in (self.model, self.linear, self.constant)]
         return f"{shown[0]}; a linear model has {shown[1]}, a constant {shown[2]} ({self.how})"

@@ -10,18 +10,19 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse
 
-from bochner.backends import Array
 from bochner.cli.errors import DataError, check_column, nearest
 from bochner.cli.files import Raw, TextFormat, beside, looks_numeric, pandas_module, read
 from bochner.cli.screen import counted
-from bochner.experiments.references import task_of
-from bochner.streaming import ArrowSource, Block, MappedSource, Source
 
+if TYPE_CHECKING:  # a mistake in the data is told before scikit-learn and SciPy are imported
+    from bochner.backends import Array
+    from bochner.streaming import Block, Source
+
+_FAR = 1.0  # widths of the range of training beyond which new numbers are reported
 _PROPORTION = 1e9  # numbers this many times larger than usual are reported
 _MANY_CATEGORIES = 256  # more than this many categories get no column each
 
@@ -30,7 +31,8 @@ _MANY_CATEGORIES = 256  # more than this many categories get no column each
 class Recipe:
     """How columns become features: which, how text is encoded, and what is subtracted and divided by.
 
-    Of a model that takes columns as they are: which, their texts, and how dates are written.
+    Of a model that takes columns as they are: which, their texts, and how dates are written. Of both: how the file of
+    training was read, where a new file may leave that open, and the least and largest of each column of numbers.
     """
 
     columns: tuple[str, ...]
@@ -40,28 +42,64 @@ class Recipe:
     mean: tuple[float, ...] | None = None
     scale: tuple[float, ...] | None = None
     dates: dict[str, str] | None = None
+    texts: tuple[str, ...] = ()
+    gaps: tuple[str, ...] | None = None
+    decimal: str | None = None
+    ranges: dict[str, tuple[float, float]] | None = None
 
     @classmethod
-    def of(cls, frame: Any, target: str | None, encode: str | None) -> Recipe:
-        """The recipe for a frame, without scaling."""
+    def of(cls, frame: Any, target: str | None, encode: str | None, texts: Sequence[str] = ()) -> Recipe:
+        """The recipe for a frame, without scaling; `texts` are text whatever they look like."""
         names = [name for name in frame.columns if name != target]
         if not names:
             raise DataError("there is no column besides the target.")
         categories: dict[str, list[str]] = {}
         for name in names:
             if not is_numeric(frame[name]):
+                if name not in texts:
+                    refuse_mixed(frame[name], name)
                 categories[name] = _categories(frame[name], name, encode)
         return cls(tuple(names), target, encode, categories)
+
+    def of_file(self, raw: Raw, text: TextFormat | None) -> Recipe:
+        """The same with how its file was read, and the ranges of its numbers."""
+        ranges = {}
+        for name in self.columns:
+            values = raw.frame[name]
+            if values.dtype.kind in "iuf" and values.notna().any():
+                ranges[name] = (float(values.min()), float(values.max()))
+        gaps = None if text is None else text.gaps
+        texts = tuple(name for name in raw.texts if name in self.columns)
+        decimal = None if raw.layout is None else raw.layout.decimal
+        return replace(self, texts=texts, gaps=gaps, decimal=decimal, ranges=ranges)
+
+    def text_format(self, text: TextFormat) -> TextFormat:
+        """How new files are read: as the user says, or else as in training."""
+        gaps = self.gaps if text.gaps is None else text.gaps
+        return replace(text, texts=self.texts, gaps=gaps, usual_decimal=self.decimal, codes=False)
+
+    def beyond(self, frame: Any) -> dict[str, tuple[int, float]]:
+        """Of each column with numbers far beyond those of training: in how many rows, and the first."""
+        found = {}
+        for name, (low, high) in (self.ranges or {}).items():
+            if name in frame.columns and frame[name].dtype.kind in "iuf":
+                margin = _FAR * (high - low)
+                far = frame[name][(frame[name] < low - margin) | (frame[name] > high + margin)]
+                if len(far):
+                    found[name] = (len(far), float(far.iloc[0]))
+        return found
 
     def scaled(self, X: Any) -> Recipe:
         """The same with the means and standard deviations of X; constant columns are left as they are."""
         # squares of very large or small numbers would overflow or vanish; a power of two rounds nothing
         largest = abs(X).max(axis=0)
-        largest = np.ravel(largest.toarray() if scipy.sparse.issparse(largest) else largest).astype(np.float64)
+        largest = np.ravel(largest.toarray() if is_sparse(largest) else largest).astype(np.float64)
         units = 2.0 ** np.clip(np.frexp(largest)[1], -1000, 1000)
-        if scipy.sparse.issparse(X):  # divided only, so that zeros stay zeros
+        if is_sparse(X):  # divided only, so that zeros stay zeros
             mean = np.zeros(X.shape[1])
-            S = X @ scipy.sparse.diags(1.0 / units)
+            from scipy.sparse import diags
+
+            S = X @ diags(1.0 / units)
             centre, second = (np.asarray(A.mean(axis=0)).ravel() for A in (S, S.multiply(S)))
             scale = units * np.sqrt(np.maximum(second - centre**2, 0.0))
             varies = scale > 1e-12 * units * np.abs(centre)
@@ -77,8 +115,10 @@ class Recipe:
         if self.scale is None:
             return X
         dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        if scipy.sparse.issparse(X):
-            return (X @ scipy.sparse.diags(1.0 / np.asarray(self.scale))).astype(dtype).tocsr()
+        if is_sparse(X):
+            from scipy.sparse import diags
+
+            return (X @ diags(1.0 / np.asarray(self.scale))).astype(dtype).tocsr()
         return ((X - np.asarray(self.mean)) / np.asarray(self.scale)).astype(dtype)
 
     def __call__(self, frame: Any, line: int | None = None) -> Array:
@@ -131,10 +171,16 @@ class Recipe:
             found = json.loads(path.read_text(encoding="utf-8"))
             if found.pop("format") != 1:
                 raise DataError(f"{path} was written by a later version of bochner; update bochner.")
-            lists = {name: tuple(found[name]) for name in ("columns", "mean", "scale") if found[name] is not None}
+            tuples = ("columns", "mean", "scale", "texts", "gaps")
+            lists = {name: tuple(found[name]) for name in tuples if found.get(name) is not None}
             return cls(**{**found, **lists})
         except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
             raise DataError(f"{path} is not a recipe of columns: {error!r}") from None
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether rows are a matrix of SciPy."""
+    return hasattr(X, "tocsr")
 
 
 def is_numeric(values: Any) -> bool:
@@ -165,21 +211,29 @@ def _numbers(values: Any, name: str, line: int | None) -> Array:
     return numbers
 
 
-def refuse_mixed(values: Any, name: str) -> None:
-    """Refuse text most of which are numbers."""
+def refuse_mixed(values: Any, name: str, recipe: Recipe | None = None) -> None:
+    """Refuse text most of which are numbers: most rows, or most of the different texts; or, with a recipe, were."""
     texts = values.dropna().astype(str)
     numeric = texts.map(looks_numeric).astype(bool)
-    if not len(texts) or numeric.mean() <= 0.5:
+    if recipe is not None and name in (recipe.ranges or {}) and not numeric.all():
+        row = int(np.flatnonzero(values.notna())[np.flatnonzero(~numeric)[0]])
+        raise DataError(
+            f"column {name!r} held numbers in training, but row {row + 1} has {values.iloc[row]!r}; correct the file, "
+            f"or say --gap {shlex.quote(str(values.iloc[row]))} if it is a gap."
+        )
+    if not len(texts) or max(numeric.mean(), numeric[~texts.duplicated()].mean()) <= 0.5:
         return
     if numeric.all():
         raise DataError(
             f"column {name!r} is text that looks like numbers ({texts.iloc[0]!r}); say which decimal sign the file has "
-            f"with --decimal , or --decimal ., or leave the column out with --drop {shlex.quote(name)}."
+            f"with --decimal , or --decimal ., or what the column is: --text {shlex.quote(name)} or --drop "
+            f"{shlex.quote(name)}."
         )
     row = int(np.flatnonzero(values.notna())[np.flatnonzero(~numeric)[0]])
     raise DataError(
-        f"column {name!r} should be numbers, but row {row + 1} has {values.iloc[row]!r}; correct the file, "
-        f"--drop-missing, or leave the column out with --drop {shlex.quote(name)}."
+        f"column {name!r} should be numbers, but row {row + 1} has {values.iloc[row]!r}; correct the file, or say what "
+        f"it is: --gap {shlex.quote(str(values.iloc[row]))} (a gap), --text {shlex.quote(name)} (the column is text) "
+        f"or --drop {shlex.quote(name)}."
     )
 
 
@@ -199,7 +253,6 @@ def extremes(frame: Any) -> list[str]:
 
 
 def _categories(values: Any, name: str, encode: str | None) -> list[str]:
-    refuse_mixed(values, name)
     present = values.dropna()
     distinct = sorted(set(present.astype(str)))
     if encode is None:
@@ -269,7 +322,7 @@ def load_table(
     notes, drop, left_out = list(raw.notes), drop or (), 0
     if raw.frame is None:
         X, y, recipe = from_arrays(raw, target, drop)
-        if drop_missing and not scipy.sparse.issparse(X):
+        if drop_missing and not is_sparse(X):
             keep = np.isfinite(X).all(axis=1)
             left_out = int((~keep).sum())
             X, y = X[keep], None if y is None else y[keep]
@@ -281,8 +334,8 @@ def load_table(
         if target is not None:
             check_column(target, list(frame.columns))
         if drop_missing:
-            frame, left_out = without_missing(frame, target, encode)
-        recipe = Recipe.of(frame, target, encode)
+            frame, left_out = without_missing(frame, target, raw.texts)
+        recipe = Recipe.of(frame, target, encode, raw.texts).of_file(raw, text)
         line = None if drop_missing else raw.line
         X = recipe(frame, line)
         y = None if target is None else target_of(frame[target], target, line, task)
@@ -300,6 +353,8 @@ def load_table(
         notes.append("columns are standardised; --no-standardize takes them as they are")
     source: Source | None = None
     if all_rows and raw.sampled:
+        from bochner.streaming import ArrowSource, MappedSource
+
         source = MappedSource(ArrowSource(str(data), target=target, columns=list(recipe.columns)), Scaled(recipe))
     return Table(raw.name, X, y, recipe, tuple(notes), source, left_out)
 
@@ -312,7 +367,7 @@ def from_arrays(raw: Raw, target: str | None, drop: Sequence[str]) -> tuple[Any,
     names = [str(j) for j in range(X.shape[1])]
     if target is not None and not (y is not None and target == "y"):
         j = _index(target, names)
-        y = np.asarray(X[:, [j]].todense()).ravel() if scipy.sparse.issparse(X) else np.asarray(X[:, j])
+        y = np.asarray(X[:, [j]].todense()).ravel() if is_sparse(X) else np.asarray(X[:, j])
         drop = [*drop, names[j]]
     if drop:
         gone = {_index(name, names) for name in drop}
@@ -334,12 +389,12 @@ def _index(name: str, names: Sequence[str]) -> int:
         ) from None
 
 
-def without_missing(frame: Any, target: str | None, encode: str | None) -> tuple[Any, int]:
-    """Rows in which nothing is missing and every number is one."""
+def without_missing(frame: Any, target: str | None, texts: Sequence[str] = ()) -> tuple[Any, int]:
+    """Rows in which nothing is missing and every number is one; `texts` are no numbers whatever they look like."""
     pandas = pandas_module()
     keep = frame.notna().all(axis=1)
     for name in frame.columns:
-        if name == target or pandas.api.types.is_datetime64_any_dtype(frame[name].dtype):
+        if name == target or name in texts or pandas.api.types.is_datetime64_any_dtype(frame[name].dtype):
             continue
         numbers = pandas.to_numeric(frame[name], errors="coerce")
         if numbers.notna().sum() > 0.5 * frame[name].notna().sum():
@@ -348,7 +403,7 @@ def without_missing(frame: Any, target: str | None, encode: str | None) -> tuple
         raise DataError("--drop-missing leaves no rows: every row has a missing value.")
     kept = frame[keep].reset_index(drop=True)
     for name in kept.columns:  # text that was numbers but for what is gone
-        if not pandas.api.types.is_numeric_dtype(kept[name].dtype) and name != target:
+        if not pandas.api.types.is_numeric_dtype(kept[name].dtype) and name != target and name not in texts:
             numbers = pandas.to_numeric(kept[name], errors="coerce")
             if numbers.notna().all():
                 kept[name] = numbers
@@ -361,7 +416,8 @@ def target_of(values: Any, name: str, line: int | None, task: str | None = None)
     if missing.size:
         more = f" (and {missing.size - 1:,} more)" if missing.size > 1 else ""
         raise DataError(
-            f"the target {name!r} is empty in {place(int(missing[0]), line)}{more}; fill it or --drop-missing."
+            f"the target {name!r} is empty, or NA, in {place(int(missing[0]), line)}{more}; fill it, --drop-missing, "
+            "or say with --gap which texts are gaps."
         )
     if is_numeric(values):
         return np.asarray(values.to_numpy())
@@ -380,8 +436,12 @@ def target_of(values: Any, name: str, line: int | None, task: str | None = None)
 def as_task(y: Array, task: str | None, name: str | None = None) -> tuple[Array, str]:
     """Numbers for regression and labels for classification, and what was decided, in words."""
     n_values, what = len(np.unique(y)), "the target" if name is None else f"the target {name!r}"
+    if n_values == len(y) and y.dtype.kind not in "biufc":
+        raise DataError(f"{what} has another text in each of the {n_values:,} rows: there is nothing to learn.")
     if n_values == 1:
         raise DataError(f"{what} is {y.ravel()[0]!s} in every row: there is nothing to learn.")
+    from bochner.experiments.references import task_of
+
     if task is not None:
         why = f"{what}: {task}, as --task says"
     elif task_of(y) == "regression":

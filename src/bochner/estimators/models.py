@@ -30,7 +30,7 @@ from bochner.backends import (
 )
 from bochner.backends.threads import blas_threads, each, one_thread
 from bochner.checks import check_choice, check_count, check_flag, check_weight
-from bochner.displays import Summary
+from bochner.displays import Summary, shortened
 from bochner.estimators._validation import as_host, check_width, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
@@ -376,11 +376,14 @@ class KernelModel(ModelParameters):
     def _summary(self) -> dict[str, str]:
         """Facts of the summary; subclasses add theirs."""
         certificate = getattr(self, "certificate_", None) or getattr(self.features_, "certificate_", None)
-        given = ", as given" if certificate is None else ""
+        wanted, m = self.n_components, self.feature_map_.n_components
+        given = "" if certificate is not None or isinstance(wanted, str) else ", as given"
+        if given and m < wanted:
+            given = f" of the {wanted:,} given: the others would add nothing"
         seconds = getattr(self, "fit_seconds_", None)
         return {
-            "kernel": repr(getattr(self.features_, "kernel_", self.kernel)),
-            "features": f"{type(self.features_).__name__}, {self.feature_map_.n_components:,} components{given}",
+            "kernel": shortened(repr(getattr(self.features_, "kernel_", self.kernel))),
+            "features": f"{type(self.features_).__name__}, {m:,} components{given}",
             "certainty": "" if certificate is None else str(certificate),
             **self._chosen(),
             "fit": "" if seconds is None else f"{seconds:.3g} s",

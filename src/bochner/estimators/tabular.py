@@ -376,7 +376,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
     Attributes
     ----------
     feature_importances_ : ndarray of shape (n_features,)
-        The share that each column has in the distances that the kernels measure.
+        The share that each column has in the distances that the kernels measure: where the model may bend.
+        scikit-learn's `permutation_importance` measures how much the predictions depend on a column.
     report_ : TableReport
         What was done with the table and why; can be printed.
     left_out_error_ : float

@@ -186,7 +186,8 @@ class Chart:
         axes.spines.left.set_visible(False)
         axes.grid(axis="x", visible=False)
         axes.grid(color=LIGHT["grid"], axis="y")
-        least = min((y for series in self.series for y in series.ys if y > 0), default=1.0) if self.y.log else -math.inf
+        heights = [y for series in self.series for y in series.ys] + [value for _, value in self.levels]
+        least = min((y for y in heights if y > 0), default=1.0) if self.y.log else -math.inf
         for i, series in enumerate(self.series):
             _curve(axes, series, f"series{i}", least)
         for _, value in self.levels:

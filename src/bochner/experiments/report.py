@@ -114,10 +114,14 @@ class Page:
 
     def _verdict(self, verdict: Verdict) -> str:
         choice = f"{escape(verdict.map)} <span>with {verdict.columns:,} components</span>"
+        text = verdict.paragraph
+        if verdict.headline:  # it is not said twice
+            text = text.removeprefix(f"{verdict.headline}: ")
+            text = text[:1].upper() + text[1:]
         return (
             '<div class="verdict"><p class="eyebrow">Verdict</p>'
             f'<p class="choice">{escape(verdict.headline) or choice}</p>'
-            f"<p>{escape(verdict.paragraph)}</p></div>\n"
+            f"<p>{escape(text)}</p></div>\n"
         )
 
     # -- charts
