@@ -100,7 +100,7 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
         Newton steps, at most.
     tol, max_components, max_seconds, max_bytes : numbers
         For ``n_components="auto"``, as in `KernelRidge`: the number is chosen with the squared loss on at most 20,000
-        rows. Features of all rows are kept in memory between passes if they take at most 256 MB and half of max_bytes;
+        rows. Features of all rows are kept in memory between passes if they take at most 512 MB and half of max_bytes;
         otherwise they are computed again, block by block.
     block_size : int or None
         Rows in a block; None fits blocks of features into the cache.
