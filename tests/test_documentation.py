@@ -106,6 +106,8 @@ def test_blocks_run(name, tmp_path, monkeypatch):
             assert NUMBER.sub("", promised) == NUMBER.sub("", said[-1])
             scores = (np.array(NUMBER.findall(line), float) for line in (promised, said[-1]))
             np.testing.assert_allclose(*scores, atol=0.015)  # a few of 450 digits, on another processor
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")  # matplotlib 3.9 warns the next test of figures left open
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS))
