@@ -24,6 +24,7 @@ NEEDS = {  # packages without which a page cannot run
     "docs/guide/command_line.md": ("pandas", "typer", "rich", "matplotlib", "pyarrow"),
     "docs/guide/dask.md": ("dask",),
     "docs/guide/files.md": ("onnx",),
+    "docs/guide/gaussian_processes.md": ("matplotlib",),
     "docs/guide/gpu.md": ("torch",),
     "docs/guide/streams.md": ("pyarrow",),
     "docs/guide/tables.md": ("pandas",),
