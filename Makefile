@@ -135,16 +135,15 @@ fuzz: $(VENV)/.built
 	BOCHNER_FUZZ_EXAMPLES=$(FUZZ) $(PYTEST) tests/test_hostile_input.py tests/test_hostile_calls.py
 	PYTHONPATH=tests $(BIN)/python fuzz/load.py -max_total_time=300
 
-# The compiled core under the address and undefined-behaviour sanitizers. Python itself never frees some of its memory:
-# leaks are not looked for. The code is the same for vectors of 16 bytes and of 64; those of AVX-512 would take a
-# quarter of an hour to compile.
-sanitize: $(VENV)/.tools
-	$(BIN)/cmake -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=Release -DBOCHNER_SANITIZE=ON -DBOCHNER_BASELINE_ONLY=ON -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
-	$(BIN)/cmake --build build/sanitize
-	rm -rf build/sanitized && mkdir -p build/sanitized && cp -r src/bochner build/sanitized/ && rm -f build/sanitized/bochner/_native*.so
-	cp build/sanitize/_native*.so build/sanitized/bochner/
-	PYTHONPATH=build/sanitized ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
-	OMP_NUM_THREADS=2 $(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/test_backends.py tests/test_operators.py tests/test_sketches.py tests/test_rows.py
+# The compiled core under the address and undefined-behaviour sanitizers, in an environment of its own: where bochner is
+# installed for development, Python would import the ordinary core. Python itself never frees some of its memory: leaks
+# are not looked for. The code is the same for vectors of 16 bytes and of 64; those of AVX-512 would take a quarter of
+# an hour to compile.
+sanitize:
+	$(MAKE) VENV=.venv-sanitize GROUP=bare .venv-sanitize/.tools
+	PATH="$(CURDIR)/.venv-sanitize/bin:$$PATH" .venv-sanitize/bin/python -m pip install -q --no-build-isolation -C build-dir=build/sanitize -C install.strip=false -C cmake.define.BOCHNER_SANITIZE=ON -C cmake.define.BOCHNER_BASELINE_ONLY=ON .
+	ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
+	OMP_NUM_THREADS=2 .venv-sanitize/bin/python -m pytest -q -p no:cacheprovider -m "not slow" tests/test_backends.py tests/test_operators.py tests/test_sketches.py tests/test_rows.py
 
 clean:
 	rm -rf $(VENV) .venv-* build dist demo-output

@@ -277,6 +277,7 @@ REBUILT = ["california", "insurance", "kin40k", "pol", "wine"]
 @pytest.mark.parametrize("name", REBUILT)
 def test_a_source_written_from_our_numbers_comes_back(name, tmp_path, server, monkeypatch):
     """The way from a source's file to the checksum of its numbers, for real sets."""
+    pytest.importorskip("pooch")
     if datasets.folder() is None:
         pytest.skip("needs BOCHNER_DATA")
     data, entry = datasets.load(name), REGISTRY[name]

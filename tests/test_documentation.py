@@ -24,6 +24,7 @@ NEEDS = {  # packages without which a page cannot run
     "docs/guide/command_line.md": ("pandas", "typer", "rich", "matplotlib", "pyarrow"),
     "docs/guide/dask.md": ("dask",),
     "docs/guide/files.md": ("onnx",),
+    "docs/guide/gaussian_processes.md": ("matplotlib",),
     "docs/guide/gpu.md": ("torch",),
     "docs/guide/streams.md": ("pyarrow",),
     "docs/guide/tables.md": ("pandas",),
@@ -109,6 +110,8 @@ def test_blocks_run(name, tmp_path, monkeypatch):
     if name == "docs/tutorial.md":  # what it says about the columns of its table
         lost = dict(zip(known["X"].columns, known["lost"], strict=True))
         assert lost["area"] > lost["built"] > lost["distance"] > 0.05 > 0.02 > max(lost["district"], lost["listed"])
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")  # matplotlib 3.9 warns the next test of figures left open
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS))

@@ -82,9 +82,8 @@ def parquet(folder, X, y, weight, n_files=3):
 
 
 def sources(tmp_path, X, y, weight):
-    import pandas
-    import polars
-
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pq = pytest.importorskip("pyarrow.parquet")
     memmap = np.memmap(tmp_path / "X.bin", X.dtype, "w+", shape=X.shape)
     memmap[:] = X
     frame = pandas.DataFrame(X, columns=["x0", "x1", "x2"]).assign(y=y, w=weight)
@@ -100,8 +99,6 @@ def sources(tmp_path, X, y, weight):
     folder.mkdir()
     yield "parquet folder", (parquet(folder, X, y, weight), "y", "w")
     yield "parquet file", (str(parquet(folder, X, y, weight, 1) / "part0.parquet"), "y", "w")
-    import pyarrow.parquet as pq
-
     yield "arrow table", (pq.read_table(folder / "part0.parquet"), "y", "w")
 
 

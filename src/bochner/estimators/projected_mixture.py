@@ -99,7 +99,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
         max_iter = check_count("max_iter", self.max_iter)
         if not is_auto(self.n_dimensions, "n_dimensions"):
             check_count("n_dimensions", self.n_dimensions)
-        X = _dense(validate_rows(self, X, reset=True))
+        # many steps in float32 end elsewhere than in float64
+        X = _dense(validate_rows(self, X, reset=True)).astype(np.float64, copy=False)
         n, d = X.shape
         if n < max(2, k):
             raise ValueError(f"n_samples={n} should be at least n_clusters={k}, and at least 2.")
