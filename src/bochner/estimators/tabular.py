@@ -154,9 +154,9 @@ class TableModel(BaseEstimator):
             validate_data(self, X, reset=reset, skip_check_array=True)
         else:
             least = 2 if reset else 1
-            if isinstance(X, (list, tuple)) and np.asarray(X).dtype.kind in "US":
-                X = np.array(X, dtype=object)  # numbers beside texts stay numbers
             with reading("X"):
+                if isinstance(X, (list, tuple)) and np.asarray(X).dtype.kind in "US":
+                    X = np.array(X, dtype=object)  # numbers beside texts stay numbers
                 X = validate_data(
                     self,
                     X,
