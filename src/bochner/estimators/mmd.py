@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array, backend_of
+from bochner.backends import backend_of
 from bochner.checks import check_choice, check_count
 from bochner.estimators._validation import check_rows
 from bochner.estimators.exact import exact_rows
@@ -177,5 +177,4 @@ def exact_mmd(kernel: Any, X: Any, Y: Any) -> float:
     """
     k = as_kernel(kernel)
     X, Y = exact_rows(X, Y)
-    means: list[Array] = [k(X).mean(), k(Y).mean(), k(X, Y).mean()]
-    return float(means[0] + means[1] - 2.0 * means[2])
+    return float(k(X).mean()) + float(k(Y).mean()) - 2.0 * float(k(X, Y).mean())

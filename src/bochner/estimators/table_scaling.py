@@ -56,7 +56,7 @@ def scale_columns(A: Array, weight: Array, *, ranked: bool) -> Scaling:
     centres, sizes = centres * tops, np.where(sizes > 1e-12, sizes, 1.0) * tops
     knots, ranks = [], []
     for column in A.T:
-        values, places = np.unique(column, return_inverse=True) if ranked else (np.empty(0), np.empty(0))
+        values, places = np.unique(column, return_inverse=True) if ranked else (np.empty(0), np.empty(0, int))
         if len(values) <= 2:
             knots.append(np.empty(0))
             ranks.append(np.empty(0))
