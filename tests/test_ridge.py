@@ -585,3 +585,21 @@ def test_the_default_does_not_lose_to_a_linear_model_where_that_is_the_truth(n, 
     found = KernelRidge(random_state=seed).fit(X[:n], y[:n])
     errors, least = ((model.predict(X[n:]) - y[n:]) ** 2 for model in (found, linear))
     assert errors.mean() <= least.mean() + least.std() / np.sqrt(2000)
+
+
+def test_sums_that_are_too_coarse_for_the_penalty_are_not_solved_with(monkeypatch):
+    """They are computed again first: their rounding is no reason to warn."""
+    X, y = waves(2000)
+    solved, solve, coarse = [], KernelRidge._solve_with, iter([True])
+
+    def solve_with(self, statistics, penalty):
+        solved.append(statistics)
+        return solve(self, statistics, penalty)
+
+    monkeypatch.setattr(KernelRidge, "_solve_with", solve_with)
+    monkeypatch.setattr(RidgeStatistics, "is_coarse", lambda self, alpha: next(coarse, False))
+    monkeypatch.setattr("bochner.estimators.ridge_search._PENALTY_COMPONENTS", 16)  # the penalty is refined above it
+    model = KernelRidge(random_state=0).fit(X, y)
+    assert solved == [model.statistics_]
+    assert not next(coarse, False)  # it was asked
+    np.testing.assert_allclose(model.predict(X), KernelRidge(random_state=0).fit(X, y).predict(X), rtol=1e-6)

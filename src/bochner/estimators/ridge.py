@@ -357,20 +357,19 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self._solution = fitted.solution
         elif iterative:
             self._solution = self._iterate(source, feature_map, statistics, key)
-        elif fitted.penalty is not None:
-            self._solution = self._solve_with(statistics, fitted.penalty)
-        elif self._leaves_rows_out:
+        elif fitted.penalty is None and self._leaves_rows_out:
             self._solution = self._solve(statistics, source.sample(LEFT_OUT_ROWS, key.child("left out")))
-        if statistics.with_gram and self.device is None and statistics.is_coarse(self._current().alpha):
-            # the chosen penalty is smaller than the rounding errors of float32 products: compute again in float64
-            penalty = self._current().alpha / statistics.n_effective
-            finer = RidgeStatistics(feature_map.n_components, n_targets, penalty=penalty)
-            self._accumulate(source, feature_map, finer)
-            self.statistics_, self._solution = finer, None
-            if fitted.penalty is not None:
-                self._solution = self._solve_with(finer, fitted.penalty)
-            elif self._leaves_rows_out:
-                self._solution = self._solve(finer, source.sample(LEFT_OUT_ROWS, key.child("left out")))
+        if statistics.with_gram and self.device is None:
+            chosen = self._current().alpha if fitted.penalty is None else fitted.penalty.alpha
+            if statistics.is_coarse(chosen):
+                # the chosen penalty is smaller than the rounding errors of the sums: compute again in float64
+                finer = RidgeStatistics(feature_map.n_components, n_targets, penalty=chosen / statistics.n_effective)
+                self._accumulate(source, feature_map, finer)
+                self.statistics_, self._solution = finer, None
+                if fitted.penalty is None and self._leaves_rows_out:
+                    self._solution = self._solve(finer, source.sample(LEFT_OUT_ROWS, key.child("left out")))
+        if fitted.penalty is not None and not iterative:
+            self._solution = self._solve_with(self.statistics_, fitted.penalty)
         if checkpoint is not None:
             self._current()
             checkpoint.remove()
