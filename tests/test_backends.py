@@ -16,7 +16,7 @@ import scipy.sparse
 import bochner.backends.native as native_module
 from backend_calls import ENTRIES, LINEAR, N_FEATURES, SCALE, TAIL, Call, calls, check_linear, strided
 from bochner import RBF, FourierFeatures, _native
-from bochner.backends import FLOATS, Backend, limit_threads, n_threads
+from bochner.backends import FLOATS, Backend, lapack, limit_threads, n_threads
 from bochner.backends.memory import empty_columns
 from bochner.backends.native import native, without_subnormals
 from bochner.backends.reference import reference
@@ -632,3 +632,37 @@ def test_matrices_without_rows_have_inverses(capfd: pytest.CaptureFixture[str]) 
     assert native.triangular_inverse(empty).shape == (0, 0)
     assert native.cholesky_inverse(empty).shape == (0, 0)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("m", [0, 1, 2, 7, 130])
+def test_lapack_without_the_lock_is_that_of_scipy(m, dtype):
+    """In place, also in a part of a larger matrix, whose other numbers stay."""
+    A = np.random.default_rng(m).normal(size=(m, m)).astype(dtype)
+    A = A @ A.T + m * np.eye(m, dtype=dtype)
+    whole = np.full((m + 3, m + 2), 7.0, dtype, order="F")
+    part = whole[1 : m + 1, 2:]
+    part[:] = A
+    assert lapack.potrf(part)
+    tolerance = 100.0 * np.finfo(dtype).eps * max(m, 1)
+    np.testing.assert_allclose(part @ part.T, A, rtol=tolerance, atol=tolerance * max(m, 1))
+    assert not np.triu(part, 1).any()
+    L, B = np.array(part, order="F"), np.asfortranarray(np.ones((m, 3), dtype))
+    if m:
+        lapack.potrs(L, B)
+        np.testing.assert_allclose(A @ B, 1.0, rtol=tolerance)
+        inverse = L.copy(order="F")
+        lapack.trtri(inverse)
+        np.testing.assert_allclose(inverse @ L, np.eye(m), atol=tolerance)
+        inverse = L.copy(order="F")
+        lapack.potri(inverse)
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        np.testing.assert_allclose(inverse @ A, np.eye(m), atol=tolerance)
+    whole[1 : m + 1, 2:] = 7.0
+    assert (whole == 7.0).all()
+
+
+def test_lapack_tells_of_a_matrix_without_a_factor():
+    assert not lapack.potrf(np.asfortranarray([[1.0, 2.0], [2.0, 1.0]]))
+    with pytest.raises(ValueError, match="Fortran order"):
+        lapack.potrf(np.ones((3, 3)))

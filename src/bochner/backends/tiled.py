@@ -6,14 +6,13 @@ m × m array is needed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve, get_lapack_funcs
-from scipy.linalg.lapack import dtrtri
 
-from bochner.backends import Array, n_threads
+from bochner.backends import Array, lapack, n_threads
 from bochner.backends.reference import reference
 from bochner.backends.threads import each, one_thread
 
@@ -108,18 +107,21 @@ def factor_in_place(G: Array) -> bool:
     """
     m = len(G)
     if m <= _PANEL or G.dtype == np.float32:
+        by_columns = G if G.strides[0] == G.itemsize else np.asfortranarray(G)
         with one_thread():
-            L, failed = get_lapack_funcs("potrf", (G,))(G, lower=1, clean=1, overwrite_a=1)
-        if not np.may_share_memory(L, G):  # a part of a larger matrix is copied on the way
-            G[:] = L
-        return not failed
+            found = lapack.potrf(by_columns)
+        if by_columns is not G:
+            G[:] = by_columns
+        return found
     half = m // 2 // _STEP * _STEP
     L, below, corner = G[:half, :half], G[half:, :half], G[half:, half:]
     if not factor_in_place(L):
         return False
     steps = parts_of(half, _STEP)
+    inverses = [np.array(L[step, step], order="F") for step in steps]
     with one_thread():
-        inverses = [dtrtri(L[step, step], lower=1)[0] for step in steps]
+        for inverse in inverses:
+            lapack.trtri(inverse)
 
     # transposed: G is stored by columns, and products come by rows
     def solve(rows: slice) -> None:
@@ -142,9 +144,12 @@ def factor_in_place(G: Array) -> bool:
 def cholesky_solve(L: Array, B: Array) -> Array:
     """Solutions, some right sides a thread."""
     out = np.empty(B.shape)
+    L = np.asfortranarray(L, np.result_type(L, B))
 
     def solve(columns: slice) -> None:
-        out[:, columns] = cho_solve((L, True), B[:, columns], check_finite=False)
+        solved = np.array(B[:, columns], L.dtype, order="F")
+        lapack.potrs(L, solved)
+        out[:, columns] = solved
 
     with one_thread():
         each(solve, parts_of(B.shape[1], _RIGHT), n_threads())
@@ -153,19 +158,20 @@ def cholesky_solve(L: Array, B: Array) -> Array:
 
 def cholesky_inverse(L: Array) -> Array:
     """LAPACK's, on one thread."""
-    return _inverse("potri", L)
+    return _inverse(lapack.potri, L)
 
 
 def triangular_inverse(L: Array) -> Array:
     """LAPACK's, on one thread."""
-    return _inverse("trtri", L)
+    return _inverse(lapack.trtri, L)
 
 
-def _inverse(name: str, L: Array) -> Array:
-    if not len(L):  # which LAPACK complains of in print
-        return L
-    with one_thread():
-        return np.asarray(get_lapack_funcs(name, (L,))(L, lower=1, overwrite_c=1)[0])
+def _inverse(routine: Callable[[Array], None], L: Array) -> Array:
+    L = np.asfortranarray(L)
+    if len(L):  # of none LAPACK complains in print
+        with one_thread():
+            routine(L)
+    return L
 
 
 tiled = replace(
