@@ -343,16 +343,19 @@ re-iterable of (X, y) or (X, y, weight) blocks
             while kernel is not None:
                 # length scales are tuned with the squared loss, which prefers shorter ones than the logistic loss
                 kernel = with_scales(kernel, 2.0 * kernel.length_scale)
-                _, wider = self._fit_features(signs, kernel, few.n_components, draws.child("columns"))
-                longer = path_of(wider)
+                columns = key if few.n_components == self.n_components_ else draws.child("columns")
+                fitted = self._fit_features(signs, kernel, few.n_components, columns)
+                longer = path_of(fitted[1])
                 # a model that is linear in the columns of X needs a fourth of the penalty
                 if longer.loss_at(0.25 * path.best) > _WORSE * path.least:
                     break
                 longer.search(0.25 * path.best)
                 if not longer.least < _BETTER * path.least:
                     break
-                path, few, nested = longer, wider, False
-                self.features_, feature_map = self._fit_features(signs, kernel, self.n_components_, key)
+                path, few, nested = longer, fitted[1], columns is key
+                if not nested:
+                    fitted = self._fit_features(signs, kernel, self.n_components_, key)
+                self.features_, feature_map = fitted
                 self.feature_map_ = feature_map
                 notes = [f"length_scale={float(np.mean(kernel.length_scale)):.3g}: less loss on held-out rows"]
         else:

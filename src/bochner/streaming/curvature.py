@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import spotrf, spotrs
 
-from bochner.backends import Array, backend_of, is_host, n_threads, times_columns
+from bochner.backends import Array, backend_of, is_host, lapack, n_threads, times_columns
 from bochner.backends.threads import each, one_thread
 from bochner.backends.tiled import parts_of
 from bochner.keys import Key
@@ -22,6 +21,7 @@ from bochner.statistics import RidgeStatistics
 METRIC_BYTES = 1 << 29  # bytes that metrics may take if there is one for each score
 _MOST_PRODUCTS = 100  # products with the Hessian for one step
 _ENOUGH = 0.2  # a product that gains less than this share of the mean gain ends a step (Nash & Sofer 1990)
+_ROUGH, _ROUGH_PRODUCTS = 0.1, 5  # share of the objective that a step hopes to gain, with at most so many products
 _BLOCK_ROWS = 512  # rows whose features stay in the cache between two products
 _PARTS = 8  # of the rows, one for each thread at a time; fixed, so that threads change no bit
 _LINE_TRIES = 10
@@ -67,8 +67,9 @@ class HeldRows:
         Features in host memory are read once: the scores of a block are followed by its moments, while it is cached.
         """
         unit = _unit_of(self.weight)  # without it, products of huge weights would overflow
-        weight, n = self.weight / unit, len(self)
+        weight, n, k = self.weight / unit, len(self), self.n_scores
         host = is_host(self.Z)
+        wide = _in_fours(V.astype(self.Z.dtype, copy=False)) if host else V
         parts = parts_of(n, max(_BLOCK_ROWS, -(-n // _PARTS))) if host else [slice(0, n)]
         sums: list[Any] = [None] * len(parts)
 
@@ -76,7 +77,7 @@ class HeldRows:
             moment, bent = backend_of(V).xp.zeros_like(V), 0.0
             for start in range(parts[i].start, min(parts[i].stop, n), _BLOCK_ROWS if host else n):
                 rows = slice(start, min(start + _BLOCK_ROWS, parts[i].stop)) if host else parts[i]
-                D = scores_of(self.Z[rows], V)
+                D = scores_of(self.Z[rows], wide)[:, :k]
                 curved = self.loss.curvature_product(self.F[rows], self.Y[rows], D) * weight[rows, None]
                 add_moment(moment, self.Z[rows], curved)
                 bent += float((D * curved).sum())
@@ -141,8 +142,11 @@ class HeldRows:
         sums.squares = backend_of(self.Z).place(sums.squares, self.weight)
         return sums
 
-    def solve(self, R: Array, metric: Metric) -> tuple[Array, int]:
-        """H⁻¹ R by conjugate gradients, as accurately as is worthwhile for one step, and the number of products."""
+    def solve(self, R: Array, metric: Metric, value: float = np.inf) -> tuple[Array, int]:
+        """H⁻¹ R by conjugate gradients, as accurately as is worthwhile for one step, and the number of products.
+
+        A model that promises a large share of the objective's value is too rough for an accurate solution.
+        """
         backend = backend_of(self.weight)
         r = backend.place(R.copy(), self.weight)
         x, z = backend.xp.zeros_like(r), metric(r)
@@ -156,7 +160,7 @@ class HeldRows:
             r -= t * Hq
             gain = 0.5 * t * size
             gained += gain
-            if gain * count <= _ENOUGH * gained:
+            if gain * count <= _ENOUGH * gained or (count >= _ROUGH_PRODUCTS and gained > _ROUGH * value):
                 break
             z = metric(r)
             before, size = size, _dot(r, z)
@@ -199,8 +203,12 @@ def scores_of(Z: Any, P: Any) -> Any:
 
 def _in_fours(A: Array) -> Array:
     """With columns of zeros up to a multiple of four, if there are more than two: BLAS is a third slower with seven."""
-    missing = -A.shape[1] % 4 if A.shape[1] > 2 else 0
-    return np.pad(A, ((0, 0), (0, missing))) if missing else A
+    n, k = A.shape
+    if k <= 2 or k % 4 == 0:
+        return A
+    out = np.zeros((n, k + -k % 4), A.dtype)  # np.pad takes as long as the product of some hundred rows
+    out[:, :k] = A
+    return out
 
 
 def _dot(a: Any, b: Any) -> float:
@@ -235,13 +243,15 @@ class SingleFactor:
             G = np.array(gram.lower(), np.float32, order="F")
             np.einsum("ii->i", G)[:] += np.float32(alpha)
         with one_thread():
-            L, failed = spotrf(G, lower=1, clean=0, overwrite_a=1)
-        return cls(L) if not failed and np.isfinite(L[-1, -1]) else Cholesky().factor(gram, alpha)
+            found = lapack.potrf(G)
+        return cls(G) if found and np.isfinite(G[-1, -1]) else Cholesky().factor(gram, alpha)
 
     def solve(self, B: Array) -> Array:
         """(G + alpha I)⁻¹ B."""
         unit = _unit_of(B)
-        return np.asarray(spotrs(self.L, (B / unit).astype(np.float32), lower=1)[0], np.float64) * unit
+        out = np.array(B / unit, np.float32, order="F")
+        lapack.potrs(self.L, out)
+        return out.astype(np.float64) * unit
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Steps:
     def _solved(self, R: Array, state: State) -> Array:
         assert self.rows is not None
         assert self.metric is not None
-        found, self.products = self.rows.solve(R, self.metric)
+        found, self.products = self.rows.solve(R, self.metric, state.value)
         self.worn += self.products * self.rows.products_cost()
         self.passes += self.products * len(self.rows) / state.n_samples
         return found
