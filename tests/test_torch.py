@@ -954,7 +954,7 @@ def test_learned_metrics_and_local_models_on_a_device_are_those_of_the_host(
     np.testing.assert_allclose(errors, left_out, rtol=1e-6, atol=1e-8)
     new = rng.normal(size=(40, 4))
     np.testing.assert_allclose(twin.predict(new, device), model.predict(new), rtol=1e-6, atol=1e-8)
-    assert all(isinstance(leaf.coefficients, np.ndarray) for leaf in twin.leaves)
+    assert all(isinstance(array, np.ndarray) for array in (twin.points, twin.coefficients, twin.intercepts))
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -108,7 +108,8 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
         children[node] = [grow(*side) for side in sides]
         return node
 
-    grow(np.arange(len(X)), np.arange(0))
+    rows = np.arange(len(X), dtype=np.int32 if len(X) < 2**31 else np.int64)
+    grow(rows, rows[:0])
     return Tree(np.array(columns), np.array(cuts), np.array(children)), members
 
 
@@ -151,16 +152,39 @@ class Leaf:
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A tree, and a model in each of its leaves."""
+    """A tree, and a model in each of its leaves.
+
+    Attributes
+    ----------
+    tree : Tree
+    kernel : StationaryKernel
+    points : ndarray of shape (n, d)
+        Rows that the models are made of; neighbouring leaves share some of them.
+    rows : ndarray of int, shape (n_used,)
+        The points of the first leaf, of the second one, and so on.
+    starts : ndarray of int, shape (n_leaves + 1,)
+        Where the points of each leaf begin, and where the last ones end.
+    coefficients : ndarray of shape (n_used, k)
+    intercepts : ndarray of shape (n_leaves, k)
+    """
 
     tree: Tree
     kernel: StationaryKernel
-    leaves: tuple[Leaf, ...]
+    points: Array
+    rows: Array
+    starts: Array
+    coefficients: Array
+    intercepts: Array
 
     @property
     def n_targets(self) -> int:
         """Number of targets."""
-        return len(self.leaves[0].intercept)
+        return int(self.intercepts.shape[1])
+
+    def leaf(self, number: int) -> Leaf:
+        """The model of one leaf."""
+        part = slice(int(self.starts[number]), int(self.starts[number + 1]))
+        return Leaf(self.points[self.rows[part]], self.coefficients[part], self.intercepts[number])
 
     def groups(self, X: Array) -> Iterator[tuple[int, Array]]:
         """Each leaf that contains some of the rows, with their indices."""
@@ -173,7 +197,7 @@ class LocalModel:
         out = np.empty((len(X), self.n_targets))
 
         def work(job: tuple[int, Array]) -> None:
-            leaf, rows = self.leaves[job[0]], job[1]
+            leaf, rows = self.leaf(job[0]), job[1]
             points = placed(X[rows], device)
             backend = backend_of(points)
             others, C = (backend.place(array, points) for array in (leaf.points, leaf.coefficients))
@@ -229,16 +253,17 @@ def fit_leaves(
     Leaves are fitted by threads of this process or by the workers of a Dask client; the model is the same.
     """
     left_out = np.full(Y.shape, np.nan)
-    leaves: list[Leaf | None] = [None] * len(members)
+    starts = np.cumsum([0, *map(len, members)])
+    coefficients, intercepts = np.empty((starts[-1], Y.shape[1])), np.empty((len(members), Y.shape[1]))
     home = tree.leaves(X)
 
     def job(rows: Array) -> tuple[Any, ...]:
         own = None if weight is None else weight[rows]
-        return np.ascontiguousarray(X[rows]), Y[rows], own, kernel, alpha, device
+        return X[rows], Y[rows], own, kernel, alpha, device
 
     def keep(number: int, found: tuple[Array, Array, Array]) -> None:
-        rows, (coefficients, intercept, errors) = members[number], found
-        leaves[number] = Leaf(np.ascontiguousarray(X[rows]), coefficients, intercept)
+        rows, part = members[number], slice(starts[number], starts[number + 1])
+        coefficients[part], intercepts[number], errors = found
         own = home[rows] == number
         left_out[rows[own]] = errors[own]
         done(int(np.count_nonzero(own)))
@@ -250,4 +275,4 @@ def fit_leaves(
 
         for number, found in enumerate(on_workers(fit_leaf, (job(rows) for rows in members), workers)):
             keep(number, found)
-    return LocalModel(tree, kernel, tuple(leaf for leaf in leaves if leaf is not None)), left_out
+    return LocalModel(tree, kernel, X, np.concatenate(members), starts, coefficients, intercepts), left_out

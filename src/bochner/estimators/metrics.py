@@ -388,8 +388,11 @@ def _shrunk(
 
 def deviations(A: Array, weight: Array | None = None) -> Array:
     """Standard deviations of columns of weighted rows."""
-    centre = np.average(A, axis=0, weights=weight)
-    return np.asarray(np.sqrt(np.average(np.square(A - centre), axis=0, weights=weight)))
+
+    def variance(column: Array) -> float:
+        return float(np.average(np.square(column - np.average(column, weights=weight)), weights=weight))
+
+    return np.sqrt([variance(column) for column in A.T])  # one by one, as all would need twice the memory of A
 
 
 def standardised(Y: Array, weight: Array | None) -> Array:

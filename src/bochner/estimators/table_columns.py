@@ -82,7 +82,7 @@ def _raw(values: Array, name: Any) -> tuple[str, Array]:
     kind = values.dtype.kind
     if kind in "biuf":
         with np.errstate(over="ignore"):
-            return "number", values.astype(np.float64)
+            return "number", np.asarray(values, np.float64)
     if kind == "M":
         return "date", _seconds(values)
     if kind == "m":

@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 
 from bochner.backends import Array, backend_of, n_threads
 from bochner.estimators.exact_leaves import LEAST_WEIGHT, exact_ridge
-from bochner.estimators.local_models import Leaf, LocalModel, Tree, fit_leaves, grow_tree, in_threads, placed
+from bochner.estimators.local_models import LocalModel, Tree, fit_leaves, grow_tree, in_threads, placed
 from bochner.estimators.metrics import (
     WHOLE_ROWS,
     LearnedMetric,
@@ -125,7 +125,6 @@ def fit_members(
         If given, leaves are fitted by the workers of a Dask client.
     """
     maps = {name: scale_columns(A, weight, ranked=SCALINGS[name]) for name in scalings}
-    scaled = {name: scaling(A) for name, scaling in maps.items()}
     few, many, fresh = draw_samples(
         weight, (min(_SCREEN_ROWS, plan.metric_rows), plan.metric_rows), key.child("sample")
     )
@@ -133,7 +132,7 @@ def fit_members(
     learned: dict[tuple[str, str], LearnedMetric] = {}
 
     def rows_of(way: str, sample: Sample) -> Any:
-        return placed(scaled[way][sample.rows], device)
+        return placed(maps[way](A[sample.rows]), device)
 
     def screen(name: tuple[str, str]) -> None:
         X = rows_of(name[0], few)
@@ -212,7 +211,7 @@ def fit_members(
         taken = time.perf_counter() - begun
         members.append(Member(name, scaling, model, 1.0))
         left_out.append(Y - errors)
-        weights.append(_column_weights(scaling, found, A, weight))
+        weights.append(_column_weights(scaling, found, A, X, weight))
         sizes.append(tuple(len(part) for part in rows))
     if plan.n_landmarks and not clock.is_late():
         progress.label = "landmarks"
@@ -269,12 +268,16 @@ def fit_globally(
     ).fit(X, Y, weight)
     nystrom, sums = ridge.feature_map_, ridge.statistics_
     assert isinstance(nystrom, Nystrom)
-    leaf = Leaf(
+    used = len(nystrom.root)
+    model = LocalModel(
+        Tree(np.array([-1]), np.zeros(1), np.zeros((1, 2), dtype=np.intp)),
+        kernel,
         np.asarray(nystrom.landmarks),
+        np.arange(used),
+        np.array([0, used]),
         nystrom.root @ ridge.coef_.reshape(Y.shape[1], -1).T[: nystrom.rank],
-        np.ravel(ridge.intercept_),
+        np.reshape(ridge.intercept_, (1, -1)),
     )
-    model = LocalModel(Tree(np.array([-1]), np.zeros(1), np.zeros((1, 2), dtype=np.intp)), kernel, (leaf,))
     L, like = Cholesky().factor(sums.operator(True), ridge.alpha_).L, placed(X[:1], device)
     backend = backend_of(like)
     M, centre = backend.triangular_inverse(backend.place(L, like)), backend.place(sums.feature_mean, like)
@@ -325,10 +328,10 @@ def draw_samples(weight: Array, sizes: tuple[int, int], key: Key) -> tuple[Sampl
     return sample(0, sizes[0]), sample(0, sizes[1]), sample(sizes[1], 2 * sizes[1])
 
 
-def _column_weights(scaling: Scaling, metric: LearnedMetric, A: Array, weight: Array) -> Array:
+def _column_weights(scaling: Scaling, metric: LearnedMetric, A: Array, X: Array, weight: Array) -> Array:
     """The share of each column in the distances of a member; with directions, its contribution to their lengths."""
     if scaling.directions is None:
-        return importances(metric, scaling(A), weight)
+        return importances(metric, X, weight)
     weights = np.linalg.norm(scaling.directions, axis=1) * deviations(replace(scaling, directions=None)(A), weight)
     total = float(weights.sum())
     return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))

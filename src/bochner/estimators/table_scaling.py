@@ -31,7 +31,8 @@ class Scaling:
     directions: Array | None = None
 
     def __call__(self, A: Array) -> Array:
-        out = (A - self.centres) / self.sizes
+        out = A - self.centres
+        out /= self.sizes
         for j, (knots, ranks) in enumerate(zip(self.knots, self.ranks, strict=True)):
             if len(knots):
                 out[:, j] = np.interp(A[:, j], knots, ranks)
@@ -48,12 +49,7 @@ def scale_columns(A: Array, weight: Array, *, ranked: bool) -> Scaling:
 
     A row of weight two counts as two rows.
     """
-    tops = np.abs(A).max(axis=0)  # squares of 1e200 overflow, those of 1e-200 underflow
-    tops = np.where(tops > 0, tops, 1.0)
-    small = A / tops
-    centres = np.average(small, axis=0, weights=weight)
-    sizes = np.sqrt(np.average(np.square(small - centres), axis=0, weights=weight))
-    centres, sizes = centres * tops, np.where(sizes > 1e-12, sizes, 1.0) * tops
+    centres, sizes = np.array([_centre_and_size(column, weight) for column in A.T]).reshape(-1, 2).T
     knots, ranks = [], []
     for column in A.T:
         values, places = np.unique(column, return_inverse=True) if ranked else (np.empty(0), np.empty(0, int))
@@ -69,3 +65,12 @@ def scale_columns(A: Array, weight: Array, *, ranked: bool) -> Scaling:
         knots.append(values)
         ranks.append(np.sqrt(12.0) * (middle - 0.5))
     return Scaling(centres, sizes, tuple(knots), tuple(ranks))
+
+
+def _centre_and_size(column: Array, weight: Array) -> tuple[float, float]:
+    """The mean of a column and its standard deviation, or a size of one if that is zero."""
+    top = float(np.abs(column).max()) or 1.0  # squares of 1e200 overflow, those of 1e-200 underflow
+    small = column / top
+    centre = float(np.average(small, weights=weight))
+    size = float(np.sqrt(np.average(np.square(small - centre), weights=weight)))
+    return centre * top, (size if size > 1e-12 else 1.0) * top

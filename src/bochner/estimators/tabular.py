@@ -196,6 +196,7 @@ class TableModel(BaseEstimator):
                 UserWarning,
             )
         A = np.column_stack([np.empty((n, 0)), *(encoded for _, encoded in planned)])
+        del planned  # the columns are in memory once
         if not A.shape[1]:
             A = np.zeros((n, 1))
             self._notes.append("no column varies: every prediction is the mean of the targets")

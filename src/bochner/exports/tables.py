@@ -101,14 +101,14 @@ def _local(model: LocalModel, X: Tensor) -> Tensor:
     """Predictions of the leaf that each row falls in, (n, k)."""
 
     def one(number: int, rows: Tensor) -> Tensor:
-        leaf: Any = model.leaves[number]
+        leaf: Any = model.leaf(number)
         return block(model.kernel, rows, leaf.points) @ leaf.coefficients + leaf.intercept
 
-    if len(model.leaves) == 1:
+    if model.tree.n_leaves == 1:
         return one(0, X)
     graph, numbers_ = X.graph, _leaves(model.tree, X)
     out = X.columns(0, 1) * 0.0 + np.zeros((1, model.n_targets))
-    for number in range(len(model.leaves)):
+    for number in range(model.tree.n_leaves):
         rows = graph.node("NonZero", [numbers_.equal(number)], INT).reshape(-1)
         predicted = one(number, X.gather(rows, axis=0))
         out = graph.node("ScatterND", [out, rows.reshape(-1, 1), predicted], DOUBLE)

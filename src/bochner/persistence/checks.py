@@ -330,13 +330,14 @@ def _tree(tree: Tree) -> None:
 
 
 def _local_model(model: LocalModel) -> None:
-    expect(model.leaves and len(model.leaves) == model.tree.n_leaves, model, "another number of leaves")
-    width, k = model.leaves[0].points.shape[-1], len(model.leaves[0].intercept)
-    for leaf in model.leaves:
-        fits = leaf.points.ndim == 2 and leaf.points.shape[1] == width
-        fits = fits and leaf.coefficients.shape == (len(leaf.points), k) and leaf.intercept.shape == (k,)
-        expect(fits, model, "leaves of another shape")
-    expect(model.tree.columns.max() < width, model, "cuts of columns that it has not")
+    n_leaves, starts, rows = model.tree.n_leaves, model.starts, model.rows
+    fits = model.points.ndim == 2 and model.intercepts.ndim == 2 and len(model.intercepts) == n_leaves
+    fits = fits and rows.ndim == 1 and starts.shape == (n_leaves + 1,)
+    fits = fits and model.coefficients.shape == (len(rows), model.n_targets)
+    expect(fits, model, "leaves of another shape")
+    expect(rows.dtype.kind == starts.dtype.kind == "i" and _within(rows, len(model.points)), model, "no such points")
+    expect(starts[0] == 0 and starts[-1] == len(rows) and (np.diff(starts) >= 0).all(), model, "leaves of another size")
+    expect(model.tree.columns.max() < model.points.shape[1], model, "cuts of columns that it has not")
 
 
 _CHECKS: dict[type, Callable[[Any], None]] = {

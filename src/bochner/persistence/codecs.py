@@ -22,7 +22,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 from bochner.backends import Array
-from bochner.estimators.local_models import Leaf
+from bochner.estimators.local_models import LocalModel
 from bochner.features import KernelColumns
 from bochner.linalg import Report
 from bochner.persistence.checks import check
@@ -158,7 +158,7 @@ class Encoder:
             # what is lazy (labels of dask data) stays with the data
             state = {name: item for name, item in vars(value).items() if not type(item).__module__.startswith("dask.")}
         weights = self.weights
-        if isinstance(value, Leaf) or isinstance(state.get("feature_map_"), KernelColumns):
+        if isinstance(value, LocalModel) or isinstance(state.get("feature_map_"), KernelColumns):
             self.weights = None
         found = {name: self.encode(item, f"{where}.{name}") for name, item in state.items()}
         self.weights = weights
