@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ from bochner.estimators.metrics import (
     FAMILIES,
     LEFT_OUT,
     Criterion,
+    LearnedMetric,
     learn_directions,
     learn_metric,
+    mean_distance,
     shrink_directions,
     shrink_metric,
     standardised,
@@ -25,10 +27,13 @@ from bochner.kernels import Kernel, Projected, RadialKernel, StationaryKernel
 from bochner.keys import Key
 from bochner.streaming.progress import show
 
+Sample = tuple[Array, Array, Array | None]  # rows, targets and weights
 METRICS = ("auto", "isotropic", "diagonal", "full")
 SAMPLE_ROWS = 1000  # rows that a metric is learned on; as many others compare it with equal scales
 _FEW_ROWS, _FEW_EVALUATIONS = 300, 8  # at least, for the comparison of kernels, and for a start; half of the rows
 _EVALUATIONS, _DIRECTION_EVALUATIONS = 6, 30
+_SHORT_ALPHA = 0.3  # the least penalty that a search from short scales starts with
+_BETTER = 0.97  # times the error: scales learned from short ones that gain less are not taken
 _FRESH_ROWS = 60  # with fewer rows to compare on, learned scales are not shrunk
 _NUMBERS = 1 << 25  # the most numbers in a sample as an array
 _COLUMNS = 1000  # the most columns for a full metric
@@ -107,8 +112,8 @@ def search_metric(
     """Choose one of the kernels, and learn its metric, by the leave-one-out error of exact fits.
 
     Scales are learned on a sample of standardised columns, starting from equal ones. They are then shrunk towards equal
-    scales, by the amount that has the least error on other rows. Directions start from the learned scales, and are
-    shrunk towards them in the same way.
+    scales, by the amount that has the least error on other rows. Directions start from the learned
+    scales, and are shrunk towards them in the same way.
 
     Parameters
     ----------
@@ -158,7 +163,7 @@ def search_metric(
     learn, few = order[:n_learn], order[: min(n_learn, max(_FEW_ROWS, n_learn // 2))]
     fresh = order[n_learn : n_learn + n_fresh]
 
-    def sample(rows: Array, units: Array = units) -> tuple[Array, Array, Array | None]:
+    def sample(rows: Array, units: Array = units) -> Sample:
         part = X[np.sort(rows)][:, varying]
         part = (part.toarray() if scipy.sparse.issparse(part) else part).astype(np.float64)
         part -= part.mean(axis=0)
@@ -167,25 +172,25 @@ def search_metric(
     options: dict[str, Any] = {"criterion": criterion, "until": until}
     shared: dict[str, Any] = {**options, "max_evaluations": _FEW_EVALUATIONS}
     show("metric: equal length scales", verbose > 0)
-    Z, T, w = sample(few)
+    Z, T, w = rows = sample(few)
+    other = sample(fresh) if len(fresh) else None
     tried = []
     for kernel in kernels:
         equal = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
         own = equal
         if not isotropic and (len(kernels) > 1 or len(learn) > len(few)):
-            own = learn_metric(Z, T, kernel, start=equal, weight=w, **shared)
+            own = _learned(rows, equal, other, shared)
         tried.append((own.error, equal, own))
     _, equal, found = min(tried, key=lambda item: item[0])
     kernel = equal.kernel
     if isotropic:
         return ColumnMetric(kernel, np.ones(()), spreads)
     show(f"metric: learned on {len(learn):,} rows", verbose > 0)
-    Z, T, w = sample(learn)
-    n_evaluations = _EVALUATIONS + (_FEW_EVALUATIONS if found is equal else 0)
-    found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=n_evaluations, **options)
-    if len(fresh):
+    Z, T, w = rows = sample(learn)
+    found = _learned(rows, equal, other, shared) if found is equal else found
+    found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=_EVALUATIONS, **options)
+    if other is not None:
         show(f"metric: compared on {len(fresh):,} rows", verbose > 0)
-        other = sample(fresh)
         found = shrink_metric(found, equal, *other, criterion=criterion)
         if metric == "auto":
             Z, T, w = sample(few, common)
@@ -199,12 +204,28 @@ def search_metric(
         weights[varying] = 1.0 / (_three_digits(scales) * units[varying])
         return ColumnMetric(kernel, weights, spreads)
     U = np.diag(1.0 / scales)
-    if len(fresh):
+    if other is not None:
         U, full = learn_directions(Z, T, found, weight=w, max_evaluations=_DIRECTION_EVALUATIONS, **options)
         U = shrink_directions(U, full, found, *other, criterion=criterion)
     directions = np.diag(weights)
     directions[np.ix_(varying, varying)] = _three_digits(U) / units[varying, None]
     return ColumnMetric(kernel, directions, spreads)
+
+
+def _learned(rows: Sample, equal: LearnedMetric, fresh: Sample | None, options: dict[str, Any]) -> LearnedMetric:
+    """Scales of columns, learned from equal ones, or from short ones if those are long and other rows prefer it.
+
+    With long scales the model is nearly linear, and no scale seems to matter, even if some columns do in another way.
+    """
+    Z, T, weight = rows
+    found = learn_metric(Z, T, equal.kernel, start=equal, weight=weight, **options)
+    most = 0.5 * mean_distance(equal.kernel, Z, weight)
+    if fresh is None or not 0.0 < most < float(np.max(equal.kernel.scales(Z.shape[1]))):
+        return found
+    short = replace(equal, kernel=with_scales(equal.kernel, most), alpha=max(equal.alpha, _SHORT_ALPHA))
+    other = learn_metric(Z, T, equal.kernel, start=short, weight=weight, **options)
+    errors = [shrink_metric(one, equal, *fresh, criterion=options["criterion"]).error for one in (found, other)]
+    return other if errors[1] < _BETTER * errors[0] else found
 
 
 def check_size(X: Any, metric: str) -> None:

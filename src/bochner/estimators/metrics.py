@@ -244,10 +244,7 @@ def learn_metric(
     kernel = FAMILIES[family] if isinstance(family, str) else family
     Y, n_features = standardised(Y, weight), X.shape[1]
     if start is None:
-        few = slice(0, _PAIRS * max(1, len(X) // _PAIRS), max(1, len(X) // _PAIRS))
-        pairs = kernel.distances(X[few], X[few])
-        counts = None if weight is None else np.outer(weight[few], weight[few])
-        distance = float(pairs.mean() if counts is None else np.average(backend_of(X).fetch(pairs), weights=counts))
+        distance = mean_distance(kernel, X, weight)
         origin, alpha = np.full(n_features, distance or 1.0), 0.1
     else:
         origin, alpha = np.broadcast_to(start.kernel.scales(n_features), n_features), start.alpha
@@ -268,6 +265,15 @@ def learn_metric(
     start_at = np.r_[np.zeros(len(bounds) - 1), np.log(alpha)]
     n_evaluations = _minimise(objective, start_at, bounds, max_evaluations, until)
     return LearnedMetric(with_scales(kernel, best[1]), float(best[2]), float(best[0]), n_evaluations)
+
+
+def mean_distance(kernel: StationaryKernel, X: Any, weight: Array | None = None) -> float:
+    """The mean distance of rows, as the kernel measures it, of some of them; a row of weight w counts as w rows."""
+    few = slice(0, _PAIRS * max(1, len(X) // _PAIRS), max(1, len(X) // _PAIRS))
+    pairs = kernel.distances(X[few], X[few])
+    if weight is None:
+        return float(pairs.mean())
+    return float(np.average(backend_of(X).fetch(pairs), weights=np.outer(weight[few], weight[few])))
 
 
 def shrink_metric(

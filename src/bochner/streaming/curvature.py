@@ -101,9 +101,9 @@ class HeldRows:
         return (self.n_scores if apart else 1) * (min(self._thinned(apart), len(self)) + m / 3.0) * m * m
 
     def _thinned(self, apart: bool) -> int:
-        """Approximate number of rows that a metric is computed from."""
+        """Approximate number of rows that a metric is computed from: of few rows a fourth, if those are enough."""
         m = int(self.Z.shape[1])
-        return m + 500 if apart else 2 * m + 1000
+        return m + 500 if apart else min(2 * m + 1000, max(m + 500, len(self) // 4))
 
     def metric(self, key: Key, *, apart: bool, floor: float) -> Metric:
         """The inverse of Hessians of some of the rows: one for each score, or their mean.
