@@ -34,6 +34,7 @@ _FEW_ROWS, _FEW_EVALUATIONS = 300, 8  # at least, for the comparison of kernels,
 _EVALUATIONS, _DIRECTION_EVALUATIONS = 6, 30
 _SHORT_ALPHA = 0.3  # the least penalty that a search from short scales starts with
 _BETTER = 0.97  # times the error: scales learned from short ones that gain less are not taken
+_ALIKE = 0.1  # columns are in the same units if their spreads differ by less than this share
 _FRESH_ROWS = 60  # with fewer rows to compare on, learned scales are not shrunk
 _NUMBERS = 1 << 25  # the most numbers in a sample as an array
 _COLUMNS = 1000  # the most columns for a full metric
@@ -179,7 +180,7 @@ def search_metric(
         equal = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
         own = equal
         if not isotropic and (len(kernels) > 1 or len(learn) > len(few)):
-            own = _learned(rows, equal, other, shared)
+            own = _learned(rows, other, equal, shared)
         tried.append((own.error, equal, own))
     _, equal, found = min(tried, key=lambda item: item[0])
     kernel = equal.kernel
@@ -187,14 +188,16 @@ def search_metric(
         return ColumnMetric(kernel, np.ones(()), spreads)
     show(f"metric: learned on {len(learn):,} rows", verbose > 0)
     Z, T, w = rows = sample(learn)
-    found = _learned(rows, equal, other, shared) if found is equal else found
+    found = _learned(rows, other, equal, shared) if found is equal else found
     found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=_EVALUATIONS, **options)
     if other is not None:
         show(f"metric: compared on {len(fresh):,} rows", verbose > 0)
         found = shrink_metric(found, equal, *other, criterion=criterion)
         if metric == "auto":
-            Z, T, w = sample(few, common)
-            own = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
+            own = equal
+            if np.ptp(spreads[varying]) > _ALIKE * spreads.max():  # otherwise the columns' own units are `units`
+                Z, T, w = sample(few, common)
+                own = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
             Z, T, w = sample(fresh, common)
             if criterion.of(own.kernel, Z, standardised(T, w), own.alpha, w) < found.error:
                 return ColumnMetric(kernel, np.ones(()), spreads)
@@ -212,19 +215,21 @@ def search_metric(
     return ColumnMetric(kernel, directions, spreads)
 
 
-def _learned(rows: Sample, equal: LearnedMetric, fresh: Sample | None, options: dict[str, Any]) -> LearnedMetric:
-    """Scales of columns, learned from equal ones, or from short ones if those are long and other rows prefer it.
+def _learned(rows: Sample, fresh: Sample | None, equal: LearnedMetric, options: dict[str, Any]) -> LearnedMetric:
+    """Scales of columns, learned from equal ones, or from short ones if those are long and fresh rows prefer it.
 
     With long scales the model is nearly linear, and no scale seems to matter, even if some columns do in another way.
     """
-    Z, T, weight = rows
-    found = learn_metric(Z, T, equal.kernel, start=equal, weight=weight, **options)
-    most = 0.5 * mean_distance(equal.kernel, Z, weight)
-    if fresh is None or not 0.0 < most < float(np.max(equal.kernel.scales(Z.shape[1]))):
+    X, Y, weight = rows
+    most = 0.5 * mean_distance(equal.kernel, X, weight)
+    found = learn_metric(X, Y, equal.kernel, weight, start=equal, **options)
+    if fresh is None or not 0.0 < most < float(np.max(equal.kernel.scales(X.shape[1]))):
         return found
     short = replace(equal, kernel=with_scales(equal.kernel, most), alpha=max(equal.alpha, _SHORT_ALPHA))
-    other = learn_metric(Z, T, equal.kernel, start=short, weight=weight, **options)
-    errors = [shrink_metric(one, equal, *fresh, criterion=options["criterion"]).error for one in (found, other)]
+    other = learn_metric(X, Y, equal.kernel, weight, start=short, **options)
+    X, Y, weight = fresh
+    Y = standardised(Y, weight)
+    errors = [options["criterion"].of(one.kernel, X, Y, one.alpha, weight) for one in (found, other)]
     return other if errors[1] < _BETTER * errors[0] else found
 
 
