@@ -349,10 +349,14 @@ class Results:
         self.methods = [name for name in {**METHODS, **DEVICES, **ABLATION} if name in used]
 
     def values(self, name, method, key):
-        return [r[key] for r in self.records if r["set"] == name and r["method"] == method and key in r]
+        return list(self.by_seed(name, method, key).values())
 
     def by_seed(self, name, method, key):
-        return {r["seed"]: r[key] for r in self.records if r["set"] == name and r["method"] == method and key in r}
+        """Values of a measure; seconds and memory are those of the last day on which they were measured."""
+        found = [r for r in self.records if r["set"] == name and r["method"] == method and key in r]
+        if key in (*SECONDS, "MB"):
+            found = [r for r in found if r["date"] == max(record["date"] for record in found)]
+        return {r["seed"]: r[key] for r in found}
 
     def mean(self, name, method, key):
         found = self.values(name, method, key)
