@@ -1,10 +1,12 @@
 """Kernel ridge regression: against the exact one, over every kind of data, and under bad input."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.linalg import LinAlgWarning
 from sklearn.base import clone
 from sklearn.datasets import make_regression
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -585,6 +587,19 @@ def test_the_default_does_not_lose_to_a_linear_model_where_that_is_the_truth(n, 
     found = KernelRidge(random_state=seed).fit(X[:n], y[:n])
     errors, least = ((model.predict(X[n:]) - y[n:]) ** 2 for model in (found, linear))
     assert errors.mean() <= least.mean() + least.std() / np.sqrt(2000)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_a_penalty_that_nobody_asked_for_is_no_reason_to_warn(seed):
+    """Without noise the smallest penalty that the sums allow is the best; one that was given is warned of."""
+    X = np.random.default_rng(seed).normal(size=(6000, 3))
+    y = X[:, 0] * X[:, 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = KernelRidge(random_state=0).fit(X, y)
+    assert model.score(X, y) > 1.0 - 1e-6
+    with pytest.warns(LinAlgWarning, match="below the rounding"):
+        KernelRidge(RBF(3.0), 200, alpha=1e-16, random_state=0).fit(X, y)
 
 
 def test_sums_that_are_too_coarse_for_the_penalty_are_not_solved_with(monkeypatch):

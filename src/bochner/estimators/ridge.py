@@ -467,7 +467,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _solve_with(self, statistics: RidgeStatistics, penalty: Penalty) -> RidgeSolution:
         """Solve with a penalty that the search for components has chosen."""
-        solution = solve_sums(statistics, penalty.alpha, self.solver, fit_intercept=self.fit_intercept)
+        solution = solve_sums(statistics, penalty.alpha, self.solver, fit_intercept=self.fit_intercept, given=False)
         statistics.to_host()
         return replace(solution, path=penalty.path)
 

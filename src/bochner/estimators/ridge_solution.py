@@ -82,8 +82,11 @@ def solve_sums(
     fit_intercept: bool = True,
     left_out: LeftOut | None = None,
     shift: float = 0.0,
+    given: bool = True,
 ) -> RidgeSolution:
     """Coefficients for a given penalty or the best of a path; `left_out` gives the errors for criteria in LEFT_OUT.
+
+    A number that was chosen from the data is not `given`.
 
     For features with K ≈ ZZᵀ + shift I, the shift is added to a given penalty and is the smallest penalty of a path.
     """
@@ -100,7 +103,8 @@ def solve_sums(
             solver = "cholesky"  # there are sums after all
         rule = solver if isinstance(solver, RidgeSolver) else SOLVERS[solver]()
         factor: Factor = rule.factor(statistics.operator(fit_intercept), float(alpha))
-        warn_of_jitter(factor.report, float(alpha), statistics)
+        if given or statistics.rounding_noise + statistics.float32_error:  # of a chosen one, any as small will do
+            warn_of_jitter(factor.report, float(alpha), statistics)
         weights = factor.solve(statistics.right_side(fit_intercept))
         intercept = statistics.intercept(weights, fit_intercept)
         return RidgeSolution(weights, intercept, float(alpha), {}, factor.report.noting(*notes))
