@@ -188,8 +188,10 @@ def search_metric(
         return ColumnMetric(kernel, np.ones(()), spreads)
     show(f"metric: learned on {len(learn):,} rows", verbose > 0)
     Z, T, w = rows = sample(learn)
-    found = _learned(rows, other, equal, shared) if found is equal else found
-    found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=_EVALUATIONS, **options)
+    if found is equal:
+        found = _learned(rows, other, equal, {**options, "max_evaluations": _FEW_EVALUATIONS + _EVALUATIONS})
+    else:
+        found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=_EVALUATIONS, **options)
     if other is not None:
         show(f"metric: compared on {len(fresh):,} rows", verbose > 0)
         found = shrink_metric(found, equal, *other, criterion=criterion)
