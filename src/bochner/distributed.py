@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -100,7 +100,7 @@ def _task(key: str, tasks: dict[Any, Any], *graphs: Any) -> Any:
     return Delayed(key, tasks)
 
 
-def _in_order(tasks: Sequence[Any], leaves: int = 1) -> Iterator[Any]:
+def _in_order(tasks: Sequence[Any], leaves: int = 1) -> Generator[Any, None, None]:
     """Results of delayed tasks in order; with a client, enough are submitted at a time to keep its workers busy."""
     client = _client()
     if client is None:
@@ -127,7 +127,9 @@ def has_workers() -> bool:
     return _client() is not None
 
 
-def on_workers(function: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], options: WorkerOptions) -> Iterator[Any]:
+def on_workers(
+    function: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], options: WorkerOptions
+) -> Generator[Any, None, None]:
     """The results of a function for the arguments of each job, in order, computed by the workers of the client.
 
     Jobs are made shortly before workers need them, so that few are in memory. A job whose worker dies is repeated.
@@ -266,7 +268,7 @@ class DaskSource(Source):
         rounds = [r for r in rounds if r[0].start >= start and r[-1].stop <= last]
         total = fold.zero() if total is None else total
         results = _in_order([self._tree(round_, what, self._map[1]) for round_ in rounds], _ROUND)
-        with Interruptions() as interruptions:
+        with closing(results), Interruptions() as interruptions:  # after an error no task is left on the workers
             for round_ in rounds:
                 with self._explained(round_[0].start, round_[-1].stop):
                     found = next(results)
@@ -274,7 +276,6 @@ class DaskSource(Source):
                     total = fold.merge(total, found)
                     if after is not None:
                         after(total, round_[-1].stop)
-        results.close()  # type: ignore[attr-defined]
         return total
 
     @contextmanager

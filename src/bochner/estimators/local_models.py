@@ -8,7 +8,7 @@ kernel matrix of one leaf in memory at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -273,6 +273,7 @@ def fit_leaves(
     else:
         from bochner.distributed import on_workers
 
-        for number, found in enumerate(on_workers(fit_leaf, (job(rows) for rows in members), workers)):
-            keep(number, found)
+        with closing(on_workers(fit_leaf, (job(rows) for rows in members), workers)) as results:
+            for number, found in enumerate(results):
+                keep(number, found)
     return LocalModel(tree, kernel, X, np.concatenate(members), starts, coefficients, intercepts), left_out
