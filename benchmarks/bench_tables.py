@@ -420,6 +420,16 @@ def _splits(main):
     return ", ".join(found)
 
 
+def _days(main):
+    """When seconds and memory of each method were last measured."""
+    days = {}
+    for record in main.records:
+        if SECONDS[0] in record:
+            days[record["method"]] = max(days.get(record["method"], ""), record["date"])
+    found = ", ".join(f"{method} {day}" for method, day in days.items())
+    return f"Seconds and megabytes are those of the last day, compare methods of one day: {found}."
+
+
 def _version(name):
     try:
         return version(name)
@@ -447,6 +457,8 @@ def _main(main):
         ("Megabytes that a fit and a prediction add", "MB", 0),
     ):
         yield f"### {title}"
+        if key == "fit wall":
+            yield _days(main)
         yield main.table(heads, [(s, [main.mean(s, m, key) for m in methods], digits) for s in main.sets])
     yield "### Coverage and calibration"
     yield (

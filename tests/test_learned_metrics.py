@@ -105,6 +105,19 @@ def test_a_product_of_two_columns_is_found_beside_a_linear_part_of_all():
     assert np.sum(ours > 0.9 * linear) <= 1  # the sample may be an unlucky one, but three of six were linear models
 
 
+@pytest.mark.parametrize("spread", [1.0, 10.0])
+def test_constant_columns_change_no_metric(spread):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 5)) * np.geomspace(1.0, spread, 5)
+    y = np.sin(2.0 * np.linalg.norm(X / X.std(axis=0), axis=1))[:, None] + 0.3 * rng.normal(size=(900, 1))
+    plain = search_metric([RBF()], X, y, metric="auto", key=Key(0)).weights
+    for n_constant in (5, 45):
+        more = np.column_stack([X, np.ones((900, n_constant))])
+        found = search_metric([RBF()], more, y, metric="auto", key=Key(0)).weights
+        assert found.ndim == plain.ndim
+        np.testing.assert_allclose(found[:5] if found.ndim else found, plain, rtol=1e-12)
+
+
 def test_an_isotropic_metric_is_one_tuned_length_scale():
     X, y = data("ridge")
     model = KernelRidge(n_components=50, metric="isotropic", random_state=0).fit(X, y)

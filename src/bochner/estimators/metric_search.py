@@ -34,7 +34,7 @@ _FEW_ROWS, _FEW_EVALUATIONS = 300, 8  # at least, for the comparison of kernels,
 _EVALUATIONS, _DIRECTION_EVALUATIONS = 6, 30
 _SHORT_ALPHA = 0.3  # the least penalty that a search from short scales starts with
 _BETTER = 0.97  # times the error: scales learned from short ones that gain less are not taken
-_ALIKE = 0.1  # columns are in the same units if their spreads differ by less than this share
+_ALIKE = 0.1  # columns have the same unit if their spreads differ by less than this share
 _FRESH_ROWS = 60  # with fewer rows to compare on, learned scales are not shrunk
 _NUMBERS = 1 << 25  # the most numbers in a sample as an array
 _COLUMNS = 1000  # the most columns for a full metric
@@ -112,9 +112,9 @@ def search_metric(
 ) -> ColumnMetric:
     """Choose one of the kernels, and learn its metric, by the leave-one-out error of exact fits.
 
-    Scales are learned on a sample of standardised columns, starting from equal ones. They are then shrunk towards equal
-    scales, by the amount that has the least error on other rows. Directions start from the learned
-    scales, and are shrunk towards them in the same way.
+    Scales are learned on a sample of standardised columns, starting from equal ones, and from short ones if those are
+    long. They are then shrunk towards equal scales, by the amount that has the least error on other rows. Directions
+    start from the learned scales, and are shrunk towards them in the same way.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def search_metric(
     if not varying.any():
         weights = np.ones(()) if isotropic else np.eye(d) if metric == "full" else np.ones(d)
         return ColumnMetric(kernels[0], weights, spreads)
-    common = np.full(d, spreads.max() * np.sqrt(np.mean((spreads / spreads.max()) ** 2)))  # squares do not overflow
+    common = np.full(d, spreads.max() * np.sqrt(np.mean((spreads[varying] / spreads.max()) ** 2)))  # no overflow
     units = common if isotropic else np.where(varying, spreads, 1.0)
     order = key.child("metric").generator().permutation(X.shape[0])
     n_learn, n_fresh = _division(len(order))
@@ -169,6 +169,15 @@ def search_metric(
         part = (part.toarray() if scipy.sparse.issparse(part) else part).astype(np.float64)
         part -= part.mean(axis=0)
         return part / units[varying], Y[np.sort(rows)], None if weight is None else weight[np.sort(rows)]
+
+    def prefers_one(found: LearnedMetric) -> bool:
+        """Whether one scale of the columns in their own units has less error on fresh rows than scales of columns."""
+        if np.ptp(spreads[varying]) <= _ALIKE * spreads.max():  # the same as equal scales
+            return bool(np.ptp(found.kernel.scales(int(varying.sum()))) == 0.0)
+        Z, T, w = sample(few, common)
+        own = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
+        Z, T, w = sample(fresh, common)
+        return criterion.of(own.kernel, Z, standardised(T, w), own.alpha, w) < found.error
 
     options: dict[str, Any] = {"criterion": criterion, "until": until}
     shared: dict[str, Any] = {**options, "max_evaluations": _FEW_EVALUATIONS}
@@ -195,14 +204,8 @@ def search_metric(
     if other is not None:
         show(f"metric: compared on {len(fresh):,} rows", verbose > 0)
         found = shrink_metric(found, equal, *other, criterion=criterion)
-        if metric == "auto":
-            own = equal
-            if np.ptp(spreads[varying]) > _ALIKE * spreads.max():  # otherwise the columns' own units are `units`
-                Z, T, w = sample(few, common)
-                own = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
-            Z, T, w = sample(fresh, common)
-            if criterion.of(own.kernel, Z, standardised(T, w), own.alpha, w) < found.error:
-                return ColumnMetric(kernel, np.ones(()), spreads)
+        if metric == "auto" and prefers_one(found):
+            return ColumnMetric(kernel, np.ones(()), spreads)
     weights = np.full(d, _NOTHING) / np.where(sizes > 0, sizes, 1.0)
     scales = found.kernel.scales(Z.shape[1]) * np.ones(Z.shape[1])
     if metric != "full":

@@ -21,7 +21,7 @@ from bochner.statistics import RidgeStatistics
 METRIC_BYTES = 1 << 29  # bytes that metrics may take if there is one for each score
 _MOST_PRODUCTS = 100  # products with the Hessian for one step
 _ENOUGH = 0.2  # a product that gains less than this share of the mean gain ends a step (Nash & Sofer 1990)
-_ROUGH, _ROUGH_PRODUCTS = 0.1, 5  # share of the objective that a step hopes to gain, with at most so many products
+_ROUGH, _ROUGH_PRODUCTS = 0.1, 5  # a step that promises more than this share of the objective takes so few products
 _BLOCK_ROWS = 512  # rows whose features stay in the cache between two products
 _PARTS = 8  # of the rows, one for each thread at a time; fixed, so that threads change no bit
 _LINE_TRIES = 10
@@ -101,7 +101,7 @@ class HeldRows:
         return (self.n_scores if apart else 1) * (min(self._thinned(apart), len(self)) + m / 3.0) * m * m
 
     def _thinned(self, apart: bool) -> int:
-        """Approximate number of rows that a metric is computed from: of few rows a fourth, if those are enough."""
+        """Approximate number of rows that a metric is computed from: a fourth, between m + 500 and 2m + 1000."""
         m = int(self.Z.shape[1])
         return m + 500 if apart else min(2 * m + 1000, max(m + 500, len(self) // 4))
 
@@ -131,9 +131,7 @@ class HeldRows:
 
     def _sums(self, h: Array, size: int, key: Key) -> RidgeStatistics:
         """Σ h zzᵀ, estimated from about `size` of the rows."""
-        chance = np.where(h > 0, 1.0, 0.0)
-        if len(h) > size:
-            chance = np.minimum(chance, size * (h / max(float(h.sum()), np.finfo(float).tiny)))
+        chance = _chances(h, size)
         rows = np.flatnonzero(key.uniforms(0, len(h)) < chance)
         sums = RidgeStatistics(self.Z.shape[1], 0, penalty=np.inf)  # float32 is accurate enough
         if len(rows):
@@ -190,6 +188,18 @@ class HeldRows:
             if not low < t < high:
                 t = 0.5 * (low + high) if np.isfinite(high) else 4.0 * low
         return t
+
+
+def _chances(h: Array, size: int) -> Array:
+    """Probabilities min(1, c h) that sum to `size`; of all rows with h > 0 one, if there are no more."""
+    if np.count_nonzero(h > 0) <= size:
+        return np.where(h > 0, 1.0, 0.0)
+    h = h / h.max()
+    largest = np.sort(h)[::-1]
+    rest = np.cumsum(largest[::-1])[::-1][:size]  # sums of all but the first 0, 1, … rows, which are then certain
+    scales = (size - np.arange(size)) / rest
+    n_certain = np.count_nonzero(scales * largest[:size] >= 1.0)
+    return np.minimum(1.0, h * scales[min(n_certain, size - 1)])
 
 
 def scores_of(Z: Any, P: Any) -> Any:
