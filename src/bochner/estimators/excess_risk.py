@@ -13,6 +13,7 @@ import scipy.linalg
 from scipy import stats
 
 from bochner.backends import Array
+from bochner.backends.threads import one_thread
 from bochner.backends.tiled import factor_in_place
 from bochner.certificates import Certificate, Effort
 from bochner.keys import Key
@@ -149,14 +150,14 @@ class NestedRidge:
         if not factor_in_place(L):
             raise ValueError("the Gram matrix of the features is far from positive definite.")
         root, centre = math.sqrt(scale), s.feature_mean[:m] if self.fit_intercept else np.zeros(m)
-        right = scipy.linalg.solve_triangular(
-            L, root * s.right_side(self.fit_intercept)[:m], lower=True, check_finite=False
-        )
+        options = {"lower": True, "check_finite": False}
         V = np.empty((m, len(self.Y)), order="F")
-        for start in range(0, len(self.Y), _BLOCK_ROWS):
-            rows = slice(start, start + _BLOCK_ROWS)
-            centred = root * (self.Z[rows, :m].astype(np.float64) - centre)
-            V[:, rows] = scipy.linalg.solve_triangular(L, centred.T, lower=True, overwrite_b=True, check_finite=False)
+        with one_thread():  # OpenBLAS 0.3.28 crashes here with more threads than it was started with
+            right = scipy.linalg.solve_triangular(L, root * s.right_side(self.fit_intercept)[:m], **options)
+            for start in range(0, len(self.Y), _BLOCK_ROWS):
+                rows = slice(start, start + _BLOCK_ROWS)
+                centred = root * (self.Z[rows, :m].astype(np.float64) - centre)
+                V[:, rows] = scipy.linalg.solve_triangular(L, centred.T, overwrite_b=True, **options)
         return V, right
 
     def with_penalty(self, alpha: float) -> NestedRidge:
