@@ -197,7 +197,7 @@ def _chances(h: Array, size: int) -> Array:
     h = h / h.max()
     largest = np.sort(h)[::-1]
     rest = np.cumsum(largest[::-1])[::-1][:size]  # sums of all but the first 0, 1, … rows, which are then certain
-    scales = (size - np.arange(size)) / rest
+    scales = (size - np.arange(size)) / np.maximum(rest, 1e-290)  # the least may underflow
     n_certain = np.count_nonzero(scales * largest[:size] >= 1.0)
     return np.minimum(1.0, h * scales[min(n_certain, size - 1)])
 
