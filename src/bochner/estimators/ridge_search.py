@@ -42,6 +42,7 @@ _FOR_LINEAR = 2  # components for each column of X and for the constant
 _MUCH_FEWER = 4  # components are dropped only if a model with this many times fewer suffices
 _SAMPLE_ROWS = 20_000  # rows of the sample that decides with how many components to begin
 _MORE = 1.25  # begin with this many times the components that the sample needs
+_GLANCE_ROWS = 4096  # the least rows, if not a quarter of the sample, that tell whether to skip the usual first model
 _FEW_COMPONENTS = 2048  # the search may reach this many even with few rows
 
 
@@ -61,9 +62,9 @@ class RidgeSearch:
 
     Models are fitted one after another, each with twice the components, so that all earlier ones together cost less
     than the last. The sums of a model contain those of its first m components for every m, so that its excess error,
-    and whether fewer components suffice, are measured without another pass. With many rows, a sample decides with how
-    many components to begin. With few rows, models are so cheap that slightly smaller numbers are also tried, with
-    landmarks chosen anew.
+    and whether fewer components suffice, are measured without another pass. A small model of a few rows tells whether
+    the usual first model would be too small. With many rows, a sample decides with how many components to begin. With
+    few rows, models are so cheap that slightly smaller numbers are also tried, with landmarks chosen anew.
 
     Parameters
     ----------
@@ -104,10 +105,13 @@ class RidgeSearch:
         self.fitted: dict[int, tuple[FittedFeatures, NestedRidge]] = {}  # the first fold's, by number of components
         self.certificates: dict[int, Certificate] = {}  # of the references
         self.alpha: float | None = None  # the last one chosen
+        self.expected: float | None = None  # a penalty of fewer rows, known before one of all rows is
 
     def run(self) -> tuple[FittedFeatures, Certificate]:
         """The features to use, and the excess risk that was certified."""
-        if self._has_many_rows:
+        if self._first_is_too_small():
+            self.first *= 2
+        elif self._has_many_rows:
             self._begin_with_sample()
         n_components, certificate = self._search().run()
         n_components = self._measured_size(n_components)
@@ -146,12 +150,30 @@ class RidgeSearch:
         n_samples, size = self.source.n_samples, len(self.split.pool)
         return self.uses_landmarks and size >= _SAMPLE_ROWS and (n_samples is None or n_samples >= 2 * size)
 
+    def _first_is_too_small(self) -> bool:
+        """Whether half the components of the first model are so few for a quarter of the rows that it would be."""
+        pool, half = self.split.pool, self.first // 2
+        if self.first < _FIRST_COMPONENTS[1] or not self.uses_landmarks or len(pool) < 2 * _GLANCE_ROWS:
+            return False
+        if self.budget.most <= self.first or self.budget.is_late():
+            return False
+        show("whether to begin with more components", self.model.verbose > 0)
+        sample = self._of_rows(RowSplit(pool[: max(_GLANCE_ROWS, len(pool) // 4)]), half)
+        excess = sample._certify(half, "search").high
+        self.expected = sample.alpha
+        return excess > 2.0**LANDMARK_POWER * self.model.tol
+
+    def _of_rows(self, split: RowSplit, max_components: int) -> RidgeSearch:
+        """The same search on the rows of a split alone, which ends at `max_components`."""
+        rows = ArraySource(split.pool.X, split.pool.y, split.pool.weight)
+        search = RidgeSearch(self.model, rows, self.kernel, self.key, self.budget.started, split)
+        search.first = min(search.first, max_components)
+        search.budget = replace(search.budget, max_components=min(max_components, search.budget.max_components))
+        return search
+
     def _begin_with_sample(self) -> None:
         """Begin with somewhat more components than the sample needs; with twice its number if it needs more."""
-        pool = self.split.pool
-        rows = ArraySource(pool.X, pool.y, pool.weight)
-        sample = RidgeSearch(self.model, rows, self.kernel, self.key, self.budget.started, self.split)
-        sample.budget = replace(sample.budget, max_components=min(self.first, sample.budget.max_components))
+        sample = self._of_rows(self.split, self.first)
         n_components, enough = sample._search().estimate()
         self.first = min(self.first, round(_MORE * n_components)) if enough else 2 * self.first
         self.alpha, self.seconds = sample.alpha, sample.seconds
@@ -241,7 +263,8 @@ class RidgeSearch:
         found = model._fit_features(fold.others, self.kernel, n_components, self.key, nested=True)
         feature_map = found[1]
         few = feature_map.n_components <= _PENALTY_COMPONENTS
-        statistics = model._empty_statistics(self.source, feature_map, None if few and chooses else self.alpha)
+        penalty = None if few and chooses else self.alpha or self.expected
+        statistics = model._empty_statistics(self.source, feature_map, penalty)
         model._accumulate(self.source, feature_map, statistics)
         if not statistics.n_samples:
             raise ValueError("every row has weight zero.")
