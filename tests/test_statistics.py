@@ -1,6 +1,9 @@
 """Ridge statistics and their spectrum against dense linear algebra."""
 
+import os
 import pickle
+import signal
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bochner import RBF, FourierFeatures, solvers
-from bochner.backends import limit_threads
+from bochner.backends import limit_threads, threads
 from bochner.backends.threads import blas_threads, one_thread
 from bochner.features import Identity
 from bochner.keys import Key
@@ -388,18 +391,59 @@ def test_the_limit_on_threads_ends_with_the_last_one_inside():
 
 
 def test_of_two_limits_on_threads_the_smaller_holds():
-    threads = lambda: {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}  # noqa: E731
+    numbers = lambda: {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}  # noqa: E731
     with threadpool_limits(4, "blas"):
         with blas_threads(3):
             outer, inner = blas_threads(3), blas_threads(2)
             outer.__enter__()
             inner.__enter__()
-            assert threads() == {2}
+            assert numbers() == {2}
             outer.__exit__(None, None, None)
-            assert threads() == {2}
+            assert numbers() == {2}
             inner.__exit__(None, None, None)
-            assert threads() == {3}
-        assert threads() == {4}
+            assert numbers() == {3}
+        assert numbers() == {4}
+
+
+def test_ctrl_c_leaves_no_limit_on_threads():
+    """At whatever moment it comes: with a signal pending, Python raises at the next call that it makes."""
+    numbers = lambda: {found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"}  # noqa: E731
+    inside = {function.__code__ for function in (blas_threads.__wrapped__, threads._limit_blas)}
+    calls = 0
+
+    def limited(strike):
+        """Whether there were so many calls."""
+        left = strike
+
+        def interrupt(frame, event, _):
+            nonlocal left
+            if frame.f_code in inside and event in ("call", "c_return"):
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGINT)
+
+        sys.setprofile(interrupt)
+        try:
+            with blas_threads(1):
+                pass
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.setprofile(None)
+        return False
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with threadpool_limits(4, "blas"):
+            while limited(calls + 1):
+                calls += 1
+                assert numbers() == {4}, calls
+                with blas_threads(2):
+                    assert numbers() == {2}, calls
+                assert numbers() == {4}, calls
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert calls > 10
 
 
 def test_a_preconditioner_saves_iterations():

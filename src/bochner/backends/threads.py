@@ -6,8 +6,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
-from functools import cache
+from contextlib import contextmanager
+from functools import cache, partial
 from threading import Lock
 from typing import Any
 
@@ -65,37 +65,47 @@ def each(function: Callable[[Any], None], jobs: Iterable[Any], n: int) -> None:
 
 
 _controller = cache(ThreadpoolController)  # finding the libraries takes milliseconds
-_limits: list[int] = []  # of all threads that are inside `blas_threads`
+_limits: dict[object, int] = {}  # of all threads that are inside `blas_threads`
 _limits_lock = Lock()
 _before: Any = None  # restores what was set before the first of them
+_least: int | None = None  # of the limits, as BLAS was told
+
+
+def _limit_blas(caller: object, n: int | None) -> None:
+    """Set the limit of a caller, or take it back, and tell BLAS the smallest; again is as good as once."""
+    global _before, _least
+    with _limits_lock:
+        _limits.pop(caller, None)
+        if n is not None:
+            _limits[caller] = n
+        least = min(_limits.values(), default=None)
+        if least is None and _before is not None:
+            _before.restore_original_limits()
+            _before = _least = None
+        elif least != _least:
+            if _before is None:
+                _before = _controller().limit(limits=None, user_api="blas")  # remembers, and sets nothing
+            _least = None  # unknown, if an interruption comes now
+            _controller().limit(limits=least, user_api="blas")
+            _least = least
 
 
 @contextmanager
 def blas_threads(n: int) -> Iterator[None]:
     """BLAS on at most n threads: the limit is the whole process's, the smallest of those in force."""
-    global _before
-    with _limits_lock:
-        if not _limits:
-            _before = _controller().limit(limits=n, user_api="blas")
-        elif n < min(_limits):
-            _controller().limit(limits=n, user_api="blas")
-        _limits.append(n)
+    caller = object()
     try:
+        _limit_blas(caller, n)
         yield
     finally:
-        with _limits_lock:
-            _limits.remove(n)
-            if not _limits:
-                _before.restore_original_limits()
-            elif n < min(_limits):
-                _controller().limit(limits=min(_limits), user_api="blas")
+        try:
+            _limit_blas(caller, None)
+        except BaseException:  # Ctrl-C, which must not leave a limit behind
+            _limit_blas(caller, None)
+            raise
 
 
-def one_thread() -> AbstractContextManager[None]:
-    """BLAS on one thread, for LAPACK's many small steps and for jobs that have a thread each.
-
-    After each small step threads wait for one another, and on a machine with other work to do a wait costs a time
-    slice: a factorisation of 80 ms then takes 3 s. And threads of BLAS spin for some 20 ms after a product, on cores
-    that ours would work on.
-    """
-    return blas_threads(1)
+#: BLAS on one thread, for LAPACK's many small steps and for jobs that have a thread each. After each small step threads
+#: wait for one another, and on a machine with other work to do a wait costs a time slice: a factorisation of 80 ms then
+#: takes 3 s. And threads of BLAS spin for some 20 ms after a product, on cores that ours would work on.
+one_thread = partial(blas_threads, 1)
