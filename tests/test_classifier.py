@@ -477,7 +477,7 @@ def test_linear_tables_are_learned_as_well_as_by_a_linear_model(n, n_features, k
     X = rng.normal(size=(n + 5000, n_features))
     y = (X @ rng.normal(size=(n_features, k)) + 0.4 * rng.gumbel(size=(len(X), k))).argmax(axis=1)
     linear = LogisticRegression(max_iter=1000).fit(X[:n], y[:n])
-    ours = KernelClassifier(random_state=0).fit(X[:n], y[:n])
-    error, least = (1.0 - model.score(X[n:], y[n:]) for model in (ours, linear))
-    assert error <= least + np.sqrt(least * (1.0 - least) / 5000)
-    assert ours.n_components_ > n_features
+    ours = [KernelClassifier(random_state=seed).fit(X[:n], y[:n]) for seed in range(3)]
+    errors, least = [1.0 - model.score(X[n:], y[n:]) for model in ours], 1.0 - linear.score(X[n:], y[n:])
+    assert np.mean(errors) <= least + np.sqrt(least * (1.0 - least) / 5000)
+    assert min(model.n_components_ for model in ours) > n_features

@@ -195,12 +195,13 @@ def test_the_penalty_is_chosen_on_all_rows_and_is_that_of_the_certificate():
     assert model.alpha_ in [alpha for size, _, alpha in seen if size == model.n_components_]
 
 
-def test_a_weight_counts_as_the_mean_of_so_many_rows():
+def test_weights_have_any_unit():
     X, y = curve(300, 5)
     feature_map = next(maps(RBF(1.0), 64))
     weight = np.repeat([1.0, 0.5], 150)
     once = nested_ridge(feature_map, X, y, slice(None), weight=weight)
-    scaled = NestedRidge(once.statistics, once.Z, once.Y, 3.0 * weight, 0.3, True, None, 64)
+    sums = RidgeStatistics(64, 1).update(feature_map(X), y, 3.0 * weight)
+    scaled = NestedRidge(sums, once.Z, once.Y, 3.0 * weight, 3.0 * 0.3, True, None, 64)
     np.testing.assert_allclose(excess_risk([scaled], 16).interval, excess_risk([once], 16).interval, rtol=1e-9)
 
 

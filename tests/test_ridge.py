@@ -106,7 +106,7 @@ def test_leave_one_out_is_leaving_one_out():
         for a, alpha in enumerate(alphas):
             total = np.zeros(2)
             for i in range(40):
-                less = weight - (np.arange(40) == i)  # one of w equal rows
+                less = weight * (np.arange(40) != i)  # a row with all its weight
                 model = Ridge(alpha, fit_intercept=fit_intercept).fit(Z, y, less)
                 total += weight[i] * (y[i] - model.predict(Z[i : i + 1])[0]) ** 2
             np.testing.assert_allclose(found[a], total / weight.sum(), rtol=1e-8)
@@ -234,7 +234,7 @@ def test_rows_left_out_of_landmark_columns(fit_intercept, weighted):
     def error(alpha):
         total = 0.0
         for i in others:
-            left = weight - (np.arange(60) == i)  # one of as many equal rows
+            left = weight * (np.arange(60) != i)  # a row with all its weight
             fitted = Ridge(alpha, fit_intercept=fit_intercept).fit(Z, Y, left)
             total += weight[i] * (Y[i, 0] - fitted.predict(Z[i : i + 1]).item()) ** 2
         return total / weight[others].sum()

@@ -124,11 +124,19 @@ def test_merging_equals_seeing_everything(weighted):
 def test_a_weight_counts_as_repeated_rows():
     Z, Y, weight = problem()
     repeated = np.repeat(np.arange(len(Z)), weight.astype(int))
-    a, b = of(Z, Y, weight), of(Z[repeated], Y[repeated])
+    a, b = of(Z, Y, weight).spectrum(), of(Z[repeated], Y[repeated]).spectrum()
     alphas = np.geomspace(1e-3, 10, 4)
-    assert a.n_effective == b.n_effective == weight.sum()
-    np.testing.assert_allclose(a.spectrum().gcv(alphas), b.spectrum().gcv(alphas), rtol=1e-9)
-    np.testing.assert_allclose(a.spectrum().log_evidence(alphas), b.spectrum().log_evidence(alphas), rtol=1e-9)
+    np.testing.assert_allclose(a.coefficients(0.1), b.coefficients(0.1), rtol=1e-9)
+    np.testing.assert_allclose(a.residual_squares(alphas), b.residual_squares(alphas), rtol=1e-9)
+
+
+def test_weights_of_any_unit_choose_the_same_penalty():
+    """In that unit: rows count once where degrees of freedom are counted, whatever they weigh."""
+    Z, Y, weight = problem()
+    one, other = of(Z, Y, weight).spectrum(), of(Z, Y, 1e-3 * weight).spectrum()
+    np.testing.assert_allclose(other.grid(), 1e-3 * one.grid(), rtol=1e-9)
+    for name in ("gcv", "evidence"):
+        assert other.best(name)[0] == pytest.approx(1e-3 * one.best(name)[0], rel=1e-6)
 
 
 @pytest.mark.parametrize("integers", [False, True])

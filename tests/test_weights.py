@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
-from bochner import RBF, Cauchy, GaussianProcessRegressor, KernelRidge, Matern, TabularRegressor
+from bochner import RBF, Cauchy, GaussianProcessRegressor, KernelClassifier, KernelRidge, Matern, TabularRegressor
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.estimators.links import fit_link
 from bochner.estimators.table_columns import plan_column
@@ -123,15 +123,53 @@ def test_scales_of_weighted_rows_are_those_of_repeated_rows(name, rule):
             np.testing.assert_allclose(value, repeated.get_params()[parameter], rtol=1e-12)
 
 
-def test_tuned_scales_of_weighted_rows_are_those_of_repeated_rows():
+@pytest.mark.parametrize("n_landmarks", [0, 60])
+def test_tuned_scales_do_not_depend_on_the_unit_of_weights(n_landmarks):
     X, y, _ = table(200)
-    weight = np.random.default_rng(2).integers(0, 4, 200)
-    rows = np.repeat(np.arange(200), weight)
+    weight = np.random.default_rng(2).uniform(0.1, 4.0, 200)
     scales = [
-        tune_length_scale(RBF(), X, y[:, None], weight.astype(float), key=Key(0)).length_scale,
-        tune_length_scale(RBF(), X[rows], y[rows, None], None, key=Key(0)).length_scale,
+        tune_length_scale(RBF(), X, y[:, None], unit * weight, key=Key(0), n_landmarks=n_landmarks).length_scale
+        for unit in (1e-3, 1.0, 1e3)
     ]
     assert scales[0] == pytest.approx(scales[1], rel=0.01)  # rounded to three digits
+    assert scales[2] == pytest.approx(scales[1], rel=0.01)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 2.0, 1e3])
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelRidge(random_state=0),
+        KernelRidge(n_components=60, random_state=0),
+        KernelRidge(n_components=60, alpha="gcv", random_state=0),
+        KernelRidge(n_components=60, alpha="evidence", random_state=0),
+        GaussianProcessRegressor(random_state=0),
+        KernelClassifier(loss="squared", random_state=0),
+        KernelClassifier(random_state=0),
+    ],
+    ids=["ridge", "fourier", "gcv", "evidence", "process", "squared", "logistic"],
+)
+def test_weights_have_any_unit(model, unit):
+    """One over the variance of the noise, a number of copies, shares: what a fit chooses is the same."""
+    X, y, new = table(300)
+    y = (y > np.median(y)).astype(int) if isinstance(model, KernelClassifier) else y
+    weight = np.random.default_rng(2).uniform(0.1, 4.0, 300)
+    score = "decision_function" if isinstance(model, KernelClassifier) else "predict"
+    found, expected = (getattr(clone(model).fit(X, y, w), score)(new) for w in (unit * weight, weight))
+    np.testing.assert_allclose(found, expected, atol=0.02 * np.std(expected))
+
+
+def test_weights_that_are_one_over_the_variance_of_the_noise_help():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1400, 3))
+    truth = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1]
+    sigma = np.where(rng.random(400) < 0.5, 0.1, 2.0)
+    y = truth[:400] + sigma * rng.normal(size=400)
+    for model in (KernelRidge(random_state=0), GaussianProcessRegressor(random_state=0)):
+        errors = [
+            np.mean((clone(model).fit(X[:400], y, w).predict(X[400:]) - truth[400:]) ** 2) for w in (None, sigma**-2)
+        ]
+        assert errors[1] < 0.5 * errors[0]
 
 
 @pytest.mark.parametrize("features", ["fourier", "nystrom"])

@@ -71,7 +71,7 @@ class _Problem:
     @property
     def freedom(self) -> float:
         """Number of rows, less one for an intercept."""
-        return max(float(self.root @ self.root), float(len(self.root))) - float(self.fit_intercept)
+        return len(self.root) - float(self.fit_intercept)
 
     def value_and_gradient(self, parameters: Array) -> tuple[float, Array]:
         """Negative log evidence, at the most likely noise variance, and its gradient in (log scales, log alpha)."""
@@ -163,7 +163,9 @@ def tune_length_scale(
     """
     d = X.shape[1]
     X = X.astype(np.float64)
-    root = np.ones(X.shape[0]) if weight is None else np.sqrt(weight)
+    root = np.ones(X.shape[0])
+    if weight is not None and weight.any():
+        root = np.sqrt(weight / weight[weight > 0].mean())
     X, Y, root = X[root > 0], Y[root > 0] * root[root > 0, None], root[root > 0]
     unit = clone(kernel).set_params(length_scale=1.0)
     origin = start

@@ -19,7 +19,7 @@ from bochner.backends.threads import each, one_thread
 _TILE = 512  # rows and columns of a Gram matrix that one thread adds to at a time
 _PIECE_ROWS = 2048  # that one thread multiplies at a time where columns are few
 _MOMENT_ROWS = 128  # widened to float64 at a time: they stay in the cache, and whole rows are read fastest
-_PANEL = 512  # columns that LAPACK factors at a time
+_PANEL = 1024  # columns that LAPACK factors at a time
 _FACTOR_TILE = 256  # rows and columns of a product within a factorisation
 _STEP = 128  # columns solved for at a time, by the inverse of their triangle
 _RIGHT = 16  # right sides solved for at a time
@@ -59,9 +59,17 @@ def gram(Z: Array, out: Array) -> None:
         each(add, triangle(Z.shape[1], _TILE), n_threads())
 
 
+def mirrored(A: Array) -> Array:
+    """A itself, whose upper triangle is made that of a symmetric matrix, in tiles that fit into the cache."""
+    for rows, columns in triangle(len(A), _FACTOR_TILE):
+        tile = A[columns, rows].T
+        A[rows, columns] = np.triu(tile) + np.triu(tile, 1).T if rows == columns else tile
+    return A
+
+
 def congruent(G: Array, A: Array) -> Array:
     """The lower triangle of AᵀGA for an upper triangular A, of the lower triangle of G; in Fortran order."""
-    whole = np.tril(G) + np.tril(G, -1).T
+    whole = mirrored(np.array(G))
     half, out = np.empty(G.shape), np.zeros(G.shape, order="F")
 
     def multiply(columns: slice) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from bochner.backends import Array, backend_of
 from bochner.backends.native import without_subnormals
+from bochner.backends.tiled import mirrored
 
 LEAST_WEIGHT = 1e-12  # weights, of mean one, that are smaller than this count as this
 
@@ -61,7 +62,9 @@ def exact_ridge(
     """
     backend = backend_of(K)
     if isinstance(K, np.ndarray):
-        K[np.abs(K) < np.finfo(K.dtype).tiny ** 0.5] = 0.0  # far below rounding, and products of such numbers are slow
+        least = np.finfo(K.dtype).tiny ** 0.5
+        if K.min(initial=1.0) < least:  # far below rounding, and products of such numbers are slow
+            K[np.abs(K) < least] = 0.0
     if weight is not None:
         everywhere = np.arange(len(K))
         K[everywhere, everywhere] += backend.place(alpha / np.maximum(weight, LEAST_WEIGHT), K)
@@ -94,8 +97,6 @@ def exact_ridge(
     diagonal = diagonal.clip(np.finfo(np.float32).tiny)
     B = None
     if inverse is not None:
-        xp = backend.xp
-        B = xp.tril(inverse)
-        B += xp.tril(inverse, -1).T
+        B = mirrored(inverse) if isinstance(inverse, np.ndarray) else inverse
         B -= ones[:, None] * (ones / total)
     return ExactRidge(C, intercept, C / diagonal[:, None], diagonal, log_determinant, B, weight)

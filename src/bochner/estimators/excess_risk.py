@@ -114,6 +114,7 @@ class NestedRidge:
         else:  # the Cholesky factor of the first components, and what is solved with it, are parts of those of all
             V, right = (of_all[:m] for of_all in self._solved_all)
         leverage = np.einsum("ij,ij->j", V, V) + (1.0 / s.weight if self.fit_intercept else 0.0)
+        leverage = leverage if self.weight is None else leverage * self.weight
         level = s.target_mean if self.fit_intercept else np.zeros(s.n_targets)
         return self.Y - leave_one_out(self.Y - level - V.T @ right, leverage, _LEAST_FREEDOM)
 

@@ -159,7 +159,7 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
 re-iterable of (X, y) or (X, y, weight) blocks
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name(s) of the target column(s)
         sample_weight : array-like of shape (n_samples,), or the name of a column
-            A weight of w counts as w equal rows.
+            The noise of a row of weight w has the variance ``noise_variance / w``.
         """
         self._check_parameters()
         with self._fitting():
@@ -287,9 +287,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self._posterior
 
     def _solve(self, statistics: RidgeStatistics) -> Posterior:
-        weight, log_weight = self._counts
+        _, log_weight = self._counts
         likelihood, alpha = self._likelihood, self._alpha
-        spectrum = likelihood.spectrum(statistics, weight)
+        spectrum = statistics.spectrum(self.fit_intercept)
         if not self._has_rest and likelihood.given_alpha is None:  # all rows, rather than a sample
             alpha = likelihood.best_alpha(spectrum)
         noise = np.array(likelihood.noise(spectrum, [alpha])[0])

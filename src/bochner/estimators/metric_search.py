@@ -32,6 +32,7 @@ METRICS = ("auto", "isotropic", "diagonal", "full")
 SAMPLE_ROWS = 1000  # rows that a metric is learned on; as many others compare it with equal scales
 _FEW_ROWS, _FEW_EVALUATIONS = 300, 8  # at least, for the comparison of kernels, and for a start; half of the rows
 _EVALUATIONS, _DIRECTION_EVALUATIONS = 6, 30
+_KERNEL_EVALUATIONS = 6  # for the common length scale and the penalty of another kernel
 _SHORT_ALPHA = 0.3  # the least penalty that a search from short scales starts with
 _BETTER = 0.97  # times the error: scales learned from short ones that gain less are not taken
 _ALIKE = 0.1  # columns have the same unit if their spreads differ by less than this share
@@ -149,7 +150,7 @@ def search_metric(
     """
     check_size(X, metric)
     positive = slice(None) if weight is None else weight > 0
-    X, Y, weight = X[positive], Y[positive], None if weight is None else weight[positive]
+    X, Y, weight = X[positive], Y[positive], None if weight is None else weight[positive] / weight[positive].mean()
     spreads, sizes = _spreads(X, weight)
     varying = spreads > _CONSTANT * sizes
     d = len(spreads)
@@ -184,15 +185,21 @@ def search_metric(
     show("metric: equal length scales", verbose > 0)
     Z, T, w = rows = sample(few)
     other = sample(fresh) if len(fresh) else None
-    tried = []
-    for kernel in kernels:
-        equal = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
-        own = equal
-        if not isotropic and (len(kernels) > 1 or len(learn) > len(few)):
-            own = _learned(rows, other, equal, shared)
-        tried.append((own.error, equal, own))
-    _, equal, found = min(tried, key=lambda item: item[0])
-    kernel = equal.kernel
+    first = len(kernels) // 2
+    found = equal = learn_metric(Z, T, kernels[first], per_column=False, weight=w, **shared)
+    if not isotropic and (len(kernels) > 1 or len(learn) > len(few)):
+        found = _learned(rows, other, equal, shared)
+    if len(kernels) > 1:
+        show("metric: kernels", verbose > 0)
+        best = _best_kernel(kernels, first, found, rows, options)
+        if best is not found and not isotropic:
+            factor = best.kernel.scales(Z.shape[1]) / found.kernel.scales(Z.shape[1])  # equal up to rounding
+            equal = replace(equal, kernel=with_scales(best.kernel, factor * equal.kernel.scales(Z.shape[1])))
+            again: dict[str, Any] = {**options, "max_evaluations": _KERNEL_EVALUATIONS}
+            equal = learn_metric(Z, T, best.kernel, start=equal, per_column=False, weight=w, **again)
+            best = learn_metric(Z, T, best.kernel, start=best, weight=w, **shared)
+        found = best
+    kernel = found.kernel
     if isotropic:
         return ColumnMetric(kernel, np.ones(()), spreads)
     show(f"metric: learned on {len(learn):,} rows", verbose > 0)
@@ -218,6 +225,30 @@ def search_metric(
     directions = np.diag(weights)
     directions[np.ix_(varying, varying)] = _three_digits(U) / units[varying, None]
     return ColumnMetric(kernel, directions, spreads)
+
+
+def _best_kernel(
+    kernels: Sequence[StationaryKernel], first: int, learned: LearnedMetric, rows: Sample, options: dict[str, Any]
+) -> LearnedMetric:
+    """The best of the kernels, with the scales of columns that one of them has learned up to a common factor.
+
+    They are ordered from rough to smooth: on either side, those beyond one that is no better are left out.
+    """
+    X, Y, weight = rows
+    scales = learned.kernel.scales(X.shape[1]) * np.ones(X.shape[1])
+    distance = mean_distance(learned.kernel, X / scales, weight)
+    best = learned
+    for side in (kernels[first + 1 :], kernels[:first][::-1]):
+        for kernel in side:
+            unit = mean_distance(kernel, X / scales, weight) / (distance or 1.0) or 1.0
+            start = replace(learned, kernel=with_scales(kernel, unit * scales), alpha=best.alpha)
+            found = learn_metric(
+                X, Y, kernel, weight, start=start, per_column=False, max_evaluations=_KERNEL_EVALUATIONS, **options
+            )
+            if found.error >= best.error and isinstance(kernel, RadialKernel):
+                break
+            best = found if found.error < best.error else best
+    return best
 
 
 def _learned(rows: Sample, fresh: Sample | None, equal: LearnedMetric, options: dict[str, Any]) -> LearnedMetric:

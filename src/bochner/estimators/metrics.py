@@ -63,24 +63,24 @@ def with_scales(kernel: StationaryKernel, scales: Any) -> StationaryKernel:
 class Criterion(ABC):
     """What a metric is learned to minimise: a positive number E of a fit to targets of variance one.
 
-    A row of weight w counts as w equal rows.
+    The noise of a row of weight w has a variance of alpha / w. Weights and penalty may have any common factor.
     """
 
     #: whether float32 suffices if the penalty is large compared with its rounding errors
     takes_single: bool
 
     @abstractmethod
-    def value(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> float:
+    def value(self, fit: ExactRidge, Y: Any, w: Any) -> float:
         """E; w are weights (n, 1), or 1.0."""
 
     @abstractmethod
-    def slopes(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> tuple[Any, float]:
-        """S (n, n) with dE = Σ_ij S_ij dA_ij for a change of A = K + alpha / w, and ∂E/∂alpha for constant A."""
+    def slopes(self, fit: ExactRidge, Y: Any, w: Any) -> Any:
+        """S (n, n) with dE = Σ_ij S_ij dA_ij for a change of A = K + alpha / w."""
 
     def of(self, kernel: StationaryKernel, X: Any, Y: Array, alpha: float, weight: Array | None = None) -> float:
         """E of an exact fit."""
         fit, Y, w = _fitted(kernel, X, Y, alpha, weight)
-        return self.value(fit, Y, alpha, w)
+        return self.value(fit, Y, w)
 
     @without_subnormals()
     def gradient(
@@ -100,11 +100,11 @@ class Criterion(ABC):
                 fit = None
         if fit is None:
             fit, Z, w = _fitted(kernel, X, Y, alpha, weight, with_inverse=True)
-        S, explicit = self.slopes(fit, Z, alpha, w)
-        at_alpha = float((S.diagonal()[:, None] / w).sum()) + explicit
+        S = self.slopes(fit, Z, w)
+        at_alpha = float((S.diagonal()[:, None] / w).sum())
         gradient = kernel.weighted_gradient(X, X, S)
         gradient = gradient.astype(np.float64, copy=False) if isinstance(gradient, np.ndarray) else gradient
-        return self.value(fit, Z, alpha, w), gradient, alpha * at_alpha
+        return self.value(fit, Z, w), gradient, alpha * at_alpha
 
 
 def _fitted(
@@ -121,43 +121,30 @@ def _count(w: Any, n: int) -> float:
     return float(n) if isinstance(w, float) else float(w.sum())
 
 
-@dataclass(frozen=True)
 class LeftOut(Criterion):
-    """The leave-one-out mean squared error; of a row of weight w > 1, one of w equal rows is left out, or all of it.
+    """The leave-one-out mean squared error; a row is left out with all its weight.
 
-    With c = B y, the residuals are r = alpha c / w, and the leverage of one of w equal rows is
-    h = (1 - alpha B_ii / w) / w, so that e = r / (1 - h), which for w = 1 is c_i / B_ii. A change dA changes B by
-    -B dA B, and so E by
-    S = B diag(Σ_k s e_k² / (1 - h)) B - Σ_k (p_k c_kᵀ + c_k p_kᵀ) / 2 up to factors, p = B (e / (1 - h)).
+    With c = B y, row i is left out at an error of e = c_i / B_ii. A change dA changes B by -B dA B, and so E by
+    S = B diag(Σ_k w e_k² / B_ii) B - Σ_k (p_k c_kᵀ + c_k p_kᵀ) / 2 up to factors, p = B (w e / B_ii).
     """
 
-    takes_single: bool = False
-    whole_rows: bool = False
+    takes_single = True
 
-    def _errors(self, fit: ExactRidge, alpha: float, w: Any) -> tuple[Any, Any, Any]:
-        left = 1.0 if self.whole_rows or isinstance(w, float) else w.clip(1.0)
-        rest = (1.0 - 1.0 / left) + alpha * fit.diagonal[:, None] / (w * left)  # 1 - h
-        return alpha * fit.coefficients / (w * rest), rest, left
+    def value(self, fit: ExactRidge, Y: Any, w: Any) -> float:
+        return float((w * fit.left_out * fit.left_out).sum()) / (_count(w, len(Y)) * Y.shape[1])
 
-    def value(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> float:
-        e, _, _ = self._errors(fit, alpha, w)
-        return float((w * e * e).sum()) / (_count(w, len(Y)) * Y.shape[1])
-
-    def slopes(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> tuple[Any, float]:
-        B, c, (e, rest, left) = fit.inverse, fit.coefficients, self._errors(fit, alpha, w)
+    def slopes(self, fit: ExactRidge, Y: Any, w: Any) -> Any:
+        B, c, e, diagonal = fit.inverse, fit.coefficients, fit.left_out, fit.diagonal[:, None]
         assert B is not None
-        count = _count(w, len(Y)) * Y.shape[1]
-        scale = 2.0 / count
-        place = backend_of(B).place  # so that products are in the float type of B
-        p = B @ place(alpha * e / rest, B)
-        R = B * place((scale * alpha * (e * e / (rest * left)).sum(axis=1)) ** 0.5, B)
+        scale = 2.0 / (_count(w, len(Y)) * Y.shape[1])
+        place, xp = backend_of(B).place, backend_of(B).xp  # so that products are in the float type of B
+        p = B @ place(w * e / diagonal, B)
+        R = B * place((scale * (w * e * e / diagonal).sum(axis=1)) ** 0.5, B)
         S = R @ R.T  # NumPy multiplies half of it, without Python's lock
-        S -= place((p @ c.T + c @ p.T) * (scale / 2.0), B)
-        explicit = 2.0 * w * e * e * (1.0 / alpha - fit.diagonal[:, None] / (rest * w * left))
-        return S, float(explicit.sum()) / count
+        S -= place(xp.concatenate([p, c], axis=1) @ (xp.concatenate([c, p], axis=1) * (scale / 2.0)).T, B)
+        return S
 
 
-@dataclass(frozen=True)
 class Evidence(Criterion):
     """The geometric mean, over rows, of the variance with which a Gaussian process predicts each from those before it.
 
@@ -167,25 +154,21 @@ class Evidence(Criterion):
 
     takes_single = False
 
-    def value(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> float:
-        n, count = len(Y), max(_count(w, len(Y)), float(len(Y)))
-        squares = np.maximum(backend_of(Y).fetch((Y * fit.coefficients).sum(axis=0)), np.finfo(float).tiny)
-        # the w equal rows that a weight stands for differ only by noise
-        logs = 0.0 if isinstance(w, float) else float(backend_of(w).xp.log(w).sum())
-        determinant = fit.log_determinant + (count - n) * np.log(alpha) + logs
-        return float(np.exp(((count - 1.0) * np.log(squares) + determinant).mean() / count))
+    def value(self, fit: ExactRidge, Y: Any, w: Any) -> float:
+        n, squares = len(Y), self._squares(fit, Y)
+        logs = np.log(backend_of(Y).fetch(squares)).mean()
+        return float(np.exp(((n - 1.0) * logs + fit.log_determinant) / n))
 
-    def slopes(self, fit: ExactRidge, Y: Any, alpha: float, w: Any) -> tuple[Any, float]:
-        B, c, n = fit.inverse, fit.coefficients, len(Y)
-        assert B is not None
-        count, k = max(_count(w, n), float(n)), Y.shape[1]
-        squares = (Y * c).sum(axis=0).clip(np.finfo(float).tiny)
-        value = self.value(fit, Y, alpha, w)
-        S = (B - (c * ((count - 1.0) / (k * squares))) @ c.T) * (value / count)
-        return S, value * (count - n) / (count * alpha)
+    def slopes(self, fit: ExactRidge, Y: Any, w: Any) -> Any:
+        B, c, (n, k) = fit.inverse, fit.coefficients, Y.shape
+        return (B - (c * ((n - 1.0) / (k * self._squares(fit, Y)))) @ c.T) * (self.value(fit, Y, w) / n)
+
+    @staticmethod
+    def _squares(fit: ExactRidge, Y: Any) -> Any:
+        return (Y * fit.coefficients).sum(axis=0).clip(np.finfo(float).tiny)
 
 
-LEFT_OUT, WHOLE_ROWS, EVIDENCE = LeftOut(takes_single=True), LeftOut(takes_single=True, whole_rows=True), Evidence()
+LEFT_OUT, EVIDENCE = LeftOut(), Evidence()
 
 
 def learn_metric(
@@ -210,7 +193,7 @@ def learn_metric(
     Y : ndarray of shape (n, k)
     family : {"laplacian", "exponential", "matern32", "matern52", "rbf"} or StationaryKernel
     weight : ndarray of shape (n,) or None
-        A row of weight w counts as w equal rows.
+        Of mean one; the noise of a row of weight w has a variance of alpha / w.
     start : LearnedMetric or None
         Where to begin; None: equal length scales.
     max_evaluations : int

@@ -24,7 +24,8 @@ class PenaltyPath:
 
     def __init__(self, train: Block, test: Block, problem: Callable[..., Problem], loss: Loss) -> None:
         Z, m = train.X, train.X.shape[1]
-        self.unit = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64)) / len(Z) or 1.0  # mean k(x, x)
+        squares = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64)) / len(Z) or 1.0  # mean k(x, x)
+        self.unit = squares * float(train.weights.mean())
         if Z.size >= SINGLE_SIZE:
             Z, test = Z.astype(np.float32, copy=False), replace(test, X=test.X.astype(np.float32, copy=False))
         self.test, self.loss = test, loss

@@ -75,7 +75,7 @@ def left_out(kernel: Kernel | None, X: Array, Z: Any, shift: float = 0.0) -> Arr
 
 @dataclass(frozen=True)
 class ShareFold(Fold):
-    """Statistics of rows weighted by their share of the noise, Σ w and Σ w log share."""
+    """Statistics of rows weighted by their share of the noise, Σ w, and Σ log(w share) of rows with w > 0."""
 
     n_components: int
     n_targets: int
@@ -96,7 +96,8 @@ class ShareFold(Fold):
         w = block.weights
         share = noise_shares(left_out(self.kernel, block.X, Z, self.shift), self.alpha)
         statistics.update(Z, numeric_targets(block.y), w * share, overwrite=True)
-        return [statistics, weight + float(w.sum()), log_weight + float(w @ np.log(share))]
+        used = w > 0
+        return [statistics, weight + float(w.sum()), log_weight + float(np.log(w[used] * share[used]).sum())]
 
     def merge(self, total: list[Any], other: list[Any]) -> list[Any]:
         return [total[0].merge(other[0]), total[1] + other[1], total[2] + other[2]]

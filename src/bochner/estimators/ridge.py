@@ -215,7 +215,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
 re-iterable of (X, y) or (X, y, weight) blocks
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name(s) of the target column(s)
         sample_weight : array-like of shape (n_samples,), or the name of a column
-            A weight of w counts as w equal rows.
+            A weight of w counts as w equal rows. Where penalty, scales and number of components are chosen, a row is
+            left out with all its weight: weights may have any unit, such as one over the variance of the noise.
         """
         self._check_parameters()
         with self._fitting():
@@ -363,7 +364,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             chosen = self._current().alpha if fitted.penalty is None else fitted.penalty.alpha
             if statistics.is_coarse(chosen):
                 # the chosen penalty is smaller than the rounding errors of the sums: compute again in float64
-                finer = RidgeStatistics(feature_map.n_components, n_targets, penalty=chosen / statistics.n_effective)
+                finer = RidgeStatistics(feature_map.n_components, n_targets, penalty=chosen / statistics.n_samples)
                 self._accumulate(source, feature_map, finer)
                 self.statistics_, self._solution = finer, None
                 if fitted.penalty is None and self._leaves_rows_out:

@@ -14,7 +14,6 @@ from bochner.backends import Array, backend_of, n_threads
 from bochner.estimators.exact_leaves import LEAST_WEIGHT, exact_ridge
 from bochner.estimators.local_models import LocalModel, Tree, fit_leaves, grow_tree, in_threads, placed
 from bochner.estimators.metrics import (
-    WHOLE_ROWS,
     LearnedMetric,
     deviations,
     importances,
@@ -137,9 +136,7 @@ def fit_members(
     def screen(name: tuple[str, str]) -> None:
         X = rows_of(name[0], few)
         sample = X, Y[few.rows], name[1], few.weight
-        tried[name] = learn_metric(
-            *sample, criterion=WHOLE_ROWS, max_evaluations=_SCREEN_EVALUATIONS, until=clock.learned_by
-        )
+        tried[name] = learn_metric(*sample, max_evaluations=_SCREEN_EVALUATIONS, until=clock.learned_by)
         progress.advance(0)
 
     def learn(name: tuple[str, str]) -> None:
@@ -147,14 +144,12 @@ def fit_members(
         found = tried[name]
         if len(many.rows) > len(few.rows):
             sample = rows_of(way, many), Y[many.rows], family, many.weight
-            found = learn_metric(
-                *sample, start=found, criterion=WHOLE_ROWS, max_evaluations=EVALUATIONS, until=clock.learned_by
-            )
+            found = learn_metric(*sample, start=found, max_evaluations=EVALUATIONS, until=clock.learned_by)
         progress.advance(0)
         if len(fresh.rows) >= _FRESH_ROWS and not clock.is_late():
             sample = rows_of(way, few), Y[few.rows], family, few.weight
-            equal = learn_metric(*sample, per_column=False, criterion=WHOLE_ROWS, max_evaluations=_SCREEN_EVALUATIONS)
-            found = shrink_metric(found, equal, rows_of(way, fresh), Y[fresh.rows], fresh.weight, WHOLE_ROWS)
+            equal = learn_metric(*sample, per_column=False, max_evaluations=_SCREEN_EVALUATIONS)
+            found = shrink_metric(found, equal, rows_of(way, fresh), Y[fresh.rows], fresh.weight)
         learned[name] = found
 
     def best(n_best: int) -> list[tuple[str, str]]:
@@ -184,7 +179,7 @@ def fit_members(
         start = {**tried, **learned}[way, family]
         sample = rows_of(way, many), Y[many.rows]
         limits: dict[str, Any] = {"max_evaluations": EVALUATIONS, "until": clock.learned_by}
-        U, found = learn_directions(*sample, start, many.weight, criterion=WHOLE_ROWS, **limits)
+        U, found = learn_directions(*sample, start, many.weight, **limits)
         candidates.append((f"{family} kernel of directions of {way} columns", replace(maps[way], directions=U), found))
     members: list[Member] = []
     left_out, weights, sizes = [], [], []
@@ -280,11 +275,13 @@ def fit_globally(
     )
     L, like = Cholesky().factor(sums.operator(True), ridge.alpha_).L, placed(X[:1], device)
     backend = backend_of(like)
-    M, centre = backend.triangular_inverse(backend.place(L, like)), backend.place(sums.feature_mean, like)
+    M = backend.fetch(backend.triangular_inverse(backend.place(L, like)))[: nystrom.rank, : nystrom.rank]
+    whitened = replace(nystrom, root=nystrom.root @ M.T)  # features with a second root, in one product
+    centre = backend.place(M @ sums.feature_mean[: nystrom.rank], like)
     leverage = np.empty(len(X))
     for rows in row_slices(len(X), nystrom.n_components):
-        whitened = (nystrom(placed(X[rows], device)) - centre) @ M.T
-        leverage[rows] = backend.fetch((whitened * whitened).sum(1)) + 1.0 / sums.weight
+        Z = whitened(placed(X[rows], device))[:, : nystrom.rank] - centre
+        leverage[rows] = backend.fetch((Z * Z).sum(1)) + 1.0 / sums.weight
     residual = Y - model.predict(X, device)
     return model, leave_one_out(residual[:, None, :], (weight * leverage)[:, None])[:, 0, :]
 

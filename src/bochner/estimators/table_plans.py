@@ -18,7 +18,7 @@ _N_LANDMARKS = (1024, 512, 256)  # of the model of all rows
 EVALUATIONS = 16  # evaluations of the leave-one-out error for a metric
 _OVERLAP = 0.25  # share of the rows on the other side of a cut that a leaf also learns from
 _PLANNED_GROWTH = 2.0  # what plans assume instead, as their operations a second are a third of the real ones
-_GROWTH = 6.0  # all leaves together have at most about this many times the rows, so that time is linear in their number
+_GROWTH = 4.0  # all leaves together have at most about this many times the rows, so that time is linear in their number
 LEARNING, LEAVES, LANDMARKS = 0.5, 0.4, 0.1  # shares of the time for metrics, for leaves, and for landmarks
 _LATE, _LEAST = 2.0, 15.0  # times max_seconds, and seconds at least, that a fit may take
 

@@ -25,9 +25,9 @@ class RidgeSpectrum:
     target_squares : ndarray of shape (k,)
         Sum of squares of the (centred) targets.
     n_samples : float
-        Degrees of freedom of the data: rows (weights counted), less one for an intercept.
+        Degrees of freedom of the data: rows, less one for an intercept.
     amplitude : float
-        Mean of ‖z‖² = mean of k(x, x): the unit of alpha.
+        Mean of w ‖z‖² = mean of w k(x, x): the unit of alpha.
     """
 
     factor: EigenFactor

@@ -326,11 +326,6 @@ class RidgeStatistics:
         return made
 
     @property
-    def n_effective(self) -> float:
-        """Rows for counting degrees of freedom: Σ w, or the rows themselves when the weights sum to less."""
-        return max(self.weight, float(self.n_samples))
-
-    @property
     def target_mean(self) -> Array:
         """The weighted mean of the targets, (k,)."""
         return self.offset + self.target_sum / self.weight
@@ -388,16 +383,22 @@ class RidgeStatistics:
             # directions that are only rounding errors explain nothing, however small the penalty
             (factor.eigenvalues > 0)[:, None] * (factor.vectors.T @ self.right_side(fit_intercept)),
             self.total_squares(fit_intercept),
-            self.n_effective - float(fit_intercept),
-            self.trace / self.weight if self.weight else 1.0,
+            self.n_samples - float(fit_intercept),
+            self.trace / self.n_samples if self.n_samples else 1.0,
         )
 
     def left_out_residuals(
-        self, Z: Array, Y: Array, alphas: Array, spectrum: RidgeSpectrum, fit_intercept: bool = True
+        self,
+        Z: Array,
+        Y: Array,
+        alphas: Array,
+        spectrum: RidgeSpectrum,
+        fit_intercept: bool = True,
+        weight: Array | None = None,
     ) -> Array:
         """Exact leave-one-out residuals (n, a, k) of rows Z (n, m) and Y (n, k) that are part of the sums.
 
-        A row of weight w counts as w rows of which one is left out. `spectrum` is that of these sums.
+        A row of some weight (n,), one by default, is left out with all of it. `spectrum` is that of these sums.
         """
         λ = spectrum.factor.eigenvalues[:, None]
         shifted = λ + alphas
@@ -410,7 +411,7 @@ class RidgeStatistics:
         rotated = rotated.astype(np.float64, copy=False)
         leverage = (rotated * rotated) @ inverse + (1.0 / self.weight if fit_intercept else 0.0)  # (n, a)
         residual = (Y - level)[:, None, :] - (rotated @ weights).reshape(len(Z), len(alphas), -1)
-        return leave_one_out(residual, leverage)
+        return leave_one_out(residual, leverage if weight is None else leverage * weight[:, None])
 
     def arrays(self) -> dict[str, Array]:
         """Everything as named arrays, for a file; of the Gram matrix one triangle."""

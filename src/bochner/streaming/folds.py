@@ -356,6 +356,8 @@ def leave_one_out_errors(
 ) -> Array:
     """Exact leave-one-out mean squared errors (a, k) of rows that are part of the statistics, for penalties (a,).
 
+    A row is left out with all its weight.
+
     A sample of the rows gives an unbiased estimate of the mean over all. GCV replaces the leverage of each row by the
     mean leverage, which ignores that rows far from the others have more; these errors are exact for every row.
 
@@ -372,7 +374,7 @@ def leave_one_out_errors(
     for start in range(0, len(block), rows):
         part = block[start : start + rows]
         w, Y = part.weights, targets(part.y)
-        residual = statistics.left_out_residuals(feature_map(part.X), Y, alphas, spectrum, fit_intercept)
+        residual = statistics.left_out_residuals(feature_map(part.X), Y, alphas, spectrum, fit_intercept, w)
         errors = margin_errors(Y, residual) if margins else residual * residual
         total = total + np.einsum("i,iak->ak", w, errors)
         seen += float(w.sum())
