@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
 
 from bochner import RBF, FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures, exact_kernel_classifier
-from bochner.estimators.labels import find_labels
+from bochner.estimators.labels import find_labels, learn_every_class
 from bochner.features import Identity, LinearAfter
 from bochner.keys import Key
 from bochner.losses import as_loss
@@ -423,6 +423,53 @@ def test_separable_data_and_hopeless_penalties_end():
         warnings.simplefilter("error")
         single = KernelClassifier(RBF(1.0), 10, alpha=1e-3, solver_tol=1e-12, random_state=0)
         assert single.fit(X.astype(np.float32), y).score(X, y) == 1.0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("n", "k", "stream", "options"),
+    [
+        (1000, 2, False, {}),  # in some of the draws, all rows of a rare class are held out
+        (1000, 3, False, {}),
+        (20_000, 2, False, {}),  # the sample on which alpha is chosen lacks it
+        (20_000, 2, True, {}),
+        (20_000, 3, True, {}),
+        (20_000, 2, False, {"alpha": 1.0}),  # the sample that Newton's method starts on lacks it
+    ],
+)
+def test_rare_classes_have_the_probability_of_their_rows(loss, n, k, stream, options):
+    """At the minimum, probabilities of a class add up to its rows, wherever these fall."""
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    y = np.zeros(n, int)
+    y[[3, 5][: k - 1]] = range(1, k)
+    data = ([(X[: n // 2], y[: n // 2]), (X[n // 2 :], y[n // 2 :])],) if stream else (X, y)
+    for seed in range(6 if n == 1000 else 1):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = KernelClassifier(RBF(2.0), 40, loss=loss, random_state=seed, solver_tol=1e-6, **options).fit(*data)
+        assert np.isfinite(model.coef_).all()
+        assert np.isfinite(model.decision_function(X)).all()
+        if loss == "log_loss":
+            np.testing.assert_allclose(model.predict_proba(X).sum(axis=0)[1:], 1.0, rtol=0.05)
+
+
+def test_no_row_is_held_out_that_a_class_needs():
+    """Thirty classes of one row each leave none to hold out; thirty of two rows keep one each; others stay as drawn."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    with pytest.warns(UserWarning, match="The number of unique classes"):
+        alone = KernelClassifier(RBF(2.0), 20, random_state=0).fit(X[:30], np.arange(30))
+    assert "too few rows to hold some out" in " ".join(alone.report_.notes)
+    assert KernelClassifier(RBF(2.0), 20, random_state=0).fit(X, np.arange(60) % 30).alpha_path_
+    signs = np.where(np.arange(60)[:, None] < [[20]], 1.0, -1.0)
+    source, held = ArraySource(X, signs), np.arange(60) % 3 == 0
+    block, kept = learn_every_class(source, source.block, held.copy(), 2)
+    assert block is source.block
+    np.testing.assert_array_equal(kept, held)
+    _, kept = learn_every_class(source, source.block, np.arange(60) < 20, 2)
+    np.testing.assert_array_equal(np.flatnonzero(~kept[:20]), [0])
+    block, kept = learn_every_class(source, source.block[20:], held[20:], 2)
+    np.testing.assert_array_equal(block.X, X[[*range(20, 60), 0]])
+    assert not kept[-1]
 
 
 def test_models_pickle_and_mapped_sources_are_what_they_map():
