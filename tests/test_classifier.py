@@ -272,6 +272,22 @@ def test_labels_of_any_type(loss, names):
     assert model.score(X, names[y]) > 0.75
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_list_of_labels_beside_a_frame_is_no_list_of_columns(library):
+    """Unless its length is not that of the frame, or all of its strings are columns."""
+    DataFrame = pytest.importorskip(library).DataFrame
+    X, _, _ = problem(n=60)
+    frame, labels = DataFrame({"x": X[:, 0], "z": X[:, 1]}), np.where(X[:, 0] > 0, "pos", "neg").tolist()
+    model = KernelClassifier(RBF(1.0), 20, alpha=0.1, random_state=0)
+    truth = model.fit(X[:, :2], labels).decision_function(X[:, :2])
+    np.testing.assert_array_equal(model.fit(frame, labels).decision_function(frame), truth)
+    with pytest.raises(ValueError, match="no column 'pos'"):
+        model.fit(frame, ["pos", "neg"])
+    two = DataFrame({"a": [0.0, 1.0], "b": [1.0, 0.0], "c": [0.0, 2.0]})
+    ridge = KernelRidge(RBF(1.0), 4, alpha=0.1, random_state=0).fit(two, ["a", "b"])
+    assert ridge.feature_names_in_.tolist() == ["c"]
+
+
 @pytest.mark.parametrize("loss", [*LOSSES, "squared"])
 def test_blocks_frames_sparse_and_weights_are_one_model(loss):
     X, y, weight = problem()

@@ -190,7 +190,7 @@ def is_stream(X: Any) -> bool:
 def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, numeric: bool = True) -> Source:
     """The data given to `fit` as a source, after checks; sets or checks the number and names of the columns.
 
-    With a path, an Arrow table or a frame, y and sample_weight may be names of columns.
+    With a path, an Arrow table or a frame, y and sample_weight may be names of columns; see `_split_frame`.
     """
     if is_distributed(X) or is_distributed(y):
         return distributed_source(model, X, y, sample_weight, reset=reset)
@@ -274,13 +274,23 @@ def _no_targets(block: Block) -> Block:
 
 
 def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Take the columns named by y and sample_weight out of a frame."""
-    for name in [y] if isinstance(y, str) else y if isinstance(y, list) and y and isinstance(y[0], str) else []:
-        if name not in list(X.columns):
-            raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, X.columns))}.")
+    """Take the columns named by y and sample_weight out of a frame.
+
+    A list of as many strings as there are rows holds labels, unless all of them are columns.
+    """
+    columns, n_rows = list(X.columns), len(X)
+
+    def is_name(value: Any) -> bool:
+        if not (isinstance(value, list) and value and isinstance(value[0], str)):
+            return isinstance(value, str)
+        return len(value) != n_rows or all(name in columns for name in value)
+
+    for name in [] if not is_name(y) else [y] if isinstance(y, str) else y:
+        if name not in columns:
+            raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, columns))}.")
     out: dict[str, Any] = {}
     for role, value in (("y", y), ("weight", sample_weight)):
-        named = isinstance(value, str) or (isinstance(value, list) and value and isinstance(value[0], str))
+        named = is_name(value)
         out[role] = np.asarray(X[value]) if named else value
         if named:
             gone = {value} if isinstance(value, str) else set(value)
