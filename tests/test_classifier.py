@@ -272,6 +272,27 @@ def test_labels_of_any_type(loss, names):
     assert model.score(X, names[y]) > 0.75
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "string", "int64[pyarrow]", "bool[pyarrow]", "category"])
+def test_nullable_labels_keep_their_type_and_none_may_be_missing(dtype):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    X, codes, _ = problem(n=60, k=2)
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    plain = {"s": np.array(["a", "b"]), "b": np.array([False, True])}.get(dtype[0], np.array([2**60, 2**60 + 1]))[codes]
+    labels = pandas.Series(plain).astype(dtype)
+    missing = labels.copy()
+    missing[3] = None
+    model = KernelClassifier(RBF(1.0), 20, alpha=0.1, random_state=0)
+    for given in ((frame, labels), (X, labels), (frame.assign(y=labels), "y"), ([(X, labels)],)):
+        model.fit(*given)
+        assert model.classes_.tolist() == np.unique(plain).tolist()
+        assert [type(label) for label in model.classes_.tolist()] == [type(plain.tolist()[0])] * 2
+    assert model.score(X, labels) > 0.8
+    for given in ((frame, missing), (X, missing), (frame.assign(y=missing), "y"), ([(X, missing)],)):
+        with pytest.raises(ValueError, match=r"missing labels|contains NaN"):
+            model.fit(*given)
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_list_of_labels_beside_a_frame_is_no_list_of_columns(library):
     """Unless its length is not that of the frame, or all of its strings are columns."""

@@ -58,7 +58,10 @@ def labels_of(y: Any) -> Array:
     """Labels (n,) of any type, none of them missing."""
     with reading("y"):
         y = column_or_1d(np.asarray(y), warn=True)
-    missing = y != y if y.dtype.kind in "fcO" else np.zeros(len(y), bool)
+    try:
+        missing = y != y if y.dtype.kind in "fcO" else np.zeros(len(y), bool)
+    except TypeError:  # pandas' NA is neither equal to itself nor different
+        missing = np.ones(len(y), bool)
     if y.dtype == object:
         missing = missing | np.array([label is None for label in y], bool)
     if np.any(missing):

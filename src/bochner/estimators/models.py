@@ -33,6 +33,7 @@ from bochner.checks import check_choice, check_count, check_flag, check_weight
 from bochner.displays import Summary, shortened
 from bochner.estimators._validation import as_host, check_names, check_width, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
+from bochner.estimators.labels import labels_of
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.parameters import ModelParameters
 from bochner.features import FeatureMap, Fourier, choose_rows, features_of, row_blocks
@@ -213,6 +214,9 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
         if hasattr(X, "columns"):
             X, y, sample_weight = _split_frame(X, y, sample_weight)
+        if not numeric and hasattr(y, "__array__"):
+            y = np.asarray(y)  # scikit-learn would make floats of pandas' nullable integers, and fails on its NA
+            y = labels_of(y) if y.dtype == object else y
         # any byte order is accepted: the source converts it block by block
         dtypes = [*FLOATS, *(np.dtype(t).newbyteorder() for t in FLOATS)]
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": dtypes, "multi_output": True}
