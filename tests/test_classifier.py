@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
 
 from bochner import RBF, FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures, exact_kernel_classifier
-from bochner.estimators.labels import find_labels
+from bochner.estimators.labels import find_labels, learn_every_class
 from bochner.features import Identity, LinearAfter
 from bochner.keys import Key
 from bochner.losses import as_loss
@@ -272,6 +272,43 @@ def test_labels_of_any_type(loss, names):
     assert model.score(X, names[y]) > 0.75
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "string", "int64[pyarrow]", "bool[pyarrow]", "category"])
+def test_nullable_labels_keep_their_type_and_none_may_be_missing(dtype):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    X, codes, _ = problem(n=60, k=2)
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    plain = {"s": np.array(["a", "b"]), "b": np.array([False, True])}.get(dtype[0], np.array([2**60, 2**60 + 1]))[codes]
+    labels = pandas.Series(plain).astype(dtype)
+    missing = labels.copy()
+    missing[3] = None
+    model = KernelClassifier(RBF(1.0), 20, alpha=0.1, random_state=0)
+    for given in ((frame, labels), (X, labels), (frame.assign(y=labels), "y"), ([(X, labels)],)):
+        model.fit(*given)
+        assert model.classes_.tolist() == np.unique(plain).tolist()
+        assert [type(label) for label in model.classes_.tolist()] == [type(plain.tolist()[0])] * 2
+    assert model.score(X, labels) > 0.8
+    for given in ((frame, missing), (X, missing), (frame.assign(y=missing), "y"), ([(X, missing)],)):
+        with pytest.raises(ValueError, match=r"missing labels|contains NaN"):
+            model.fit(*given)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_list_of_labels_beside_a_frame_is_no_list_of_columns(library):
+    """Unless its length is not that of the frame, or all of its strings are columns."""
+    DataFrame = pytest.importorskip(library).DataFrame
+    X, _, _ = problem(n=60)
+    frame, labels = DataFrame({"x": X[:, 0], "z": X[:, 1]}), np.where(X[:, 0] > 0, "pos", "neg").tolist()
+    model = KernelClassifier(RBF(1.0), 20, alpha=0.1, random_state=0)
+    truth = model.fit(X[:, :2], labels).decision_function(X[:, :2])
+    np.testing.assert_array_equal(model.fit(frame, labels).decision_function(frame), truth)
+    with pytest.raises(ValueError, match="no column 'pos'"):
+        model.fit(frame, ["pos", "neg"])
+    two = DataFrame({"a": [0.0, 1.0], "b": [1.0, 0.0], "c": [0.0, 2.0]})
+    ridge = KernelRidge(RBF(1.0), 4, alpha=0.1, random_state=0).fit(two, ["a", "b"])
+    assert ridge.feature_names_in_.tolist() == ["c"]
+
+
 @pytest.mark.parametrize("loss", [*LOSSES, "squared"])
 def test_blocks_frames_sparse_and_weights_are_one_model(loss):
     X, y, weight = problem()
@@ -423,6 +460,53 @@ def test_separable_data_and_hopeless_penalties_end():
         warnings.simplefilter("error")
         single = KernelClassifier(RBF(1.0), 10, alpha=1e-3, solver_tol=1e-12, random_state=0)
         assert single.fit(X.astype(np.float32), y).score(X, y) == 1.0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("n", "k", "stream", "options"),
+    [
+        (1000, 2, False, {}),  # in some of the draws, all rows of a rare class are held out
+        (1000, 3, False, {}),
+        (20_000, 2, False, {}),  # the sample on which alpha is chosen lacks it
+        (20_000, 2, True, {}),
+        (20_000, 3, True, {}),
+        (20_000, 2, False, {"alpha": 1.0}),  # the sample that Newton's method starts on lacks it
+    ],
+)
+def test_rare_classes_have_the_probability_of_their_rows(loss, n, k, stream, options):
+    """At the minimum, probabilities of a class add up to its rows, wherever these fall."""
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    y = np.zeros(n, int)
+    y[[3, 5][: k - 1]] = range(1, k)
+    data = ([(X[: n // 2], y[: n // 2]), (X[n // 2 :], y[n // 2 :])],) if stream else (X, y)
+    for seed in range(6 if n == 1000 else 1):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = KernelClassifier(RBF(2.0), 40, loss=loss, random_state=seed, solver_tol=1e-6, **options).fit(*data)
+        assert np.isfinite(model.coef_).all()
+        assert np.isfinite(model.decision_function(X)).all()
+        if loss == "log_loss":
+            np.testing.assert_allclose(model.predict_proba(X).sum(axis=0)[1:], 1.0, rtol=0.05)
+
+
+def test_no_row_is_held_out_that_a_class_needs():
+    """Thirty classes of one row each leave none to hold out; thirty of two rows keep one each; others stay as drawn."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    with pytest.warns(UserWarning, match="The number of unique classes"):
+        alone = KernelClassifier(RBF(2.0), 20, random_state=0).fit(X[:30], np.arange(30))
+    assert "too few rows to hold some out" in " ".join(alone.report_.notes)
+    assert KernelClassifier(RBF(2.0), 20, random_state=0).fit(X, np.arange(60) % 30).alpha_path_
+    signs = np.where(np.arange(60)[:, None] < [[20]], 1.0, -1.0)
+    source, held = ArraySource(X, signs), np.arange(60) % 3 == 0
+    block, kept = learn_every_class(source, source.block, held.copy(), 2)
+    assert block is source.block
+    np.testing.assert_array_equal(kept, held)
+    _, kept = learn_every_class(source, source.block, np.arange(60) < 20, 2)
+    np.testing.assert_array_equal(np.flatnonzero(~kept[:20]), [0])
+    block, kept = learn_every_class(source, source.block[20:], held[20:], 2)
+    np.testing.assert_array_equal(block.X, X[[*range(20, 60), 0]])
+    assert not kept[-1]
 
 
 def test_models_pickle_and_mapped_sources_are_what_they_map():

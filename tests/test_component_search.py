@@ -239,6 +239,8 @@ def test_budgets_say_which_limit_it_was():
         warnings.simplefilter("error")
         n_components, _ = ComponentSearch(certify, tol=1e-3, budget=Budget(10**6)).run()
     assert 1000 <= n_components <= 1100
+    with pytest.warns(ConvergenceWarning, match="tol=0.1 is not certified: with 8 components the toy error is 0.01"):
+        Budget(8).warn(0.1, 8, Certificate("toy", 0.01, (0.0, np.inf), 0.95, "", Effort(0, 0, 0.0)))
 
 
 def test_the_old_name_of_the_search_warns_and_searches():

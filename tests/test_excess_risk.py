@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
 
 from bochner import RBF, KernelRidge, NystromFeatures, Polynomial, exact_kernel_ridge
 from bochner.estimators import excess_risk as excess_risk_module
@@ -247,6 +248,35 @@ def test_the_tolerance_is_met_on_unseen_rows(features, alpha):
         sizes.append(model.n_components_)
     assert met >= stats.binom.ppf(RARE, trials, 0.95)
     assert np.median(sizes) <= 256
+
+
+@pytest.mark.parametrize("budget", [{"max_components": 8}, {"max_components": 24}, {"max_bytes": 8.0 * 8**2}])
+def test_too_few_components_vouch_for_nothing(budget):
+    """Eight components predict what four do: not because these are enough, but because none learns anything."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 4))
+    y = np.sin(2.0 * X[:, 0]) * np.cos(2.0 * X[:, 1]) + X[:, 2] * X[:, 3] + 0.1 * rng.normal(size=1500)
+    X, y, X_new, y_new = X[:1000], y[:1000], X[1000:], y[1000:]
+    with pytest.warns(ConvergenceWarning, match=r"tol=0.05 is not (certified|reached): .* \(at most inf with 95 %"):
+        model = KernelRidge(RBF(1.0), alpha=0.1, random_state=0, **budget).fit(X, y)
+    exact = exact_kernel_ridge(RBF(1.0), X, y, X_new, 0.1)
+    errors = [np.mean((found - y_new) ** 2) for found in (model.predict(X_new), exact)]
+    assert errors[0] > 2.0 * errors[1]
+    assert model.certificate_.high == np.inf
+    assert "cannot tell what more would learn" in model.certificate_.how
+    assert "inf]" in str(model.summary())
+    enough = KernelRidge(RBF(3.0), alpha=1.0, random_state=0, max_components=256).fit(X, X[:, 0])
+    assert enough.certificate_.high <= 0.05
+    same = KernelRidge(RBF(3.0), alpha=1.0, random_state=0).fit(X, X[:, 0])
+    np.testing.assert_array_equal(enough.predict(X), same.predict(X))
+    repeated = KernelRidge(RBF(3.0), alpha=1.0, random_state=0, max_components=24).fit(X[:5].repeat(40, 0), y[:200])
+    assert repeated.certificate_.high <= 0.05  # of five different rows, five landmarks are the kernel
+
+
+def test_a_linear_function_of_many_columns_needs_more_than_the_usual_components():
+    X = np.random.default_rng(0).normal(size=(4000, 200))
+    with pytest.warns(ConvergenceWarning, match=r"at most inf .* max_components=300"):
+        KernelRidge(RBF(20.0), alpha=1.0, random_state=0, max_components=300).fit(X, X @ np.ones(200))
 
 
 def test_a_kernel_too_short_for_the_components_is_noticed():

@@ -1,6 +1,7 @@
 """Gaussian processes against the exact process, scikit-learn's and the laws of their own draws."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from bochner import (
     FourierFeatures,
     GaussianProcessRegressor,
     KernelFeatures,
+    KernelRidge,
     Matern,
     NystromFeatures,
     exact_gaussian_process,
@@ -517,6 +519,21 @@ def test_bad_parameters(options, message):
     X, y, _ = problem(n=30)
     with pytest.raises(ValueError, match=message):
         GaussianProcessRegressor(**{"kernel": RBF(1.0), "n_components": 10, **options}).fit(X, y)
+
+
+@pytest.mark.parametrize("level", [3.0, 0.1])
+def test_constant_targets_of_many_rows(level):
+    """Enough rows for a metric to be learned: alone, and beside a target that varies."""
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        mean, std = GaussianProcessRegressor(random_state=0).fit(X, np.full(200, level)).predict(X, return_std=True)
+        np.testing.assert_allclose(mean, level)
+        assert np.isfinite(std).all()
+        for model in (GaussianProcessRegressor(random_state=0), KernelRidge(random_state=0)):
+            found = model.fit(X, np.column_stack([np.sin(X[:, 0]), np.full(200, level)])).predict(X)
+            np.testing.assert_allclose(found[:, 1], level)
+            assert np.mean((found[:, 0] - np.sin(X[:, 0])) ** 2) < 1e-3
 
 
 def test_bad_and_strange_data():

@@ -10,6 +10,7 @@ from bochner.estimators.metrics import (
     EVIDENCE,
     FAMILIES,
     LEFT_OUT,
+    LearnedMetric,
     importances,
     learn_directions,
     learn_metric,
@@ -205,3 +206,22 @@ def test_targets_and_columns_without_variation_are_no_error():
     assert np.isfinite(metric.kernel.scales(4)).all()
     assert importances(metric, np.ones((3, 4))) == pytest.approx(0.25)
     learn_metric(np.ones((30, 2)), np.arange(30.0)[:, None], max_evaluations=3)
+
+
+@pytest.mark.parametrize("criterion", [LEFT_OUT, EVIDENCE])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("level", [0.0, 0.1, 3.0, -1e9])
+def test_constant_targets_teach_nothing(criterion, weighted, level):
+    """Beside others they change nothing, alone they leave scales where they began; also if their mean is rounded."""
+    X, Y = table(60, k=2)
+    weight = np.random.default_rng(1).uniform(0.2, 4.0, 60) if weighted else None
+    constant = np.full((60, 1), level)
+    options = {"weight": weight, "criterion": criterion, "max_evaluations": 8}
+    found, expected = (learn_metric(X, targets, "rbf", **options) for targets in (np.hstack([Y, constant]), Y))
+    np.testing.assert_array_equal(found.kernel.scales(4), expected.kernel.scales(4))
+    assert found.alpha == expected.alpha
+    assert repr(learn_metric(X, constant, "rbf", start=found, **options).kernel) == repr(found.kernel)
+    other = LearnedMetric(RBF(np.full(4, 2.0)), 0.1, 0.0, 1)
+    assert repr(shrink_metric(found, other, X, constant, weight, criterion).kernel) == repr(found.kernel)
+    U, _ = learn_directions(X, constant, found, weight, criterion=criterion)
+    np.testing.assert_array_equal(U, np.diag(1.0 / found.kernel.scales(4)))

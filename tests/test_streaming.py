@@ -170,6 +170,37 @@ def test_names_of_columns_are_kept(tmp_path):
     assert several.predict(pandas.DataFrame(X[:5, [2, 0]], columns=["x2", "x0"])).shape == (5, 2)
 
 
+def test_more_rows_have_the_columns_of_the_first_ones_in_their_order(tmp_path):
+    """Arrow, Parquet and streams of frames say what scikit-learn says of a frame."""
+    pandas, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    X, y, weight = table()
+    frame = pandas.DataFrame(X, columns=["x0", "x1", "x2"])
+    other, renamed = frame[["x1", "x0", "x2"]], frame.rename(columns={"x0": "a"})
+    stream = [(frame[:300], y[:300]), (frame[300:], y[300:])]
+    by_frames, by_files = ridge().fit(stream), ridge().fit(parquet(tmp_path, X, y, weight), "y", "w")
+    assert list(by_frames.feature_names_in_) == ["x0", "x1", "x2"]
+    np.testing.assert_array_equal(by_frames.predict(frame), ridge().fit(frame, y).predict(frame))
+    for model, wrong in [(model, wrong) for model in (by_frames, by_files) for wrong in (other, renamed)]:
+        for more in ((pa.table(dict(wrong) | {"y": y}), "y"), ([(wrong, y)], None)):
+            before = model.n_samples_seen_
+            with pytest.raises(ValueError, match="The feature names should match those") as found:
+                model.partial_fit(*more)
+            with pytest.raises(ValueError, match="The feature names should match those") as expected:
+                model.partial_fit(wrong, y)
+            assert str(found.value) == str(expected.value)
+            assert model.n_samples_seen_ == before
+        with pytest.raises(ValueError, match="block 1 of the stream has the columns"):
+            ridge().fit([stream[0], (wrong, y)])
+    labels = np.where(y > 0, "b", "a")
+    classifier = KernelClassifier(RBF(1.5), 40, loss="squared", random_state=0)
+    classifier.partial_fit(pa.table(dict(frame) | {"y": labels}), "y").partial_fit(frame, labels)
+    with pytest.raises(ValueError, match="must be in the same order"):
+        classifier.partial_fit(pa.table(dict(other) | {"y": labels}), "y")
+    many = pandas.DataFrame(X[:, [0] * 7], columns=list("abcdefg"))
+    with pytest.raises(ValueError, match=r"(?s)unseen at fit time:\n- a\n.*- e\n- \.\.\.\nFeature names seen"):
+        by_files.partial_fit([(many, y)])
+
+
 def test_tuned_and_grown_models_learn_from_streams(tmp_path):
     X, y, weight = table(600)
     model = KernelRidge(random_state=0, tol=1.0).fit(parquet(tmp_path, X, y, weight), "y")

@@ -35,6 +35,7 @@ _MORE_ROWS = 3  # the next search has this many times the rows of the last one
 _SEARCH_GROWTH = 3.0  # and takes this many times as long
 # Searches try at most a quarter of their rows and at most this many components; larger numbers are extrapolated.
 _SEARCH_COMPONENTS = 1024
+_FEWEST_COMPONENTS = 256  # a search that may try no more than fewer certifies nothing
 _TIMED_ROWS = (5000, 20_000)  # beyond a few thousand, every row takes the same time
 _TIMED_COMPONENTS = 512  # fits with more are timed on the fewer rows only, for costs that do not depend on rows
 _TIMED_GROWTH = 3.0  # a fit with twice as many components takes about this many times as long
@@ -374,7 +375,7 @@ class _Fits:
 
     def search(self, features: str, kernel: Kernel, n_rows: int) -> Trial:
         """What a fit with n_components="auto" finds."""
-        most = min(_SEARCH_COMPONENTS, max(64, n_rows // 4))
+        most = min(_SEARCH_COMPONENTS, max(_FEWEST_COMPONENTS, n_rows // 4))
         estimator = self._estimator(features, kernel, "auto", tol=self.tol, max_components=most)
         seconds = self._fit(estimator, n_rows, searching=True)
         model = estimator.ridge_ if self.task == "classification" else estimator

@@ -94,11 +94,11 @@ class Budget:
         else:
             limit = f"max_components={self.max_components} allows no more. Raise that limit, or tol."
         quantity = found.quantity.replace("_", " ").replace("frobenius", "Frobenius")
-        bound = ""
+        bound, reached = "", "certified" if found.value <= tol and math.isinf(found.high) else "reached"
         if found.confidence is not None and not found.exact:
             bound = f" (at most {found.high:.3g} with {100 * found.confidence:g} % confidence)"
         warn(
-            f"tol={tol:g} is not reached: with {n_components} components the {quantity} error is "
+            f"tol={tol:g} is not {reached}: with {n_components} components the {quantity} error is "
             f"{found.value:.3g}{bound}, and {limit}",
             ConvergenceWarning,
         )

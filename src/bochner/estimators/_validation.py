@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -136,6 +136,22 @@ def check_width(estimator: Any, n_features: int) -> None:
             f"X has {n_features} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
             "features as input."
         )
+
+
+def check_names(estimator: Any, names: Sequence[str] | None) -> None:
+    """Raise scikit-learn's error for columns with other names, or in another order, than those of `fit`, if named."""
+    fitted = getattr(estimator, "feature_names_in_", None)
+    if names is None or fitted is None or list(names) == list(fitted):
+        return
+    unseen, missing = sorted(set(names) - set(fitted)), sorted(set(fitted) - set(names))
+    message = "The feature names should match those that were passed during fit.\n"
+    for what, found in (("unseen at fit time", unseen), ("seen at fit time, yet now missing", missing)):
+        if found:
+            message += f"Feature names {what}:\n" + "".join(f"- {name}\n" for name in found[:5])
+            message += "- ...\n" * (len(found) > 5)
+    if not unseen and not missing:
+        message += "Feature names must be in the same order as they were in fit.\n"
+    raise ValueError(message)
 
 
 def _validate_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:

@@ -17,7 +17,7 @@ from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_positive
 from bochner.estimators._validation import map_dask_blocks, validate_rows
 from bochner.estimators.gradients import GradientMixin
-from bochner.estimators.labels import find_labels, given_labels, labels_of, unique_labels
+from bochner.estimators.labels import find_labels, given_labels, labels_of, learn_every_class, unique_labels
 from bochner.estimators.metrics import with_scales
 from bochner.estimators.models import DistributedScore, as_source
 from bochner.estimators.penalty_path import PenaltyPath
@@ -327,10 +327,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 nested = False
                 _, few = self._fit_features(signs, self.features_.kernel_, most, draws.child("columns"))
         auto = isinstance(self.alpha, str)
-        if len(block) < _FEW_ROWS:
+        few_rows = len(block) < _FEW_ROWS
+        held = draws.child("held").generator().permutation(len(block)) < len(block) // 3
+        block, held = learn_every_class(signs, block, held, len(self.classes_))
+        if few_rows or not held.any():
             alpha = 1.0 if auto else float(min(np.ravel(self.alpha), key=lambda alpha: abs(np.log(alpha))))
             return alpha, {}, (f"alpha={alpha:g}: too few rows to hold some out",), None
-        held = draws.child("held").generator().permutation(len(block)) < len(block) // 3
 
         def path_of(few: FeatureMap) -> PenaltyPath:
             rows = Block(few(block.X), block.y, block.weight)
@@ -368,7 +370,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if not nested and isinstance(feature_map, Nystrom):  # the same with landmarks that the model has
             path, nested = path_of(feature_map.truncated(few.n_components)), True
             path.loss_at(best)
-        if nested:  # the components that the penalty was not chosen with begin at zero
+        if nested and np.isfinite(path.points[best]).all():
+            # the components that the penalty was not chosen with begin at zero
             start = path.points[best]
             start = np.insert(start, [len(start) - 1] * (feature_map.n_components - len(start) + 1), 0.0, axis=0)
         return best, found, tuple(notes), start

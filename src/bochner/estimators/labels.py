@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from bochner.backends import Array, reading
 from bochner.checks import check_choice
 from bochner.streaming import ArraySource, Block, Fold, Source, positive
+from bochner.streaming.sources import joined
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,10 @@ def labels_of(y: Any) -> Array:
     """Labels (n,) of any type, none of them missing."""
     with reading("y"):
         y = column_or_1d(np.asarray(y), warn=True)
-    missing = y != y if y.dtype.kind in "fcO" else np.zeros(len(y), bool)
+    try:
+        missing = y != y if y.dtype.kind in "fcO" else np.zeros(len(y), bool)
+    except TypeError:  # pandas' NA is neither equal to itself nor different
+        missing = np.ones(len(y), bool)
     if y.dtype == object:
         missing = missing | np.array([label is None for label in y], bool)
     if np.any(missing):
@@ -105,6 +109,46 @@ def find_labels(source: Source, class_weight: Any) -> Labels:
     if len(classes) < 2:
         raise ValueError(f"a classifier needs two classes or more; the rows have one class: {classes.tolist()}.")
     return Labels(classes, class_weights(class_weight, classes, totals))
+
+
+def codes_of(signs: Array) -> Array:
+    """Which class each row of signs (n, k) is."""
+    return np.asarray(signs.argmax(axis=1) if signs.shape[1] > 1 else (signs[:, 0] > 0).astype(int))
+
+
+@dataclass(frozen=True)
+class OneOfEachFold(Fold):
+    """The first row of positive weight of each of some classes, by the number of the class; targets are signs."""
+
+    classes: Array
+
+    def zero(self) -> dict[int, Block]:
+        return {}
+
+    def add(self, total: dict[int, Block], Z: Any, block: Block, row: int) -> dict[int, Block]:
+        block = positive(block)
+        codes = codes_of(block.y)
+        here = {int(code): block[np.flatnonzero(codes == code)[:1]] for code in np.intersect1d(self.classes, codes)}
+        return here | total
+
+    def merge(self, total: dict[int, Block], other: dict[int, Block]) -> dict[int, Block]:
+        return other | total
+
+
+def learn_every_class(signs: Source, block: Block, held: Array, n_classes: int) -> tuple[Block, Array]:
+    """A sample of a source of signs, and which of its rows are held out, with a row of every class not held out.
+
+    The loss of rows without one of the classes has no minimum: the intercept of that class would grow for ever. Of a
+    class that is held out entirely, the first row is not; of one that the sample lacks, a row is added, after a pass.
+    """
+    codes = codes_of(block.y)
+    for code in np.setdiff1d(codes, codes[~held]):
+        held[np.flatnonzero(codes == code)[0]] = False
+    missing = np.setdiff1d(np.arange(n_classes), codes)
+    if len(missing):
+        found = signs.fold(OneOfEachFold(missing))
+        block = joined([block, *(found[code] for code in sorted(found))])
+    return block, np.pad(held, (0, len(block) - len(held)))
 
 
 def given_labels(classes: Any, class_weight: Any) -> Labels:

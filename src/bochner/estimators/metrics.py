@@ -33,6 +33,7 @@ _PENALTIES = (1e-6, 1e3)
 _WEIGHTS = (-14.0, 6.0)  # limits of the logarithm of a column's weight over the weight that equal columns have
 _SINGLE_ROWS = 256  # with fewer, float32 saves no time
 SINGLE = 1e-3  # from this penalty on, float32 gives derivatives to about 1e-3
+_CONSTANT = 1e-14  # of its largest value: a column that spreads no more is constant up to rounding
 _PAIRS = 300  # rows whose mean distance is the first length scale
 
 
@@ -78,7 +79,9 @@ class Criterion(ABC):
         """S (n, n) with dE = Σ_ij S_ij dA_ij for a change of A = K + alpha / w."""
 
     def of(self, kernel: StationaryKernel, X: Any, Y: Array, alpha: float, weight: Array | None = None) -> float:
-        """E of an exact fit."""
+        """E of an exact fit; 0 of no targets."""
+        if not Y.shape[1]:
+            return 0.0
         fit, Y, w = _fitted(kernel, X, Y, alpha, weight)
         return self.value(fit, Y, w)
 
@@ -183,7 +186,7 @@ def learn_metric(
     criterion: Criterion = LEFT_OUT,
     until: float | None = None,
 ) -> LearnedMetric:
-    """Length scales and penalty that minimise the leave-one-out error on a sample of rows.
+    """Length scales and penalty that minimise the leave-one-out error on a sample of rows; the start for constant Y.
 
     Parameters
     ----------
@@ -221,6 +224,8 @@ def learn_metric(
         origin, alpha = np.full(n_features, distance or 1.0), 0.1
     else:
         origin, alpha = np.broadcast_to(start.kernel.scales(n_features), n_features), start.alpha
+    if not Y.shape[1]:
+        return LearnedMetric(with_scales(kernel, origin), alpha, 0.0, 0)
 
     best: list[Any] = [np.inf, origin, alpha]
 
@@ -288,6 +293,8 @@ def learn_directions(
     d = X.shape[1]
     backend, origin = backend_of(X), np.diag(1.0 / (metric.kernel.scales(d) * np.ones(d)))
     Y, kernel = standardised(Y, weight), with_scales(metric.kernel, np.ones(1))
+    if not Y.shape[1]:
+        return origin, LearnedMetric(kernel, metric.alpha, 0.0, 0)
     size = float(np.linalg.norm(origin)) / np.sqrt(d)
     best: list[Any] = [np.inf, origin, metric.alpha]
 
@@ -375,9 +382,10 @@ def deviations(A: Array, weight: Array | None = None) -> Array:
 
 
 def standardised(Y: Array, weight: Array | None) -> Array:
-    """Columns with mean zero and variance one; constant ones are zero."""
+    """The columns that vary, with mean zero and variance one; nothing can be learned from the others."""
     spread = deviations(Y, weight)
-    return np.asarray((Y - np.average(Y, axis=0, weights=weight)) / np.where(spread > 0, spread, 1.0))
+    varying = spread > _CONSTANT * np.abs(Y).max(axis=0)
+    return np.asarray((Y - np.average(Y, axis=0, weights=weight))[:, varying] / spread[varying])
 
 
 def _stop_at(until: float | None) -> Any:

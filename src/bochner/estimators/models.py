@@ -31,8 +31,9 @@ from bochner.backends import (
 from bochner.backends.threads import blas_threads, each, one_thread
 from bochner.checks import check_choice, check_count, check_flag, check_weight
 from bochner.displays import Summary, shortened
-from bochner.estimators._validation import as_host, check_width, is_distributed, validate_rows
+from bochner.estimators._validation import as_host, check_names, check_width, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
+from bochner.estimators.labels import labels_of
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.parameters import ModelParameters
 from bochner.features import FeatureMap, Fourier, choose_rows, features_of, row_blocks
@@ -190,7 +191,7 @@ def is_stream(X: Any) -> bool:
 def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, numeric: bool = True) -> Source:
     """The data given to `fit` as a source, after checks; sets or checks the number and names of the columns.
 
-    With a path, an Arrow table or a frame, y and sample_weight may be names of columns.
+    With a path, an Arrow table or a frame, y and sample_weight may be names of columns; see `_split_frame`.
     """
     if is_distributed(X) or is_distributed(y):
         return distributed_source(model, X, y, sample_weight, reset=reset)
@@ -213,6 +214,9 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
         if hasattr(X, "columns"):
             X, y, sample_weight = _split_frame(X, y, sample_weight)
+        if not numeric and hasattr(y, "__array__"):
+            y = np.asarray(y)  # scikit-learn would make floats of pandas' nullable integers, and fails on its NA
+            y = labels_of(y) if y.dtype == object else y
         # any byte order is accepted: the source converts it block by block
         dtypes = [*FLOATS, *(np.dtype(t).newbyteorder() for t in FLOATS)]
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": dtypes, "multi_output": True}
@@ -229,6 +233,7 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
 def _check_columns(model: Any, source: Source, *, reset: bool) -> None:
     """Set or check the number and names of the columns of a model by those of a source."""
     if not reset:
+        check_names(model, source.feature_names)
         check_width(model, source.n_features)
         return
     model.n_features_in_ = source.n_features
@@ -273,13 +278,23 @@ def _no_targets(block: Block) -> Block:
 
 
 def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Take the columns named by y and sample_weight out of a frame."""
-    for name in [y] if isinstance(y, str) else y if isinstance(y, list) and y and isinstance(y[0], str) else []:
-        if name not in list(X.columns):
-            raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, X.columns))}.")
+    """Take the columns named by y and sample_weight out of a frame.
+
+    A list of as many strings as there are rows holds labels, unless all of them are columns.
+    """
+    columns, n_rows = list(X.columns), len(X)
+
+    def is_name(value: Any) -> bool:
+        if not (isinstance(value, list) and value and isinstance(value[0], str)):
+            return isinstance(value, str)
+        return len(value) != n_rows or all(name in columns for name in value)
+
+    for name in [] if not is_name(y) else [y] if isinstance(y, str) else y:
+        if name not in columns:
+            raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, columns))}.")
     out: dict[str, Any] = {}
     for role, value in (("y", y), ("weight", sample_weight)):
-        named = isinstance(value, str) or (isinstance(value, list) and value and isinstance(value[0], str))
+        named = is_name(value)
         out[role] = np.asarray(X[value]) if named else value
         if named:
             gone = {value} if isinstance(value, str) else set(value)

@@ -115,7 +115,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     max_components : int, default=2048
         Limit for ``n_components="auto"``. There are never more components than rows (twice as many for Fourier
         features), nor more than the larger of 2,048 and a sixteenth of the rows. A ConvergenceWarning says what was
-        reached if `tol` was not.
+        reached if `tol` was not. A limit below 256, or below the 2 (n_features + 1) that a linear function needs, also
+        leaves too few components to tell what more would learn: the interval of `certificate_` is then unbounded.
     max_seconds : float or None, default=None
         Another: approximate duration of the search and of the tuning of the length scale.
     max_bytes : float or None, default=None

@@ -138,11 +138,16 @@ class RidgeSearch:
             self.budget,
             rate=LANDMARK_POWER if self.uses_landmarks else FOURIER_POWER,
             # fewer could not even represent a linear function of all columns; the first model is fitted anyway
-            least=min(self.first, _FOR_LINEAR * (self.source.n_features + 1)),
+            least=min(self.first, self._for_linear),
             growth=(1.4, 2.0) if few else (2.0, 2.0),
             # if models are small, it pays to choose landmarks anew for slightly smaller numbers of components
             repeats=1 if few else 0,
         )
+
+    @property
+    def _for_linear(self) -> int:
+        """Components that a linear function of all columns needs."""
+        return _FOR_LINEAR * (self.source.n_features + 1)
 
     @property
     def _has_many_rows(self) -> bool:
@@ -215,6 +220,24 @@ class RidgeSearch:
         if self.uses_landmarks and n_components == self.source.n_samples:
             return exact_excess_risk(n_components)
         self._enlarge_reference(n_components)
+        found = self._measure(n_components, sample)
+        if self._can_vouch:
+            return found
+        how = f"{found.how}; so few components as there are here cannot tell what more would learn"
+        return replace(found, interval=(found.low, math.inf), how=how)
+
+    @property
+    def _can_vouch(self) -> bool:
+        """Whether the references tell what they lack: they are exact, or no limit made them smaller than usual.
+
+        Models that are all too small for the target predict the same, and seem to lack nothing.
+        """
+        usual = min(self.first, max(_FIRST_COMPONENTS[0], self._for_linear), self.budget.ceiling or self.first)
+        if self.uses_landmarks:
+            usual = min(usual, self.split.most_landmarks)
+        return self.references[0].n_requested >= usual or all(reference.exact for reference in self.references)
+
+    def _measure(self, n_components: int, sample: str) -> Certificate:
         size = self._measured_size(n_components)
         most = self.references[0].n_requested
         if sample == "final" and self.uses_landmarks and size < most and self._is_cheap(most):

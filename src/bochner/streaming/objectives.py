@@ -190,11 +190,16 @@ class Problem:
         return Z
 
     def sampled(self, n_rows: int, key: Key) -> Problem | None:
-        """The problem for a sample of the rows; None if the source has not many more rows than that."""
+        """The problem for a sample of the rows; None if the source has not many more, or the sample has one class only.
+
+        The loss of rows of one class has no minimum.
+        """
         n = self.source.n_samples
         if n is not None and n <= _FEW_SAMPLES_TO_START * n_rows:
             return None
         block = self.source.sample(n_rows, key)
+        if bool((block.y == block.y[:1]).all()):
+            return None
         if isinstance(self.source, TensorSource):
             return replace(self, source=TensorSource(block), verbose=0)
         found: Source = ArraySource(block.X, block.y, block.weight)

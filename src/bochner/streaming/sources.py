@@ -258,7 +258,7 @@ class BlockSource(Source):
     Parameters
     ----------
     iterable : iterable
-        Of tuples; each X an array, frame or CSR matrix with the same columns.
+        Of tuples; each X an array, frame or CSR matrix with the same columns; of frames, also in the same order.
 
     Examples
     --------
@@ -292,6 +292,14 @@ class BlockSource(Source):
         for index, item in enumerate(self.iterable):
             if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
                 raise ValueError(f"block {index} of the stream should be (X, y) or (X, y, weight), got {type(item)}.")
+            names = names_of(item[0])
+            if not index:
+                self.feature_names = names
+            elif names is not None and self.feature_names is not None and names != self.feature_names:
+                raise ValueError(
+                    f"block {index} of the stream has the columns {', '.join(map(repr, names))}, the first block "
+                    f"{', '.join(map(repr, self.feature_names))}."
+                )
             block = checked_block(*item, name=f"block {index} of the stream")
             if index and block.X.shape[1] != self.n_features:
                 raise ValueError(
@@ -380,6 +388,13 @@ def checked_block(X: Any, y: Any, weight: Any = None, *, name: str, dtype: Any =
     y = _checked_targets(y, X.shape[0], name)
     weight = None if weight is None else check_weight(weight, X.shape[0], name, X.dtype)
     return Block(X, y, weight)
+
+
+def names_of(X: Any) -> list[str] | None:
+    """The names of the columns of a frame or Arrow table; None if there are none, or not all of them are strings."""
+    arrow = type(X).__module__.split(".")[0] == "pyarrow"  # its `columns` are data
+    names = list(X.schema.names if arrow else getattr(X, "columns", []))
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _checked_targets(y: Any, n: int, name: str) -> Any:
