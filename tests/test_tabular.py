@@ -419,6 +419,21 @@ def test_several_targets_are_predicted_together():
     np.testing.assert_allclose(model.predict(X).sum(axis=1), 0.0, atol=1e-6)
 
 
+@pytest.mark.parametrize("leaf_size", [500, 60])
+def test_a_target_does_not_depend_on_the_units_of_the_others(leaf_size):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    a, b = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=300), 3.0 * (X[:, 1] > 0) + 0.1 * rng.normal(size=300)
+    models = [
+        TabularRegressor(leaf_size=leaf_size, **FAST).fit(X, np.column_stack([a, unit * b, np.full(300, 0.1)]))
+        for unit in (1.0, 1e-3, 1e3)
+    ]
+    for model in models:
+        np.testing.assert_allclose(model.predict(X)[:, 0], models[0].predict(X)[:, 0], atol=1e-6)
+        assert model.report_.left_out_error == pytest.approx(models[0].report_.left_out_error)
+        assert model.left_out_score_ == pytest.approx(models[0].left_out_score_)
+
+
 def test_directions_are_used_where_they_predict_rows_they_were_not_fitted_to():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2200, 5))

@@ -20,7 +20,7 @@ from bochner.checks import check_choice, check_count, check_fraction, check_posi
 from bochner.displays import Summary
 from bochner.estimators._validation import is_distributed, map_dask_blocks
 from bochner.estimators.links import fit_link
-from bochner.estimators.metrics import FAMILIES, deviations
+from bochner.estimators.metrics import FAMILIES
 from bochner.estimators.models import check_target_size, numeric_targets
 from bochner.estimators.table_columns import (
     check_names,
@@ -33,6 +33,7 @@ from bochner.estimators.table_columns import (
 from bochner.estimators.table_members import SCALINGS, Member, fit_members
 from bochner.estimators.table_plans import Clock, make_plan
 from bochner.estimators.table_reports import TableReport
+from bochner.estimators.table_scaling import scale_columns
 from bochner.keys import Key
 from bochner.streaming.devices import open_device
 from bochner.streaming.progress import Progress
@@ -253,14 +254,15 @@ class TableModel(BaseEstimator):
             progress.close()
         self._members = found.members
         self.feature_importances_ = self._by_column(found.importances)
-        spread = float(np.sqrt(np.mean(np.square(deviations(Y, weight))))) or 1.0
-        self.left_out_error_ = float(np.sqrt(np.average(np.square(Y - found.left_out).mean(axis=1), weights=weight)))
+        squares = np.average(np.square(Y - found.left_out), axis=0, weights=weight)
+        spread = scale_columns(Y, weight, ranked=False).sizes
+        self.left_out_error_ = float(np.sqrt(squares.mean()))
         self.report_ = TableReport(
             {str(column.name): column.why for column in self._columns},
             {f"{family}, {way}": float(np.sqrt(error)) for (way, family), error in sorted(found.tried.items())},
             tuple(f"{member.share:.0%} {member.name}" for member in self._members),
             found.leaf_sizes,
-            self.left_out_error_ / spread,
+            float(np.sqrt(np.mean(squares / np.square(spread)))),
             (*self._notes, *plan.notes, *clock.notes),
         )
         return found.left_out
@@ -382,7 +384,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
     report_ : TableReport
         What was done with the table and why; can be printed.
     left_out_error_ : float
-        Leave-one-out root mean squared error.
+        Leave-one-out root mean squared error, over all targets in their units; `report_` has it as a share of their
+        deviations.
     fit_seconds_ : float
         How long `fit` took.
     left_out_score_ : float
@@ -428,8 +431,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         self._target_shape = y.shape[1:]
         A, predicted = self._learn(raw, Y, weight, self._workers(X))
         self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._divider.leaves(A), weight
-        squares, spread = weight @ np.square(Y - predicted), weight.sum() * np.square(deviations(Y, weight))
-        self.left_out_score_ = float(np.mean(1.0 - squares / np.where(spread > 0, spread, 1.0)))
+        squares = np.average(np.square(Y - predicted), axis=0, weights=weight)
+        self.left_out_score_ = float(np.mean(1.0 - squares / np.square(scale_columns(Y, weight, ranked=False).sizes)))
         return self
 
     @map_dask_blocks
