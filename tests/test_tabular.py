@@ -15,7 +15,7 @@ from sklearn.metrics import r2_score
 
 import bochner
 from bochner import RBF, KernelRidge, Laplacian, TabularClassifier, TabularRegressor
-from bochner.estimators import table_members, table_plans
+from bochner.estimators import table_columns, table_members, table_plans
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.estimators.links import fit_link
 from bochner.estimators.local_models import fit_leaves, grow_tree
@@ -211,6 +211,27 @@ def test_identifiers_are_left_out_with_a_warning_and_empty_columns_with_a_report
     assert "150 different texts in 150 rows" in str(model.report_)
     assert str(model.report_).count("every value is missing") == 2
     assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize(("n", "n_names"), [(13, 13), (40, 40), (50, 50), (51, 50), (60, 46)])
+def test_names_of_most_rows_are_identifiers_in_small_tables_too(n, n_names):
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"x": rng.normal(size=n), "name": [f"person {i % n_names}" for i in range(n)]})
+    y = 2.0 * X["x"] + 0.3 * rng.normal(size=n)
+    with pytest.warns(UserWarning, match=r"columns left out.*'name'"):
+        model = TabularRegressor(**FAST).fit(X, y)
+    assert f"{n_names} different texts in {n} rows, an identifier" in str(model.report_)
+    without = TabularRegressor(**FAST).fit(X[["x"]], y)
+    np.testing.assert_array_equal(model.predict(X), without.predict(X[["x"]]))
+
+
+def test_mean_targets_of_levels_that_hardly_repeat_are_nearly_the_mean_of_all_rows():
+    Y = np.random.default_rng(0).normal(size=(20, 1))
+    for codes in (np.arange(20), np.r_[np.arange(18), 0, 1]):
+        means = table_columns._level_means(codes, Y, np.ones(20), 20)
+        np.testing.assert_allclose(means, means[-1:].repeat(21, axis=0), atol=0.05)
+    exact = table_columns._level_means(np.arange(20) % 5, 3.0 + np.arange(20)[:, None] % 5, np.ones(20), 6)
+    np.testing.assert_allclose(exact.ravel(), [3.0, 4.0, 5.0, 6.0, 7.0, 5.0, 5.0])  # the sixth level has no row
 
 
 def test_as_many_categories_as_rows():

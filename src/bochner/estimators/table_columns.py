@@ -12,9 +12,10 @@ import numpy as np
 from bochner.backends import Array
 
 FEW_LEVELS = 12  # up to this many levels have a column each; more are encoded by mean targets
-_ID_LEVELS = 50  # a column with at least this many different texts may hold identifiers
+_ID_LEVELS = 50  # with more different texts than this, levels of two rows are those of an identifier
 _FOLDS = 5  # mean targets for a row are computed from the other four folds
 _MOST_EXTRA = 100.0  # the most rows of the overall mean that are added to a level
+_LEAST_REPEATS = 3  # fewer rows of levels that occurred before do not tell the variance within levels
 _LARGEST = 1e307  # the largest value whose differences do not overflow
 _DAY = 86_400.0
 _FLAGS = {"0": "False", "1": "True"}
@@ -322,11 +323,11 @@ def _median(values: Array, weight: Array) -> float:
 def _plan_category(name: Any, values: Array, Y: Array, weight: Array, seed: int) -> tuple[Column, Array]:
     n = len(values)
     texts = np.array([_GAP if value is None else value for value in values], dtype=object)
-    levels, codes = np.unique(texts.astype(str), return_inverse=True)
+    levels, codes, counts = np.unique(texts.astype(str), return_inverse=True, return_counts=True)
     if len(levels) == 1:
         why = "left out: every value is missing" if levels[0] == _GAP else "left out: every value is the same"
         return Column(name, "category", "left out", why), np.empty((n, 0))
-    if len(levels) > max(_ID_LEVELS, n // 2):
+    if len(levels) > max(_ID_LEVELS, n // 2) or (len(levels) > FEW_LEVELS and 2 * np.count_nonzero(counts == 1) > n):
         why = f"left out: {len(levels)} different texts in {n} rows, an identifier"
         return Column(name, "category", "left out", why), np.empty((n, 0))
     if len(levels) <= FEW_LEVELS:
@@ -346,12 +347,14 @@ def _level_means(codes: Array, Y: Array, weight: Array, n_levels: int) -> Array:
     """Mean targets of every level, and of all rows, (n_levels + 1, k); rare levels are shrunk to the mean of all rows.
 
     Each level is given additional rows with the overall mean; their number is the ratio of the variance within levels
-    to that of the levels' means (empirical Bayes).
+    to that of the levels' means (empirical Bayes), or the most there are where too few levels repeat to estimate it.
     """
     counts, total = np.bincount(codes, weight, minlength=n_levels)[:, None], float(weight.sum())
     sums = np.column_stack([np.bincount(codes, weight * y, minlength=n_levels) for y in Y.T])
     means, centre = sums / np.where(counts > 0, counts, 1.0), sums.sum(axis=0) / total
     within = weight @ np.square(Y - means[codes]) / max(1.0, total - np.count_nonzero(counts))
     between = np.maximum((counts * np.square(means - centre)).sum(axis=0) / total - within * n_levels / total, 0.0)
-    extra = np.clip(np.divide(within, between, out=np.full(len(centre), np.inf), where=between > 0), 0.0, _MOST_EXTRA)
-    return np.vstack([(sums + extra * centre) / np.maximum(counts + extra, 1e-300), centre])
+    known = (between > 0) & (len(codes) - np.count_nonzero(counts) >= _LEAST_REPEATS)
+    extra = np.clip(np.divide(within, between, out=np.full(len(centre), np.inf), where=known), 0.0, _MOST_EXTRA)
+    means = (sums + extra * centre) / np.maximum(counts + extra, 1e-300)
+    return np.vstack([np.where(counts + extra > 0, means, centre), centre])

@@ -192,7 +192,7 @@ class TableModel(BaseEstimator):
         lost = [column.name for column in self._columns if "identifier" in column.why]
         if lost:
             warn(
-                f"columns left out, since nearly every row has a text of its own: {', '.join(map(repr, lost))}; see "
+                f"columns left out, since most rows have a text of their own: {', '.join(map(repr, lost))}; see "
                 "report_.",
                 UserWarning,
             )
@@ -393,12 +393,12 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
 
     Notes
     -----
-    Constant columns, columns without values and texts that differ in nearly every row are dropped, the last with a
-    warning. A category with up to 12 levels becomes an indicator column for each level; with more levels it is replaced
-    by the mean target of each level. Levels not seen in `fit` become zeros, or the mean of all targets. Columns of a
-    categorical type are categories whatever their values; other integers are numbers. Missing numbers are replaced by
-    the median, and if there were any in `fit`, an additional column indicates them; a missing category is a level of
-    its own. Sparse rows may have up to 1,000 columns.
+    Constant columns, columns without values and texts of which most rows have one of their own (more than 12) are
+    dropped, the last with a warning. A category with up to 12 levels becomes an indicator column for each level; with
+    more levels it is replaced by the mean target of each level. Levels not seen in `fit` become zeros, or the mean of
+    all targets. Columns of a categorical type are categories whatever their values; other integers are numbers. Missing
+    numbers are replaced by the median, and if there were any in `fit`, an additional column indicates them; a missing
+    category is a level of its own. Sparse rows may have up to 1,000 columns.
 
     Examples
     --------
