@@ -81,6 +81,45 @@ def test_rows_that_are_equal_are_not_cut():
     assert sorted(map(len, members)) == [5, 45]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_leaf_of_equal_rows_is_their_mean_and_its_errors_are_of_models_without_the_row(weighted):
+    rng = np.random.default_rng(0)
+    X, Y = np.r_[np.zeros(40), np.ones(3)][:, None], rng.normal(size=(43, 2))
+    weight = rng.exponential(size=43) if weighted else None
+    tree, members = grow_tree(X, np.ones(1), 10)
+    model, left_out = fit_leaves(X, Y, RBF(1.0), 0.3, tree, members, weight)
+    assert sorted(map(len, members)) == [3, 40]
+    assert len(model.rows) == len(model.coefficients) == 2
+    rows = np.arange(40)
+    whole = exact_ridge(RBF(1.0)(X[rows]), Y[rows], 0.3, None if weight is None else weight[rows])
+    np.testing.assert_allclose(left_out[rows], np.asarray(whole.left_out))
+    new = np.array([[0.0], [0.3]])
+    np.testing.assert_allclose(model.predict(new), RBF(1.0)(new, X[rows]) @ whole.coefficients + whole.intercept)
+    for i in rows:
+        rest = np.delete(rows, i)
+        fit = exact_ridge(RBF(1.0)(X[rest]), Y[rest], 0.3, None if weight is None else weight[rest])
+        np.testing.assert_allclose(left_out[i], Y[i] - fit.intercept)
+
+
+def test_memory_for_equal_rows_is_that_of_the_table(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(12_000, 2)) * 1.0
+    y = X.sum(axis=1) + rng.normal(size=12_000)
+    model = TabularRegressor("rbf", "standard", leaf_size=100, n_members=1, **FAST)
+    tracemalloc.start()
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3e7  # a kernel matrix of 3,000 equal rows alone has 7e7 bytes
+    assert 2900 < max(model.report_.leaf_sizes) < 3100
+    means = [y[(corner == X).all(axis=1)].mean() for corner in ([0, 0], [0, 1], [1, 0], [1, 1])]
+    np.testing.assert_allclose(model.predict([[0, 0], [0, 1], [1, 0], [1, 1]]), means)
+    low, high = model.predict_interval(X, 0.8).T
+    assert np.mean((low <= y) & (y <= high)) == pytest.approx(0.8, abs=0.01)
+    bochner.save(model, tmp_path / "model.bochner")
+    np.testing.assert_array_equal(bochner.load(tmp_path / "model.bochner").predict(X), model.predict(X))
+
+
 def test_every_leaf_has_rows_of_its_own_where_many_rows_are_equal():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.random(1500) < 0.03, rng.random(1500) < 0.5, rng.integers(0, 2, 1500)]) * 1.0

@@ -354,7 +354,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
     scaling : {"auto", "standard", "quantile"}, default="auto"
         Columns are divided by their standard deviation, or replaced by ranks.
     leaf_size : int or "auto", default="auto"
-        The most rows in a leaf; "auto" is as many as `max_seconds` allows.
+        The most rows in a leaf; "auto" is as many as `max_seconds` allows. A leaf of more rows that are all equal is
+        not divided: its model is their mean, which needs no more memory.
     metric : {"auto", "diagonal", "full"}, default="auto"
         "diagonal" is a length scale for each column. With "full", one of the members also learns directions that
         combine columns. "auto" tries these if there are at most 40 columns and enough rows to compare on.
