@@ -3,6 +3,7 @@
 import datetime
 import io
 import tracemalloc
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -271,6 +272,25 @@ def test_mean_targets_of_levels_that_hardly_repeat_are_nearly_the_mean_of_all_ro
         np.testing.assert_allclose(means, means[-1:].repeat(21, axis=0), atol=0.05)
     exact = table_columns._level_means(np.arange(20) % 5, 3.0 + np.arange(20)[:, None] % 5, np.ones(20), 6)
     np.testing.assert_allclose(exact.ravel(), [3.0, 4.0, 5.0, 6.0, 7.0, 5.0, 5.0])  # the sixth level has no row
+
+
+@pytest.mark.parametrize("n_levels", [5, 200, 500])
+def test_one_long_text_takes_its_own_memory_only(n_levels, tmp_path):
+    rng, n = np.random.default_rng(0), 800
+    text = np.array([f"topic {i % n_levels}" for i in range(n)], dtype=object)
+    text[5] = "z" * 100_000
+    X = pandas.DataFrame({"x": rng.normal(size=n), "text": text})
+    model = TabularRegressor("rbf", "standard", n_members=1, **FAST)
+    tracemalloc.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # 501 levels are an identifier
+        model.fit(X, X["x"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e7
+    bochner.save(model, tmp_path / "model.bochner")
+    assert (tmp_path / "model.bochner").stat().st_size < 1e6
+    np.testing.assert_array_equal(bochner.load(tmp_path / "model.bochner").predict(X), model.predict(X))
 
 
 def test_as_many_categories_as_rows():

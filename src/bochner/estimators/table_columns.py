@@ -184,8 +184,8 @@ class Column:
         The number itself; parts of a date; a column for each level; mean targets of each level; or no column at all.
     why : str
         The reason for the plan, for the report.
-    levels : ndarray of str
-        Levels of a category; a gap is a level if the rows of `fit` have gaps.
+    levels : ndarray of objects
+        Texts that are the levels of a category; a gap is a level if the rows of `fit` have gaps.
     encodings : ndarray of shape (n_levels + 1, n_targets)
         Means of the targets, the last one that of all rows, for levels not seen in `fit`.
     fills : ndarray
@@ -200,7 +200,7 @@ class Column:
     kind: str
     plan: str
     why: str
-    levels: Array = field(default_factory=lambda: np.empty(0, dtype="U1"))
+    levels: Array = field(default_factory=lambda: np.empty(0, dtype=object))
     encodings: Array = field(default_factory=lambda: np.empty((0, 0)))
     fills: Array = field(default_factory=lambda: np.empty(0))
     gaps: bool = False
@@ -322,12 +322,15 @@ def _median(values: Array, weight: Array) -> float:
 
 def _plan_category(name: Any, values: Array, Y: Array, weight: Array, seed: int) -> tuple[Column, Array]:
     n = len(values)
-    texts = np.array([_GAP if value is None else value for value in values], dtype=object)
-    levels, codes, counts = np.unique(texts.astype(str), return_inverse=True, return_counts=True)
+    texts = [_GAP if value is None else value for value in values]
+    levels = np.array(sorted(set(texts)), dtype=object)  # not "U", where every text takes the memory of the longest
+    place = {level: i for i, level in enumerate(levels)}
+    codes = np.array([place[text] for text in texts], dtype=np.intp)
     if len(levels) == 1:
         why = "left out: every value is missing" if levels[0] == _GAP else "left out: every value is the same"
         return Column(name, "category", "left out", why), np.empty((n, 0))
-    if len(levels) > max(_ID_LEVELS, n // 2) or (len(levels) > FEW_LEVELS and 2 * np.count_nonzero(counts == 1) > n):
+    singles = np.count_nonzero(np.bincount(codes) == 1)
+    if len(levels) > max(_ID_LEVELS, n // 2) or (len(levels) > FEW_LEVELS and 2 * singles > n):
         why = f"left out: {len(levels)} different texts in {n} rows, an identifier"
         return Column(name, "category", "left out", why), np.empty((n, 0))
     if len(levels) <= FEW_LEVELS:
