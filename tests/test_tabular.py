@@ -356,6 +356,28 @@ def test_columns_of_a_categorical_type_are_categories_whatever_they_hold():
     assert TabularRegressor(**FAST).fit(table, y).report_.columns == {"code": "5 levels, a column each"}
 
 
+def test_pandas_columns_of_arrow_types_are_what_arrow_columns_are():
+    pyarrow, n = pytest.importorskip("pyarrow"), 100
+    rng = np.random.default_rng(0)
+    day, code = rng.integers(0, 300, n), rng.integers(0, 3, n)
+    gap = rng.random(n) < 0.1
+    columns = {
+        "date32": pyarrow.array(day, pyarrow.int32(), mask=gap).cast(pyarrow.date32()),
+        "date64": pyarrow.array(day * 86_400_000, mask=gap).cast(pyarrow.date64()),
+        "code": pyarrow.array(code, mask=gap).dictionary_encode(),
+        "name": pyarrow.array(code.astype(str), mask=gap).dictionary_encode(),
+        "number": pyarrow.array(day, mask=gap),
+    }
+    table = pyarrow.table(columns)
+    frame = table.to_pandas(types_mapper=pandas.ArrowDtype)
+    model = TabularRegressor(**FAST).fit(frame, day * 1.0)
+    assert model.report_.columns["code"] == "4 levels, a column each"
+    assert model.report_.columns["date32"].startswith("a date: time, month, weekday; ")
+    assert model.report_.columns == TabularRegressor(**FAST).fit(table, day * 1.0).report_.columns
+    for same in (table, table.to_pandas()):
+        np.testing.assert_array_equal(model.predict(same), model.predict(frame))
+
+
 def test_numbers_beside_texts_in_lists_stay_numbers():
     X, y = mixed(150)
     rest = X.drop(columns="day")

@@ -60,22 +60,28 @@ def _values(X: Any, name: Any, index: int) -> Array:
         kind = getattr(column.dtype, "kind", "O")
         if type(column.dtype).__name__ == "CategoricalDtype":  # also if the categories are numbers
             return _texts(column.astype(object).to_numpy())
+        if type(column.dtype).__name__ == "ArrowDtype":
+            return _arrow_values(column.array.__arrow_array__())
         if kind in "iufb" and not isinstance(column.dtype, np.dtype):  # may have gaps
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
         if kind == "M":
             return np.asarray(column.dt.tz_convert(None) if getattr(column.dt, "tz", None) else column)
         return np.asarray(column)
     column = X[name]
-    if hasattr(column, "to_pylist"):  # Arrow
-        plain = str(column.type)
-        if plain.startswith("dictionary"):
-            return _texts(np.array(column.to_pylist(), dtype=object))
-        if plain.startswith(("string", "large_string", "bool", "decimal", "null")):
-            return np.array(column.to_pylist(), dtype=object)
-        return np.asarray(column.to_numpy())
+    if hasattr(column, "to_pylist"):
+        return _arrow_values(column)
     plain = str(column.dtype)
     if plain.startswith(("Categorical", "Enum", "String", "Boolean", "Decimal", "Null", "Object")):
         return np.array(column.to_list(), dtype=object)
+    return np.asarray(column.to_numpy())
+
+
+def _arrow_values(column: Any) -> Array:
+    plain = str(column.type)
+    if plain.startswith("dictionary"):
+        return _texts(np.array(column.to_pylist(), dtype=object))
+    if plain.startswith(("string", "large_string", "bool", "decimal", "null")):
+        return np.array(column.to_pylist(), dtype=object)
     return np.asarray(column.to_numpy())
 
 
