@@ -342,6 +342,27 @@ def test_truth_values_that_were_categories_or_texts_are_known_again():
         model.predict(X.assign(date=dates))
 
 
+@pytest.mark.parametrize("texts", [["01", "02", "10"], ["1.0", "2.0", "3.5"], ["1e3", "7", "nan"], ["7", "07", "8"]])
+def test_texts_that_are_numbers_are_known_again_as_numbers(texts):
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"plant": rng.choice(texts, 150), "x": rng.normal(size=150)})
+    model = TabularRegressor(**FAST).fit(X, X["plant"].map({text: i for i, text in enumerate(texts)}) + X["x"])
+    given = X[X["plant"] != "07"]  # the number 7 is the text "7"
+    for numbers in (given["plant"].astype(float), given["plant"].astype(float).astype("Float64")):
+        expected = model.predict(given.assign(plant=given["plant"].replace("nan", "unseen")))
+        np.testing.assert_array_equal(model.predict(given.assign(plant=numbers)), expected)
+
+
+def test_numbers_that_cannot_be_the_texts_of_fit_are_refused():
+    rng = np.random.default_rng(0)
+    for texts, number in ((["a", "b"], 3.0), (["nan", "inf"], 3.0), (["07", "7.0"], 7.0)):
+        X = pandas.DataFrame({"plant": rng.choice(texts, 60), "x": rng.normal(size=60)})
+        model = TabularRegressor(**FAST).fit(X, X["x"])
+        with pytest.raises(ValueError, match="'plant' held a category in `fit` and holds a number now"):
+            model.predict(X.assign(plant=number))
+        assert np.isfinite(model.predict(X.assign(plant=np.nan))).all()
+
+
 def test_columns_of_a_categorical_type_are_categories_whatever_they_hold():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 5, 200)

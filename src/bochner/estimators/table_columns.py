@@ -171,6 +171,15 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+def _number(text: str) -> float:
+    """The value of a text that is a finite number; NaN for any other."""
+    try:
+        value = float(text)
+    except ValueError:
+        return np.nan
+    return value if np.isfinite(value) else np.nan
+
+
 def _seconds(values: Array) -> Array:
     """Dates as seconds since 1970, times as seconds; gaps as NaN."""
     unit = "datetime64" if values.dtype.kind == "M" else "timedelta64"
@@ -246,13 +255,28 @@ class Column:
         return ValueError(f"column {self.name!r} held a {self.kind} in `fit` and holds a {kind} now; convert it back.")
 
     def _as_texts(self, kind: str, values: Array) -> Array:
-        """Texts of numbers, where `fit` had texts; one and zero are also True and False, if those are levels."""
-        if kind == "date":
+        """Levels of numbers, where `fit` had texts: that of the same text, or else the one of the same value.
+
+        One and zero are also True and False, if those are levels. Numbers are an error if no level is a number, or
+        several have the value.
+        """
+        gaps = np.isnan(values)
+        known = {level: level for level in self.levels.tolist()}
+        if not known.keys() & {"0", "1"}:
+            known |= {text: name for text, name in _FLAGS.items() if name in known}
+        same: dict[float, list[str]] = {}
+        for text, level in known.items():
+            same.setdefault(_number(text), []).append(level)
+        if kind == "date" or not (gaps.all() or any(value == value for value in same)):
             raise self._changed(kind)
-        known = set(self.levels.tolist())
-        flags = {} if known & {"0", "1"} else {text: name for text, name in _FLAGS.items() if name in known}
-        texts = [None if np.isnan(value) else flags.get(text := _text(value), text) for value in values]
-        return np.array(texts, dtype=object)
+        texts = np.full(len(values), None, dtype=object)
+        for i in np.flatnonzero(~gaps):
+            text = _text(values[i])
+            levels = [known[text]] if text in known else same.get(values[i], [text])
+            if len(levels) > 1:
+                raise self._changed(kind)
+            texts[i] = levels[0]
+        return texts
 
     def codes(self, values: Array) -> Array:
         """The index of each value among the levels; len(levels) for a value that is not among them."""
