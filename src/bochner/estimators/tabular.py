@@ -454,7 +454,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         Their width is a quantile of the leave-one-out errors, of those in the same leaf if it has 100 or more rows: the
         error of a new row, drawn like those of `fit`, is as likely to be the largest as any of theirs (conformal
         prediction). The coverage holds on average over rows, and only approximately, since kernel and scales were
-        chosen with the same rows.
+        chosen with the same rows. With sample weights it is that of rows drawn with these weights: where noisy rows
+        have small ones, fewer of the rows themselves are covered.
 
         Parameters
         ----------
