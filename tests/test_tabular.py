@@ -464,6 +464,16 @@ def test_targets_that_are_none():
         TabularClassifier(**FAST).fit(X, np.array(["a", 1] * 15, dtype=object))
 
 
+def test_labels_that_are_bytes_are_refused_in_those_words():
+    labels = np.array([b"no", b"yes"] * 10)
+    for y in (labels, labels.astype(object)):
+        with pytest.raises(ValueError, match="the targets are bytes; make them texts"):
+            TabularClassifier(**FAST).fit(np.arange(20.0)[:, None], y)
+    mixed = np.array([b"no", "yes"] * 10, dtype=object)
+    with pytest.raises(ValueError, match="of several types"):
+        TabularClassifier(**FAST).fit(np.arange(20.0)[:, None], mixed)
+
+
 def test_two_rows():
     X = np.array([[0.0], [1.0]])
     assert TabularRegressor(**FAST).fit(X, [1.0, 2.0]).predict(X).shape == (2,)

@@ -615,6 +615,8 @@ def _labels(y: Any) -> Array:
     gaps = int(np.count_nonzero(find_gaps(y))) if y.dtype.kind == "O" else 0
     if gaps:
         raise ValueError(f"the targets contain NaN or None in {gaps} rows; remove those rows.")
+    if all(isinstance(label, bytes) for label in y):
+        raise ValueError("the targets are bytes; make them texts, as in [label.decode() for label in y].")
     try:
         check_classification_targets(y)
         np.unique(y)
