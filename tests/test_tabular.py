@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 
 import bochner
 from bochner import RBF, KernelRidge, Laplacian, TabularClassifier, TabularRegressor
-from bochner.estimators import table_columns, table_members, table_plans
+from bochner.estimators import local_models, table_columns, table_members, table_plans
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.estimators.links import fit_link
 from bochner.estimators.local_models import fit_leaves, grow_tree
@@ -80,6 +80,15 @@ def test_rows_that_are_equal_are_not_cut():
     X = np.r_[np.zeros(45), np.ones(5)][:, None]
     tree, members = grow_tree(X, np.ones(1), 10, 0.0)
     assert sorted(map(len, members)) == [5, 45]
+
+
+def test_trees_may_be_deep(monkeypatch):
+    """As those of a thousand columns, each of which is zero in nearly every row: every cut separates a few rows."""
+    X = np.arange(1500.0)[:, None]
+    monkeypatch.setattr(local_models, "_cut", lambda X, rows, weights: (0, X[rows, 0].min() + 0.5))
+    tree, members = grow_tree(X, np.ones(1), 1)
+    assert tree.n_leaves == len(members) == 1500
+    np.testing.assert_array_equal(tree.leaves(X), np.arange(1500))
 
 
 @pytest.mark.parametrize("weighted", [False, True])

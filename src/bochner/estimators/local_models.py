@@ -86,32 +86,32 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
     cuts: list[float] = []
     children: list[list[int]] = []
     members: list[Array] = []
-
-    def grow(own: Array, lent: Array) -> int:
-        """A node with rows of its own, which are cut, and rows lent by neighbours."""
-        node = len(columns)
-        columns.append(-1)
-        cuts.append(0.0)
-        children.append([len(members)] * 2)
+    rows = np.arange(len(X), dtype=np.int32 if len(X) < 2**31 else np.int64)
+    # nodes to come: rows of their own, which are cut, rows lent by neighbours, and where the parent refers to the node.
+    # No recursion: where most entries are zero, a cut may separate a few rows only, and a path has thousands of nodes.
+    waiting: list[tuple[Array, Array, list[int], int]] = [(rows, rows[:0], [0], 0)]
+    while waiting:
+        own, lent, parent, place = waiting.pop()
+        parent[place] = len(columns)
         found = _cut(X, own, weights) if len(own) + len(lent) > leaf_size else None
         if found is None:
+            columns.append(-1)
+            cuts.append(0.0)
+            children.append([len(members)] * 2)
             members.append(np.concatenate([own, lent[: max(0, leaf_size - len(own))]]))
-            return node
+            continue
         column, cut = found
-        columns[node], cuts[node] = column, cut
+        columns.append(column)
+        cuts.append(cut)
+        children.append([-1, -1])
         rows = np.concatenate([own, lent])
         distances, mine = np.abs(X[rows, column] - cut), np.arange(len(rows)) < len(own)
         below = X[rows, column] <= cut
-        sides = []
-        for side in (below, ~below):
+        for place, side in ((1, ~below), (0, below)):
             others = np.flatnonzero(~side)
             extra = others[np.argsort(distances[others], kind="stable")[: int(overlap * len(others))]]
-            sides.append((rows[side & mine], np.concatenate([rows[side & ~mine], rows[extra]])))
-        children[node] = [grow(*side) for side in sides]
-        return node
-
-    rows = np.arange(len(X), dtype=np.int32 if len(X) < 2**31 else np.int64)
-    grow(rows, rows[:0])
+            lent = np.concatenate([rows[side & ~mine], rows[extra]])
+            waiting.append((rows[side & mine], lent, children[-1], place))
     return Tree(np.array(columns), np.array(cuts), np.array(children)), members
 
 
