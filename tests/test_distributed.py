@@ -954,3 +954,6 @@ def test_models_of_tables_take_dask_frames(client, model):
     of_blocks = clone(model).fit(blocks, frame["y"].to_numpy(), weight)
     np.testing.assert_array_equal(of_blocks.predict(X), here.predict(X))
     np.testing.assert_array_equal(clone(model).fit(lazy, "y").predict(X), clone(model).fit(frame, "y").predict(X))
+    equal = frame.assign(a=0.0, b=0.0)  # two leaves of more equal rows than leaf_size
+    lazy, X = dd.from_pandas(equal, npartitions=3), equal.drop(columns="y")
+    np.testing.assert_array_equal(clone(model).fit(lazy, "y").predict(X), clone(model).fit(equal, "y").predict(X))

@@ -3,6 +3,7 @@
 import datetime
 import io
 import tracemalloc
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.metrics import r2_score
 
 import bochner
 from bochner import RBF, KernelRidge, Laplacian, TabularClassifier, TabularRegressor
-from bochner.estimators import table_members, table_plans
+from bochner.estimators import local_models, table_columns, table_members, table_plans
 from bochner.estimators.exact_leaves import exact_ridge
 from bochner.estimators.links import fit_link
 from bochner.estimators.local_models import fit_leaves, grow_tree
@@ -79,6 +80,54 @@ def test_rows_that_are_equal_are_not_cut():
     X = np.r_[np.zeros(45), np.ones(5)][:, None]
     tree, members = grow_tree(X, np.ones(1), 10, 0.0)
     assert sorted(map(len, members)) == [5, 45]
+
+
+def test_trees_may_be_deep(monkeypatch):
+    """As those of a thousand columns, each of which is zero in nearly every row: every cut separates a few rows."""
+    X = np.arange(1500.0)[:, None]
+    monkeypatch.setattr(local_models, "_cut", lambda X, rows, weights: (0, X[rows, 0].min() + 0.5))
+    tree, members = grow_tree(X, np.ones(1), 1)
+    assert tree.n_leaves == len(members) == 1500
+    np.testing.assert_array_equal(tree.leaves(X), np.arange(1500))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_leaf_of_equal_rows_is_their_mean_and_its_errors_are_of_models_without_the_row(weighted):
+    rng = np.random.default_rng(0)
+    X, Y = np.r_[np.zeros(40), np.ones(3)][:, None], rng.normal(size=(43, 2))
+    weight = rng.exponential(size=43) if weighted else None
+    tree, members = grow_tree(X, np.ones(1), 10)
+    model, left_out = fit_leaves(X, Y, RBF(1.0), 0.3, tree, members, weight)
+    assert sorted(map(len, members)) == [3, 40]
+    assert len(model.rows) == len(model.coefficients) == 2
+    rows = np.arange(40)
+    whole = exact_ridge(RBF(1.0)(X[rows]), Y[rows], 0.3, None if weight is None else weight[rows])
+    np.testing.assert_allclose(left_out[rows], np.asarray(whole.left_out))
+    new = np.array([[0.0], [0.3]])
+    np.testing.assert_allclose(model.predict(new), RBF(1.0)(new, X[rows]) @ whole.coefficients + whole.intercept)
+    for i in rows:
+        rest = np.delete(rows, i)
+        fit = exact_ridge(RBF(1.0)(X[rest]), Y[rest], 0.3, None if weight is None else weight[rest])
+        np.testing.assert_allclose(left_out[i], Y[i] - fit.intercept)
+
+
+def test_memory_for_equal_rows_is_that_of_the_table(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(12_000, 2)) * 1.0
+    y = X.sum(axis=1) + rng.normal(size=12_000)
+    model = TabularRegressor("rbf", "standard", leaf_size=100, n_members=1, **FAST)
+    tracemalloc.start()
+    model.fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3e7  # a kernel matrix of 3,000 equal rows alone has 7e7 bytes
+    assert 2900 < max(model.report_.leaf_sizes) < 3100
+    means = [y[(corner == X).all(axis=1)].mean() for corner in ([0, 0], [0, 1], [1, 0], [1, 1])]
+    np.testing.assert_allclose(model.predict([[0, 0], [0, 1], [1, 0], [1, 1]]), means)
+    low, high = model.predict_interval(X, 0.8).T
+    assert np.mean((low <= y) & (y <= high)) == pytest.approx(0.8, abs=0.01)
+    bochner.save(model, tmp_path / "model.bochner")
+    np.testing.assert_array_equal(bochner.load(tmp_path / "model.bochner").predict(X), model.predict(X))
 
 
 def test_every_leaf_has_rows_of_its_own_where_many_rows_are_equal():
@@ -213,6 +262,46 @@ def test_identifiers_are_left_out_with_a_warning_and_empty_columns_with_a_report
     assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.parametrize(("n", "n_names"), [(13, 13), (40, 40), (50, 50), (51, 50), (60, 46)])
+def test_names_of_most_rows_are_identifiers_in_small_tables_too(n, n_names):
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"x": rng.normal(size=n), "name": [f"person {i % n_names}" for i in range(n)]})
+    y = 2.0 * X["x"] + 0.3 * rng.normal(size=n)
+    with pytest.warns(UserWarning, match=r"columns left out.*'name'"):
+        model = TabularRegressor(**FAST).fit(X, y)
+    assert f"{n_names} different texts in {n} rows, an identifier" in str(model.report_)
+    without = TabularRegressor(**FAST).fit(X[["x"]], y)
+    np.testing.assert_array_equal(model.predict(X), without.predict(X[["x"]]))
+
+
+def test_mean_targets_of_levels_that_hardly_repeat_are_nearly_the_mean_of_all_rows():
+    Y = np.random.default_rng(0).normal(size=(20, 1))
+    for codes in (np.arange(20), np.r_[np.arange(18), 0, 1]):
+        means = table_columns._level_means(codes, Y, np.ones(20), 20)
+        np.testing.assert_allclose(means, means[-1:].repeat(21, axis=0), atol=0.05)
+    exact = table_columns._level_means(np.arange(20) % 5, 3.0 + np.arange(20)[:, None] % 5, np.ones(20), 6)
+    np.testing.assert_allclose(exact.ravel(), [3.0, 4.0, 5.0, 6.0, 7.0, 5.0, 5.0])  # the sixth level has no row
+
+
+@pytest.mark.parametrize("n_levels", [5, 200, 500])
+def test_one_long_text_takes_its_own_memory_only(n_levels, tmp_path):
+    rng, n = np.random.default_rng(0), 800
+    text = np.array([f"topic {i % n_levels}" for i in range(n)], dtype=object)
+    text[5] = "z" * 100_000
+    X = pandas.DataFrame({"x": rng.normal(size=n), "text": text})
+    model = TabularRegressor("rbf", "standard", n_members=1, **FAST)
+    tracemalloc.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # 501 levels are an identifier
+        model.fit(X, X["x"])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e7
+    bochner.save(model, tmp_path / "model.bochner")
+    assert (tmp_path / "model.bochner").stat().st_size < 1e6
+    np.testing.assert_array_equal(bochner.load(tmp_path / "model.bochner").predict(X), model.predict(X))
+
+
 def test_as_many_categories_as_rows():
     n = 4_000
     names = pandas.Series(np.arange(n)).map("{:07d}".format)
@@ -262,6 +351,27 @@ def test_truth_values_that_were_categories_or_texts_are_known_again():
         model.predict(X.assign(date=dates))
 
 
+@pytest.mark.parametrize("texts", [["01", "02", "10"], ["1.0", "2.0", "3.5"], ["1e3", "7", "nan"], ["7", "07", "8"]])
+def test_texts_that_are_numbers_are_known_again_as_numbers(texts):
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"plant": rng.choice(texts, 150), "x": rng.normal(size=150)})
+    model = TabularRegressor(**FAST).fit(X, X["plant"].map({text: i for i, text in enumerate(texts)}) + X["x"])
+    given = X[X["plant"] != "07"]  # the number 7 is the text "7"
+    for numbers in (given["plant"].astype(float), given["plant"].astype(float).astype("Float64")):
+        expected = model.predict(given.assign(plant=given["plant"].replace("nan", "unseen")))
+        np.testing.assert_array_equal(model.predict(given.assign(plant=numbers)), expected)
+
+
+def test_numbers_that_cannot_be_the_texts_of_fit_are_refused():
+    rng = np.random.default_rng(0)
+    for texts, number in ((["a", "b"], 3.0), (["nan", "inf"], 3.0), (["07", "7.0"], 7.0)):
+        X = pandas.DataFrame({"plant": rng.choice(texts, 60), "x": rng.normal(size=60)})
+        model = TabularRegressor(**FAST).fit(X, X["x"])
+        with pytest.raises(ValueError, match="'plant' held a category in `fit` and holds a number now"):
+            model.predict(X.assign(plant=number))
+        assert np.isfinite(model.predict(X.assign(plant=np.nan))).all()
+
+
 def test_columns_of_a_categorical_type_are_categories_whatever_they_hold():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 5, 200)
@@ -274,6 +384,28 @@ def test_columns_of_a_categorical_type_are_categories_whatever_they_hold():
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({"code": pyarrow.array(codes).dictionary_encode()})
     assert TabularRegressor(**FAST).fit(table, y).report_.columns == {"code": "5 levels, a column each"}
+
+
+def test_pandas_columns_of_arrow_types_are_what_arrow_columns_are():
+    pyarrow, n = pytest.importorskip("pyarrow"), 100
+    rng = np.random.default_rng(0)
+    day, code = rng.integers(0, 300, n), rng.integers(0, 3, n)
+    gap = rng.random(n) < 0.1
+    columns = {
+        "date32": pyarrow.array(day, pyarrow.int32(), mask=gap).cast(pyarrow.date32()),
+        "date64": pyarrow.array(day * 86_400_000, mask=gap).cast(pyarrow.date64()),
+        "code": pyarrow.array(code, mask=gap).dictionary_encode(),
+        "name": pyarrow.array(code.astype(str), mask=gap).dictionary_encode(),
+        "number": pyarrow.array(day, mask=gap),
+    }
+    table = pyarrow.table(columns)
+    frame = table.to_pandas(types_mapper=pandas.ArrowDtype)
+    model = TabularRegressor(**FAST).fit(frame, day * 1.0)
+    assert model.report_.columns["code"] == "4 levels, a column each"
+    assert model.report_.columns["date32"].startswith("a date: time, month, weekday; ")
+    assert model.report_.columns == TabularRegressor(**FAST).fit(table, day * 1.0).report_.columns
+    for same in (table, table.to_pandas()):
+        np.testing.assert_array_equal(model.predict(same), model.predict(frame))
 
 
 def test_numbers_beside_texts_in_lists_stay_numbers():
@@ -339,6 +471,16 @@ def test_targets_that_are_none():
         TabularClassifier(**FAST).fit(X, np.ones(30, int))
     with pytest.raises(ValueError, match="several types"):
         TabularClassifier(**FAST).fit(X, np.array(["a", 1] * 15, dtype=object))
+
+
+def test_labels_that_are_bytes_are_refused_in_those_words():
+    labels = np.array([b"no", b"yes"] * 10)
+    for y in (labels, labels.astype(object)):
+        with pytest.raises(ValueError, match="the targets are bytes; make them texts"):
+            TabularClassifier(**FAST).fit(np.arange(20.0)[:, None], y)
+    mixed = np.array([b"no", "yes"] * 10, dtype=object)
+    with pytest.raises(ValueError, match="of several types"):
+        TabularClassifier(**FAST).fit(np.arange(20.0)[:, None], mixed)
 
 
 def test_two_rows():
@@ -417,6 +559,21 @@ def test_several_targets_are_predicted_together():
     assert model.predict(X).shape == (150, 2)
     assert model.predict_interval(X).shape == (150, 2, 2)
     np.testing.assert_allclose(model.predict(X).sum(axis=1), 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("leaf_size", [500, 60])
+def test_a_target_does_not_depend_on_the_units_of_the_others(leaf_size):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    a, b = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=300), 3.0 * (X[:, 1] > 0) + 0.1 * rng.normal(size=300)
+    models = [
+        TabularRegressor(leaf_size=leaf_size, **FAST).fit(X, np.column_stack([a, unit * b, np.full(300, 0.1)]))
+        for unit in (1.0, 1e-3, 1e3)
+    ]
+    for model in models:
+        np.testing.assert_allclose(model.predict(X)[:, 0], models[0].predict(X)[:, 0], atol=1e-6)
+        assert model.report_.left_out_error == pytest.approx(models[0].report_.left_out_error)
+        assert model.left_out_score_ == pytest.approx(models[0].left_out_score_)
 
 
 def test_directions_are_used_where_they_predict_rows_they_were_not_fitted_to():

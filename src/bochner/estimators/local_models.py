@@ -2,7 +2,7 @@
 
 The spectra of rough kernels decay so slowly that a few thousand components do not approximate them; an exact model of a
 few thousand nearby rows needs no approximation. The cost is linear in the number of rows, and each thread has the
-kernel matrix of one leaf in memory at a time.
+kernel matrix of one leaf in memory at a time; rows that are all equal, which no cut separates, need none.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 
 from bochner.backends import Array, backend_of, limit_threads, n_threads
 from bochner.backends.threads import each, one_thread
-from bochner.estimators.exact_leaves import exact_ridge
+from bochner.estimators.exact_leaves import LEAST_WEIGHT, exact_ridge
 from bochner.kernels import StationaryKernel
+from bochner.statistics.spectrum import leave_one_out
 from bochner.streaming.devices import open_device
 from bochner.streaming.workers import WorkerOptions
 
@@ -68,7 +69,8 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
     weights : ndarray of shape (d,)
         One over the length scale of each column.
     leaf_size : int
-        A node with more rows than this is cut, unless its own rows are all equal.
+        A node with more rows than this is cut, unless its own rows are all equal; `fit_leaves` needs no kernel matrix
+        of such rows.
     overlap : float
         Each side of a cut also learns from this share (below one) of the rows on the other side, those nearest to the
         cut, so that the models of neighbouring leaves agree near their border. Such rows count, but are not cut: every
@@ -84,32 +86,32 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
     cuts: list[float] = []
     children: list[list[int]] = []
     members: list[Array] = []
-
-    def grow(own: Array, lent: Array) -> int:
-        """A node with rows of its own, which are cut, and rows lent by neighbours."""
-        node = len(columns)
-        columns.append(-1)
-        cuts.append(0.0)
-        children.append([len(members)] * 2)
+    rows = np.arange(len(X), dtype=np.int32 if len(X) < 2**31 else np.int64)
+    # nodes to come: rows of their own, which are cut, rows lent by neighbours, and where the parent refers to the node.
+    # No recursion: where most entries are zero, a cut may separate a few rows only, and a path has thousands of nodes.
+    waiting: list[tuple[Array, Array, list[int], int]] = [(rows, rows[:0], [0], 0)]
+    while waiting:
+        own, lent, parent, place = waiting.pop()
+        parent[place] = len(columns)
         found = _cut(X, own, weights) if len(own) + len(lent) > leaf_size else None
         if found is None:
+            columns.append(-1)
+            cuts.append(0.0)
+            children.append([len(members)] * 2)
             members.append(np.concatenate([own, lent[: max(0, leaf_size - len(own))]]))
-            return node
+            continue
         column, cut = found
-        columns[node], cuts[node] = column, cut
+        columns.append(column)
+        cuts.append(cut)
+        children.append([-1, -1])
         rows = np.concatenate([own, lent])
         distances, mine = np.abs(X[rows, column] - cut), np.arange(len(rows)) < len(own)
         below = X[rows, column] <= cut
-        sides = []
-        for side in (below, ~below):
+        for place, side in ((1, ~below), (0, below)):
             others = np.flatnonzero(~side)
             extra = others[np.argsort(distances[others], kind="stable")[: int(overlap * len(others))]]
-            sides.append((rows[side & mine], np.concatenate([rows[side & ~mine], rows[extra]])))
-        children[node] = [grow(*side) for side in sides]
-        return node
-
-    rows = np.arange(len(X), dtype=np.int32 if len(X) < 2**31 else np.int64)
-    grow(rows, rows[:0])
+            lent = np.concatenate([rows[side & ~mine], rows[extra]])
+            waiting.append((rows[side & mine], lent, children[-1], place))
     return Tree(np.array(columns), np.array(cuts), np.array(children)), members
 
 
@@ -230,7 +232,16 @@ def in_threads(work: Callable[[Any], None], jobs: Sequence[Any], device: str | N
 def fit_leaf(
     points: Array, Y: Array, weight: Array | None, kernel: StationaryKernel, alpha: float, device: str | None
 ) -> tuple[Array, Array, Array]:
-    """Coefficients, intercept and leave-one-out errors of an exact model, in host memory."""
+    """Coefficients, intercept and leave-one-out errors of an exact model, in host memory.
+
+    A single point may stand for several rows that are all equal. As coefficients sum to zero, their model is constant,
+    the weighted mean of the targets, and the leverage of a row is its share of the weight.
+    """
+    if len(points) < len(Y):
+        share = np.ones(len(Y)) if weight is None else np.maximum(weight, LEAST_WEIGHT)
+        share = share / share.sum()
+        mean = share @ Y
+        return np.zeros((1, Y.shape[1])), mean, leave_one_out(Y - mean, share)
     fit = exact_ridge(kernel(placed(points, device)), Y, alpha, weight)
     fetch = backend_of(fit.coefficients).fetch
     return fetch(fit.coefficients), fetch(fit.intercept), fetch(fit.left_out)
@@ -250,16 +261,19 @@ def fit_leaves(
 ) -> tuple[LocalModel, Array]:
     """An exact model in every leaf, and the leave-one-out errors (n, k) of each row in the leaf it falls in.
 
-    Leaves are fitted by threads of this process or by the workers of a Dask client; the model is the same.
+    Leaves are fitted by threads of this process or by the workers of a Dask client; the model is the same. Of a leaf
+    whose rows are all equal, however many, the model has one point.
     """
     left_out = np.full(Y.shape, np.nan)
-    starts = np.cumsum([0, *map(len, members)])
+    points = [rows[:1] if (X[rows] == X[rows[0]]).all() else rows for rows in members]
+    starts = np.cumsum([0, *map(len, points)])
     coefficients, intercepts = np.empty((starts[-1], Y.shape[1])), np.empty((len(members), Y.shape[1]))
     home = tree.leaves(X)
 
-    def job(rows: Array) -> tuple[Any, ...]:
+    def job(number: int) -> tuple[Any, ...]:
+        rows = members[number]
         own = None if weight is None else weight[rows]
-        return X[rows], Y[rows], own, kernel, alpha, device
+        return X[points[number]], Y[rows], own, kernel, alpha, device
 
     def keep(number: int, found: tuple[Array, Array, Array]) -> None:
         rows, part = members[number], slice(starts[number], starts[number + 1])
@@ -269,11 +283,11 @@ def fit_leaves(
         done(int(np.count_nonzero(own)))
 
     if workers is None:
-        in_threads(lambda number: keep(number, fit_leaf(*job(members[number]))), range(len(members)), device)
+        in_threads(lambda number: keep(number, fit_leaf(*job(number))), range(len(members)), device)
     else:
         from bochner.distributed import on_workers
 
-        with closing(on_workers(fit_leaf, (job(rows) for rows in members), workers)) as results:
+        with closing(on_workers(fit_leaf, map(job, range(len(members))), workers)) as results:
             for number, found in enumerate(results):
                 keep(number, found)
-    return LocalModel(tree, kernel, X, np.concatenate(members), starts, coefficients, intercepts), left_out
+    return LocalModel(tree, kernel, X, np.concatenate(points), starts, coefficients, intercepts), left_out

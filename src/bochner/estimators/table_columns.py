@@ -12,9 +12,10 @@ import numpy as np
 from bochner.backends import Array
 
 FEW_LEVELS = 12  # up to this many levels have a column each; more are encoded by mean targets
-_ID_LEVELS = 50  # a column with at least this many different texts may hold identifiers
+_ID_LEVELS = 50  # with more different texts than this, levels of two rows are those of an identifier
 _FOLDS = 5  # mean targets for a row are computed from the other four folds
 _MOST_EXTRA = 100.0  # the most rows of the overall mean that are added to a level
+_LEAST_REPEATS = 3  # fewer rows of levels that occurred before do not tell the variance within levels
 _LARGEST = 1e307  # the largest value whose differences do not overflow
 _DAY = 86_400.0
 _FLAGS = {"0": "False", "1": "True"}
@@ -59,22 +60,28 @@ def _values(X: Any, name: Any, index: int) -> Array:
         kind = getattr(column.dtype, "kind", "O")
         if type(column.dtype).__name__ == "CategoricalDtype":  # also if the categories are numbers
             return _texts(column.astype(object).to_numpy())
+        if type(column.dtype).__name__ == "ArrowDtype":
+            return _arrow_values(column.array.__arrow_array__())
         if kind in "iufb" and not isinstance(column.dtype, np.dtype):  # may have gaps
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
         if kind == "M":
             return np.asarray(column.dt.tz_convert(None) if getattr(column.dt, "tz", None) else column)
         return np.asarray(column)
     column = X[name]
-    if hasattr(column, "to_pylist"):  # Arrow
-        plain = str(column.type)
-        if plain.startswith("dictionary"):
-            return _texts(np.array(column.to_pylist(), dtype=object))
-        if plain.startswith(("string", "large_string", "bool", "decimal", "null")):
-            return np.array(column.to_pylist(), dtype=object)
-        return np.asarray(column.to_numpy())
+    if hasattr(column, "to_pylist"):
+        return _arrow_values(column)
     plain = str(column.dtype)
     if plain.startswith(("Categorical", "Enum", "String", "Boolean", "Decimal", "Null", "Object")):
         return np.array(column.to_list(), dtype=object)
+    return np.asarray(column.to_numpy())
+
+
+def _arrow_values(column: Any) -> Array:
+    plain = str(column.type)
+    if plain.startswith("dictionary"):
+        return _texts(np.array(column.to_pylist(), dtype=object))
+    if plain.startswith(("string", "large_string", "bool", "decimal", "null")):
+        return np.array(column.to_pylist(), dtype=object)
     return np.asarray(column.to_numpy())
 
 
@@ -164,6 +171,15 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+def _number(text: str) -> float:
+    """The value of a text that is a finite number; NaN for any other."""
+    try:
+        value = float(text)
+    except ValueError:
+        return np.nan
+    return value if np.isfinite(value) else np.nan
+
+
 def _seconds(values: Array) -> Array:
     """Dates as seconds since 1970, times as seconds; gaps as NaN."""
     unit = "datetime64" if values.dtype.kind == "M" else "timedelta64"
@@ -183,8 +199,8 @@ class Column:
         The number itself; parts of a date; a column for each level; mean targets of each level; or no column at all.
     why : str
         The reason for the plan, for the report.
-    levels : ndarray of str
-        Levels of a category; a gap is a level if the rows of `fit` have gaps.
+    levels : ndarray of objects
+        Texts that are the levels of a category; a gap is a level if the rows of `fit` have gaps.
     encodings : ndarray of shape (n_levels + 1, n_targets)
         Means of the targets, the last one that of all rows, for levels not seen in `fit`.
     fills : ndarray
@@ -199,7 +215,7 @@ class Column:
     kind: str
     plan: str
     why: str
-    levels: Array = field(default_factory=lambda: np.empty(0, dtype="U1"))
+    levels: Array = field(default_factory=lambda: np.empty(0, dtype=object))
     encodings: Array = field(default_factory=lambda: np.empty((0, 0)))
     fills: Array = field(default_factory=lambda: np.empty(0))
     gaps: bool = False
@@ -239,13 +255,28 @@ class Column:
         return ValueError(f"column {self.name!r} held a {self.kind} in `fit` and holds a {kind} now; convert it back.")
 
     def _as_texts(self, kind: str, values: Array) -> Array:
-        """Texts of numbers, where `fit` had texts; one and zero are also True and False, if those are levels."""
-        if kind == "date":
+        """Levels of numbers, where `fit` had texts: that of the same text, or else the one of the same value.
+
+        One and zero are also True and False, if those are levels. Numbers are an error if no level is a number, or
+        several have the value.
+        """
+        gaps = np.isnan(values)
+        known = {level: level for level in self.levels.tolist()}
+        if not known.keys() & {"0", "1"}:
+            known |= {text: name for text, name in _FLAGS.items() if name in known}
+        same: dict[float, list[str]] = {}
+        for text, level in known.items():
+            same.setdefault(_number(text), []).append(level)
+        if kind == "date" or not (gaps.all() or any(value == value for value in same)):
             raise self._changed(kind)
-        known = set(self.levels.tolist())
-        flags = {} if known & {"0", "1"} else {text: name for text, name in _FLAGS.items() if name in known}
-        texts = [None if np.isnan(value) else flags.get(text := _text(value), text) for value in values]
-        return np.array(texts, dtype=object)
+        texts = np.full(len(values), None, dtype=object)
+        for i in np.flatnonzero(~gaps):
+            text = _text(values[i])
+            levels = [known[text]] if text in known else same.get(values[i], [text])
+            if len(levels) > 1:
+                raise self._changed(kind)
+            texts[i] = levels[0]
+        return texts
 
     def codes(self, values: Array) -> Array:
         """The index of each value among the levels; len(levels) for a value that is not among them."""
@@ -321,12 +352,15 @@ def _median(values: Array, weight: Array) -> float:
 
 def _plan_category(name: Any, values: Array, Y: Array, weight: Array, seed: int) -> tuple[Column, Array]:
     n = len(values)
-    texts = np.array([_GAP if value is None else value for value in values], dtype=object)
-    levels, codes = np.unique(texts.astype(str), return_inverse=True)
+    texts = [_GAP if value is None else value for value in values]
+    levels = np.array(sorted(set(texts)), dtype=object)  # not "U", where every text takes the memory of the longest
+    place = {level: i for i, level in enumerate(levels)}
+    codes = np.array([place[text] for text in texts], dtype=np.intp)
     if len(levels) == 1:
         why = "left out: every value is missing" if levels[0] == _GAP else "left out: every value is the same"
         return Column(name, "category", "left out", why), np.empty((n, 0))
-    if len(levels) > max(_ID_LEVELS, n // 2):
+    singles = np.count_nonzero(np.bincount(codes) == 1)
+    if len(levels) > max(_ID_LEVELS, n // 2) or (len(levels) > FEW_LEVELS and 2 * singles > n):
         why = f"left out: {len(levels)} different texts in {n} rows, an identifier"
         return Column(name, "category", "left out", why), np.empty((n, 0))
     if len(levels) <= FEW_LEVELS:
@@ -346,12 +380,14 @@ def _level_means(codes: Array, Y: Array, weight: Array, n_levels: int) -> Array:
     """Mean targets of every level, and of all rows, (n_levels + 1, k); rare levels are shrunk to the mean of all rows.
 
     Each level is given additional rows with the overall mean; their number is the ratio of the variance within levels
-    to that of the levels' means (empirical Bayes).
+    to that of the levels' means (empirical Bayes), or the most there are where too few levels repeat to estimate it.
     """
     counts, total = np.bincount(codes, weight, minlength=n_levels)[:, None], float(weight.sum())
     sums = np.column_stack([np.bincount(codes, weight * y, minlength=n_levels) for y in Y.T])
     means, centre = sums / np.where(counts > 0, counts, 1.0), sums.sum(axis=0) / total
     within = weight @ np.square(Y - means[codes]) / max(1.0, total - np.count_nonzero(counts))
     between = np.maximum((counts * np.square(means - centre)).sum(axis=0) / total - within * n_levels / total, 0.0)
-    extra = np.clip(np.divide(within, between, out=np.full(len(centre), np.inf), where=between > 0), 0.0, _MOST_EXTRA)
-    return np.vstack([(sums + extra * centre) / np.maximum(counts + extra, 1e-300), centre])
+    known = (between > 0) & (len(codes) - np.count_nonzero(counts) >= _LEAST_REPEATS)
+    extra = np.clip(np.divide(within, between, out=np.full(len(centre), np.inf), where=known), 0.0, _MOST_EXTRA)
+    means = (sums + extra * centre) / np.maximum(counts + extra, 1e-300)
+    return np.vstack([np.where(counts + extra > 0, means, centre), centre])

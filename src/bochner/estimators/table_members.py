@@ -228,7 +228,9 @@ def fit_members(
     unseen[many.rows] = False
     if np.count_nonzero(unseen) < _UNSEEN_ROWS:
         unseen[:] = True
-    shares = _shares([values[unseen] for values in left_out], Y[unseen], weight[unseen])
+    units = scale_columns(Y, weight, ranked=False).sizes  # so that shares do not depend on units
+    residuals = [(Y[unseen] - values[unseen]) / units for values in left_out]
+    shares = _shares(residuals, weight[unseen])
     order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
     return Members(
         tuple(replace(members[i], share=float(shares[i])) for i in order),
@@ -334,12 +336,12 @@ def _column_weights(scaling: Scaling, metric: LearnedMetric, A: Array, X: Array,
     return np.asarray(weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights)))
 
 
-def _shares(left_out: list[Array], Y: Array, weight: Array) -> Array:
+def _shares(residuals: list[Array], weight: Array) -> Array:
     """Shares of the members, with sum one, of least leave-one-out error."""
-    if len(left_out) == 1:
+    if len(residuals) == 1:
         return np.ones(1)
     # as shares sum to one, the residual of the average is the average of the residuals
-    R = np.column_stack([(np.sqrt(weight)[:, None] * (Y - values)).ravel() for values in left_out])
+    R = np.column_stack([(np.sqrt(weight)[:, None] * residual).ravel() for residual in residuals])
     heavy = 1e3 * (float(np.linalg.norm(R)) or 1.0)  # the weight of the equation that shares sum to one
     shares = nnls(np.vstack([R, np.full(R.shape[1], heavy)]), np.r_[np.zeros(len(R)), heavy])[0]
     shares[shares < _LEAST_SHARE * shares.sum()] = 0.0

@@ -22,7 +22,7 @@ class TableReport(Display):
     leaf_sizes : tuple of int
         Numbers of rows that leaves learn from, of the member with the most leaves.
     left_out_error : float
-        Leave-one-out root mean squared error, over the targets' standard deviation.
+        Leave-one-out root mean squared error, over the targets' standard deviation (each over its own).
     notes : tuple of str
     """
 

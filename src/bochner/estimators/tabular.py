@@ -20,7 +20,7 @@ from bochner.checks import check_choice, check_count, check_fraction, check_posi
 from bochner.displays import Summary
 from bochner.estimators._validation import is_distributed, map_dask_blocks
 from bochner.estimators.links import fit_link
-from bochner.estimators.metrics import FAMILIES, deviations
+from bochner.estimators.metrics import FAMILIES
 from bochner.estimators.models import check_target_size, numeric_targets
 from bochner.estimators.table_columns import (
     check_names,
@@ -33,6 +33,7 @@ from bochner.estimators.table_columns import (
 from bochner.estimators.table_members import SCALINGS, Member, fit_members
 from bochner.estimators.table_plans import Clock, make_plan
 from bochner.estimators.table_reports import TableReport
+from bochner.estimators.table_scaling import scale_columns
 from bochner.keys import Key
 from bochner.streaming.devices import open_device
 from bochner.streaming.progress import Progress
@@ -191,7 +192,7 @@ class TableModel(BaseEstimator):
         lost = [column.name for column in self._columns if "identifier" in column.why]
         if lost:
             warn(
-                f"columns left out, since nearly every row has a text of its own: {', '.join(map(repr, lost))}; see "
+                f"columns left out, since most rows have a text of their own: {', '.join(map(repr, lost))}; see "
                 "report_.",
                 UserWarning,
             )
@@ -253,14 +254,15 @@ class TableModel(BaseEstimator):
             progress.close()
         self._members = found.members
         self.feature_importances_ = self._by_column(found.importances)
-        spread = float(np.sqrt(np.mean(np.square(deviations(Y, weight))))) or 1.0
-        self.left_out_error_ = float(np.sqrt(np.average(np.square(Y - found.left_out).mean(axis=1), weights=weight)))
+        squares = np.average(np.square(Y - found.left_out), axis=0, weights=weight)
+        spread = scale_columns(Y, weight, ranked=False).sizes
+        self.left_out_error_ = float(np.sqrt(squares.mean()))
         self.report_ = TableReport(
             {str(column.name): column.why for column in self._columns},
             {f"{family}, {way}": float(np.sqrt(error)) for (way, family), error in sorted(found.tried.items())},
             tuple(f"{member.share:.0%} {member.name}" for member in self._members),
             found.leaf_sizes,
-            self.left_out_error_ / spread,
+            float(np.sqrt(np.mean(squares / np.square(spread)))),
             (*self._notes, *plan.notes, *clock.notes),
         )
         return found.left_out
@@ -352,7 +354,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
     scaling : {"auto", "standard", "quantile"}, default="auto"
         Columns are divided by their standard deviation, or replaced by ranks.
     leaf_size : int or "auto", default="auto"
-        The most rows in a leaf; "auto" is as many as `max_seconds` allows.
+        The most rows in a leaf; "auto" is as many as `max_seconds` allows. A leaf of more rows that are all equal is
+        not divided: its model is their mean, which needs no more memory.
     metric : {"auto", "diagonal", "full"}, default="auto"
         "diagonal" is a length scale for each column. With "full", one of the members also learns directions that
         combine columns. "auto" tries these if there are at most 40 columns and enough rows to compare on.
@@ -382,7 +385,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
     report_ : TableReport
         What was done with the table and why; can be printed.
     left_out_error_ : float
-        Leave-one-out root mean squared error.
+        Leave-one-out root mean squared error, over all targets in their units; `report_` has it as a share of their
+        deviations.
     fit_seconds_ : float
         How long `fit` took.
     left_out_score_ : float
@@ -390,12 +394,12 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
 
     Notes
     -----
-    Constant columns, columns without values and texts that differ in nearly every row are dropped, the last with a
-    warning. A category with up to 12 levels becomes an indicator column for each level; with more levels it is replaced
-    by the mean target of each level. Levels not seen in `fit` become zeros, or the mean of all targets. Columns of a
-    categorical type are categories whatever their values; other integers are numbers. Missing numbers are replaced by
-    the median, and if there were any in `fit`, an additional column indicates them; a missing category is a level of
-    its own. Sparse rows may have up to 1,000 columns.
+    Constant columns, columns without values and texts of which most rows have one of their own (more than 12) are
+    dropped, the last with a warning. A category with up to 12 levels becomes an indicator column for each level; with
+    more levels it is replaced by the mean target of each level. Levels not seen in `fit` become zeros, or the mean of
+    all targets. Columns of a categorical type are categories whatever their values; other integers are numbers. Missing
+    numbers are replaced by the median, and if there were any in `fit`, an additional column indicates them; a missing
+    category is a level of its own. Sparse rows may have up to 1,000 columns.
 
     Examples
     --------
@@ -428,8 +432,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         self._target_shape = y.shape[1:]
         A, predicted = self._learn(raw, Y, weight, self._workers(X))
         self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._divider.leaves(A), weight
-        squares, spread = weight @ np.square(Y - predicted), weight.sum() * np.square(deviations(Y, weight))
-        self.left_out_score_ = float(np.mean(1.0 - squares / np.where(spread > 0, spread, 1.0)))
+        squares = np.average(np.square(Y - predicted), axis=0, weights=weight)
+        self.left_out_score_ = float(np.mean(1.0 - squares / np.square(scale_columns(Y, weight, ranked=False).sizes)))
         return self
 
     @map_dask_blocks
@@ -450,7 +454,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         Their width is a quantile of the leave-one-out errors, of those in the same leaf if it has 100 or more rows: the
         error of a new row, drawn like those of `fit`, is as likely to be the largest as any of theirs (conformal
         prediction). The coverage holds on average over rows, and only approximately, since kernel and scales were
-        chosen with the same rows.
+        chosen with the same rows. With sample weights it is that of rows drawn with these weights: where noisy rows
+        have small ones, fewer of the rows themselves are covered.
 
         Parameters
         ----------
@@ -610,6 +615,8 @@ def _labels(y: Any) -> Array:
     gaps = int(np.count_nonzero(find_gaps(y))) if y.dtype.kind == "O" else 0
     if gaps:
         raise ValueError(f"the targets contain NaN or None in {gaps} rows; remove those rows.")
+    if all(isinstance(label, bytes) for label in y):
+        raise ValueError("the targets are bytes; make them texts, as in [label.decode() for label in y].")
     try:
         check_classification_targets(y)
         np.unique(y)
