@@ -80,7 +80,10 @@ class SupervisedModel(KernelModel, SupervisedParameters):
             return kernels[0] if kernels else as_kernel(self.kernel)
         until = None if self.max_seconds is None else time.perf_counter() + _TUNING_SHARE * self.max_seconds
         block = source.sample(_TUNING_ROWS, key.child("tuning"))
-        kernel, X, Y, learned = kernels[0], block.X, targets(block.y), None
+        X, Y, learned = block.X, targets(block.y), None
+        if self.metric == "auto" and not learns_scales("auto", X):  # neither is a kernel chosen
+            kernels = kernels[-1:]
+        kernel = kernels[0]
         if learns_scales(self.metric, X) or len(kernels) > 1:
             learned = search_metric(
                 kernels,
