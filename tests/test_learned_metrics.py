@@ -120,7 +120,7 @@ def test_constant_columns_change_no_metric(spread):
 
 def test_an_isotropic_metric_is_one_tuned_length_scale():
     X, y = data("ridge")
-    model = KernelRidge(n_components=50, metric="isotropic", random_state=0).fit(X, y)
+    model = KernelRidge("rbf", n_components=50, metric="isotropic", random_state=0).fit(X, y)
     expected = tune_length_scale(as_kernel("rbf"), X, y[:, None], key=Key.from_random_state(0), n_components=50)
     assert model.features_.kernel_.length_scale == expected.length_scale
     again = KernelRidge(RBF(expected.length_scale), n_components=50, random_state=0).fit(X, y)

@@ -288,6 +288,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         loss = as_loss(self.loss)
         alpha, path, choice, start = self._choose_alpha(signs, feature_map, loss, key)
+        self.n_components_ = self.feature_map_.n_components  # a longer scale may leave fewer landmarks apart
         problem = self._problem(on_device(signs, self.device), self.feature_map_, loss, alpha)
         P, report, self.n_iter_ = newton(
             problem.kept(), key.child("newton"), start, tol=self.solver_tol, max_iter=self.max_iter
@@ -366,15 +367,18 @@ re-iterable of (X, y) or (X, y, weight) blocks
         tried = np.array(sorted(path.losses, reverse=True))
         found = {"alpha": tried, "criterion": np.array([path.losses[alpha] for alpha in tried])}
         notes += [f"alpha={path.best:g}: least loss on {len(path.test)} held-out rows, {few.n_components} components"]
-        start, best = None, path.best
+        best = path.best
         if not nested and isinstance(feature_map, Nystrom):  # the same with landmarks that the model has
             path, nested = path_of(feature_map.truncated(few.n_components)), True
             path.loss_at(best)
-        if nested and np.isfinite(path.points[best]).all():
-            # the components that the penalty was not chosen with begin at zero
+        start, missing = None, feature_map.n_components + 1
+        if nested:
             start = path.points[best]
-            start = np.insert(start, [len(start) - 1] * (feature_map.n_components - len(start) + 1), 0.0, axis=0)
-        return best, found, tuple(notes), start
+            missing -= len(start)
+        if start is None or missing < 0 or not np.isfinite(start).all():
+            return best, found, tuple(notes), None
+        # the components that the penalty was not chosen with begin at zero
+        return best, found, tuple(notes), np.insert(start, [len(start) - 1] * missing, 0.0, axis=0)
 
     @property
     def _tunes_scale(self) -> bool:

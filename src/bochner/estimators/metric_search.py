@@ -34,7 +34,7 @@ _FEW_ROWS, _FEW_EVALUATIONS = 300, 8  # at least, for the comparison of kernels,
 _EVALUATIONS, _DIRECTION_EVALUATIONS = 6, 30
 _KERNEL_EVALUATIONS = 6  # for the common length scale and the penalty of another kernel
 _SHORT_ALPHA = 0.3  # the least penalty that a search from short scales starts with
-_BETTER = 0.97  # times the error: scales learned from short ones that gain less are not taken
+_BETTER = 0.97  # times the error: scales learned from short ones, and rough kernels, that gain less are not taken
 _ALIKE = 0.1  # columns have the same unit if their spreads differ by less than this share
 _FRESH_ROWS = 60  # with fewer rows to compare on, learned scales are not shrunk
 _NUMBERS = 1 << 25  # the most numbers in a sample as an array
@@ -185,20 +185,19 @@ def search_metric(
     show("metric: equal length scales", verbose > 0)
     Z, T, w = rows = sample(few)
     other = sample(fresh) if len(fresh) else None
-    first = len(kernels) // 2
-    found = equal = learn_metric(Z, T, kernels[first], per_column=False, weight=w, **shared)
-    if not isotropic and (len(kernels) > 1 or len(learn) > len(few)):
-        found = _learned(rows, other, equal, shared)
+
+    def with_kernel(kernel: StationaryKernel) -> tuple[LearnedMetric, LearnedMetric]:
+        """Equal scales, and scales of columns learned from them on few rows, if that comes before all of them."""
+        equal = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
+        early = not isotropic and (len(kernels) > 1 or len(learn) > len(few))
+        return equal, _learned(rows, other, equal, shared) if early else equal
+
+    middle = kernels[len(kernels) // 2]
+    equal, found = with_kernel(middle)
     if len(kernels) > 1:
         show("metric: kernels", verbose > 0)
-        best = _best_kernel(kernels, first, found, rows, options)
-        if best is not found and not isotropic:
-            factor = best.kernel.scales(Z.shape[1]) / found.kernel.scales(Z.shape[1])  # equal up to rounding
-            equal = replace(equal, kernel=with_scales(best.kernel, factor * equal.kernel.scales(Z.shape[1])))
-            again: dict[str, Any] = {**options, "max_evaluations": _KERNEL_EVALUATIONS}
-            equal = learn_metric(Z, T, best.kernel, start=equal, per_column=False, weight=w, **again)
-            best = learn_metric(Z, T, best.kernel, start=best, weight=w, **shared)
-        found = best
+        kernel = _best_kernel(kernels, found, rows, options)
+        equal, found = (equal, found) if kernel is middle else with_kernel(kernel)
     kernel = found.kernel
     if isotropic:
         return ColumnMetric(kernel, np.ones(()), spreads)
@@ -228,27 +227,31 @@ def search_metric(
 
 
 def _best_kernel(
-    kernels: Sequence[StationaryKernel], first: int, learned: LearnedMetric, rows: Sample, options: dict[str, Any]
-) -> LearnedMetric:
-    """The best of the kernels, with the scales of columns that one of them has learned up to a common factor.
+    kernels: Sequence[StationaryKernel], learned: LearnedMetric, rows: Sample, options: dict[str, Any]
+) -> StationaryKernel:
+    """The best of the kernels, with the scales of columns that the middle one has learned up to a common factor.
 
-    They are ordered from rough to smooth: on either side, those beyond one that is no better are left out.
+    They are ordered from rough to smooth; of rough ones, those beyond one that is no better are left out. The smoothest
+    is taken unless another one is clearly better: functions that are nearly linear are learned best with it.
     """
     X, Y, weight = rows
+    middle = len(kernels) // 2
     scales = learned.kernel.scales(X.shape[1]) * np.ones(X.shape[1])
     distance = mean_distance(learned.kernel, X / scales, weight)
-    best = learned
-    for side in (kernels[first + 1 :], kernels[:first][::-1]):
-        for kernel in side:
-            unit = mean_distance(kernel, X / scales, weight) / (distance or 1.0) or 1.0
-            start = replace(learned, kernel=with_scales(kernel, unit * scales), alpha=best.alpha)
-            found = learn_metric(
-                X, Y, kernel, weight, start=start, per_column=False, max_evaluations=_KERNEL_EVALUATIONS, **options
-            )
-            if found.error >= best.error and isinstance(kernel, RadialKernel):
-                break
-            best = found if found.error < best.error else best
-    return best
+
+    def error(kernel: StationaryKernel) -> float:
+        unit = mean_distance(kernel, X / scales, weight) / (distance or 1.0) or 1.0
+        start = replace(learned, kernel=with_scales(kernel, unit * scales))
+        common: dict[str, Any] = {**options, "per_column": False, "max_evaluations": _KERNEL_EVALUATIONS}
+        return learn_metric(X, Y, kernel, weight, start=start, **common).error
+
+    errors = {middle: learned.error, **{i: error(kernels[i]) for i in range(middle + 1, len(kernels))}}
+    for i in range(middle - 1, -1, -1):
+        errors[i] = error(kernels[i])
+        if errors[i] > min(errors.values()):
+            break
+    best, smooth = min(errors, key=errors.__getitem__), len(kernels) - 1
+    return kernels[best if errors[best] < _BETTER * errors[smooth] else smooth]
 
 
 def _learned(rows: Sample, fresh: Sample | None, equal: LearnedMetric, options: dict[str, Any]) -> LearnedMetric:
