@@ -76,8 +76,13 @@ class ColumnMetric:
 
 
 def families_for(metric: str) -> list[StationaryKernel]:
-    """The kernels that ``kernel="auto"`` chooses from; a full metric needs a function of Euclidean distance."""
+    """The kernels that ``kernel="auto"`` chooses from, rough to smooth; a full metric needs Euclidean distances."""
     return [kernel for kernel in FAMILIES.values() if metric != "full" or isinstance(kernel, RadialKernel)]
+
+
+def chooses_kernel(metric: str, X: Any) -> bool:
+    """Whether ``kernel="auto"`` compares kernels; with ``metric="auto"`` only if rows are many enough."""
+    return metric != "auto" or (learns_scales(metric, X) and X.shape[0] >= 2 * SAMPLE_ROWS)
 
 
 def learns_scales(metric: str, X: Any) -> bool:
@@ -120,7 +125,7 @@ def search_metric(
     Parameters
     ----------
     kernels : sequence of StationaryKernel
-        Their length scales are ignored.
+        From rough to smooth; their length scales are ignored.
     X : array or CSR matrix of shape (n_samples, n_features)
         A few thousand rows; a tenth as many will do.
     Y : ndarray of shape (n_samples, n_targets)
@@ -144,7 +149,7 @@ def search_metric(
     >>> from bochner.estimators.metric_search import search_metric
     >>> from bochner.keys import Key
     >>> X = np.random.default_rng(0).normal(size=(300, 3))
-    >>> found = search_metric([RBF(), Laplacian()], X, np.sin(2.0 * X[:, 1:2]), metric="diagonal", key=Key(0))
+    >>> found = search_metric([Laplacian(), RBF()], X, np.sin(2.0 * X[:, 1:2]), metric="diagonal", key=Key(0))
     >>> type(found.kernel).__name__, int(found.weights.argmax())
     ('RBF', 1)
     """
@@ -189,15 +194,14 @@ def search_metric(
     def with_kernel(kernel: StationaryKernel) -> tuple[LearnedMetric, LearnedMetric]:
         """Equal scales, and scales of columns learned from them on few rows, if that comes before all of them."""
         equal = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
-        early = not isotropic and (len(kernels) > 1 or len(learn) > len(few))
+        early = not isotropic and len(learn) > len(few)
         return equal, _learned(rows, other, equal, shared) if early else equal
 
-    middle = kernels[len(kernels) // 2]
-    equal, found = with_kernel(middle)
+    kernel = kernels[-1]
     if len(kernels) > 1:
         show("metric: kernels", verbose > 0)
-        kernel = _best_kernel(kernels, found, rows, options)
-        equal, found = (equal, found) if kernel is middle else with_kernel(kernel)
+        kernel = _best_kernel(kernels, rows, {**options, "per_column": not isotropic})
+    equal, found = with_kernel(kernel)
     kernel = found.kernel
     if isotropic:
         return ColumnMetric(kernel, np.ones(()), spreads)
@@ -226,24 +230,26 @@ def search_metric(
     return ColumnMetric(kernel, directions, spreads)
 
 
-def _best_kernel(
-    kernels: Sequence[StationaryKernel], learned: LearnedMetric, rows: Sample, options: dict[str, Any]
-) -> StationaryKernel:
-    """The best of the kernels, with the scales of columns that the middle one has learned up to a common factor.
+def _best_kernel(kernels: Sequence[StationaryKernel], rows: Sample, options: dict[str, Any]) -> StationaryKernel:
+    """The best of the kernels, with the scales that the middle one learns from few rows, up to a common factor.
 
     They are ordered from rough to smooth; of rough ones, those beyond one that is no better are left out. The smoothest
     is taken unless another one is clearly better: functions that are nearly linear are learned best with it.
     """
     X, Y, weight = rows
-    middle = len(kernels) // 2
+    middle, shared = len(kernels) // 2, {**options, "per_column": False}
+    learned = learn_metric(X, Y, kernels[middle], weight, max_evaluations=_FEW_EVALUATIONS, **shared)
+    if options["per_column"]:
+        learned = learn_metric(
+            X, Y, kernels[middle], weight, start=learned, max_evaluations=_FEW_EVALUATIONS, **options
+        )
     scales = learned.kernel.scales(X.shape[1]) * np.ones(X.shape[1])
     distance = mean_distance(learned.kernel, X / scales, weight)
 
     def error(kernel: StationaryKernel) -> float:
         unit = mean_distance(kernel, X / scales, weight) / (distance or 1.0) or 1.0
         start = replace(learned, kernel=with_scales(kernel, unit * scales))
-        common: dict[str, Any] = {**options, "per_column": False, "max_evaluations": _KERNEL_EVALUATIONS}
-        return learn_metric(X, Y, kernel, weight, start=start, **common).error
+        return learn_metric(X, Y, kernel, weight, start=start, max_evaluations=_KERNEL_EVALUATIONS, **shared).error
 
     errors = {middle: learned.error, **{i: error(kernels[i]) for i in range(middle + 1, len(kernels))}}
     for i in range(middle - 1, -1, -1):

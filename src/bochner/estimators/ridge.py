@@ -73,7 +73,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         The length scale is tuned on a sample of the rows if the kernel is given by name or has
         ``length_scale="auto"``; a number is used as it is. "auto" chooses among "rbf", "matern52", "matern32",
         "exponential" and "laplacian" by the leave-one-out error of exact fits to a sample: tables want rougher kernels
-        than smooth functions. Where ``metric="auto"`` learns no scales it is "rbf".
+        than smooth functions. With ``metric="auto"`` it is "rbf" for fewer than 2,000
+        rows and where no scales of columns are learned.
     n_components : int or "auto", default="auto"
         Number of components, the dimension of the features. "auto" takes about as few as `tol` needs: the number is
         doubled until it suffices. A model with more than 512 components keeps all of them unless a fourth suffices.

@@ -11,7 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array
 from bochner.checks import check_choice, is_auto
 from bochner.deprecations import old_parameters
-from bochner.estimators.metric_search import METRICS, SAMPLE_ROWS, families_for, learns_scales, metric_of, search_metric
+from bochner.estimators.metric_search import (
+    METRICS,
+    SAMPLE_ROWS,
+    chooses_kernel,
+    families_for,
+    learns_scales,
+    metric_of,
+    search_metric,
+)
 from bochner.estimators.metrics import LEFT_OUT, Criterion
 from bochner.estimators.models import KernelModel
 from bochner.estimators.parameters import SupervisedParameters
@@ -81,7 +89,7 @@ class SupervisedModel(KernelModel, SupervisedParameters):
         until = None if self.max_seconds is None else time.perf_counter() + _TUNING_SHARE * self.max_seconds
         block = source.sample(_TUNING_ROWS, key.child("tuning"))
         X, Y, learned = block.X, targets(block.y), None
-        if self.metric == "auto" and not learns_scales("auto", X):  # neither is a kernel chosen
+        if not chooses_kernel(self.metric, X):
             kernels = kernels[-1:]
         kernel = kernels[0]
         if learns_scales(self.metric, X) or len(kernels) > 1:
