@@ -188,7 +188,7 @@ def recommend(
     X: Any,
     y: Any = None,
     *,
-    kernel: Any = "rbf",
+    kernel: Any = None,
     budget_seconds: float | None = None,
     budget_bytes: float | None = None,
     tol: float = 0.05,
@@ -206,8 +206,8 @@ def recommend(
     y : array-like of shape (n_samples,) or (n_samples, n_targets), optional
         Numbers, for `KernelRidge`, or labels, for `KernelClassifier`. Without targets `FourierFeatures` and
         `NystromFeatures` are compared.
-    kernel : Kernel, str or callable
-        The kernel to approximate.
+    kernel : Kernel, str, callable or None
+        The kernel to approximate; None is what the model has by default, "auto" for numbers and "rbf" otherwise.
     budget_seconds : float, optional
         Processor time that fitting may take. If it is too short, fewer components are recommended, and the reasons say
         so.
@@ -253,6 +253,8 @@ def recommend(
     key = Key.from_random_state(random_state)
     y = None if y is None else _targets(y, n)
     task = None if y is None else "regression" if y.dtype.kind == "f" else "classification"
+    if kernel is None:
+        kernel = "auto" if task == "regression" else "rbf"
     order = key.child("recommendation").generator().permutation(n)
     if task == "classification":
         order = _every_label_first(order, y)
