@@ -473,6 +473,7 @@ def test_targets_that_are_none():
         TabularClassifier(**FAST).fit(X, np.array(["a", 1] * 15, dtype=object))
 
 
+@pytest.mark.filterwarnings("ignore:Support for labels represented as bytes:FutureWarning")  # before scikit-learn 1.7
 def test_labels_that_are_bytes_are_refused_in_those_words():
     labels = np.array([b"no", b"yes"] * 10)
     for y in (labels, labels.astype(object)):
