@@ -22,6 +22,7 @@ from sklearn.base import clone
 
 from bochner.backends import Array, backend_of, limit_threads, n_threads
 from bochner.backends.threads import each, one_thread
+from bochner.backends.tiled import mirrored
 from bochner.features import choose_rows, draw_frequencies
 from bochner.features.nystrom import nystrom_map
 from bochner.kernels import StationaryKernel
@@ -87,7 +88,7 @@ class _Problem:
         Q = np.maximum((residual * residual).sum(axis=0) + alpha * norms, np.finfo(float).tiny)
         # minus `statistics.log_evidence` without its constants, which would change when L-BFGS stops
         value = float(0.5 * (n * np.log(Q).sum() + k * (factor.logdet() - m * np.log(alpha))))
-        slope = k * (Z @ (np.tril(inverse) + np.tril(inverse, -1).T)) - (residual * (n / Q)) @ coefficients.T
+        slope = k * (Z @ mirrored(inverse)) - (residual * (n / Q)) @ coefficients.T
         at_alpha = 0.5 * (n * (norms / Q).sum() + k * (np.trace(inverse) - m / alpha))
         # chain rule: cos and sin, phases, scales
         at_phases = slope[:, 1::2] * raw[:, ::2] - slope[:, ::2] * raw[:, 1::2]
@@ -163,10 +164,10 @@ def tune_length_scale(
     """
     d = X.shape[1]
     X = X.astype(np.float64)
-    root = np.ones(X.shape[0])
-    if weight is not None and weight.any():
-        root = np.sqrt(weight / weight[weight > 0].mean())
-    X, Y, root = X[root > 0], Y[root > 0] * root[root > 0, None], root[root > 0]
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    X, Y, weight = X[weight > 0], Y[weight > 0], weight[weight > 0]
+    root = np.sqrt(weight / weight.mean()) if len(weight) else weight
+    Y = Y * root[:, None]
     unit = clone(kernel).set_params(length_scale=1.0)
     origin = start
     if origin is None:

@@ -13,6 +13,7 @@ from scipy.linalg.blas import dsymm
 
 from bochner.backends import Array, Memo, backend_of, is_host
 from bochner.backends.memory import empty_columns, product
+from bochner.backends.tiled import mirrored
 
 
 def next_power_of_two(n: int) -> int:
@@ -204,8 +205,7 @@ class DenseGram(PSDOperator):
         return np.ascontiguousarray(dsymm(1.0, self._here, columns, lower=1)).reshape(V.shape)
 
     def to_dense(self) -> Array:
-        lower = np.tril(self._here)
-        return np.asarray(lower + np.tril(lower, -1).T)
+        return mirrored(np.array(self._here))
 
     @property
     def _here(self) -> Array:
