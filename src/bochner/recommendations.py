@@ -254,7 +254,7 @@ def recommend(
     y = None if y is None else _targets(y, n)
     task = None if y is None else "regression" if y.dtype.kind == "f" else "classification"
     if kernel is None:
-        kernel = "auto" if task == "regression" else "rbf"
+        kernel = {"regression": KernelRidge, "classification": KernelClassifier, None: FourierFeatures}[task].kernel
     order = key.child("recommendation").generator().permutation(n)
     if task == "classification":
         order = _every_label_first(order, y)

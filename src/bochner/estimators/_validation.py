@@ -138,7 +138,7 @@ def check_width(estimator: Any, n_features: int) -> None:
         )
 
 
-def check_names(estimator: Any, names: Sequence[str] | None) -> None:
+def check_same_names(estimator: Any, names: Sequence[str] | None) -> None:
     """Raise scikit-learn's error for columns with other names, or in another order, than those of `fit`, if named."""
     fitted = getattr(estimator, "feature_names_in_", None)
     if names is None or fitted is None or list(names) == list(fitted):

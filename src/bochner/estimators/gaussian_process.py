@@ -287,7 +287,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self._posterior
 
     def _solve(self, statistics: RidgeStatistics) -> Posterior:
-        _, log_weight = self._counts
+        _, log_weight = self._counts  # the first is no longer needed, but part of model files
         likelihood, alpha = self._likelihood, self._alpha
         spectrum = statistics.spectrum(self.fit_intercept)
         if not self._has_rest and likelihood.given_alpha is None:  # all rows, rather than a sample

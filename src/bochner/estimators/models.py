@@ -31,7 +31,7 @@ from bochner.backends import (
 from bochner.backends.threads import blas_threads, each, one_thread
 from bochner.checks import check_choice, check_count, check_flag, check_weight
 from bochner.displays import Summary, shortened
-from bochner.estimators._validation import as_host, check_names, check_width, is_distributed, validate_rows
+from bochner.estimators._validation import as_host, check_same_names, check_width, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.labels import labels_of
 from bochner.estimators.nystrom import NystromFeatures
@@ -233,7 +233,7 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
 def _check_columns(model: Any, source: Source, *, reset: bool) -> None:
     """Set or check the number and names of the columns of a model by those of a source."""
     if not reset:
-        check_names(model, source.feature_names)
+        check_same_names(model, source.feature_names)
         check_width(model, source.n_features)
         return
     model.n_features_in_ = source.n_features
