@@ -30,6 +30,9 @@ using Signs3 = nb::ndarray<const std::int8_t, nb::ndim<3>, nb::c_contig, nb::dev
 using Permutations = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Gains = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+// Of `Profile`, in its order.
+constexpr const char* profiles[] = {"gaussian", "matern12", "matern32", "matern52", "laplacian"};
+
 // The levels this processor runs, slowest first.
 std::vector<const Level*> runnable() {
     std::vector<const Level*> levels = {&baseline::level};
@@ -251,6 +254,20 @@ void define(nb::module_& m) {
             kernels<T>().absolute_distances(x, y, o);
         },
         array("X"), array("Y"), array("out"));
+    m.def(
+        "kernel_values",
+        [](Matrix<const T> X, Matrix<const T> Y, const std::string& profile, Matrix<T> out) {
+            expect(X.shape(1) == Y.shape(1), "expected as many columns in Y as in X");
+            expect_shape(X.shape(0), Y.shape(0), out);
+            const auto name = std::find(std::begin(profiles), std::end(profiles), profile);
+            expect(name != std::end(profiles), "expected a known profile");
+            const auto x = rows(X);
+            const auto y = any_strides(Y);
+            const auto o = rows(out);
+            Release release;
+            kernels<T>().kernel_values(x, y, static_cast<Profile>(name - std::begin(profiles)), o);
+        },
+        array("X"), array("Y"), nb::arg("profile"), array("out"));
     m.def(
         "sparse_rows",
         [](Matrix<const T> X, Indices indptr, Indices indices, SignVector signs, Vector<T> lengths, Matrix<T> out) {

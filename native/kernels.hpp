@@ -31,6 +31,9 @@ struct SignedColumns {
     const std::int8_t* signs;
 };
 
+// Kernels as functions of the distance of two rows.
+enum class Profile { gaussian, matern12, matern32, matern52, laplacian };
+
 // Single-threaded functions on a block of rows. Scale and tail are as in `Backend`; p is the width of a
 // block.
 template <class T>
@@ -49,6 +52,7 @@ struct Kernels {
                            const float* gains, const float* lengths, double scale, double tail, Rows<T> out);
     void (*squared_distances)(Rows<const T> X, Rows<const T> Y, Rows<T> out);
     void (*absolute_distances)(Rows<const T> X, Rows<const T> Y, Rows<T> out);
+    void (*kernel_values)(Rows<const T> X, Rows<const T> Y, Profile profile, Rows<T> out);
     void (*sparse_rows)(Rows<const T> X, SignedColumns S, const T* lengths, Rows<T> out);
     void (*sparse_rows_of_sparse)(SparseRows<T> X, SignedColumns S, const T* lengths, Rows<T> out);
     void (*nonzeros)(Rows<const T> A, std::size_t count, std::int32_t* columns, T* values);

@@ -1,5 +1,5 @@
 // Short vectors and scratch memory, which every other header uses. Intrinsics are in
-// `stream` and `repeated` only.
+// `stream`, `square_root` and `repeated` only.
 //
 // A `Vec<T>` is one register of the level being compiled: 64 bytes under AVX-512 (v4), 32 under AVX2 (v3), 16
 // elsewhere. Everything lies in a namespace named after the level, so that the levels can be linked together.
@@ -100,6 +100,31 @@ BOCHNER_INLINE void stream(T* target, Vec<T> v) {
     _mm_stream_ps(reinterpret_cast<float*>(target), (__m128)v);
 #else
     store(target, v);
+#endif
+}
+
+// Square roots, correctly rounded. A loop of std::sqrt would look at every number for errno.
+template <class T>
+BOCHNER_INLINE Vec<T> square_root(Vec<T> v) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4)
+        return (Vec<T>)_mm512_maskz_sqrt_ps(-1, (__m512)v);
+    else
+        return (Vec<T>)_mm512_maskz_sqrt_pd(-1, (__m512d)v);
+#elif defined(__AVX__)
+    if constexpr (sizeof(T) == 4)
+        return (Vec<T>)_mm256_sqrt_ps((__m256)v);
+    else
+        return (Vec<T>)_mm256_sqrt_pd((__m256d)v);
+#elif defined(__x86_64__)
+    if constexpr (sizeof(T) == 4)
+        return (Vec<T>)_mm_sqrt_ps((__m128)v);
+    else
+        return (Vec<T>)_mm_sqrt_pd((__m128d)v);
+#else
+    for (std::size_t i = 0; i < lanes<T>; ++i)
+        v[i] = sizeof(T) == 4 ? T(__builtin_sqrtf(float(v[i]))) : T(__builtin_sqrt(v[i]));
+    return v;
 #endif
 }
 

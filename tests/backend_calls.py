@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Backend
+from bochner.backends import PROFILES, Backend
+from bochner.backends.reference import reference
 
 # not walked: what describes a backend, what moves arrays, and entries with tests of their own
 OTHERS = ("name", "xp", "block_bytes", "empty", "place", "keep", "fetch", "nonzeros", "fixed_point", "tiles")
@@ -37,6 +38,20 @@ def strided(array: np.ndarray) -> np.ndarray:
     view[...] = array
     view.flags.writeable = False
     return view
+
+
+def profiles(r: np.ndarray, total: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Arguments a of the exponential in each kernel, and how fast the kernel falls there, -dk/da."""
+    a3, a5 = np.sqrt(3.0) * r, np.sqrt(5.0) * r
+    found = {
+        "gaussian": (0.5 * r * r, np.exp(-0.5 * r * r)),
+        "matern12": (r, np.exp(-r)),
+        "matern32": (a3, a3 * np.exp(-a3)),
+        "matern52": (a5, a5 * (1.0 + a5) / 3.0 * np.exp(-a5)),
+        "laplacian": (total, np.exp(-total)),
+    }
+    assert found.keys() == set(PROFILES)
+    return found
 
 
 def calls(entry: str, dtype: type, n: int, d: int, seed: int = 0) -> Iterator[Call]:
@@ -80,9 +95,14 @@ def calls(entry: str, dtype: type, n: int, d: int, seed: int = 0) -> Iterator[Ca
                 power = 2 if entry.startswith("squared") else 1
                 distances = (abs(X[:, None].astype(np.float64) - Y[None]) ** power).sum(axis=2)
                 yield Call((X, Y), T, (d + 3) * distances)
-            case "gaussians":
-                distances = (abs(X[:, None].astype(np.float64) - Y[None]) ** 2).sum(axis=2)
-                yield Call((X, Y), T, ((d + 5) * distances + 8) * np.exp(-0.5 * distances) + 1e-30)
+            case "kernel_values":
+                differences = abs(X[:, None].astype(np.float64) - Y[None])
+                r = np.sqrt((differences**2).sum(axis=2))
+                for profile, (a, slope) in profiles(r, differences.sum(axis=2)).items():
+                    value = np.empty(r.shape)
+                    reference.kernel_values(X.astype(np.float64), Y.astype(np.float64), profile, value)
+                    # of the argument a, whose share (d + 5) u is wrong, and of the value itself
+                    yield Call((X, Y, profile), T, (d + 5) * a * slope + (a + 8) * value + 1e-30)
             case "sparse_rows":
                 counts = rng.integers(0, min(T, 4) + 1, d)
                 places = [rng.permutation(T)[:count] for count in counts]

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 FLOATS = (np.float64, np.float32)
-# A kernel of two rows for `Backend.tiles`: "gaussian", "matern12", "matern32", "matern52", "laplacian", all of unit
-# length scale, or "polynomial", (x·y)^degree.
+# Kernels of unit length scale for `Backend.kernel_values`: of squared Euclidean distances, and of absolute ones.
+PROFILES = ("gaussian", "matern12", "matern32", "matern52", "laplacian")
+# A kernel of two rows for `Backend.tiles`: one of these, or "polynomial", (x·y)^degree.
 Form = tuple[str, int]
 
 
@@ -87,8 +88,8 @@ class Backend:
     squared_distances: Callable[[Array, Array, Array], None]
     # (X (n, d), Y (m, d), out (n, m)): sums of absolute differences.
     absolute_distances: Callable[[Array, Array, Array], None]
-    # (X (n, d), Y (m, d), out (n, m)): exp(-s / 2) of the sums s of squared differences.
-    gaussians: Callable[[Array, Array, Array], None]
+    # (X (n, d), Y (m, d), profile, out (n, m)): k(X, Y) of a kernel in PROFILES, from the differences.
+    kernel_values: Callable[[Array, Array, str, Array], None]
     # (X (n, d), dense or CSR, indptr (d + 1,), indices and signs (nnz,), lengths (T,), out (n, T)):
     # lengths * X Sᵀ, column j of S having the int8 signs ±1 at the rows indices[indptr[j]:indptr[j + 1]].
     sparse_rows: Callable[[Any, Array, Array, Array, Array, Array], None]

@@ -152,16 +152,10 @@ def absolute_distances(X: Array, Y: Array, out: Array) -> None:
     _by_rows(lambda rows: _native.absolute_distances(X[rows], Y, out[rows]), len(X), X.shape[1] * len(Y))
 
 
-def gaussians(X: Array, Y: Array, out: Array) -> None:
-    """Gaussian kernel of unit length scale: distances, then exponentials in place in pieces that stay in the cache."""
-    squared_distances(X, Y, out)
-
-    def apply(rows: slice) -> None:
-        out[rows] *= -0.5
-        np.exp(out[rows], out=out[rows])
-
-    step = max(1, (1 << 17) // max(1, out.shape[1]))
-    each(apply, [slice(i, i + step) for i in range(0, len(out), step)], n_threads())
+def kernel_values(X: Array, Y: Array, profile: str, out: Array) -> None:
+    """A kernel of unit length scale, in the precision of X; values below the least normal number are zero."""
+    cost = (X.shape[1] + 16) * len(Y)
+    _by_rows(lambda rows: _native.kernel_values(X[rows], Y, profile, out[rows]), len(X), cost)
 
 
 def sparse_rows(X: Any, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Array) -> None:
@@ -326,7 +320,7 @@ native = replace(
     fastfood_pairs=fastfood_pairs,
     squared_distances=squared_distances,
     absolute_distances=absolute_distances,
-    gaussians=gaussians,
+    kernel_values=kernel_values,
     sparse_rows=sparse_rows,
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,

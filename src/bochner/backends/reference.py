@@ -130,11 +130,23 @@ def absolute_distances(X: Array, Y: Array, out: Array) -> None:
     out[...] = cdist(X, Y, "cityblock")
 
 
-def gaussians(X: Array, Y: Array, out: Array) -> None:
-    """Gaussian kernel of unit length scale."""
-    out[...] = np.exp(-0.5 * cdist(X, Y, "sqeuclidean"))
+def kernel_values(X: Array, Y: Array, profile: str, out: Array) -> None:
+    """A kernel of unit length scale, in float64."""
+    r = cdist(X, Y, "cityblock" if profile == "laplacian" else "euclidean")
+    match profile:
+        case "gaussian":
+            out[...] = np.exp(-0.5 * r * r)
+        case "matern12" | "laplacian":
+            out[...] = np.exp(-r)
+        case "matern32":
+            a = np.sqrt(3.0) * np.minimum(r, _FAR)
+            out[...] = (1.0 + a) * np.exp(-a)
+        case "matern52":
+            a = np.sqrt(5.0) * np.minimum(r, _FAR)
+            out[...] = (1.0 + a + a * a / 3.0) * np.exp(-a)
 
 
+_FAR = 1e8  # farther out a·exp(-a) would be ∞·0
 _PANEL = 128  # rows turned at a time, so that a panel of the result stays in the cache
 
 
@@ -228,7 +240,7 @@ reference = Backend(
     fastfood_pairs=fastfood_pairs,
     squared_distances=squared_distances,
     absolute_distances=absolute_distances,
-    gaussians=gaussians,
+    kernel_values=kernel_values,
     sparse_rows=sparse_rows,
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,

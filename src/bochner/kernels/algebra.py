@@ -237,17 +237,6 @@ class Kernel(BaseEstimator, ABC):
         """Rows to compare, and the name and degree of this kernel, where `Backend.tiles` has it."""
         return None
 
-    def _tiled(self, X: Any, Y: Any) -> Any:
-        """The block by `Backend.tiles`, or None."""
-        tiles = backend_of(X).tiles
-        tile = None if tiles is None else self._tile(X, Y)
-        if tile is None or tiles is None:
-            return None
-        out = backend_of(X).empty((X.shape[0], Y.shape[0]), X)
-        rows, others, form = tile
-        tiles(rows, others, form, None, out)
-        return out
-
     @abstractmethod
     def _block(self, X: Array, Y: Array) -> Array: ...
 

@@ -12,7 +12,8 @@ from scipy.special import gammaln, kve
 from sklearn.base import clone
 
 from bochner import spectra
-from bochner.backends import Array, Form, backend_of, is_host
+from bochner.backends import Array, Form, backend_of, is_host, n_threads
+from bochner.backends.threads import each
 from bochner.checks import check_positive, is_positive
 from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope, squared_norms
 
@@ -20,6 +21,7 @@ __all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "Rat
 
 _LARGEST_NU = 1e6  # beyond it the kernel is Gaussian to seven digits
 _FEW_VALUES = 8  # of a column: a product with their indicators costs less than a pass over signs
+_PIECE = 1 << 15  # kernel values computed at a time
 _SHORTEST = 1e-300  # the shortest length scale that rows can be divided by
 
 
@@ -69,6 +71,23 @@ class StationaryKernel(Kernel):
     @abstractmethod
     def distances(self, X: Array, Y: Array) -> Array:
         """The distance this kernel measures, for choosing a length scale."""
+
+    @property
+    def _profile_name(self) -> str | None:
+        """The name of this kernel in `PROFILES`, whose values a backend computes; None if it has none."""
+        return None
+
+    def _values(self, X: Array, Y: Array, name: str) -> Array:
+        """The block of dense rows, computed by the backend."""
+        X, Y = dense(self._scaled(X)), dense(self._scaled(Y))
+        backend = backend_of(X)
+        out = backend.empty((len(X), len(Y)), X)
+        backend.kernel_values(X, Y, name, out)
+        return out
+
+    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
+        name = self._profile_name
+        return None if name is None else (self._scaled(X), self._scaled(Y), (name, 1))
 
     def _resolve(self, sample: Array, weight: Array) -> Kernel:
         kernel = clone(self)
@@ -120,11 +139,13 @@ class RadialKernel(StationaryKernel):
 
     def distances(self, X: Array, Y: Array) -> Array:
         d2 = squared_distances(X, Y)
-        return backend_of(d2).xp.sqrt(d2)
+        return in_pieces(backend_of(d2).xp.sqrt, d2)
 
     def _block(self, X: Array, Y: Array) -> Array:
-        K = self._tiled(X, Y)
-        return self.profile(self.distances(self._scaled(X), self._scaled(Y))) if K is None else K
+        name = self._profile_name
+        if name is not None and not (scipy.sparse.issparse(X) or scipy.sparse.issparse(Y)):
+            return self._values(X, Y, name)
+        return in_pieces(self.profile, self.distances(self._scaled(X), self._scaled(Y)))
 
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
         backend = backend_of(X)
@@ -165,17 +186,9 @@ class RBF(RadialKernel):
     def slope(self, r: Array) -> Array:
         return -r * backend_of(r).xp.exp(-0.5 * r * r)
 
-    def _block(self, X: Array, Y: Array) -> Array:
-        if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y):
-            return super()._block(X, Y)
-        X, Y = dense(self._scaled(X)), dense(self._scaled(Y))
-        backend = backend_of(X)
-        out = backend.empty((len(X), len(Y)), X)
-        backend.gaussians(X, Y, out)
-        return out
-
-    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
-        return self._scaled(X), self._scaled(Y), ("gaussian", 1)
+    @property
+    def _profile_name(self) -> str | None:
+        return "gaussian"
 
     def mixing(self, u: Array) -> Array:
         return np.ones_like(u)
@@ -240,9 +253,9 @@ class Matern(RadialKernel):
         log_k = (1.0 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(a) + _log_bessel_k(abs(nu - 1.0), a)
         return np.asarray(-root * np.exp(log_k))
 
-    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
-        name = {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}.get(self._nu())
-        return None if name is None else (self._scaled(X), self._scaled(Y), (name, 1))
+    @property
+    def _profile_name(self) -> str | None:
+        return {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}.get(self._nu())
 
     def mixing(self, u: Array) -> Array:
         return spectra.matern_mixing(u, self._nu())
@@ -282,8 +295,9 @@ class Exponential(RadialKernel):
     def slope(self, r: Array) -> Array:
         return -backend_of(r).xp.exp(-r)
 
-    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
-        return self._scaled(X), self._scaled(Y), ("matern12", 1)
+    @property
+    def _profile_name(self) -> str | None:
+        return "matern12"
 
     def mixing(self, u: Array) -> Array:
         return spectra.matern_mixing(u, 0.5)
@@ -403,15 +417,12 @@ class Laplacian(SeparableKernel):
     def runs_on_device(self) -> bool:
         return True
 
-    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
-        return self._scaled(X), self._scaled(Y), ("laplacian", 1)
+    @property
+    def _profile_name(self) -> str | None:
+        return "laplacian"
 
     def _block(self, X: Array, Y: Array) -> Array:
-        K = self._tiled(X, Y)
-        if K is not None:
-            return K
-        r = self.distances(self._scaled(X), self._scaled(Y))
-        return backend_of(r).xp.exp(-r)
+        return self._values(X, Y, "laplacian")
 
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
         scales = backend_of(X).place(self.scales(X.shape[1]), X)
@@ -538,6 +549,19 @@ def sums_of_signs(X: Array, Y: Array, W: Array) -> Array:
             out[:, column] = np.einsum("iv,iv->i", sums[:, start : start + len(values)], signs)
             start += len(values)
     return out
+
+
+def in_pieces(function: Callable[[Array], Array], values: Array) -> Array:
+    """An entrywise function of an array; in host memory in place, in pieces that stay in the cache with what it makes."""
+    if not is_host(values) or values.size <= _PIECE:
+        return function(values)
+    step = max(1, _PIECE // values.shape[1])
+
+    def apply(start: int) -> None:
+        values[start : start + step] = function(values[start : start + step])
+
+    each(apply, range(0, len(values), step), n_threads())
+    return values
 
 
 def squared_distances(X: Array, Y: Array) -> Array:

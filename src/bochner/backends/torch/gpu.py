@@ -226,18 +226,26 @@ def fastfood_phases(X: Tensor, signs: Array, permutations: Array, gains: Array, 
 _DISTANCES = {
     "squared": operations.squared_distances,
     "absolute": operations.absolute_distances,
-    "gaussian": operations.gaussians,
 }
 
 
 def distances(X: Tensor, Y: Any, out: Tensor, *, form: str) -> None:
-    """Distances from the differences, or the Gaussian kernel of them."""
+    """Distances from the differences."""
     Y = place(Y, X)
     kernels = kernels_for(X.device.index or 0)
     if kernels is not None and len(X) and len(Y) and Y.dtype == X.dtype:
         kernels.tiles.stored(X, Y, form, 1, out, plans_on(X))
     else:
         _DISTANCES[form](X, Y, out)
+
+
+def kernel_values(X: Tensor, Y: Any, profile: str, out: Tensor) -> None:
+    """A kernel of unit length scale."""
+    Y, kernels = place(Y, X), kernels_for(X.device.index or 0)
+    if kernels is not None and len(X) and len(Y):
+        kernels.tiles.stored(X, Y.to(X.dtype), profile, 1, out, plans_on(X))
+    else:
+        operations.kernel_values(X, Y, profile, out)
 
 
 def tiles(X: Tensor, Y: Any, form: Form, V: Tensor | None, out: Tensor) -> None:

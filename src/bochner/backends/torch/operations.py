@@ -5,6 +5,8 @@ Deterministic: no sum is made by atomic additions.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 
@@ -12,6 +14,7 @@ from bochner.backends import Array
 from bochner.backends.torch.memory import Tensor, empty, place, placed
 
 _PRODUCT_ROWS = 8192  # of features widened to float64 at a time
+_FAR = 1e8  # a distance from which on Matérn kernels are zero: farther out they would be ∞·0
 _INVERTED_ROWS = 128  # of triangles that are inverted column by column
 
 
@@ -116,11 +119,21 @@ def absolute_distances(X: Tensor, Y: Tensor, out: Tensor) -> None:
         out.copy_(torch.cdist(X, place(Y, X), p=1.0))
 
 
-def gaussians(X: Tensor, Y: Tensor, out: Tensor) -> None:
-    """Gaussian kernel of unit length scale."""
+def kernel_values(X: Tensor, Y: Tensor, profile: str, out: Tensor) -> None:
+    """A kernel of unit length scale."""
+    if not (X.shape[0] and Y.shape[0]):
+        return
+    if profile == "laplacian":
+        absolute_distances(X, Y, out)
+        out.copy_(torch.exp(-out))
+        return
     squared_distances(X, Y, out)
-    out *= -0.5
-    torch.exp(out, out=out)
+    if profile == "gaussian":
+        out.copy_(torch.exp(-0.5 * out))
+        return
+    a = math.sqrt({"matern12": 1.0, "matern32": 3.0, "matern52": 5.0}[profile]) * out.sqrt().clamp(max=_FAR)
+    factor = {"matern12": 1.0, "matern32": 1.0 + a, "matern52": 1.0 + a + a * a / 3.0}[profile]
+    out.copy_(factor * torch.exp(-a))
 
 
 def sparse_rows(X: Tensor, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Tensor) -> None:
