@@ -383,7 +383,8 @@ INDEXED: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
 # indices that are taken modulo the size of a block, and calls that have none
 UNINDEXED = {"fastfood_phases", "fastfood_pairs"} | {
     *("fwht", "pairs", "cosines", "dense_pairs", "structured_phases", "structured_pairs", "squared_distances"),
-    *("absolute_distances", "kernel_values", "nonzeros", "extents", "flush_subnormals", "has_vnni", "level", "levels", "use_level"),
+    *("absolute_distances", "kernel_values", "nonzeros", "extents", "flush_subnormals", "has_vnni", "level", "levels"),
+    "use_level",
 }
 
 

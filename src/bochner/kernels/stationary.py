@@ -552,7 +552,7 @@ def sums_of_signs(X: Array, Y: Array, W: Array) -> Array:
 
 
 def in_pieces(function: Callable[[Array], Array], values: Array) -> Array:
-    """An entrywise function of an array; in host memory in place, in pieces that stay in the cache with what it makes."""
+    """An entrywise function of an array: in host memory in place, in pieces that stay in the cache."""
     if not is_host(values) or values.size <= _PIECE:
         return function(values)
     step = max(1, _PIECE // values.shape[1])
