@@ -22,9 +22,9 @@ class ExactRidge:
     coefficients : array of shape (n, k)
         In host memory or on a device, like the kernel matrix; so are the other arrays but `weight`.
     intercept : array of shape (k,)
-    left_out : array of shape (n, k)
+    left_out : array of shape (n, k), or (n_left_out, k)
         y_i minus the prediction of a model fitted without row i; exact, though no such model is fitted.
-    diagonal : array of shape (n,)
+    diagonal : array of shape (n,), or (n_left_out,)
         The diagonal of B with c = B y, the inverse of A = K + alpha W⁻¹ on vectors that sum to zero.
     log_determinant : float
         log |A| + log 1ᵀA⁻¹1; the second term is due to the intercept.
@@ -50,12 +50,19 @@ class ExactRidge:
 
 @without_subnormals()
 def exact_ridge(
-    K: Array, Y: Array, alpha: float, weight: Array | None = None, *, with_inverse: bool = False
+    K: Array,
+    Y: Array,
+    alpha: float,
+    weight: Array | None = None,
+    *,
+    with_inverse: bool = False,
+    n_left_out: int | None = None,
 ) -> ExactRidge:
     """Solve with the kernel matrix K (n, n), which is overwritten, targets Y (n, k) and weights (n,) of mean one.
 
     Computed in the float type of K; float32 is for penalties that are large compared with its rounding errors. Y and
-    the weights are NumPy arrays, even if K is on a device.
+    the weights are NumPy arrays, even if K is on a device. With `n_left_out`, only that many rows, the last ones, are
+    left out one by one: the last columns of L⁻¹ are the inverse of L's last corner, and (A⁻¹)_ii sums their squares.
 
     With the intercept b, c = A⁻¹(y - b 1) sums to zero, A = K + alpha W⁻¹; so c = B y with
     B = A⁻¹ - A⁻¹1 1ᵀA⁻¹ / 1ᵀA⁻¹1, and leaving row i out changes y_i - f(x_i) to c_i / B_ii.
@@ -75,8 +82,8 @@ def exact_ridge(
         )
     right = backend.place(np.column_stack([np.ones(len(K)), Y]), K)
     log_determinant = 2.0 * float(backend.xp.log(L.diagonal()).sum())
-    inverse = None
-    if not isinstance(L, np.ndarray):  # on a device, products are faster than solutions
+    inverse, first = None, 0 if n_left_out is None else len(K) - n_left_out
+    if not isinstance(L, np.ndarray) and not first:  # on a device, products are faster than solutions
         M = backend.triangular_inverse(L)
         solved, diagonal = M.T @ (M @ right), (M * M).sum(0)
         inverse = M.T @ M if with_inverse else None
@@ -84,19 +91,19 @@ def exact_ridge(
         solved = backend.cholesky_solve(L, right)
         if with_inverse:
             inverse = backend.cholesky_inverse(L)
-            diagonal = inverse.diagonal()
+            diagonal = inverse.diagonal()[first:]
         else:  # diag(A⁻¹) from A⁻¹ = L⁻ᵀL⁻¹ takes a third less time
-            M = backend.triangular_inverse(L)
-            diagonal = np.einsum("ki,ki->i", M, M)
+            M = backend.triangular_inverse(L[first:, first:])
+            diagonal = np.einsum("ki,ki->i", M, M) if isinstance(M, np.ndarray) else (M * M).sum(0)
     ones, C = solved[:, 0], solved[:, 1:]
     total = ones.sum()
     log_determinant += float(np.log(float(total)))
     intercept = C.sum(axis=0) / total
     C = C - ones[:, None] * intercept
-    diagonal = diagonal - ones * ones / total
+    diagonal = diagonal - ones[first:] * ones[first:] / total
     diagonal = diagonal.clip(np.finfo(np.float32).tiny)
     B = None
     if inverse is not None:
         B = mirrored(inverse) if isinstance(inverse, np.ndarray) else inverse
         B -= ones[:, None] * (ones / total)
-    return ExactRidge(C, intercept, C / diagonal[:, None], diagonal, log_determinant, B, weight)
+    return ExactRidge(C, intercept, C[first:] / diagonal[:, None], diagonal, log_determinant, B, weight)

@@ -24,6 +24,7 @@ from bochner.streaming.workers import WorkerOptions
 
 _SPREAD_ROWS = 1024  # rows of a node from which the spread of its columns is computed
 _LEAST_SHARE = 0.2  # the least share of a node's rows on each side of a cut, unless no column allows it
+_DEVICE_ROWS = 64  # with fewer rows in a leaf, copying its points to a device takes longer than the product
 
 
 @dataclass(frozen=True)
@@ -84,35 +85,65 @@ def grow_tree(X: Array, weights: Array, leaf_size: int, overlap: float = 0.0) ->
     """
     columns: list[int] = []
     cuts: list[float] = []
-    children: list[list[int]] = []
+    children: list[tuple[int, int]] = []
     members: list[Array] = []
     rows = np.arange(len(X), dtype=np.int32 if len(X) < 2**31 else np.int64)
-    # nodes to come: rows of their own, which are cut, rows lent by neighbours, and where the parent refers to the node.
-    # No recursion: where most entries are zero, a cut may separate a few rows only, and a path has thousands of nodes.
-    waiting: list[tuple[Array, Array, list[int], int]] = [(rows, rows[:0], [0], 0)]
-    while waiting:
-        own, lent, parent, place = waiting.pop()
-        parent[place] = len(columns)
-        found = _cut(X, own, weights) if len(own) + len(lent) > leaf_size else None
-        if found is None:
-            columns.append(-1)
-            cuts.append(0.0)
-            children.append([len(members)] * 2)
-            members.append(np.concatenate([own, lent[: max(0, leaf_size - len(own))]]))
-            continue
-        column, cut = found
-        columns.append(column)
-        cuts.append(cut)
-        children.append([-1, -1])
-        rows = np.concatenate([own, lent])
-        distances, mine = np.abs(X[rows, column] - cut), np.arange(len(rows)) < len(own)
-        below = X[rows, column] <= cut
-        for place, side in ((1, ~below), (0, below)):
-            others = np.flatnonzero(~side)
-            extra = others[np.argsort(distances[others], kind="stable")[: int(overlap * len(others))]]
-            lent = np.concatenate([rows[side & ~mine], rows[extra]])
-            waiting.append((rows[side & mine], lent, children[-1], place))
+    # the nodes of a level: rows of their own, which are cut, and rows lent by neighbours. No recursion: where most
+    # entries are zero, a cut may separate a few rows only, and a path has thousands of nodes.
+    level: list[tuple[Array, Array]] = [(rows, rows[:0])]
+    while level:
+        divided: list[Any] = [None] * len(level)
+
+        def divide(number: int, level: Any = level, divided: Any = divided) -> None:
+            own, lent = level[number]
+            if len(own) + len(lent) > leaf_size:
+                divided[number] = _divided(X, own, lent, weights, overlap)
+
+        each(divide, range(len(level)), n_threads())
+        next_level: list[tuple[Array, Array]] = []
+        first = len(columns) + len(level)  # the number of the first node of the next level
+        for (own, lent), found in zip(level, divided, strict=True):
+            if found is None:
+                columns.append(-1)
+                cuts.append(0.0)
+                children.append((len(members), len(members)))
+                members.append(np.concatenate([own, lent[: max(0, leaf_size - len(own))]]))
+                continue
+            column, cut, sides = found
+            columns.append(column)
+            cuts.append(cut)
+            children.append((first + len(next_level), first + len(next_level) + 1))
+            next_level += sides
+        level = next_level
     return Tree(np.array(columns), np.array(cuts), np.array(children)), members
+
+
+def _divided(
+    X: Array, own: Array, lent: Array, weights: Array, overlap: float
+) -> tuple[int, float, list[tuple[Array, Array]]] | None:
+    """Where a node is cut, and the rows of both sides, own and lent; None if its own rows are all equal."""
+    found = _cut(X, own, weights)
+    if found is None:
+        return None
+    column, cut = found
+    rows = np.concatenate([own, lent])
+    values = X[rows, column]
+    below, sides = values <= cut, []
+    for side in (below, ~below):
+        others = np.flatnonzero(~side)
+        extra = others[_smallest(np.abs(values[others] - cut), int(overlap * len(others)))]
+        sides.append((own[side[: len(own)]], np.concatenate([lent[side[len(own) :]], rows[extra]])))
+    return column, cut, sides
+
+
+def _smallest(values: Array, count: int) -> Array:
+    """Where the smallest of some numbers are; of equal ones the first."""
+    if not 0 < count < len(values):
+        return np.arange(max(0, min(count, len(values))))
+    limit = np.partition(values, count - 1)[count - 1]
+    chosen, ties = values < limit, np.flatnonzero(values == limit)
+    chosen[ties[: count - np.count_nonzero(chosen)]] = True
+    return np.flatnonzero(chosen)
 
 
 def _cut(X: Array, rows: Array, weights: Array) -> tuple[int, float] | None:
@@ -200,7 +231,7 @@ class LocalModel:
 
         def work(job: tuple[int, Array]) -> None:
             leaf, rows = self.leaf(job[0]), job[1]
-            points = placed(X[rows], device)
+            points = placed(X[rows], device if len(rows) >= _DEVICE_ROWS else None)
             backend = backend_of(points)
             others, C = (backend.place(array, points) for array in (leaf.points, leaf.coefficients))
             out[rows] = backend.fetch(self.kernel.product(points, others, C)) + leaf.intercept
@@ -230,9 +261,15 @@ def in_threads(work: Callable[[Any], None], jobs: Sequence[Any], device: str | N
 
 
 def fit_leaf(
-    points: Array, Y: Array, weight: Array | None, kernel: StationaryKernel, alpha: float, device: str | None
+    points: Array,
+    Y: Array,
+    n_left_out: int,
+    weight: Array | None,
+    kernel: StationaryKernel,
+    alpha: float,
+    device: str | None,
 ) -> tuple[Array, Array, Array]:
-    """Coefficients, intercept and leave-one-out errors of an exact model, in host memory.
+    """Coefficients, intercept and leave-one-out errors of the last rows of an exact model, in host memory.
 
     A single point may stand for several rows that are all equal. As coefficients sum to zero, their model is constant,
     the weighted mean of the targets, and the leverage of a row is its share of the weight.
@@ -241,8 +278,8 @@ def fit_leaf(
         share = np.ones(len(Y)) if weight is None else np.maximum(weight, LEAST_WEIGHT)
         share = share / share.sum()
         mean = share @ Y
-        return np.zeros((1, Y.shape[1])), mean, leave_one_out(Y - mean, share)
-    fit = exact_ridge(kernel(placed(points, device)), Y, alpha, weight)
+        return np.zeros((1, Y.shape[1])), mean, leave_one_out(Y - mean, share)[len(Y) - n_left_out :]
+    fit = exact_ridge(kernel(placed(points, device)), Y, alpha, weight, n_left_out=n_left_out)
     fetch = backend_of(fit.coefficients).fetch
     return fetch(fit.coefficients), fetch(fit.intercept), fetch(fit.left_out)
 
@@ -264,23 +301,22 @@ def fit_leaves(
     Leaves are fitted by threads of this process or by the workers of a Dask client; the model is the same. Of a leaf
     whose rows are all equal, however many, the model has one point.
     """
-    left_out = np.full(Y.shape, np.nan)
+    left_out, home = np.full(Y.shape, np.nan), tree.leaves(X)
+    n_own = np.bincount(home, minlength=len(members))
+    members = [rows[np.argsort(home[rows] == number, kind="stable")] for number, rows in enumerate(members)]  # own last
     points = [rows[:1] if (X[rows] == X[rows[0]]).all() else rows for rows in members]
     starts = np.cumsum([0, *map(len, points)])
     coefficients, intercepts = np.empty((starts[-1], Y.shape[1])), np.empty((len(members), Y.shape[1]))
-    home = tree.leaves(X)
 
     def job(number: int) -> tuple[Any, ...]:
         rows = members[number]
         own = None if weight is None else weight[rows]
-        return X[points[number]], Y[rows], own, kernel, alpha, device
+        return X[points[number]], Y[rows], int(n_own[number]), own, kernel, alpha, device
 
     def keep(number: int, found: tuple[Array, Array, Array]) -> None:
-        rows, part = members[number], slice(starts[number], starts[number + 1])
-        coefficients[part], intercepts[number], errors = found
-        own = home[rows] == number
-        left_out[rows[own]] = errors[own]
-        done(int(np.count_nonzero(own)))
+        part, own = slice(starts[number], starts[number + 1]), members[number][len(members[number]) - n_own[number] :]
+        coefficients[part], intercepts[number], left_out[own] = found
+        done(len(own))
 
     if workers is None:
         in_threads(lambda number: keep(number, fit_leaf(*job(number))), range(len(members)), device)
