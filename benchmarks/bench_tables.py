@@ -4,6 +4,7 @@
     python benchmarks/bench_tables.py --jobs 8 --out tables.jsonl                # 15 sets, 5 seeds, every peer
     python benchmarks/bench_tables.py --jobs 8 --out tables.jsonl --ablation --seeds 1 --rows 10000
     python benchmarks/bench_tables.py --out tables.jsonl --sizes 10000 100000 1000000 3000000
+    python benchmarks/bench_tables.py --out tables.jsonl --cores 16 --methods "tables cuda" "lightgbm 1000"  # a GPU
     python benchmarks/bench_tables.py --page docs/tables.md tables.jsonl more.jsonl
     python benchmarks/bench_tables.py --rows 10000 --seeds 1 --sets california bike_hour --methods tables hgb
 
@@ -381,12 +382,12 @@ class Results:
 
 def page(records):
     """The tables of the documentation."""
-    main, ablation, sizes = (Results(records, part) for part in ("main", "ablation", "sizes"))
+    main, device, ablation, sizes = (Results(records, part) for part in ("main", "device", "ablation", "sizes"))
     parts = []
     for most in sorted({record["most rows"] for record in main.records}, reverse=True):
         limited = Results([record for record in records if record["most rows"] == most], "main")
         parts += [_limit(most), _about(limited), *_main(limited)]
-    return "\n\n".join([*_head(main), *parts, *_ablation(ablation), *_sizes(sizes)]) + "\n"
+    return "\n\n".join([*_head(main), *parts, *_device(device), *_ablation(ablation), *_sizes(sizes)]) + "\n"
 
 
 def _limit(most):
@@ -525,6 +526,27 @@ def _summary(main):
     yield "\n".join(lines)
 
 
+def _device(results):
+    if not results.records:
+        return
+    n_cores = max(record["cores"] for record in results.records)
+    yield "## On a GPU"
+    yield (
+        f"One NVIDIA H200, and {n_cores} cores of the same machine for the peers; all rows, splits: "
+        f"{_splits(results)}. Every fit is the first of its process, after packages were imported and the device was "
+        "opened: about a second of it loads kernels."
+    )
+    heads = [f"{name}: {what}" for name in results.methods for what in ("error", "seconds to fit", "to predict")]
+    lines = ["| set | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    for name in results.sets:
+        cells = []
+        for method in results.methods:
+            error, *seconds = (results.mean(name, method, key) for key in ("error", "fit wall", "predict wall"))
+            cells += [f"{error:.4f}", *(f"{value:.2f}" for value in seconds)]
+        lines.append(f"| {_name(name, results)} | " + " | ".join(cells) + " |")
+    yield "\n".join(lines)
+
+
 def _ablation(results):
     if not results.records:
         return
@@ -593,7 +615,8 @@ def main():
         part, methods, sets, rows = "sizes", options.methods or ["tables"], ["synthetic"], options.sizes
     else:
         methods = options.methods or (list(ABLATION) if options.ablation else installed())
-        part, sets, rows = "ablation" if options.ablation else "main", options.sets, [options.rows]
+        part = "ablation" if options.ablation else "device" if DEVICES.keys() & set(methods) else "main"
+        sets, rows = options.sets, [options.rows]
     seeds = [0] if options.sizes else range(options.seeds)
     run_all([job(part, s, m, n, seed) for seed in seeds for n in rows for s in sets for m in methods], options)
 
