@@ -92,7 +92,7 @@ def make_plan(
         return members * EVALUATIONS * (4.5 * rows**3 + 30.0 * rows**2 * d) / _LEARNING_OPERATIONS[on_device]
 
     def leaves(size: int, members: int) -> float:
-        return members * n * _PLANNED_GROWTH * (1.5 * size**2 + 3.0 * size * d) / speed
+        return members * n * _PLANNED_GROWTH * (0.75 * size**2 + 3.0 * size * d) / speed
 
     averages = n_members > 1
     while n_members > 1 and leaves(_LEAF_SIZES[-2], n_members) > LEAVES * max_seconds:
