@@ -410,6 +410,8 @@ def test_alpha_is_chosen_by_held_out_loss():
         ({"checkpoint": "there"}, "checkpoint needs loss='squared'"),
         ({"class_weight": {9: 1.0}}, "class_weight must give"),
         ({"class_weight": "equal"}, "class_weight must be one of"),
+        ({"class_weight": {0: 0.0, 1: 0.0}}, "two classes or more of positive weight"),
+        ({"class_weight": {0: 0.0, 2: 0.0}, "loss": "squared"}, "two classes or more of positive weight"),
         ({"n_components": 0}, "n_components must be"),
     ],
 )

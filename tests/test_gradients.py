@@ -18,7 +18,7 @@ from bochner import (
     NystromFeatures,
     RandomBinningFeatures,
 )
-from laws import HISTOGRAM_KERNELS, KERNELS
+from laws import HISTOGRAM_KERNELS, KERNELS, STATIONARY_KERNELS
 
 
 def rows(n, d, seed=0, positive=False):
@@ -59,6 +59,16 @@ def test_gradients_are_zero_where_kernels_have_a_kink_and_sum_over_repeated_rows
     np.testing.assert_allclose(found, 2.0 * kernel.gradient(X, X[:3], np.ones((3, 1))), rtol=1e-9, atol=1e-12)
     if kernel.stationary:
         np.testing.assert_allclose(kernel.gradient(X[:1], X[:1], np.ones((1, 1))), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", STATIONARY_KERNELS)
+@pytest.mark.parametrize("far", [1e20, 1e100, 1e160, 1e300])
+def test_gradients_far_from_all_centres_are_zero(name, far):
+    """Squares of 1e160 are infinite, and infinity times an exponential that is zero is not a number."""
+    X = far * np.array([[1.0, 1.0, 1.0], [-1.0, 2.0, 3.0]])
+    with np.errstate(over="ignore"):
+        found = STATIONARY_KERNELS[name].gradient(X, rows(6, 3), np.ones((6, 1)))
+    np.testing.assert_allclose(found, 0.0, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", KERNELS)

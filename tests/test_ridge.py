@@ -194,6 +194,15 @@ def test_the_gradient_of_the_evidence(shared, fit_intercept):
     np.testing.assert_allclose(gradient, difference, rtol=1e-5, atol=1e-6 * np.abs(gradient).max())
 
 
+@pytest.mark.parametrize("level", [1e9, 1e11, 1e12])
+def test_a_scale_is_tuned_for_targets_of_any_level(level):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(800, 2))
+    y = np.sin(8 * X[:, 0]) + 0.1 * rng.normal(size=800)
+    models = [KernelRidge("rbf", 200, metric="isotropic", random_state=0).fit(X, target) for target in (y, y + level)]
+    assert models[1].score(X, y + level) == pytest.approx(models[0].score(X, y), abs=0.01)
+
+
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_a_named_kernel_has_its_scale_tuned(scale):
     rng = np.random.default_rng(0)

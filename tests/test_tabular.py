@@ -111,6 +111,29 @@ def test_a_leaf_of_equal_rows_is_their_mean_and_its_errors_are_of_models_without
         np.testing.assert_allclose(left_out[i], Y[i] - fit.intercept)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_row_alone_in_its_leaf_is_left_out_by_the_mean_of_the_others(weighted):
+    rng = np.random.default_rng(0)
+    X, Y = np.r_[np.zeros(9), 1.0][:, None], rng.normal(size=(10, 2))
+    weight = rng.exponential(size=10) if weighted else np.ones(10)
+    tree, members = grow_tree(X, np.ones(1), 5)
+    assert sorted(map(len, members)) == [1, 9]
+    left_out = fit_leaves(X, Y, RBF(1.0), 0.3, tree, members, weight if weighted else None)[1]
+    np.testing.assert_allclose(left_out[9], Y[9] - np.average(Y[:9], axis=0, weights=weight[:9]))
+    model = TabularRegressor(leaf_size=1, **FAST).fit(rng.normal(size=(60, 2)), Y := rng.normal(size=60))
+    assert model.left_out_score_ < 0.0
+    assert model.left_out_error_ > np.std(Y)
+
+
+@pytest.mark.parametrize("level", [0.0, 1e8, 1e12])
+def test_scores_do_not_depend_on_the_level_of_the_targets(level):
+    X = np.random.default_rng(0).normal(size=(150, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.2 * np.random.default_rng(1).normal(size=150)
+    found, expected = (TabularRegressor(n_members=1, **FAST).fit(X, target) for target in (y + level, y))
+    assert found.left_out_score_ == pytest.approx(expected.left_out_score_, abs=0.01)
+    assert found.report_.left_out_error == pytest.approx(expected.report_.left_out_error, abs=0.01)
+
+
 def test_memory_for_equal_rows_is_that_of_the_table(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, size=(12_000, 2)) * 1.0

@@ -159,6 +159,22 @@ def test_weights_have_any_unit(model, unit):
     np.testing.assert_allclose(found, expected, atol=0.02 * np.std(expected))
 
 
+@pytest.mark.parametrize("alpha", ["loo", "gcv"])
+@pytest.mark.parametrize("components", [60, "auto"])
+def test_errors_of_penalties_do_not_depend_on_the_unit_of_weights(components, alpha):
+    X, y, _ = table(300)
+    weight = np.random.default_rng(2).uniform(0.1, 4.0, 300)
+    errors = [
+        KernelRidge(RBF(1.0), components, alpha=alpha, random_state=0)
+        .fit(X, y, unit * weight)
+        .alpha_path_["criterion"]
+        .min()
+        for unit in (1e-3, 1.0, 1e3)
+    ]
+    assert errors[1] < 1.0
+    np.testing.assert_allclose(errors, errors[1], rtol=1e-3)
+
+
 def test_weights_that_are_one_over_the_variance_of_the_noise_help():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1400, 3))

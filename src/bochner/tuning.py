@@ -182,7 +182,7 @@ def tune_length_scale(
         logs = logs + _log_spread(X, root * root)
     given, problem = Y, _Problem(X, Y, root, W, logs, not per_feature, fit_intercept)
     Y = problem.centred(Y)
-    varying = (Y * Y).sum(axis=0) > 1e-20 * (problem.Y**2).sum(axis=0)
+    varying = (Y * Y).sum(axis=0) > 1e-26 * (problem.Y**2).sum(axis=0)
     if not varying.any() or len(root) < 3:
         return clone(kernel).set_params(length_scale=origin)
     Y = Y[:, varying] / np.sqrt((Y[:, varying] ** 2).sum(axis=0) / problem.freedom)

@@ -172,4 +172,6 @@ def class_weights(class_weight: Any, classes: Array, totals: Array) -> Array:
     unknown = [label for label in class_weight if label not in classes.tolist()]
     if unknown or not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError(f"class_weight must give classes of {classes.tolist()} weights ≥ 0; got {class_weight!r}.")
+    if np.count_nonzero(weights) < 2:
+        raise ValueError(f"a classifier needs two classes or more of positive weight; got {class_weight!r}.")
     return weights

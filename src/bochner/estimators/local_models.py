@@ -298,10 +298,14 @@ def fit_leaves(
 ) -> tuple[LocalModel, Array]:
     """An exact model in every leaf, and the leave-one-out errors (n, k) of each row in the leaf it falls in.
 
+    Without a row that is alone in its leaf the leaf has no model: the row is predicted by the mean of all others.
+
     Leaves are fitted by threads of this process or by the workers of a Dask client; the model is the same. Of a leaf
     whose rows are all equal, however many, the model has one point.
     """
-    left_out, home = np.full(Y.shape, np.nan), tree.leaves(X)
+    home, share = tree.leaves(X), np.ones(len(Y)) if weight is None else np.maximum(weight, LEAST_WEIGHT)
+    share = share / share.sum()
+    left_out = leave_one_out(Y - share @ Y, share)
     n_own = np.bincount(home, minlength=len(members))
     members = [rows[np.argsort(home[rows] == number, kind="stable")] for number, rows in enumerate(members)]  # own last
     points = [rows[:1] if (X[rows] == X[rows[0]]).all() else rows for rows in members]
@@ -315,7 +319,9 @@ def fit_leaves(
 
     def keep(number: int, found: tuple[Array, Array, Array]) -> None:
         part, own = slice(starts[number], starts[number + 1]), members[number][len(members[number]) - n_own[number] :]
-        coefficients[part], intercepts[number], left_out[own] = found
+        coefficients[part], intercepts[number], errors = found
+        if len(members[number]) > 1:
+            left_out[own] = errors
         done(len(own))
 
     if workers is None:

@@ -119,8 +119,8 @@ def solve_sums(
             notes = (*notes, f"alpha={criterion!r} needs rows to leave out; after partial_fit or merge evidence chose")
             criterion = "evidence"
         if left_out is not None:
-            errors = left_out
-            criterion = lambda a: (errors(spectrum, a) / spectrum.target_variance).mean(axis=1)  # noqa: E731
+            errors, variance = left_out, spectrum.target_variance * (statistics.n_samples / statistics.weight)
+            criterion = lambda a: (errors(spectrum, a) / variance).mean(axis=1)  # noqa: E731
         alpha, alphas, values = spectrum.best(criterion, grid)
         path = {"alpha": alphas, "criterion": values, "effective_dimension": spectrum.effective_dimension(alphas)}
     alpha = float(alpha)

@@ -68,9 +68,9 @@ def scale_columns(A: Array, weight: Array, *, ranked: bool) -> Scaling:
 
 
 def _centre_and_size(column: Array, weight: Array) -> tuple[float, float]:
-    """The mean of a column and its standard deviation, or a size of one if that is zero."""
+    """The mean of a column and its standard deviation; its largest value if that is zero up to rounding."""
     top = float(np.abs(column).max()) or 1.0  # squares of 1e200 overflow, those of 1e-200 underflow
     small = column / top
     centre = float(np.average(small, weights=weight))
     size = float(np.sqrt(np.average(np.square(small - centre), weights=weight)))
-    return centre * top, (size if size > 1e-12 else 1.0) * top
+    return centre * top, (size if size > 1e-14 else 1.0) * top

@@ -153,7 +153,7 @@ class RadialKernel(StationaryKernel):
         centre = Y.mean(axis=0) / scales  # the products below cancel less of rows near the origin
         X, Y = X / scales - centre, Y / scales - centre
         r = self.distances(X, Y)
-        apart = r > 0
+        apart = (r > 0) & (r < np.inf)  # a kernel is flat where squares of distances overflow
         r[~apart] = 1
         slopes = backend.xp.where(apart, W * (self.slope(r) / r), 0)
         slopes = slopes.astype(X.dtype, copy=False) if is_host(X) else slopes
