@@ -8,6 +8,7 @@ import inspect
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import clone, is_classifier, is_clusterer
 from sklearn.utils.validation import has_fit_parameter
 
@@ -67,6 +68,25 @@ def test_float32_is_near_float64(estimator):
     distances = {GaussianProcessRegressor: 1e-3, LearnedFeatures: 1e-2}
     distance = distances.get(type(estimator), 1e-4)
     np.testing.assert_allclose(single, double, atol=distance * np.abs(double).max())
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_entries_of_sparse_rows_that_are_stored_in_parts_are_added_up(estimator):
+    """As SciPy does; a part may be negative where no entry is. What was given is not written to."""
+    if getattr(estimator, "metric", "") == "full" or "srht" in repr(estimator):
+        return  # takes no sparse rows
+    X, y, _ = table()
+    y = targets(estimator, y)
+    whole, n, d = scipy.sparse.csr_array(X), *X.shape
+    parts = np.stack([1.5 * X, -0.5 * X], axis=2).ravel()
+    columns = np.tile(np.repeat(np.arange(d), 2), n)
+    X = scipy.sparse.csr_array((parts.copy(), columns, 2 * d * np.arange(n + 1)), shape=(n, d))
+    expected = answers(clone(estimator).fit(whole, y), whole)
+    for parted in (X, X.tocsc()):
+        found = answers(clone(estimator).fit(parted, y), parted)
+        np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+        assert parted.nnz == len(parts)
+    np.testing.assert_array_equal(X.data, parts)
 
 
 TRANSFORMERS = [estimator for estimator in ESTIMATORS if hasattr(estimator, "transform")]
