@@ -9,7 +9,7 @@ import inspect
 import numpy as np
 import pytest
 import scipy.sparse
-from sklearn.base import clone, is_classifier, is_clusterer
+from sklearn.base import clone, is_classifier, is_clusterer, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
 from bochner import RBF, FourierFeatures, GaussianProcessRegressor, LearnedFeatures
@@ -68,6 +68,24 @@ def test_float32_is_near_float64(estimator):
     distances = {GaussianProcessRegressor: 1e-3, LearnedFeatures: 1e-2}
     distance = distances.get(type(estimator), 1e-4)
     np.testing.assert_allclose(single, double, atol=distance * np.abs(double).max())
+
+
+@pytest.mark.parametrize("estimator", [e for e in (*ESTIMATORS, *TABLES) if is_regressor(e)], ids=repr)
+def test_dates_are_no_targets(estimator):
+    """NumPy makes -9.2e18 of a missing one, and numbers whose unit depends on how it was stored of the others."""
+    days = np.resize(np.array(["2024-01-01", "NaT", "2024-01-03"], "datetime64[D]"), 300)
+    for dates in (days, days - days[0]):
+        with pytest.raises(ValueError, match="the targets are dates or times"):
+            clone(estimator).fit(table()[0], dates)
+
+
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *MIXTURES], ids=repr)
+def test_frames_with_a_column_of_dates_are_refused_in_words(estimator):
+    pandas = pytest.importorskip("pandas")
+    X, y, _ = table(30)
+    frame = pandas.DataFrame({"a": X[:, 0], "day": pandas.date_range("2024-01-01", periods=30)})
+    with pytest.raises(TypeError, match=r"X( or y)? must hold numbers"):
+        clone(estimator).fit(frame, targets(estimator, y))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)

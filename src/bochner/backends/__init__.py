@@ -189,7 +189,7 @@ def as_native(X: Any) -> Any:
 # What NumPy and pandas say about data that are not tables of numbers.
 _CONVERSIONS = (
     *("could not convert", "float() argument", "setting an array element", "at least one array or dtype"),
-    *("unsupported dtype", "Cannot cast", "cannot convert", "Cannot convert", "not a real number"),
+    *("unsupported dtype", "Cannot cast", "cannot convert", "Cannot convert", "not a real number", "be promoted by"),
 )
 
 
