@@ -8,7 +8,8 @@ import inspect
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier, is_clusterer
+import scipy.sparse
+from sklearn.base import clone, is_classifier, is_clusterer, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
 from bochner import RBF, FourierFeatures, GaussianProcessRegressor, LearnedFeatures
@@ -67,6 +68,43 @@ def test_float32_is_near_float64(estimator):
     distances = {GaussianProcessRegressor: 1e-3, LearnedFeatures: 1e-2}
     distance = distances.get(type(estimator), 1e-4)
     np.testing.assert_allclose(single, double, atol=distance * np.abs(double).max())
+
+
+@pytest.mark.parametrize("estimator", [e for e in (*ESTIMATORS, *TABLES) if is_regressor(e)], ids=repr)
+def test_dates_are_no_targets(estimator):
+    """NumPy makes -9.2e18 of a missing one, and numbers whose unit depends on how it was stored of the others."""
+    days = np.resize(np.array(["2024-01-01", "NaT", "2024-01-03"], "datetime64[D]"), 300)
+    for dates in (days, days - days[0]):
+        with pytest.raises(ValueError, match="the targets are dates or times"):
+            clone(estimator).fit(table()[0], dates)
+
+
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *MIXTURES], ids=repr)
+def test_frames_with_a_column_of_dates_are_refused_in_words(estimator):
+    pandas = pytest.importorskip("pandas")
+    X, y, _ = table(30)
+    frame = pandas.DataFrame({"a": X[:, 0], "day": pandas.date_range("2024-01-01", periods=30)})
+    with pytest.raises(TypeError, match=r"X( or y)? must hold numbers"):
+        clone(estimator).fit(frame, targets(estimator, y))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_entries_of_sparse_rows_that_are_stored_in_parts_are_added_up(estimator):
+    """As SciPy does; a part may be negative where no entry is. What was given is not written to."""
+    if getattr(estimator, "metric", "") == "full" or "srht" in repr(estimator):
+        return  # takes no sparse rows
+    X, y, _ = table()
+    y = targets(estimator, y)
+    whole, n, d = scipy.sparse.csr_array(X), *X.shape
+    parts = np.stack([1.5 * X, -0.5 * X], axis=2).ravel()
+    columns = np.tile(np.repeat(np.arange(d), 2), n)
+    X = scipy.sparse.csr_array((parts.copy(), columns, 2 * d * np.arange(n + 1)), shape=(n, d))
+    expected = answers(clone(estimator).fit(whole, y), whole)
+    for parted in (X, X.tocsc()):
+        found = answers(clone(estimator).fit(parted, y), parted)
+        np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+        assert parted.nnz == len(parts)
+    np.testing.assert_array_equal(X.data, parts)
 
 
 TRANSFORMERS = [estimator for estimator in ESTIMATORS if hasattr(estimator, "transform")]

@@ -235,7 +235,7 @@ def test_the_interval_covers_the_excess_of_unseen_rows():
 @pytest.mark.parametrize("alpha", ["loo", "evidence", 0.5])
 @pytest.mark.parametrize("features", ["nystrom", "fourier"])
 def test_the_tolerance_is_met_on_unseen_rows(features, alpha):
-    """In 95 of 100 seeds, and not by taking all the components there are."""
+    """In 95 of 100 seeds, with at most about a quarter of the components there are: 1,000 landmarks, 2,000 features."""
     trials, tol, met, sizes = 40, 0.1, 0, []
     for seed in range(trials):
         X, y = curve(5000, 1000 + seed)
@@ -247,7 +247,7 @@ def test_the_tolerance_is_met_on_unseen_rows(features, alpha):
         met += errors[0] <= (1.0 + tol) * errors[1]
         sizes.append(model.n_components_)
     assert met >= stats.binom.ppf(RARE, trials, 0.95)
-    assert np.median(sizes) <= 256
+    assert np.median(sizes) <= {"nystrom": 256, "fourier": 512}[features]
 
 
 @pytest.mark.parametrize("budget", [{"max_components": 8}, {"max_components": 24}, {"max_bytes": 8.0 * 8**2}])

@@ -924,6 +924,12 @@ def test_bad_parquet(tmp_path):
     pq.write_table(pa.table({"x0": ["a", "b"], "y": [1.0, 2.0]}), tmp_path / "words.parquet")
     with pytest.raises(ValueError, match="every feature must be a number"):
         ridge().fit(tmp_path / "words.parquet", "y")
+    for days in (np.array(["2024-01-01", "NaT"], "datetime64[ms]"), np.array([5, "NaT"], "timedelta64[s]")):
+        dated = pa.table({"x0": [1.0, 2.0], "day": days, "y": [1.0, 2.0]})
+        with pytest.raises(ValueError, match="every feature must be a number; 'day' holds dates or times"):
+            ridge().fit(dated, "y")
+        with pytest.raises(ValueError, match="the targets are dates or times"):
+            ridge().fit(dated.drop(["y"]), "day")
     import pandas
 
     with pytest.raises(ValueError, match="no column 'z'"):

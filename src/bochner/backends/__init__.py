@@ -165,7 +165,7 @@ def times_columns(A: Any, V: Any) -> Any:
 
 
 def as_native(X: Any) -> Any:
-    """X as compiled code reads it: in this machine's byte order, aligned, row after row.
+    """X as compiled code reads it: in this machine's byte order, aligned, row after row, entries that are stored once.
 
     Arrays and sparse matrices that are so already, and everything else, come back as they are. Rows may be those of a
     larger array.
@@ -180,13 +180,16 @@ def as_native(X: Any) -> Any:
             (X.shape[1] <= 1 or X.strides[1] == X.itemsize) and (X.shape[0] <= 1 or X.strides[0] > 0)
         )
         X = X if X.flags.aligned and by_rows else X.copy()
+    elif not getattr(X, "has_canonical_format", True):
+        X = X.copy()
+        X.sum_duplicates()
     return X
 
 
 # What NumPy and pandas say about data that are not tables of numbers.
 _CONVERSIONS = (
     *("could not convert", "float() argument", "setting an array element", "at least one array or dtype"),
-    *("unsupported dtype", "Cannot cast", "cannot convert", "Cannot convert", "not a real number"),
+    *("unsupported dtype", "Cannot cast", "cannot convert", "Cannot convert", "not a real number", "be promoted by"),
 )
 
 

@@ -73,9 +73,12 @@ def numeric_targets(y: Any) -> Array:
     """Targets as (n, k) float64, finite."""
     try:
         y = np.asarray(y)
+        dates = y.dtype.kind in "mM"  # NumPy makes numbers of these, in any unit, and -9.2e18 of a gap
         y = y.astype(np.float64, casting="same_kind" if y.dtype.kind == "c" else "unsafe", copy=False)
     except (TypeError, ValueError, OverflowError):
         raise ValueError("the targets must be numbers.") from None
+    if dates:
+        raise ValueError("the targets are dates or times; give numbers, such as seconds since the first of them.")
     if y.ndim > 2:
         raise ValueError(f"y should have one or two dimensions, got {y.ndim}.")
     if not np.isfinite(y).all():

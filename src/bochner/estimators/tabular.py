@@ -425,8 +425,6 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
             How much the error of each row counts; only ratios matter, since penalties are chosen.
         """
         raw, y, weight = self._rows(X, y, sample_weight)
-        if y.dtype.kind in "mM":
-            raise ValueError("the targets are dates or times; give numbers, such as seconds since the first of them.")
         Y = numeric_targets(y)
         check_target_size(Y)
         self._target_shape = y.shape[1:]

@@ -138,7 +138,11 @@ class ArrowSource(Source):
         """A row group as arrays that were not checked; runs on the thread of `read_ahead`."""
         table = self.pieces[index].to_table(columns=self.wanted)
         try:
-            columns = [table[c].to_numpy().astype(self.dtype) for c in self.feature_names]
+            columns = [table[c].to_numpy() for c in self.feature_names]
+            dates = [c for c, column in zip(self.feature_names, columns, strict=True) if column.dtype.kind in "mM"]
+            if dates:  # of which NumPy would make numbers in any unit, and -9.2e18 of a gap
+                raise TypeError(f"{dates[0]!r} holds dates or times")
+            columns = [column.astype(self.dtype) for column in columns]
         except (ValueError, TypeError) as error:
             raise ValueError(f"{self._name(index)}: every feature must be a number; {error}.") from None
         X = np.empty((table.num_rows, len(columns)), self.dtype)
