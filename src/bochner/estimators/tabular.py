@@ -616,8 +616,8 @@ def _labels(y: Any) -> Array:
     if all(isinstance(label, bytes) for label in y):
         raise ValueError("the targets are bytes; make them texts, as in [label.decode() for label in y].")
     try:
-        check_classification_targets(y)
         np.unique(y)
+        check_classification_targets(y)
     except TypeError:
         raise ValueError("the targets are of several types that cannot be ordered; make them all texts.") from None
     return y
