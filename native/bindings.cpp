@@ -31,7 +31,8 @@ using Permutations = nb::ndarray<const std::int32_t, nb::ndim<2>, nb::c_contig, 
 using Gains = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // Of `Profile`, in its order.
-constexpr const char* profiles[] = {"gaussian", "matern12", "matern32", "matern52", "laplacian"};
+constexpr const char* profiles[] = {"gaussian",       "matern12",       "matern32",       "matern52",      "laplacian",
+                                    "gaussian slope", "matern12 slope", "matern32 slope", "matern52 slope"};
 
 // The levels this processor runs, slowest first.
 std::vector<const Level*> runnable() {
@@ -268,6 +269,29 @@ void define(nb::module_& m) {
             kernels<T>().kernel_values(x, y, static_cast<Profile>(name - std::begin(profiles)), o);
         },
         array("X"), array("Y"), nb::arg("profile"), array("out"));
+    m.def(
+        "signed_sums",
+        [](Matrix<const T> X, Matrix<const T> Y, Matrix<const T> W, Matrix<T> out) {
+            expect(X.shape(1) == Y.shape(1), "expected as many columns in Y as in X");
+            expect_shape<const T>(X.shape(0), Y.shape(0), W);
+            expect_shape(X.shape(0), X.shape(1), out);
+            const auto x = rows(X);
+            const auto y = any_strides(Y);
+            const auto w = rows(W);
+            const auto o = rows(out);
+            Release release;
+            kernels<T>().signed_sums(x, y, w, o);
+        },
+        array("X"), array("Y"), array("W"), array("out"));
+    m.def(
+        "mirror",
+        [](Matrix<T> A) {
+            expect(A.shape(0) == A.shape(1), "expected a square matrix");
+            const auto a = any_strides(A);
+            Release release;
+            kernels<T>().mirror(a);
+        },
+        array("A"));
     m.def(
         "sparse_rows",
         [](Matrix<const T> X, Indices indptr, Indices indices, SignVector signs, Vector<T> lengths, Matrix<T> out) {

@@ -31,8 +31,18 @@ struct SignedColumns {
     const std::int8_t* signs;
 };
 
-// Kernels as functions of the distance of two rows.
-enum class Profile { gaussian, matern12, matern32, matern52, laplacian };
+// Kernels k as functions of the distance r of two rows, and k'(r) / r, which is taken to be zero for r = 0.
+enum class Profile {
+    gaussian,
+    matern12,
+    matern32,
+    matern52,
+    laplacian,
+    gaussian_slope,
+    matern12_slope,
+    matern32_slope,
+    matern52_slope
+};
 
 // Single-threaded functions on a block of rows. Scale and tail are as in `Backend`; p is the width of a
 // block.
@@ -53,6 +63,8 @@ struct Kernels {
     void (*squared_distances)(Rows<const T> X, Rows<const T> Y, Rows<T> out);
     void (*absolute_distances)(Rows<const T> X, Rows<const T> Y, Rows<T> out);
     void (*kernel_values)(Rows<const T> X, Rows<const T> Y, Profile profile, Rows<T> out);
+    void (*signed_sums)(Rows<const T> X, Rows<const T> Y, Rows<const T> W, Rows<T> out);
+    void (*mirror)(Rows<T> A);
     void (*sparse_rows)(Rows<const T> X, SignedColumns S, const T* lengths, Rows<T> out);
     void (*sparse_rows_of_sparse)(SparseRows<T> X, SignedColumns S, const T* lengths, Rows<T> out);
     void (*nonzeros)(Rows<const T> A, std::size_t count, std::int32_t* columns, T* values);

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import PROFILES, Backend
+from bochner.backends import PROFILES, SLOPES, Backend
 from bochner.backends.reference import reference
 
 # not walked: what describes a backend, what moves arrays, and entries with tests of their own
@@ -41,7 +41,7 @@ def strided(array: np.ndarray) -> np.ndarray:
 
 
 def profiles(r: np.ndarray, total: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Arguments a of the exponential in each kernel, and how fast the kernel falls there, -dk/da."""
+    """Arguments a of the exponential in each kernel, and how fast it falls there, -dk/da; the same of k'(r) / r."""
     a3, a5 = np.sqrt(3.0) * r, np.sqrt(5.0) * r
     found = {
         "gaussian": (0.5 * r * r, np.exp(-0.5 * r * r)),
@@ -49,8 +49,12 @@ def profiles(r: np.ndarray, total: np.ndarray) -> dict[str, tuple[np.ndarray, np
         "matern32": (a3, a3 * np.exp(-a3)),
         "matern52": (a5, a5 * (1.0 + a5) / 3.0 * np.exp(-a5)),
         "laplacian": (total, np.exp(-total)),
+        "gaussian slope": (0.5 * r * r, np.exp(-0.5 * r * r)),
+        "matern12 slope": (r, (1.0 + 1.0 / r) * np.exp(-r) / r),
+        "matern32 slope": (a3, 3.0 * np.exp(-a3)),
+        "matern52 slope": (a5, 5.0 / 3.0 * a5 * np.exp(-a5)),
     }
-    assert found.keys() == set(PROFILES)
+    assert found.keys() == {*PROFILES, *SLOPES}
     return found
 
 
@@ -102,7 +106,13 @@ def calls(entry: str, dtype: type, n: int, d: int, seed: int = 0) -> Iterator[Ca
                     value = np.empty(r.shape)
                     reference.kernel_values(X.astype(np.float64), Y.astype(np.float64), profile, value)
                     # of the argument a, whose share (d + 5) u is wrong, and of the value itself
-                    yield Call((X, Y, profile), T, (d + 5) * a * slope + (a + 8) * value + 1e-30)
+                    yield Call((X, Y, profile), T, (d + 5) * a * slope + (a + 8) * abs(value) + 1e-30)
+            case "signed_sums":
+                weights = rng.standard_normal((n, T)).astype(dtype)
+                rounding = np.broadcast_to((T + 2) * abs(weights).sum(axis=1, keepdims=True), (n, d))
+                yield Call((X, np.round(2.0 * Y) / 2.0, weights), d, rounding)
+                near = np.resize(X, (T, d)).astype(dtype)  # many equal entries
+                yield Call((X, near, weights), d, rounding)
             case "sparse_rows":
                 counts = rng.integers(0, min(T, 4) + 1, d)
                 places = [rng.permutation(T)[:count] for count in counts]

@@ -20,6 +20,7 @@ from bochner.backends import FLOATS, Backend, lapack, limit_threads, n_threads
 from bochner.backends.memory import empty_columns
 from bochner.backends.native import native, without_subnormals
 from bochner.backends.reference import reference
+from bochner.backends.tiled import add_outer, mirrored
 
 LEVELS = native_module.levels()
 
@@ -119,13 +120,17 @@ def test_rows_do_not_depend_on_batch_or_threads(entry: str, dtype: type, monkeyp
             with limit_threads(threads):
                 np.testing.assert_array_equal(run(function, call, dtype), expected)
         for rows in (slice(0, 1), slice(46, 47), slice(5, 7), slice(13, 40)):
-            part = Call((call.arguments[0][rows], *call.arguments[1:]), call.n_columns, None)
+            X, *others = call.arguments
+            if entry == "signed_sums":  # weights of every row
+                others[1] = others[1][rows]
+            part = Call((X[rows], *others), call.n_columns, None)
             np.testing.assert_array_equal(run(function, part, dtype), expected[rows])
 
 
 # Sums without products: no FMA can round them otherwise.
 UNFUSED = {
-    *("fwht", "structured_phases", "fastfood_phases", "absolute_distances", "sparse_rows", "subsampled_hadamard"),
+    *("fwht", "structured_phases", "fastfood_phases", "absolute_distances", "signed_sums", "sparse_rows"),
+    "subsampled_hadamard",
 }
 
 
@@ -383,8 +388,8 @@ INDEXED: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
 # indices that are taken modulo the size of a block, and calls that have none
 UNINDEXED = {"fastfood_phases", "fastfood_pairs"} | {
     *("fwht", "pairs", "cosines", "dense_pairs", "structured_phases", "structured_pairs", "squared_distances"),
-    *("absolute_distances", "kernel_values", "nonzeros", "extents", "flush_subnormals", "has_vnni", "level", "levels"),
-    "use_level",
+    *("absolute_distances", "kernel_values", "signed_sums", "mirror", "nonzeros", "extents", "flush_subnormals"),
+    *("has_vnni", "level", "levels", "use_level"),
 }
 
 
@@ -667,3 +672,21 @@ def test_lapack_tells_of_a_matrix_without_a_factor():
     assert not lapack.potrf(np.asfortranarray([[1.0, 2.0], [2.0, 1.0]]))
     with pytest.raises(ValueError, match="Fortran order"):
         lapack.potrf(np.ones((3, 3)))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("n", [0, 1, 2, 31, 32, 33, 300])
+@pytest.mark.usefixtures("level")
+def test_mirrored_is_the_symmetric_matrix_of_its_lower_triangle(n: int, dtype: type) -> None:
+    lower = np.tril(np.random.default_rng(n).standard_normal((n, n)).astype(dtype))
+    for order in ("C", "F"):
+        A = np.array(lower + np.triu(np.full((n, n), np.nan, dtype), 1), order=order)
+        np.testing.assert_array_equal(mirrored(A), lower + np.tril(lower, -1).T)
+
+
+def test_outer_products_are_added_row_after_row() -> None:
+    rng = np.random.default_rng(0)
+    A, U, V = rng.standard_normal((200, 150)), rng.standard_normal((200, 2)), rng.standard_normal((150, 2))
+    expected = A + U @ V.T
+    add_outer(A, U, V)
+    np.testing.assert_allclose(A, expected, rtol=0, atol=1e-13)

@@ -67,8 +67,8 @@ def tensor(array: np.ndarray, device: str) -> Any:
 
 
 def on(device: str, entry: str, call: Call, dtype: type) -> np.ndarray:
-    """Return what the entry writes into an `out` whose rows lie apart; X and Y are data, the rest is host arrays."""
-    data = 2 if entry.endswith("distances") or entry == "kernel_values" else 1
+    """Return what the entry writes into an `out` whose rows lie apart; X, Y and W are data, the rest host arrays."""
+    data = 2 if entry.endswith("distances") or entry == "kernel_values" else 3 if entry == "signed_sums" else 1
     arguments = [tensor(a, device) for a in call.arguments[:data]] + list(call.arguments[data:])
     backend = backend_of(arguments[0])
     if call.n_columns == 0:

@@ -25,6 +25,8 @@ Array = NDArray[Any]
 FLOATS = (np.float64, np.float32)
 # Kernels of unit length scale for `Backend.kernel_values`: of squared Euclidean distances, and of absolute ones.
 PROFILES = ("gaussian", "matern12", "matern32", "matern52", "laplacian")
+# Of those of Euclidean distances also k'(r) / r, zero for r = 0.
+SLOPES = ("gaussian slope", "matern12 slope", "matern32 slope", "matern52 slope")
 # A kernel of two rows for `Backend.tiles`: one of these, or "polynomial", (x·y)^degree.
 Form = tuple[str, int]
 
@@ -88,8 +90,10 @@ class Backend:
     squared_distances: Callable[[Array, Array, Array], None]
     # (X (n, d), Y (m, d), out (n, m)): sums of absolute differences.
     absolute_distances: Callable[[Array, Array, Array], None]
-    # (X (n, d), Y (m, d), profile, out (n, m)): k(X, Y) of a kernel in PROFILES, from the differences.
+    # (X (n, d), Y (m, d), profile, out (n, m)): k(X, Y) of a kernel in PROFILES or SLOPES, from the differences.
     kernel_values: Callable[[Array, Array, str, Array], None]
+    # (X (n, d), Y (m, d), W (n, m), out (n, d)): Σ_j W_ij sign(x_il - y_jl), in the precision of X.
+    signed_sums: Callable[[Array, Array, Array, Array], None]
     # (X (n, d), dense or CSR, indptr (d + 1,), indices and signs (nnz,), lengths (T,), out (n, T)):
     # lengths * X Sᵀ, column j of S having the int8 signs ±1 at the rows indices[indptr[j]:indptr[j + 1]].
     sparse_rows: Callable[[Any, Array, Array, Array, Array, Array], None]

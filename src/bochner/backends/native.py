@@ -158,6 +158,11 @@ def kernel_values(X: Array, Y: Array, profile: str, out: Array) -> None:
     _by_rows(lambda rows: _native.kernel_values(X[rows], Y, profile, out[rows]), len(X), cost)
 
 
+def signed_sums(X: Array, Y: Array, W: Array, out: Array) -> None:
+    """Weights times the signs of differences, in the precision of X."""
+    _by_rows(lambda rows: _native.signed_sums(X[rows], Y, W[rows], out[rows]), len(X), X.shape[1] * len(Y))
+
+
 def sparse_rows(X: Any, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Array) -> None:
     """Sums of signed columns."""
     if indptr.dtype != np.int32:  # more than 2^31 signs
@@ -321,6 +326,7 @@ native = replace(
     squared_distances=squared_distances,
     absolute_distances=absolute_distances,
     kernel_values=kernel_values,
+    signed_sums=signed_sums,
     sparse_rows=sparse_rows,
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,

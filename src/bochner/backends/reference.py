@@ -9,7 +9,7 @@ import scipy.linalg
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from bochner.backends import Array, Backend
+from bochner.backends import SLOPES, Array, Backend
 from bochner.backends.memory import empty_columns
 
 
@@ -144,6 +144,23 @@ def kernel_values(X: Array, Y: Array, profile: str, out: Array) -> None:
         case "matern52":
             a = np.sqrt(5.0) * np.minimum(r, _FAR)
             out[...] = (1.0 + a + a * a / 3.0) * np.exp(-a)
+        case "gaussian slope":
+            out[...] = -np.exp(-0.5 * r * r)
+        case "matern12 slope":
+            out[...] = -np.exp(-r) / np.where(r > 0, r, 1.0)
+        case "matern32 slope":
+            out[...] = -3.0 * np.exp(-np.sqrt(3.0) * r)
+        case "matern52 slope":
+            a = np.sqrt(5.0) * np.minimum(r, _FAR)
+            out[...] = -5.0 / 3.0 * (1.0 + a) * np.exp(-a)
+    if profile in SLOPES:
+        out[r == 0] = 0.0
+
+
+def signed_sums(X: Array, Y: Array, W: Array, out: Array) -> None:
+    """Weights times the signs of differences, column by column, in float64."""
+    for column, (x, y) in enumerate(zip(X.T, Y.T, strict=True)):
+        out[:, column] = np.einsum("ij,ij->i", W, np.sign(x[:, None] - y), dtype=np.float64)
 
 
 _FAR = 1e8  # farther out a·exp(-a) would be ∞·0
@@ -241,6 +258,7 @@ reference = Backend(
     squared_distances=squared_distances,
     absolute_distances=absolute_distances,
     kernel_values=kernel_values,
+    signed_sums=signed_sums,
     sparse_rows=sparse_rows,
     nonzeros=nonzeros,
     subsampled_hadamard=subsampled_hadamard,

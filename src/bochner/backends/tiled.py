@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bochner import _native
 from bochner.backends import Array, lapack, n_threads
 from bochner.backends.reference import reference
 from bochner.backends.threads import each, one_thread
@@ -60,11 +61,15 @@ def gram(Z: Array, out: Array) -> None:
 
 
 def mirrored(A: Array) -> Array:
-    """A itself, whose upper triangle is made that of a symmetric matrix, in tiles that fit into the cache."""
-    for rows, columns in triangle(len(A), _FACTOR_TILE):
-        tile = A[columns, rows].T
-        A[rows, columns] = np.triu(tile) + np.triu(tile, 1).T if rows == columns else tile
+    """A itself, whose upper triangle is made that of a symmetric matrix."""
+    _native.mirror(A.T)
     return A
+
+
+def add_outer(A: Array, U: Array, V: Array) -> None:
+    """Add U Vᵀ, of a few columns, to the rows of A in pieces that stay in the cache."""
+    for rows in parts_of(len(A), _PIECE_ROWS // 32):
+        A[rows] += U[rows] @ V.T
 
 
 def congruent(G: Array, A: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from bochner.backends import Array, backend_of
 from bochner.backends.native import without_subnormals
-from bochner.backends.tiled import mirrored
+from bochner.backends.tiled import add_outer, mirrored
 
 LEAST_WEIGHT = 1e-12  # weights, of mean one, that are smaller than this count as this
 
@@ -104,6 +104,10 @@ def exact_ridge(
     diagonal = diagonal.clip(np.finfo(np.float32).tiny)
     B = None
     if inverse is not None:
-        B = mirrored(inverse) if isinstance(inverse, np.ndarray) else inverse
-        B -= ones[:, None] * (ones / total)
+        if isinstance(inverse, np.ndarray):
+            B = mirrored(inverse).T  # row after row
+            add_outer(B, ones[:, None], ones[:, None] / -total)
+        else:
+            B = inverse
+            B -= ones[:, None] * (ones / total)
     return ExactRidge(C, intercept, C[first:] / diagonal[:, None], diagonal, log_determinant, B, weight)

@@ -19,6 +19,7 @@ from scipy.optimize import minimize
 from bochner.backends import Array, backend_of
 from bochner.backends.native import without_subnormals
 from bochner.backends.threads import one_thread
+from bochner.backends.tiled import add_outer
 from bochner.estimators.exact_leaves import LEAST_WEIGHT, ExactRidge, exact_ridge
 from bochner.kernels import RBF, Exponential, Laplacian, Matern, StationaryKernel
 
@@ -144,7 +145,11 @@ class LeftOut(Criterion):
         p = B @ place(w * e / diagonal, B)
         R = B * place((scale * (w * e * e / diagonal).sum(axis=1)) ** 0.5, B)
         S = R @ R.T  # NumPy multiplies half of it, without Python's lock
-        S -= place(xp.concatenate([p, c], axis=1) @ (xp.concatenate([c, p], axis=1) * (scale / 2.0)).T, B)
+        left, right = xp.concatenate([p, c], axis=1), xp.concatenate([c, p], axis=1) * (-scale / 2.0)
+        if isinstance(S, np.ndarray):
+            add_outer(S, place(left, S), place(right, S))
+        else:
+            S += place(left @ right.T, S)
         return S
 
 

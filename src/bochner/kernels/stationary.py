@@ -20,7 +20,6 @@ from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope, squ
 __all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "RationalQuadratic", "Separable"]
 
 _LARGEST_NU = 1e6  # beyond it the kernel is Gaussian to seven digits
-_FEW_VALUES = 8  # of a column: a product with their indicators costs less than a pass over signs
 _PIECE = 1 << 15  # kernel values computed at a time
 _SHORTEST = 1e-300  # the shortest length scale that rows can be divided by
 
@@ -151,12 +150,17 @@ class RadialKernel(StationaryKernel):
         backend = backend_of(X)
         scales = backend.place(self.scales(X.shape[1]), X)
         centre = Y.mean(axis=0) / scales  # the products below cancel less of rows near the origin
-        X, Y = X / scales - centre, Y / scales - centre
-        r = self.distances(X, Y)
-        apart = (r > 0) & (r < np.inf)  # a kernel is flat where squares of distances overflow
-        r[~apart] = 1
-        slopes = backend.xp.where(apart, W * (self.slope(r) / r), 0)
-        slopes = slopes.astype(X.dtype, copy=False) if is_host(X) else slopes
+        X, Y = dense(X / scales - centre), dense(Y / scales - centre)
+        if self._profile_name is not None:
+            slopes = backend.empty((len(X), len(Y)), X)
+            backend.kernel_values(X, Y, f"{self._profile_name} slope", slopes)
+            slopes *= W
+        else:
+            r = self.distances(X, Y)
+            apart = (r > 0) & (r < np.inf)  # a kernel is flat where squares of distances overflow
+            r[~apart] = 1
+            slopes = backend.xp.where(apart, W * (self.slope(r) / r), 0)
+            slopes = slopes.astype(X.dtype, copy=False) if is_host(X) else slopes
         return (slopes.sum(axis=1)[:, None] * X - slopes @ Y) / scales
 
 
@@ -182,9 +186,6 @@ class RBF(RadialKernel):
 
     def profile(self, r: Array) -> Array:
         return backend_of(r).xp.exp(-0.5 * r * r)
-
-    def slope(self, r: Array) -> Array:
-        return -r * backend_of(r).xp.exp(-0.5 * r * r)
 
     @property
     def _profile_name(self) -> str | None:
@@ -241,15 +242,8 @@ class Matern(RadialKernel):
         return np.where(small, 1.0, np.exp(log_k)).astype(r.dtype)
 
     def slope(self, r: Array) -> Array:
-        nu, root, xp = self._nu(), float(np.sqrt(2.0 * self._nu())), backend_of(r).xp
-        a = root * xp.clip(r, None, 1e8)
-        if nu == 0.5:
-            return -root * xp.exp(-a)
-        if nu == 1.5:
-            return -root * a * xp.exp(-a)
-        if nu == 2.5:
-            return -root * a * (1.0 + a) / 3.0 * xp.exp(-a)
-        a = np.maximum(a.astype(float), 1e-290)  # (a^ν K_ν(a))' = -a^ν K_(ν-1)(a)
+        nu, root = self._nu(), float(np.sqrt(2.0 * self._nu()))
+        a = np.clip(root * np.minimum(r.astype(float), 1e8), 1e-290, None)  # (a^ν K_ν(a))' = -a^ν K_(ν-1)(a)
         log_k = (1.0 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(a) + _log_bessel_k(abs(nu - 1.0), a)
         return np.asarray(-root * np.exp(log_k))
 
@@ -291,9 +285,6 @@ class Exponential(RadialKernel):
 
     def profile(self, r: Array) -> Array:
         return backend_of(r).xp.exp(-r)
-
-    def slope(self, r: Array) -> Array:
-        return -backend_of(r).xp.exp(-r)
 
     @property
     def _profile_name(self) -> str | None:
@@ -425,8 +416,12 @@ class Laplacian(SeparableKernel):
         return self._values(X, Y, "laplacian")
 
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        scales = backend_of(X).place(self.scales(X.shape[1]), X)
-        return -sums_of_signs(X, Y, W * self._block(X, Y)) / scales
+        X = dense(X)
+        backend, weights = backend_of(X), self._block(X, Y)
+        weights *= W
+        out = backend.empty(tuple(X.shape), X)
+        backend.signed_sums(X, Y, weights, out)
+        return -out / backend.place(self.scales(X.shape[1]), X)
 
     def quantile(self, u: Array) -> Array:
         return spectra.cauchy_quantile(u)
@@ -523,32 +518,6 @@ NAMES: dict[str, Callable[..., StationaryKernel]] = {
     "laplacian": Laplacian,
     "cauchy": Cauchy,
 }
-
-
-def sums_of_signs(X: Array, Y: Array, W: Array) -> Array:
-    """Σ_j W_ij sign(x_il - y_jl), (n, d): of columns with few values, such as indicators, by one product with W."""
-    backend = backend_of(X)
-    out = backend.empty(tuple(X.shape), X)
-    if not is_host(X):
-        for column in range(X.shape[1]):
-            out[:, column] = (W * backend.xp.sign(X[:, column, None] - Y[:, column])).sum(axis=1)
-        return out
-    few: list[tuple[int, Array]] = []
-    indicators: list[Array] = []
-    for column, (x, y) in enumerate(zip(X.T, Y.T, strict=True)):
-        values = np.unique(y[:: max(1, len(y) // 64)])
-        if len(values) <= _FEW_VALUES and len(values := np.unique(y)) <= _FEW_VALUES:
-            few.append((column, values))
-            indicators.append((y[:, None] == values).astype(X.dtype))
-        else:
-            out[:, column] = np.einsum("ij,ij->i", W, np.sign(x[:, None] - y))
-    if few:
-        sums, start = W @ np.hstack(indicators), 0
-        for column, values in few:
-            signs = np.sign(X[:, column, None] - values)
-            out[:, column] = np.einsum("iv,iv->i", sums[:, start : start + len(values)], signs)
-            start += len(values)
-    return out
 
 
 def in_pieces(function: Callable[[Array], Array], values: Array) -> Array:

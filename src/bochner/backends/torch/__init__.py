@@ -65,6 +65,7 @@ plain = Backend(
     squared_distances=operations.squared_distances,
     absolute_distances=operations.absolute_distances,
     kernel_values=operations.kernel_values,
+    signed_sums=operations.signed_sums,
     sparse_rows=operations.sparse_rows,
     nonzeros=operations.nonzeros,
     subsampled_hadamard=operations.subsampled_hadamard,

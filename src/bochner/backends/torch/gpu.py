@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 import torch
 
-from bochner.backends import Array, Form, matmul_precision
+from bochner.backends import PROFILES, Array, Form, matmul_precision
 from bochner.backends.plans import FEWEST_BITS, Plans, plans_for
 from bochner.backends.torch import grams, operations
 from bochner.backends.torch.memory import Tensor, place, placed
@@ -243,7 +243,11 @@ def kernel_values(X: Tensor, Y: Any, profile: str, out: Tensor) -> None:
     """A kernel of unit length scale."""
     Y, kernels = place(Y, X), kernels_for(X.device.index or 0)
     if kernels is not None and len(X) and len(Y):
-        kernels.tiles.stored(X, Y.to(X.dtype), profile, 1, out, plans_on(X))
+        if profile in PROFILES:
+            kernels.tiles.stored(X, Y.to(X.dtype), profile, 1, out, plans_on(X))
+        else:
+            distances(X, Y, out, form="squared")
+            operations.apply_profile(profile, out)
     else:
         operations.kernel_values(X, Y, profile, out)
 

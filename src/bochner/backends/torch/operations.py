@@ -6,6 +6,7 @@ Deterministic: no sum is made by atomic additions.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -120,20 +121,33 @@ def absolute_distances(X: Tensor, Y: Tensor, out: Tensor) -> None:
 
 
 def kernel_values(X: Tensor, Y: Tensor, profile: str, out: Tensor) -> None:
-    """A kernel of unit length scale."""
-    if not (X.shape[0] and Y.shape[0]):
-        return
-    if profile == "laplacian":
-        absolute_distances(X, Y, out)
-        out.copy_(torch.exp(-out))
-        return
-    squared_distances(X, Y, out)
-    if profile == "gaussian":
-        out.copy_(torch.exp(-0.5 * out))
-        return
-    a = math.sqrt({"matern12": 1.0, "matern32": 3.0, "matern52": 5.0}[profile]) * out.sqrt().clamp(max=_FAR)
-    factor = {"matern12": 1.0, "matern32": 1.0 + a, "matern52": 1.0 + a + a * a / 3.0}[profile]
-    out.copy_(factor * torch.exp(-a))
+    """A kernel of unit length scale, or its slope."""
+    if X.shape[0] and Y.shape[0]:
+        (absolute_distances if profile == "laplacian" else squared_distances)(X, Y, out)
+        apply_profile(profile, out)
+
+
+def apply_profile(profile: str, out: Tensor) -> None:
+    """Turn absolute or squared distances into values of a kernel, or into its slope over the distance."""
+    name, _, slope = profile.partition(" ")
+    if name in ("laplacian", "gaussian"):
+        values = torch.exp(-out if name == "laplacian" else -0.5 * out)
+        factor: Any = -1.0 if slope else 1.0
+    else:
+        a = math.sqrt({"matern12": 1.0, "matern32": 3.0, "matern52": 5.0}[name]) * out.sqrt().clamp(max=_FAR)
+        values = torch.exp(-a)
+        if slope:
+            factor = {"matern12": -1.0 / a, "matern32": -3.0, "matern52": -5.0 / 3.0 * (1.0 + a)}[name]
+        else:
+            factor = {"matern12": 1.0, "matern32": 1.0 + a, "matern52": 1.0 + a + a * a / 3.0}[name]
+    values = values * factor
+    out.copy_(torch.where(out > 0, values, 0.0) if slope else values)
+
+
+def signed_sums(X: Tensor, Y: Tensor, W: Tensor, out: Tensor) -> None:
+    """Weights times the signs of differences, column by column."""
+    for column in range(X.shape[1]):
+        out[:, column] = (W * torch.sign(X[:, column, None] - Y[:, column])).sum(dim=1)
 
 
 def sparse_rows(X: Tensor, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Tensor) -> None:
