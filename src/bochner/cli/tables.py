@@ -318,7 +318,7 @@ def load_table(
     """
     raw = read(data, text, max_rows=_SAMPLE_ROWS)
     if all_rows and raw.sampled and (encode is not None or drop_missing):
-        raw = read(data)
+        raw = read(data, text)
     notes, drop, left_out = list(raw.notes), drop or (), 0
     if raw.frame is None:
         X, y, recipe = from_arrays(raw, target, drop)
