@@ -17,6 +17,7 @@ import bochner
 from bochner.cli import tables
 from bochner.cli.app import run
 from bochner.cli.errors import nearest
+from bochner.cli.files import TextFormat
 from bochner.cli.tables import Recipe
 
 NUMBERS = ["map", "columns", "run", "frobenius", "spectral", "bytes", "error"]
@@ -175,6 +176,17 @@ def test_many_rows_of_parquet_are_streamed(tmp_path, monkeypatch):
     expected = bochner.KernelRidge("rbf", 64, random_state=0).fit(table.source)
     scaled = pd.DataFrame(table.recipe.scale_rows(X), columns=["a", "b"])
     np.testing.assert_allclose(np.load("p.npy"), expected.predict(scaled), rtol=1e-9)
+
+
+def test_text_is_text_in_many_rows_of_parquet_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tables, "_SAMPLE_ROWS", 300)
+    frame = pd.DataFrame({"a": np.arange(1000.0), "zone": np.arange(1000) % 3, "y": np.arange(1000.0)})
+    frame.to_parquet("many.parquet", row_group_size=100)
+    text = TextFormat(texts=("zone",))
+    table = tables.load_table("many.parquet", target="y", all_rows=True, encode="one-hot", text=text)
+    assert table.recipe.categories == {"zone": ["0", "1", "2"]}
+    assert table.X.shape == (1000, 4)
 
 
 def test_time_chooses_the_columns(folder, capsys):

@@ -125,6 +125,11 @@ def test_dates_are_read_however_they_are_written():
         assert (frame["day"] == days).all(), form
         assert formats["day"] == ("ISO8601" if form.startswith("%Y") else form)
         assert notes[0].endswith("2024-01-01")
+    seasons = pd.DataFrame({"day": ["2024-01-01T13:30:00+01:00", "2024-07-01T13:30:00+02:00", None]})
+    frame, formats, _ = with_dates(seasons)  # the moments, in UTC
+    assert frame["day"].dt.strftime("%d.%m. %H:%M").tolist()[:2] == ["01.01. 12:30", "01.07. 11:30"]
+    assert frame["day"].isna().tolist() == [False, False, True]
+    pd.testing.assert_frame_equal(with_dates(seasons, Recipe(("day",), dates=formats))[0], frame)
     few = pd.DataFrame({"day": ["01/02/2024", "03/04/2024"]})
     frame, formats, notes = with_dates(few)
     assert (frame["day"] == few["day"]).all()
@@ -438,6 +443,20 @@ def test_numbers_are_labels_where_the_user_says_so(tmp_path, monkeypatch, capsys
     captured = capsys.readouterr()
     assert "right labels" in captured.err
     assert captured.out.splitlines()[1].isdigit()
+
+
+@pytest.mark.parametrize(("form", "count"), [("{:d}", 60), ("{:03d}", 3)])
+def test_labels_of_digits_are_compared_as_they_are_written_beside_gaps_too(form, count, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    zones = np.arange(240) * count // 240
+    frame = pd.DataFrame({"a": np.arange(240.0) + 1000 * zones, "zone": [form.format(zone) for zone in zones]})
+    frame.to_csv("t.csv", index=False)
+    frame.assign(zone=frame["zone"].where(frame.index % 10 > 0)).to_csv("gaps.csv", index=False)
+    assert run(["fit", "t.csv", "-t", "zone", "--task", "classification", "--time", "0.3", "-o", "m"]) == 0
+    for name in ("t.csv", "gaps.csv"):
+        capsys.readouterr()
+        assert run(["predict", "m", name, "--json", "-o", "p.csv"]) == 0
+        assert json.loads(capsys.readouterr().out)["score"]["value"] > 0.9
 
 
 def test_a_number_out_of_all_proportion_is_told_of():

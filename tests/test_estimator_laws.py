@@ -79,6 +79,22 @@ def test_dates_are_no_targets(estimator):
             clone(estimator).fit(table()[0], dates)
 
 
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *MIXTURES, *TABLES], ids=repr)
+def test_masked_entries_are_no_numbers(estimator):
+    """NumPy takes what is behind the mask, such as -9999; tables have gaps there."""
+    X, y, _ = table(60)
+    y = targets(estimator, y)
+    masked = np.ma.masked_less(X, np.sort(X.ravel())[5])
+    if estimator not in TABLES:
+        with pytest.raises(ValueError, match="masked entries"):
+            clone(estimator).fit(masked, y)
+        with pytest.raises(ValueError, match="masked entries"):
+            answers(clone(estimator).fit(X, y), masked)
+    if is_regressor(estimator) or is_classifier(estimator):
+        with pytest.raises(ValueError, match="masked entries"):
+            clone(estimator).fit(X, np.ma.array(y, mask=X[:, 0] > 1.0))
+
+
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, *MIXTURES], ids=repr)
 def test_frames_with_a_column_of_dates_are_refused_in_words(estimator):
     pandas = pytest.importorskip("pandas")

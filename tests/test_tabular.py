@@ -216,7 +216,7 @@ def test_a_frame_as_it_is():
         assert words in report
 
 
-@pytest.mark.parametrize("kind", ["polars", "arrow", "objects"])
+@pytest.mark.parametrize("kind", ["polars", "arrow", "batch", "objects"])
 def test_polars_arrow_and_objects_give_what_pandas_gives(kind):
     X, y = mixed(150)
     expected = TabularRegressor(**FAST).fit(X, y)
@@ -226,8 +226,30 @@ def test_polars_arrow_and_objects_give_what_pandas_gives(kind):
     else:
         table = pytest.importorskip("pyarrow").Table.from_pandas(X, preserve_index=False)
         table = pytest.importorskip("polars").from_arrow(table) if kind == "polars" else table
+        table = table.to_batches()[0] if kind == "batch" else table
         found, again = TabularRegressor(**FAST).fit(table, y).predict(table), expected.predict(X)
+        with pytest.raises(ValueError, match="must be in the same order"):
+            TabularRegressor(**FAST).fit(table, y).predict(table.select(list(X)[::-1]))
     np.testing.assert_allclose(found, again, atol=1e-8)
+
+
+def test_masked_entries_are_gaps():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    gaps = rng.random(X.shape) < 0.2
+    y, masked, holes = X.sum(axis=1), np.ma.array(np.where(gaps, -9999.0, X), mask=gaps), np.where(gaps, np.nan, X)
+    model = TabularRegressor(**FAST).fit(masked, y)
+    expected = TabularRegressor(**FAST).fit(holes, y)
+    np.testing.assert_array_equal(model.predict(masked), expected.predict(holes))
+    np.testing.assert_array_equal(expected.predict(np.ma.array(X)), expected.predict(X))  # nothing is masked
+
+
+@pytest.mark.parametrize(
+    "X", [[{"a": 1.0}, {"a": 2.0}], {"a": [1.0, 2.0]}, np.zeros(2, [("a", float)])], ids=["list", "dict", "array"]
+)
+def test_records_are_refused_with_what_to_do(X):
+    with pytest.raises(ValueError, match=r"pandas.DataFrame\(X\)"):
+        TabularRegressor(**FAST).fit(X, [1.0, 2.0])
 
 
 def test_the_target_may_be_the_name_of_a_column():

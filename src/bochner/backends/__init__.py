@@ -176,6 +176,8 @@ def as_native(X: Any) -> Any:
     """
     if not is_host(X):
         return X
+    if isinstance(X, np.ma.MaskedArray):
+        refuse_mask(X)
     if not X.dtype.isnative:
         X = X.astype(X.dtype.newbyteorder("="))
     if isinstance(X, np.ndarray):
@@ -188,6 +190,13 @@ def as_native(X: Any) -> Any:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def refuse_mask(*arrays: Any) -> None:
+    """Refuse arrays with masked entries, of which NumPy would take the numbers behind the mask."""
+    # extension arrays of pandas have a mask as well, for their gaps, and are checked as such
+    if any(isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array) for array in arrays):
+        raise ValueError("the data has masked entries; leave out their rows, or put numbers in their place.")
 
 
 # What NumPy and pandas say about data that are not tables of numbers.

@@ -139,7 +139,8 @@ def _dates_of(values: Any, known: str | None) -> dict[str, Any]:
     found = {}
     for form in dict.fromkeys((known or "ISO8601", "ISO8601", *_DATES)):
         try:
-            dates = pandas_module().to_datetime(values, format=form)
+            # in UTC, so that the offsets of summer and winter may differ
+            dates = pandas_module().to_datetime(values, format=form, utc=True).dt.tz_localize(None)
         except (ValueError, TypeError):
             continue
         if form in (known, "ISO8601"):

@@ -222,6 +222,8 @@ def _score(raw: Raw, recipe: Any, model: Any, X: Any) -> dict[str, Any] | None:
     if len(y) < 2:
         return None
     classifies = is_classifier(model)
+    if classifies and y.dtype.kind == "f" and (y % 1 == 0).all():
+        y = y.astype("int64")  # labels are whole numbers that gaps beside them had made 17.0
     try:
         y = y.astype(model.classes_.dtype).to_numpy() if classifies else y.to_numpy(dtype=float)
     except (TypeError, ValueError):

@@ -69,7 +69,7 @@ class Recipe:
             if values.dtype.kind in "iuf" and values.notna().any():
                 ranges[name] = (float(values.min()), float(values.max()))
         gaps = None if text is None else text.gaps
-        texts = tuple(name for name in raw.texts if name in self.columns)
+        texts = tuple(name for name in raw.texts if name in (*self.columns, self.target))
         decimal = None if raw.layout is None else raw.layout.decimal
         return replace(self, texts=texts, gaps=gaps, decimal=decimal, ranges=ranges)
 
@@ -318,7 +318,7 @@ def load_table(
     """
     raw = read(data, text, max_rows=_SAMPLE_ROWS)
     if all_rows and raw.sampled and (encode is not None or drop_missing):
-        raw = read(data)
+        raw = read(data, text)
     notes, drop, left_out = list(raw.notes), drop or (), 0
     if raw.frame is None:
         X, y, recipe = from_arrays(raw, target, drop)

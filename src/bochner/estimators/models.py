@@ -26,6 +26,7 @@ from bochner.backends import (
     limit_threads,
     n_threads,
     reading,
+    refuse_mask,
     use_precision,
 )
 from bochner.backends.threads import blas_threads, each, one_thread
@@ -71,6 +72,8 @@ def is_there(device: str | None) -> bool:
 
 def numeric_targets(y: Any) -> Array:
     """Targets as (n, k) float64, finite."""
+    if isinstance(y, np.ma.MaskedArray):
+        refuse_mask(y)
     try:
         y = np.asarray(y)
         dates = y.dtype.kind in "mM"  # NumPy makes numbers of these, in any unit, and -9.2e18 of a gap
@@ -214,6 +217,8 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
             raise ValueError("in a stream the weights are the third member of each block: (X, y, weight).")
         source = BlockSource(X)
     else:
+        if any(isinstance(data, np.ma.MaskedArray) for data in (X, y, sample_weight)):
+            refuse_mask(X, y, sample_weight)
         X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
         if hasattr(X, "columns"):
             X, y, sample_weight = _split_frame(X, y, sample_weight)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
+from bochner.streaming.arrow import batch_table
 
 FEW_LEVELS = 12  # up to this many levels have a column each; more are encoded by mean targets
 _ID_LEVELS = 50  # with more different texts than this, levels of two rows are those of an identifier
@@ -25,6 +26,20 @@ _PARTS = ("time", "month", "weekday", "hour")
 def is_frame(X: Any) -> bool:
     """Whether X is a pandas, polars or Arrow table."""
     return type(X).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and len(getattr(X, "shape", ())) == 2
+
+
+def as_table(X: Any) -> Any:
+    """Arrow rows as a table, whose names scikit-learn reads, and masked entries as gaps; records are refused."""
+    if type(X).__name__ == "RecordBatch":
+        return batch_table(X)
+    first = X[0] if isinstance(X, (list, tuple)) and len(X) else X
+    if isinstance(first, dict) or getattr(getattr(X, "dtype", None), "names", None):
+        raise ValueError("X holds records; make a frame of them: pandas.DataFrame(X).")
+    if type(X).__name__ == "LazyFrame":
+        raise ValueError("X is a LazyFrame, whose rows are not in memory; pass X.collect().")
+    if isinstance(X, np.ma.MaskedArray):
+        return np.where(np.ma.getmaskarray(X), np.array(None), X.data) if X.mask.any() else X.data
+    return X
 
 
 def check_names(X: Any) -> None:

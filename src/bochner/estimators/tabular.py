@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 from threadpoolctl import threadpool_limits
 
-from bochner.backends import Array, limit_threads, n_threads, reading
+from bochner.backends import Array, limit_threads, n_threads, reading, refuse_mask
 from bochner.checks import check_choice, check_count, check_fraction, check_positive, check_weight, warn
 from bochner.displays import Summary
 from bochner.estimators._validation import is_distributed, map_dask_blocks
@@ -23,6 +23,7 @@ from bochner.estimators.links import fit_link
 from bochner.estimators.metrics import FAMILIES
 from bochner.estimators.models import check_target_size, numeric_targets
 from bochner.estimators.table_columns import (
+    as_table,
     check_names,
     find_gaps,
     is_frame,
@@ -119,6 +120,7 @@ class TableModel(BaseEstimator):
 
             X, y, sample_weight = collected(X, y, sample_weight)
         X, y, sample_weight = split_frame(X, y, sample_weight)
+        refuse_mask(y, sample_weight)
         X, y = self._check_columns(X, reset=True), np.asarray(y)
         if not y.ndim:
             raise ValueError(f"y must have a target for each row; got the single value {y!r}.")
@@ -148,6 +150,7 @@ class TableModel(BaseEstimator):
                 "length scale to learn. Make fewer of them (sklearn.decomposition.TruncatedSVD), or use KernelRidge or "
                 "KernelClassifier, which take sparse rows."
             )
+        X = as_table(X)
         check_names(X)
         if is_frame(X):
             if reset and 0 in X.shape:

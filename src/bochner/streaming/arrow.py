@@ -210,6 +210,13 @@ def read_frame(path: str | os.PathLike[str], *, max_rows: int | None = None, key
         return table.to_pandas(), len(chosen) < len(groups)
 
 
+def batch_table(batch: Any) -> Any:
+    """A record batch as a table."""
+    import pyarrow
+
+    return pyarrow.Table.from_batches([batch])
+
+
 def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
     """Write a pandas.DataFrame as a Parquet file."""
     pa = _pyarrow()
