@@ -684,9 +684,10 @@ def test_mirrored_is_the_symmetric_matrix_of_its_lower_triangle(n: int, dtype: t
         np.testing.assert_array_equal(mirrored(A), lower + np.tril(lower, -1).T)
 
 
-def test_outer_products_are_added_row_after_row() -> None:
-    rng = np.random.default_rng(0)
-    A, U, V = rng.standard_normal((200, 150)), rng.standard_normal((200, 2)), rng.standard_normal((150, 2))
+@pytest.mark.parametrize("k", [0, 1, 2, 5])
+def test_outer_products_are_added_row_after_row(k: int) -> None:
+    rng = np.random.default_rng(k)
+    A, U, V = rng.standard_normal((200, 150)), rng.standard_normal((200, k)), rng.standard_normal((150, k))
     expected = A + U @ V.T
     add_outer(A, U, V)
     np.testing.assert_allclose(A, expected, rtol=0, atol=1e-13)
