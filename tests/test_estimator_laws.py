@@ -70,6 +70,20 @@ def test_float32_is_near_float64(estimator):
     np.testing.assert_allclose(single, double, atol=distance * np.abs(double).max())
 
 
+@pytest.mark.parametrize("estimator", [e for e in ESTIMATORS if "n_components" in e.get_params()], ids=repr)
+def test_a_fit_leaves_no_fact_of_the_one_before(estimator):
+    """Such as the certificate of another number of components."""
+    X, y, _ = table(120, 3)
+    y, model = targets(estimator, y), clone(estimator)
+    try:
+        model.set_params(n_components="auto").fit(X, y)
+    except ValueError:  # the number has to be given
+        model.set_params(n_components=3).fit(X, y)
+    again, fresh = model.set_params(**estimator.get_params()).fit(X, y), clone(estimator).fit(X, y)
+    facts = [{name for name in dir(m) if name.endswith("_") and hasattr(m, name)} for m in (again, fresh)]
+    assert facts[0] == facts[1]
+
+
 @pytest.mark.parametrize("estimator", [e for e in (*ESTIMATORS, *TABLES) if is_regressor(e)], ids=repr)
 def test_dates_are_no_targets(estimator):
     """NumPy makes -9.2e18 of a missing one, and numbers whose unit depends on how it was stored of the others."""

@@ -66,15 +66,16 @@ def test_as_many_landmarks_as_rows_are_exact(kernel):
     np.testing.assert_allclose(model.log_marginal_likelihood(), evidence, atol=1e-4)
 
 
-def test_landmarks_leave_what_fitc_says():
+@pytest.mark.parametrize("weight", [np.ones(80), np.geomspace(1e-3, 1e3, 80)], ids=["equal", "weighted"])
+def test_landmarks_leave_what_fitc_says(weight):
     """With few landmarks: the posterior of the prior ZZᵀ + diag(k - ZZᵀ), by dense algebra."""
     X, y, X_new = problem(n=80)
     kernel = Matern(1.0)
-    model = GaussianProcessRegressor(kernel, 15, **FIXED).fit(X, y)
+    model = GaussianProcessRegressor(kernel, 15, **FIXED).fit(X, y, weight)
     Z, Z_new = model.feature_map_(X), model.feature_map_(X_new)
     rest = 1.0 - (Z * Z).sum(axis=1)
     assert rest.max() > 0.1
-    K = 1.7 * (Z @ Z.T + np.diag(rest)) + 0.02 * np.eye(80)
+    K = 1.7 * (Z @ Z.T + np.diag(rest)) + np.diag(0.02 / weight)
     cross = 1.7 * Z_new @ Z.T
     mean, std = model.predict(X_new, return_std=True)
     np.testing.assert_allclose(mean, cross @ np.linalg.solve(K, y), atol=1e-8)

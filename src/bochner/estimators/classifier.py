@@ -182,7 +182,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with self._fitting():
             source = as_source(self, X, y, sample_weight, reset=True, numeric=False)
             labels = find_labels(source, self.class_weight)
-            for name in ("ridge_", "_coefficients", "_intercept", "_alpha", "_path", "_report"):
+            for name in ("ridge_", "certificate_", "_coefficients", "_intercept", "_alpha", "_path", "_report"):
                 if hasattr(self, name):
                     delattr(self, name)
             self._labels, self.classes_ = labels, labels.classes

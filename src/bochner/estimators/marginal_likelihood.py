@@ -21,9 +21,12 @@ _SCALES = np.log(1e3)  # how far the logarithm of a length scale may move
 _LESS_NOISE = 9.0  # how far log alpha may fall below its grid, on which what landmarks leave out counts as noise
 
 
-def noise_shares(rest: Array, alpha: float) -> Array:
-    """Noise over noise plus `rest`, (n,): 1 where the features leave nothing of the kernel out."""
-    return 1.0 / (1.0 + rest / alpha) if alpha > 0 else np.ones(len(rest))
+def noise_shares(rest: Array, weight: Array, alpha: float) -> Array:
+    """Noise over noise plus `rest`, (n,): 1 where the features leave nothing of the kernel out.
+
+    The noise of a row of weight w is alpha / w; `rest` has no weight.
+    """
+    return 1.0 / (1.0 + weight * rest / alpha) if alpha > 0 else np.ones(len(rest))
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ class MarginalLikelihood:
 
         def loss(log_alpha: float) -> float:
             alpha = float(np.exp(log_alpha))
-            share = noise_shares(rest, alpha)
+            share = noise_shares(rest, weight, alpha)
             fit, varying = self.of_sums(sums(share), alpha)
             return -fit - 0.5 * varying * float(np.log(share).sum())
 

@@ -29,8 +29,8 @@ class Posterior:
     """f(x) = level + (z - centre)ᵀw + rest(x): w ~ N(coefficients, noise A⁻¹), A = ZᵀWZ + alpha I of centred rows.
 
     `rest` is the part of the prior outside the span of the features. Its variance is amplitude (k(x, x) - zᵀz), and for
-    the training rows it counts as noise: W = 1 / (1 + (k(x, x) - zᵀz) / alpha). For features with a spectral shift its
-    variance is amplitude · shift; for Fourier features it is zero.
+    the training rows it counts as noise: W = w / (1 + w (k(x, x) - zᵀz) / alpha) for a row of weight w. For features
+    with a spectral shift its variance is amplitude · shift; for Fourier features it is zero.
     """
 
     spectrum: RidgeSpectrum
@@ -94,7 +94,7 @@ class ShareFold(Fold):
     def add(self, total: list[Any], Z: Any, block: Block, row: int) -> list[Any]:
         statistics, weight, log_weight = total
         w = block.weights
-        share = noise_shares(left_out(self.kernel, block.X, Z, self.shift), self.alpha)
+        share = noise_shares(left_out(self.kernel, block.X, Z, self.shift), w, self.alpha)
         statistics.update(Z, numeric_targets(block.y), w * share, overwrite=True)
         used = w > 0
         return [statistics, weight + float(w.sum()), log_weight + float(np.log(w[used] * share[used]).sum())]
