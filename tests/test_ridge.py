@@ -627,3 +627,20 @@ def test_sums_that_are_too_coarse_for_the_penalty_are_not_solved_with(monkeypatc
     assert solved == [model.statistics_]
     assert not next(coarse, False)  # it was asked
     np.testing.assert_allclose(model.predict(X), KernelRidge(random_state=0).fit(X, y).predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [200, 4000])
+def test_rows_that_are_repeated_are_told(n: int) -> None:
+    """Also of a sample, in which few copies are left; equal rows of other targets and few points are usual."""
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=n)
+    model = KernelRidge("rbf", 50, random_state=0)
+    with pytest.warns(UserWarning, match="sample_weight"):
+        model.fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+    few = np.repeat(X[:5], n // 5, axis=0)
+    for A, target in ((X, y), (np.repeat(X, 2, axis=0), rng.normal(size=2 * n)), (few, rng.normal(size=len(few)))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(A, target)
