@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from bochner.backends import Array
 from bochner.streaming.arrow import batch_table
@@ -33,7 +34,8 @@ def as_table(X: Any) -> Any:
     if type(X).__name__ == "RecordBatch":
         return batch_table(X)
     first = X[0] if isinstance(X, (list, tuple)) and len(X) else X
-    if isinstance(first, dict) or getattr(getattr(X, "dtype", None), "names", None):
+    records = isinstance(first, dict) and not scipy.sparse.issparse(X)  # SciPy's DOK format is a dictionary
+    if records or getattr(getattr(X, "dtype", None), "names", None):
         raise ValueError("X holds records; make a frame of them: pandas.DataFrame(X).")
     if type(X).__name__ == "LazyFrame":
         raise ValueError("X is a LazyFrame, whose rows are not in memory; pass X.collect().")
