@@ -191,20 +191,15 @@ def search_metric(
     Z, T, w = rows = sample(few)
     other = sample(fresh) if len(fresh) else None
 
-    def with_kernel(kernel: StationaryKernel) -> tuple[LearnedMetric, LearnedMetric]:
-        """Equal scales, and scales of columns learned from them on few rows, if that comes before all of them."""
-        equal = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
-        early = not isotropic and len(learn) > len(few)
-        return equal, _learned(rows, other, equal, shared) if early else equal
-
-    kernel = kernels[-1]
+    kernel, known = kernels[-1], list[LearnedMetric]()
     if len(kernels) > 1:
         show("metric: kernels", verbose > 0)
-        kernel = _best_kernel(kernels, rows, {**options, "per_column": not isotropic})
-    equal, found = with_kernel(kernel)
-    kernel = found.kernel
+        kernel, known = _best_kernel(kernels, rows, {**options, "per_column": not isotropic})
     if isotropic:
         return ColumnMetric(kernel, np.ones(()), spreads)
+    equal, *known = known or [learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)]
+    early = len(learn) > len(few)  # scales of columns are learned on few rows before all of them
+    found = _learned(rows, other, equal, shared, *known) if early else equal
     show(f"metric: learned on {len(learn):,} rows", verbose > 0)
     Z, T, w = rows = sample(learn)
     if found is equal:
@@ -230,19 +225,24 @@ def search_metric(
     return ColumnMetric(kernel, directions, spreads)
 
 
-def _best_kernel(kernels: Sequence[StationaryKernel], rows: Sample, options: dict[str, Any]) -> StationaryKernel:
+def _best_kernel(
+    kernels: Sequence[StationaryKernel], rows: Sample, options: dict[str, Any]
+) -> tuple[StationaryKernel, list[LearnedMetric]]:
     """The best of the kernels, with the scales that the middle one learns from few rows, up to a common factor.
 
-    They are ordered from rough to smooth; of rough ones, those beyond one that is no better are left out. The smoothest
+    If that is the middle one, also what it has learned: equal scales, and scales of columns learned from them. They are
+    ordered from rough to smooth; of rough ones, those beyond one that is no better are left out. The smoothest
     is taken unless another one is clearly better: functions that are nearly linear are learned best with it.
     """
     X, Y, weight = rows
     middle, shared = len(kernels) // 2, {**options, "per_column": False}
     learned = learn_metric(X, Y, kernels[middle], weight, max_evaluations=_FEW_EVALUATIONS, **shared)
+    known = [learned]
     if options["per_column"]:
         learned = learn_metric(
             X, Y, kernels[middle], weight, start=learned, max_evaluations=_FEW_EVALUATIONS, **options
         )
+        known.append(learned)
     scales = learned.kernel.scales(X.shape[1]) * np.ones(X.shape[1])
     distance = mean_distance(learned.kernel, X / scales, weight)
 
@@ -257,17 +257,25 @@ def _best_kernel(kernels: Sequence[StationaryKernel], rows: Sample, options: dic
         if errors[i] > min(errors.values()):
             break
     best, smooth = min(errors, key=errors.__getitem__), len(kernels) - 1
-    return kernels[best if errors[best] < _BETTER * errors[smooth] else smooth]
+    best = best if errors[best] < _BETTER * errors[smooth] else smooth
+    return kernels[best], known if best == middle else []
 
 
-def _learned(rows: Sample, fresh: Sample | None, equal: LearnedMetric, options: dict[str, Any]) -> LearnedMetric:
+def _learned(
+    rows: Sample,
+    fresh: Sample | None,
+    equal: LearnedMetric,
+    options: dict[str, Any],
+    found: LearnedMetric | None = None,
+) -> LearnedMetric:
     """Scales of columns, learned from equal ones, or from short ones if those are long and fresh rows prefer it.
 
-    With long scales the model is nearly linear, and no scale seems to matter, even if some columns do in another way.
+    `found` is what is learned from equal ones, if that is known. With long scales the model is nearly linear, and no
+    scale seems to matter, even if some columns do in another way.
     """
     X, Y, weight = rows
     most = 0.5 * mean_distance(equal.kernel, X, weight)
-    found = learn_metric(X, Y, equal.kernel, weight, start=equal, **options)
+    found = found or learn_metric(X, Y, equal.kernel, weight, start=equal, **options)
     if fresh is None or not 0.0 < most < float(np.max(equal.kernel.scales(X.shape[1]))):
         return found
     short = replace(equal, kernel=with_scales(equal.kernel, most), alpha=max(equal.alpha, _SHORT_ALPHA))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +84,7 @@ class Criterion(ABC):
         """E of an exact fit; 0 of no targets."""
         if not Y.shape[1]:
             return 0.0
-        fit, Y, w = _fitted(kernel, X, Y, alpha, weight)
+        fit, Y, w, _ = self._fitted(kernel, X, Y, alpha, weight)
         return self.value(fit, Y, w)
 
     @without_subnormals()
@@ -95,30 +96,35 @@ class Criterion(ABC):
         For a stationary kernel dk(x_i, x_j) = ∇k(x_i, x_j)·(dx_i - dx_j), so that dE = 2 Σ_i g_i·dx_i with
         g_i = Σ_j S_ij ∇k(x_i, x_j).
         """
-        fit = None
-        if self.takes_single and alpha >= SINGLE and isinstance(X, np.ndarray) and len(X) >= _SINGLE_ROWS:
-            single = X.astype(np.float32)
-            try:
-                (fit, Z, w), X = _fitted(kernel, single, Y, alpha, weight, with_inverse=True), single
-            except ValueError:  # rounding made the matrix indefinite
-                fit = None
-        if fit is None:
-            fit, Z, w = _fitted(kernel, X, Y, alpha, weight, with_inverse=True)
+        fit, Z, w, X = self._fitted(kernel, X, Y, alpha, weight, with_inverse=True)
         S = self.slopes(fit, Z, w)
         at_alpha = float((S.diagonal()[:, None] / w).sum())
         gradient = kernel.weighted_gradient(X, X, S)
         gradient = gradient.astype(np.float64, copy=False) if isinstance(gradient, np.ndarray) else gradient
         return self.value(fit, Z, w), gradient, alpha * at_alpha
 
+    def _fitted(
+        self,
+        kernel: StationaryKernel,
+        X: Any,
+        Y: Array,
+        alpha: float,
+        weight: Array | None,
+        *,
+        with_inverse: bool = False,
+    ) -> tuple[ExactRidge, Any, Any, Any]:
+        """The fit, with targets, weights and rows in its float type and on its device."""
+        weight = None if weight is None else np.clip(weight, LEAST_WEIGHT, 1.0 / LEAST_WEIGHT)
 
-def _fitted(
-    kernel: StationaryKernel, X: Any, Y: Array, alpha: float, weight: Array | None, *, with_inverse: bool = False
-) -> tuple[ExactRidge, Any, Any]:
-    """The fit, with targets and weights on the same device."""
-    place = backend_of(X).place
-    weight = None if weight is None else np.clip(weight, LEAST_WEIGHT, 1.0 / LEAST_WEIGHT)
-    w: Any = 1.0 if weight is None else place(weight[:, None], X)
-    return exact_ridge(kernel(X), Y, alpha, weight, with_inverse=with_inverse), place(Y, X), w
+        def of(Z: Any) -> tuple[ExactRidge, Any, Any, Any]:
+            place = backend_of(Z).place
+            w: Any = 1.0 if weight is None else place(weight[:, None], Z)
+            return exact_ridge(kernel(Z), Y, alpha, weight, with_inverse=with_inverse), place(Y, Z), w, Z
+
+        if self.takes_single and alpha >= SINGLE and isinstance(X, np.ndarray) and len(X) >= _SINGLE_ROWS:
+            with suppress(ValueError):  # rounding may make the matrix indefinite
+                return of(X.astype(np.float32))
+        return of(X)
 
 
 def _count(w: Any, n: int) -> float:
