@@ -199,6 +199,16 @@ def test_directions_are_found_where_columns_do_not_suffice():
     assert abs(np.linalg.svd(U)[0][:, 0] @ w) > 0.95
 
 
+@pytest.mark.parametrize("family", ["rbf", "matern32"])
+def test_a_search_takes_no_more_evaluations_than_it_may(family):
+    """Also from the minimum, where a line search sees rounding errors only."""
+    X, Y = table(300)
+    metric = learn_metric(X, Y, family, max_evaluations=60)
+    for _ in range(4):
+        metric = learn_metric(X, Y, family, start=metric, max_evaluations=7)
+        assert metric.n_evaluations <= 7
+
+
 def test_targets_and_columns_without_variation_are_no_error():
     X, _ = table(30)
     X[:, 1] = 2.0

@@ -30,9 +30,9 @@ from bochner.streaming.progress import show
 Sample = tuple[Array, Array, Array | None]  # rows, targets and weights
 METRICS = ("auto", "isotropic", "diagonal", "full")
 SAMPLE_ROWS = 1000  # rows that a metric is learned on; as many others compare it with equal scales
-_FEW_ROWS, _FEW_EVALUATIONS = 300, 8  # at least, for the comparison of kernels, and for a start; half of the rows
-_EVALUATIONS, _DIRECTION_EVALUATIONS = 6, 30
-_KERNEL_EVALUATIONS = 6  # for the common length scale and the penalty of another kernel
+_FEW_ROWS, _FEW_EVALUATIONS = 300, 9  # at least, for the comparison of kernels, and for a start; half of the rows
+_EVALUATIONS, _DIRECTION_EVALUATIONS = 7, 30
+_KERNEL_EVALUATIONS = 7  # for the common length scale and the penalty of another kernel
 _SHORT_ALPHA = 0.3  # the least penalty that a search from short scales starts with
 _BETTER = 0.97  # times the error: scales learned from short ones, and rough kernels, that gain less are not taken
 _ALIKE = 0.1  # columns have the same unit if their spreads differ by less than this share

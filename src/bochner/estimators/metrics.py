@@ -36,6 +36,7 @@ _WEIGHTS = (-14.0, 6.0)  # limits of the logarithm of a column's weight over the
 _SINGLE_ROWS = 256  # with fewer, float32 saves no time
 SINGLE = 1e-3  # from this penalty on, float32 gives derivatives to about 1e-3
 _CONSTANT = 1e-14  # of its largest value: a column that spreads no more is constant up to rounding
+_LEAST_GAIN = 1e-5  # of the logarithm of the error, or of one if that is larger: a step that gains less is the last one
 _PAIRS = 300  # rows whose mean distance is the first length scale
 
 
@@ -331,14 +332,25 @@ def _minimise(
 ) -> int:
     """Search for a minimum of an objective that keeps the best it has seen; returns the number of evaluations.
 
-    Steps magnify rounding errors, and threads of BLAS round differently for each number of them.
+    Steps magnify rounding errors, and threads of BLAS round differently for each number of them. A line search near the
+    minimum may see nothing but rounding errors, and would go on for twenty evaluations.
     """
-    options = {"maxfun": max_evaluations}
-    with one_thread():
-        found = minimize(
-            objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=_stop_at(until)
-        )
-    return int(found.nfev)
+    n_evaluations = 0
+
+    def evaluated(parameters: Array) -> tuple[float, Array]:
+        nonlocal n_evaluations
+        if n_evaluations and (n_evaluations >= max_evaluations or (until is not None and time.perf_counter() > until)):
+            raise _EnoughError
+        n_evaluations += 1
+        return objective(parameters)
+
+    with one_thread(), suppress(_EnoughError):
+        minimize(evaluated, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": _LEAST_GAIN})
+    return n_evaluations
+
+
+class _EnoughError(Exception):
+    """There have been enough evaluations, or the time is up."""
 
 
 def shrink_directions(
@@ -397,18 +409,6 @@ def standardised(Y: Array, weight: Array | None) -> Array:
     spread = deviations(Y, weight)
     varying = spread > _CONSTANT * np.abs(Y).max(axis=0)
     return np.asarray((Y - np.average(Y, axis=0, weights=weight))[:, varying] / spread[varying])
-
-
-def _stop_at(until: float | None) -> Any:
-    """A callback that stops a search when its time is up."""
-    if until is None:
-        return None
-
-    def stop(_: Array) -> None:
-        if time.perf_counter() > until:
-            raise StopIteration
-
-    return stop
 
 
 def _log(error: float) -> float:
