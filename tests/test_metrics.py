@@ -41,6 +41,16 @@ def test_left_out_errors_are_those_of_models_without_the_row():
         np.testing.assert_allclose(fit.left_out[i], Y[i] - predicted[0], rtol=1e-9, atol=1e-12)
 
 
+def test_the_level_of_targets_changes_the_intercept_alone():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    X[:200] = 0.0  # of equal rows the matrix has a large condition number
+    K, Y, level = RBF(1.0)(X), np.sin(X), np.array([1e12, -1e10])
+    found, expected = exact_ridge(K.copy(), Y + level, 1e-3), exact_ridge(K.copy(), Y, 1e-3)
+    errors = np.abs(K @ (found.coefficients - expected.coefficients) + (found.intercept - level - expected.intercept))
+    assert errors.max() < 2e-4  # numbers of 1e12 are 1.2e-4 apart
+    np.testing.assert_allclose(found.error, expected.error, rtol=0.02)
+
+
 def test_a_matrix_that_is_not_positive_definite_says_so():
     with pytest.raises(ValueError, match="raise alpha"):
         exact_ridge(-np.eye(3), np.ones((3, 1)), 0.1)
