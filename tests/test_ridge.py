@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from bochner import (
     RBF,
     FourierFeatures,
+    KernelClassifier,
     KernelRidge,
     Linear,
     Matern,
@@ -643,4 +644,22 @@ def test_rows_that_are_repeated_are_told(n: int) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(A, target)
+
+
+@pytest.mark.parametrize("n", [400, 6000])
+def test_one_point_of_many_rows_and_labels_are_no_copies(n: int) -> None:
+    """Rows of zeros are often many, and equal rows have one label by chance."""
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 2)) * (np.arange(n) % 3 > 0)[:, None]
+    grid = rng.integers(0, 8, size=(n, 2)) * 1.0
+    rare = (rng.random(n) < 0.02).astype(float)
+    for model, A, target in (
+        (KernelRidge("rbf", 50, random_state=0), X, np.sin(X[:, 0])),
+        (KernelRidge("rbf", 50, random_state=0), grid, rare),
+        (KernelClassifier("rbf", loss="squared", random_state=0), grid, grid[:, 0] > grid[:, 1]),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", "most rows occur several times")
             model.fit(A, target)
