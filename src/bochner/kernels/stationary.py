@@ -20,6 +20,7 @@ from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope, squ
 __all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "RationalQuadratic", "Separable"]
 
 _LARGEST_NU = 1e6  # beyond it the kernel is Gaussian to seven digits
+_CENTRED = 64  # rows whose median is the centre of all
 _PIECE = 1 << 15  # kernel values computed at a time
 _SHORTEST = 1e-300  # the shortest length scale that rows can be divided by
 
@@ -149,7 +150,9 @@ class RadialKernel(StationaryKernel):
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
         backend = backend_of(X)
         scales = backend.place(self.scales(X.shape[1]), X)
-        centre = Y.mean(axis=0) / scales  # the products below cancel less of rows near the origin
+        # the products below cancel less of rows near the origin; a single row far away moves a mean, not a median
+        few = backend.fetch(Y[:: max(1, len(Y) // _CENTRED)])
+        centre = backend.place(np.median(few, axis=0) if len(few) else np.zeros(X.shape[1]), X) / scales
         X, Y = dense(X / scales - centre), dense(Y / scales - centre)
         if self._profile_name is not None:
             slopes = backend.empty((len(X), len(Y)), X)
