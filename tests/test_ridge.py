@@ -204,6 +204,16 @@ def test_a_scale_is_tuned_for_targets_of_any_level(level):
     assert models[1].score(X, y + level) == pytest.approx(models[0].score(X, y), abs=0.01)
 
 
+def test_a_scale_is_tuned_beside_a_row_far_away():
+    """Scales are tried in float32, which 1e11 less the mean of all rows has no digits for."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=300)
+    X[0] = 1e11
+    model = KernelRidge(metric="isotropic", random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.95
+
+
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_a_named_kernel_has_its_scale_tuned(scale):
     rng = np.random.default_rng(0)
