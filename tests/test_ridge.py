@@ -1,5 +1,6 @@
 """Kernel ridge regression: against the exact one, over every kind of data, and under bad input."""
 
+import tracemalloc
 import warnings
 from itertools import pairwise
 
@@ -27,6 +28,7 @@ from bochner import (
     exact_kernel_ridge,
 )
 from bochner.estimators.models import CHOSEN_LANDMARKS, as_feature_map, choose_landmark_scheme
+from bochner.estimators.supervised import has_copies
 from bochner.keys import Key
 from bochner.solvers import SOLVERS, Cholesky, StochasticGradient, needs_sums
 from bochner.statistics import RidgeStatistics
@@ -673,3 +675,15 @@ def test_one_point_of_many_rows_and_labels_are_no_copies(n: int) -> None:
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", "most rows occur several times")
             model.fit(A, target)
+
+
+def test_looking_for_copies_needs_little_memory() -> None:
+    X = np.random.default_rng(0).normal(size=(1000, 2000))
+    X[::2] = X[1::2]
+    X[::4, ::2] = 0.0
+    X[1::4, ::2] = -0.0
+    tracemalloc.start()
+    assert has_copies(X, X[:, 1:2], len(X))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes / 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -178,7 +179,8 @@ def has_copies(X: Any, Y: Array, n_samples: int | None) -> bool:
     """
     if scipy.sparse.issparse(X) or not len(X) or all(len(np.unique(column)) <= 2 for column in Y.T):
         return False
-    counts, both = (np.unique(A, axis=0, return_counts=True)[1] for A in (X, np.column_stack([X, Y])))
+    rows, targets = ([hash((row + 0.0).tobytes()) for row in A] for A in (X, Y))  # 0.0, as -0.0 is equal to it
+    counts, both = (np.array(list(Counter(keys).values())) for keys in (rows, zip(rows, targets, strict=True)))
     equal, alike = ((times * (times - 1)).sum() for times in (counts, both))
     pairs, more = 2 * np.count_nonzero(both == 2), both[both > 2].sum()
     copied = more + pairs * ((n_samples or len(X)) / len(X))  # of a pair in all rows the sample seldom has both
