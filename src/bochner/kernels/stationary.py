@@ -163,8 +163,12 @@ class RadialKernel(StationaryKernel):
             apart = (r > 0) & (r < np.inf)  # a kernel is flat where squares of distances overflow
             r[~apart] = 1
             slopes = backend.xp.where(apart, W * (self.slope(r) / r), 0)
-            slopes = slopes.astype(X.dtype, copy=False) if is_host(X) else slopes
-        return (slopes.sum(axis=1)[:, None] * X - slopes @ Y) / scales
+        if not is_host(X):
+            return (slopes.sum(axis=1)[:, None] * X - slopes @ Y) / scales
+        # in float64: slopes of rough kernels are as large as one over the distance, and the difference is the distance
+        slopes = slopes.astype(np.float64, copy=False)
+        sums = (slopes.sum(axis=1)[:, None] * X - slopes @ Y.astype(np.float64, copy=False)) / scales
+        return sums.astype(X.dtype, copy=False)
 
 
 class RBF(RadialKernel):
