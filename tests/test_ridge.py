@@ -687,3 +687,16 @@ def test_looking_for_copies_needs_little_memory() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < X.nbytes / 4
+
+
+@pytest.mark.parametrize(("length_scale", "alpha"), [(1.0, 1e-3), (4.0, 0.1)])
+def test_conjugate_gradients_with_landmarks_close_to_each_other(length_scale: float, alpha: float) -> None:
+    """Their whitening magnifies the rounding errors of products, by which the sums seem indefinite."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    options = {"features": "nystrom", "alpha": alpha, "random_state": 0}
+    found, expected = (
+        KernelRidge(RBF(length_scale), 300, solver=solver, **options).fit(X, np.sin(3.0 * X[:, 0])).predict(X)
+        for solver in ("cg", "cholesky")
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-4)
