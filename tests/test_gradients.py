@@ -71,6 +71,17 @@ def test_gradients_far_from_all_centres_are_zero(name, far):
     np.testing.assert_allclose(found, 0.0, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", STATIONARY_KERNELS)
+def test_a_centre_far_away_and_no_centres_change_no_gradient(name):
+    """A centre of 1e6 moves the mean of all, and float32 rows less that mean have lost their digits."""
+    X, Y, C = (A.astype(np.float32) for A in (rows(9, 3), rows(20, 3, 1), rows(20, 1, 2)))
+    kernel = STATIONARY_KERNELS[name]
+    expected = kernel.gradient(X, Y, C)
+    far = kernel.gradient(X, np.vstack([np.full((1, 3), 1e6, np.float32), Y]), np.vstack([np.zeros_like(C[:1]), C]))
+    np.testing.assert_allclose(far, expected, atol=1e-5 * np.abs(C).sum())
+    np.testing.assert_array_equal(kernel.gradient(X, Y[:0], C[:0]), 0.0)
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_gradients_of_float32_and_sparse_rows(name):
     kernel = KERNELS[name]

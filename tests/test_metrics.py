@@ -41,9 +41,31 @@ def test_left_out_errors_are_those_of_models_without_the_row():
         np.testing.assert_allclose(fit.left_out[i], Y[i] - predicted[0], rtol=1e-9, atol=1e-12)
 
 
+def test_the_level_of_targets_changes_the_intercept_alone():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    X[:200] = 0.0  # of equal rows the matrix has a large condition number
+    K, Y, level = RBF(1.0)(X), np.sin(X), np.array([1e12, -1e10])
+    found, expected = exact_ridge(K.copy(), Y + level, 1e-3), exact_ridge(K.copy(), Y, 1e-3)
+    errors = np.abs(K @ (found.coefficients - expected.coefficients) + (found.intercept - level - expected.intercept))
+    assert errors.max() < 2e-4  # numbers of 1e12 are 1.2e-4 apart
+    np.testing.assert_allclose(found.error, expected.error, rtol=0.02)
+
+
 def test_a_matrix_that_is_not_positive_definite_says_so():
     with pytest.raises(ValueError, match="raise alpha"):
         exact_ridge(-np.eye(3), np.ones((3, 1)), 0.1)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_derivatives_in_float32_are_those_in_float64_beside_rows_that_are_nearly_equal(name, monkeypatch):
+    """Slopes over distances are a million there for the exponential kernel, and what is left of them is not."""
+    X, Y = table(600, 2, 1)
+    X[:300] = X[300:] + 1e-6 * np.random.default_rng(1).normal(size=(300, 2))
+    kernel, found = with_scales(FAMILIES[name], 1.5), []
+    for limit in (1e-3, np.inf):
+        monkeypatch.setattr(metrics, "SINGLE", limit)
+        found.append((X * LEFT_OUT.gradient(kernel, X, Y, 0.1)[1]).sum(axis=0))
+    np.testing.assert_allclose(*found, atol=0.02 * np.abs(found[1]).max())
 
 
 @pytest.mark.parametrize("weighted", [False, True])

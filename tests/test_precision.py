@@ -1,5 +1,7 @@
 """Float32 data give the answers of float64 data; coarser arithmetic is asked for by name."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.linalg import LinAlgWarning
@@ -95,6 +97,20 @@ def test_a_penalty_below_rounding_is_told():
     assert model.report_.jitter > 1e-19
     for alpha in (0.0, 1e-3):
         KernelRidge(RBF(4.0), 200, alpha=alpha, **options).fit(X.astype(float), y)
+
+
+@pytest.mark.parametrize("make", [KernelRidge, GaussianProcessRegressor])
+def test_predictions_in_steps_as_large_as_the_targets_deviate_are_told(make):
+    X, y, _ = table(200)
+    model = make(RBF(1.0), 50, random_state=0)
+    for level in (1e7, 1e12):
+        with pytest.warns(UserWarning, match="X is float32, and so are predictions"):
+            model.fit(X, y + level)
+    constant = np.full(len(y), 0.1)
+    for rows, targets in ((X, y + 1e4), (X, 1e9 * y + 1e12), (X, constant), (X.astype(float), y + 1e12)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            model.fit(rows, targets, np.linspace(1.0, 2.0, len(y)))
 
 
 @pytest.mark.parametrize(

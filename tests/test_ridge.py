@@ -1,5 +1,6 @@
 """Kernel ridge regression: against the exact one, over every kind of data, and under bad input."""
 
+import tracemalloc
 import warnings
 from itertools import pairwise
 
@@ -18,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from bochner import (
     RBF,
     FourierFeatures,
+    KernelClassifier,
     KernelRidge,
     Linear,
     Matern,
@@ -26,6 +28,7 @@ from bochner import (
     exact_kernel_ridge,
 )
 from bochner.estimators.models import CHOSEN_LANDMARKS, as_feature_map, choose_landmark_scheme
+from bochner.estimators.supervised import has_copies
 from bochner.keys import Key
 from bochner.solvers import SOLVERS, Cholesky, StochasticGradient, needs_sums
 from bochner.statistics import RidgeStatistics
@@ -201,6 +204,16 @@ def test_a_scale_is_tuned_for_targets_of_any_level(level):
     y = np.sin(8 * X[:, 0]) + 0.1 * rng.normal(size=800)
     models = [KernelRidge("rbf", 200, metric="isotropic", random_state=0).fit(X, target) for target in (y, y + level)]
     assert models[1].score(X, y + level) == pytest.approx(models[0].score(X, y), abs=0.01)
+
+
+def test_a_scale_is_tuned_beside_a_row_far_away():
+    """Scales are tried in float32, which 1e11 less the mean of all rows has no digits for."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=300)
+    X[0] = 1e11
+    model = KernelRidge(metric="isotropic", random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.95
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
@@ -644,3 +657,46 @@ def test_rows_that_are_repeated_are_told(n: int) -> None:
             warnings.simplefilter("error", UserWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(A, target)
+
+
+@pytest.mark.parametrize("n", [400, 6000])
+def test_one_point_of_many_rows_and_labels_are_no_copies(n: int) -> None:
+    """Rows of zeros are often many, and equal rows have one label by chance."""
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 2)) * (np.arange(n) % 3 > 0)[:, None]
+    grid = rng.integers(0, 8, size=(n, 2)) * 1.0
+    rare = (rng.random(n) < 0.02).astype(float)
+    for model, A, target in (
+        (KernelRidge("rbf", 50, random_state=0), X, np.sin(X[:, 0])),
+        (KernelRidge("rbf", 50, random_state=0), grid, rare),
+        (KernelClassifier("rbf", loss="squared", random_state=0), grid, grid[:, 0] > grid[:, 1]),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", "most rows occur several times")
+            model.fit(A, target)
+
+
+def test_looking_for_copies_needs_little_memory() -> None:
+    X = np.random.default_rng(0).normal(size=(1000, 2000))
+    X[::2] = X[1::2]
+    X[::4, ::2] = 0.0
+    X[1::4, ::2] = -0.0
+    tracemalloc.start()
+    assert has_copies(X, X[:, 1:2], len(X))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes / 4
+
+
+@pytest.mark.parametrize(("length_scale", "alpha"), [(1.0, 1e-3), (4.0, 0.1)])
+def test_conjugate_gradients_with_landmarks_close_to_each_other(length_scale: float, alpha: float) -> None:
+    """Their whitening magnifies the rounding errors of products, by which the sums seem indefinite."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    options = {"features": "nystrom", "alpha": alpha, "random_state": 0}
+    found, expected = (
+        KernelRidge(RBF(length_scale), 300, solver=solver, **options).fit(X, np.sin(3.0 * X[:, 0])).predict(X)
+        for solver in ("cg", "cholesky")
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-4)

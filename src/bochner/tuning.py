@@ -197,7 +197,7 @@ def tune_length_scale(
         return until is not None and time.perf_counter() > until
 
     if by_landmarks:
-        centred = X if scipy.sparse.issparse(X) else X - X.mean(axis=0)  # so that float32 suffices
+        centred = X if scipy.sparse.issparse(X) else X - np.median(X, axis=0)  # so that float32 suffices
         targets, order = given if margins else Y, key.child("landmarks").generator().permutation(len(root))
 
         def left_out(half_steps: int, n_rows: int, n_landmarks: int) -> float:

@@ -80,7 +80,8 @@ def exact_ridge(
         raise ValueError(
             f"the kernel matrix plus alpha = {alpha:.3g} is not positive definite up to rounding; raise alpha."
         )
-    right = backend.place(np.column_stack([np.ones(len(K)), Y]), K)
+    level = np.median(Y, axis=0)  # solutions are rounded relative to their right sides
+    right = backend.place(np.column_stack([np.ones(len(K)), Y - level]), K)
     log_determinant = 2.0 * float(backend.xp.log(L.diagonal()).sum())
     inverse, first = None, 0 if n_left_out is None else len(K) - n_left_out
     if not isinstance(L, np.ndarray) and not first:  # on a device, products are faster than solutions
@@ -100,6 +101,7 @@ def exact_ridge(
     log_determinant += float(np.log(float(total)))
     intercept = C.sum(axis=0) / total
     C = C - ones[:, None] * intercept
+    intercept = intercept + (level if isinstance(K, np.ndarray) else backend.place(level, K))
     diagonal = diagonal - ones[first:] * ones[first:] / total
     diagonal = diagonal.clip(np.finfo(np.float32).tiny)
     B = None

@@ -25,7 +25,7 @@ from bochner.estimators._validation import (
 from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.marginal_likelihood import MarginalLikelihood
 from bochner.estimators.metrics import EVIDENCE
-from bochner.estimators.models import DistributedScore, as_source, check_sums, is_there, numeric_targets
+from bochner.estimators.models import DistributedScore, as_source, check_sums, is_there, numeric_targets, warn_of_level
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.posteriors import (
     JOINT_ROWS,
@@ -218,6 +218,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         n_targets = int(np.prod(self._target_shape, dtype=int))
         self.statistics_ = RidgeStatistics(self.n_components_, n_targets)
         self._see(source, 0.0, 0.0)
+        if source.dtype == np.float32:
+            warn_of_level(self.statistics_)
 
     def _features_of(self, features: Any) -> GaussianProcessRegressor:
         """A copy of this model with other features."""

@@ -30,7 +30,7 @@ from bochner.backends import (
     use_precision,
 )
 from bochner.backends.threads import blas_threads, each, one_thread
-from bochner.checks import check_choice, check_count, check_flag, check_weight
+from bochner.checks import check_choice, check_count, check_flag, check_weight, warn
 from bochner.displays import Summary, shortened
 from bochner.estimators._validation import as_host, check_same_names, check_width, is_distributed, validate_rows
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
@@ -43,6 +43,7 @@ from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.kernels import Kernel
 from bochner.keys import Key
 from bochner.rows import name_of
+from bochner.statistics import RidgeStatistics
 from bochner.streaming import (
     ArraySource,
     ArrowSource,
@@ -58,6 +59,9 @@ from bochner.streaming import (
 _PIECE_ROWS = 1024  # rows whose scores one thread computes at a time
 _FEATURE_ROWS = 20_000  # rows on which features are fitted
 _TARGETS = (1e-140, 1e140)  # sizes of targets for which sums of a few million squares neither underflow nor overflow
+# predictions are too coarse if their steps are more than this share of the deviation of the targets; targets that
+# deviate less than the other share of their mean are constant up to rounding
+_COARSE, _CONSTANT = 0.1, 1e-14
 CHOSEN_LANDMARKS = 1024  # beyond this number random rows are as good, and choosing would cost nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
@@ -96,6 +100,20 @@ def check_sums(*models: Any) -> None:
         raise ValueError(
             "this model keeps no sums to add to. If it was loaded from a file, fit again and keep them there with "
             "bochner.save(model, path, sums=True); if it was fitted with solver='cg' or 'sgd', use solver='cholesky'."
+        )
+
+
+def warn_of_level(statistics: RidgeStatistics) -> None:
+    """Warn if predictions in float32, the float type of X, cannot tell targets apart, such as 1e12 and 1e12 + 1."""
+    level, deviation = np.abs(statistics.target_mean), np.sqrt(statistics.total_squares() / statistics.weight)
+    step = np.finfo(np.float32).eps * level
+    coarse = (step > _COARSE * deviation) & (deviation > _CONSTANT * level)
+    if coarse.any():
+        warn(
+            f"X is float32, and so are predictions: those of targets of mean {level[coarse][0]:.2g} are multiples of "
+            f"{step[coarse][0]:.1g}, and the targets have a deviation of {deviation[coarse][0]:.1g}. Pass X as "
+            "float64, or targets less their mean.",
+            UserWarning,
         )
 
 

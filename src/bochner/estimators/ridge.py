@@ -19,7 +19,7 @@ from bochner.backends import Array
 from bochner.checks import is_auto
 from bochner.estimators._validation import check_components, check_precision, map_dask_blocks, validate_rows
 from bochner.estimators.gradients import GradientMixin
-from bochner.estimators.models import DistributedScore, as_source, check_sums, numeric_targets
+from bochner.estimators.models import DistributedScore, as_source, check_sums, numeric_targets, warn_of_level
 from bochner.estimators.ridge_search import FittedFeatures, RidgeSearch
 from bochner.estimators.ridge_solution import (
     LEFT_OUT,
@@ -301,6 +301,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with saying(self._kept):
             self._learn_with(source, fitted, key)
             self._current()
+        if source.dtype == np.float32:
+            warn_of_level(self.statistics_)
         show("", self.verbose > 0)
 
     def _kept(self) -> str:

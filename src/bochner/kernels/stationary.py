@@ -20,6 +20,7 @@ from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope, squ
 __all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "RationalQuadratic", "Separable"]
 
 _LARGEST_NU = 1e6  # beyond it the kernel is Gaussian to seven digits
+_CENTRED = 64  # rows whose median is the centre of all
 _PIECE = 1 << 15  # kernel values computed at a time
 _SHORTEST = 1e-300  # the shortest length scale that rows can be divided by
 
@@ -149,7 +150,9 @@ class RadialKernel(StationaryKernel):
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
         backend = backend_of(X)
         scales = backend.place(self.scales(X.shape[1]), X)
-        centre = Y.mean(axis=0) / scales  # the products below cancel less of rows near the origin
+        # the products below cancel less of rows near the origin; a single row far away moves a mean, not a median
+        few = backend.fetch(Y[:: max(1, len(Y) // _CENTRED)])
+        centre = backend.place(np.median(few, axis=0) if len(few) else np.zeros(X.shape[1]), X) / scales
         X, Y = dense(X / scales - centre), dense(Y / scales - centre)
         if self._profile_name is not None:
             slopes = backend.empty((len(X), len(Y)), X)
@@ -160,8 +163,12 @@ class RadialKernel(StationaryKernel):
             apart = (r > 0) & (r < np.inf)  # a kernel is flat where squares of distances overflow
             r[~apart] = 1
             slopes = backend.xp.where(apart, W * (self.slope(r) / r), 0)
-            slopes = slopes.astype(X.dtype, copy=False) if is_host(X) else slopes
-        return (slopes.sum(axis=1)[:, None] * X - slopes @ Y) / scales
+        if not is_host(X):
+            return (slopes.sum(axis=1)[:, None] * X - slopes @ Y) / scales
+        # in float64: slopes of rough kernels are as large as one over the distance, and the difference is the distance
+        slopes = slopes.astype(np.float64, copy=False)
+        sums = (slopes.sum(axis=1)[:, None] * X - slopes @ Y.astype(np.float64, copy=False)) / scales
+        return sums.astype(X.dtype, copy=False)
 
 
 class RBF(RadialKernel):

@@ -44,11 +44,12 @@ class Factors(LowRank):
         return self.left, self.right
 
 
-def shifted_nystrom(omega: Array, Y: Array) -> tuple[Array, Array]:
+def shifted_nystrom(omega: Array, Y: Array, slack: float = 0.0) -> tuple[Array, Array]:
     """Eigenvalues (descending) and vectors of Y (ΩᵀY)⁺ Yᵀ, Y = AΩ, A positive semi-definite, Ω orthonormal.
 
     A small multiple ν of the identity is added to A and taken off the eigenvalues again: ΩᵀY is singular or a
-    little indefinite by rounding whenever the rank of A is below its size (Li et al. 2017; Tropp et al. 2017).
+    little indefinite by rounding whenever the rank of A is below its size (Li et al. 2017; Tropp et al. 2017). A that
+    is further from positive semi-definite than rounding, and than `slack`, is refused.
     """
     eps = float(np.finfo(Y.dtype).eps)
     size = float(np.linalg.norm(Y))
@@ -56,7 +57,7 @@ def shifted_nystrom(omega: Array, Y: Array) -> tuple[Array, Array]:
     H = (H + H.T) / 2.0
     noise = eps * len(Y) ** 0.5 * size
     lowest = float(scipy.linalg.eigvalsh(H, subset_by_index=[0, 0], check_finite=False)[0]) if size > 0 else 0.0
-    if lowest < -10.0 * noise:
+    if lowest < -max(10.0 * noise, slack):
         raise ValueError(
             f"A is not positive semi-definite: it has an eigenvalue of at most {lowest:.3g}. "
             "Use randomized_eigh, or add a multiple of the identity."
@@ -508,7 +509,9 @@ def nystrom_preconditioner(
             check_symmetric(A, "A", "A preconditioner needs a positive semi-definite matrix.", *columns)
         if precision == np.float32:
             parts = (parts[0].astype(precision), parts[1].astype(precision))
-        values, vectors = (part.astype(omega.dtype, copy=False) for part in shifted_nystrom(*parts))
+        # rounding errors of products with features may be larger than those of a matrix; below alpha, they do no harm
+        eigen = shifted_nystrom(*parts, slack=0.1 * scaled)
+        values, vectors = (part.astype(omega.dtype, copy=False) for part in eigen)
         passes += 1
         if values[-1] <= 10.0 * scaled or size == limit:
             break
