@@ -344,6 +344,21 @@ def test_a_process_without_noise_has_its_amplitude():
     assert model.log_marginal_likelihood() == pytest.approx(evidence, abs=1e-3)
 
 
+@pytest.mark.parametrize("features", ["auto", "fourier"])
+@pytest.mark.parametrize("n", [100, 300, 1000])
+def test_many_rows_without_noise_leave_the_amplitude_as_it_is(n, features):
+    """Of many rows without noise few are signal; the others must not count as a noise that is next to nothing."""
+    X = np.random.default_rng(0).uniform(0, 5, size=(n, 1))
+    y = np.sin(2 * X[:, 0])
+    model = GaussianProcessRegressor(n_components=256, features=features, random_state=0).fit(X, y)
+    X_new = np.linspace(0, 5, 200)[:, None]
+    np.testing.assert_allclose(model.predict(X_new), np.sin(2 * X_new[:, 0]), atol=1e-4)
+    X_new = np.r_[np.linspace(-1, 0, 50), np.linspace(5, 6, 50), 1e3][:, None]
+    mean, std = model.predict(X_new, return_std=True)
+    assert (np.abs(mean - np.sin(2 * X_new[:, 0]))[:-1] <= 2 * std[:-1]).mean() > 0.9
+    assert std[-1] > 0.5 * y.std()
+
+
 @pytest.mark.parametrize("given", [{}, {"noise_variance": 1e-10}, {"noise_variance": 0.01, "amplitude": 1.0}])
 @pytest.mark.parametrize("kernel", [RBF("auto"), Matern("auto")], ids=["rbf", "matern"])
 def test_the_scale_of_few_rows_has_the_most_evidence(kernel, given):

@@ -311,3 +311,15 @@ def test_rows_of_any_size():
     for size in (2.0**500, 2.0**-500):
         found = search_metric([RBF()], X * size, y[:, None], metric="diagonal", key=Key(0)).weights
         np.testing.assert_allclose(found * size, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", [KernelRidge(n_components=128), KernelRidge(), GaussianProcessRegressor()])
+@pytest.mark.parametrize("outlier", [1e2, 1e4, 1e6, 1e9])
+def test_one_outlier_does_not_matter(model, outlier):
+    """A row far from all others, such as one with 9999 for a gap, has no part in the choice of scales and penalty."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1300, 2))
+    y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.05 * rng.normal(size=len(X))
+    plain = clone(model).set_params(random_state=0).fit(X[:300], y[:300]).score(X[300:], y[300:])
+    X[5, 0] = outlier
+    assert clone(model).set_params(random_state=0).fit(X[:300], y[:300]).score(X[300:], y[300:]) > plain - 0.05

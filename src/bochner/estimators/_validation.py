@@ -7,12 +7,14 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from bochner.backends import (
     FLOATS,
     OLD_PRECISIONS,
     PRECISIONS,
+    Array,
     as_native,
     backend_of,
     check_moderate,
@@ -21,6 +23,10 @@ from bochner.backends import (
     reading,
 )
 from bochner.checks import check_choice, check_count, check_positive, is_auto, warn
+
+_MOST, _FAR = 0.9, 30.0  # an outlier is so many times as far from the median as this share of the rows
+_QUANTILE_ROWS = 1000  # or fewer than twice as many, for the median and that share
+_NUMBERS = 1 << 24  # in more numbers outliers are not looked for
 
 
 def check_budget(estimator: Any, tol: Any = None) -> None:
@@ -201,3 +207,16 @@ def _is_plain(estimator: Any, X: Any) -> bool:
         and not hasattr(estimator, "feature_names_in_")
         and is_moderate(X)
     )
+
+
+def usual_rows(X: Any) -> Array:
+    """Which rows have no outliers, (n,); all where half of them have one. Columns mostly of one value have none."""
+    everywhere = np.ones(X.shape[0], bool)
+    if X.shape[0] * X.shape[1] > _NUMBERS:
+        return everywhere
+    X = X.toarray() if scipy.sparse.issparse(X) else X
+    few = X[:: max(1, len(X) // _QUANTILE_ROWS)]
+    centre = np.median(few, axis=0)
+    half, most = np.quantile(np.abs(few - centre), [0.5, _MOST], axis=0)
+    usual = ~((np.abs(X - centre) > _FAR * most) & (half > 0)).any(axis=1)
+    return usual if 2 * np.count_nonzero(usual) >= len(X) else everywhere

@@ -16,6 +16,7 @@ from bochner.backends import Array
 from bochner.backends.threads import one_thread
 from bochner.backends.tiled import factor_in_place
 from bochner.certificates import Certificate, Effort
+from bochner.estimators._validation import usual_rows
 from bochner.keys import Key
 from bochner.statistics import RidgeStatistics, leave_one_out
 from bochner.streaming import ArraySource, Block, Source, positive
@@ -307,6 +308,7 @@ class RowSplit:
         pool = positive(source.sample(_MEASURED_ROWS + _FEATURE_ROWS, key))
         if not len(pool):
             raise ValueError("every row has weight zero.")
+        pool = pool[np.flatnonzero(usual_rows(pool.X))]  # no model predicts an outlier from the others
         return cls(pool[key.child("order").generator().permutation(len(pool))])
 
     @property

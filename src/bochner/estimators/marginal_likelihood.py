@@ -18,6 +18,9 @@ from bochner.solvers import Cholesky
 from bochner.statistics import RidgeSpectrum, RidgeStatistics, log_evidence
 
 _SCALES = np.log(1e3)  # how far the logarithm of a length scale may move
+_LEAST_NOISE = 1e-10  # of the variance of the targets
+_LEAST_ALPHA = 1e-12  # of the variance of the prior
+_LEAST_OF_SCALES = 1e-8  # the same while length scales are compared
 _LESS_NOISE = 9.0  # how far log alpha may fall below its grid, on which what landmarks leave out counts as noise
 
 
@@ -51,15 +54,19 @@ class MarginalLikelihood:
     def noise(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
         """The noise variance for each penalty and target, (a, k)."""
         squares = spectrum.penalised_squares(alphas)
-        return self._noise(squares, np.reshape(alphas, (-1, 1)), spectrum.n_samples)
+        return self._noise(squares, np.reshape(alphas, (-1, 1)), spectrum.n_samples, spectrum.target_squares)
 
-    def _noise(self, squares: Array, alphas: Any, count: float) -> Array:
-        """The noise variance: given, alpha times a given amplitude, or the likeliest."""
+    def _noise(self, squares: Array, alphas: Any, count: float, total: Array) -> Array:
+        """The noise variance: given, alpha times a given amplitude, or the likeliest that is not a rounding error.
+
+        The least is a share of `total`, the squares of the targets: with none, the amplitude, noise over alpha, of
+        targets without noise falls as one over the number of rows, since alpha cannot fall with the noise.
+        """
         if self.noise_variance is not None:
             return np.full(squares.shape, self.noise_variance)
         if self.amplitude is not None:
             return np.broadcast_to(self.amplitude * np.asarray(alphas), squares.shape)
-        return np.maximum(squares / max(count, 1.0), np.finfo(float).tiny)
+        return np.maximum(np.maximum(squares, _LEAST_NOISE * total) / max(count, 1.0), np.finfo(float).tiny)
 
     def __call__(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
         """Log evidence of penalties, (a, k); 0 for a constant target, whose evidence is meaningless."""
@@ -79,21 +86,24 @@ class MarginalLikelihood:
             return float(self(statistics.spectrum(self.fit_intercept), [alpha]).sum()), int(varying.sum())
         count = statistics.n_samples - float(self.fit_intercept)
         logdet = factor.logdet() - len(right) * np.log(alpha)
-        evidence = log_evidence(squares, logdet, count, self._noise(squares, alpha, count))
+        evidence = log_evidence(squares, logdet, count, self._noise(squares, alpha, count, total))
         return float(evidence[varying].sum()), int(varying.sum())
 
-    def grid(self, spectrum: RidgeSpectrum) -> Array:
+    def grid(self, spectrum: RidgeSpectrum, least: float = _LEAST_ALPHA) -> Array:
         """A grid of penalties, four a decade, wide enough to contain the one of most evidence.
 
+        `least` is that of targets without noise, over the variance of the prior; rounding errors may allow only more.
         If either the noise or the amplitude is given, the grid for the other follows the scale of the targets.
         """
         grid = spectrum.grid()
         λ = spectrum.factor.eigenvalues[spectrum.factor.eigenvalues > 0]
         squares = spectrum.target_squares[spectrum.target_squares > 0]
         noise, amplitude = self.noise_variance, self.amplitude
-        if not len(λ) or not len(squares) or (noise is None) == (amplitude is None):
+        if not len(λ) or not len(squares) or self.given_alpha is not None:
             return grid
         ends = [grid[0], grid[-1]]
+        if noise is None and amplitude is None:
+            ends += [max(least * spectrum.amplitude, np.finfo(float).eps * float(λ.sum()))]
         if noise is not None:  # with an amplitude of squares / λ, one direction explains all squares
             ends += [0.1 * noise * λ.min() / squares.max(), 1e4 * λ.max()]
         if amplitude is not None:  # from the unexplained variance to the whole variance of the targets
@@ -103,9 +113,9 @@ class MarginalLikelihood:
         low, high = np.log10([max(min(ends), np.finfo(float).tiny), max(ends)])
         return np.logspace(low, high, 2 + int(4.0 * (high - low)))
 
-    def best_alpha(self, spectrum: RidgeSpectrum) -> float:
-        """The penalty of most evidence."""
-        grid = self.grid(spectrum)
+    def best_alpha(self, spectrum: RidgeSpectrum, least: float = _LEAST_ALPHA) -> float:
+        """The penalty of most evidence, on the grid with the same `least`."""
+        grid = self.grid(spectrum, least)
         values = -self(spectrum, grid).sum(axis=1)
         i = len(values) - 1 - int(np.argmin(values[::-1]))  # the largest of equally good penalties
         if not np.isfinite(values[i]) or not np.ptp(values[np.isfinite(values)]) > 0:
@@ -135,7 +145,8 @@ class MarginalLikelihood:
             return -fit - 0.5 * varying * float(np.log(share).sum())
 
         grid = self.grid(spectrum)
-        return float(np.exp(_descend(loss, np.log(start), np.log(grid[0]) - _LESS_NOISE, np.log(grid[-1]))))
+        low = min(np.log(grid[0]), np.log(spectrum.grid()[0]) - _LESS_NOISE)
+        return float(np.exp(_descend(loss, np.log(start), low, np.log(grid[-1]))))
 
     def best_scale(self, kernel: Any, X: Array, Y: Array, weight: Array | None) -> Kernel:
         """The kernel with the length scale of most evidence of all rows, with the exact kernel matrix."""
@@ -147,7 +158,8 @@ class MarginalLikelihood:
             values, vectors = eigh(scaled(np.exp(log_scale))(X).astype(np.float64), check_finite=False)
             Z = vectors * np.sqrt(np.maximum(values, 0.0))
             spectrum = RidgeStatistics(len(Z), Y.shape[1]).update(Z, Y, weight).spectrum(self.fit_intercept)
-            alpha = self.best_alpha(spectrum) if self.given_alpha is None else self.given_alpha
+            # with smaller penalties smooth targets have scales for which features are too few
+            alpha = self.best_alpha(spectrum, _LEAST_OF_SCALES) if self.given_alpha is None else self.given_alpha
             return -float(self(spectrum, [alpha]).sum())
 
         start = float(np.log(kernel.length_scale))

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array
+from bochner.estimators._validation import usual_rows
 from bochner.estimators.metrics import (
     FAMILIES,
     LEFT_OUT,
@@ -155,7 +156,9 @@ def search_metric(
     """
     check_size(X, metric)
     positive = slice(None) if weight is None else weight > 0
-    X, Y, weight = X[positive], Y[positive], None if weight is None else weight[positive] / weight[positive].mean()
+    X, Y, weight = X[positive], Y[positive], None if weight is None else weight[positive]
+    usual = usual_rows(X)  # in the spread of a column with an outlier all other rows are equal
+    X, Y, weight = X[usual], Y[usual], None if weight is None else weight[usual] / weight[usual].mean()
     spreads, sizes = _spreads(X, weight)
     varying = spreads > _CONSTANT * sizes
     d = len(spreads)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import is_auto
-from bochner.estimators._validation import check_components, check_precision, map_dask_blocks, validate_rows
+from bochner.estimators._validation import check_components, check_precision, map_dask_blocks, usual_rows, validate_rows
 from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.models import DistributedScore, as_source, check_sums, numeric_targets, warn_of_level
 from bochner.estimators.ridge_search import FittedFeatures, RidgeSearch
@@ -451,9 +451,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """Solve from the sums; if alpha is chosen by leave-one-out, `rows` are left out one at a time."""
         left_out = None
         if rows is not None and self._leaves_rows_out:
+            rows = rows[:LEFT_OUT_ROWS]
             left_out = partial(
                 leave_one_out_errors,
-                rows[:LEFT_OUT_ROWS],
+                rows[np.flatnonzero(usual_rows(rows.X))],  # no penalty predicts an outlier from the others
                 feature_map or self.feature_map_,
                 statistics,
                 numeric_targets,
