@@ -21,6 +21,7 @@ from bochner import (
     Matern,
     as_kernel,
 )
+from bochner.estimators._validation import usual_rows
 from bochner.estimators.metric_search import search_metric
 from bochner.estimators.metrics import FAMILIES, learn_metric
 from bochner.keys import Key
@@ -316,10 +317,22 @@ def test_rows_of_any_size():
 @pytest.mark.parametrize("model", [KernelRidge(n_components=128), KernelRidge(), GaussianProcessRegressor()])
 @pytest.mark.parametrize("outlier", [1e2, 1e4, 1e6, 1e9])
 def test_one_outlier_does_not_matter(model, outlier):
-    """A row far from all others, such as one with 9999 for a gap, has no part in the choice of scales and penalty."""
+    """Rows far from all others, such as those with 9999 for a gap, have no part in the choice of scales and penalty."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1300, 2))
     y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.05 * rng.normal(size=len(X))
     plain = clone(model).set_params(random_state=0).fit(X[:300], y[:300]).score(X[300:], y[300:])
     X[5, 0] = outlier
     assert clone(model).set_params(random_state=0).fit(X[:300], y[:300]).score(X[300:], y[300:]) > plain - 0.05
+
+
+def test_outliers_are_few_and_apart():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    X[::20, 1], X[3, 0] = 9999.0, -1e5
+    outliers = (X[:, 1] == 9999.0) | (X[:, 0] == -1e5)
+    for rows in (X, X.astype(np.float32), scipy.sparse.csr_matrix(X)):
+        np.testing.assert_array_equal(usual_rows(rows), ~outliers)
+    for rows in (rng.standard_cauchy((4000, 3)), (rng.uniform(size=(4000, 3)) < 0.1) * 1e6, X[:0], X[:1]):
+        assert usual_rows(rows).all()  # heavy tails, counts that are mostly zero, and too few to tell
+    assert usual_rows(np.where(rng.uniform(size=(4000, 12)) < 0.08, 9999.0, rng.normal(size=(4000, 12)))).all()

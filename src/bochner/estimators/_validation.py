@@ -24,9 +24,10 @@ from bochner.backends import (
 )
 from bochner.checks import check_choice, check_count, check_positive, is_auto, warn
 
-_MOST, _FAR = 0.9, 30.0  # an outlier is so many times as far from the median as this share of the rows
-_QUANTILE_ROWS = 1000  # or fewer than twice as many, for the median and that share
-_NUMBERS = 1 << 24  # in more numbers outliers are not looked for
+_MOST, _FAR = 0.9, 30.0  # an outlier is so many times as far from the median as this share of the rows,
+_GAP = 3.0  # and so many times as far as any row that is none: heavy tails have no gap
+_QUANTILE_ROWS, _GOLDEN = 1000, (5.0**0.5 - 1.0) / 2.0  # rows for the median and that share
+_NUMBERS = 1 << 24  # if those rows have more numbers, outliers are not looked for
 
 
 def check_budget(estimator: Any, tol: Any = None) -> None:
@@ -210,13 +211,24 @@ def _is_plain(estimator: Any, X: Any) -> bool:
 
 
 def usual_rows(X: Any) -> Array:
-    """Which rows have no outliers, (n,); all where half of them have one. Columns mostly of one value have none."""
-    everywhere = np.ones(X.shape[0], bool)
-    if X.shape[0] * X.shape[1] > _NUMBERS:
-        return everywhere
-    X = X.toarray() if scipy.sparse.issparse(X) else X
-    few = X[:: max(1, len(X) // _QUANTILE_ROWS)]
+    """Which rows have no outliers, (n,): values far from the median of their column, with a gap before them.
+
+    All rows if half of them have one. Columns mostly of one value have none, and nor have heavy tails.
+    """
+    n, d = X.shape
+    usual = np.ones(n, bool)
+    rows = np.arange(n) if n <= _QUANTILE_ROWS else np.arange(_QUANTILE_ROWS) * _GOLDEN % 1.0 * n  # in no regular steps
+    if len(rows) * d > _NUMBERS or not n:
+        return usual
+    few = X[rows.astype(np.intp)]
+    few = few.toarray() if scipy.sparse.issparse(few) else few
     centre = np.median(few, axis=0)
     half, most = np.quantile(np.abs(few - centre), [0.5, _MOST], axis=0)
-    usual = ~((np.abs(X - centre) > _FAR * most) & (half > 0)).any(axis=1)
-    return usual if 2 * np.count_nonzero(usual) >= len(X) else everywhere
+    for j in np.flatnonzero(half > 0):
+        column = X[:, [j]]
+        column = column.toarray() if scipy.sparse.issparse(column) else column
+        distances = np.abs(column[:, 0] - centre[j])
+        far = distances > _FAR * most[j]
+        if far.any() and distances[far].min() > _GAP * distances[~far].max():
+            usual &= ~far
+    return usual if 2 * np.count_nonzero(usual) >= n else np.ones(n, bool)
