@@ -22,7 +22,7 @@ from bochner import (
     as_kernel,
 )
 from bochner.estimators._validation import usual_rows
-from bochner.estimators.metric_search import search_metric
+from bochner.estimators.metric_search import explained_alone, search_metric
 from bochner.estimators.metrics import FAMILIES, learn_metric
 from bochner.keys import Key
 from bochner.tuning import tune_length_scale
@@ -324,6 +324,37 @@ def test_one_outlier_does_not_matter(model, outlier):
     plain = clone(model).set_params(random_state=0).fit(X[:300], y[:300]).score(X[300:], y[300:])
     X[5, 0] = outlier
     assert clone(model).set_params(random_state=0).fit(X[:300], y[:300]).score(X[300:], y[300:]) > plain - 0.05
+
+
+HIDDEN = {
+    "wave": lambda X: np.sin(5.0 * X[:, 0]),
+    "two waves": lambda X: np.sin(3.0 * X[:, 0]) + np.sin(3.0 * X[:, 1]),
+    "wave beside a line": lambda X: X.mean(axis=1) * X.shape[1] ** 0.5 + np.sin(4.0 * X[:, 0]),
+    "product": lambda X: np.sin(2.0 * X[:, 0]) * X[:, 1],
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+@pytest.mark.parametrize(
+    ("kind", "least"), [(KernelRidge, 0.95), (GaussianProcessRegressor, 0.95), (KernelClassifier, 0.8)]
+)
+def test_few_columns_among_many_are_found(kind, least, name):
+    """Where all columns count as much no row is near another one, and the best model is a constant or linear."""
+    X = np.random.default_rng(0).normal(size=(2000, 20))
+    y = HIDDEN[name](X) + 0.05 * np.random.default_rng(1).normal(size=len(X))
+    y = y > 0 if kind is KernelClassifier else y
+    assert kind(random_state=0).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > least
+
+
+def test_what_a_column_explains_alone():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    X[:, 3] = rng.uniform(size=600) < 0.3
+    Y = np.column_stack([np.sin(2.0 * X[:, 0]), 3.0 * X[:, 3], np.ones(600)])
+    shares = explained_alone(X, Y)
+    np.testing.assert_allclose(shares, [0.5, 0.0, 0.0, 0.5], atol=0.06)  # the constant says nothing
+    weight = np.repeat([1.0, 1e-9], 300)
+    np.testing.assert_allclose(explained_alone(X, Y, weight), explained_alone(X[:300], Y[:300]), atol=0.06)
 
 
 def test_outliers_are_few_and_apart():

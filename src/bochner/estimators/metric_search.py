@@ -26,6 +26,7 @@ from bochner.estimators.metrics import (
 )
 from bochner.kernels import Kernel, Projected, RadialKernel, StationaryKernel
 from bochner.keys import Key
+from bochner.statistics.spectrum import leave_one_out
 from bochner.streaming.progress import show
 
 Sample = tuple[Array, Array, Array | None]  # rows, targets and weights
@@ -35,7 +36,10 @@ _FEW_ROWS, _FEW_EVALUATIONS = 300, 9  # at least, for the comparison of kernels,
 _EVALUATIONS, _DIRECTION_EVALUATIONS = 7, 30
 _KERNEL_EVALUATIONS = 7  # for the common length scale and the penalty of another kernel
 _SHORT_ALPHA = 0.3  # the least penalty that a search from short scales starts with
-_BETTER = 0.97  # times the error: scales learned from short ones, and rough kernels, that gain less are not taken
+_GROUPS = 12  # of rows with nearby values, to see what a column explains by itself
+_LEAST_SHARE = 0.02  # of the variance: columns that explain less count as much
+_EXPLAINED = 0.2  # the error from which on scales are also learned from other starts
+_BETTER = 0.97  # times the error: scales learned from other starts, and rough kernels, that gain less are not taken
 _ALIKE = 0.1  # columns have the same unit if their spreads differ by less than this share
 _FRESH_ROWS = 60  # with fewer rows to compare on, learned scales are not shrunk
 _NUMBERS = 1 << 25  # the most numbers in a sample as an array
@@ -246,12 +250,9 @@ def _best_kernel(
             X, Y, kernels[middle], weight, start=learned, max_evaluations=_FEW_EVALUATIONS, **options
         )
         known.append(learned)
-    scales = learned.kernel.scales(X.shape[1]) * np.ones(X.shape[1])
-    distance = mean_distance(learned.kernel, X / scales, weight)
 
     def error(kernel: StationaryKernel) -> float:
-        unit = mean_distance(kernel, X / scales, weight) / (distance or 1.0) or 1.0
-        start = replace(learned, kernel=with_scales(kernel, unit * scales))
+        start = replace(learned, kernel=_with_distances_of(learned, kernel, X, weight))
         return learn_metric(X, Y, kernel, weight, start=start, max_evaluations=_KERNEL_EVALUATIONS, **shared).error
 
     errors = {middle: learned.error, **{i: error(kernels[i]) for i in range(middle + 1, len(kernels))}}
@@ -271,22 +272,63 @@ def _learned(
     options: dict[str, Any],
     found: LearnedMetric | None = None,
 ) -> LearnedMetric:
-    """Scales of columns, learned from equal ones, or from short ones if those are long and fresh rows prefer it.
+    """Scales of columns, learned from equal ones, or from others if fresh rows prefer it.
 
     `found` is what is learned from equal ones, if that is known. With long scales the model is nearly linear, and no
-    scale seems to matter, even if some columns do in another way.
+    scale seems to matter, even if some columns do in another way: then short scales are another start. For short scales
+    of many columns, however, no row is near another one. Where little is explained there are two more starts: scales by
+    what each column explains alone, and those of a Laplacian kernel, which is nearly a sum over columns and pairs.
     """
     X, Y, weight = rows
     most = 0.5 * mean_distance(equal.kernel, X, weight)
     found = found or learn_metric(X, Y, equal.kernel, weight, start=equal, **options)
-    if fresh is None or not 0.0 < most < float(np.max(equal.kernel.scales(X.shape[1]))):
+    if fresh is None:
         return found
-    short = replace(equal, kernel=with_scales(equal.kernel, most), alpha=max(equal.alpha, _SHORT_ALPHA))
-    other = learn_metric(X, Y, equal.kernel, weight, start=short, **options)
-    X, Y, weight = fresh
-    Y = standardised(Y, weight)
-    errors = [options["criterion"].of(one.kernel, X, Y, one.alpha, weight) for one in (found, other)]
-    return other if errors[1] < _BETTER * errors[0] else found
+    starts = []
+    if 0.0 < most < float(np.max(equal.kernel.scales(X.shape[1]))):
+        starts.append(with_scales(equal.kernel, most))
+    if found.error > _EXPLAINED:
+        shares = np.maximum(explained_alone(X, Y, weight), _LEAST_SHARE)
+        halves = [0.5 * mean_distance(equal.kernel, X[:, [j]], weight) for j in range(X.shape[1])]
+        starts.append(with_scales(equal.kernel, halves * np.sqrt(shares.max() / shares)))
+        rough = learn_metric(X, Y, FAMILIES["laplacian"], weight, **options)
+        starts.append(_with_distances_of(rough, equal.kernel, X, weight))
+
+    def error(one: LearnedMetric) -> float:
+        X, Y, weight = fresh
+        return options["criterion"].of(one.kernel, X, standardised(Y, weight), one.alpha, weight)
+
+    for start in starts:
+        short = replace(equal, kernel=start, alpha=max(equal.alpha, _SHORT_ALPHA))
+        other = learn_metric(X, Y, equal.kernel, weight, start=short, **options)
+        found = other if error(other) < _BETTER * error(found) else found
+    return found
+
+
+def explained_alone(X: Array, Y: Array, weight: Array | None = None) -> Array:
+    """The share of the variance of Y (n, k) that each column of X (n, d) explains by itself, (d,).
+
+    Each row is predicted by the mean of the other rows with values nearby; shares of columns that say nothing are below
+    zero.
+    """
+    Y, w, shares = standardised(Y, weight), np.ones(len(X)) if weight is None else weight, []
+    for column in X.T:
+        edges = np.unique(np.quantile(column, np.arange(1, _GROUPS) / _GROUPS))
+        groups = np.searchsorted(edges, column)
+        totals = np.bincount(groups, w)
+        sums = np.array([np.bincount(groups, w * y) for y in Y.T]).T
+        errors = leave_one_out(Y - sums[groups] / totals[groups, None], w / totals[groups], 1.0 / len(X))
+        shares.append(1.0 - np.average((errors**2).mean(axis=1), weights=w))
+    return np.array(shares)
+
+
+def _with_distances_of(
+    learned: LearnedMetric, kernel: StationaryKernel, X: Array, weight: Array | None
+) -> StationaryKernel:
+    """The kernel with learned scales of another one, up to the factor that gives rows the same mean distance."""
+    scales = learned.kernel.scales(X.shape[1]) * np.ones(X.shape[1])
+    distances = [mean_distance(one, X / scales, weight) for one in (kernel, learned.kernel)]
+    return with_scales(kernel, (distances[0] / (distances[1] or 1.0) or 1.0) * scales)
 
 
 def check_size(X: Any, metric: str) -> None:
