@@ -289,7 +289,8 @@ def _learned(
         starts.append(with_scales(equal.kernel, most))
     if found.error > _EXPLAINED:
         shares = np.maximum(explained_alone(X, Y, weight), _LEAST_SHARE)
-        halves = [0.5 * mean_distance(equal.kernel, X[:, [j]], weight) for j in range(X.shape[1])]
+        halves = np.array([0.5 * mean_distance(equal.kernel, X[:, [j]], weight) for j in range(X.shape[1])])
+        halves[halves == 0.0] = 1.0  # of columns that are equal in nearly all rows
         starts.append(with_scales(equal.kernel, halves * np.sqrt(shares.max() / shares)))
         rough = learn_metric(X, Y, FAMILIES["laplacian"], weight, **options)
         starts.append(_with_distances_of(rough, equal.kernel, X, weight))
