@@ -12,7 +12,7 @@ import scipy.sparse
 from sklearn.base import clone, is_classifier, is_clusterer, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-from bochner import RBF, FourierFeatures, GaussianProcessRegressor, LearnedFeatures
+from bochner import RBF, FourierFeatures, GaussianProcessRegressor, KernelClassifier, KernelRidge, LearnedFeatures
 from bochner.backends.native import levels, use_level
 from laws import ESTIMATORS, MIXTURES, ROW_LAWS, TABLES
 
@@ -268,3 +268,14 @@ def test_a_resumed_fit_equals_a_whole_one(estimator, tmp_path):
         np.testing.assert_array_equal(answers(model.fit(Interrupted(X, y)), new), expected)
         assert not path.exists()
     assert any(files)
+
+
+@pytest.mark.parametrize("model", [KernelRidge(), KernelClassifier(), GaussianProcessRegressor()])
+def test_what_fit_takes_from_a_frame_score_takes_too(model):
+    pandas = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    frame = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": (X[:, 0] > 0).astype(int), "w": 1.0 + (X[:, 1] > 0)})
+    fitted = clone(model).set_params(n_components=20, random_state=0).fit(frame, "y", "w")
+    assert fitted.score(frame, "y", "w") == fitted.score(frame[["a", "b"]], frame["y"], frame["w"])
+    with pytest.raises(ValueError, match="no column 'z'"):
+        fitted.score(frame, "z")

@@ -256,7 +256,9 @@ def test_the_target_may_be_the_name_of_a_column():
     X, y = mixed(120)
     expected = TabularRegressor(**FAST).fit(X, y).predict(X)
     frame = X.assign(price=y)
-    np.testing.assert_allclose(TabularRegressor(**FAST).fit(frame, "price").predict(X), expected)
+    model = TabularRegressor(**FAST).fit(frame, "price")
+    np.testing.assert_allclose(model.predict(X), expected)
+    assert model.score(frame, "price") == pytest.approx(model.score(X, y))
     with pytest.raises(ValueError, match="no column 'prize'"):
         TabularRegressor(**FAST).fit(frame, "prize")
     with pytest.raises(ValueError, match="names a column of a frame"):

@@ -337,13 +337,15 @@ class DistributedScore:
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or dask data
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of a dask frame
-        sample_weight : array-like of shape (n_samples,) or None
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of a frame
+        sample_weight : array-like of shape (n_samples,), the name of a column of a frame, or None
         """
         if is_distributed(X):
             from bochner.distributed import score
 
             return score(self, X, y, sample_weight, is_classifier(self))
+        if hasattr(X, "columns"):
+            X, y, sample_weight = _split_frame(X, y, sample_weight)
         return super().score(X, y, sample_weight)  # type: ignore[misc]
 
 

@@ -50,12 +50,15 @@ class DaskScores:
     """`score` for Dask data, which is loaded into memory."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions of X against y, or the accuracy of a classifier, weighted by `sample_weight`."""
+        """R² of the predictions of X against y, or the accuracy of a classifier, weighted by `sample_weight`.
+
+        As in `fit`, y and `sample_weight` may be names of columns of X.
+        """
         if is_distributed(X):
             from bochner.distributed import collected
 
             X, y, sample_weight = collected(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+        return float(super().score(*split_frame(X, y, sample_weight)))  # type: ignore[misc]
 
 
 class TableModel(BaseEstimator):
