@@ -567,3 +567,16 @@ def test_linear_tables_are_learned_as_well_as_by_a_linear_model(n, n_features, k
     errors, least = [1.0 - model.score(X[n:], y[n:]) for model in ours], 1.0 - linear.score(X[n:], y[n:])
     assert np.mean(errors) <= least + np.sqrt(least * (1.0 - least) / 5000)
     assert min(model.n_components_ for model in ours) > n_features
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_labels_that_can_be_separated_have_a_penalty(n):
+    """The loss of held-out rows falls forever with the penalty, but nobody knows it below one over their number."""
+    X = np.random.default_rng(0).normal(size=(n + 1000, 3))
+    labels = X[:, 0] > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = KernelClassifier(random_state=0).fit(X[:n], labels[:n])
+    p = model.predict_proba(X[n:])[:, 1]
+    loss = -np.log(np.where(labels[n:], p, 1.0 - p).clip(1e-300)).mean()
+    assert loss < 4.0 * np.log(n) / n

@@ -37,8 +37,8 @@ class PenaltyPath:
 
     @property
     def best(self) -> float:
-        """The penalty with the least loss."""
-        return min(self.losses, key=self.losses.__getitem__)
+        """The penalty with the least loss, of equal ones the largest."""
+        return min(self.losses, key=lambda alpha: (self.losses[alpha], -alpha))
 
     @property
     def least(self) -> float:
@@ -57,7 +57,11 @@ class PenaltyPath:
         at(best + 0.5 if at(best + 1) < at(best - 1) else best - 0.5)
 
     def loss_at(self, alpha: float) -> float:
-        """The mean loss on held-out rows; Newton's method starts from the model of the nearest penalty tried."""
+        """The mean loss on held-out rows; Newton's method starts from the model of the nearest penalty tried.
+
+        Of n rows that are all right nobody knows a loss below 1 / n, which is what smaller ones count as: that of
+        labels that can be separated would fall forever with the penalty.
+        """
         alpha = float(alpha)
         if alpha not in self.losses:
             problem = replace(self.problem(alpha), rows=None, verbose=0, single=True)
@@ -66,5 +70,6 @@ class PenaltyPath:
             P, _, _ = newton(problem, Key(0), start, tol=_TOL, max_iter=500)
             F = self.test.X @ P[:-1] + P[-1]
             self.points[alpha] = P
-            self.losses[alpha] = float(self.weight @ self.loss.value(F, self.test.y) / self.weight.sum())
+            loss = float(self.weight @ self.loss.value(F, self.test.y) / self.weight.sum())
+            self.losses[alpha] = max(loss, 1.0 / len(self.weight))
         return self.losses[alpha]
