@@ -368,3 +368,17 @@ def test_outliers_are_few_and_apart():
     for rows in (rng.standard_cauchy((4000, 3)), (rng.uniform(size=(4000, 3)) < 0.1) * 1e6, X[:0], X[:1]):
         assert usual_rows(rows).all()  # heavy tails, counts that are mostly zero, and too few to tell
     assert usual_rows(np.where(rng.uniform(size=(4000, 12)) < 0.08, 9999.0, rng.normal(size=(4000, 12)))).all()
+
+
+def test_units_of_columns_are_compared_on_few_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1100, 3)) * [1.0, 1.0, 1000.0]
+    y = np.sin(X[:, 0]) + X[:, 1]
+    model = KernelRidge(random_state=0).fit(X[:100], y[:100])
+    assert model.score(X[100:], y[100:]) > 0.95
+    # units that say something: small columns hardly matter
+    X = rng.normal(size=(1100, 8)) * [1.0, *[1e-3] * 7]
+    y = np.sin(3.0 * X[:, 0])
+    model = KernelRidge(random_state=0).fit(X[:100], y[:100])
+    assert model.score(X[100:], y[100:]) > 0.95
+    assert np.ndim(model.features_.kernel_.length_scale) == 0

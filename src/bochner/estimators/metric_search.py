@@ -41,7 +41,8 @@ _LEAST_SHARE = 0.02  # of the variance: columns that explain less count as much
 _EXPLAINED = 0.2  # the error from which on scales are also learned from other starts
 _BETTER = 0.97  # times the error: scales learned from other starts, and rough kernels, that gain less are not taken
 _ALIKE = 0.1  # columns have the same unit if their spreads differ by less than this share
-_FRESH_ROWS = 60  # with fewer rows to compare on, learned scales are not shrunk
+_FRESH_ROWS = 60  # with fewer rows to compare on, learned scales are not shrunk, and by "auto" not learned
+_LEAST_ROWS = 20  # the fewest rows for which "auto" compares units of the columns
 _NUMBERS = 1 << 25  # the most numbers in a sample as an array
 _COLUMNS = 1000  # the most columns for a full metric
 _AUTO_COLUMNS = 300  # the most columns whose scales "auto" learns
@@ -91,13 +92,10 @@ def chooses_kernel(metric: str, X: Any) -> bool:
 
 
 def learns_scales(metric: str, X: Any) -> bool:
-    """Whether more than one length scale is learned from a sample of rows.
-
-    "auto" learns scales that it can compare with equal ones on other rows, of columns few enough for the sample.
-    """
+    """Whether columns have length scales of their own; with "auto" if they are few enough for the sample."""
     if metric != "auto":
         return metric != "isotropic"
-    return 1 < X.shape[1] <= _AUTO_COLUMNS and _division(X.shape[0])[1] > 0
+    return 1 < X.shape[1] <= _AUTO_COLUMNS and X.shape[0] >= _LEAST_ROWS
 
 
 def metric_of(kernel: Kernel, n_features: int) -> Array:
@@ -137,7 +135,8 @@ def search_metric(
     weight : ndarray of shape (n_samples,) or None
     metric : {"auto", "isotropic", "diagonal", "full"}
         "auto" is "diagonal", or "isotropic" if one scale for the columns in their own units has less error on the other
-        rows.
+        rows. Of rows too few for others, no scales are learned, and equal ones of standardised columns are compared
+        with one of the columns in their own units by their leave-one-out errors.
     key : Key
         For the rows of the sample.
     criterion : Criterion
@@ -205,14 +204,21 @@ def search_metric(
     if isotropic:
         return ColumnMetric(kernel, np.ones(()), spreads)
     equal, *known = known or [learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)]
-    early = len(learn) > len(few)  # scales of columns are learned on few rows before all of them
-    found = _learned(rows, other, equal, shared, *known) if early else equal
-    show(f"metric: learned on {len(learn):,} rows", verbose > 0)
-    Z, T, w = rows = sample(learn)
-    if found is equal:
-        found = _learned(rows, other, equal, {**options, "max_evaluations": _FEW_EVALUATIONS + _EVALUATIONS})
+    if metric == "auto" and other is None:
+        alike = np.ptp(spreads[varying]) <= _ALIKE * spreads.max()
+        own = equal if alike else learn_metric(*sample(few, common)[:2], kernel, per_column=False, weight=w, **shared)
+        if own.error <= equal.error:
+            return ColumnMetric(kernel, np.ones(()), spreads)
+        found = equal
     else:
-        found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=_EVALUATIONS, **options)
+        early = len(learn) > len(few)  # scales of columns are learned on few rows before all of them
+        found = _learned(rows, other, equal, shared, *known) if early else equal
+        show(f"metric: learned on {len(learn):,} rows", verbose > 0)
+        Z, T, w = rows = sample(learn)
+        if found is equal:
+            found = _learned(rows, other, equal, {**options, "max_evaluations": _FEW_EVALUATIONS + _EVALUATIONS})
+        else:
+            found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=_EVALUATIONS, **options)
     if other is not None:
         show(f"metric: compared on {len(fresh):,} rows", verbose > 0)
         found = shrink_metric(found, equal, *other, criterion=criterion)
@@ -250,9 +256,12 @@ def _best_kernel(
             X, Y, kernels[middle], weight, start=learned, max_evaluations=_FEW_EVALUATIONS, **options
         )
         known.append(learned)
+    scales = learned.kernel.scales(X.shape[1]) * np.ones(X.shape[1])
+    distance = mean_distance(learned.kernel, X / scales, weight)
 
     def error(kernel: StationaryKernel) -> float:
-        start = replace(learned, kernel=_with_distances_of(learned, kernel, X, weight))
+        unit = mean_distance(kernel, X / scales, weight) / (distance or 1.0) or 1.0
+        start = replace(learned, kernel=with_scales(kernel, unit * scales))
         return learn_metric(X, Y, kernel, weight, start=start, max_evaluations=_KERNEL_EVALUATIONS, **shared).error
 
     errors = {middle: learned.error, **{i: error(kernels[i]) for i in range(middle + 1, len(kernels))}}
@@ -277,7 +286,8 @@ def _learned(
     `found` is what is learned from equal ones, if that is known. With long scales the model is nearly linear, and no
     scale seems to matter, even if some columns do in another way: then short scales are another start. For short scales
     of many columns, however, no row is near another one. Where little is explained there are two more starts: scales by
-    what each column explains alone, and those of a Laplacian kernel, which is nearly a sum over columns and pairs.
+    what each column explains alone, and those of a Laplacian kernel, which is nearly a sum over columns and pairs,
+    up to a factor that makes them short.
     """
     X, Y, weight = rows
     most = 0.5 * mean_distance(equal.kernel, X, weight)
@@ -292,8 +302,8 @@ def _learned(
         halves = np.array([0.5 * mean_distance(equal.kernel, X[:, [j]], weight) for j in range(X.shape[1])])
         halves[halves == 0.0] = 1.0  # of columns that are equal in nearly all rows
         starts.append(with_scales(equal.kernel, halves * np.sqrt(shares.max() / shares)))
-        rough = learn_metric(X, Y, FAMILIES["laplacian"], weight, **options)
-        starts.append(_with_distances_of(rough, equal.kernel, X, weight))
+        rough = learn_metric(X, Y, FAMILIES["laplacian"], weight, **options).kernel.scales(X.shape[1])
+        starts.append(with_scales(equal.kernel, 0.5 * mean_distance(equal.kernel, X / rough, weight) * rough))
 
     def error(one: LearnedMetric) -> float:
         X, Y, weight = fresh
@@ -321,15 +331,6 @@ def explained_alone(X: Array, Y: Array, weight: Array | None = None) -> Array:
         errors = leave_one_out(Y - sums[groups] / totals[groups, None], w / totals[groups], 1.0 / len(X))
         shares.append(1.0 - np.average((errors**2).mean(axis=1), weights=w))
     return np.array(shares)
-
-
-def _with_distances_of(
-    learned: LearnedMetric, kernel: StationaryKernel, X: Array, weight: Array | None
-) -> StationaryKernel:
-    """The kernel with learned scales of another one, up to the factor that gives rows the same mean distance."""
-    scales = learned.kernel.scales(X.shape[1]) * np.ones(X.shape[1])
-    distances = [mean_distance(one, X / scales, weight) for one in (kernel, learned.kernel)]
-    return with_scales(kernel, (distances[0] / (distances[1] or 1.0) or 1.0) * scales)
 
 
 def check_size(X: Any, metric: str) -> None:

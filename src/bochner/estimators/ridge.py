@@ -109,8 +109,9 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         rows, and their common factor is tuned like a single length scale. The units of the columns then make no
         difference. Both need a single stationary kernel whose length scale is tuned; "full" also needs an array of at
         most 1,000 columns. "auto" is "diagonal", unless one scale for the columns in their own units has less error on
-        those other rows; it is "isotropic" for more than 300 columns, for fewer than 180 rows, and for kernels that are
-        used as they are.
+        those other rows; with fewer than 180 rows, which are too few to learn scales and to compare them, equal scales
+        of standardised columns are. It is "isotropic" for more than 300 columns, fewer than 20 rows, and kernels that
+        are used as they are.
     tol : float, default=0.05
         For ``n_components="auto"``: the mean squared error on unseen rows may exceed that of exact kernel ridge
         regression, with the same kernel and penalty, by a share of at most `tol`. Errors below a thousandth of the
