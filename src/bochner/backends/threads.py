@@ -68,12 +68,13 @@ _controller = cache(ThreadpoolController)  # finding the libraries takes millise
 _limits: dict[object, int] = {}  # of all threads that are inside `blas_threads`
 _limits_lock = Lock()
 _before: Any = None  # restores what was set before the first of them
+_most = 1  # threads that BLAS had then: with more than it was started with, OpenBLAS 0.3.28 crashes
 _least: int | None = None  # of the limits, as BLAS was told
 
 
 def _limit_blas(caller: object, n: int | None) -> None:
     """Set the limit of a caller, or take it back, and tell BLAS the smallest; again is as good as once."""
-    global _before, _least
+    global _before, _most, _least
     with _limits_lock:
         _limits.pop(caller, None)
         if n is not None:
@@ -84,15 +85,17 @@ def _limit_blas(caller: object, n: int | None) -> None:
             _before = _least = None
         elif least != _least:
             if _before is None:
+                libraries = _controller().select(user_api="blas").info()
+                _most = min((library["num_threads"] or 1 for library in libraries), default=1)
                 _before = _controller().limit(limits=None, user_api="blas")  # remembers, and sets nothing
             _least = None  # unknown, if an interruption comes now
-            _controller().limit(limits=least, user_api="blas")
+            _controller().limit(limits=min(least, _most), user_api="blas")
             _least = least
 
 
 @contextmanager
 def blas_threads(n: int) -> Iterator[None]:
-    """BLAS on at most n threads: the limit is the whole process's, the smallest of those in force."""
+    """BLAS on at most n threads: the limit is the whole process's, the smallest of those in force, or set before."""
     caller = object()
     try:
         _limit_blas(caller, n)

@@ -13,9 +13,9 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
-from threadpoolctl import threadpool_limits
 
 from bochner.backends import Array, limit_threads, n_threads, reading, refuse_mask
+from bochner.backends.threads import blas_threads
 from bochner.checks import check_choice, check_count, check_fraction, check_positive, check_weight, warn
 from bochner.displays import Summary
 from bochner.estimators._validation import is_distributed, map_dask_blocks
@@ -218,7 +218,7 @@ class TableModel(BaseEstimator):
         if self.n_jobs is None:
             yield
             return
-        with limit_threads(self.n_jobs), threadpool_limits(n_threads(), "blas"):
+        with limit_threads(self.n_jobs), blas_threads(n_threads()):
             yield
 
     def _fit_members(
