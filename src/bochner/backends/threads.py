@@ -83,10 +83,10 @@ def _limit_blas(caller: object, n: int | None) -> None:
         if least is None and _before is not None:
             _before.restore_original_limits()
             _before = _least = None
-        elif least != _least:
+        elif least is not None and least != _least:
             if _before is None:
                 libraries = _controller().select(user_api="blas").info()
-                _most = min((library["num_threads"] or 1 for library in libraries), default=1)
+                _most = min((library["num_threads"] for library in libraries), default=1)
                 _before = _controller().limit(limits=None, user_api="blas")  # remembers, and sets nothing
             _least = None  # unknown, if an interruption comes now
             _controller().limit(limits=min(least, _most), user_api="blas")
