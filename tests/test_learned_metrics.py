@@ -327,9 +327,9 @@ def test_one_outlier_does_not_matter(model, outlier):
 
 
 HIDDEN = {
-    "wave": lambda X: np.sin(5.0 * X[:, 0]),
-    "two waves": lambda X: np.sin(3.0 * X[:, 0]) + np.sin(3.0 * X[:, 1]),
-    "wave beside a line": lambda X: X.mean(axis=1) * X.shape[1] ** 0.5 + np.sin(4.0 * X[:, 0]),
+    "sine": lambda X: np.sin(5.0 * X[:, 0]),
+    "two sines": lambda X: np.sin(3.0 * X[:, 0]) + np.sin(3.0 * X[:, 1]),
+    "sine beside a line": lambda X: X.mean(axis=1) * X.shape[1] ** 0.5 + np.sin(4.0 * X[:, 0]),
     "product": lambda X: np.sin(2.0 * X[:, 0]) * X[:, 1],
 }
 
