@@ -309,10 +309,13 @@ def _learned(
         X, Y, weight = fresh
         return options["criterion"].of(one.kernel, X, standardised(Y, weight), one.alpha, weight)
 
+    least = error(found) if starts else 0.0
     for start in starts:
         short = replace(equal, kernel=start, alpha=max(equal.alpha, _SHORT_ALPHA))
         other = learn_metric(X, Y, equal.kernel, weight, start=short, **options)
-        found = other if error(other) < _BETTER * error(found) else found
+        reached = error(other)
+        if reached < _BETTER * least:
+            found, least = other, reached
     return found
 
 
