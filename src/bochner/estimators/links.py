@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import expit, log_softmax
 
 from bochner.backends import Array
 
@@ -35,8 +35,8 @@ def fit_link(scores: Array, codes: Array, weight: Array) -> Link:
     Targets are smoothed by one row (Platt 1999), so that the slope is finite even if the classes are separable.
     """
     n, k = scores.shape
-    targets = np.column_stack([1.0 - codes, codes]) if k == 1 else (codes[:, None] == np.arange(k)).astype(float)
-    targets = (targets * n + 1.0) / (n + targets.shape[1])
+    targets = codes[:, None].astype(float) if k == 1 else (codes[:, None] == np.arange(k)).astype(float)
+    targets = (targets * n + 1.0) / (n + max(2, k))
     size, share = float(scores.std()) or 1.0, weight / weight.sum()
     unit = scores / size
     cubes = unit**3
@@ -44,11 +44,14 @@ def fit_link(scores: Array, codes: Array, weight: Array) -> Link:
     def loss(parameters: Array) -> tuple[float, Array]:
         slope, bend, levels = np.exp(parameters[0]), parameters[1], parameters[2:]
         logits = slope * unit + bend * cubes + levels
-        full = np.column_stack([np.zeros(n), logits]) if k == 1 else logits
-        logs = log_softmax(full, axis=1)
-        D = (np.exp(logs) - targets)[:, full.shape[1] - k :] * share[:, None]
+        if k == 1:  # the same, with a second score of zero
+            losses, p = np.logaddexp(0.0, logits) - targets * logits, expit(logits)
+        else:
+            logs = log_softmax(logits, axis=1)
+            losses, p = -targets * logs, np.exp(logs)
+        D = (p - targets) * share[:, None]
         slopes = [slope * (D * unit).sum(), (D * cubes).sum(), *D.sum(axis=0)]
-        return -float(share @ (targets * logs).sum(axis=1)), np.array(slopes)
+        return float(share @ losses.sum(axis=1)), np.array(slopes)
 
     bounds = [(-5.0, 8.0), (0.0, _MOST_BENT)] + [(-30.0, 30.0)] * k
     found = minimize(loss, np.zeros(2 + k), jac=True, method="L-BFGS-B", bounds=bounds)

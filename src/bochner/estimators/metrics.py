@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, backend_of, n_threads
 from bochner.backends.native import without_subnormals
-from bochner.backends.threads import one_thread
+from bochner.backends.threads import each, one_thread
 from bochner.backends.tiled import add_outer
 from bochner.estimators.exact_leaves import LEAST_WEIGHT, ExactRidge, exact_ridge
 from bochner.kernels import RBF, Exponential, Laplacian, Matern, StationaryKernel
@@ -398,10 +398,14 @@ def _shrunk(
 def deviations(A: Array, weight: Array | None = None) -> Array:
     """Standard deviations of columns of weighted rows."""
 
-    def variance(column: Array) -> float:
-        return float(np.average(np.square(column - np.average(column, weights=weight)), weights=weight))
+    variances = np.empty(A.shape[1])
 
-    return np.sqrt([variance(column) for column in A.T])  # one by one, as all would need twice the memory of A
+    def measure(j: int) -> None:
+        column = np.ascontiguousarray(A[:, j])
+        variances[j] = np.average(np.square(column - np.average(column, weights=weight)), weights=weight)
+
+    each(measure, range(A.shape[1]), n_threads())  # one by one, as all would need twice the memory of A
+    return np.sqrt(variances)
 
 
 def standardised(Y: Array, weight: Array | None) -> Array:

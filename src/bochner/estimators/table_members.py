@@ -58,6 +58,11 @@ class Member:
         """The leaves that rows fall in."""
         return self.model.tree.leaves(self.scaling(A))
 
+    def homes(self, n: int) -> Array:
+        """The leaves that the n rows of `fit` fall in; a model of several leaves is made of these rows."""
+        tree = self.model.tree
+        return np.zeros(n, dtype=np.intp) if tree.n_leaves == 1 else tree.leaves(self.model.points)
+
 
 @dataclass(frozen=True)
 class Members:
@@ -129,6 +134,7 @@ def fit_members(
     )
     tried: dict[tuple[str, str], LearnedMetric] = {}
     learned: dict[tuple[str, str], LearnedMetric] = {}
+    equal: dict[tuple[str, str], LearnedMetric] = {}
 
     def rows_of(way: str, sample: Sample) -> Any:
         return placed(maps[way](A[sample.rows]), device)
@@ -141,16 +147,22 @@ def fit_members(
 
     def learn(name: tuple[str, str]) -> None:
         way, family = name
-        found = tried[name]
+        learned[name] = tried[name]
         if len(many.rows) > len(few.rows):
             sample = rows_of(way, many), Y[many.rows], family, many.weight
-            found = learn_metric(*sample, start=found, max_evaluations=EVALUATIONS, until=clock.learned_by)
+            limits: dict[str, Any] = {"max_evaluations": EVALUATIONS, "until": clock.learned_by}
+            learned[name] = learn_metric(*sample, start=tried[name], **limits)
         progress.advance(0)
-        if len(fresh.rows) >= _FRESH_ROWS and not clock.is_late():
-            sample = rows_of(way, few), Y[few.rows], family, few.weight
-            equal = learn_metric(*sample, per_column=False, max_evaluations=_SCREEN_EVALUATIONS)
-            found = shrink_metric(found, equal, rows_of(way, fresh), Y[fresh.rows], fresh.weight)
-        learned[name] = found
+
+    def learn_equal(name: tuple[str, str]) -> None:
+        way, family = name
+        sample = rows_of(way, few), Y[few.rows], family, few.weight
+        limits: dict[str, Any] = {"max_evaluations": _SCREEN_EVALUATIONS, "until": clock.learned_by}
+        equal[name] = learn_metric(*sample, per_column=False, **limits)
+
+    def shrink(name: tuple[str, str]) -> None:
+        sample = rows_of(name[0], fresh), Y[fresh.rows], fresh.weight
+        learned[name] = shrink_metric(learned[name], equal[name], *sample)
 
     def best(n_best: int) -> list[tuple[str, str]]:
         return sorted(tried, key=lambda name: (tried[name].error, name))[:n_best]
@@ -170,7 +182,12 @@ def fit_members(
     if clock.is_late():
         learned.update({name: tried[name] for name in ranking})
     else:
-        in_threads(learn, ranking, device)
+        jobs = [(learn, name) for name in ranking]
+        if len(fresh.rows) >= _FRESH_ROWS:
+            jobs += [(learn_equal, name) for name in ranking]
+        in_threads(lambda job: job[0](job[1]), jobs, device)
+        if equal and not clock.is_late():
+            in_threads(shrink, ranking, device)
         if clock.is_late():
             clock.note("scales of columns were learned in fewer steps")
     candidates = [(f"{family} kernel of {way} columns", maps[way], learned[way, family]) for way, family in ranking]
@@ -181,6 +198,13 @@ def fit_members(
         limits: dict[str, Any] = {"max_evaluations": EVALUATIONS, "until": clock.learned_by}
         U, found = learn_directions(*sample, start, many.weight, **limits)
         candidates.append((f"{family} kernel of directions of {way} columns", replace(maps[way], directions=U), found))
+    scaled: dict[int, Array] = {}  # rows that several members share are in memory once
+
+    def scaled_rows(scaling: Scaling) -> Array:
+        if id(scaling) not in scaled:
+            scaled[id(scaling)] = scaling(A)
+        return scaled[id(scaling)]
+
     members: list[Member] = []
     left_out, weights, sizes = [], [], []
     leaf_size, taken = plan.leaf_size, 0.0
@@ -196,7 +220,7 @@ def fit_members(
             progress.total = progress.done
             break
         begun = time.perf_counter()
-        X = scaling(A)
+        X = scaled_rows(scaling)
         tree, rows = grow_tree(
             X, np.ones(X.shape[1]) / found.kernel.scales(X.shape[1]), leaf_size, overlap(len(X), leaf_size)
         )
@@ -212,7 +236,7 @@ def fit_members(
         progress.label = "landmarks"
         name, scaling, found = candidates[0]
         model, errors = fit_globally(
-            scaling(A),
+            scaled_rows(scaling),
             Y,
             found.kernel,
             plan.n_landmarks,
@@ -342,6 +366,7 @@ def _shares(residuals: list[Array], weight: Array) -> Array:
         return np.ones(1)
     # as shares sum to one, the residual of the average is the average of the residuals
     R = np.column_stack([(np.sqrt(weight)[:, None] * residual).ravel() for residual in residuals])
+    R = np.linalg.qr(R, mode="r")  # of the same norms
     heavy = 1e3 * (float(np.linalg.norm(R)) or 1.0)  # the weight of the equation that shares sum to one
     shares = nnls(np.vstack([R, np.full(R.shape[1], heavy)]), np.r_[np.zeros(len(R)), heavy])[0]
     shares[shares < _LEAST_SHARE * shares.sum()] = 0.0

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bochner.backends import Array
+from bochner.backends import Array, n_threads
+from bochner.backends.threads import each
+from bochner.landmarks.grams import row_slices
 
 _KNOTS = 256  # points at which ranks are kept
 
@@ -31,12 +33,19 @@ class Scaling:
     directions: Array | None = None
 
     def __call__(self, A: Array) -> Array:
-        out = A - self.centres
-        out /= self.sizes
-        for j, (knots, ranks) in enumerate(zip(self.knots, self.ranks, strict=True)):
-            if len(knots):
-                out[:, j] = np.interp(A[:, j], knots, ranks)
-        return out if self.directions is None else row_products(out, self.directions)
+        out = np.empty(A.shape)
+
+        def scale(rows: slice) -> None:
+            part = np.subtract(A[rows], self.centres, out=out[rows])
+            part /= self.sizes
+            for j, (knots, ranks) in enumerate(zip(self.knots, self.ranks, strict=True)):
+                if len(knots):
+                    part[:, j] = np.interp(A[rows, j], knots, ranks)
+            if self.directions is not None:
+                part[...] = row_products(part, self.directions)
+
+        each(scale, row_slices(*A.shape), n_threads())
+        return out
 
 
 def row_products(A: Array, B: Array) -> Array:
@@ -49,22 +58,31 @@ def scale_columns(A: Array, weight: Array, *, ranked: bool) -> Scaling:
 
     A row of weight two counts as two rows.
     """
-    centres, sizes = np.array([_centre_and_size(column, weight) for column in A.T]).reshape(-1, 2).T
-    knots, ranks = [], []
-    for column in A.T:
-        values, places = np.unique(column, return_inverse=True) if ranked else (np.empty(0), np.empty(0, int))
-        if len(values) <= 2:
-            knots.append(np.empty(0))
-            ranks.append(np.empty(0))
-            continue
-        counts = np.bincount(places, weight)
-        middle = (np.cumsum(counts) - counts / 2.0) / counts.sum()
-        if len(values) > _KNOTS:
-            keep = np.unique(np.searchsorted(middle, np.linspace(0.0, 1.0, _KNOTS)).clip(0, len(values) - 1))
-            values, middle = values[keep], middle[keep]
-        knots.append(values)
-        ranks.append(np.sqrt(12.0) * (middle - 0.5))
+    centres, sizes = np.empty(A.shape[1]), np.empty(A.shape[1])
+    knots = [np.empty(0)] * A.shape[1]
+    ranks = knots.copy()
+
+    def measure(j: int) -> None:
+        column = np.ascontiguousarray(A[:, j])
+        centres[j], sizes[j] = _centre_and_size(column, weight)
+        if ranked:
+            knots[j], ranks[j] = _knots_and_ranks(column, weight)
+
+    each(measure, range(A.shape[1]), n_threads())
     return Scaling(centres, sizes, tuple(knots), tuple(ranks))
+
+
+def _knots_and_ranks(column: Array, weight: Array) -> tuple[Array, Array]:
+    """Values of a column and their ranks, scaled to variance one; empty for a column of two values."""
+    if ((column == column.min()) | (column == column.max())).all():
+        return np.empty(0), np.empty(0)
+    values, places = np.unique(column, return_inverse=True)
+    counts = np.bincount(places, weight)
+    middle = (np.cumsum(counts) - counts / 2.0) / counts.sum()
+    if len(values) > _KNOTS:
+        keep = np.unique(np.searchsorted(middle, np.linspace(0.0, 1.0, _KNOTS)).clip(0, len(values) - 1))
+        values, middle = values[keep], middle[keep]
+    return values, np.sqrt(12.0) * (middle - 0.5)
 
 
 def _centre_and_size(column: Array, weight: Array) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
 from bochner.backends import Array, limit_threads, n_threads, reading, refuse_mask
-from bochner.backends.threads import blas_threads
+from bochner.backends.threads import blas_threads, each
 from bochner.checks import check_choice, check_count, check_fraction, check_positive, check_weight, warn
 from bochner.displays import Summary
 from bochner.estimators._validation import is_distributed, map_dask_blocks
@@ -185,14 +185,20 @@ class TableModel(BaseEstimator):
 
     def _learn(
         self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None
-    ) -> tuple[Array, Array]:
-        """Fit on targets (n, k); returns the columns as numbers and the leave-one-out predictions."""
+    ) -> Array:
+        """Fit on targets (n, k); returns the leave-one-out predictions."""
         begun, families = time.perf_counter(), self._check_parameters()
         key = Key.from_random_state(self.random_state)
         n = len(Y)
         names = [str(name) for name in getattr(self, "feature_names_in_", range(len(raw)))]
         seed = int(key.child("folds").generator().integers(2**31))
-        planned = [plan_column(name, *column, Y, weight, seed) for name, column in zip(names, raw, strict=True)]
+        planned: list[Any] = [None] * len(raw)
+
+        def plan(j: int) -> None:
+            planned[j] = plan_column(names[j], *raw[j], Y, weight, seed)
+
+        with self._threads():
+            each(plan, range(len(raw)), n_threads())
         self._columns = tuple(column for column, _ in planned)
         self._notes: list[str] = []
         lost = [column.name for column in self._columns if "identifier" in column.why]
@@ -210,7 +216,7 @@ class TableModel(BaseEstimator):
         with self._threads():
             left_out = self._fit_members(A, Y, weight, families, key, workers, begun)
         self.fit_seconds_ = time.perf_counter() - begun
-        return A, left_out
+        return left_out
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -434,8 +440,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         Y = numeric_targets(y)
         check_target_size(Y)
         self._target_shape = y.shape[1:]
-        A, predicted = self._learn(raw, Y, weight, self._workers(X))
-        self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._divider.leaves(A), weight
+        predicted = self._learn(raw, Y, weight, self._workers(X))
+        self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._divider.homes(len(Y)), weight
         squares = np.average(np.square(Y - predicted), axis=0, weights=weight)
         self.left_out_score_ = float(np.mean(1.0 - squares / np.square(scale_columns(Y, weight, ranked=False).sizes)))
         return self
@@ -571,7 +577,7 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
                 f"the targets hold one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two."
             )
         Y = np.where(codes[:, None] == (np.arange(k) if k > 2 else 1), 1.0, -1.0)
-        scores = self._learn(raw, Y, weight, self._workers(X))[1]
+        scores = self._learn(raw, Y, weight, self._workers(X))
         self._link = fit_link(scores, codes, weight)
         logits = self._link(scores)
         right = codes == ((logits[:, 0] > 0).astype(int) if k == 2 else logits.argmax(axis=1))
