@@ -200,6 +200,7 @@ def one(name, method, n_rows, seed):
     model = make(classifies)
     if method in DEVICES:  # packages are imported before the clock starts, and a device opened
         import torch
+        import triton  # noqa: F401
 
         torch.linalg.cholesky(torch.eye(2, device="cuda", dtype=torch.float64))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 
@@ -20,6 +21,7 @@ from bochner.backends import FLOATS, Backend, lapack, limit_threads, n_threads
 from bochner.backends.memory import empty_columns
 from bochner.backends.native import native, without_subnormals
 from bochner.backends.reference import reference
+from bochner.backends.threads import each
 from bochner.backends.tiled import add_outer, mirrored
 
 LEVELS = native_module.levels()
@@ -450,6 +452,21 @@ def test_limit_threads() -> None:
         assert n_threads() == 3
     with pytest.raises(ValueError, match="n_jobs"), limit_threads(0):
         pass
+
+
+def test_jobs_that_have_jobs_of_their_own_keep_the_limits() -> None:
+    seen: list[int] = []
+
+    def inner(number: int) -> None:
+        time.sleep(0.001)
+        seen.append(n_threads())
+
+    def outer(number: int) -> None:
+        each(inner, range(5), 3)
+
+    with limit_threads(2):
+        each(outer, range(8), 8)  # more than there are threads: all of them wait for jobs of their own
+    assert seen == [2] * 40
 
 
 @pytest.fixture

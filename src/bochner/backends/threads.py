@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import cache, partial
 from threading import Lock
 from typing import Any
@@ -40,7 +41,8 @@ if hasattr(os, "register_at_fork"):
 def each(function: Callable[[Any], None], jobs: Iterable[Any], n: int) -> None:
     """Call `function` on every job, in order, on n threads of which this is one; it should release the GIL.
 
-    After an error or Ctrl-C no other job begins, and those that run are waited for.
+    After an error or Ctrl-C no other job begins, and those that run are waited for. A job may itself call `each`: no
+    thread waits for another that has not begun.
     """
     waiting = deque(jobs)
 
@@ -55,10 +57,12 @@ def each(function: Callable[[Any], None], jobs: Iterable[Any], n: int) -> None:
         finally:
             waiting.clear()
 
-    others = [_threads(n - 1).submit(work) for _ in range(min(n, len(waiting)) - 1)]
+    # each with the limits that hold here, which are a context's
+    others = [_threads(n - 1).submit(copy_context().run, work) for _ in range(min(n, len(waiting)) - 1)]
     try:
         work()
     finally:
+        others = [other for other in others if not other.cancel()]  # nothing is left for those that wait
         wait(others)
     for other in others:
         other.result()

@@ -284,6 +284,11 @@ def fit_leaf(
     return fetch(fit.coefficients), fetch(fit.intercept), fetch(fit.left_out)
 
 
+def _are_equal(X: Array, rows: Array) -> bool:
+    """Whether rows are all equal; the first and the last tell for almost all that are not."""
+    return bool((X[rows[-1]] == X[rows[0]]).all() and (X[rows] == X[rows[0]]).all())
+
+
 def fit_leaves(
     X: Array,
     Y: Array,
@@ -308,7 +313,7 @@ def fit_leaves(
     left_out = leave_one_out(Y - share @ Y, share)
     n_own = np.bincount(home, minlength=len(members))
     members = [rows[np.argsort(home[rows] == number, kind="stable")] for number, rows in enumerate(members)]  # own last
-    points = [rows[:1] if (X[rows] == X[rows[0]]).all() else rows for rows in members]
+    points = [rows[:1] if _are_equal(X, rows) else rows for rows in members]
     starts = np.cumsum([0, *map(len, points)])
     coefficients, intercepts = np.empty((starts[-1], Y.shape[1])), np.empty((len(members), Y.shape[1]))
 

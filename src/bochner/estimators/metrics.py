@@ -397,7 +397,6 @@ def _shrunk(
 
 def deviations(A: Array, weight: Array | None = None) -> Array:
     """Standard deviations of columns of weighted rows."""
-
     variances = np.empty(A.shape[1])
 
     def measure(j: int) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from bochner.backends import Array, backend_of, n_threads
+from bochner.backends.threads import each
 from bochner.estimators.exact_leaves import LEAST_WEIGHT, exact_ridge
 from bochner.estimators.local_models import LocalModel, Tree, fit_leaves, grow_tree, in_threads, placed
 from bochner.estimators.metrics import (
@@ -37,6 +38,7 @@ SCALINGS = {"standard": False, "quantile": True}  # whether columns are replaced
 _SCREEN_ROWS, _SCREEN_EVALUATIONS = 800, 10
 _MOST_DIRECTIONS = 40  # the most columns for which a full metric is tried
 _FRESH_ROWS = 300  # with fewer, learned scales are not compared with equal ones
+_MEMBERS_ON_DEVICE = 2  # fitted at a time
 _LEAST_SHARE = 0.01  # members with less are left out of the average
 _UNSEEN_ROWS = 500  # with this many, shares are chosen only on rows that no metric was learned on
 
@@ -87,6 +89,16 @@ class Members:
     importances: Array
     tried: dict[tuple[str, str], float]
     leaf_sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """A member with its leave-one-out predictions, the shares of the columns in its distances, and sizes of leaves."""
+
+    member: Member
+    left_out: Array
+    columns: Array
+    sizes: tuple[int, ...]
 
 
 def fit_members(
@@ -199,14 +211,9 @@ def fit_members(
         U, found = learn_directions(*sample, start, many.weight, **limits)
         candidates.append((f"{family} kernel of directions of {way} columns", replace(maps[way], directions=U), found))
     scaled: dict[int, Array] = {}  # rows that several members share are in memory once
-
-    def scaled_rows(scaling: Scaling) -> Array:
+    for _, scaling, _ in candidates:
         if id(scaling) not in scaled:
             scaled[id(scaling)] = scaling(A)
-        return scaled[id(scaling)]
-
-    members: list[Member] = []
-    left_out, weights, sizes = [], [], []
     leaf_size, taken = plan.leaf_size, 0.0
     if not keeps_size and device is None and workers is None and len(A) > leaf_size:
         seconds = _ridge_seconds(candidates[0][2], candidates[0][1](A[many.rows]), Y[many.rows])
@@ -214,54 +221,56 @@ def fit_members(
         if leaf_size < plan.leaf_size:
             clock.note(f"leaves have {leaf_size} rows instead of {plan.leaf_size}")
     progress.label, progress.total = "leaves", len(candidates) * len(A)
-    for name, scaling, found in candidates:
+    fitted: dict[int, _Fitted] = {}
+
+    def fit_locally(number: int) -> None:
+        nonlocal taken
         if taken > max(clock.left(), 0.0):
-            clock.note(f"{len(members)} of {len(candidates)} members were fitted")
-            progress.total = progress.done
-            break
-        begun = time.perf_counter()
-        X = scaled_rows(scaling)
-        tree, rows = grow_tree(
-            X, np.ones(X.shape[1]) / found.kernel.scales(X.shape[1]), leaf_size, overlap(len(X), leaf_size)
-        )
+            return
+        begun, (name, scaling, found) = time.perf_counter(), candidates[number]
+        X = scaled[id(scaling)]
+        scales = found.kernel.scales(X.shape[1])
+        tree, rows = grow_tree(X, np.ones(X.shape[1]) / scales, leaf_size, overlap(len(X), leaf_size))
         model, errors = fit_leaves(
             X, Y, found.kernel, found.alpha, tree, rows, weight, device, workers, progress.advance
         )
         taken = time.perf_counter() - begun
-        members.append(Member(name, scaling, model, 1.0))
-        left_out.append(Y - errors)
-        weights.append(_column_weights(scaling, found, A, X, weight))
-        sizes.append(tuple(len(part) for part in rows))
-    if plan.n_landmarks and not clock.is_late():
+        columns = _column_weights(scaling, found, A, X, weight)
+        fitted[number] = _Fitted(Member(name, scaling, model, 1.0), Y - errors, columns, tuple(map(len, rows)))
+
+    def fit_landmarks(number: int) -> None:
+        if clock.is_late():
+            return
         progress.label = "landmarks"
         name, scaling, found = candidates[0]
-        model, errors = fit_globally(
-            scaled_rows(scaling),
-            Y,
-            found.kernel,
-            plan.n_landmarks,
-            weight,
-            device=device,
-            random_state=int(key.child("landmarks").generator().integers(2**31)),
-        )
-        members.append(Member(f"{plan.n_landmarks} landmarks of the {name}", scaling, model, 1.0))
-        left_out.append(Y - errors)
-        weights.append(weights[0])
-        sizes.append((len(A),))
+        X, name = scaled[id(scaling)], f"{plan.n_landmarks} landmarks of the {name}"
+        seed = int(key.child("landmarks").generator().integers(2**31))
+        model, errors = fit_globally(X, Y, found.kernel, plan.n_landmarks, weight, device=device, random_state=seed)
+        columns = _column_weights(scaling, found, A, X, weight)
+        fitted[number] = _Fitted(Member(name, scaling, model, 1.0), Y - errors, columns, (len(A),))
+
+    fits = [fit_locally] * len(candidates) + [fit_landmarks] * bool(plan.n_landmarks)
+    # while a device works on the leaves of one member, the rows of another are divided and copied
+    each(lambda number: fits[number](number), range(len(fits)), 1 if device is None else _MEMBERS_ON_DEVICE)
+    n_fitted = sum(number in fitted for number in range(len(candidates)))
+    if n_fitted < len(candidates):
+        clock.note(f"{n_fitted} of {len(candidates)} members were fitted")
+        progress.total = progress.done
+    parts = [fitted[number] for number in sorted(fitted)]
     unseen = np.ones(len(A), dtype=bool)
     unseen[many.rows] = False
     if np.count_nonzero(unseen) < _UNSEEN_ROWS:
         unseen[:] = True
     units = scale_columns(Y, weight, ranked=False).sizes  # so that shares do not depend on units
-    residuals = [(Y[unseen] - values[unseen]) / units for values in left_out]
+    residuals = [(Y[unseen] - part.left_out[unseen]) / units for part in parts]
     shares = _shares(residuals, weight[unseen])
     order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
     return Members(
-        tuple(replace(members[i], share=float(shares[i])) for i in order),
-        np.einsum("m,mij->ij", shares, np.array(left_out)),
-        shares @ np.array(weights),
+        tuple(replace(parts[i].member, share=float(shares[i])) for i in order),
+        np.einsum("m,mij->ij", shares, np.array([part.left_out for part in parts])),
+        shares @ np.array([part.columns for part in parts]),
         {name: found.error for name, found in tried.items()},
-        max((sizes[i] for i in order), key=len),
+        max((parts[i].sizes for i in order), key=len),
     )
 
 
@@ -366,7 +375,7 @@ def _shares(residuals: list[Array], weight: Array) -> Array:
         return np.ones(1)
     # as shares sum to one, the residual of the average is the average of the residuals
     R = np.column_stack([(np.sqrt(weight)[:, None] * residual).ravel() for residual in residuals])
-    R = np.linalg.qr(R, mode="r")  # of the same norms
+    R = np.asarray(np.linalg.qr(R, mode="r"))  # of the same norms
     heavy = 1e3 * (float(np.linalg.norm(R)) or 1.0)  # the weight of the equation that shares sum to one
     shares = nnls(np.vstack([R, np.full(R.shape[1], heavy)]), np.r_[np.zeros(len(R)), heavy])[0]
     shares[shares < _LEAST_SHARE * shares.sum()] = 0.0

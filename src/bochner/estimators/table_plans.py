@@ -13,7 +13,7 @@ _LEARNING_OPERATIONS = {False: 8e10, True: 5e12}
 _METRIC_ROWS = (3000, 2500, 2000, 1500, 1000, 700, 500, 300)
 _SHARE_OF_ROWS, _FEW_ROWS = 16, 1000  # metrics are learned on up to one row in 16, or 1,000
 _LEAF_SIZES = (3000, 2000, 1500, 1000, 700, 500)
-_DEVICE_METRIC_ROWS, _DEVICE_LEAF_SIZES = (4000, 3000), (6000, 4000)  # additional sizes on a GPU
+_DEVICE_LEAF_SIZES = (6000, 4000)  # additional ones on a GPU, which larger leaves use better
 _N_LANDMARKS = (1024, 512, 256)  # of the model of all rows
 EVALUATIONS = 16  # evaluations of the leave-one-out error for a metric
 _OVERLAP = 0.25  # share of the rows on the other side of a cut that a leaf also learns from
@@ -85,7 +85,6 @@ def make_plan(
 ) -> Plan:
     """The largest sizes for n rows of d numbers that fit into the time; a given leaf size is kept."""
     speed = _OPERATIONS[on_device]
-    most_rows = (_DEVICE_METRIC_ROWS if on_device else ()) + _METRIC_ROWS
     sizes = (_DEVICE_LEAF_SIZES if on_device else ()) + _LEAF_SIZES
 
     def learning(rows: int, members: int) -> float:
@@ -98,7 +97,7 @@ def make_plan(
     while n_members > 1 and leaves(_LEAF_SIZES[-2], n_members) > LEAVES * max_seconds:
         n_members -= 1
     most = n if on_device else max(_FEW_ROWS, n // _SHARE_OF_ROWS)
-    affordable = (m for m in most_rows if m <= most and learning(m, n_members) <= LEARNING * max_seconds)
+    affordable = (m for m in _METRIC_ROWS if m <= most and learning(m, n_members) <= LEARNING * max_seconds)
     metric_rows = next(affordable, _METRIC_ROWS[-1])
     if leaf_size is None:
         leaf_size = next((s for s in sizes if leaves(s, n_members) <= LEAVES * max_seconds), _LEAF_SIZES[-1])

@@ -183,9 +183,7 @@ class TableModel(BaseEstimator):
 
         return WorkerOptions.of(self) if has_workers() else None
 
-    def _learn(
-        self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None
-    ) -> Array:
+    def _learn(self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None) -> Array:
         """Fit on targets (n, k); returns the leave-one-out predictions."""
         begun, families = time.perf_counter(), self._check_parameters()
         key = Key.from_random_state(self.random_state)
@@ -209,7 +207,7 @@ class TableModel(BaseEstimator):
                 UserWarning,
             )
         A = np.column_stack([np.empty((n, 0)), *(encoded for _, encoded in planned)])
-        del planned  # the columns are in memory once
+        planned.clear()  # the columns are in memory once
         if not A.shape[1]:
             A = np.zeros((n, 1))
             self._notes.append("no column varies: every prediction is the mean of the targets")

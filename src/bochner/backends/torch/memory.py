@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -111,11 +112,28 @@ def n_queues(device: str) -> int:
     return 4
 
 
-def own_queue(device: str) -> AbstractContextManager[Any]:
-    """Work of the body waits for no other on the device; what it leaves there must be fetched inside it."""
+_streams: dict[str, list[Any]] = {}  # of each device, those that are free
+
+
+@contextmanager
+def own_queue(device: str) -> Iterator[None]:
+    """Work of the body waits for no other on the device; what it leaves there must be fetched inside it.
+
+    Streams are used again: torch keeps free memory, and room for the libraries, for every stream it has seen.
+    """
     if torch.device(device).type != "cuda":
-        return nullcontext()
-    return torch.cuda.stream(torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
+        yield
+        return
+    free = _streams.setdefault(device, [])
+    try:
+        stream = free.pop()
+    except IndexError:
+        stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        free.append(stream)
 
 
 def tensor_on(device: str, array: Array) -> Tensor:
