@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bochner.estimators.ridge import KernelRidge
 
 _FIRST_COMPONENTS = (256, 1024)  # limits of the first model's components, an eighth of the rows
+_TRIED_FIRST = 64  # components, if a sample does not need more
 _PENALTY_COMPONENTS = 512  # up to which each model chooses its own penalty; larger ones take over the last one chosen
 _PENALTY_ROWS = 512  # rows left out to refine a penalty
 _PENALTY_STEPS = 6  # the most steps by which a refined penalty moves
@@ -42,7 +43,7 @@ _FOR_LINEAR = 2  # components for each column of X and for the constant
 _MUCH_FEWER = 4  # components are dropped only if a model with this many times fewer suffices
 _SAMPLE_ROWS = 20_000  # rows of the sample that decides with how many components to begin
 _MORE = 1.25  # begin with this many times the components that the sample needs
-_GLANCE_ROWS = 4096  # the least rows, if not a quarter of the sample, that tell whether to skip the usual first model
+_GLANCE_ROWS = 4096  # the least rows, if not a quarter of the sample, that tell with how many components to begin
 _FEW_COMPONENTS = 2048  # the search may reach this many even with few rows
 
 
@@ -63,8 +64,9 @@ class RidgeSearch:
     Models are fitted one after another, each with twice the components, so that all earlier ones together cost less
     than the last. The sums of a model contain those of its first m components for every m, so that its excess error,
     and whether fewer components suffice, are measured without another pass. A small model of a few rows tells whether
-    the usual first model would be too small. With many rows, a sample decides with how many components to begin. With
-    few rows, models are so cheap that slightly smaller numbers are also tried, with landmarks chosen anew.
+    the usual first model would be too small, or larger than needed. With many rows, a sample decides with how many
+    components to begin. With few rows, models are so cheap that slightly smaller numbers are also tried, with landmarks
+    chosen anew.
 
     Parameters
     ----------
@@ -100,6 +102,7 @@ class RidgeSearch:
         self.first = high if n_rows is None else min(high, max(low, n_rows // 8))
         if model.max_seconds is not None:  # a small first model, to measure how long larger ones take
             self.first = low
+        self.tried_first = _TRIED_FIRST
         self.folds: list[RowSplit] = []
         self.references: list[NestedRidge] = []  # one for each fold
         self.fitted: dict[int, tuple[FittedFeatures, NestedRidge]] = {}  # the first fold's, by number of components
@@ -109,7 +112,7 @@ class RidgeSearch:
 
     def run(self) -> tuple[FittedFeatures, Certificate]:
         """The features to use, and the excess risk that was certified."""
-        if self._first_is_too_small():
+        if self._glance():
             self.first *= 2
         elif self._has_many_rows:
             self._begin_with_sample()
@@ -136,6 +139,7 @@ class RidgeSearch:
             self._certify,
             self.model.tol,
             self.budget,
+            first=self.tried_first,
             rate=LANDMARK_POWER if self.uses_landmarks else FOURIER_POWER,
             # fewer could not even represent a linear function of all columns; the first model is fitted anyway
             least=min(self.first, self._for_linear),
@@ -155,18 +159,27 @@ class RidgeSearch:
         n_samples, size = self.source.n_samples, len(self.split.pool)
         return self.uses_landmarks and size >= _SAMPLE_ROWS and (n_samples is None or n_samples >= 2 * size)
 
-    def _first_is_too_small(self) -> bool:
-        """Whether half the components of the first model are so few for a quarter of the rows that it would be."""
+    def _glance(self) -> bool:
+        """Fit half the components of the first model to a quarter of the rows; whether that model would be too small.
+
+        If the rows need more than that half, fewer are not tried; if they need far fewer, half is where to begin.
+        """
         pool, half = self.split.pool, self.first // 2
         if self.first < _FIRST_COMPONENTS[1] or not self.uses_landmarks or len(pool) < 2 * _GLANCE_ROWS:
             return False
         if self.budget.most <= self.first or self.budget.is_late():
             return False
-        show("whether to begin with more components", self.model.verbose > 0)
-        sample = self._of_rows(RowSplit(pool[: max(_GLANCE_ROWS, len(pool) // 4)]), half)
+        show("how many components to begin with", self.model.verbose > 0)
+        sample, tol = self._of_rows(RowSplit(pool[: max(_GLANCE_ROWS, len(pool) // 4)]), half), self.model.tol
         excess = sample._certify(half, "search").high
         self.expected = sample.alpha
-        return excess > 2.0**LANDMARK_POWER * self.model.tol
+        if excess <= tol:
+            if sample._certify(half // _MUCH_FEWER, "search").high <= tol:
+                self.first = half
+            return False
+        too_small = _MORE * half * (excess / tol) ** (1.0 / LANDMARK_POWER) > self.first
+        self.tried_first = self.first if too_small else half
+        return too_small
 
     def _of_rows(self, split: RowSplit, max_components: int) -> RidgeSearch:
         """The same search on the rows of a split alone, which ends at `max_components`."""
