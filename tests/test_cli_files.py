@@ -120,7 +120,8 @@ def test_what_cannot_be_learned_says_why(text, options, message, tmp_path, capsy
 
 def test_dates_are_read_however_they_are_written():
     days = pd.date_range("2024-01-01", periods=60, freq="7D")
-    for form in ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%Y/%m/%d"):
+    months = ("%d-%b-%Y", "%d-%b-%y", "%d %B %Y", "%B %d, %Y", "%b %d, %Y %H:%M")
+    for form in ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%Y/%m/%d", *months):
         frame, formats, notes = with_dates(pd.DataFrame({"day": days.strftime(form)}))
         assert (frame["day"] == days).all(), form
         assert formats["day"] == ("ISO8601" if form.startswith("%Y") else form)
@@ -141,6 +142,23 @@ def test_dates_are_read_however_they_are_written():
         with_dates(few, Recipe(("day",), dates={"day": "ISO8601"}))
 
 
+def test_times_are_hours():
+    for times in (["12:30", "00:15", None, "23:00"], ["12:30:00", "00:15:00", None, "23:00:00"]):
+        frame, formats, notes = with_dates(pd.DataFrame({"at": times}))
+        np.testing.assert_array_equal(frame["at"], [12.5, 0.25, np.nan, 23.0])
+        assert f"{times[0]} is read as 12.5 hours" in notes[0]
+        again = with_dates(pd.DataFrame({"at": times[:1]}), Recipe(("at",), dates=formats))[0]
+        assert again["at"].tolist() == [12.5]
+    unlike = pd.DataFrame({"at": ["12:30", "noon", "dusk"]})
+    assert (with_dates(unlike)[0]["at"] == unlike["at"]).all()
+
+
+def test_a_month_may_be_its_own_short_form():
+    frame, formats, _ = with_dates(pd.DataFrame({"day": ["01 May 2024", "31 May 2024"]}))
+    assert frame["day"].dt.month.tolist() == [5, 5]
+    assert formats == {"day": "%d %b %Y"}
+
+
 def a_table(tmp_path, text, **options):
     path = tmp_path / "table.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -155,6 +173,8 @@ def a_table(tmp_path, text, **options):
         (";", ["$1,234.50", "-$2", "$0.5"], [1234.5, -2.0, 0.5]),
         (";", ["1.234,50 €", "2 €", "-0,5 €"], [1234.5, 2.0, -0.5]),
         (";", ["EUR 1", "EUR 2.5", "EUR 3"], [1.0, 2.5, 3.0]),
+        (",", ["\u22121.5", "2", "\u22120.25"], [-1.5, 2.0, -0.25]),  # a minus sign, not a hyphen
+        (";", ["\u22121.234,5 €", "2 €", "7 €"], [-1234.5, 2.0, 7.0]),
         (";", ["$1", "€2", "$3"], None),  # of several currencies
         (";", ["1%", "2", "3"], None),
         (";", ["A1", "A2", "A3"], None),

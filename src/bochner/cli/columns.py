@@ -21,8 +21,10 @@ _NAMED = 8  # columns that are named one by one
 _SAMPLE = 1000  # texts by which a column is judged
 _FEWEST = 20  # rows from which on a column can be said to number them
 # how dates are written besides ISO 8601, with or without a time
-_DATES = tuple(f"{day}{time}" for day in ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d")
-               for time in ("", " %H:%M", " %H:%M:%S"))  # fmt: skip
+_DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d",
+         "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y")  # fmt: skip
+_TIMES = ("%H:%M", "%H:%M:%S")
+_DATES = (*(f"{day}{time}" for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S")), *_TIMES)
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,10 @@ def with_dates(
         for form, dates in written.items() if len(written) == 1 else ():
             found[name], formats[name] = dates, form
             first = values.dropna().index[0]
+            if form in _TIMES:
+                found[name] = (dates - dates.dt.normalize()).dt.total_seconds() / 3600.0
+                notes.append(f"column {name!r}: times, {values[first]} is read as {found[name][first]:.6g} hours")
+                continue
             read_as = f"{dates[first]:%Y-%m-%d}"
             same = str(values[first]).startswith(read_as)
             notes.append(f"column {name!r}: dates, {'such as' if same else f'{values[first]} is read as'} {read_as}")
@@ -145,7 +151,8 @@ def _dates_of(values: Any, known: str | None) -> dict[str, Any]:
             continue
         if form in (known, "ISO8601"):
             return {form: dates}
-        found[form] = dates
+        if form.replace("%B", "%b") not in found:  # May is both a name and its short form
+            found[form] = dates
     return found
 
 

@@ -37,13 +37,14 @@ _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open
 _HEAD = 1 << 18  # bytes by which a text file is judged
 _ROWS = 1000  # rows by which its numbers are judged
 _SEPARATORS = "\t;|, "  # of several that fit, the first: commas may be decimal, blanks may be in texts
-_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")  # 1,234 or 1,234,567
 _POINT = re.compile(r"[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d{1,3}(,\d{3})+\.\d+")
 _THOUSANDS = {".": (",", "'", "’", " ", "\u00a0", "\u202f"), ",": (".", "'", "’", " ", "\u00a0", "\u202f")}
 _NAMES = {"\t": "tabs", " ": "blanks", "\u00a0": "a blank", "\u202f": "a blank"}
 _UNIT = r"(?:[%‰$€£¥₹]|EUR|USD|GBP|CHF|JPY)"
 _WITH_UNIT = re.compile(rf"([+-]?)({_UNIT}?)\s*([+-]?\d[\d.,'’ \u00a0\u202f]*?)\s*({_UNIT}?)")
+_MINUS = "\u2212"  # as texts are typeset
 _CODE = re.compile(r"0\d+|\d{20,}")  # digits that a number would lose
 _GAPS = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A")  # as pandas reads them
 _MAGIC = {
@@ -254,7 +255,7 @@ def _decimal_of(cells: Sequence[str], separator: str, usual: str | None) -> str:
 
 def _bare(cell: str) -> str:
     """A number without its unit, such as % or $; another text as it is."""
-    found = _WITH_UNIT.fullmatch(cell.strip())
+    found = _WITH_UNIT.fullmatch(cell.strip().replace(_MINUS, "-"))
     return found[1] + found[3] if found else cell
 
 
@@ -440,7 +441,7 @@ def _with_numbers(frame: Any, decimal: str, texts: Sequence[str]) -> tuple[Any, 
         values = frame[name]
         if name in texts or values.dtype.kind in "biufcM" or not len(cells := values.dropna().astype(str)):
             continue
-        parts = cells.str.extract(f"^{_WITH_UNIT.pattern}$")
+        parts = cells.str.replace(_MINUS, "-").str.extract(f"^{_WITH_UNIT.pattern}$")
         if parts[2].isna().any() or len(set(parts[1] + parts[3])) > 1:
             continue  # a text, or several units
         bare = parts[0] + parts[2]
