@@ -32,11 +32,18 @@ from bochner.backends import (
 from bochner.backends.threads import blas_threads, each, one_thread
 from bochner.checks import check_choice, check_count, check_flag, check_weight, warn
 from bochner.displays import Summary, shortened
-from bochner.estimators._validation import as_host, check_same_names, check_width, is_distributed, validate_rows
+from bochner.estimators._validation import (
+    as_host,
+    check_same_names,
+    check_width,
+    is_distributed,
+    validate_rows,
+)
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
 from bochner.estimators.labels import labels_of
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.parameters import ModelParameters
+from bochner.estimators.table_columns import split_frame
 from bochner.features import FeatureMap, Fourier, choose_rows, features_of, row_blocks
 from bochner.features.low_rank import Modified, as_nystrom_variant
 from bochner.features.nystrom import KernelColumns, Nystrom
@@ -215,7 +222,7 @@ def is_stream(X: Any) -> bool:
 def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, numeric: bool = True) -> Source:
     """The data given to `fit` as a source, after checks; sets or checks the number and names of the columns.
 
-    With a path, an Arrow table or a frame, y and sample_weight may be names of columns; see `_split_frame`.
+    With a path, an Arrow table or a frame, y and sample_weight may be names of columns; see `split_frame`.
     """
     if is_distributed(X) or is_distributed(y):
         return distributed_source(model, X, y, sample_weight, reset=reset)
@@ -238,8 +245,8 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         if any(isinstance(data, np.ma.MaskedArray) for data in (X, y, sample_weight)):
             refuse_mask(X, y, sample_weight)
         X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
-        if hasattr(X, "columns"):
-            X, y, sample_weight = _split_frame(X, y, sample_weight)
+        if hasattr(X, "columns") or isinstance(y, str):
+            X, y, sample_weight = split_frame(X, y, sample_weight)
         if not numeric and hasattr(y, "__array__"):
             y = np.asarray(y)  # scikit-learn would make floats of pandas' nullable integers, and fails on its NA
             y = labels_of(y) if y.dtype == object else y
@@ -303,31 +310,6 @@ def _no_targets(block: Block) -> Block:
     return Block(block.X, np.empty((len(block), 0)), block.weight)
 
 
-def _split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Take the columns named by y and sample_weight out of a frame.
-
-    A list of as many strings as there are rows holds labels, unless all of them are columns.
-    """
-    columns, n_rows = list(X.columns), len(X)
-
-    def is_name(value: Any) -> bool:
-        if not (isinstance(value, list) and value and isinstance(value[0], str)):
-            return isinstance(value, str)
-        return len(value) != n_rows or all(name in columns for name in value)
-
-    for name in [] if not is_name(y) else [y] if isinstance(y, str) else y:
-        if name not in columns:
-            raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, columns))}.")
-    out: dict[str, Any] = {}
-    for role, value in (("y", y), ("weight", sample_weight)):
-        named = is_name(value)
-        out[role] = np.asarray(X[value]) if named else value
-        if named:
-            gone = {value} if isinstance(value, str) else set(value)
-            X = X[[c for c in X.columns if c not in gone]]
-    return X, out["y"], out["weight"]
-
-
 class DistributedScore:
     """`score` for Dask data, computed by its workers; must come before scikit-learn's mixins among the bases."""
 
@@ -344,9 +326,7 @@ class DistributedScore:
             from bochner.distributed import score
 
             return score(self, X, y, sample_weight, is_classifier(self))
-        if hasattr(X, "columns"):
-            X, y, sample_weight = _split_frame(X, y, sample_weight)
-        return super().score(X, y, sample_weight)  # type: ignore[misc]
+        return super().score(*split_frame(X, y, sample_weight))  # type: ignore[misc]
 
 
 class KernelModel(ModelParameters):

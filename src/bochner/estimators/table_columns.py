@@ -29,6 +29,37 @@ def is_frame(X: Any) -> bool:
     return type(X).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and len(getattr(X, "shape", ())) == 2
 
 
+def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Take the columns that y and sample_weight name out of a frame; y may be a list of names.
+
+    A list of as many strings as there are rows holds labels, unless all of them are columns.
+    """
+    names = list(getattr(X, "column_names", None) or X.columns) if is_frame(X) else []
+    taken: list[Any] = []
+
+    def values(role: str, value: Any) -> Any:
+        several = isinstance(value, list) and bool(value) and isinstance(value[0], str)
+        if several and (not names or (len(value) == len(X) and not set(value) <= set(names))):
+            return value
+        if not several and not isinstance(value, str):
+            return value
+        if not is_frame(X):
+            kind = type(X).__name__
+            raise ValueError(f"{role}={value!r} names a column of a frame, but X is a {kind}; give the values.")
+        for name in value if several else [value]:
+            if name not in names:
+                raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, names))}.")
+            taken.append(name)
+        columns = X.select(value) if several and hasattr(X, "select") else X[value]
+        return np.asarray(columns.to_numpy() if hasattr(columns, "to_numpy") else columns)
+
+    y, sample_weight = values("y", y), values("sample_weight", sample_weight)
+    if taken:
+        rest = [name for name in names if name not in taken]
+        X = X.select(rest) if hasattr(X, "select") else X[rest]
+    return X, y, sample_weight
+
+
 def as_table(X: Any) -> Any:
     """Arrow rows as a table, whose names scikit-learn reads, and masked entries as gaps; records are refused."""
     if type(X).__name__ == "RecordBatch":

@@ -29,6 +29,7 @@ from bochner.estimators.table_columns import (
     is_frame,
     plan_column,
     raw_columns,
+    split_frame,
     take_rows,
 )
 from bochner.estimators.table_members import SCALINGS, Member, fit_members
@@ -329,25 +330,6 @@ class TableModel(BaseEstimator):
 def _float_of(X: Any) -> Any:
     dtype = getattr(X, "dtype", None)
     return dtype if dtype in (np.float32, np.float64) else np.float64
-
-
-def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Take the columns that y and sample_weight name out of a frame."""
-    found = {"y": y, "sample_weight": sample_weight}
-    taken = {role: name for role, name in found.items() if isinstance(name, str)}
-    if not taken:
-        return X, y, sample_weight
-    role, name = next(iter(taken.items()))
-    if not is_frame(X):
-        raise ValueError(f"{role}={name!r} names a column of a frame, but X is a {type(X).__name__}; give the values.")
-    names = list(getattr(X, "column_names", None) or X.columns)
-    for role, name in taken.items():
-        if name not in names:
-            raise ValueError(f"the frame has no column {name!r}; its columns are {', '.join(map(repr, names))}.")
-        column = X[name]
-        found[role] = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-    rest = [name for name in names if name not in taken.values()]
-    return (X.select(rest) if hasattr(X, "select") else X[rest]), found["y"], found["sample_weight"]
 
 
 class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel):
