@@ -131,7 +131,7 @@ def test_fit_and_predict_are_the_python_models(target, folder, capsys):
     cities = np.stack([folder["city"] == city for city in ("Lima", "Oslo", "Rome")], axis=1)
     X = StandardScaler().fit_transform(np.hstack([folder[["age", "income"]].to_numpy(dtype=float), cities]))
     kind = bochner.KernelRidge if target == "price" else bochner.KernelClassifier
-    expected = kind("rbf", 32, random_state=0).fit(X, folder[target].to_numpy(str if target == "kind" else float))
+    expected = kind(n_components=32, random_state=0).fit(X, folder[target].to_numpy(str if target == "kind" else float))
     found = pd.read_csv("predictions.csv")["prediction"].to_numpy()
     if target == "price":
         np.testing.assert_allclose(found, expected.predict(X), rtol=1e-9)
@@ -173,7 +173,7 @@ def test_many_rows_of_parquet_are_streamed(tmp_path, monkeypatch):
     assert table.source.n_samples == 1000
     assert run(["fit", "many.parquet", "-t", "y", "--components", "64", "--out", "m"]) == 0
     assert run(["predict", "m", "many.parquet", "--out", "p.npy"]) == 0
-    expected = bochner.KernelRidge("rbf", 64, random_state=0).fit(table.source)
+    expected = bochner.KernelRidge(n_components=64, random_state=0).fit(table.source)
     scaled = pd.DataFrame(table.recipe.scale_rows(X), columns=["a", "b"])
     np.testing.assert_allclose(np.load("p.npy"), expected.predict(scaled), rtol=1e-9)
 

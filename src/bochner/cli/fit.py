@@ -66,7 +66,9 @@ def fit(
     seed: SeedOption = 0,
     report: Annotated[bool, typer.Option("--report", help="Table: say what became of every column, and why.")] = False,
     as_json: JsonOption = False,
-    kernel: Annotated[str | None, typer.Option(help="Kernel: which one, rbf if left out.")] = None,
+    kernel: Annotated[
+        str | None, typer.Option(help="Kernel: which one; if left out the model's default, or rbf with a length scale.")
+    ] = None,
     length_scale: ScaleOption = None,
     components: Annotated[str | None, typer.Option(help="Kernel: number of components, or auto.")] = None,
     features: Annotated[str | None, typer.Option(help="Kernel: auto, fourier or nystrom.")] = None,
@@ -106,7 +108,7 @@ def fit(
         raise DataError(_NOTHING)
     shared: dict[str, Any] = {"task": task, "drop": drop, "drop_missing": drop_missing, "text": text}
     if model is ModelName.kernel or given:
-        learned = kernel_of(kernel or "rbf", length_scale)
+        learned = kernel_of(kernel, length_scale)
         shape: dict[str, Any] = {"components": components or "auto", "features": features or "auto", "alpha": alpha}
         shared |= {"encode": encode, "standardize": standardize is not False}
         found = _fit_kernel(data, out, target, learned, seconds=seconds, seed=seed, **shape, **shared)
@@ -241,13 +243,13 @@ def _fit_kernel(
         say(f"{n_components:,} {features} components are predicted to take {show_seconds(advice.seconds)}")
     classifies = task_of(table.y) == "classification"
     kind: Any = KernelClassifier if classifies else KernelRidge
-    chosen = {} if alpha is None else {"alpha": alpha}
-    model = kind(learned, n_components, features=features, random_state=seed, verbose=1, **chosen)
+    chosen = {name: value for name, value in (("kernel", learned), ("alpha", alpha)) if value is not None}
+    model = kind(n_components=n_components, features=features, random_state=seed, verbose=1, **chosen)
     taken = _timed_fit(model, *((table.X, table.y) if table.source is None else (table.source,)))
     scores = held_out(model, table.X, table.y)
     save(model, out)
     table.recipe.save(columns_file(out))
-    used = getattr(model.features_, "kernel_", learned)
+    used = getattr(model.features_, "kernel_", model.kernel)
     return {
         "model": kind.__name__,
         "description": f"{model.n_components_:,} components, {used!r}, alpha {model.alpha_:.3g}",

@@ -45,6 +45,10 @@ StandardizeOption = Annotated[
     bool, typer.Option("--standardize/--no-standardize", help="Give every column mean 0 and standard deviation 1.")
 ]
 KernelOption = Annotated[str, typer.Option(help="The kernel, such as rbf, matern or laplacian.")]
+ModelKernelOption = Annotated[
+    str | None,
+    typer.Option("--kernel", help="The kernel; the model's default, or rbf with a length scale, if left out."),
+]
 ScaleOption = Annotated[float | None, typer.Option(help="Its length scale; chosen from the data if left out.")]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 SeparatorOption = Annotated[
@@ -75,8 +79,11 @@ GapOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Say what was done as JSON, on standard output.")]
 
 
-def kernel_of(name: str, length_scale: float | None) -> Any:
-    """A kernel for its name, with a length scale if one is given."""
+def kernel_of(name: str | None, length_scale: float | None) -> Any:
+    """A kernel for its name, with a length scale if one is given; None, the model's default, if neither is."""
+    if name is None and length_scale is None:
+        return None
+    name = name or "rbf"
     from bochner.kernels.conversion import KERNEL_NAMES
 
     if name not in KERNEL_NAMES:

@@ -17,8 +17,8 @@ from bochner.cli.options import (
     EncodeOption,
     GapOption,
     JsonOption,
-    KernelOption,
     MissingOption,
+    ModelKernelOption,
     ScaleOption,
     SeedOption,
     SeparatorOption,
@@ -33,7 +33,7 @@ from bochner.cli.screen import print_json, say
 def recommend(
     data: DataArgument,
     target: TargetOption = None,
-    kernel: KernelOption = "rbf",
+    kernel: ModelKernelOption = None,
     length_scale: ScaleOption = None,
     seconds: Annotated[float | None, typer.Option("--time", help="Seconds that fitting may take.")] = None,
     tol: Annotated[
