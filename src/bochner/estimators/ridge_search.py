@@ -162,7 +162,7 @@ class RidgeSearch:
     def _glance(self) -> bool:
         """Fit half the components of the first model to a quarter of the rows; whether that model would be too small.
 
-        If the rows need more than that half, fewer are not tried; if they need far fewer, the first model is smaller.
+        If the rows need more than that half, fewer are not tried; if they need far fewer, half is where to begin.
         """
         pool, half = self.split.pool, self.first // 2
         if self.first < _FIRST_COMPONENTS[1] or not self.uses_landmarks or len(pool) < 2 * _GLANCE_ROWS:
@@ -175,7 +175,7 @@ class RidgeSearch:
         self.expected = sample.alpha
         if excess <= tol:
             if sample._certify(half // _MUCH_FEWER, "search").high <= tol:
-                self.first = _FIRST_COMPONENTS[0]
+                self.first = half
             return False
         too_small = _MORE * half * (excess / tol) ** (1.0 / LANDMARK_POWER) > self.first
         self.tried_first = self.first if too_small else half
