@@ -40,6 +40,7 @@ _PENALTY_ROWS = 512  # rows left out to refine a penalty
 _PENALTY_STEPS = 6  # the most steps by which a refined penalty moves
 _PENALTY_STEP = 10.0**0.75  # the ratio of neighbouring penalties in that refinement
 _FOR_LINEAR = 2  # components for each column of X and for the constant
+_MUCH_MORE = 3  # begin with this many times the components that suffice for the sample, if they are so few
 _MUCH_FEWER = 4  # components are dropped only if a model with this many times fewer suffices
 _SAMPLE_ROWS = 20_000  # rows of the sample that decides with how many components to begin
 _MORE = 1.25  # begin with this many times the components that the sample needs
@@ -162,12 +163,12 @@ class RidgeSearch:
     def _glance(self) -> bool:
         """Fit half the components of the first model to a quarter of the rows; whether that model would be too small.
 
-        If the rows need more than that half, fewer are not tried; if they need far fewer, half is where to begin.
+        If the rows need more than that half, fewer are not tried; if they need far fewer, the first model is smaller.
         """
         pool, half = self.split.pool, self.first // 2
         if self.first < _FIRST_COMPONENTS[1] or not self.uses_landmarks or len(pool) < 2 * _GLANCE_ROWS:
             return False
-        if self.budget.most <= self.first or self.budget.is_late():
+        if self.budget.most < self.first or self.budget.is_late():
             return False
         show("how many components to begin with", self.model.verbose > 0)
         sample, tol = self._of_rows(RowSplit(pool[: max(_GLANCE_ROWS, len(pool) // 4)]), half), self.model.tol
@@ -175,9 +176,10 @@ class RidgeSearch:
         self.expected = sample.alpha
         if excess <= tol:
             if sample._certify(half // _MUCH_FEWER, "search").high <= tol:
-                self.first = half
+                self.first = _MUCH_MORE * half // _MUCH_FEWER
             return False
-        too_small = _MORE * half * (excess / tol) ** (1.0 / LANDMARK_POWER) > self.first
+        needed = _MORE * half * (excess / tol) ** (1.0 / LANDMARK_POWER)
+        too_small = needed > self.first and self.budget.most > self.first
         self.tried_first = self.first if too_small else half
         return too_small
 
