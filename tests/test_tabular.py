@@ -813,3 +813,23 @@ def test_partial_dependence_of_scikit_learn(classifies):
     assert found.shape == (1, 5)
     assert np.isfinite(found).all()
     assert partial_dependence(model, X, ["colour"], categorical_features=["colour"])["average"].shape == (1, 3)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("kind", [TabularRegressor, KernelRidge])
+def test_targets_and_weights_may_be_columns_of_any_frame(kind, library):
+    library = pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    columns = {name: rng.normal(size=80) for name in "abyz"} | {"w": rng.uniform(1.0, 2.0, 80)}
+    frame, model = library.DataFrame(columns), kind(random_state=0)
+    X, Y, w = (np.column_stack([columns[name] for name in names]) for names in ("ab", "yz", "w"))
+    found = model.fit(frame, ["y", "z"], "w")
+    assert list(found.feature_names_in_) == ["a", "b"]
+    expected = kind(random_state=0).fit(library.DataFrame({name: columns[name] for name in "ab"}), Y, w[:, 0])
+    np.testing.assert_allclose(found.predict(frame[["a", "b"]]), expected.predict(frame[["a", "b"]]), rtol=1e-9)
+    assert found.score(frame, ["y", "z"], "w") == pytest.approx(expected.score(frame[["a", "b"]], Y, w[:, 0]), rel=1e-9)
+    for y, weight in (("q", None), (["y", "q"], None), ("y", "q")):
+        with pytest.raises(ValueError, match="has no column 'q'; its columns are 'a', 'b'"):
+            model.fit(frame, y, weight)
+    with pytest.raises(ValueError, match="y='y' names a column of a frame, but X is a ndarray"):
+        model.fit(X, "y")
