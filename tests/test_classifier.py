@@ -539,17 +539,17 @@ def test_the_clock_of_max_seconds_starts_with_fit(loss, monkeypatch):
     """What finding the labels took is not given to the search for components a second time."""
     X, y, _ = problem(n=200)
     clock, given = [0.0], []
-    ridge_fit = KernelRidge.fit
+    choose = KernelRidge._choose_features
 
-    def fit(self, *arguments):
+    def chosen(self, *arguments, **options):
         given.append(self.max_seconds)
-        return ridge_fit(self, *arguments)
+        return choose(self, *arguments, **options)
 
     def found(source, class_weight):
         clock[0] += 40.0
         return find_labels(source, class_weight)
 
-    monkeypatch.setattr(KernelRidge, "fit", fit)
+    monkeypatch.setattr(KernelRidge, "_choose_features", chosen)
     monkeypatch.setattr("bochner.estimators.classifier.find_labels", found)
     monkeypatch.setattr("bochner.estimators.classifier.time.perf_counter", lambda: clock[0])
     KernelClassifier(loss=loss, max_seconds=100.0, random_state=0).fit(X, y)

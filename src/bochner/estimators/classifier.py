@@ -278,8 +278,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
             rows = signs.sample(GROWTH_ROWS, key.child("growth"))
             changes = {"alpha": "margin", "random_state": key.seed, "solver": "auto"}
             changes["max_seconds"] = self._seconds_left(started)
-            ridge = self._ridge(**changes).fit(ArraySource(rows.X, rows.y, rows.weight))
-            transformer, feature_map, self.certificate_ = ridge.features_, ridge.feature_map_, ridge.certificate_
+            ridge = self._ridge(**changes)
+            sample = ArraySource(rows.X, rows.y, rows.weight)
+            grown = ridge._choose_features(sample, Key.from_random_state(key.seed), with_penalty=False)
+            transformer, feature_map, self.certificate_ = grown.transformer, grown.feature_map, ridge.certificate_
             self._spreads, self._auto_features = ridge._spreads, ridge._auto_features
             notes = (f"n_components={feature_map.n_components}, grown with the squared loss on {len(rows)} rows",)
         else:

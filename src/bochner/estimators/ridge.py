@@ -228,13 +228,31 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with self._fitting():
             source = as_source(self, X, y, sample_weight, reset=True)
             self._forget()
-            # Landmarks need at most half as many components as Fourier features (benchmarks/bench_ridge.py
-            # time_to_error). But Fourier features do not depend on the rows when their number is given, so that models
-            # of different rows can be merged and `partial_fit` can add rows.
-            searches = isinstance(self.n_components, str) and not scipy.sparse.issparse(source.head().X)
-            self._auto_features = "nystrom" if searches else None
             self._learn(source)
         return self
+
+    def _choose_features(
+        self, source: Source, key: Key, *, merges: bool = False, with_penalty: bool = True
+    ) -> FittedFeatures:
+        """Choose the kernel, and the number of components if it is "auto"; for another loss without a penalty.
+
+        Landmarks need at most half as many components as Fourier features (benchmarks/bench_ridge.py time_to_error).
+        But Fourier features do not depend on the rows when their number is given, so that models of different rows can
+        be merged and `partial_fit` can add rows.
+        """
+        searches = is_auto(self.n_components) and not merges and not scipy.sparse.issparse(source.head().X)
+        self._auto_features = "nystrom" if searches else None
+        started, self._target_shape = time.perf_counter(), _target_shape(source)
+        with saying(lambda: "interrupted while the length scale was tuned: nothing was kept."):
+            kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
+        # with a transformer, the number of components is the transformer's
+        if is_auto(self.n_components) and isinstance(self.features, str):
+            with saying(lambda: "interrupted while the number of components was searched for: nothing was kept."):
+                search = RidgeSearch(self, source, kernel, key, started)
+                fitted, self.certificate_ = search.run(with_penalty=with_penalty)
+            return fitted
+        with saying(lambda: "interrupted while the features were fitted: nothing was kept."):
+            return FittedFeatures(*self._fit_features(source, kernel, self.n_components, key))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows; the first call chooses the features from its rows.
@@ -246,8 +264,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         with self._threads():
             source = as_source(self, X, y, sample_weight, reset=first)
             if first or self.statistics_ is None:
-                self._auto_features = None
-                self._learn(source)
+                self._learn(source, merges=True)
                 return self
             check_sums(self)
             shape = _target_shape(source)
@@ -289,18 +306,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
         for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution", "_spreads"):
             self.__dict__.pop(name, None)
 
-    def _learn(self, source: Source) -> None:
-        key, started = self._key(), time.perf_counter()
-        self._target_shape = _target_shape(source)
-        with saying(lambda: "interrupted while the length scale was tuned: nothing was kept."):
-            kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
-        # with a transformer, the number of components is the transformer's
-        if is_auto(self.n_components) and isinstance(self.features, str):
-            with saying(lambda: "interrupted while the number of components was searched for: nothing was kept."):
-                fitted, self.certificate_ = RidgeSearch(self, source, kernel, key, started).run()
-        else:
-            with saying(lambda: "interrupted while the features were fitted: nothing was kept."):
-                fitted = FittedFeatures(*self._fit_features(source, kernel, self.n_components, key))
+    def _learn(self, source: Source, *, merges: bool = False) -> None:
+        seed = self.random_state
+        if seed is None and self.checkpoint is not None:  # that of the checkpoint to continue
+            seed = saved_about(self.checkpoint).get("seed")
+        key = Key.from_random_state(seed)
+        fitted = self._choose_features(source, key, merges=merges)
         with saying(self._kept):
             self._learn_with(source, fitted, key)
             self._current()
@@ -315,14 +326,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
             kept = f"the model has the sums of {self.n_samples_seen_} rows, and predicts from them"
             kept += "." if self.checkpoint is None else f"; fit continues from {os.fspath(self.checkpoint)!r}."
         return f"interrupted while rows were added up or solved for: {kept}"
-
-    def _key(self) -> Key:
-        """The key of random_state; if that is None, the key of the checkpoint to continue."""
-        if self.random_state is None and self.checkpoint is not None:
-            seed = saved_about(self.checkpoint).get("seed")
-            if seed is not None:
-                return Key(int(seed))
-        return Key.from_random_state(self.random_state)
 
     def _learn_with(self, source: Source, fitted: FittedFeatures, key: Key) -> None:
         """Compute the sums, unless they are known, and choose the penalty if the choice needs rows."""

@@ -111,8 +111,8 @@ class RidgeSearch:
         self.alpha: float | None = None  # the last one chosen
         self.expected: float | None = None  # a penalty of fewer rows, known before one of all rows is
 
-    def run(self) -> tuple[FittedFeatures, Certificate]:
-        """The features to use, and the excess risk that was certified."""
+    def run(self, *, with_penalty: bool = True) -> tuple[FittedFeatures, Certificate]:
+        """The features to use, with a refined penalty if one is asked for, and the excess risk that was certified."""
         if self._glance():
             self.first *= 2
         elif self._has_many_rows:
@@ -126,7 +126,7 @@ class RidgeSearch:
         else:
             found = self.model._fit_features(self.source, self.kernel, n_components, self.key, nested=True)
             return FittedFeatures(*found), certificate
-        if fitted.solution is None and self.model._leaves_rows_out:
+        if with_penalty and fitted.solution is None and self.model._leaves_rows_out:
             margins = self.model.alpha == "margin" and nested.statistics.n_targets > 1
             show(f"{n_components:,} components: penalty", self.model.verbose > 0)
             fitted = replace(
