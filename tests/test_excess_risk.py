@@ -109,7 +109,7 @@ def test_rows_of_weight_zero_are_neither_measured_nor_seen():
 def test_landmarks_of_the_model_are_none_of_the_rows_measured(tol):
     X, y = curve(600, 0)
     model = KernelRidge(Polynomial(5), tol=tol, random_state=0).fit(X, y)  # its landmarks are rows
-    rows = RowSplit.of(ArraySource(X, y), model._key().child("left out")).for_landmarks(600).measured.X
+    rows = RowSplit.of(ArraySource(X, y), Key(0).child("left out")).for_landmarks(600).measured.X
     landmarks = {row.tobytes() for row in model.features_.landmarks_}
     assert landmarks <= {row.tobytes() for row in X}
     assert not landmarks & {row.tobytes() for row in rows}
