@@ -149,6 +149,8 @@ def test_times_are_hours():
         assert f"{times[0]} is read as 12.5 hours" in notes[0]
         again = with_dates(pd.DataFrame({"at": times[:1]}), Recipe(("at",), dates=formats))[0]
         assert again["at"].tolist() == [12.5]
+        with pytest.raises(DataError, match=r"be times of day, written as 12:30.* in training, but row 1 has"):
+            with_dates(pd.DataFrame({"at": ["noon"]}), Recipe(("at",), dates=formats))
     unlike = pd.DataFrame({"at": ["12:30", "noon", "dusk"]})
     assert (with_dates(unlike)[0]["at"] == unlike["at"]).all()
 

@@ -833,3 +833,13 @@ def test_targets_and_weights_may_be_columns_of_any_frame(kind, library):
             model.fit(frame, y, weight)
     with pytest.raises(ValueError, match="y='y' names a column of a frame, but X is a ndarray"):
         model.fit(X, "y")
+
+
+@pytest.mark.parametrize("kind", [TabularRegressor, KernelRidge])
+def test_a_class_derived_from_a_frame_is_a_frame(kind):
+    class Mine(pandas.DataFrame):
+        pass
+
+    x = np.random.default_rng(0).normal(size=80)
+    found = kind(random_state=0).fit(Mine({"a": x, "b": -x, "y": x}), "y")
+    assert list(found.feature_names_in_) == ["a", "b"]

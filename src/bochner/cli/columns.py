@@ -25,6 +25,7 @@ _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d",
          "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y")  # fmt: skip
 _TIMES = ("%H:%M", "%H:%M:%S")
 _DATES = (*(f"{day}{time}" for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S")), *_TIMES)
+_EXAMPLES = {"ISO8601": "2024-12-31", "%H:%M": "12:30", "%H:%M:%S": "12:30:00"}
 
 
 @dataclass(frozen=True)
@@ -166,12 +167,13 @@ def _refuse_mixed_dates(values: Any, name: str, known: dict[str, str] | None) ->
             continue
         dates = pandas_module().to_datetime(present, format=form, errors="coerce", utc=True)
         other = present[dates.isna()]
-        said = "" if known is None else f", written as {form.replace('ISO8601', '2024-12-31')} in training"
+        said = "" if known is None else f", written as {_EXAMPLES.get(form, form)} in training"
         gap, column = f"--gap {shlex.quote(str(other.iloc[0]))}", shlex.quote(name)
         ways = f"what it is: {gap} (a gap), --text {column} (the column is text) or --drop {column}"
         ways = ways if known is None else f"{gap} if it is a gap"
+        kind = "times of day" if form in _TIMES else "dates"
         raise DataError(
-            f"column {name!r} should be dates{said}, but row {values.index.get_loc(other.index[0]) + 1} has "
+            f"column {name!r} should be {kind}{said}, but row {values.index.get_loc(other.index[0]) + 1} has "
             f"{other.iloc[0]!r}; correct the file, or say {ways}."
         )
 

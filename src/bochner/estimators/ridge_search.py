@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from bochner.estimators.ridge import KernelRidge
 
 _FIRST_COMPONENTS = (256, 1024)  # limits of the first model's components, an eighth of the rows
-_TRIED_FIRST = 64  # components, if a sample does not need more
 _PENALTY_COMPONENTS = 512  # up to which each model chooses its own penalty; larger ones take over the last one chosen
 _PENALTY_ROWS = 512  # rows left out to refine a penalty
 _PENALTY_STEPS = 6  # the most steps by which a refined penalty moves
@@ -103,7 +102,7 @@ class RidgeSearch:
         self.first = high if n_rows is None else min(high, max(low, n_rows // 8))
         if model.max_seconds is not None:  # a small first model, to measure how long larger ones take
             self.first = low
-        self.tried_first = _TRIED_FIRST
+        self.tried_first = ComponentSearch.first
         self.folds: list[RowSplit] = []
         self.references: list[NestedRidge] = []  # one for each fold
         self.fitted: dict[int, tuple[FittedFeatures, NestedRidge]] = {}  # the first fold's, by number of components

@@ -25,8 +25,9 @@ _PARTS = ("time", "month", "weekday", "hour")
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a pandas, polars or Arrow table."""
-    return type(X).__module__.split(".")[0] in ("pandas", "polars", "pyarrow") and len(getattr(X, "shape", ())) == 2
+    """Whether X is a pandas, polars or Arrow table, or of a class derived from one, such as a GeoDataFrame."""
+    libraries = {kind.__module__.split(".")[0] for kind in type(X).__mro__}
+    return not libraries.isdisjoint(("pandas", "polars", "pyarrow")) and len(getattr(X, "shape", ())) == 2
 
 
 def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
