@@ -77,7 +77,7 @@ def objective(model: Any, X: Any, y: Any) -> float:
     signs = 2.0 * (y[:, None] == model.classes_) - 1.0
     signs = signs[:, 1:] if len(model.classes_) == 2 else signs
     F = model.decision_function(X).reshape(len(X), -1)
-    return float(as_loss(model.loss).value(F, signs).sum() + 0.5 * model.alpha_ * (model.coef_**2).sum())
+    return float(as_loss(model.loss).value(F, signs).sum() + 0.5 * model.alpha_ * (model.component_weights_**2).sum())
 
 
 def linear_seconds(model: Any, X: Any, y: Any, goal: float) -> float:

@@ -64,7 +64,7 @@ def model(**parameters):
 
 
 def digest(fitted):
-    return hashlib.blake2b(fitted.coef_.tobytes(), digest_size=4).hexdigest()
+    return hashlib.blake2b(fitted.component_weights_.tobytes(), digest_size=4).hexdigest()
 
 
 def cluster_of(n_workers, **options):

@@ -331,7 +331,7 @@ start = time.perf_counter()
 model = KernelRidge(RBF(4.0), 1024, features="fourier", alpha=1.0, random_state=0, checkpoint=sys.argv[2], verbose=1)
 model.fit(sys.argv[1], "y")
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(f"{model.coef_.tobytes().hex()} {peak} {time.perf_counter() - start:.1f}")
+print(f"{model.component_weights_.tobytes().hex()} {peak} {time.perf_counter() - start:.1f}")
 """
 
 

@@ -75,7 +75,7 @@ try:
     model = KernelRidge(RBF(0.5), 96, alpha=1.0, random_state=0, checkpoint={path!r}).fit(Rows({n}))
 except KeyboardInterrupt:
     sys.exit(130)
-print(model.coef_.tobytes().hex(), flush=True)
+print(model.component_weights_.tobytes().hex(), flush=True)
 """
 
 
@@ -163,7 +163,7 @@ def ahead(n, repeats=3):
                     fitted = KernelRidge(RBF(0.5), 64, alpha=1.0, n_jobs=1, random_state=0).fit(*data())
                     times.append((time.perf_counter() - wall, time.process_time() - cpu))
                     module.read_ahead = threaded
-                found[how] = fitted.coef_.tobytes()
+                found[how] = fitted.component_weights_.tobytes()
                 wall, cpu = np.median(times, axis=0)
                 same = len(set(found.values())) == 1
                 print(f"| {kind} | {how} | {wall:.2f} s | {cpu:.2f} s | {'yes' if same else 'NO'} |", flush=True)

@@ -19,8 +19,8 @@ for workers in (1, 2, 4):
     with dask.config.set(scheduler="threads", num_workers=workers):
         model = KernelRidge(RBF(2.0), 256, alpha=0.1, random_state=0).fit(X, y)
         predictions = model.predict(X[:5_000]).compute()  # lazy until now
-    coefficients.append(model.coef_)
-    print(f"{workers} threads: {model.n_samples_seen_:,} rows, first coefficient {model.coef_[0]!r}")
+    coefficients.append(model.component_weights_)
+    print(f"{workers} threads: {model.n_samples_seen_:,} rows, first coefficient {model.component_weights_[0]!r}")
 same = all(np.array_equal(coefficients[0], other) for other in coefficients[1:])
 print("the same bits" if same else "the coefficients differ")
 plt.figure(figsize=(4.5, 4), layout="constrained")

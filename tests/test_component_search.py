@@ -390,5 +390,5 @@ def test_a_model_with_every_row_as_landmark_predicts():
     """So rough a kernel asks for all rows, more landmarks than any model of the search has: some rows are measured."""
     X = np.random.default_rng(0).normal(size=(200, 3))
     model = KernelRidge(RBF(0.3), random_state=0).fit(X, np.sin(X))
-    assert model.n_components_ == len(model.coef_.T) == 200
+    assert model.n_components_ == len(model.component_weights_.T) == 200
     assert np.isfinite(model.predict(X)).all()

@@ -500,7 +500,9 @@ def test_a_mapped_source_is_mapped_on_the_workers(client, small_trees, solver):
     source = distributed.dask_source(ridge(), *blocks).mapped(tripled)
     assert source.remote
     truth = ridge(solver=solver).fit(3.0 * X - 1.0, 2.0 * y, 0.5 * weight)
-    np.testing.assert_allclose(ridge(solver=solver).fit(source).coef_, truth.coef_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        ridge(solver=solver).fit(source).component_weights_, truth.component_weights_, rtol=1e-6, atol=1e-8
+    )
 
 
 ON_DEVICES = [model for model in MODELS if "device" in model.get_params()]
@@ -713,7 +715,7 @@ def test_a_killed_worker_changes_nothing(client, small_trees, monkeypatch):
     pids = client.run(os.getpid)
     model = ridge()
     struck(lambda: model.fit(slow_blocks()), lambda: os.kill(next(iter(pids.values())), signal.SIGKILL), folds)
-    np.testing.assert_array_equal(model.coef_, truth.coef_)
+    np.testing.assert_array_equal(model.component_weights_, truth.component_weights_)
 
 
 def fall(flag):
@@ -781,7 +783,7 @@ def test_a_worker_restarted_during_iterations_changes_nothing(client, small_tree
     worker = next(iter(client.nthreads()))  # asked now: the one killed before may still be remembered
     model = ridge(solver="cg", alpha=3.0)
     struck(lambda: model.fit(blocks), lambda: client.restart_workers([worker]), lambda: products() > 3)
-    np.testing.assert_array_equal(model.coef_, truth.coef_)
+    np.testing.assert_array_equal(model.component_weights_, truth.component_weights_)
 
 
 def dask_kinds(X, y, weight):
@@ -805,7 +807,7 @@ def test_a_checkpoint_proves_its_rows_on_workers(small_trees, tmp_path):
                 ridge(checkpoint=paths[name]).fit(*arguments)
             before = paths[name].read_bytes()
             again = ridge(checkpoint=paths[name]).fit(*arguments)
-            np.testing.assert_array_equal(again.coef_, truth.coef_, err_msg=name)
+            np.testing.assert_array_equal(again.component_weights_, truth.component_weights_, err_msg=name)
         paths[name].write_bytes(before)
     last = read_arrays(paths["array"])[1]["rows"] - 1
     assert 300 < last < 690
@@ -816,7 +818,9 @@ def test_a_checkpoint_proves_its_rows_on_workers(small_trees, tmp_path):
                     ridge(checkpoint=paths[name]).fit(*arguments)
     for name, arguments in dask_kinds(*(nudged(a, 699) for a in data)):
         again = ridge(checkpoint=paths[name]).fit(*arguments)  # rows that were not seen may be others
-        np.testing.assert_array_equal(again.coef_, ridge().fit(*arguments).coef_, err_msg=name)
+        np.testing.assert_array_equal(
+            again.component_weights_, ridge().fit(*arguments).component_weights_, err_msg=name
+        )
 
 
 def test_a_checkpoint_of_sums_on_workers_devices_proves_its_rows(small_trees, tmp_path):
@@ -828,7 +832,7 @@ def test_a_checkpoint_of_sums_on_workers_devices_proves_its_rows(small_trees, tm
         model.fit(*data)
     with pytest.raises(ValueError, match="the targets of rows 60 to 119 differ"):
         model.fit(data[0], da.from_array(nudged(y, 100), chunks=70))
-    np.testing.assert_array_equal(model.fit(*data).coef_, truth.coef_)
+    np.testing.assert_array_equal(model.fit(*data).component_weights_, truth.component_weights_)
 
 
 def test_a_checkpoint_continues_with_other_blocks(small_trees, tmp_path):
@@ -839,7 +843,7 @@ def test_a_checkpoint_continues_with_other_blocks(small_trees, tmp_path):
     with pytest.raises(ValueError, match="tree of sums over dask data, by its digest, was"):
         model.fit(X, y)
     model.fit(da.from_array(X, chunks=(71, 3)), da.from_array(y, chunks=71))
-    np.testing.assert_array_equal(model.coef_, truth.coef_)
+    np.testing.assert_array_equal(model.component_weights_, truth.component_weights_)
 
 
 def test_checkpoints_of_classifiers_prove_their_rows_on_workers(small_trees, tmp_path, client):
@@ -855,7 +859,7 @@ def test_checkpoints_of_classifiers_prove_their_rows_on_workers(small_trees, tmp
     with pytest.raises(ValueError, match="the targets of rows 60 to 119 differ"):
         model.fit(blocks, da.from_array(other, chunks=70))
     model.fit(blocks, da.from_array(labels, chunks=70))
-    np.testing.assert_array_equal(model.coef_, truth.coef_)
+    np.testing.assert_array_equal(model.component_weights_, truth.component_weights_)
 
 
 def hungry_rows(start, n, flag):
@@ -890,7 +894,7 @@ def test_too_little_memory_is_said_and_the_checkpoint_resumes(small_trees, tmp_p
         model = clone(model).fit(*as_arrays(blocks))
     assert not path.exists()
     truth = ridge().fit(*as_arrays(blocks))
-    np.testing.assert_array_equal(model.coef_, truth.coef_)
+    np.testing.assert_array_equal(model.component_weights_, truth.component_weights_)
 
 
 def as_arrays(blocks):

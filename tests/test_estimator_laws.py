@@ -10,9 +10,19 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone, is_classifier, is_clusterer, is_regressor
+from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.utils.validation import has_fit_parameter
 
-from bochner import RBF, FourierFeatures, GaussianProcessRegressor, KernelClassifier, KernelRidge, LearnedFeatures
+from bochner import (
+    RBF,
+    FourierFeatures,
+    GaussianProcessRegressor,
+    KernelClassifier,
+    KernelRidge,
+    LearnedFeatures,
+    TabularClassifier,
+    TabularRegressor,
+)
 from bochner.backends.native import levels, use_level
 from laws import ESTIMATORS, MIXTURES, ROW_LAWS, TABLES
 
@@ -279,3 +289,30 @@ def test_what_fit_takes_from_a_frame_score_takes_too(model):
     assert fitted.score(frame, "y", "w") == fitted.score(frame[["a", "b"]], frame["y"], frame["w"])
     with pytest.raises(ValueError, match="no column 'z'"):
         fitted.score(frame, "z")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelRidge(metric="diagonal", random_state=0),
+        KernelClassifier(metric="diagonal", random_state=0),
+        GaussianProcessRegressor(metric="diagonal", random_state=0),
+        TabularRegressor(random_state=0),
+        TabularClassifier(random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_scikit_learn_selects_columns_by_learned_importances(model):
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    y = np.sin(2.0 * X[:, 1])
+    y = y > 0 if is_classifier(model) else y
+    for selector in (RFE(model, n_features_to_select=1), SelectFromModel(model, threshold="mean")):
+        np.testing.assert_array_equal(selector.fit(X, y).get_support(), [False, True, False])
+
+
+@pytest.mark.parametrize("cls", [KernelRidge, KernelClassifier, GaussianProcessRegressor])
+def test_weights_of_components_are_no_weights_of_columns(cls):
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    selector = SelectFromModel(cls(RBF(1.0), n_components=4, random_state=0)).fit(X, (X[:, 0] > 0).astype(int))
+    with pytest.raises(ValueError, match="`feature_importances_`"):
+        selector.get_support()

@@ -153,7 +153,7 @@ def test_rows_do_not_depend_on_their_company(estimator, X, seed):
         for parts in (alone, [together])
     )
     # columns of features may be large where coefficients are small
-    coefficients = np.abs(np.asarray(getattr(model, "coef_", 0.0))).sum()
+    coefficients = np.abs(np.asarray(getattr(model, "component_weights_", 0.0))).sum()
     size = max(np.abs(expected).max(), coefficients, np.finfo(expected.dtype).tiny)
     rounding = 1e-2 if X.dtype.itemsize == 4 else 1e-6
     np.testing.assert_allclose(found, expected, rtol=0, atol=rounding * size)
@@ -185,7 +185,7 @@ def test_rows_of_weight_zero_change_nothing(estimator, X, seed, huge):
     if found is None:
         return
     found, expected = (Z.toarray() if scipy.sparse.issparse(Z) else Z for Z in (found, expected))
-    size = max(np.abs(expected).max(), np.abs(np.asarray(getattr(plain, "coef_", 0.0))).sum())
+    size = max(np.abs(expected).max(), np.abs(np.asarray(getattr(plain, "component_weights_", 0.0))).sum())
     np.testing.assert_allclose(found, expected, rtol=0, atol=(1e-2 if X.dtype.itemsize == 4 else 1e-6) * size)
 
 

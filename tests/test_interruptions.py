@@ -64,7 +64,7 @@ def test_an_interruption_in_the_middle_of_an_update_waits_for_its_end(name, tmp_
             model.fit(blocks())
         assert signal.getsignal(number) is interrupting
     assert read_arrays(path)[1]["rows"] == 200 == model.n_samples_seen_
-    np.testing.assert_array_equal(ridge(checkpoint=path).fit(blocks()).coef_, truth.coef_)
+    np.testing.assert_array_equal(ridge(checkpoint=path).fit(blocks()).component_weights_, truth.component_weights_)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -125,7 +125,9 @@ def test_an_alarm_that_rings_while_sums_come_back_from_a_device_leaves_a_checkpo
         ridge(checkpoint=path, device="cpu").fit(blocks())
     assert read_arrays(path)[1]["rows"] == 200
     again = ridge(checkpoint=path, device="cpu").fit(blocks())
-    np.testing.assert_allclose(again.coef_, ridge(device="cpu").fit(blocks()).coef_, rtol=1e-9)
+    np.testing.assert_allclose(
+        again.component_weights_, ridge(device="cpu").fit(blocks()).component_weights_, rtol=1e-9
+    )
 
 
 def test_an_error_in_the_middle_of_an_update_is_not_saved(tmp_path, monkeypatch):
@@ -164,7 +166,7 @@ def test_an_error_in_the_data_leaves_a_checkpoint(tmp_path):
     with pytest.raises(ValueError, match="block 6"):  # in the last pass, which learns
         ridge(checkpoint=path).fit(Stream(stream.passes))
     assert read_arrays(path)[1]["rows"] == 300
-    np.testing.assert_array_equal(ridge(checkpoint=path).fit(Stream()).coef_, truth.coef_)
+    np.testing.assert_array_equal(ridge(checkpoint=path).fit(Stream()).component_weights_, truth.component_weights_)
 
 
 def test_signals_wait_in_order_and_each_is_handled():

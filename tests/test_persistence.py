@@ -73,7 +73,7 @@ def test_every_estimator_round_trips(estimator, dtype, sums, tmp_path):
     assert before
     for name, value in before.items():
         assert_same(value, after[name])
-    for name in ("coef_", "intercept_", "alpha_", "noise_variance_", "report_"):
+    for name in ("component_weights_", "intercept_", "alpha_", "noise_variance_", "report_"):
         if hasattr(model, name):
             assert pickle.dumps(getattr(again, name)) == pickle.dumps(getattr(model, name)), name
     deployed = again if sums else round_trip(model, tmp_path, predict_only=True)

@@ -516,7 +516,15 @@ def test_bad_weights():
 
 def test_nothing_is_learned_before_fit():
     model = KernelRidge()
-    for name in ("coef_", "alpha_", "report_", "n_samples_seen_", "intercept_", "alpha_path_", "effective_dimension_"):
+    for name in (
+        "component_weights_",
+        "alpha_",
+        "report_",
+        "n_samples_seen_",
+        "intercept_",
+        "alpha_path_",
+        "effective_dimension_",
+    ):
         assert not hasattr(model, name)
     with pytest.raises(NotFittedError):
         model.predict([[1.0]])
@@ -535,7 +543,7 @@ def test_landmarks_that_say_nothing_are_dropped():
     X, y = waves(400, d=1)
     model = KernelRidge(RBF(5.0), 200, features="nystrom", alpha=0.1, random_state=0).fit(X, y)
     assert model.n_components_ == model.features_.effective_rank_ < 200
-    assert model.coef_.shape == (model.n_components_,)
+    assert model.component_weights_.shape == (model.n_components_,)
     truth = exact_kernel_ridge(RBF(5.0), X, y, X, 0.1)
     np.testing.assert_allclose(model.predict(X), truth, atol=1e-4 * np.abs(truth).max())
 
@@ -558,7 +566,7 @@ def test_rounding_to_fixed_point_is_told_and_works_like_a_penalty(monkeypatch, f
     assert 0.0 < rounded.statistics_.rounding_noise < (0.01 if features == "fourier" else 1e-4) * rounded.alpha
     gap = rounded.predict(X) - plain.predict(X)
     noise = np.sqrt(rounded.statistics_.rounding_noise / len(X)) * np.linalg.norm(
-        plain.coef_
+        plain.component_weights_
     )  # of a prediction of one row
     assert np.sqrt(np.mean(gap**2)) <= noise
 

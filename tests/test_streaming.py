@@ -109,7 +109,9 @@ def test_every_source_gives_the_same_model(tmp_path):
     for name, arguments in sources(tmp_path, X, y, weight):
         model = ridge(block_size=64).fit(*arguments)
         assert model.n_features_in_ == 3, name
-        np.testing.assert_allclose(model.coef_, truth.coef_, rtol=1e-6, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(
+            model.component_weights_, truth.component_weights_, rtol=1e-6, atol=1e-9, err_msg=name
+        )
 
 
 def test_every_source_can_be_descended_on(tmp_path):
@@ -120,7 +122,7 @@ def test_every_source_can_be_descended_on(tmp_path):
     for name, arguments in sources(tmp_path, X, y, weight):
         model = ridge(alpha=10.0, solver="sgd", block_size=128).fit(*arguments)
         assert model.report_.converged, name
-        found = model.feature_map_(X) @ model.coef_ + model.intercept_
+        found = model.feature_map_(X) @ model.component_weights_ + model.intercept_
         assert weight @ (found - truth.predict(X)) ** 2 <= model.report_.residual**2 * size, name
 
 
@@ -156,7 +158,9 @@ def test_a_mapped_source_is_learned_from_as_it_is_mapped(tmp_path, solver):
         ArrowSource(parquet(tmp_path, X, y, weight), "y", weight="w"),
     ):
         model = ridge(block_size=64, solver=solver).fit(source.mapped(function))
-        np.testing.assert_allclose(model.coef_, truth.coef_, rtol=1e-6, atol=1e-8, err_msg=type(source).__name__)
+        np.testing.assert_allclose(
+            model.component_weights_, truth.component_weights_, rtol=1e-6, atol=1e-8, err_msg=type(source).__name__
+        )
 
 
 def test_names_of_columns_are_kept(tmp_path):
@@ -417,7 +421,7 @@ def test_an_interrupted_fit_resumes_to_the_last_bit(tmp_path):
         assert path.exists()
         assert read_arrays(path)[1]["rows"] == 300
         resumed = ridge(block_size=60, checkpoint=path).fit(disarmed(source))
-        np.testing.assert_array_equal(resumed.coef_, truth.coef_)
+        np.testing.assert_array_equal(resumed.component_weights_, truth.component_weights_)
         assert not path.exists()
         assert not list(tmp_path.glob("*.tmp"))
 
@@ -430,7 +434,9 @@ def test_a_checkpoint_remembers_the_seed(tmp_path):
         armed_during(ridge(random_state=None, checkpoint=path, block_size=50).fit, source)
     seed = read_arrays(path)[1]["seed"]
     model = ridge(random_state=None, checkpoint=path, block_size=50).fit(disarmed(source))
-    np.testing.assert_array_equal(model.coef_, ridge(random_state=seed, block_size=50).fit(source).coef_)
+    np.testing.assert_array_equal(
+        model.component_weights_, ridge(random_state=seed, block_size=50).fit(source).component_weights_
+    )
 
 
 def test_a_killed_process_resumes_to_the_last_bit(tmp_path):
@@ -454,7 +460,7 @@ def every_block(self, path, options, about=None, every=0.0):
 checkpoints.Checkpoint.__init__ = every_block
 model = KernelRidge(RBF(1.5), 40, alpha=0.1, random_state=0, block_size=100, checkpoint={str(tmp_path / "c")!r})
 model.fit(Slow({str(folder)!r}, "y", weight="w"))
-print(model.coef_.tobytes().hex())
+print(model.component_weights_.tobytes().hex())
 """
     path = tmp_path / "c"
     process = subprocess.Popen([sys.executable, "-c", code, "0.05"], stdout=subprocess.PIPE)
@@ -494,7 +500,7 @@ def test_a_checkpoint_proves_its_rows_whatever_they_come_from(tmp_path):
         model.fit(*data)
         # sparse rows are multiplied in another order
         whole = ridge(block_size=100).fit(*data) if name == "csr" else truth
-        np.testing.assert_array_equal(model.coef_, whole.coef_, err_msg=name)
+        np.testing.assert_array_equal(model.component_weights_, whole.component_weights_, err_msg=name)
         with struck_after(3):
             model.fit(*data)
     for kind, functions in changes(SEEN - 1).items():
@@ -511,7 +517,9 @@ def test_a_checkpoint_proves_its_rows_whatever_they_come_from(tmp_path):
     other = nudged(X, SEEN), nudged(y, SEEN), nudged(weight, SEEN)
     for name, data in sources(tmp_path / "rows to come", *other):
         model = ridge(block_size=100, checkpoint=tmp_path / f"{name}.checkpoint").fit(*data)
-        np.testing.assert_array_equal(model.coef_, ridge(block_size=100).fit(*data).coef_, err_msg=name)
+        np.testing.assert_array_equal(
+            model.component_weights_, ridge(block_size=100).fit(*data).component_weights_, err_msg=name
+        )
 
 
 def test_a_checkpoint_of_one_source_is_continued_with_the_same_rows_from_another(tmp_path):
@@ -524,7 +532,7 @@ def test_a_checkpoint_of_one_source_is_continued_with_the_same_rows_from_another
         with struck_after(3):
             ridge(block_size=100, checkpoint=path).fit(X, y, weight)
         again = ridge(block_size=100, checkpoint=path).fit(*data)
-        np.testing.assert_array_equal(again.coef_, truth.coef_, err_msg=name)
+        np.testing.assert_array_equal(again.component_weights_, truth.component_weights_, err_msg=name)
 
 
 def test_fewer_rows_and_missing_weights_are_noticed(tmp_path):
@@ -538,8 +546,8 @@ def test_fewer_rows_and_missing_weights_are_noticed(tmp_path):
     with pytest.raises(ValueError, match="the weights of rows 0 to 299 differ"):
         model.fit(X, y)
     np.testing.assert_array_equal(
-        model.fit(X[:300], y[:300], weight[:300]).coef_,
-        ridge(block_size=100).fit(X[:300], y[:300], weight[:300]).coef_,
+        model.fit(X[:300], y[:300], weight[:300]).component_weights_,
+        ridge(block_size=100).fit(X[:300], y[:300], weight[:300]).component_weights_,
     )
 
 
@@ -572,7 +580,9 @@ def test_a_checkpoint_with_another_option_is_refused_by_its_name(other, message,
     with pytest.raises(ValueError, match=f"belongs to another fit: {message}"):
         clone(model).set_params(**other).fit(X, y, weight)
     assert path.read_bytes() == before
-    np.testing.assert_array_equal(model.fit(X, y, weight).coef_, clone(model).fit(X, y, weight).coef_)
+    np.testing.assert_array_equal(
+        model.fit(X, y, weight).component_weights_, clone(model).fit(X, y, weight).component_weights_
+    )
 
 
 def test_the_layout_of_the_data_is_an_option_too(tmp_path):
@@ -597,7 +607,9 @@ def test_options_that_do_not_shape_the_sums_may_change(other, tmp_path):
     with struck_after(3):
         ridge(block_size=100, checkpoint=path).fit(X, y, weight)
     again = ridge(block_size=100, checkpoint=path, **other).fit(X, y, weight)
-    np.testing.assert_array_equal(again.coef_, ridge(block_size=100, **other).fit(X, y, weight).coef_)
+    np.testing.assert_array_equal(
+        again.component_weights_, ridge(block_size=100, **other).fit(X, y, weight).component_weights_
+    )
 
 
 def test_landmarks_and_tuned_kernels_are_continued_on_the_same_rows_only(tmp_path):
@@ -609,7 +621,7 @@ def test_landmarks_and_tuned_kernels_are_continued_on_the_same_rows_only(tmp_pat
         model.fit(X, y, weight)
     with pytest.raises(ValueError, match="belongs to another fit: kernel was"):
         model.fit(X, y**2, weight)
-    np.testing.assert_array_equal(model.fit(X, y, weight).coef_, truth.coef_)
+    np.testing.assert_array_equal(model.fit(X, y, weight).component_weights_, truth.component_weights_)
 
 
 @pytest.mark.parametrize(
@@ -628,7 +640,7 @@ def test_features_of_any_kind_are_continued(features, tmp_path):
     truth = clone(model).set_params(checkpoint=None).fit(X, y, weight)
     with struck_after(3):
         model.fit(X, y, weight)
-    np.testing.assert_array_equal(model.fit(X, y, weight).coef_, truth.coef_)
+    np.testing.assert_array_equal(model.fit(X, y, weight).component_weights_, truth.component_weights_)
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
@@ -655,7 +667,7 @@ def test_checkpoints_of_classifiers_prove_their_rows(class_weight, tmp_path):
     with pytest.raises(ValueError, match="the weights of rows 0 to 299 differ"):
         classifier(checkpoint=path, class_weight={"low": 3.0}).fit(X, labels, weight)
     again = classifier(checkpoint=path).fit(X, labels, weight)
-    np.testing.assert_array_equal(again.coef_, classifier().fit(X, labels, weight).coef_)
+    np.testing.assert_array_equal(again.component_weights_, classifier().fit(X, labels, weight).component_weights_)
 
 
 def test_sums_made_on_a_device_prove_their_rows(tmp_path, monkeypatch):
@@ -672,7 +684,9 @@ def test_sums_made_on_a_device_prove_their_rows(tmp_path, monkeypatch):
             with pytest.raises(ValueError, match=f"the targets of rows {piece} differ"):
                 ridge(device="cpu", checkpoint=path).fit(data[0], nudged(y, row), weight)
         again = ridge(device="cpu", checkpoint=path).fit(*data)
-        np.testing.assert_allclose(again.coef_, ridge(device="cpu").fit(*data).coef_, rtol=1e-9)
+        np.testing.assert_allclose(
+            again.component_weights_, ridge(device="cpu").fit(*data).component_weights_, rtol=1e-9
+        )
 
 
 def test_digests_of_rows_do_not_depend_on_blocks_and_see_every_number():
@@ -748,7 +762,7 @@ def test_a_checkpoint_that_cannot_be_written_warns_once_and_the_fit_goes_on(trou
         model.fit(X, y, weight)
     assert len(caught) == 1
     assert len(attempts) == 5  # disks are tidied up
-    np.testing.assert_array_equal(model.coef_, ridge(block_size=100).fit(X, y, weight).coef_)
+    np.testing.assert_array_equal(model.component_weights_, ridge(block_size=100).fit(X, y, weight).component_weights_)
 
 
 def test_a_checkpoint_that_cannot_be_written_does_not_hide_the_interruption(tmp_path, monkeypatch):

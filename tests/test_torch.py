@@ -368,7 +368,7 @@ def test_what_a_pass_on_a_device_leaves_when_it_is_interrupted(monkeypatch: pyte
         model.fit(X, y)
     assert isinstance(model.statistics_.squares, np.ndarray)
     assert model.n_samples_seen_ == 256
-    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.component_weights_, expected.component_weights_, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -492,17 +492,17 @@ def test_sums_go_to_host_memory_on_the_way(monkeypatch: pytest.MonkeyPatch) -> N
     rng = np.random.default_rng(6)
     X, y = rng.standard_normal((1000, 3)), rng.standard_normal((1000, 2))
     model = KernelRidge(RBF(2.0), 40, alpha=1.0, device="cpu", random_state=0)
-    expected = model.fit(X, y).coef_
+    expected = model.fit(X, y).component_weights_
     monkeypatch.setattr(devices, "_SECONDS", 0.0)
     monkeypatch.setattr(devices, "_MOST_ROWS", 256)
-    np.testing.assert_allclose(model.fit(X, y).coef_, expected, rtol=1e-9)
+    np.testing.assert_allclose(model.fit(X, y).component_weights_, expected, rtol=1e-9)
 
 
 def test_memory_that_runs_out_halves_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     X, y = rng.standard_normal((3000, 3)), rng.standard_normal(3000)
     model = KernelRidge(RBF(2.0), 40, alpha=1.0, device="cpu", random_state=0)
-    expected, tried = model.fit(X, y).coef_, []
+    expected, tried = model.fit(X, y).component_weights_, []
     update = RidgeStatistics.update
 
     def too_much(self: Any, Z: Any, *others: Any, **options: Any) -> Any:
@@ -512,7 +512,7 @@ def test_memory_that_runs_out_halves_the_blocks(monkeypatch: pytest.MonkeyPatch)
         return update(self, Z, *others, **options)
 
     monkeypatch.setattr(RidgeStatistics, "update", too_much)
-    np.testing.assert_allclose(model.fit(X, y).coef_, expected, rtol=1e-9)
+    np.testing.assert_allclose(model.fit(X, y).component_weights_, expected, rtol=1e-9)
     assert max(tried) > 500
     monkeypatch.setattr(devices.DeviceSource, "_rows", lambda *_: 64)
     monkeypatch.setattr(RidgeStatistics, "update", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError()))

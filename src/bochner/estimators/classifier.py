@@ -120,7 +120,8 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    coef_ : ndarray of shape (1, n_components) or (n_classes, n_components)
+    component_weights_ : ndarray of shape (1, n_components) or (n_classes, n_components)
+        The weight of each component, not of each column of X.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     alpha_ : float
     alpha_path_ : dict of ndarray
@@ -420,10 +421,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
         }
 
     @property
-    def coef_(self) -> Array:
-        """Weights of the features, (1, m) or (n_classes, m)."""
+    def component_weights_(self) -> Array:
+        """The weight of each component, (1, n_components) or (n_classes, n_components)."""
         check_is_fitted(self, "classes_")
-        return np.atleast_2d(self.ridge_.coef_) if hasattr(self, "ridge_") else self._coefficients.T
+        return np.atleast_2d(self.ridge_.component_weights_) if hasattr(self, "ridge_") else self._coefficients.T
 
     @property
     def intercept_(self) -> Array:
@@ -446,7 +447,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """
         check_is_fitted(self, "classes_")
         X = validate_rows(self, X, reset=False)
-        F = self._scores(X, np.asarray(self.coef_.T), self.intercept_)
+        F = self._scores(X, np.asarray(self.component_weights_.T), self.intercept_)
         return F[:, 0] if self._labels.n_scores == 1 else F
 
     @map_dask_blocks

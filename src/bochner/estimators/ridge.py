@@ -158,7 +158,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         averaged over targets; evidence: negative log likelihood) and "effective_dimension"; empty for a given alpha.
     effective_dimension_ : float
         tr G (G + alpha I)⁻¹, the number of parameters in use; nan for solver="cg" or "sgd".
-    coef_ : ndarray of shape (n_components,) or (n_targets, n_components)
+    component_weights_ : ndarray of shape (n_components,) or (n_targets, n_components)
+        The weight of each component, not of each column of X.
     intercept_ : float or ndarray of shape (n_targets,)
     features_ : transformer
         The fitted features; `features_.kernel_` is the kernel with its length scale as a number.
@@ -552,8 +553,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return solution.effective_dimension
 
     @property
-    def coef_(self) -> Array:
-        """Weights of the features: (n_components,), or (n_targets, n_components)."""
+    def component_weights_(self) -> Array:
+        """The weight of each component, (n_components,) or (n_targets, n_components)."""
         weights = self._current().coefficients
         return weights[:, 0] if self._target_shape == () else weights.T
 

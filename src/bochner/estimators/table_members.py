@@ -305,7 +305,7 @@ def fit_globally(
         np.asarray(nystrom.landmarks),
         np.arange(used),
         np.array([0, used]),
-        nystrom.root @ ridge.coef_.reshape(Y.shape[1], -1).T[: nystrom.rank],
+        nystrom.root @ ridge.component_weights_.reshape(Y.shape[1], -1).T[: nystrom.rank],
         np.reshape(ridge.intercept_, (1, -1)),
     )
     L, like = Cholesky().factor(sums.operator(True), ridge.alpha_).L, placed(X[:1], device)

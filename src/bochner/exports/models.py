@@ -418,7 +418,7 @@ def _(model: KernelRidge, X: Tensor) -> Outputs:
 
 @results.register
 def _(model: KernelClassifier, X: Tensor) -> Outputs:
-    scores = _scores(model, X, np.asarray(model.coef_.T), np.asarray(model.intercept_)).astype(FLOAT)
+    scores = _scores(model, X, np.asarray(model.component_weights_.T), np.asarray(model.intercept_)).astype(FLOAT)
     return _labels(scores, model.classes_, model._labels.n_scores == 1, with_probabilities=model.loss == "log_loss")
 
 
