@@ -35,7 +35,7 @@ LAYERS = [
     ["kernels", "losses", "rows", "sketches"],
     ["spectra", "operators", "datasets", "lattices"],
     ["keys", "theory", "backends"],
-    ["_native", "checks", "deprecations", "displays", "version"],
+    ["_native", "checks", "displays", "version"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The same inside the packages in which modules build on one another.
@@ -224,7 +224,7 @@ def test_only_one_command_knows_the_reproductions_and_only_when_it_runs():
 def test_theory_imports_nothing_of_ours():
     for path in FILES:
         if module_of(path) == "theory":
-            assert set(imported(path)) <= {"theory", "checks", "deprecations"}
+            assert set(imported(path)) <= {"theory", "checks"}
 
 
 # slow to import, or not to be had everywhere

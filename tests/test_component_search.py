@@ -243,16 +243,6 @@ def test_budgets_say_which_limit_it_was():
         Budget(8).warn(0.1, 8, Certificate("toy", 0.01, (0.0, np.inf), 0.95, "", Effort(0, 0, 0.0)))
 
 
-def test_the_old_name_of_the_search_warns_and_searches():
-    def certify(n_components, sample):
-        return Certificate("toy", 1.0 / n_components, (0.0, 1.0 / n_components), 0.95, "", Effort(0, 0, 0.0))
-
-    with pytest.warns(FutureWarning, match=r"certificates.grow is deprecated.*ComponentSearch\(certify, tol, budget\)"):
-        from bochner.certificates import grow
-    options = {"tol": 1e-3, "budget": Budget(10**6), "rate": 1.0}
-    assert grow(certify, **options) == ComponentSearch(certify, **options).run()
-
-
 @pytest.mark.parametrize("power", [1, 2, 3])
 @pytest.mark.parametrize("most", [1, 2, 99, 100, 101, 4096])
 def test_a_budget_of_bytes_allows_what_fits_and_no_more(power, most):

@@ -1,4 +1,4 @@
-"""Files of earlier versions keep loading and keep predicting what they did, up to rounding on another machine."""
+"""Files written before keep loading and keep predicting what they did, up to rounding on another machine."""
 
 import importlib.util
 from pathlib import Path

@@ -285,19 +285,6 @@ def test_any_stationary_kernel_and_transformers_with_auto():
     np.testing.assert_array_equal(found, KernelRidge(features=given, alpha=0.1).fit(X, y).predict(X[:5]))
 
 
-def test_old_names_of_metrics():
-    with pytest.warns(FutureWarning, match=r"length_scales= is deprecated.*Write metric='diagonal' instead") as seen:
-        model = KernelRidge(length_scales="per_feature")
-    assert [warning.filename for warning in seen] == [__file__]
-    assert model.metric == "diagonal"
-    assert "length_scales" not in model.get_params()
-    with pytest.warns(FutureWarning, match="metric='isotropic'"):
-        assert model.set_params(length_scales="shared").metric == "isotropic"
-    for kind in (KernelClassifier, GaussianProcessRegressor):
-        with pytest.warns(FutureWarning, match="length_scales="):
-            assert kind(length_scales="per_feature").metric == "diagonal"
-
-
 def test_time_that_is_up_ends_a_search():
     X, y = data("ridge", n=300)
     found = learn_metric(X, y[:, None], max_evaluations=1000, until=time.perf_counter())

@@ -159,14 +159,3 @@ def test_many_looks_share_the_probability():
     ends = [error_estimates(difference, norm, look=look)["error"] for look in (None, 1, 2, 9)]
     assert (np.diff([e.high for e in ends]) > 0).all()
     assert (np.diff([e.low for e in ends]) < 0).all()
-
-
-def test_the_old_names_of_the_ends_still_work():
-    estimate = linalg.Estimate.exact(2.0)
-    with pytest.warns(FutureWarning, match=r"Estimate\.low"):
-        assert estimate.lower == 2.0
-    with pytest.warns(FutureWarning, match=r"Estimate\.high") as seen:
-        assert estimate.upper == 2.0
-    assert [warning.filename for warning in seen] == [__file__]
-    with pytest.warns(FutureWarning, match=r"Report\.method"):
-        assert linalg.Report("cg").solver == "cg"

@@ -123,5 +123,3 @@ def test_precision_is_one_parameter_with_two_values(make):
         make(RBF(1.0), 20, precision="double").fit(X, y)
     assert make().precision == "full"
     make(RBF(1.0), 20, precision="fast").fit(X, y)
-    with pytest.warns(FutureWarning, match="precision='tf32' is called precision='fast' now"):
-        FourierFeatures(RBF(1.0), 20, precision="tf32").fit(X)

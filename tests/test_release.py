@@ -45,20 +45,6 @@ def test_the_changelog_has_its_form():
     assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= set(CHANGES)
 
 
-def test_the_changelog_lists_what_is_deprecated():
-    deprecated = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("### Deprecated")[2].partition("\n##")[0]
-    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/bochner").rglob("*.py"))
-    source = source.replace((ROOT / "src/bochner/deprecations.py").read_text(encoding="utf-8"), "")
-    old = re.findall(r"old_parameters\((\w+)=", source) + re.findall(r'old_attribute\("\w+", "(\w+)"', source)
-    old += [
-        name
-        for table in re.findall(r"old_names\((.*?\})", source, re.DOTALL)
-        for name in re.findall(r'"(\w+)": \(', table)
-    ]
-    assert len(old) > 10
-    assert not [name for name in old if not re.search(rf"\b{name}\b", deprecated)]
-
-
 def test_the_oldest_versions_are_the_lower_bounds(project):
     """`make test-oldest` tests what pyproject.toml allows: bounds of the library, its extras and the build."""
     bounds = [*project["project"]["dependencies"], *project["build-system"]["requires"]]

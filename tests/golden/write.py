@@ -1,6 +1,7 @@
 """Small models of every class, written to this folder: files that later versions must keep loading.
 
-Run it again only to add files: ``python tests/golden/write.py`` writes those that are missing.
+``python tests/golden/write.py`` writes those that are missing. Until the first release a change of the format may
+delete files and write them anew; after it, run this only to add files.
 """
 
 from pathlib import Path

@@ -287,7 +287,6 @@ def _host_backend() -> Backend:
 
 
 PRECISIONS = ("full", "fast")
-OLD_PRECISIONS = {"float32": "full", "tf32": "fast"}  # their names in version 0.1
 _precision: ContextVar[str] = ContextVar("_precision", default="full")
 
 
@@ -299,7 +298,7 @@ def matmul_precision() -> str:
 @contextmanager
 def use_precision(precision: str) -> Iterator[None]:
     """Run the body with that precision of dense phases on GPUs; processors always compute in the data's own."""
-    token = _precision.set(OLD_PRECISIONS.get(precision, precision))
+    token = _precision.set(precision)
     try:
         yield
     finally:

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_array, validate_data
 
 from bochner.backends import (
     FLOATS,
-    OLD_PRECISIONS,
     PRECISIONS,
     Array,
     as_native,
@@ -22,7 +21,7 @@ from bochner.backends import (
     is_tensor,
     reading,
 )
-from bochner.checks import check_choice, check_count, check_positive, is_auto, warn
+from bochner.checks import check_choice, check_count, check_positive, is_auto
 
 _MOST, _FAR = 0.9, 30.0  # an outlier is so many times as far from the median as this share of the rows,
 _GAP = 3.0  # and so many times as far as any row that is none: heavy tails have no gap
@@ -47,14 +46,7 @@ def check_components(estimator: Any, name: str = "n_components") -> None:
 
 
 def check_precision(value: Any) -> str:
-    """Return "full" or "fast"; the names of version 0.1 are taken with a warning."""
-    if isinstance(value, str) and value in OLD_PRECISIONS:
-        new = OLD_PRECISIONS[value]
-        warn(
-            f"precision={value!r} is called precision={new!r} now; the old name goes in the next version.",
-            FutureWarning,
-        )
-        return new
+    """Return the precision, which must be "full" or "fast"."""
     return check_choice("precision", value, PRECISIONS)
 
 

@@ -22,7 +22,7 @@ from bochner.estimators.metrics import with_scales
 from bochner.estimators.models import DistributedScore, as_source
 from bochner.estimators.penalty_path import PenaltyPath
 from bochner.estimators.ridge import KernelRidge
-from bochner.estimators.supervised import SupervisedModel, old_metric
+from bochner.estimators.supervised import SupervisedModel
 from bochner.features import FeatureMap, Nystrom
 from bochner.keys import Key
 from bochner.losses import LogLoss, Loss, as_loss
@@ -61,7 +61,6 @@ def _has_probabilities(self: Any) -> bool:
     raise AttributeError(f"probabilities need loss='log_loss'; loss={self.loss!r} has decision_function alone.")
 
 
-@old_metric
 @dataclass(eq=False, repr=False)
 class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, SupervisedModel):
     """Kernel classification in bounded memory: min Σ w ℓ(f(x) + b, y) + alpha / 2 ‖f‖², f linear in features ZZᵀ ≈ K.

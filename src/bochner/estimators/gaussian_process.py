@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import check_count, check_fraction, check_positive, is_auto
-from bochner.deprecations import old_parameters
 from bochner.estimators._validation import (
     check_components,
     check_precision,
@@ -35,7 +34,7 @@ from bochner.estimators.posteriors import (
     draw_functions,
     left_out,
 )
-from bochner.estimators.supervised import SupervisedModel, old_metric
+from bochner.estimators.supervised import SupervisedModel
 from bochner.features import Nystrom, features_of
 from bochner.kernels import Kernel
 from bochner.keys import Key
@@ -47,7 +46,6 @@ _ALPHA_ROWS = 4_000  # rows on which the ratio of noise to amplitude is chosen
 _EXACT_ROWS = 512  # up to which a length scale is fitted with the exact kernel
 
 
-@old_metric
 @dataclass(eq=False, repr=False)
 class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, SupervisedModel):
     """Gaussian process regression in one pass and bounded memory, with hyperparameters of most evidence.
@@ -501,7 +499,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
         np.fill_diagonal(rest, left_out(kernel, X, Z, self._shift))
         return np.asarray(shared + rest / posterior.alpha)
 
-    @old_parameters(n_waves="n_components")
     def sample_functions(
         self, n_samples: int = 1, random_state: Any = None, *, n_components: int = 4096
     ) -> FunctionSamples:

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, backend_of, is_host, is_tensor
 from bochner.checks import check_count, check_positive
-from bochner.deprecations import old_parameters
 from bochner.estimators._validation import (
     as_host,
     check_components,
@@ -30,7 +29,6 @@ from bochner.streaming import ArraySource, Block, Fold, Source, on_device
 _START_ROWS = 10_000  # rows of the sample on which initial centres are chosen
 
 
-@old_parameters(n_columns="n_components")
 @dask_aware
 @dataclass(eq=False, repr=False)
 class KernelKMeans(ClusterMixin, RowTransformer, KernelModel):

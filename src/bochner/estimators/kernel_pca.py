@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import check_count, check_flag, is_auto
-from bochner.deprecations import old_parameters
 from bochner.estimators._validation import check_components, dask_aware, is_distributed, map_dask_blocks, validate_rows
 from bochner.estimators.models import KernelModel, check_sums, rows_source
 from bochner.estimators.ridge import KernelRidge
@@ -29,7 +28,6 @@ from bochner.streaming import Block, Fold, Source, accumulate, on_device
 _TIE = 1e-4  # share of a column's range by which its two extremes must differ to count as different in float32
 
 
-@old_parameters(n_columns="n_feature_components")
 @dask_aware
 @dataclass(eq=False, repr=False)
 class KernelPCA(RowTransformer, KernelModel):

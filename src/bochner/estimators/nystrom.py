@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from bochner.backends import Array, is_tensor, limit_threads
 from bochner.certificates import Certificate, Effort
 from bochner.checks import check_count, is_auto, warn
-from bochner.deprecations import old_parameters
 from bochner.estimators._validation import check_budget, check_precision, dask_aware, validate_rows
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features.low_rank import NystromVariant, Sketched, as_nystrom_variant
@@ -30,7 +29,6 @@ _FIRST = 256  # landmarks that n_components="auto" starts with
 _DEVICE_ENTRIES = 1 << 24  # from this many rows times landmarks on, a device is faster than the host
 
 
-@old_parameters(form="variant")
 @dask_aware
 @dataclass(eq=False, repr=False)
 class NystromFeatures(AdaptiveTransformer):

@@ -30,7 +30,7 @@ from bochner.estimators.ridge_solution import (
     effective_dimension,
     solve_sums,
 )
-from bochner.estimators.supervised import SupervisedModel, old_metric
+from bochner.estimators.supervised import SupervisedModel
 from bochner.features import FeatureMap
 from bochner.keys import Key
 from bochner.operators import Centred, PSDOperator
@@ -59,7 +59,6 @@ LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin
 _ALPHA_COMPONENTS = 2048  # components with which alpha is chosen when the Gram matrix does not fit into memory
 
 
-@old_metric
 @dataclass(eq=False, repr=False)
 class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMixin, SupervisedModel):
     """Kernel ridge regression: min ‖Zw + b - y‖² + alpha ‖w‖² with ZZᵀ ≈ K, in one pass and bounded memory.

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import check_choice, is_auto, warn
-from bochner.deprecations import old_parameters
 from bochner.estimators.metric_search import (
     METRICS,
     SAMPLE_ROWS,
@@ -35,9 +34,6 @@ _TUNING_SHARE = 0.25  # share of max_seconds for tuning the kernel
 _TUNING_ROWS = 4_000  # rows on which a length scale is tuned
 _MOST, _ALIKE_TARGETS = 0.5, 0.95  # share of rows with copies, and of equal rows with equal targets, to warn of
 _FEW_POINTS = 20  # with fewer different rows, many are equal by chance
-
-#: What was called ``length_scales`` before.
-old_metric = old_parameters(length_scales=("metric", {"shared": "isotropic", "per_feature": "diagonal"}))
 
 
 class SupervisedModel(KernelModel, SupervisedParameters):

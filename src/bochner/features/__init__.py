@@ -1,6 +1,5 @@
 """Feature maps X ↦ Z with ZZᵀ ≈ K: frozen values that `fit` makes and that may be called without validation."""
 
-from bochner.deprecations import old_names
 from bochner.features.compositions import (
     ConvolvedMap,
     ProductMap,
@@ -91,6 +90,3 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-__getattr__ = old_names("bochner.features", {"HistogramWaves": ("HistogramFourier", HistogramFourier)})

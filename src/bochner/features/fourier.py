@@ -15,7 +15,6 @@ import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
 from bochner.backends.memory import empty_columns
-from bochner.deprecations import old_names
 from bochner.features.maps import FeatureMap, row_blocks
 from bochner.kernels import (
     Kernel,
@@ -406,6 +405,3 @@ class HistogramSamples(FeatureMap):
             phase = log * dtype(j * L)
             blocks += [size * np.cos(phase), size * np.sin(phase)]
         return blocks
-
-
-__getattr__ = old_names("bochner.features.fourier", {"HistogramWaves": ("HistogramFourier", HistogramFourier)})

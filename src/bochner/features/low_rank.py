@@ -17,7 +17,6 @@ from scipy.optimize import nnls
 from bochner.backends import Array
 from bochner.backends.memory import empty_columns
 from bochner.checks import check_choice, check_count
-from bochner.deprecations import old_names
 from bochner.features.maps import FeatureMap
 from bochner.features.nystrom import Nystrom, nystrom_map, pivoted_cholesky
 from bochner.keys import Key
@@ -312,13 +311,3 @@ def as_nystrom_variant(variant: Any) -> NystromVariant | None:
         return NYSTROM_VARIANTS[variant]
     names = ", ".join(map(repr, ("projection", *NYSTROM_VARIANTS)))
     raise ValueError(f"variant must be one of {names}, or a Nyström variant; got {variant!r}.")
-
-
-__getattr__ = old_names(
-    "bochner.features.low_rank",
-    {
-        "NystromForm": ("NystromVariant", NystromVariant),
-        "NYSTROM_FORMS": ("NYSTROM_VARIANTS", NYSTROM_VARIANTS),
-        "as_nystrom_form": ("as_nystrom_variant", as_nystrom_variant),
-    },
-)

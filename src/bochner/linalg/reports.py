@@ -11,7 +11,6 @@ import numpy as np
 from scipy.special import lambertw
 
 from bochner.backends import Array
-from bochner.deprecations import old_attribute
 from bochner.displays import Display
 from bochner.theory import trace_upper_factor
 
@@ -55,9 +54,6 @@ class Estimate:
 
     def __float__(self) -> float:
         return self.value
-
-    lower = old_attribute("Estimate", "lower", "low")
-    upper = old_attribute("Estimate", "upper", "high")
 
     def times(self, unit: float) -> Estimate:
         """The same in other units."""
@@ -105,8 +101,6 @@ class Report(Display):
     notes: tuple[str, ...] = ()
     condition: float = float("nan")
     jitter: float = 0.0
-
-    solver = old_attribute("Report", "solver", "method")
 
     def _facts(self) -> tuple[str, dict[str, str]]:
         ended = {True: ", converged", False: ", not converged", None: ""}[self.converged]

@@ -67,25 +67,6 @@ def _is_kind(cls: type) -> bool:
     return is_dataclass(cls) or issubclass(cls, (BaseEstimator, RidgeStatistics))
 
 
-#: Names that earlier versions wrote: of classes, and of their fields.
-OLD_CLASSES = {
-    "estimators.Solution": "estimators.RidgeSolution",
-    "features.HistogramWaves": "features.HistogramFourier",
-}
-OLD_FIELDS: dict[str, dict[str, str]] = {
-    "solvers.Report": {"solver": "method"},
-    "estimators.KernelKMeans": {"n_columns": "n_components"},
-    "estimators.KernelPCA": {"n_columns": "n_feature_components"},
-    "estimators.NystromFeatures": {"form": "variant"},
-    **{
-        f"estimators.{name}": {"length_scales": "metric"}
-        for name in ("KernelRidge", "KernelClassifier", "GaussianProcessRegressor")
-    },
-}
-#: Values of fields that earlier versions wrote.
-OLD_VALUES = {"length_scales": {"shared": "isotropic", "per_feature": "diagonal"}}
-
-
 @cache
 def names() -> dict[type, str]:
     """Class → its name in files."""
@@ -366,19 +347,14 @@ class Decoder:
 
     def _class(self, value: dict[str, Any]) -> Any:
         name: str = value["class"] if isinstance(value["class"], str) else ""
-        cls = classes().get(OLD_CLASSES.get(name, name))
+        cls = classes().get(name)
         if cls is None:
             raise ModelFileError(
                 f"the model holds an object of class {value['class']!r}, which this version of bochner does not have."
             )
         if inspect.isabstract(cls):
             raise ModelFileError(f"{value['class']} is abstract.")
-        renamed = OLD_FIELDS.get(name, {})
-        given: dict[str, Any] = dict(value["fields"])
-        state = {renamed.get(field, field): self.decode(item) for field, item in given.items()}
-        for field in renamed.keys() & given.keys() & OLD_VALUES.keys():
-            if isinstance(state[renamed[field]], str):
-                state[renamed[field]] = OLD_VALUES[field].get(state[renamed[field]], state[renamed[field]])
+        state = {field: self.decode(item) for field, item in dict(value["fields"]).items()}
         sums = issubclass(cls, RidgeStatistics)
         for item in state.values():
             if isinstance(item, np.ndarray):

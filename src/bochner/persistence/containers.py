@@ -10,7 +10,6 @@ that is cut short while mapped ends the process. The tests read our files with i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import struct
@@ -27,7 +26,7 @@ from bochner.streaming.checkpoints import replacing
 MAX_HEADER = 1 << 24  # bytes
 MAX_VALUES = 1 << 20  # values in the header: parsed JSON is some 50 times as large as its text
 _ALIGNMENT = 64  # of the first tensor
-_SUMS = "sums:"  # what the checksum of a file begins with; the first files had BLAKE2b
+_SUMS = "sums:"  # prefix of the checksum of a file
 _WORDS = 512  # 64-bit words to a row of the sums
 _TYPES = {
     "BOOL": np.dtype(np.bool_),
@@ -92,8 +91,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Array]]:
                 raise ModelFileError(f"{path} is cut short.")
             tensors[name] = tensor
     model = metadata["bochner"]
-    checksum = digest if metadata["digest"].startswith(_SUMS) else _old_digest
-    if checksum(model, tensors.items()) != metadata["digest"]:
+    if digest(model, tensors.items()) != metadata["digest"]:
         raise ModelFileError(f"{path} is damaged: its checksum does not match. Save the model again.")
     return model, tensors
 
@@ -144,15 +142,6 @@ def _digested(model: str, tensors: Iterable[tuple[str, Array]]) -> Iterator[Any]
             for axis in (0, 1):
                 yield np.ascontiguousarray(table.sum(axis=axis), "<u8").data
         yield data[whole:]
-
-
-def _old_digest(model: str, tensors: Iterable[tuple[str, Array]]) -> str:
-    """The checksum that the first files had, BLAKE2b."""
-    total = hashlib.blake2b(_told(model), digest_size=32)
-    for name, tensor in tensors:
-        total.update(_described(name, tensor))
-        total.update(_bytes(tensor))
-    return total.hexdigest()
 
 
 def _told(model: str) -> bytes:

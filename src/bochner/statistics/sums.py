@@ -439,7 +439,7 @@ class RidgeStatistics:
         made.weight = float(arrays["totals"][0])
         made.n_samples = int(arrays["totals"][1])
         made.float32_error = float(arrays["totals"][2])
-        made.rounding_noise = float(arrays.get("noise", [0.0])[0])  # older files do not have it
+        made.rounding_noise = float(arrays["noise"][0])
         if made.gram is not None:
             made.squares = unpack_upper(arrays["gram"].astype(np.float64, copy=False), m).T
         return made

@@ -7,10 +7,6 @@ drawn. ``n_frequencies`` counts independent frequency vectors; a map of cosine a
 that. Kernels are normalised to k(0) = 1, and Gaussian means exp(-||x - y||² / (2 length_scale²)).
 """
 
-from typing import TYPE_CHECKING
-
-from bochner.deprecations import old_names
-from bochner.theory._old_names import OLD_NAMES
 from bochner.theory.bounds import Bound
 from bochner.theory.costs import Cost, cost_estimate
 from bochner.theory.feature_bounds import (
@@ -102,9 +98,6 @@ __all__ = [
     "spectral_second_moment",
     "trace_upper_factor",
 ]
-
-if not TYPE_CHECKING:  # a type checker would take it for a promise that every name exists
-    __getattr__ = old_names(__name__, OLD_NAMES)
 
 
 def __dir__() -> list[str]:
