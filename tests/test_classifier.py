@@ -465,6 +465,22 @@ def test_separable_data_and_hopeless_penalties_end():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+def test_penalties_near_the_ends_of_floating_point_end(loss):
+    """A tiny one separates the rows and ends there; a huge one leaves a constant, although its square underflows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    y = X[:, 0] > np.median(X[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tiny, huge = (
+            KernelClassifier(RBF(3.0), 30, loss=loss, alpha=alpha, solver_tol=1e-14, random_state=0).fit(X, y)
+            for alpha in (1e-300, 1e300)
+        )
+    assert tiny.score(X, y) == 1.0
+    np.testing.assert_allclose(huge.decision_function(X), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(
     ("n", "k", "stream", "options"),
     [

@@ -153,9 +153,9 @@ class HeldRows:
         x, z = backend.xp.zeros_like(r), metric(r)
         q, size, gained = z, _dot(r, z), 0.0
         for count in range(1, _MOST_PRODUCTS + 1):
-            if size <= 0:
-                return backend.fetch(x), count - 1
             Hq, bent = self.product(q)
+            if size <= 0 or bent <= 0:  # squares of tiny numbers underflow
+                return backend.fetch(x), count - 1
             t = size / bent
             x += t * q
             r -= t * Hq

@@ -226,6 +226,8 @@ def _descend(problem: Problem, steps: Steps, start: Array, tol: float, max_iter:
             return state, step, promise <= max(100.0 * blur, 1e-10, 2.0 * tol) * abs(state.value)
         steps.taken(state, found, t * length)
         state, fresh = found, False
+        if state.value <= np.finfo(float).eps * state.weight:  # every row is right up to rounding
+            return state, step, True
         slow = promise > _SLOW * promises[-1] or t < 1.0
         promises.append(promise)
         # what further steps will gain, if they converge like the slowest of the last three
