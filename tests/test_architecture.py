@@ -35,7 +35,7 @@ LAYERS = [
     ["kernels", "losses", "rows", "sketches"],
     ["spectra", "operators", "datasets", "lattices"],
     ["keys", "theory", "backends"],
-    ["_native", "checks", "displays", "version"],
+    ["_native", "checks", "displays", "outputs", "version"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The same inside the packages in which modules build on one another.

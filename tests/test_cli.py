@@ -394,7 +394,7 @@ def test_rows_that_do_not_fit_the_model(folder, capsys):
     assert "'Bonn' in row 1" in failure(capsys, "predict", "m", "bonn.csv", "--out", "p.csv")
     np.save("wide.npy", np.ones((3, 7)))
     assert "trained on 3 features" in failure(capsys, "predict", "m", "wide.npy", "--out", "p.csv")
-    assert "write predictions to .csv" in failure(capsys, "predict", "m", "homes.csv", "--out", "p.docx")
+    assert "a table is written to .csv" in failure(capsys, "predict", "m", "homes.csv", "--out", "p.docx")
     assert "has no probabilities" in failure(capsys, "predict", "m", "homes.csv", "--out", "p.csv", "--probabilities")
 
 

@@ -13,7 +13,7 @@ import pytest
 from bochner.cli.app import run
 from bochner.cli.columns import with_dates
 from bochner.cli.errors import DataError
-from bochner.cli.files import TextFormat, beside, read
+from bochner.cli.files import TextFormat, read
 from bochner.cli.scores import Scores
 from bochner.cli.tables import Recipe, as_task, extremes
 
@@ -506,21 +506,6 @@ def test_the_task_is_guessed_with_a_reason(y, task, kind, words):
     assert found.dtype.kind == kind
     assert why.startswith("the target 'price': ")
     assert words in why
-
-
-def test_an_interruption_loses_nothing(tmp_path):
-    path = tmp_path / "p.csv"
-    path.write_text("old")
-
-    def interrupted():
-        with beside(path) as other:
-            other.write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_ctrl_c_ends_with_a_sentence(folder, monkeypatch, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import numpy as np
 from scipy.stats import binom
 
 from bochner.backends import Array, n_cores
+from bochner.outputs import replacing
 
 Row = dict[str, Any]
 
@@ -143,11 +145,13 @@ def write(name: str, findings: Findings, folder: Path, *, quick: bool) -> list[P
     folder.mkdir(parents=True, exist_ok=True)
     png, svg, table, page = (folder / f"{name}.{ending}" for ending in ("png", "svg", "csv", "md"))
     save_figure(findings.draw, findings.size, png, svg)
-    with table.open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns_of(findings.rows), restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: number(value) for key, value in row.items()} for row in findings.rows)
-    page.write_text(_page(name, findings, quick))
+    cells = io.StringIO(newline="")
+    writer = csv.DictWriter(cells, columns_of(findings.rows), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: number(value) for key, value in row.items()} for row in findings.rows)
+    for path, text in ((table, cells.getvalue()), (page, _page(name, findings, quick))):
+        with replacing(path) as file:
+            file.write(text.encode())
     return [png, svg, table, page]
 
 

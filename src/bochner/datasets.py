@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array
+from bochner.outputs import replacing
 
 
 @dataclass(frozen=True)
@@ -520,8 +521,6 @@ def fetch(name: str) -> Path:
     arrays: dict[str, Any] = {"X": X.astype(np.uint8 if X.dtype == np.uint8 else np.float32), "y": y}
     if n_train is not None:
         arrays["n_train"] = n_train
-    partial = kept.with_suffix(f".{os.getpid()}.part")
-    with partial.open("wb") as file_object:
-        np.savez_compressed(file_object, **arrays)
-    partial.replace(kept)  # so that a file under this name is always complete
+    with replacing(kept) as complete:
+        np.savez_compressed(complete, **arrays)
     return kept

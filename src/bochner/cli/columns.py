@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bochner.cli.errors import DataError, check_column
@@ -192,8 +191,3 @@ def model_columns(raw: Raw, recipe: Recipe | None, model: Any, data: str) -> Any
     if X.shape[1] != n_features:
         raise DataError(f"the model was trained on {n_features} features, and {data} gives {X.shape[1]}.")
     return X if names is None else pandas_module().DataFrame(X, columns=names)
-
-
-def columns_file(model: Path) -> Path:
-    """Where the columns of a model are written down."""
-    return model.with_name(model.name + ".columns.json")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bochner.cli import INTERRUPTED, OK
-from bochner.cli.errors import DataError, check_folder
-from bochner.cli.files import TextFormat, beside, write_table
+from bochner.cli.errors import DataError
+from bochner.cli.files import TextFormat, check_outputs, table_kind, write_table
 from bochner.cli.options import (
     CharactersOption,
     ColumnTextOption,
@@ -55,7 +55,9 @@ def compare(
     reference: Annotated[int, typer.Option(min=10, help="Rows that everything is measured on.")] = 4000,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the report.")] = Path("report.html"),
     csv: Annotated[Path | None, typer.Option(help="Write every run as a table, too.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Write error against components as a PNG, too.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Write error against components as a PNG or SVG file, too.")
+    ] = None,
     task: TaskOption = None,
     encode: EncodeOption = None,
     drop: DropOption = None,
@@ -74,9 +76,9 @@ def compare(
     The report has errors of the kernel matrix, times and sizes of every map, and with a target its test error, next to
     the exact kernel, a linear model and a constant. Ctrl-C ends it with a report of what is done.
     """
-    for path in (out, csv, picture):
-        if path is not None:
-            check_folder(path)
+    check_outputs([path for path in (out, csv, picture) if path is not None], [] if data is None else [Path(data)])
+    if csv is not None:
+        table_kind(csv)
     text = TextFormat(sep, decimal, encoding, tuple(as_text or ()), None if gap is None else tuple(gap))
     text.check(data, target, drop)
     from bochner.cli.tables import load_table
@@ -108,14 +110,11 @@ def compare(
     verdict = conclude(comparison)
     if not as_json:
         _show(comparison, verdict)
-    with beside(out) as path:
-        write_report(comparison, path)
+    write_report(comparison, out)
     if csv is not None:
         write_table(comparison.frame, csv)
     if picture is not None:
-        picture = picture.with_suffix(".png")
-        with beside(picture) as path:
-            write_picture(comparison, path)
+        write_picture(comparison, picture)
     if as_json:
         print_json(_found(comparison, verdict) | {"report": out, "csv": csv, "picture": picture})
     else:

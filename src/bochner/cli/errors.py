@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from pathlib import Path
 
 
 class DataError(ValueError):
@@ -29,12 +28,3 @@ def check_column(name: str, names: Sequence[str], option: str = "") -> None:
         raise DataError(f"{option and option + ': '}there is no column {name!r}; {nearest(name, list(names))}")
     if list(names).count(name) > 1:
         raise DataError(f"{list(names).count(name)} columns are called {name!r}; give each a name of its own.")
-
-
-def check_folder(path: Path) -> Path:
-    """The path of a file to write; its folder must exist."""
-    if path.is_dir():
-        raise DataError(f"{str(path)!r} is a folder; name a file in it.")
-    if path.parent != Path() and not path.parent.is_dir():
-        raise DataError(f"there is no folder {str(path.parent)!r} to write {path.name} into.")
-    return path

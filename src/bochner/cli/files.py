@@ -12,17 +12,16 @@ import csv
 import gzip
 import io
 import lzma
-import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bochner.cli.errors import DataError, check_column, nearest
 from bochner.cli.screen import counted
+from bochner.outputs import followed, replacing
 
 SUFFIXES = {
     ".csv": "CSV",
@@ -484,42 +483,50 @@ def _read_numpy(path: Path) -> Raw:
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def beside(path: Path) -> Iterator[Path]:
-    """A file to write beside another, whose place it takes when it is complete: an interruption loses nothing."""
-    other = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-    try:
-        yield other
-        other.replace(path)
-    finally:
-        other.unlink(missing_ok=True)
-
-
-def check_output(path: Path) -> None:
-    """Refuse a file of predictions that could not be written."""
-    if SUFFIXES.get(path.suffix.lower()) is None:
-        raise DataError(f"{path}: write predictions to {', '.join(SUFFIXES)}.")
-    if path.parent != Path() and not path.parent.is_dir():
-        raise DataError(f"there is no folder {str(path.parent)!r}.")
+def check_outputs(outputs: Iterable[Path], inputs: Iterable[Path]) -> None:
+    """Refuse outputs that could not be written, or that are among the inputs; links are followed."""
+    read = [file for path in inputs for file in (path, *path.rglob("*.parquet")) if file.exists()]
+    for path in outputs:
+        if path.is_dir():
+            raise DataError(f"{str(path)!r} is a folder; name a file in it.")
+        folder = (followed(path) if path.is_symlink() else path).parent
+        if not folder.is_dir():
+            raise DataError(f"there is no folder {str(folder)!r} to write {path.name} into.")
+        if path.exists() and any(path.samefile(file) for file in read):
+            raise DataError(f"{path} is an input, and writing the output there would destroy it; name another file.")
 
 
 def write_table(frame: Any, path: Path) -> None:
     """Write a frame by the suffix of the path: CSV, Parquet, Feather, NPY or NPZ."""
     import numpy as np
 
-    check_output(path)
-    kind = SUFFIXES[path.suffix.lower()]
-    with beside(path) as other:
+    kind = table_kind(path)
+    with replacing(path) as file:
         if kind == "CSV":
-            frame.to_csv(other, index=False, sep="\t" if path.suffix == ".tsv" else ",")
+            frame.to_csv(file, mode="wb", index=False, sep="\t" if path.suffix == ".tsv" else ",")
         elif kind == "Parquet":
             from bochner.streaming.arrow import write_frame
 
-            write_frame(frame, other)
+            write_frame(frame, file)
         elif kind == "Feather":
-            frame.to_feather(other)
+            frame.to_feather(file)
         elif kind == "NPZ":
-            np.savez(other, **{name: np.asarray(frame[name].tolist()) for name in frame.columns})  # type: ignore[arg-type]
+            np.savez(file, **{name: np.asarray(frame[name].tolist()) for name in frame.columns})  # type: ignore[arg-type]
         else:
             only = frame.shape[1] == 1
-            np.save(other, np.asarray(frame.iloc[:, 0].tolist()) if only else frame.to_numpy())
+            np.save(file, np.asarray(frame.iloc[:, 0].tolist()) if only else frame.to_numpy())
+
+
+def columns_file(model: Path) -> Path:
+    """Return the file that describes the columns of a model: beside the model, or else beside what a link leads to."""
+    beside, behind = (file.with_name(f"{file.name}.columns.json") for file in (model, followed(model)))
+    return beside if beside.exists() else behind
+
+
+def table_kind(path: Path) -> str:
+    """Return the kind of table to write by the suffix; a pipe or a device without one is written CSV."""
+    written_into = path.exists() and not path.is_file()
+    kind = SUFFIXES.get(path.suffix.lower(), "CSV" if written_into else None)
+    if kind is None:
+        raise DataError(f"{path}: a table is written to {', '.join(SUFFIXES)}; choose one of these suffixes.")
+    return kind

@@ -6,13 +6,13 @@ import time
 import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bochner.cli import OK
-from bochner.cli.errors import DataError, check_folder
-from bochner.cli.files import TextFormat, kind_of
+from bochner.cli.errors import DataError
+from bochner.cli.files import TextFormat, check_outputs, columns_file, kind_of
 from bochner.cli.options import (
     CharactersOption,
     ColumnTextOption,
@@ -32,6 +32,9 @@ from bochner.cli.options import (
     kernel_of,
 )
 from bochner.cli.screen import console, facts, print_json, say
+
+if TYPE_CHECKING:
+    from bochner.cli.tables import Recipe
 
 _NAMED = 8  # columns that are named one by one
 _NOTHING = "there is nothing to learn: name the column with --target."
@@ -86,7 +89,7 @@ def fit(
     With --model kernel they are KernelRidge and KernelClassifier. MODEL.columns.json beside MODEL remembers which
     columns there were, their texts, how dates were written and how columns were scaled, for `bochner predict`.
     """
-    check_folder(out)
+    check_outputs([out, columns_file(out)], [Path(data)])
     options = {
         "--kernel": kernel,
         "--length-scale": length_scale,
@@ -165,10 +168,19 @@ def _timed_fit(model: Any, *data: Any) -> float:
     return time.perf_counter() - start
 
 
+def _write(model: Any, recipe: Recipe, out: Path) -> None:
+    """Write a model, and its columns beside it; beside a pipe or a device no file can be found again."""
+    from bochner.persistence import save
+
+    save(model, out)
+    if out.is_file():
+        recipe.save(columns_file(out))
+
+
 def _fit_table(
     data: str, out: Path, target: str | None, seconds: float | None, seed: int, *, report: bool, **options: Any
 ) -> dict[str, Any]:
-    from bochner.cli.columns import columns_file, load_columns
+    from bochner.cli.columns import load_columns
 
     table = load_columns(data, target, **options)
     say(*table.notes)
@@ -177,15 +189,13 @@ def _fit_table(
     from bochner.cli.scores import beside_plain_models
     from bochner.estimators import TabularClassifier, TabularRegressor
     from bochner.experiments.references import task_of
-    from bochner.persistence import save
 
     classifies = task_of(table.y) == "classification"
     kind: Any = TabularClassifier if classifies else TabularRegressor
     model = kind(random_state=seed, verbose=1, **({} if seconds is None else {"max_seconds": seconds}))
     taken = _timed_fit(model, table.X, table.y)
     scores = beside_plain_models(model.left_out_score_, model.numbers_of(table.X), table.y, classifies)
-    save(model, out)
-    table.recipe.save(columns_file(out))
+    _write(model, table.recipe, out)
     if report:
         print(model.report_, end="\n\n")
     plans = {str(name): why for name, why in model.report_.columns.items()}
@@ -228,12 +238,10 @@ def _fit_kernel(
     say(*table.notes)
     if table.y is None:
         raise DataError(_NOTHING)
-    from bochner.cli.columns import columns_file
     from bochner.cli.scores import held_out
     from bochner.estimators import KernelClassifier, KernelRidge
     from bochner.experiments.compare import show_seconds
     from bochner.experiments.references import task_of
-    from bochner.persistence import save
     from bochner.recommendations import recommend
 
     n_components: Any = "auto" if components == "auto" else int(components)
@@ -247,8 +255,7 @@ def _fit_kernel(
     model = kind(n_components=n_components, features=features, random_state=seed, verbose=1, **chosen)
     taken = _timed_fit(model, *((table.X, table.y) if table.source is None else (table.source,)))
     scores = held_out(model, table.X, table.y)
-    save(model, out)
-    table.recipe.save(columns_file(out))
+    _write(model, table.recipe, out)
     used = getattr(model.features_, "kernel_", model.kernel)
     return {
         "model": kind.__name__,

@@ -11,7 +11,17 @@ import typer
 
 from bochner.cli import OK
 from bochner.cli.errors import DataError, check_column, nearest
-from bochner.cli.files import Raw, TextFormat, check_output, pandas_module, read, write_table, written
+from bochner.cli.files import (
+    Raw,
+    TextFormat,
+    check_outputs,
+    columns_file,
+    pandas_module,
+    read,
+    table_kind,
+    write_table,
+    written,
+)
 from bochner.cli.options import (
     CharactersOption,
     DataArgument,
@@ -55,21 +65,22 @@ def predict(
     """
     text = TextFormat(sep, decimal, encoding, gaps=None if gap is None else tuple(gap)).check(data)
     if out != _STDOUT:
-        check_output(out)
+        check_outputs([out], [model, columns_file(model), Path(data)])
+        table_kind(out)
     elif as_json:
         raise DataError("--json and the predictions would both go to standard output: say where with --out FILE.")
     if not model.exists():
         siblings = sorted(path.name for path in model.parent.glob("*")) if model.parent.is_dir() else []
         raise DataError(f"there is no model {str(model)!r}; {nearest(model.name, siblings, 'file')}")
     pandas = pandas_module()
-    from bochner.cli.columns import columns_file
     from bochner.cli.tables import Recipe
     from bochner.persistence import load
 
     found = load(model)
     if not hasattr(found, "predict"):
         raise DataError(f"{model} is a {type(found).__name__}, which predicts nothing.")
-    recipe = Recipe.load(columns_file(model)) if columns_file(model).exists() else None
+    described = columns_file(model)
+    recipe = Recipe.load(described) if described.exists() else None
     text = text if recipe is None else recipe.text_format(text)
     raw = read(data, text)
     say(*raw.notes)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bochner.cli.errors import DataError, check_column, nearest
-from bochner.cli.files import Raw, TextFormat, beside, looks_numeric, pandas_module, read
+from bochner.cli.files import Raw, TextFormat, looks_numeric, pandas_module, read
 from bochner.cli.screen import counted
+from bochner.outputs import replacing
 
 if TYPE_CHECKING:  # a mistake in the data is told before scikit-learn and SciPy are imported
     from bochner.backends import Array
@@ -161,8 +162,9 @@ class Recipe:
 
     def save(self, path: Path) -> None:
         """Write as JSON."""
-        with beside(path) as other:
-            other.write_text(json.dumps({"format": 1, **asdict(self)}, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps({"format": 1, **asdict(self)}, indent=1) + "\n"
+        with replacing(path) as file:
+            file.write(text.encode())
 
     @classmethod
     def load(cls, path: Path) -> Recipe:

@@ -33,6 +33,7 @@ except ImportError as error:
     raise ImportError("figures need matplotlib: pip install 'bochner[plot]'.") from error
 
 from bochner.backends import Array
+from bochner.outputs import replacing
 
 # Name of a colour: in a light and in a dark page. Maps have families: f for Fourier features, n for Nyström, o for
 # others, p for scikit-learn's.
@@ -93,13 +94,15 @@ def _drawn(draw: Draw, size: tuple[float, float]) -> Iterator[Figure]:
 
 
 def save_figure(draw: Draw, size: tuple[float, float], *paths: Path) -> None:
-    """Write what `draw(figure)` draws, `size` inches large, to every path by its suffix."""
+    """Write what `draw(figure)` draws, `size` inches large, to every path: SVG if its name ends so, else PNG."""
     with _drawn(draw, size) as figure:
         for axes in figure.findobj(Axes):
             if axes.get_xscale() == "log":  # "2 × 10³" beside "3 × 10³" would overlap
                 axes.xaxis.set_minor_formatter(NullFormatter())
         for path in paths:  # no date and no version, so that the same figure is the same bytes
-            figure.savefig(path, dpi=130, metadata={"Date" if path.suffix == ".svg" else "Software": None})
+            kind, stamp = ("svg", "Date") if path.suffix == ".svg" else ("png", "Software")
+            with replacing(path) as file:
+                figure.savefig(file, format=kind, dpi=130, metadata={stamp: None})
 
 
 @dataclass(frozen=True)

@@ -26,20 +26,22 @@ from bochner.experiments.compare import (
     summarise,
 )
 from bochner.experiments.references import BASELINES, CONSTANT, EXACT, LINEAR
+from bochner.outputs import replacing
 
 from bochner.experiments.compare import show_bytes, show_error, show_seconds, show_share  # isort: skip
 
 
 def write_report(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     """Write the report of a comparison, and return where it is."""
-    path = Path(path)
-    path.write_text(Page(comparison).html(), encoding="utf-8")
-    return path
+    page = Page(comparison).html().encode()
+    with replacing(path) as file:
+        file.write(page)
+    return Path(path)
 
 
 def write_picture(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
-    """Write the chart of error against components as a PNG, and return where it is."""
-    path, page = Path(path).with_suffix(".png"), Page(comparison)
+    """Write the chart of error against components, SVG if the name ends so and else PNG; return where it is."""
+    path, page = Path(path), Page(comparison)
     chart = replace(page.columns_chart(), y=Axis(f"{page.name}: relative Frobenius error", _percent))
     save_figure(chart.draw, (WIDE[0] / 72, WIDE[1] / 72), path)
     return path

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.streaming.checkpoints import replacing
+from bochner.outputs import replacing
 
 __all__ = ["export_onnx"]
 

@@ -40,7 +40,7 @@ def save(
 
     The file is a safetensors file: arrays as they are (signs as bits), everything else as JSON in its header, with the
     versions of the libraries and a checksum. It is written under another name and then renamed, so that an interrupted
-    `save` leaves the old file or the new one.
+    `save` leaves the old file or the new one; a link is followed, and a pipe or a device is written into.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
-from bochner.streaming.checkpoints import replacing
+from bochner.outputs import replacing
 
 MAX_HEADER = 1 << 24  # bytes
 MAX_VALUES = 1 << 20  # values in the header: parsed JSON is some 50 times as large as its text

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -217,7 +217,7 @@ def batch_table(batch: Any) -> Any:
     return pyarrow.Table.from_batches([batch])
 
 
-def write_frame(frame: Any, path: str | os.PathLike[str]) -> None:
-    """Write a pandas.DataFrame as a Parquet file."""
+def write_frame(frame: Any, file: BinaryIO) -> None:
+    """Write a pandas.DataFrame as Parquet."""
     pa = _pyarrow()
-    pa.parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), str(path))
+    pa.parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), file)

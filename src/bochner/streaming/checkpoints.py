@@ -15,15 +15,13 @@ import json
 import os
 import re
 import struct
-import threading
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -31,6 +29,7 @@ from sklearn.base import BaseEstimator
 
 from bochner.backends import Array
 from bochner.checks import warn
+from bochner.outputs import followed, replacing
 from bochner.statistics import RidgeStatistics
 
 _BYTES = 16  # 128 bits: two data sets do not have the same digest by accident
@@ -241,37 +240,15 @@ _START_AGAIN = "To start again, delete the file or choose another path."
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Array], about: Mapping[str, Any]) -> None:
     """Write named arrays and a JSON-able description: a file is replaced as a whole."""
-    target = Path(path)
     table = {name: {"dtype": a.dtype.str, "shape": a.shape} for name, a in arrays.items()}
     header = json.dumps({"arrays": table, "about": dict(about)}).encode()
     digest = hashlib.blake2b(digest_size=_DIGEST)
     parts: list[Any] = [_bytes(a).data for a in arrays.values()]
-    with replacing(target) as file:
+    with replacing(path) as file:
         for part in (_MAGIC + struct.pack("<Q", len(header)) + header, *parts):
             digest.update(part)
             file.write(part)
         file.write(digest.digest())
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A new file that replaces `path` when the body ends without an error."""
-    target = Path(path)
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    if hasattr(os, "O_DIRECTORY"):  # make the new name itself durable
-        folder = os.open(target.parent, os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def read_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -308,6 +285,8 @@ def check_path(path: str | os.PathLike[str]) -> Path:
         raise ValueError(
             f"checkpoint={str(path)!r} is a folder; give the name of a file, such as {str(found / 'sums')!r}."
         )
+    if found.exists() and not found.is_file():
+        raise ValueError(f"checkpoint={str(path)!r} must be a regular file, got a pipe or device; choose another path.")
     return found
 
 
@@ -382,8 +361,9 @@ class Checkpoint:
         """The fit is complete: a later fit starts from the first row."""
 
         def unlink() -> None:
-            self.path.unlink(missing_ok=True)
-            for left in self.path.parent.glob(f"{glob.escape(self.path.name)}.*.tmp"):  # by a process that was killed
+            target = followed(self.path)
+            target.unlink(missing_ok=True)
+            for left in target.parent.glob(f"{glob.escape(target.name)}.*.tmp"):  # by a process that was killed
                 left.unlink(missing_ok=True)
 
         self._try("removed", unlink)
