@@ -392,7 +392,7 @@ def test_scales_are_fitted_and_restarts_never_hurt():
     scales = model.kernel_.length_scale
     assert (scales[1:] > 3 * scales[0]).all()
     assert model.score(X, y) > 0.95
-    options = {"key": Key(0), "n_components": 64, "per_feature": True}
+    options = {"key": Key(0), "n_components": 64}
     plain = tune_length_scale(RBF(), X, y[:, None], **options)
     again = tune_length_scale(RBF(), X, y[:, None], n_restarts=3, **options)
 

@@ -1,8 +1,8 @@
 """Length scales with the most evidence, by exact gradients through Fourier features, or the least leave-one-out error.
 
 The phases of Fourier features are X (W / length_scale)ᵀ with W drawn once, so the evidence is a smooth function of the
-scales and of alpha, and its gradient costs about as much as its value: one n × m × m product. A shared scale is a
-single number and needs no gradient: one eigendecomposition for each value tried gives the evidence at its best alpha.
+scale and of alpha, and its gradient costs about as much as its value: one n × m × m product. The search begins with one
+eigendecomposition for each scale of a coarse grid, which gives the evidence at its best alpha.
 """
 
 from __future__ import annotations
@@ -44,24 +44,23 @@ _STAGE_ROWS = 1000  # a stage has at least this many rows, or all of them if the
 
 
 @dataclass(frozen=True)
-class _Problem:
-    """Evidence as a function of (log scales, log alpha): X (n, d), Y (n, k) centred and √w-weighted, W (T, d)."""
+class _Evidence:
+    """Evidence as a function of (log scale, log alpha): X (n, d), Y (n, k) centred and √w-weighted, W (T, d)."""
 
     X: Any
     Y: Array
     root: Array  # √w, (n,)
     W: Array
-    start: Array  # log of the scales to start from, (d,)
-    shared: bool
+    start: float  # log of the scale to start from
     fit_intercept: bool
 
-    def scales(self, move: Array) -> Array:
-        """Length scales (d,) for a change of their logs: one number, or one for each feature."""
-        return np.exp(self.start + move)
+    def scale(self, move: float) -> float:
+        """Return the length scale for a change of its log."""
+        return float(np.exp(self.start + move))
 
-    def features(self, move: Array) -> Array:
+    def features(self, move: float) -> Array:
         """Weighted pairs of cosines and sines."""
-        phases = np.ascontiguousarray(self.X @ (self.W / self.scales(move)).T)
+        phases = np.ascontiguousarray(self.X @ (self.W / self.scale(move)).T)
         Z = np.empty((len(phases), 2 * len(self.W)))
         backend_of(Z).pairs(phases, 1.0 / np.sqrt(len(self.W)), 0.0, Z)
         return Z if (self.root == 1.0).all() else Z * self.root[:, None]
@@ -75,8 +74,8 @@ class _Problem:
         return len(self.root) - float(self.fit_intercept)
 
     def value_and_gradient(self, parameters: Array) -> tuple[float, Array]:
-        """Negative log evidence, at the most likely noise variance, and its gradient in (log scales, log alpha)."""
-        move, alpha = parameters[:-1], float(np.exp(parameters[-1]))
+        """Negative log evidence, at the most likely noise variance, and its gradient in (log scale, log alpha)."""
+        move, alpha = float(parameters[0]), float(np.exp(parameters[1]))
         raw = self.features(move)
         Z = self.centred(raw)
         factor = Cholesky().factor(DenseGram(Z.T @ Z), alpha)
@@ -90,10 +89,10 @@ class _Problem:
         value = float(0.5 * (n * np.log(Q).sum() + k * (factor.logdet() - m * np.log(alpha))))
         slope = k * (Z @ mirrored(inverse)) - (residual * (n / Q)) @ coefficients.T
         at_alpha = 0.5 * (n * (norms / Q).sum() + k * (np.trace(inverse) - m / alpha))
-        # chain rule: cos and sin, phases, scales
+        # chain rule: cos and sin, phases, scale
         at_phases = slope[:, 1::2] * raw[:, ::2] - slope[:, ::2] * raw[:, 1::2]
-        at_scales = -np.einsum("td,td->d", np.asarray(self.X.T @ at_phases).T, self.W) / self.scales(move)
-        return value, np.append(at_scales.sum() if self.shared else at_scales, alpha * at_alpha)
+        at_scale = -np.einsum("td,td->d", np.asarray(self.X.T @ at_phases).T, self.W) / self.scale(move)
+        return value, np.array([at_scale.sum(), alpha * at_alpha])
 
 
 def tune_length_scale(
@@ -103,7 +102,6 @@ def tune_length_scale(
     weight: Array | None = None,
     *,
     key: Key,
-    per_feature: bool = False,
     n_components: int = 512,
     fit_intercept: bool = True,
     max_iter: int = 40,
@@ -127,14 +125,12 @@ def tune_length_scale(
     weight : ndarray of shape (n_samples,) or None
     key : Key
         For the frequencies.
-    per_feature : bool
-        One scale for each feature instead of one for all.
     n_components : int
         Number of Fourier components with which the evidence is computed.
     n_restarts : int
         Number of further searches that start from random scales around the best one of the coarse grid.
     n_landmarks : int
-        If positive, a shared scale is chosen by its leave-one-out error with this many landmarks (at most a quarter of
+        If positive, the scale is chosen by its leave-one-out error with this many landmarks (at most a quarter of
         the rows) instead of by its evidence, which with a few hundred components prefers scales that are too long.
     margins : bool
         Whether Y contains signs of labels and leave-one-out errors are squared hinge losses of margins.
@@ -157,9 +153,9 @@ def tune_length_scale(
     >>> from bochner.tuning import tune_length_scale
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 2))
-    >>> Y = np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(500, 1))
-    >>> tuned = tune_length_scale(RBF(), X, Y, key=Key(0), per_feature=True, n_components=64)
-    >>> bool(tuned.length_scale[1] > 3 * tuned.length_scale[0])
+    >>> Y = np.sin(X[:, :1] + X[:, 1:]) + 0.1 * rng.normal(size=(500, 1))
+    >>> tuned = tune_length_scale(RBF(), X, Y, key=Key(0), n_components=64)
+    >>> 0.5 < tuned.length_scale < 2.0
     True
     """
     d = X.shape[1]
@@ -172,15 +168,12 @@ def tune_length_scale(
     origin = start
     if origin is None:
         origin = float(clone(kernel).set_params(length_scale="median").resolve(X, key, root * root).length_scale)
-    W, by_landmarks = np.empty((0, d)), n_landmarks > 0 and not per_feature
+    W, by_landmarks = np.empty((0, d)), n_landmarks > 0
     if not by_landmarks:
         n_frequencies = max(1, n_components // 2)
         law = choose_rows(unit, d, 2 * n_frequencies)
         W = draw_frequencies(unit, law, d, n_frequencies, key.child("tuning")).to_dense()
-    logs = np.full(d, np.log(origin))
-    if per_feature:
-        logs = logs + _log_spread(X, root * root)
-    given, problem = Y, _Problem(X, Y, root, W, logs, not per_feature, fit_intercept)
+    given, problem = Y, _Evidence(X, Y, root, W, float(np.log(origin)), fit_intercept)
     Y = problem.centred(Y)
     varying = (Y * Y).sum(axis=0) > 1e-26 * (problem.Y**2).sum(axis=0)
     if not varying.any() or len(root) < 3:
@@ -211,12 +204,11 @@ def tune_length_scale(
         half_steps = _by_stages(left_out, len(root), n_landmarks, late, near=start is not None)
         if (n_samples or 0) > len(root):
             half_steps -= _SHORTER
-        scales = np.array([origin * np.exp(_HALF_STEP * half_steps)])
+        scale = float(origin * np.exp(_HALF_STEP * half_steps))
     else:
-        scales = _by_evidence(problem, key, max_iter, n_restarts, late)
+        scale = _by_evidence(problem, key, max_iter, n_restarts, late)
     # the data determine fewer than three digits, and rounding hides where exactly the search stopped
-    scales = np.array([float(f"{scale:.3g}") for scale in scales])
-    return clone(kernel).set_params(length_scale=scales if per_feature else float(scales[0]))
+    return clone(kernel).set_params(length_scale=float(f"{scale:.3g}"))
 
 
 class _TimeIsUpError(Exception):
@@ -237,27 +229,26 @@ def _in_time(function: Callable[[int], Any], late: Callable[[], bool]) -> tuple[
     return tried, values
 
 
-def _by_evidence(problem: _Problem, key: Key, max_iter: int, n_restarts: int, late: Callable[[], bool]) -> Array:
-    """Scales (d,) with the most evidence, or the best ones found by the time `late` returns True."""
-    move, alpha = _common(problem, late)
-    if late() or (problem.shared and not n_restarts):
-        return problem.scales(np.array([move]))
+def _by_evidence(problem: _Evidence, key: Key, max_iter: int, n_restarts: int, late: Callable[[], bool]) -> float:
+    """Return the scale with the most evidence, or the best one found by the time `late` returns True."""
+    move, alpha = _on_grid(problem, late)
+    if late() or not n_restarts:
+        return problem.scale(move)
 
     def stop_when_late(_: Array) -> None:
         if late():
             raise StopIteration
 
-    moves = np.full(1 if problem.shared else len(problem.start), move)
     draw = key.child("restarts").generator()
-    starts = [moves, *(moves + np.log(3.0) * draw.standard_normal((n_restarts, len(moves))))]
+    starts = [move, *(move + np.log(3.0) * draw.standard_normal(n_restarts))]
     found = min(
         (
             minimize(
                 problem.value_and_gradient,
-                np.append(np.clip(start, -_RANGE, _RANGE), np.log(alpha)),
+                np.array([np.clip(start, -_RANGE, _RANGE), np.log(alpha)]),
                 jac=True,
                 method="L-BFGS-B",
-                bounds=[*[(-_RANGE, _RANGE)] * len(moves), (np.log(1e-10), np.log(10.0 * problem.freedom))],
+                bounds=[(-_RANGE, _RANGE), (np.log(1e-10), np.log(10.0 * problem.freedom))],
                 options={"maxiter": max_iter, "ftol": 1e-5},
                 callback=stop_when_late,
             )
@@ -266,7 +257,7 @@ def _by_evidence(problem: _Problem, key: Key, max_iter: int, n_restarts: int, la
         ),
         key=lambda result: result.fun,
     )
-    return problem.scales(found.x[:-1])
+    return problem.scale(float(found.x[0]))
 
 
 def _stages(n_rows: int, n_landmarks: int) -> list[tuple[int, int]]:
@@ -326,19 +317,8 @@ def _left_out(
     return float(errors.mean(axis=1).min())
 
 
-def _log_spread(X: Any, weight: Array) -> Array:
-    """Log standard deviations of the columns of X, relative to their root mean square; 0 for constant columns."""
-    weight = weight / weight.sum()
-    mean = np.asarray(weight @ X).ravel()
-    squares = X.multiply(X).tocsr() if scipy.sparse.issparse(X) else X * X
-    variance = np.maximum(np.asarray(weight @ squares).ravel() - mean**2, 0.0)
-    typical = variance.mean()
-    varying = variance > 1e-12 * typical
-    return np.log(np.where(varying, variance, typical) / typical) / 2.0 if typical > 0 else np.zeros(len(mean))
-
-
-def _common(problem: _Problem, late: Callable[[], bool] = lambda: False) -> tuple[float, float]:
-    """The best shared scale, as a change of its log from the start, and its best alpha.
+def _on_grid(problem: _Evidence, late: Callable[[], bool]) -> tuple[float, float]:
+    """Return the best scale, as a change of its log from the start, and its best alpha.
 
     Powers of √2 are tried, and the best one is refined by a parabola. A finer search would find narrow peaks of the
     evidence where one of the frequencies happens to fit the targets.
@@ -346,7 +326,7 @@ def _common(problem: _Problem, late: Callable[[], bool] = lambda: False) -> tupl
     root = problem.root[:, None]
 
     def value(half_steps: int) -> tuple[float, float]:
-        Z = problem.features(np.array([half_steps * _HALF_STEP])) / root
+        Z = problem.features(half_steps * _HALF_STEP) / root
         statistics = RidgeStatistics(Z.shape[1], problem.Y.shape[1]).update(Z, problem.Y / root, problem.root**2)
         spectrum = statistics.spectrum(problem.fit_intercept)
         alpha, *_ = spectrum.best("evidence")
