@@ -76,10 +76,10 @@ def generator(dimension: int, bits: int = BITS) -> Array:
     return z
 
 
-def lattice_points(indices: Array, shift: Array, bits: int = BITS) -> Array:
+def lattice_points(indices: Array, shift: Array) -> Array:
     """Points (n, dimension) of the shifted lattice, given by their places in van der Corput order."""
-    index = np.asarray(indices, np.int64) % (1 << bits)
+    index = np.asarray(indices, np.int64) % (1 << BITS)
     reverse = np.zeros_like(index)
-    for bit in range(bits):
-        reverse |= ((index >> bit) & 1) << (bits - 1 - bit)
-    return np.asarray(((reverse[:, None] * generator(len(shift), bits) % (1 << bits)) / (1 << bits) + shift) % 1.0)
+    for bit in range(BITS):
+        reverse |= ((index >> bit) & 1) << (BITS - 1 - bit)
+    return np.asarray(((reverse[:, None] * generator(len(shift)) % (1 << BITS)) / (1 << BITS) + shift) % 1.0)

@@ -177,7 +177,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self._learn(source)
             else:
                 check_sums(self)
-                self._see(source, *self._counts)
+                self._see(source, self._log_weight)
         return self
 
     def _check_parameters(self) -> None:
@@ -215,7 +215,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self._alpha = self._choose_alpha(positive(source.sample(_ALPHA_ROWS, key.child("alpha"))))
         n_targets = int(np.prod(self._target_shape, dtype=int))
         self.statistics_ = RidgeStatistics(self.n_components_, n_targets)
-        self._see(source, 0.0, 0.0)
+        self._see(source, 0.0)
         if source.dtype == np.float32:
             warn_of_level(self.statistics_)
 
@@ -223,7 +223,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """A copy of this model with other features."""
         return clone(self).set_params(features=features)
 
-    def _see(self, source: Source, weight: float, log_weight: float) -> None:
+    def _see(self, source: Source, log_weight: float) -> None:
         """Add a source to the sums. They change only when all of it has been read."""
         shape = tuple(np.shape(source.head().y)[1:])
         if shape != self._target_shape:
@@ -237,7 +237,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self._shift,
             source.n_samples,
         )
-        more, of_rows, of_logs = on_device(source, self.device).fold(
+        more, of_rows = on_device(source, self.device).fold(
             fold, self.feature_map_, rows=self.block_size, after=lambda _, row: progress.reach(row)
         )
         progress.close()
@@ -245,7 +245,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self.statistics_ = self.statistics_.merge(more) if self.statistics_.n_samples else more
         if not self.statistics_.n_samples:
             raise ValueError("every row has weight zero.")
-        self._counts = (weight + of_rows, log_weight + of_logs)
+        self._log_weight = log_weight + of_rows
         self.n_samples_seen_ = self.statistics_.n_samples
         self._posterior: Posterior | None = None
         self._current()
@@ -287,13 +287,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
         return self._posterior
 
     def _solve(self, statistics: RidgeStatistics) -> Posterior:
-        _, log_weight = self._counts  # the first is no longer needed, but part of model files
         likelihood, alpha = self._likelihood, self._alpha
         spectrum = statistics.spectrum(self.fit_intercept)
         if not self._has_rest and likelihood.given_alpha is None:  # all rows, rather than a sample
             alpha = likelihood.best_alpha(spectrum)
         noise = np.array(likelihood.noise(spectrum, [alpha])[0])
-        evidence = spectrum.log_evidence([alpha], noise).sum() + 0.5 * log_weight * statistics.n_targets
+        evidence = spectrum.log_evidence([alpha], noise).sum() + 0.5 * self._log_weight * statistics.n_targets
         return Posterior(
             spectrum,
             spectrum.coefficients(alpha),

@@ -75,7 +75,7 @@ def left_out(kernel: Kernel | None, X: Array, Z: Any, shift: float = 0.0) -> Arr
 
 @dataclass(frozen=True)
 class ShareFold(Fold):
-    """Statistics of rows weighted by their share of the noise, Σ w, and Σ log(w share) of rows with w > 0."""
+    """Statistics of rows weighted by their share of the noise, and Σ log(w share) of rows with w > 0."""
 
     n_components: int
     n_targets: int
@@ -89,21 +89,21 @@ class ShareFold(Fold):
 
     def zero(self) -> list[Any]:
         penalty = self.alpha / self.n_samples if self.n_samples else 0.0
-        return [RidgeStatistics(self.n_components, self.n_targets, penalty=penalty), 0.0, 0.0]
+        return [RidgeStatistics(self.n_components, self.n_targets, penalty=penalty), 0.0]
 
     def add(self, total: list[Any], Z: Any, block: Block, row: int) -> list[Any]:
-        statistics, weight, log_weight = total
+        statistics, log_weight = total
         w = block.weights
         share = noise_shares(left_out(self.kernel, block.X, Z, self.shift), w, self.alpha)
         statistics.update(Z, numeric_targets(block.y), w * share, overwrite=True)
         used = w > 0
-        return [statistics, weight + float(w.sum()), log_weight + float(np.log(w[used] * share[used]).sum())]
+        return [statistics, log_weight + float(np.log(w[used] * share[used]).sum())]
 
     def merge(self, total: list[Any], other: list[Any]) -> list[Any]:
-        return [total[0].merge(other[0]), total[1] + other[1], total[2] + other[2]]
+        return [total[0].merge(other[0]), total[1] + other[1]]
 
     def to_host(self, total: list[Any]) -> list[Any]:
-        return [total[0].to_host(), *total[1:]]
+        return [total[0].to_host(), total[1]]
 
 
 @dataclass(frozen=True)

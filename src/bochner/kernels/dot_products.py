@@ -49,8 +49,8 @@ class DotProductKernel(Kernel):
     def coefficients(self, n_terms: int, n_features: int) -> Array:
         """a_0 … a_(n_terms-1) of f(t) = Σ a_n t^n."""
 
-    def power_series(self, n_features: int, radius: float, *, tol: float = 1e-12) -> Array:
-        """As many coefficients as give f(t) for |t| <= radius up to a share `tol` of f(radius)."""
+    def power_series(self, n_features: int, radius: float) -> Array:
+        """As many coefficients as give f(t) for |t| <= radius up to a share 1e-12 of f(radius)."""
         with np.errstate(over="ignore"):  # two entries: older NumPy takes an array of one for a number
             target = float(np.abs(self.profile(np.array([radius, radius]), n_features)[0]))
         n_terms = 32
@@ -60,7 +60,7 @@ class DotProductKernel(Kernel):
                 terms = np.exp(np.log(a) + np.arange(n_terms) * np.log(radius))
             if abs(terms.sum() - target) <= 1e-9 * target:
                 rest = np.cumsum(terms[::-1])[::-1]
-                return np.asarray(a[: 1 + int(np.flatnonzero(rest > tol * target)[-1])])
+                return np.asarray(a[: 1 + int(np.flatnonzero(rest > 1e-12 * target)[-1])])
             n_terms *= 2
         raise ValueError(
             f"the power series of {self!r} cannot be summed at x·y = {radius:.3g}, the largest squared norm of the "
