@@ -21,8 +21,8 @@ from bochner.landmarks import (
     RPCholesky,
     as_landmark_law,
     grams,
+    landmark_law_name,
     leverage_scores,
-    name_of,
     pivots,
 )
 from bochner.landmarks.laws import RowChoice, penalty_for, weighted_choice
@@ -421,8 +421,8 @@ def test_unknown_law(wrong):
 def test_names():
     for name, law in LANDMARK_LAWS.items():
         assert as_landmark_law(name) is law
-        assert name_of(law) == name
-    assert name_of(Given(np.arange(3))) == "Given"
+        assert landmark_law_name(law) == name
+    assert landmark_law_name(Given(np.arange(3))) == "Given"
     assert issubclass(RidgeLeverage, RowChoice)
 
 

@@ -610,7 +610,7 @@ def test_random_pivots_make_exact_solves_short(device: str | None) -> None:
     rng = np.random.default_rng(22)
     X = rng.normal(size=(1500, 2))
     y = np.sin(X[:, :1]) + 0.1 * rng.normal(size=(1500, 1))
-    there, free = exact_solves.rows_on(device, X)
+    there, free = exact_solves.place_rows(device, X)
     gram = Gram(X, RBF(1.0), None if device is None else there)
     steps = [
         exact_solves.solve_exactly(

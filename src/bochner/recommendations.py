@@ -20,7 +20,7 @@ from bochner.estimators import FourierFeatures, KernelClassifier, KernelRidge, N
 from bochner.estimators.classifier import GROWTH_ROWS
 from bochner.estimators.excess_risk import FOURIER_POWER, LANDMARK_POWER
 from bochner.estimators.labels import labels_of
-from bochner.estimators.models import check_target_size
+from bochner.estimators.models import FEATURES, check_target_size
 from bochner.estimators.ridge_search import RidgeSearch
 from bochner.kernels import Kernel, as_kernel
 from bochner.kernels.algebra import finite_points
@@ -43,7 +43,6 @@ _WIDTH_POWER = 1.75  # of m in the time of m × m sums: their products run faste
 _SUMS_COPIES = 4.5  # memory in units of the m × m sums: the sums, float32 scratch, eigenvectors, workspace
 
 _TIMING = 0.25  # share of the time that is reserved for timing fits
-FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 Timing = tuple[int, int, float]  # rows, components, seconds
 
 _clock = time.process_time

@@ -292,7 +292,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Scaled:
+class ScaledBlocks:
     """Blocks of a stream as a recipe has them."""
 
     recipe: Recipe
@@ -357,7 +357,7 @@ def load_table(
     if all_rows and raw.sampled:
         from bochner.streaming import ArrowSource, MappedSource
 
-        source = MappedSource(ArrowSource(str(data), target=target, columns=list(recipe.columns)), Scaled(recipe))
+        source = MappedSource(ArrowSource(str(data), target=target, columns=list(recipe.columns)), ScaledBlocks(recipe))
     return Table(raw.name, X, y, recipe, tuple(notes), source, left_out)
 
 

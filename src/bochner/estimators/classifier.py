@@ -191,7 +191,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self.ridge_ = self._ridge(max_seconds=self._seconds_left(started)).fit(signs)
                 self._adopt(self.ridge_)
             else:
-                self._descend(signs, started)
+                self._learn_by_newton(signs, started)
         return self
 
     def _seconds_left(self, started: float) -> float | None:
@@ -270,7 +270,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     # -- Newton --------------------------------------------------------------------------------------------------
 
-    def _descend(self, signs: Source, started: float) -> None:
+    def _learn_by_newton(self, signs: Source, started: float) -> None:
         key = Key.from_random_state(self.random_state)
         notes: tuple[str, ...] = ()
         self._auto_features = None

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from bochner.backends import Array, backend_of, reading
 from bochner.checks import check_choice, check_flag, check_positive, check_weight
 from bochner.estimators._validation import check_rows
-from bochner.estimators.exact_solves import in_float64, rows_on, solve_exactly
+from bochner.estimators.exact_solves import in_float64, place_rows, solve_exactly
 from bochner.estimators.labels import Labels, labels_of, unique_labels
 from bochner.estimators.models import numeric_targets
 from bochner.kernels import Kernel, as_kernel
@@ -130,11 +130,11 @@ def _without_a_matrix(
     """Predictions by conjugate gradients."""
     if alpha == 0.0:
         raise ValueError("solver='cg' needs a positive alpha; use solver='direct'.")
-    there, free = rows_on(device, X)
+    there, free = place_rows(device, X)
     gram = Gram(X, k, None if device is None else there)
     dual, intercept, _ = solve_exactly(gram, Y, alpha, w, fit_intercept=fit_intercept, tol=tol, free=free)
     backend = backend_of(there)
-    new = X_new if device is None else rows_on(device, X_new)[0]
+    new = X_new if device is None else place_rows(device, X_new)[0]
     return np.asarray(backend.fetch(k.product(new, there, backend.place(dual, in_float64(there)))) + intercept)
 
 

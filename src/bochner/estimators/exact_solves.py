@@ -95,7 +95,7 @@ class PivotedPreconditioner:
         return backend.fetch(R - self.F @ inner) / self.alpha
 
 
-def rows_on(device: str | None, X: Array) -> tuple[Any, int]:
+def place_rows(device: str | None, X: Array) -> tuple[Any, int]:
     """Rows where their kernel is computed, and how many bytes are free there."""
     if device is None:
         return X, memory_available()

@@ -146,7 +146,7 @@ class MarginalLikelihood:
 
         grid = self.grid(spectrum)
         low = min(np.log(grid[0]), np.log(spectrum.grid()[0]) - _LESS_NOISE)
-        return float(np.exp(_descend(loss, np.log(start), low, np.log(grid[-1]))))
+        return float(np.exp(_line_minimum(loss, np.log(start), low, np.log(grid[-1]))))
 
     def best_scale(self, kernel: Any, X: Array, Y: Array, weight: Array | None) -> Kernel:
         """The kernel with the length scale of most evidence of all rows, with the exact kernel matrix."""
@@ -163,11 +163,11 @@ class MarginalLikelihood:
             return -float(self(spectrum, [alpha]).sum())
 
         start = float(np.log(kernel.length_scale))
-        found = _descend(loss, start, start - _SCALES, start + _SCALES, step=np.log(2.0))
+        found = _line_minimum(loss, start, start - _SCALES, start + _SCALES, step=np.log(2.0))
         return scaled(float(f"{np.exp(found):.3g}"))  # more digits than the data determine
 
 
-def _descend(
+def _line_minimum(
     loss: Callable[[float], float], start: float, low: float, high: float, *, step: float = math.log(10.0)
 ) -> float:
     """The minimum of a function of a logarithm.

@@ -29,7 +29,7 @@ from bochner.keys import Key
 from bochner.statistics.spectrum import leave_one_out
 from bochner.streaming.progress import show
 
-Sample = tuple[Array, Array, Array | None]  # rows, targets and weights
+RowsAndTargets = tuple[Array, Array, Array | None]  # rows, targets and weights
 METRICS = ("auto", "isotropic", "diagonal", "full")
 SAMPLE_ROWS = 1000  # rows that a metric is learned on; as many others compare it with equal scales
 _FEW_ROWS, _FEW_EVALUATIONS = 300, 9  # at least, for the comparison of kernels, and for a start; half of the rows
@@ -176,7 +176,7 @@ def search_metric(
     learn, few = order[:n_learn], order[: min(n_learn, max(_FEW_ROWS, n_learn // 2))]
     fresh = order[n_learn : n_learn + n_fresh]
 
-    def sample(rows: Array, units: Array = units) -> Sample:
+    def sample(rows: Array, units: Array = units) -> RowsAndTargets:
         part = X[np.sort(rows)][:, varying]
         part = (part.toarray() if scipy.sparse.issparse(part) else part).astype(np.float64)
         part -= part.mean(axis=0)
@@ -239,7 +239,7 @@ def search_metric(
 
 
 def _best_kernel(
-    kernels: Sequence[StationaryKernel], rows: Sample, options: dict[str, Any]
+    kernels: Sequence[StationaryKernel], rows: RowsAndTargets, options: dict[str, Any]
 ) -> tuple[StationaryKernel, list[LearnedMetric]]:
     """The best of the kernels, with the scales that the middle one learns from few rows, up to a common factor.
 
@@ -275,8 +275,8 @@ def _best_kernel(
 
 
 def _learned(
-    rows: Sample,
-    fresh: Sample | None,
+    rows: RowsAndTargets,
+    fresh: RowsAndTargets | None,
     equal: LearnedMetric,
     options: dict[str, Any],
     found: LearnedMetric | None = None,

@@ -20,7 +20,7 @@ from bochner.features.low_rank import NystromVariant, Sketched, as_nystrom_varia
 from bochner.features.nystrom import Nystrom, measure, nystrom_map
 from bochner.kernels import Custom, Kernel, as_kernel
 from bochner.keys import Key
-from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, Landmarks, as_landmark_law, name_of
+from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, Landmarks, as_landmark_law, landmark_law_name
 from bochner.landmarks.grams import FLOAT32_FLOOR, check_residual, check_symmetric, row_slices
 from bochner.streaming import open_device
 
@@ -174,7 +174,7 @@ class NystromFeatures(AdaptiveTransformer):
             check_symmetric(gram.block(slice(0, 8), slice(0, 8)), gram.floor)
         auto = isinstance(self.landmarks, str) and self.landmarks == "auto"
         law = choose_landmarks(gram, tol) if auto else as_landmark_law(self.landmarks)
-        self.landmarks_law_ = name_of(law)
+        self.landmarks_law_ = landmark_law_name(law)
         if isinstance(variant, Sketched) and not auto:
             raise ValueError(
                 "variant='sketched' has no landmarks: leave landmarks='auto', and choose the sketch as in "

@@ -27,7 +27,7 @@ from bochner.estimators.ridge_solution import (
     RidgeSolution,
     check_penalty,
     choose_solver,
-    effective_dimension,
+    effective_dimension_of_sums,
     solve_sums,
 )
 from bochner.estimators.supervised import SupervisedModel
@@ -546,7 +546,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                     "bochner.save(model, path, sums=True), or look at effective_dimension_ before you save it."
                 )
             with self._threads():
-                found = effective_dimension(self.statistics_, solution.alpha, self.fit_intercept)
+                found = effective_dimension_of_sums(self.statistics_, solution.alpha, self.fit_intercept)
             self._solution = replace(solution, effective_dimension=found)
             return found
         return solution.effective_dimension

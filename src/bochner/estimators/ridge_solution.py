@@ -148,7 +148,7 @@ def warn_of_jitter(report: Report, alpha: float, statistics: RidgeStatistics) ->
         )
 
 
-def effective_dimension(statistics: RidgeStatistics, alpha: float, fit_intercept: bool) -> float:
+def effective_dimension_of_sums(statistics: RidgeStatistics, alpha: float, fit_intercept: bool) -> float:
     """The trace of G (G + alpha I)⁻¹."""
     G = statistics.operator(fit_intercept).to_dense()
     shifted = G + alpha * np.eye(len(G))

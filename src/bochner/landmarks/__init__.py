@@ -70,7 +70,7 @@ def as_landmark_law(landmarks: Any) -> LandmarkLaw:
     )
 
 
-def name_of(law: LandmarkLaw) -> str:
+def landmark_law_name(law: LandmarkLaw) -> str:
     """Return the name of a sampling scheme, or its repr when it has none."""
     return next((name for name, known in LANDMARK_LAWS.items() if known == law), type(law).__name__)
 
@@ -93,8 +93,8 @@ __all__ = [
     "RidgeLeverage",
     "Uniform",
     "as_landmark_law",
+    "landmark_law_name",
     "leverage_scores",
-    "name_of",
 ]
 
 
