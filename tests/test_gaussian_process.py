@@ -12,7 +12,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor as ExactProcess
 from sklearn.gaussian_process import kernels
 
-import bochner
 from bochner import (
     RBF,
     Custom,
@@ -444,55 +443,6 @@ def test_quantiles_of_dask_arrays():
     model = GaussianProcessRegressor(RBF(1.2), 50, random_state=0).fit(X, y)
     found = model.predict_quantiles(da.from_array(X_new, chunks=(7, -1)), [0.2, 0.8])
     np.testing.assert_allclose(np.asarray(found), model.predict_quantiles(X_new, [0.2, 0.8]), rtol=1e-10)
-
-
-@pytest.fixture
-def pyplot():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    yield pyplot
-    pyplot.close("all")
-
-
-def test_the_picture_is_of_predictions_and_intervals(pyplot):
-    """Along one column, the others at their medians: the curve is `predict`, the bands are `predict_interval`."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 3))
-    y = np.sin(X[:, 1]) + 0.3 * rng.normal(size=80)
-    model = GaussianProcessRegressor(RBF(1.2), 40, random_state=0).fit(X, y)
-    axes = bochner.plot_intervals(model, X, y, column=1, coverage=0.8, n_functions=2)
-    (curve,) = (line for line in axes.lines if line.get_label() == "prediction")
-    x, drawn = curve.get_data()
-    assert x[0] < X[:, 1].min() < X[:, 1].max() < x[-1]
-    rows = np.tile(np.median(X, axis=0), (len(x), 1))
-    rows[:, 1] = x
-    np.testing.assert_array_equal(drawn, model.predict(rows))
-    observations, function = axes.collections
-    for band, noise in ((observations, True), (function, False)):
-        corners, ends = band.get_paths()[0].vertices[:, 1], model.predict_interval(rows, 0.8, include_noise=noise)
-        assert corners.min() == ends.min()
-        assert corners.max() == ends.max()
-    assert len(axes.lines) == 4  # two functions, the curve, the points
-    own = pyplot.subplots()[1]
-    assert bochner.plot_intervals(model, X, ax=own) is own
-
-
-def test_what_has_no_picture_says_so(pyplot):
-    X, y, _ = problem()
-    model = GaussianProcessRegressor(RBF(1.2), 20, random_state=0).fit(X, y)
-    two = GaussianProcessRegressor(RBF(1.2), 20, random_state=0).fit(X, np.stack([y, y], axis=1))
-    for call, message in (
-        (lambda: bochner.plot_intervals(bochner.KernelRidge(), X), "predict_interval.*got KernelRidge"),
-        (lambda: bochner.plot_intervals(model, X, column=X.shape[1]), "expected a column from 0 to"),
-        (lambda: bochner.plot_intervals(model, X[:, 0]), "expected X of shape"),
-        (lambda: bochner.plot_intervals(two, X), "one target, got one of 2"),
-        (lambda: bochner.plot_intervals(bochner.TabularRegressor(), X, n_functions=1), "has no functions to draw"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
-    assert not pyplot.get_fignums()
 
 
 def test_streams_weights_parts_and_dtypes():
