@@ -28,8 +28,8 @@ $(VENV)/.built: $(VENV)/.tools $(NATIVE)
 
 demo: $(VENV)/.built
 	mkdir -p demo-output
-	$(BIN)/bochner compare digits --no-standardize --runs 3 \
-	  --out demo-output/report.html --picture demo-output/digits.png
+	$(BIN)/bochner compare friedman1 --reference 2500 --runs 3 \
+	  --out demo-output/report.html --picture demo-output/friedman1.png
 
 test: $(VENV)/.built
 	$(PYTEST) -m "not slow"

@@ -1,4 +1,4 @@
-"""Datasets by name: small ones that come with scikit-learn, real ones from a folder, a cache or the internet.
+"""Datasets by name: those that come with scikit-learn, real ones from a folder, a cache or the internet.
 
 `load` looks for NAME.npz in the folder that BOCHNER_DATA names, then among the bundled sets, then in the cache, and
 then fetches the files from their public source (with pooch) and converts them. What comes out is checked against a
@@ -381,8 +381,12 @@ class OfflineError(OSError):
     """A dataset could not be fetched."""
 
 
-_LOADERS = {name: f"load_{name}" for name in ("breast_cancer", "diabetes", "digits", "iris")}
-_LOADERS |= {"wine_recognition": "load_wine"}  # of sklearn.datasets
+# Functions of sklearn.datasets, with their arguments.
+_LOADERS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (f"load_{name}", {"return_X_y": True}) for name in ("breast_cancer", "diabetes", "digits", "iris")},
+    "wine_recognition": ("load_wine", {"return_X_y": True}),
+    "friedman1": ("make_friedman1", {"n_samples": 30_000, "noise": 1.0, "random_state": 0}),
+}
 BUNDLED = tuple(_LOADERS)
 
 
@@ -440,7 +444,8 @@ def load(name: str) -> Dataset:
         return _read(here / f"{name}.npz")
     if name in _LOADERS:
         loaders = import_module("sklearn.datasets")  # with scipy.io, which is slow to import
-        X, y = getattr(loaders, _LOADERS[name])(return_X_y=True)
+        function, arguments = _LOADERS[name]
+        X, y = getattr(loaders, function)(**arguments)
         return Dataset(name, X.astype(np.float32), y, len(X))
     if name not in REGISTRY:
         raise UnknownDatasetError(f"there is no dataset {name!r}; there are {', '.join(names())}.")

@@ -17,6 +17,7 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from bochner import estimators, kernels
 from bochner.backends import Array
@@ -34,7 +35,7 @@ from bochner.experiments.references import (
     baselines,
     dense,
     draw_rows,
-    linear_error,
+    linear_losses,
 )
 from bochner.kernels import Kernel, Polynomial, as_kernel
 from bochner.keys import Key
@@ -66,6 +67,7 @@ class Comparison:
     candidates: dict[str, Candidate]
     X: Any = field(repr=False)  # reference rows
     K: Array = field(repr=False)
+    losses: Array = field(repr=False)  # (rows of the frame, test rows)
 
     def transformer(self, name: str, n_components: int) -> Any:
         """The map of that name, not fitted, as it was measured in the first run."""
@@ -230,7 +232,8 @@ def run_comparison(
         kernel_seconds=reference.seconds,
     )
     about = {**frame.attrs, "seed": seed, "dtype": str(rows.X.dtype), "machine": describe()}
-    return Comparison(frame, resolved, about, {c.name: c for c in candidates}, rows.X, reference.K)
+    losses = np.array([row["losses"] for row in (*done, *others)]) if rows.task else np.empty((len(frame), 0))
+    return Comparison(frame, resolved, about, {c.name: c for c in candidates}, rows.X, reference.K, losses)
 
 
 def _warm_up(candidates: list[Candidate], kernel: Kernel, n: int, seed: int, X: Any) -> None:
@@ -254,7 +257,7 @@ def _measure(
     reference: Reference,
     penalties: dict[tuple[str, int], float],
 ) -> dict[str, Any]:
-    """A row of the table; the first draw of a map chooses the penalty of all."""
+    """Return a row of the table, and its losses; the first draw of a map chooses the penalty of all."""
     transformer = candidate.make(kernel, n, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # more components than rows: the table says how many there are
@@ -266,10 +269,11 @@ def _measure(
     Z = dense(features)
     if Z.shape[0] != rows.X.shape[0] or not np.isfinite(Z).all():
         raise ValueError(f"{candidate.name} gave {Z.shape} features, or some that are not finite.")
-    error = model_seconds = np.nan
+    error, model_seconds, losses = np.nan, np.nan, None
     if rows.Y is not None:
         Z_test, key = dense(transformer.transform(rows.X_test)), (candidate.name, n)
-        error, model_seconds, penalties[key] = linear_error(Z, Z_test, rows, penalties.get(key))
+        losses, model_seconds, penalties[key] = linear_losses(Z, Z_test, rows, penalties.get(key))
+        error = rows.error(losses)
     frobenius, spectral = reference.errors(Z)
     return {
         "map": candidate.name,
@@ -281,6 +285,7 @@ def _measure(
         "model_seconds": model_seconds,
         "bytes": size_of(transformer),
         "error": error,
+        "losses": losses,
     }
 
 
@@ -298,8 +303,8 @@ def size_of(transformer: Any) -> int:
     return buffer.tell()
 
 
+_LEVEL = 0.05  # probability of calling any map worse that is as good as the best
 _CLOSE = 1.1  # kernel errors within this factor of the least are as good
-_CHEAP = 1.25  # times within this factor of the least are the same
 _LINE = 60  # characters of a line of code that a phone shows
 _GOOD = 0.05  # a relative Frobenius error that is enough for looking at data
 
@@ -373,57 +378,120 @@ class Verdict:
     headline: str = ""
 
 
-def noise_of(error: float, about: dict[str, Any]) -> float:
-    """One standard error of a test error, from the number of test rows."""
-    n = max(1, about["n_test"])
-    if about["task"] == "classification":
-        return math.sqrt(max(error, 1.0 / n) * (1.0 - min(error, 1.0)) / n)
-    return error / math.sqrt(2.0 * n)
+@dataclass(frozen=True)
+class Paired:
+    """Differences of mean test loss from the best map: negative where a map is better."""
+
+    differences: Array
+    thresholds: Array  # a difference above its threshold is significant
+
+    @property
+    def tied(self) -> Array:
+        """Which are not significantly worse."""
+        return self.differences <= self.thresholds
+
+    @property
+    def better(self) -> Array:
+        """Which are significantly better."""
+        return self.differences < -self.thresholds
+
+
+def paired(losses: list[Array], columns: Array, best: int) -> Paired:
+    """Compare losses (n_runs, n_test) of methods with those of the best, row by row.
+
+    A difference has two sources of error. The test rows are shared by all methods, so the differences of each row
+    count. The draws of a map are few, so their variance is pooled over all maps with the same number of columns.
+    Satterthwaite's rule gives the degrees of freedom. The level is divided by the number of methods, from which the
+    best was chosen.
+    """
+    rows = np.array([each.mean(axis=0) for each in losses])
+    means, n_test = rows.mean(axis=1), rows.shape[1]
+    n_runs = np.array([len(each) for each in losses])
+    spread = np.array([np.sum((each.mean(axis=1) - mean) ** 2) for each, mean in zip(losses, means, strict=True)])
+    alike = columns[:, None] == columns
+    freedom = np.where(alike @ (n_runs - 1) > 0, alike @ (n_runs - 1), np.inf)  # nothing drawn, or one draw: no spread
+    draws = alike @ spread / freedom / n_runs
+    sampled = np.var(rows - rows[best], axis=1, ddof=1) / n_test
+    drawn = draws + draws[best]
+    squares = sampled**2 / (n_test - 1) + drawn**2 / np.minimum(freedom, freedom[best])
+    variance = sampled + drawn
+    freedom = np.divide(variance**2, squares, out=np.full(len(losses), n_test - 1.0), where=squares > 0)
+    thresholds = stdtrit(freedom, 1.0 - _LEVEL / max(1, len(losses) - 1)) * np.sqrt(variance)
+    thresholds[best] = 0.0
+    return Paired(means - means[best], thresholds)
+
+
+def _smallest(maps: Any) -> Any:
+    """Return the map with the fewest components, then bytes, among those with the least kernel error."""
+    near = maps[maps["frobenius"] <= _CLOSE * maps["frobenius"].min()]
+    return near.sort_values(["columns", "bytes", "frobenius"], kind="stable").iloc[0]
 
 
 def conclude(comparison: Comparison) -> Verdict | None:
-    """The cheapest map that is as good as any, or None when nothing was measured."""
+    """Return the verdict, or None if nothing was measured.
+
+    The test rows decide first. Maps that they cannot separate from the best are told apart by the error of the kernel
+    matrix, and equally near ones by size. No time decides.
+    """
     summary, about = summarise(comparison.frame), comparison.about
     maps = summary[~summary["map"].isin(BASELINES)]
     if not len(maps):
         return None
     if about["task"] is None:
         return _by_kernel(comparison, maps)
-    baselines = {row["map"]: row["error"] for _, row in summary[summary["map"].isin(BASELINES)].iterrows()}
-    best = float(maps["error"].min())
-    noise = noise_of(best, about)
-    good = maps[maps["error"] <= best + noise]
-    cost = good["seconds"] + good["model_seconds"]
-    cheap = good[cost <= _CHEAP * cost.min()]
-    chosen = cheap.loc[cheap["frobenius"].idxmin()]
-    total = float(chosen["seconds"] + chosen["model_seconds"])
+    places = comparison.frame.groupby(["map", "columns"], sort=False).indices
+    losses = [comparison.losses[places[row["map"], row["columns"]]] for _, row in summary.iterrows()]
+    best = int(maps["error"].idxmin())
+    found = paired(losses, np.where(summary["map"].isin(BASELINES), -1, summary["columns"]), best)
+    tied = maps[found.tied[maps.index]]
+    chosen = _smallest(tied)
     name, columns = str(chosen["map"]), int(chosen["columns"])
+    total = float(chosen["seconds"] + chosen["model_seconds"])
+    baselines = summary[summary["map"].isin(BASELINES)].set_index("map")["error"]
     others = ", ".join(f"{other} {show_error(value, about)}" for other, value in baselines.items())
-    margin = f"{100 * noise:.2g} points" if about["task"] == "classification" else show_error(noise, about)
     text = (
-        f"{name} with {columns:,} components is the cheapest map whose test error, "
-        f"{show_error(chosen['error'], about)}, is within one standard error ({margin}, from {about['n_test']:,} test "
-        f"rows) of the least, {show_error(best, about)}. For comparison: {others}. It takes {show_seconds(total)} "
-        f"to fit, transform and train on {about['n_reference']:,} rows, and {show_bytes(chosen['bytes'])} to keep; "
-        f"its kernel matrix is {show_share(chosen['frobenius'])} from the exact one."
+        f"{_why(maps, tied, best, chosen, found, about)} For comparison: {others}. {name} takes {show_seconds(total)} "
+        f"to fit, transform and train on {about['n_reference']:,} rows, and {show_bytes(chosen['bytes'])} to keep."
     )
+    as_good, better = set(summary["map"][found.tied]), set(summary["map"][found.better])
     headline = ""
-    if baselines.get(CONSTANT, np.inf) <= best + noise:
+    if CONSTANT in as_good:
         headline = "Nothing tried is better than a constant"
-        text = f"{headline}: there may be nothing to learn, or the kernel does not suit. Of the maps, {text}"
-    elif baselines.get(LINEAR, np.inf) <= best + noise:
+        text = f"{headline}: there may be nothing to learn, or the kernel does not suit. Among the maps: {text}"
+    elif LINEAR in as_good:
         headline = "A linear model is as good as any kernel here"
-        text = f"{headline}: use that. Of the maps, {text}"
-    elif baselines.get(EXACT, np.inf) < best - 2.0 * noise:
+        text = f"{headline}: use that. Among the maps: {text}"
+    elif EXACT in better:
         text += " The exact kernel is better still: more components may help."
     return Verdict(name, columns, text, code(comparison, name, columns), headline)
 
 
+def _why(maps: Any, tied: Any, best: int, chosen: Any, found: Paired, about: dict[str, Any]) -> str:
+    """Say which maps tie, what the rows can resolve, and what decided between the tied maps."""
+    called = f"{chosen['map']} with {int(chosen['columns']):,} components"
+    error, least = (show_error(value, about) for value in (chosen["error"], maps["error"][best]))
+    rows = f"{about['n_test']:,} test rows" + (f" and {about['n_runs']} runs" if about["n_runs"] > 1 else "")
+    if len(maps) == 1:
+        return f"{called} has a test error of {error} on {about['n_test']:,} rows; no other map was measured."
+    if len(tied) == 1:
+        return f"{called} has the least test error, {error}: {rows} separate it from all other maps."
+    apart = float(np.median(found.thresholds[tied.index[tied.index != best]]))
+    if about["task"] == "regression":  # losses are squared errors
+        apart = math.sqrt(maps["error"][best] ** 2 + apart) - maps["error"][best]
+    margin = f"{100 * apart:.2g} points" if about["task"] == "classification" else f"{apart:.2g}"
+    if len(tied) == len(maps):
+        ties = f"so all {len(maps)} settings tie"
+    else:
+        ties = f"so {len(tied)} of the {len(maps)} settings tie with the best, {least}"
+    return (
+        f"{called} has a test error of {error}. {rows} cannot separate errors closer than {margin}, {ties}. "
+        f"Among these, {chosen['map']} has the least error of the kernel matrix, {show_share(chosen['frobenius'])}."
+    )
+
+
 def _by_kernel(comparison: Comparison, maps: Any) -> Verdict:
     about = comparison.about
-    least = float(maps["frobenius"].min())
-    good = maps[maps["frobenius"] <= _CLOSE * least]
-    chosen = good.loc[good["seconds"].idxmin()]
+    chosen = _smallest(maps)
     name, columns = str(chosen["map"]), int(chosen["columns"])
     text = (
         f"{name} with {columns:,} components comes nearest to the exact kernel matrix: it is "
@@ -433,11 +501,11 @@ def _by_kernel(comparison: Comparison, maps: Any) -> Verdict:
     )
     enough = maps[maps["frobenius"] <= _GOOD]
     if len(enough):
-        quick = enough.loc[enough["seconds"].idxmin()]
-        if (str(quick["map"]), int(quick["columns"])) != (name, columns):
+        least = enough.sort_values(["columns", "bytes"], kind="stable").iloc[0]
+        if (str(least["map"]), int(least["columns"])) != (name, columns):
             text += (
-                f" Where {_GOOD:.0%} is near enough, {quick['map']} with {int(quick['columns']):,} components takes "
-                f"{show_seconds(quick['seconds'])}."
+                f" If {_GOOD:.0%} is near enough, {least['map']} with {int(least['columns']):,} components takes "
+                f"{show_seconds(least['seconds'])}."
             )
     else:
         text += f" No map comes within {_GOOD:.0%} with so few components."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from bochner.statistics import float32_error
 
 EXACT, LINEAR, CONSTANT = "exact kernel", "linear model", "constant"
 BASELINES = (EXACT, LINEAR, CONSTANT)
+_TEST_ROWS = 5000  # most rows for testing
 _FEW_LABELS = 50  # integers with more distinct values than this are numbers, not labels
 _ALPHA_ROWS = 1000  # rows on which the exact model chooses its penalty
 _BLOCK_BYTES = 1 << 25
@@ -48,13 +50,18 @@ class Rows:
         """What the targets are."""
         return None if self.Y is None else "regression" if self.classes is None else "classification"
 
-    def error(self, scores: Array) -> float:
-        """Root mean squared error, or share of wrong labels, of predictions for the test rows."""
+    def losses(self, scores: Array) -> Array:
+        """Return the squared error of every test row, or 1.0 for a wrong label and 0.0 for a right one."""
         assert self.y_test is not None
         if self.classes is None:
-            return float(np.sqrt(np.mean((scores.reshape(self.y_test.shape) - self.y_test) ** 2)))
+            return np.mean((scores.reshape(self.y_test.shape) - self.y_test) ** 2, axis=1)
         codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-        return float(np.mean(self.classes[codes] != self.y_test))
+        return (self.classes[codes] != self.y_test).astype(np.float64)
+
+    def error(self, losses: Array) -> float:
+        """Return the root mean squared error, or the share of wrong labels."""
+        mean = float(np.mean(losses))
+        return math.sqrt(mean) if self.classes is None else mean
 
 
 def task_of(y: Array) -> str:
@@ -102,7 +109,7 @@ def draw_rows(X: Any, y: Any, n_reference: int, key: Key) -> Rows:
         raise ValueError(f"a comparison with targets needs at least ten rows, some of them for testing; got {n}.")
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     task = task_of(y)
-    n_test = max(2, min(n // 5, n_reference))
+    n_test = max(2, min(n // 5, _TEST_ROWS))
     chosen = draw.choice(n, min(n, n_reference + n_test), replace=False)
     test, train = np.sort(chosen[:n_test]), np.sort(chosen[n_test:])
     X_train, X_test = _finite(X[train]), _finite(X[test])
@@ -174,8 +181,8 @@ def dense(Z: Any) -> Array:
     return np.ascontiguousarray(np.hstack([Z.real, Z.imag]) if np.iscomplexobj(Z) else Z)
 
 
-def linear_error(Z: Array, Z_test: Array, rows: Rows, alpha: float | None) -> tuple[float, float, float]:
-    """Test error of ridge regression on given features, the seconds of training, and alpha.
+def linear_losses(Z: Array, Z_test: Array, rows: Rows, alpha: float | None) -> tuple[Array, float, float]:
+    """Return the test losses of ridge regression on given features, the seconds of training, and alpha.
 
     Leave-one-out errors choose alpha where it is None.
     """
@@ -187,7 +194,7 @@ def linear_error(Z: Array, Z_test: Array, rows: Rows, alpha: float | None) -> tu
         warnings.simplefilter("ignore", LinAlgWarning)  # of alphas below the rounding of the sums
         model.fit(Z, rows.Y)
     seconds = time.perf_counter() - start
-    return rows.error(model.predict(Z_test)), seconds, model.alpha_
+    return rows.losses(model.predict(Z_test)), seconds, model.alpha_
 
 
 def baselines(
@@ -206,9 +213,9 @@ def baselines(
         start = time.perf_counter()
         K_test = kernel(rows.X_test, rows.X)
         seconds = {"fit_seconds": reference.seconds, "transform_seconds": time.perf_counter() - start}
-        error, seconds["model_seconds"] = exact_error(reference, K_test, rows, key)
+        losses, seconds["model_seconds"] = exact_losses(reference, K_test, rows, key)
         exact = {"map": EXACT, "columns": n, "frobenius": 0.0, "spectral": 0.0, "bytes": int(reference.K.nbytes)}
-        found.append({**exact, **seconds, "error": error})
+        found.append({**exact, **seconds, "losses": losses})
     start = time.perf_counter()
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -220,15 +227,15 @@ def baselines(
     constant = {"map": CONSTANT, "columns": 0, "model_seconds": 0.0, "bytes": 8 * k}
     rest = {"frobenius": np.nan, "spectral": np.nan, "fit_seconds": 0.0, "transform_seconds": 0.0}
     found += [
-        {**rest, **linear, "error": rows.error(model.predict(X_test))},
-        {**rest, **constant, "error": rows.error(mean)},
+        {**rest, **linear, "losses": rows.losses(model.predict(X_test))},
+        {**rest, **constant, "losses": rows.losses(mean)},
     ]
     word = f"The {EXACT} was left out: solving for {n:,} rows takes longer than all maps together."
-    return [{**row, "run": 0} for row in found], (word,) if left_out else ()
+    return [{**row, "run": 0, "error": rows.error(row["losses"])} for row in found], (word,) if left_out else ()
 
 
 def exact_work(n: int) -> float:
-    """About how many multiplications `exact_error` takes for n rows: a factorisation, and a spectrum of fewer rows."""
+    """About how many multiplications `exact_losses` takes for n rows: a factorisation, and a spectrum of fewer rows."""
     return n**3 / 3.0 + 9.0 * min(n, _ALPHA_ROWS) ** 3
 
 
@@ -237,8 +244,8 @@ def map_work(n: int, m: int) -> float:
     return float(n * n * m + n * m * m + 9 * m**3)
 
 
-def exact_error(reference: Reference, K_test: Array, rows: Rows, key: Key) -> tuple[float, float]:
-    """Test error of exact kernel ridge regression, and the seconds it took.
+def exact_losses(reference: Reference, K_test: Array, rows: Rows, key: Key) -> tuple[Array, float]:
+    """Return the test losses of exact kernel ridge regression, and the seconds it took.
 
     The penalty has the least leave-one-out error, on a sample of the rows where there are many. It is never below what
     rounding leaves in the eigenvalues of the kernel matrix.
@@ -252,7 +259,7 @@ def exact_error(reference: Reference, K_test: Array, rows: Rows, key: Key) -> tu
     AY, A1 = solved[:, :-1], solved[:, -1]
     intercept = AY.sum(axis=0) / A1.sum()  # the dual sums to zero
     scores = K_test @ (AY - np.outer(A1, intercept)) + intercept
-    return rows.error(scores), time.perf_counter() - begun
+    return rows.losses(scores), time.perf_counter() - begun
 
 
 def _as_gram(K: Array) -> DenseGram:

@@ -149,12 +149,12 @@ class Page:
         return Chart(title, curves, self._columns_axis(), Axis("relative Frobenius error", _percent))
 
     def _against_columns(self) -> str:
-        shade = "Shades span the runs. " if self.about["n_runs"] > 1 else ""
+        shade = "Shaded bands span the runs. " if self.about["n_runs"] > 1 else ""
         return _section(
             "Error and number of components",
-            "How far ZZᵀ is from the exact kernel matrix. Lower is better; both scales are logarithmic.",
+            "Distance of ZZᵀ from the exact kernel matrix. Lower is better; both scales are logarithmic.",
             _both(self.columns_chart()),
-            f"{shade}Measured on {self.about['n_reference']:,} rows. Dashed: scikit-learn.",
+            f"{shade}Measured on {self.about['n_reference']:,} rows. Dashed lines are scikit-learn's maps.",
         )
 
     def _against_time(self) -> str:
@@ -178,10 +178,10 @@ class Page:
         )
         return _section(
             "What a second buys",
-            "Nothing is both faster and nearer to the exact kernel matrix than what is named. Small dots: all others.",
+            "Large dots are Pareto-optimal: no other setting is both faster and closer to the exact kernel matrix.",
             _both(chart),
-            "The line is the Pareto front. A name stands for the points after it until the next name; numbers are "
-            "components. Times are medians over the runs, on the machine below.",
+            "Labels give the map and its number of components; a number alone belongs to the map of the same colour. "
+            "The line joins the Pareto front. Times are medians over the runs, on the machine below.",
         )
 
     def _predictions(self) -> str:
@@ -193,12 +193,12 @@ class Page:
         log = bool(values) and min(values) > 0 and max(values) > 4 * min(values)
         what = "wrong labels" if about["task"] == "classification" else "root mean squared error"
         y = Axis(what, lambda value: show_error(value, about), log=log)
-        constant = f" A constant has {show_error(base[CONSTANT], about)}." if CONSTANT in base else ""
+        constant = f" A constant prediction scores {show_error(base[CONSTANT], about)}." if CONSTANT in base else ""
         return _section(
             "Predictions",
             f"Ridge regression on the features, tested on {about['n_test']:,} other rows: {what}.{constant}",
             _both(Chart("Test error against components", curves, self._columns_axis(), y, levels)),
-            "The shade spans the runs of the recommended map." if about["n_runs"] > 1 else "",
+            "The shaded band spans the runs of the recommended map." if about["n_runs"] > 1 else "",
         )
 
     # -- tables
@@ -228,14 +228,15 @@ class Page:
         rows = ranked(self.summary, self.about, self.verdict)
         return _section(
             "Ranking",
-            "Every map at its most components, the best first, and the recommended one. Headings sort by their column.",
+            "Each map at its largest number of components, best first, and the recommended setting. Click a heading to "
+            "sort.",
             self._table(rows, "Ranking", coloured=True),
-            "Errors are means, times medians over the runs; the size is that of the fitted map.",
+            "Errors are means and times are medians over the runs. Size is the size of the fitted map.",
         )
 
     def _everything(self) -> str:
         table = self._table(self.summary, "Everything measured")
-        return _section("Everything measured", "All maps at all numbers of components.", table)
+        return _section("Everything measured", "Each map at each number of components.", table)
 
     # -- the matrix, the code, the machine
 
@@ -266,7 +267,7 @@ class Page:
             "The matrix itself",
             f"The kernel between {len(exact)} of the rows, ordered so that similar rows are next to each other.",
             f'<div class="grams">{body}</div>',
-            f"The difference has a scale of its own; the largest is {largest:.2g}.",
+            f"The difference has its own scale; the largest difference is {largest:.2g}.",
         )
 
     def _code(self, verdict: Verdict) -> str:
