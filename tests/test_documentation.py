@@ -106,7 +106,7 @@ def test_blocks_run(name, tmp_path, monkeypatch):
             (promised,) = (line[2:] for line in text.splitlines() if line.startswith("# "))
             assert NUMBER.sub("", promised) == NUMBER.sub("", said[-1])
             scores = (np.array(NUMBER.findall(line), float) for line in (promised, said[-1]))
-            np.testing.assert_allclose(*scores, atol=0.015)  # a few of 450 digits, on another processor
+            np.testing.assert_allclose(*scores, atol=0.015)  # on another processor
     if name == "docs/tutorial.md":  # what it says about the columns of its table
         lost = dict(zip(known["X"].columns, known["lost"], strict=True))
         assert lost["area"] > lost["built"] > lost["distance"] > 0.05 > 0.02 > max(lost["district"], lost["listed"])
