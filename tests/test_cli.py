@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -396,6 +397,32 @@ def test_rows_that_do_not_fit_the_model(folder, capsys):
     assert "trained on 3 features" in failure(capsys, "predict", "m", "wide.npy", "--out", "p.csv")
     assert "a table is written to .csv" in failure(capsys, "predict", "m", "homes.csv", "--out", "p.docx")
     assert "has no probabilities" in failure(capsys, "predict", "m", "homes.csv", "--out", "p.csv", "--probabilities")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "homes.csv", "-t", "price", "--out", "m", "--report"],
+        ["recommend", "homes.csv", "-t", "price", "--encode", "ordinal"],
+        ["fit", "homes.csv", "-t", "rent", "--out", "m"],
+    ],
+    ids=["report", "recommend", "mistake"],
+)
+def test_a_terminal_breaks_no_word(arguments, folder, monkeypatch, capsys):
+    """Lines are at most 80 characters long, and their words are those of a file; times differ."""
+    seen = []
+    for terminal in (False, True):
+        monkeypatch.setenv("COLUMNS", "80")
+        monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
+        monkeypatch.setenv("TERM", "dumb")  # no colours
+        run(arguments)
+        captured = capsys.readouterr()
+        seen.append(re.sub(r"\r[^\n]*", "", captured.out + captured.err))  # without the progress of `fit`
+    assert any(len(line) > 80 for line in seen[0].splitlines())
+    assert all(len(line) <= 80 for line in seen[1].splitlines())
+    plain, wrapped = (set(re.findall(r"[a-z]{3,}", text.lower())) for text in seen)
+    assert wrapped <= plain
 
 
 def test_options_that_make_no_sense(folder, capsys):

@@ -18,6 +18,7 @@ from bochner.cli.fit import fit
 from bochner.cli.predict import predict
 from bochner.cli.recommend import recommend
 from bochner.cli.reproduce import reproduce
+from bochner.cli.screen import wrapped
 from bochner.version import __version__
 
 app = typer.Typer(
@@ -94,5 +95,5 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"bochner: {message}", file=sys.stderr)
+    print(wrapped(f"bochner: {message}", sys.stderr), file=sys.stderr)
     return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from enum import StrEnum
@@ -31,7 +32,7 @@ from bochner.cli.options import (
     TaskOption,
     kernel_of,
 )
-from bochner.cli.screen import console, facts, print_json, say
+from bochner.cli.screen import console, facts, print_json, say, wrapped
 
 if TYPE_CHECKING:
     from bochner.cli.tables import Recipe
@@ -197,7 +198,7 @@ def _fit_table(
     scores = beside_plain_models(model.left_out_score_, model.numbers_of(table.X), table.y, classifies)
     _write(model, table.recipe, out)
     if report:
-        print(model.report_, end="\n\n")
+        print(wrapped(str(model.report_), sys.stdout), end="\n\n")
     plans = {str(name): why for name, why in model.report_.columns.items()}
     left_out = {name: why for name, why in plans.items() if why.startswith("left out")}
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -27,7 +28,7 @@ from bochner.cli.options import (
     TaskOption,
     kernel_of,
 )
-from bochner.cli.screen import print_json, say
+from bochner.cli.screen import print_json, say, wrapped
 
 
 def recommend(
@@ -69,5 +70,5 @@ def recommend(
     if as_json:
         print_json(vars(found) | {"trials": [vars(trial) for trial in found.trials]})
     else:
-        print(found)
+        print(wrapped(str(found), sys.stdout))
     return OK

@@ -6,10 +6,12 @@ The package rich is imported where something is shown, as a mistake in the comma
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 _WIDE = 120  # characters of a line that is not read on a terminal
 
@@ -26,7 +28,20 @@ def say(*notes: str) -> None:
     from rich.console import Console
 
     for note in notes:
-        Console(stderr=True, highlight=False).print(note, style="dim", markup=False, soft_wrap=True)
+        screen = Console(stderr=True, highlight=False)
+        screen.print(wrapped(note, sys.stderr), style="dim", markup=False, soft_wrap=True)
+
+
+def wrapped(text: str, stream: TextIO) -> str:
+    """Break long lines between words if the stream is a terminal, and indent their continuation."""
+    if not stream.isatty():
+        return text
+    width, lines = shutil.get_terminal_size().columns, text.split("\n")
+    margins = [line[: len(line) - len(line.lstrip())] + "  " for line in lines]
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
+        for line, margin in zip(lines, margins, strict=True)
+    )
 
 
 def counted(count: int, what: str) -> str:
