@@ -220,9 +220,9 @@ def _merged(estimator, X, y, weight):
 
 
 def _stream(estimator, X, y, weight):
-    return clone(estimator).fit(
-        [(rows, labels, w["sample_weight"]) for rows, labels, w in _pieces(estimator, X, y, weight)]
-    )
+    blocks = [(rows, labels, w["sample_weight"]) for rows, labels, w in _pieces(estimator, X, y, weight)]
+    empty = X[:0], [], []  # as a query without results has them
+    return clone(estimator).fit([empty, *blocks, empty])
 
 
 def _dask(estimator, X, y, weight):
@@ -278,6 +278,59 @@ def test_a_resumed_fit_equals_a_whole_one(estimator, tmp_path):
         np.testing.assert_array_equal(answers(model.fit(Interrupted(X, y)), new), expected)
         assert not path.exists()
     assert any(files)
+
+
+class Changing:
+    """Blocks of rows; the pass with number `changes` has `rows` rows instead of all."""
+
+    def __init__(self, X, y, changes=0, rows=0):
+        X, y = np.vstack([X, X]), np.concatenate([y, y])
+        self.blocks = [(X[start : start + 50], y[start : start + 50]) for start in range(0, len(X), 50)]
+        self.changes, self.rows = changes, rows
+        self.passes, self.complete = 0, []
+
+    def __iter__(self):
+        self.passes += 1
+        number = self.passes
+        yield from self.blocks[: (self.rows if number == self.changes else len(self.blocks) * 25) // 50]
+        self.complete.append(number)
+
+
+OF_STREAMS = [estimator for estimator in STREAMED if hasattr(estimator, "predict")]
+OF_STREAMS += [e for e in ESTIMATORS if isinstance(e, KernelClassifier) and e.loss != "squared"]
+
+
+@pytest.mark.parametrize("rows", [100, 400])
+@pytest.mark.parametrize("estimator", OF_STREAMS, ids=repr)
+def test_every_pass_over_a_stream_has_the_rows_of_the_first(estimator, rows):
+    X, y, _ = table()
+    y = targets(estimator, y)
+    usual = Changing(X, y)
+    clone(estimator).fit(usual)
+    assert len(usual.complete) > 1
+    for number in usual.complete:
+        with pytest.raises(ValueError, match=rf"had ({rows}|300) in the first and ({rows}|300) in a later one"):
+            clone(estimator).fit(Changing(X, y, number, rows))
+
+
+class Once:
+    """Blocks that end with the first pass."""
+
+    def __init__(self, blocks, wrap):
+        self.blocks, self.wrap = iter(blocks), wrap
+
+    def __iter__(self):
+        return self.wrap(self.blocks)
+
+
+@pytest.mark.parametrize("wrap", [iter, lambda blocks: map(tuple, blocks)], ids=["an iterator", "another iterator"])
+@pytest.mark.parametrize("estimator", OF_STREAMS, ids=repr)
+def test_blocks_that_can_be_read_only_once_are_refused(estimator, wrap):
+    X, y, _ = table()
+    y = targets(estimator, y)
+    for blocks in ([(X, y)], [(X[:100], y[:100]), (X[100:], y[100:])]):
+        with pytest.raises(ValueError, match="can be read only once"):
+            clone(estimator).fit(Once(blocks, wrap))
 
 
 @pytest.mark.parametrize("model", [KernelRidge(), KernelClassifier(), GaussianProcessRegressor()])

@@ -252,6 +252,12 @@ class ArraySource(Source):
         return self._rows(np.sort(rows))
 
 
+_READ_ONCE = (
+    "An iterator can be read only once, and features are chosen from the data before. Pass a list of blocks or an "
+    "object whose __iter__ starts afresh, or call partial_fit on each block."
+)
+
+
 class BlockSource(Source):
     """Any re-iterable of (X, y) or (X, y, weight) blocks: a list, a dataset, an object whose `__iter__` starts afresh.
 
@@ -259,6 +265,7 @@ class BlockSource(Source):
     ----------
     iterable : iterable
         Of tuples; each X an array, frame or CSR matrix with the same columns; of frames, also in the same order.
+        Every pass must have the same rows; blocks without rows are skipped.
 
     Examples
     --------
@@ -272,16 +279,14 @@ class BlockSource(Source):
     def __init__(self, iterable: Iterable[Any]) -> None:
         if not isinstance(iterable, Iterable) or getattr(iterable, "ndim", 1) == 0:
             raise ValueError(f"a stream is an iterable of (X, y) or (X, y, weight) blocks, got {_shape(iterable)}.")
-        if iter(iterable) is iterable:
-            raise ValueError(
-                "an iterator can be read only once, and features are chosen from the data before. Pass a list of "
-                "blocks or an object whose __iter__ starts afresh, or call partial_fit on each block."
-            )
+        blocks = iter(iterable)
+        if iter(iterable) is blocks:
+            raise ValueError(_READ_ONCE)
         self.iterable = iterable
         self.n_samples = None
-        first = next(self._checked(), None)
+        _, self.feature_names, first = next(_filled(blocks), (None, None, None))
         if first is None:
-            raise ValueError("the stream has no blocks.")
+            raise ValueError("the stream has no blocks with rows.")
         self.n_features = first.X.shape[1]
         self.dtype = first.X.dtype
         self.has_weight, self.is_sparse = first.weight is not None, scipy.sparse.issparse(first.X)
@@ -289,37 +294,42 @@ class BlockSource(Source):
         self.kind_of_target = _kind(first.y)
 
     def _checked(self) -> Iterator[Block]:
-        for index, item in enumerate(self.iterable):
-            if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
-                raise ValueError(f"block {index} of the stream should be (X, y) or (X, y, weight), got {type(item)}.")
-            names = names_of(item[0])
-            if not index:
-                self.feature_names = names
-            elif names is not None and self.feature_names is not None and names != self.feature_names:
-                raise ValueError(
-                    f"block {index} of the stream has the columns {', '.join(map(repr, names))}, the first block "
-                    f"{', '.join(map(repr, self.feature_names))}."
-                )
-            block = checked_block(*item, name=f"block {index} of the stream")
-            if index and block.X.shape[1] != self.n_features:
-                raise ValueError(
-                    f"block {index} of the stream has {block.X.shape[1]} columns, the blocks before it have "
-                    f"{self.n_features}."
-                )
-            if index and scipy.sparse.issparse(block.X) != self.is_sparse:
-                raise ValueError(f"block {index} of the stream differs from the first in being sparse or not.")
-            if index and np.shape(block.y)[1:] != self.target_shape:
-                raise ValueError(
-                    f"block {index} of the stream has targets of shape {np.shape(block.y)}, the first block "
-                    f"(n, {', '.join(map(str, self.target_shape))})."
-                )
-            if index and _kind(block.y) != self.kind_of_target:
-                raise ValueError(
-                    f"block {index} of the stream has {_kind(block.y)} as targets, the first one {self.kind_of_target}."
-                )
-            if index and (block.weight is not None) != self.has_weight:
-                raise ValueError(f"block {index} of the stream differs from the first in having weights or not.")
-            yield positive(block if not index else replace(block, X=block.X.astype(self.dtype, copy=False)))
+        """One pass over the rows of positive weight; every complete pass must have as many of them as the first."""
+        blocks = rows = 0
+        for name, names, block in _filled(self.iterable):
+            self._compare(name, names, block)
+            block = positive(replace(block, X=block.X.astype(self.dtype, copy=False)))
+            blocks, rows = blocks + 1, rows + len(block)
+            yield block
+        if not blocks:
+            raise ValueError(f"the stream has no rows when it is read again. {_READ_ONCE}")
+        if self.n_samples is not None and rows != self.n_samples:
+            raise ValueError(
+                f"the stream should have the same rows in every pass, and it had {self.n_samples:,} in the first and "
+                f"{rows:,} in a later one; make __iter__ start afresh, with the same rows."
+            )
+        self.n_samples = rows
+
+    def _compare(self, name: str, names: list[str] | None, block: Block) -> None:
+        """Refuse a block that is unlike the first one."""
+        if names is not None and self.feature_names is not None and names != self.feature_names:
+            raise ValueError(
+                f"{name} has the columns {', '.join(map(repr, names))}, the first block "
+                f"{', '.join(map(repr, self.feature_names))}."
+            )
+        if block.X.shape[1] != self.n_features:
+            raise ValueError(f"{name} has {block.X.shape[1]} columns, the first block {self.n_features}.")
+        if scipy.sparse.issparse(block.X) != self.is_sparse:
+            raise ValueError(f"{name} differs from the first in being sparse or not.")
+        if np.shape(block.y)[1:] != self.target_shape:
+            raise ValueError(
+                f"{name} has targets of shape {np.shape(block.y)}, the first block "
+                f"(n, {', '.join(map(str, self.target_shape))})."
+            )
+        if _kind(block.y) != self.kind_of_target:
+            raise ValueError(f"{name} has {_kind(block.y)} as targets, the first one {self.kind_of_target}.")
+        if (block.weight is not None) != self.has_weight:
+            raise ValueError(f"{name} differs from the first in having weights or not.")
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
         return regroup(self._checked(), rows, start)
@@ -339,8 +349,18 @@ class BlockSource(Source):
         if not seen:
             raise ValueError("every row of the stream has weight zero.")
         assert kept is not None
-        self.n_samples = seen
         return kept
+
+
+def _filled(stream: Iterable[Any]) -> Iterator[tuple[str, list[str] | None, Block]]:
+    """Yield the blocks of a stream that have rows, with what to call them and the names of their columns."""
+    for index, item in enumerate(stream):
+        name = f"block {index} of the stream"
+        if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
+            raise ValueError(f"{name} should be (X, y) or (X, y, weight), got {type(item)}.")
+        block = checked_block(*item, name=name)
+        if len(block):
+            yield name, names_of(item[0]), block
 
 
 def in_file(X: Any) -> bool:
@@ -378,10 +398,10 @@ def read_ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 def checked_block(X: Any, y: Any, weight: Any = None, *, name: str, dtype: Any = FLOATS) -> Block:
-    """A block as arrays, finite and of one length, or an error that names it."""
+    """Return a block as arrays, finite and of one length, or raise an error that names it; it may have no rows."""
     try:
         with reading("X"):
-            X = check_array(as_native(X), accept_sparse="csr", dtype=dtype, input_name="X")
+            X = check_array(as_native(X), accept_sparse="csr", dtype=dtype, input_name="X", ensure_min_samples=0)
         X = check_moderate(as_native(X))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {error}") from None
