@@ -103,6 +103,31 @@ def test_dates_are_no_targets(estimator):
             clone(estimator).fit(table()[0], dates)
 
 
+@pytest.mark.parametrize("estimator", [e for e in (*ESTIMATORS, *TABLES) if is_regressor(e)], ids=repr)
+@pytest.mark.parametrize("labels", [np.array(["no", "yes"]), np.array(["no", "yes"], object), [b"no", b"yes"]], ids=str)
+def test_labels_are_no_targets_and_the_classifier_is_named(estimator, labels):
+    name = "TabularClassifier" if estimator in TABLES else "KernelClassifier"
+    with pytest.raises(ValueError, match=rf"got labels \(b?'no', b?'yes'\): use {name}"):
+        clone(estimator).fit(table(60)[0], np.resize(labels, 60))
+
+
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *MIXTURES], ids=repr)
+def test_text_and_missing_values_are_refused_with_their_column_and_the_model_that_accepts_them(estimator):
+    X, y, _ = table(60)
+    y = targets(estimator, y)
+    other = "use TabularClassifier, " if is_classifier(estimator) else "use TabularRegressor, "
+    other = other if is_classifier(estimator) or is_regressor(estimator) else ""
+    gaps, text = X.copy(), X.astype(object)
+    gaps[3:5, 1], text[3, 1] = np.nan, "red"
+    takes_sparse = estimator.__sklearn_tags__().input_tags.sparse
+    for rows in (gaps, gaps.tolist(), *([scipy.sparse.csr_matrix(gaps)] if takes_sparse else [])):
+        with pytest.raises(ValueError, match=f"column 1 has (2 )?missing values.*{other}"):
+            clone(estimator).fit(rows, y)
+    for rows in (text, text.tolist()):
+        with pytest.raises(ValueError, match=f"column 1 holds text, such as 'red'.*{other}"):
+            clone(estimator).fit(rows, y)
+
+
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, *MIXTURES, *TABLES], ids=repr)
 def test_masked_entries_are_no_numbers(estimator):
     """NumPy takes what is behind the mask, such as -9999; tables have gaps there."""

@@ -207,18 +207,24 @@ _CONVERSIONS = (
 
 
 @contextmanager
-def reading(name: str) -> Iterator[None]:
-    """Run checks of a user's data, without NumPy's warnings, and with plain errors for what is not a number."""
+def reading(name: str, explain: Callable[[str], str | None] | None = None) -> Iterator[None]:
+    """Run checks of a user's data, without NumPy's warnings, and with plain errors for what is not a number.
+
+    `explain` may replace a message by a better one, or return None.
+    """
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             yield
     except OverflowError as error:
         raise ValueError(f"{name} holds a number that is too large for float64: {error}.") from None
     except (TypeError, ValueError) as error:
-        if not any(part in str(error) for part in _CONVERSIONS):
+        kind, message = TypeError if isinstance(error, TypeError) else ValueError, str(error)
+        if any(part in message for part in _CONVERSIONS):
+            message = f"{name} must hold numbers; encode text and fill in what is missing ({error})."
+        better = explain(message) if explain is not None else None
+        if better is None and message == str(error):
             raise
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{name} must hold numbers; encode text and fill in what is missing ({error}).") from None
+        raise kind(better or message) from None
 
 
 def is_moderate(X: Any) -> bool:

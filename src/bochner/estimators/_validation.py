@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_array, validate_data
 
 from bochner.backends import (
@@ -22,6 +23,7 @@ from bochner.backends import (
     reading,
 )
 from bochner.checks import check_choice, check_count, check_positive, is_auto
+from bochner.streaming.sources import names_of
 
 _MOST, _FAR = 0.9, 30.0  # an outlier is so many times as far from the median as this share of the rows,
 _GAP = 3.0  # and so many times as far as any row that is none: heavy tails have no gap
@@ -116,9 +118,47 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
         return X
     if is_tensor(X):
         return _validate_tensor(estimator, X, reset=reset)
-    with reading("X"):
+    with reading("X", partial(explain_rows, estimator, X)):
         X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS)
     return check_moderate(as_native(X), alone=reset)
+
+
+def explain_rows(estimator: Any, X: Any, message: str) -> str | None:
+    """Name the column of X that holds text or missing values, and a model that accepts it; None for other errors."""
+    gap = "Input X contains NaN" in message
+    found = _unsuitable_column(X) if gap or "must hold numbers" in message else None
+    if found is None:
+        return None
+    head = "Input X contains NaN" if gap else "X must hold numbers"
+    advice = "Impute missing values" if gap else "Encode it as numbers"
+    if is_classifier(estimator) or is_regressor(estimator):
+        tabular = "TabularClassifier" if is_classifier(estimator) else "TabularRegressor"
+        advice += f", or use {tabular}, which accepts categories, dates and missing values"
+    return f"{head}; {found}. {advice}."
+
+
+def _unsuitable_column(X: Any) -> str | None:
+    """Say in words what the first column with text, dates or missing values holds; None if there is no such column."""
+    if np.ndim(X) != 2:
+        return None
+    if scipy.sparse.issparse(X):
+        _, columns, values = scipy.sparse.find(X)
+        first = columns[np.isnan(values)][:1]
+        return f"column {first[0]} has missing values" if len(first) else None
+    names = names_of(X)
+    X = X if names else np.asarray(X, dtype=object if isinstance(X, (list, tuple)) else None)
+    for name in names or range(X.shape[1]):
+        values = np.asarray(X[name] if names else X[:, name])
+        if values.dtype.kind in "mM":
+            return f"column {name!r} holds dates or times"
+        try:
+            gaps = np.count_nonzero(np.isnan(values.astype(np.float64)))
+        except (TypeError, ValueError):
+            text = next((value for value in values.tolist() if isinstance(value, str)), None)
+            return None if text is None else f"column {name!r} holds text, such as {text!r}"
+        if gaps:
+            return f"column {name!r} has {gaps} missing {'values' if gaps > 1 else 'value'}"
+    return None
 
 
 def check_rows(X: Any, **options: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from bochner.backends import FLOATS, Array, as_native, check_moderate, is_moderate, reading
 from bochner.certificates import Certificate, Effort
 from bochner.checks import check_choice, check_count, check_flag, check_positive, is_auto
-from bochner.estimators._validation import as_host, in_memory
+from bochner.estimators._validation import as_host, explain_rows, in_memory
 from bochner.estimators.labels import labels_of, unique_labels
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features import Fourier, choose_rows, draw_frequencies, n_frequencies
@@ -175,7 +175,7 @@ class LearnedFeatures(AdaptiveTransformer):
             )
         X, y = in_memory(self, X, y)
         X, y = as_native(as_host(X)), as_native(as_host(y))
-        with reading("X or y"):
+        with reading("X or y", partial(explain_rows, self, X)):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, multi_output=True)
         return check_moderate(as_native(X), alone=True), y
 

@@ -36,6 +36,7 @@ from bochner.estimators._validation import (
     as_host,
     check_same_names,
     check_width,
+    explain_rows,
     is_distributed,
     validate_rows,
 )
@@ -69,6 +70,7 @@ _TARGETS = (1e-140, 1e140)  # sizes of targets for which sums of a few million s
 # predictions are too coarse if their steps are more than this share of the deviation of the targets; targets that
 # deviate less than the other share of their mean are constant up to rounding
 _COARSE, _CONSTANT = 0.1, 1e-14
+_SHOWN_LABELS = 3  # labels that an error message shows
 CHOSEN_LANDMARKS = 1024  # beyond this number random rows are as good, and choosing would cost nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
@@ -81,8 +83,8 @@ def is_there(device: str | None) -> bool:
         return False
 
 
-def numeric_targets(y: Any) -> Array:
-    """Targets as (n, k) float64, finite."""
+def numeric_targets(y: Any, classifier: str = "KernelClassifier") -> Array:
+    """Targets as (n, k) float64, finite; an error for labels names the classifier that learns them."""
     if isinstance(y, np.ma.MaskedArray):
         refuse_mask(y)
     try:
@@ -90,7 +92,11 @@ def numeric_targets(y: Any) -> Array:
         dates = y.dtype.kind in "mM"  # NumPy makes numbers of these, in any unit, and -9.2e18 of a gap
         y = y.astype(np.float64, casting="same_kind" if y.dtype.kind == "c" else "unsafe", copy=False)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError("the targets must be numbers.") from None
+        labels = list(dict.fromkeys(label for label in np.ravel(y).tolist() if isinstance(label, (str, bytes))))
+        if not labels:
+            raise ValueError("the targets must be numbers.") from None
+        shown = ", ".join([*map(repr, labels[:_SHOWN_LABELS]), *(["…"] if len(labels) > _SHOWN_LABELS else [])])
+        raise ValueError(f"the targets must be numbers, got labels ({shown}): use {classifier} for these.") from None
     if dates:
         raise ValueError("the targets are dates or times; give numbers, such as seconds since the first of them.")
     if y.ndim > 2:
@@ -250,10 +256,14 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         if not numeric and hasattr(y, "__array__"):
             y = np.asarray(y)  # scikit-learn would make floats of pandas' nullable integers, and fails on its NA
             y = labels_of(y) if y.dtype == object else y
+        if numeric and y is not None:
+            with reading("y"):
+                values = np.asarray(y)
+            y = numeric_targets(values).reshape(values.shape) if values.dtype.kind in "OSU" else y
         # any byte order is accepted: the source converts it block by block
         dtypes = [*FLOATS, *(np.dtype(t).newbyteorder() for t in FLOATS)]
         checks: dict[str, Any] = {"accept_sparse": "csr", "dtype": dtypes, "multi_output": True}
-        with reading("X or y"):
+        with reading("X or y", partial(explain_rows, model, X)):
             X, y = validate_data(model, X, as_native(y), reset=reset, y_numeric=numeric, **checks)
         check_moderate(X, alone=reset)
         if numeric and isinstance(y, np.ndarray):

@@ -417,7 +417,7 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
             How much the error of each row counts; only ratios matter, since penalties are chosen.
         """
         raw, y, weight = self._rows(X, y, sample_weight)
-        Y = numeric_targets(y)
+        Y = numeric_targets(y, "TabularClassifier")
         check_target_size(Y)
         self._target_shape = y.shape[1:]
         predicted = self._learn(raw, Y, weight, self._workers(X))
