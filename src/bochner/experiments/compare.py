@@ -109,9 +109,9 @@ def compare(
 
     Maps are fitted to `n_reference` rows and compared with the exact kernel matrix of those rows. With targets, ridge
     regression (of ±1 for each class where the targets are labels) is trained on the features of those rows and tested
-    on other rows, next to the exact kernel, a linear model and a constant. The exact kernel is left out where solving
-    for it would take longer than everything else together, and ``frame.attrs["notes"]`` says so. Ctrl-C ends it with
-    what is done.
+    on up to 5,000 other rows, next to the exact kernel, a linear model and a constant. The exact kernel is left out
+    where solving for it would take longer than everything else together, and ``frame.attrs["notes"]`` says so. Ctrl-C
+    ends it with what is done.
 
     Parameters
     ----------

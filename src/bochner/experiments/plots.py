@@ -101,8 +101,8 @@ def plot_intervals(
         axes.set_xlabel(names[0])
     else:
         x = mean if place is None else _positions(axes, X, place, mean)
-        axes.vlines(x, low, high, color="C0", alpha=0.35, label=label)
-        axes.plot(x, mean, "_", color="C0", label="prediction")
+        axes.vlines(x, low, high, color="C0", alpha=0.35, linewidth=1, label=label)
+        axes.plot(x, mean, "_", color="C0", markersize=4, label="prediction")
         axes.set_xlabel("prediction" if place is None else names[place])
     if y is not None:
         y = np.asarray(y, dtype=np.float64)
