@@ -110,3 +110,9 @@ def test_every_warning_points_at_the_line_of_the_user():
         str(path.relative_to(source)) for path in source.rglob("*.py") if "stacklevel=" in path.read_text("utf-8")
     ]
     assert sorted(by_hand) == ["checks.py", "datasets.py"]
+
+
+def test_units_are_powers_of_two():
+    numbers = np.array([0.0, 0.75, 1.0, 3.0, 1e-320, 1e308])
+    assert checks.power_of_two(numbers).tolist() == [1.0, 1.0, 2.0, 4.0, 2.0**-1000, 2.0**1000]
+    assert checks.power_of_two(np.float32(3.0)) == 4.0

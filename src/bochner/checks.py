@@ -156,3 +156,11 @@ def check_weight(weight: Any, n: int, block: str = "", dtype: Any = np.float64) 
             f"would overflow; divide sample_weight, and alpha where it is a number, by the same constant{other}."
         )
     return np.asarray(weight)
+
+
+def power_of_two(x: Any) -> Any:
+    """Return the least power of two above each number x >= 0, from 2^-1000 to 2^1000; 1 for 0.
+
+    Rows divided by it keep their digits, and their squares neither overflow nor vanish.
+    """
+    return np.ldexp(1.0, np.clip(np.frexp(x)[1], -1000, 1000))

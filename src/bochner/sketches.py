@@ -18,7 +18,7 @@ import scipy.linalg
 import scipy.sparse
 
 from bochner.backends import Array
-from bochner.checks import check_count, check_positive
+from bochner.checks import check_count, check_positive, power_of_two
 from bochner.keys import Key
 from bochner.operators import (
     Chained,
@@ -439,7 +439,7 @@ def _of_size_one(A: Any) -> Any:
     """A, sparse in float64, divided by a power of two where squares of its entries would overflow or vanish."""
     A = A.astype(np.float64) if scipy.sparse.issparse(A) else np.asarray(A)
     largest = float(abs(A).max()) if A.size else 0.0
-    return A if largest == 0.0 or 1e-100 < largest < 1e100 else A / 2.0 ** (np.frexp(largest)[1] - 1)
+    return A if largest == 0.0 or 1e-100 < largest < 1e100 else A / power_of_two(largest)
 
 
 def leverage_probabilities(A: Any, key: Key | None = None, *, n_components: int | None = None) -> Array:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bochner.checks import power_of_two
 from bochner.cli.errors import DataError, check_column, nearest
 from bochner.cli.files import Raw, TextFormat, looks_numeric, pandas_module, read
 from bochner.cli.screen import counted
@@ -95,7 +96,7 @@ class Recipe:
         # squares of very large or small numbers would overflow or vanish; a power of two rounds nothing
         largest = abs(X).max(axis=0)
         largest = np.ravel(largest.toarray() if is_sparse(largest) else largest).astype(np.float64)
-        units = 2.0 ** np.clip(np.frexp(largest)[1], -1000, 1000)
+        units = power_of_two(largest)
         if is_sparse(X):  # divided only, so that zeros stay zeros
             mean = np.zeros(X.shape[1])
             from scipy.sparse import diags

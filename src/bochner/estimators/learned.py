@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from bochner.backends import FLOATS, Array, as_native, check_moderate, is_moderate, reading
 from bochner.certificates import Certificate, Effort
-from bochner.checks import check_choice, check_count, check_flag, check_positive, is_auto
+from bochner.checks import check_choice, check_count, check_flag, check_positive, is_auto, power_of_two
 from bochner.estimators._validation import as_host, explain_rows, in_memory
 from bochner.estimators.labels import labels_of, unique_labels
 from bochner.estimators.transformers import AdaptiveTransformer
@@ -135,7 +135,7 @@ class LearnedFeatures(AdaptiveTransformer):
         sample = np.sort(key.child("rows").generator().choice(X.shape[0], few, replace=False))
         spread = _spread(Y) if loss == "squared" else 1.0
         # the scale of the targets does not change the loss, but squares of very large or small ones over- or underflow
-        units = 2.0 ** np.frexp(np.abs(Y).max(initial=0.0))[1] if loss == "squared" else 1.0
+        units = power_of_two(np.abs(Y).max(initial=0.0)) if loss == "squared" else 1.0
 
         @cache
         def trained(n_components: int) -> tuple[Fourier, Array]:

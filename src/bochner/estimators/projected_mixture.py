@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.checks import check_count, is_auto
+from bochner.checks import check_count, is_auto, power_of_two
 from bochner.displays import Written
 from bochner.estimators._validation import as_host, dask_aware, map_dask_blocks, validate_rows
 from bochner.estimators.projections import RandomProjection
@@ -128,7 +128,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
 
     def _scale(self, X: Array) -> None:
         """Centre and unit of the rows; a power of two, which changes no digit."""
-        self._unit = 2.0 ** np.clip(np.floor(np.log2(np.abs(X).max(initial=0.0) or 1.0)), -1000, 1000)
+        self._unit = float(power_of_two(np.abs(X).max(initial=0.0) or 1.0)) / 2.0
         self._centre = (X / self._unit).mean(axis=0)
         spread = float(np.sqrt(np.mean((X / self._unit - self._centre) ** 2)))
         self._spread = spread or 1.0

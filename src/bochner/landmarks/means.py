@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, n_threads
 from bochner.backends.threads import each, one_thread
+from bochner.checks import power_of_two
 from bochner.kernels import Kernel, Projected, StationaryKernel
 from bochner.keys import Key
 from bochner.landmarks.grams import Gram, row_slices
@@ -69,8 +70,8 @@ def scaled(X: Any, scales: Array) -> Any:
 
 
 def _unit(X: Any) -> Any:
-    """A power of two: squares of rows in this unit neither overflow nor vanish, and their digits are the same."""
-    return X.dtype.type(2.0 ** np.clip(np.frexp(float(abs(X).max()))[1], -1000, 1000)) if X.size else X.dtype.type(1.0)
+    """Return a power of two in which squares of rows neither overflow nor vanish."""
+    return X.dtype.type(power_of_two(float(abs(X).max()) if X.size else 0.0))
 
 
 def _subsample(gram: Gram, n_rows: int | None, key: Key) -> Gram:

@@ -15,6 +15,7 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.utils.validation import check_array
 
 from bochner.backends import FLOATS, Array, n_threads
+from bochner.checks import power_of_two
 from bochner.keys import Key
 from bochner.linalg.reports import Estimate, check_range, frobenius_estimate
 from bochner.operators import LinearMap
@@ -124,7 +125,7 @@ def unit_of(A: Any, norm: float | None = None) -> float:
     values = A.data if scipy.sparse.issparse(A) else A
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     # the largest entry is below 2^exponent, which itself may be beyond the range of the dtype
-    return 1.0 if 1.0 / bound < largest < bound else 2.0 ** float(np.clip(np.frexp(largest)[1] - 1, -1000, 1000))
+    return 1.0 if 1.0 / bound < largest < bound else float(power_of_two(largest)) / 2.0
 
 
 def _bound(dtype: Any) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from bochner.backends import Array, backend_of, is_host, lapack, n_threads, times_columns
 from bochner.backends.threads import each, one_thread
 from bochner.backends.tiled import parts_of
+from bochner.checks import power_of_two
 from bochner.keys import Key
 from bochner.losses import Loss
 from bochner.operators import PSDOperator
@@ -230,7 +231,7 @@ def _dot(a: Any, b: Any) -> float:
 
 def _unit_of(values: Any) -> float:
     """A power of two about as large as the largest value; values divided by it fit the range of float32."""
-    return float(np.exp2(np.frexp(float(abs(values).max()) if len(values) else 0.0)[1]))
+    return float(power_of_two(float(abs(values).max()) if len(values) else 0.0))
 
 
 def add_moment(total: Any, Z: Any, slope: Any) -> None:
