@@ -15,6 +15,7 @@ import scipy.sparse
 from bochner.backends import Array, check_moderate
 from bochner.displays import Display
 from bochner.features import FeatureMap
+from bochner.features.maps import feature_map_of
 from bochner.features.nystrom import Nystrom
 from bochner.kernels import Kernel, as_kernel
 from bochner.kernels.algebra import finite_points
@@ -132,7 +133,7 @@ class Residual:
     """
 
     def __init__(self, features: Any, X: Any, kernel: Any = None) -> None:
-        self.feature_map = getattr(features, "feature_map_", features)
+        self.feature_map = feature_map_of(features)
         self._transform = transform_of(features)
         self._own_kernel = kernel is None
         self.kernel = _kernel_of(features, kernel, X)
@@ -249,7 +250,7 @@ class RowSampler:
 
 def transform_of(features: Any) -> Any:
     """The function from rows to features of a fitted transformer or a feature map; ours skips the checks of rows."""
-    feature_map = getattr(features, "feature_map_", features)
+    feature_map = feature_map_of(features)
     if isinstance(feature_map, FeatureMap):
         return feature_map
     if hasattr(features, "transform"):
@@ -266,7 +267,7 @@ def _kernel_of(features: Any, kernel: Any, X: Any) -> Kernel:
     if kernel is None:
         kernel = getattr(features, "kernel_", None)
         if kernel is None:
-            kernel = getattr(getattr(features, "feature_map_", features), "kernel", None)
+            kernel = getattr(feature_map_of(features), "kernel", None)
         if not isinstance(kernel, Kernel):
             raise ValueError(
                 "kernel=None means the kernel of the features, and these have none. "

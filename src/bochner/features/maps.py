@@ -120,6 +120,11 @@ class Identity(FeatureMap):
         return np.tile(coefficients.T.astype(X.dtype), (X.shape[0], 1, 1))
 
 
+def feature_map_of(features: Any) -> Any:
+    """Return the feature map of a fitted transformer of bochner; other features as they are."""
+    return getattr(features, "feature_map_", features)
+
+
 class FeatureMatrix:
     """The features Z of rows as a matrix that is never held: products make them again, block by block.
 
@@ -143,7 +148,7 @@ class FeatureMatrix:
     """
 
     def __init__(self, features: Any, X: Any) -> None:
-        feature_map = getattr(features, "feature_map_", features)
+        feature_map = feature_map_of(features)
         if not isinstance(feature_map, FeatureMap):
             raise TypeError(f"features must be a fitted transformer of bochner or a FeatureMap, got {features!r}.")
         X = check_moderate(as_points(X))

@@ -78,9 +78,9 @@ class Nystrom(FeatureMap):
             self._multiply(C, backend_of(C).place(self.root, C), out, _DEVICE_STEP)
         else:
             root = self.root.astype(np.result_type(self.root, X.dtype), copy=False)
-            self._by_pieces(X, lambda rows: self._multiply(self.columns(X[rows]), root, out[rows], _STEP))
+            self.by_pieces(X, lambda rows: self._multiply(self.columns(X[rows]), root, out[rows], _STEP))
 
-    def _by_pieces(self, X: Any, write: Callable[[slice], None]) -> None:
+    def by_pieces(self, X: Any, write: Callable[[slice], None]) -> None:
         """Call a function on all rows in host memory; for our own kernels on pieces, one for each thread at a time."""
         if not self.runs_on_device or X.shape[0] < 2 * _PIECE_ROWS:
             write(slice(None))
@@ -177,7 +177,7 @@ class KernelColumns(FeatureMap):
             out[rows] = self.nystrom.columns(X[rows])
 
         if is_host(X):
-            self.nystrom._by_pieces(X, write)
+            self.nystrom.by_pieces(X, write)
         else:
             write(slice(None))
 
@@ -219,7 +219,7 @@ class DeflatedColumns(FeatureMap):
             np.matmul(first, self.W, out=rest)
             np.subtract(C[:, few:], rest, out=rest)
 
-        self.nystrom._by_pieces(X, write)
+        self.nystrom.by_pieces(X, write)
 
 
 def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystrom, Array]:

@@ -57,8 +57,8 @@ class Estimate:
 
     def times(self, unit: float) -> Estimate:
         """The same in other units."""
-        parts = {name: unit * getattr(self, name) for name in ("value", "standard_error", "low", "high")}
-        return replace(self, **parts)
+        value, error, low, high = unit * self.value, unit * self.standard_error, unit * self.low, unit * self.high
+        return replace(self, value=value, standard_error=error, low=low, high=high)
 
     def plus(self, offset: float) -> Estimate:
         """The same for the number plus a known offset."""

@@ -13,9 +13,10 @@ import math
 import os
 import re
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -246,7 +247,7 @@ class Decoder:
             return value
         if isinstance(value, list):
             return [self.decode(item) for item in value]
-        for tag, method in _DECODERS.items():
+        for tag, method in self._decoders.items():
             if tag in value:
                 return method(self, value)
         raise ModelFileError(f"the model holds a value of an unknown kind: {sorted(value)[:5]}.")
@@ -368,21 +369,20 @@ class Decoder:
         check(made)
         return made
 
-
-_DECODERS = {
-    "class": Decoder._class,
-    "sparse": Decoder._sparse,  # before array
-    "array": Decoder._array,
-    "signs": Decoder._array,
-    "upper": Decoder._array,
-    "tuple": Decoder._tuple,
-    "dict": Decoder._dict,
-    "float": Decoder._float,
-    "scalar": Decoder._scalar,
-    "dtype": Decoder._dtype,
-    "ufunc": Decoder._ufunc,
-    "objects": Decoder._objects,
-}
+    _decoders: ClassVar[Mapping[str, Callable[[Decoder, dict[str, Any]], Any]]] = {
+        "class": _class,
+        "sparse": _sparse,  # before array
+        "array": _array,
+        "signs": _array,
+        "upper": _array,
+        "tuple": _tuple,
+        "dict": _dict,
+        "float": _float,
+        "scalar": _scalar,
+        "dtype": _dtype,
+        "ufunc": _ufunc,
+        "objects": _objects,
+    }
 
 
 def _dtype(name: Any) -> np.dtype[Any]:

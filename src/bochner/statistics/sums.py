@@ -434,8 +434,9 @@ class RidgeStatistics:
         m, k = arrays["moment"].shape
         made = cls(m, k, with_gram="gram" in arrays)
         made.products = np.column_stack([arrays["moment"], arrays["feature_sum"]]).astype(np.float64, copy=False)
-        for name in ("target_squares", "target_sum", "offset"):
-            setattr(made, name, np.array(arrays[name], dtype=np.float64))
+        made.target_squares, made.target_sum, made.offset = (
+            np.array(arrays[name], dtype=np.float64) for name in ("target_squares", "target_sum", "offset")
+        )
         made.weight = float(arrays["totals"][0])
         made.n_samples = int(arrays["totals"][1])
         made.float32_error = float(arrays["totals"][2])
