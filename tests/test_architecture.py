@@ -50,7 +50,7 @@ INSIDE = {
         ["models", "local_models", "metric_search"],
         ["metrics"],
         ["fourier", "nystrom", "dot_products"],
-        ["transformers"],
+        ["transformers", "table_reports"],
         [
             "parameters",
             "_validation",
@@ -59,8 +59,8 @@ INSIDE = {
             "labels",
             "links",
             "table_columns",
+            "held_out",
             "table_plans",
-            "table_reports",
             "table_scaling",
         ],
     ],

@@ -207,13 +207,13 @@ def test_fit_learns_a_table_as_it_is(target, folder, capsys):
     assert run(["fit", "sales.csv", *arguments]) == 0
     out = capsys.readouterr().out
     kind = bochner.TabularRegressor if target == "price" else bochner.TabularClassifier
-    for words in (kind.__name__, "rows left out", "a linear model has", "a constant", "sold: a date", "city: 3 levels"):
+    for words in (kind.__name__, "held out", "a linear model has", "a constant", "sold: a date", "city: 3 levels"):
         assert words in out
     X = pd.read_csv("sales.csv", parse_dates=["sold"]).drop(columns=["price", "kind"])
     expected = kind(max_seconds=1.0, random_state=0).fit(
         X, folder[target].to_numpy(float if target == "price" else str)
     )
-    assert f"{expected.left_out_score_:.4f}" in out
+    assert f"{expected.held_out_.score:.4f}" in out
     extra = ["--interval", "0.8"] if target == "price" else ["--probabilities"]
     assert run(["predict", "m", "sales.csv", "--out", "p.csv", *extra]) == 0
     found = pd.read_csv("p.csv")

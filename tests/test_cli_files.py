@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ from bochner.cli.app import run
 from bochner.cli.columns import with_dates
 from bochner.cli.errors import DataError
 from bochner.cli.files import TextFormat, read
-from bochner.cli.scores import Scores
+from bochner.cli.scores import Scores, beside_plain_models
 from bochner.cli.tables import Recipe, as_task, extremes
+from bochner.estimators.held_out import HeldOut
 
 N = 40
 FRAME = pd.DataFrame(
@@ -94,8 +96,7 @@ def failure(capsys, *arguments):
         ("a,y\n1,2\n2,x\n3,5\n", [], "the target 'y' looks like numbers, but row 2 (line 3) has 'x'"),
         ("a;y\n1;2,5\n2;3.5\n3;5,1\n", [], "the target 'y' looks like numbers ('2,5') and is text"),
         ("a;y\n1,5;2.5\n0,5;3.5\n1,1;5.1\n", [], "column 'a' is text that looks like numbers ('1,5')"),
-        ("a,y\n1,2\n2,\n3,\n", [], "the target 'y' is empty, or NA, in row 2 (line 3) (and 1 more)"),
-        ('a,y\n"u\nv",2\n"u\nw",\n', [], "the target 'y' is empty, or NA, in row 2;"),  # whose line is another
+        ("a,y\n1,\n2,\n3,\n", [], "the target 'y' is empty in every row"),
         ("a,y\n1,u\n2,v\n3,w\n", [], "the target 'y' has another text in each of the 3 rows"),
         ("a,y\n1,2\n?,3\n?,4\n2,4\n3,5\n", [], "row 2 has '?'; correct the file, or say what it is: --gap '?'"),
         ("a,y\n?,2\n?,3\n?,4\n1,4\n2,5\n", [], "column 'a' should be numbers, but row 1 has '?'"),
@@ -358,10 +359,39 @@ def test_what_a_message_offers_every_command_takes(command, tmp_path, monkeypatc
 
 
 def test_the_verdict_is_honest():
-    assert "nothing was learned" in Scores(0.1, 0.05, 0.1, "").verdict
-    assert "a linear model is as good" in Scores(0.8, 0.8, 0.0, "").verdict
-    assert Scores(0.8, 0.7, 0.0, "").verdict is None
-    assert Scores(np.nan, np.nan, np.nan, "").verdict is None
+    held_out = HeldOut("R²", 0.8, 0.1, 0.0, True, 100, "somehow")
+    assert "no better than a constant" in Scores(replace(held_out, beats_constant=False), 0.05).verdict
+    assert "a linear model is as good" in Scores(held_out, 0.8).verdict
+    assert Scores(held_out, 0.7).verdict is None
+    assert Scores(replace(held_out, score=np.nan, beats_constant=False), np.nan).verdict is None
+
+
+@pytest.mark.parametrize("kind", ["table", "kernel"])
+@pytest.mark.parametrize("form", ["csv", "npz"])
+def test_rows_without_a_target_are_dropped_and_no_others(kind, form, folder, capsys):
+    """Rows with gaps elsewhere are kept, if the model takes them."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = X[:, 0].copy()
+    y[:20] = np.nan
+    X[30:50, 1] = np.nan if kind == "table" else 1.0
+    np.savez("t.npz", X=X, y=y)
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv("t.csv", index=False)
+    few = ["--time", "0.3"] if kind == "table" else ["--components", "8"]
+    assert run(["fit", f"t.{form}", "-t", "y", *few, "-o", "m", "--json"]) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    assert (found["rows"], found["rows_left_out"]) == (40, 20)
+    assert "20 rows dropped: the target 'y' is missing there" in captured.err
+
+
+def test_the_linear_model_has_not_seen_the_targets_of_held_out_rows():
+    """A text column of 300 levels and targets that are noise: means of all targets would make R² .25."""
+    rng = np.random.default_rng(0)
+    X, y = pd.DataFrame({"text": rng.integers(0, 300, 900).astype(str)}), rng.normal(size=900)
+    held_out = HeldOut("R²", 0.0, 0.1, 0.0, False, 900, "")
+    assert abs(beside_plain_models(held_out, X, y, False).linear) < 4.0 / 900**0.5
+    labels = y > 0
+    assert abs(beside_plain_models(held_out, X, labels, True).linear - 0.5) < 4.0 * 0.5 / 900**0.5
 
 
 def test_a_reader_may_have_seen_enough(folder):
@@ -463,7 +493,7 @@ def test_numbers_are_labels_where_the_user_says_so(tmp_path, monkeypatch, capsys
     assert json.loads(capsys.readouterr().out)["task"] == "classification"
     assert run(["predict", "m", "t.csv"]) == 0
     captured = capsys.readouterr()
-    assert "right labels" in captured.err
+    assert "accuracy" in captured.err
     assert captured.out.splitlines()[1].isdigit()
 
 

@@ -7,10 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bochner.cli.errors import DataError, check_column
 from bochner.cli.files import Raw, TextFormat, pandas_module, read
 from bochner.cli.screen import counted
-from bochner.cli.tables import Recipe, as_task, extremes, from_arrays, refuse_mixed, target_of, without_missing
+from bochner.cli.tables import (
+    Recipe,
+    as_task,
+    extremes,
+    from_arrays,
+    refuse_mixed,
+    target_of,
+    with_target,
+    without_missing,
+    without_target,
+)
 
 if TYPE_CHECKING:
     from bochner.backends import Array
@@ -54,8 +66,10 @@ def load_columns(
         X, y, recipe = from_arrays(raw, target, drop or ())
         if y is None:
             return Columns(X, y, recipe)
-        y, why = as_task(y, task, target)
-        return Columns(X, y, recipe, (why,))
+        present = with_target(y)
+        y, why = as_task(y[present], task, target)
+        notes = [*without_target(present, target), why]
+        return Columns(X[present], y, recipe, tuple(notes), int(np.count_nonzero(~present)))
     frame, notes, n_dropped = raw.frame, list(raw.notes), 0
     for name in () if text is None else text.texts:
         check_column(name, list(frame.columns), "--text")
@@ -69,12 +83,14 @@ def load_columns(
         frame, n_dropped = without_missing(frame, target, raw.texts)
         if n_dropped:
             notes.append(f"{counted(n_dropped, 'row')} with missing values left out")
-    values = target_of(frame[target], target, None if drop_missing else raw.line, task)
+    values, present = target_of(frame[target], target, None if drop_missing else raw.line, task)
     frame = frame.drop(columns=target)
     if not frame.shape[1]:
         raise DataError("there is no column besides the target.")
     notes += extremes(frame)
     frame, dates, of_dates = with_dates(frame, texts=raw.texts)
+    frame, n_dropped = frame[present].reset_index(drop=True), n_dropped + int(np.count_nonzero(~present))
+    notes += without_target(present, target)
     y, why = as_task(values, task, target)
     gaps = frame.isna().sum()
     if gaps.any():

@@ -141,7 +141,7 @@ def _shown(found: dict[str, Any]) -> dict[str, str]:
         "task": found["task"],
         "rows": rows,
         "columns": used,
-        f"{score['name']} of rows left out": score["text"],
+        f"{score['name']} (held out)": score["text"],
         **({} if score["verdict"] is None else {"verdict": score["verdict"]}),
         **{f"note {i + 1}": note for i, note in enumerate(found["notes"])},
         "written": f"{found['file']} ({show_bytes(found['bytes'])})",
@@ -152,10 +152,11 @@ def _listed(names: list[str]) -> str:
     return ", ".join(map(str, names[:_NAMED])) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
 
 
-def _score(scores: Any, classifies: bool) -> dict[str, Any]:
-    name = "right labels" if classifies else "R²"
-    plain = {"value": scores.model, "linear_model": scores.linear, "constant": scores.constant, "how": scores.how}
-    return {"name": name, **plain, "text": str(scores), "verdict": scores.verdict}
+def _score(scores: Any) -> dict[str, Any]:
+    own = scores.model
+    plain = {"linear_model": scores.linear, "constant": own.constant, "rows": own.n_rows, "how": own.how}
+    told = {"text": str(scores), "verdict": scores.verdict}
+    return {"name": own.name, "value": own.score, "standard_error": own.error, **plain, **told}
 
 
 def _timed_fit(model: Any, *data: Any) -> float:
@@ -195,7 +196,7 @@ def _fit_table(
     kind: Any = TabularClassifier if classifies else TabularRegressor
     model = kind(random_state=seed, verbose=1, **({} if seconds is None else {"max_seconds": seconds}))
     taken = _timed_fit(model, table.X, table.y)
-    scores = beside_plain_models(model.left_out_score_, model.numbers_of(table.X), table.y, classifies)
+    scores = beside_plain_models(model.held_out_, table.X, table.y, classifies)
     _write(model, table.recipe, out)
     if report:
         print(wrapped(str(model.report_), sys.stdout), end="\n\n")
@@ -213,7 +214,7 @@ def _fit_table(
             "encoded": [name for name, why in plans.items() if " levels, " in why],
             "left_out": dict.fromkeys(table.left_out, "left out, as --drop says") | left_out,
         },
-        "score": _score(scores, classifies),
+        "score": _score(scores),
         "seconds": taken,
         "notes": list(model.report_.notes),
     }
@@ -270,7 +271,7 @@ def _fit_kernel(
             "encoded": list(table.recipe.categories or ()),
             "left_out": dict.fromkeys(options["drop"] or (), "left out, as --drop says"),
         },
-        "score": _score(scores, classifies),
+        "score": _score(scores),
         "seconds": taken,
         "notes": [],
     }

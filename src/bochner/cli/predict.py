@@ -239,4 +239,4 @@ def _score(raw: Raw, recipe: Any, model: Any, X: Any) -> dict[str, Any] | None:
         y = y.astype(model.classes_.dtype).to_numpy() if classifies else y.to_numpy(dtype=float)
     except (TypeError, ValueError):
         return None
-    return {"name": "right labels" if classifies else "R²", "value": float(model.score(X, y)), "rows": len(y)}
+    return {"name": "accuracy" if classifies else "R²", "value": float(model.score(X, y)), "rows": len(y)}

@@ -1,4 +1,4 @@
-"""What a model scores on rows left out, beside a linear model and a constant."""
+"""Scores of a model for held-out rows, beside those of a linear model and a constant."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from sklearn.base import clone, is_classifier
-from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bochner.backends import Array
-from bochner.estimators import NystromFeatures
+from bochner.estimators.held_out import NO_BETTER, HeldOut, HeldOutRows, score_numbers
+from bochner.estimators.table_columns import as_table, encode_columns, plan_columns, raw_columns
 
 _MOST_ROWS = 20_000  # that the models are tried on
 _FEWEST_ROWS = 10
@@ -24,23 +24,26 @@ _FEWEST_ROWS = 10
 
 @dataclass(frozen=True)
 class Scores:
-    """Shares of right labels, or R²; NaN where there are too few rows to say."""
+    """The score of a model and that of a linear one; NaN if there are too few rows."""
 
-    model: float
+    model: HeldOut
     linear: float
-    constant: float
-    how: str
+    linear_how: str = ""
 
     @property
     def verdict(self) -> str | None:
-        """A sentence where the model is no better than a plain one."""
-        if self.model <= self.constant:
-            return "no better than a constant: from these columns nothing was learned"
-        return "a linear model is as good: use that" if self.model <= self.linear else None
+        """A sentence if a simpler model is as good."""
+        if not self.model.beats_constant and np.isfinite(self.model.score):
+            return NO_BETTER
+        return "a linear model is as good: use that" if self.model.score <= self.linear else None
 
     def __str__(self) -> str:
-        shown = [f"{value:.4f}" if np.isfinite(value) else "none" for value in (self.model, self.linear, self.constant)]
-        return f"{shown[0]}; a linear model has {shown[1]}, a constant {shown[2]} ({self.how})"
+        plain = [f"{value:.4f}" if np.isfinite(value) else "none" for value in (self.linear, self.model.constant)]
+        if not np.isfinite(self.model.score):
+            return f"none: {self.model.how}"
+        own = f"{self.model.score:.4f} ± {self.model.error:.4f}"
+        how = f"{self.model.n_rows:,} rows, {self.model.how}{self.linear_how}"
+        return f"{own}; a linear model has {plain[0]}, a constant {plain[1]} ({how})"
 
 
 def _linear(y: Array, X: Any, classifies: bool) -> Any:
@@ -48,32 +51,51 @@ def _linear(y: Array, X: Any, classifies: bool) -> Any:
     return make_pipeline(StandardScaler(with_mean=not scipy.sparse.issparse(X)), model)
 
 
-def beside_plain_models(score: float, A: Array, y: Array, classifies: bool) -> Scores:
-    """A leave-one-out score beside those of plain models, by cross-validation in five folds."""
-    rows = np.random.default_rng(0).permutation(len(A))[:_MOST_ROWS]
-    A, y = A[rows], y[rows]
-    counts = np.unique(y, return_counts=True)[1] if classifies else np.array([len(y)])
-    folds = int(min(5, counts.min() if classifies else len(y) // 2))
-    constant, linear = float(counts.max() / len(y)) if classifies else 0.0, float("nan")
-    if folds >= 2:
+def beside_plain_models(score: HeldOut, X: Any, y: Array, classifies: bool) -> Scores:
+    """Set the score of a table model beside that of a linear model, by five-fold cross-validation.
+
+    In each fold columns become numbers as in a table model, by the targets of the other folds alone.
+    """
+    raw = raw_columns(as_table(X.toarray() if scipy.sparse.issparse(X) else X))
+    rows = np.random.default_rng(0).permutation(len(y))[:_MOST_ROWS]
+    raw, y = [(kind, values[rows]) for kind, values in raw], y[rows]
+    classes, codes = np.unique(y, return_inverse=True) if classifies else (y, y)
+    counts = np.bincount(codes) if classifies else np.array([len(y)])
+    Y = 2.0 * (codes[:, None] == np.arange(len(classes))) - 1.0 if classifies else np.reshape(y, (len(y), -1)) * 1.0
+    n_folds = int(min(5, counts.min() if classifies else len(y) // 2))
+    found = []
+    for train, test in (StratifiedKFold if classifies else KFold)(n_folds).split(Y, codes) if n_folds >= 2 else ():
+        known, new = ([(kind, values[part]) for kind, values in raw] for part in (train, test))
+        columns, A = plan_columns(range(len(raw)), known, Y[train], np.ones(len(train)), 0)
+        if not A.shape[1]:
+            continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            linear = float(np.mean(cross_val_score(_linear(y, A, classifies), A, y, cv=folds)))
-    return Scores(score, linear, constant, "leave-one-out; linear model: five folds")
+            model = _linear(y, A, classifies).fit(A, y[train])
+            found.append(model.score(encode_columns(columns, new), y[test]))
+    return Scores(score, float(np.mean(found)) if found else np.nan, "; linear model: five folds")
 
 
 def held_out(model: Any, X: Any, y: Array) -> Scores:
-    """Scores at a fifth of the rows, of models fitted to the others; ours with what was chosen for all rows."""
+    """Score a model like this one, chosen and fitted without a fifth of the rows, and a linear one, on that fifth."""
     classifies = is_classifier(model)
     rows = np.random.default_rng(0).permutation(X.shape[0])[:_MOST_ROWS]
     test, train = rows[: len(rows) // 5], rows[len(rows) // 5 :]
+    name = "accuracy" if classifies else "R²"
     if len(rows) < _FEWEST_ROWS or len(np.unique(y[train])) < 2:
-        return Scores(np.nan, np.nan, np.nan, "too few rows to leave some out")
-    chosen = {"kernel": model.features_.kernel_, "n_components": model.n_components_, "alpha": model.alpha_}
-    chosen["features"] = "nystrom" if isinstance(model.features_, NystromFeatures) else "fourier"
-    again = clone(model).set_params(**chosen, verbose=0)
-    plain = (_linear(y, X, classifies), DummyClassifier() if classifies else DummyRegressor())
+        return Scores(HeldOut(name, np.nan, np.nan, np.nan, False, 0, "too few rows to hold some out"), np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        own, linear, constant = (float(m.fit(X[train], y[train]).score(X[test], y[test])) for m in (again, *plain))
-    return Scores(own, linear, constant, f"{len(test):,} rows held out")
+        predicted = clone(model).set_params(verbose=0).fit(X[train], y[train]).predict(X[test])
+        linear = float(_linear(y, X, classifies).fit(X[train], y[train]).score(X[test], y[test]))
+    how = "chosen and fitted without them"
+    if not classifies:
+        means = np.full((len(test), 1), y[train].mean())
+        found = HeldOutRows(test, np.reshape(predicted, (-1, 1)), means)
+        return Scores(score_numbers(np.reshape(y, (-1, 1)), np.ones(len(y)), found, how), linear)
+    classes, counts = np.unique(y[train], return_counts=True)
+    right, commonest = predicted == y[test], y[test] == classes[counts.argmax()]
+    score, gain = float(right.mean()), right * 1.0 - commonest
+    error = float(right.std() / np.sqrt(len(test)))
+    better = bool(gain.mean() > 2.0 * gain.std() / np.sqrt(len(test)))
+    return Scores(HeldOut(name, score, error, float(commonest.mean()), better, len(test), how), linear)

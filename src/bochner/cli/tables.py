@@ -320,15 +320,18 @@ def load_table(
     where their text must be encoded first.
     """
     raw = read(data, text, max_rows=_SAMPLE_ROWS)
-    if all_rows and raw.sampled and (encode is not None or drop_missing):
+    gaps = raw.sampled and target in raw.frame.columns and raw.frame[target].isna().any()
+    if all_rows and raw.sampled and (encode is not None or drop_missing or gaps):
         raw = read(data, text)
     notes, drop, left_out = list(raw.notes), drop or (), 0
     if raw.frame is None:
         X, y, recipe = from_arrays(raw, target, drop)
+        present = np.ones(X.shape[0], dtype=bool) if y is None else with_target(y)
         if drop_missing and not is_sparse(X):
             keep = np.isfinite(X).all(axis=1)
             left_out = int((~keep).sum())
-            X, y = X[keep], None if y is None else y[keep]
+            X, y, present = X[keep], None if y is None else y[keep], present[keep]
+        y = None if y is None else y[present]
     else:
         frame = raw.frame
         for name in drop:
@@ -341,12 +344,17 @@ def load_table(
         recipe = Recipe.of(frame, target, encode, raw.texts).of_file(raw, text)
         line = None if drop_missing else raw.line
         X = recipe(frame, line)
-        y = None if target is None else target_of(frame[target], target, line, task)
+        y, present = None, np.ones(len(frame), dtype=bool)
+        if target is not None:
+            y, present = target_of(frame[target], target, line, task)
         notes += extremes(frame)
         if recipe.categories:
             notes.append(f"text as numbers ({encode}): {', '.join(recipe.categories)}")
     if left_out:
         notes.append(f"{counted(left_out, 'row')} with missing values left out")
+    if not present.all():
+        X, left_out = X[present], left_out + int(np.count_nonzero(~present))
+        notes += without_target(present, target)
     if y is not None:
         y, why = as_task(y, task, target)
         notes.append(why)
@@ -383,6 +391,11 @@ def from_arrays(raw: Raw, target: str | None, drop: Sequence[str]) -> tuple[Any,
     return X, y, Recipe(tuple(names), target)
 
 
+def with_target(y: Array) -> Array:
+    """Which rows have a target."""
+    return ~np.isnan(y) if y.dtype.kind == "f" and y.ndim == 1 else np.ones(len(y), dtype=bool)
+
+
 def _index(name: str, names: Sequence[str]) -> int:
     try:
         return range(len(names))[int(name)]
@@ -413,27 +426,31 @@ def without_missing(frame: Any, target: str | None, texts: Sequence[str] = ()) -
     return kept, int((~keep).sum())
 
 
-def target_of(values: Any, name: str, line: int | None, task: str | None = None) -> Array:
-    """A column as targets: numbers or texts without gaps."""
-    missing = np.flatnonzero(values.isna().to_numpy())
-    if missing.size:
-        more = f" (and {missing.size - 1:,} more)" if missing.size > 1 else ""
-        raise DataError(
-            f"the target {name!r} is empty, or NA, in {place(int(missing[0]), line)}{more}; fill it, --drop-missing, "
-            "or say with --gap which texts are gaps."
-        )
+def target_of(values: Any, name: str, line: int | None, task: str | None = None) -> tuple[Array, Array]:
+    """Return the targets, numbers or texts, of the rows that have one, and these rows (a mask)."""
+    present = values.notna().to_numpy()
+    if not present.any():
+        raise DataError(f"the target {name!r} is empty in every row; name another column with --target.")
+    values = values[present]
     if is_numeric(values):
-        return np.asarray(values.to_numpy())
+        return np.asarray(values.to_numpy()), present
     texts = np.asarray(values.astype(str).to_numpy(dtype=str))
     numeric = np.array([looks_numeric(text) for text in texts])
     if task != "classification" and numeric.mean() > 0.5:
         row = int(np.flatnonzero(~numeric)[0]) if not numeric.all() else 0
-        example = f" ({str(texts[0])!r})" if numeric.all() else f", but {place(row, line)} has {str(texts[row])!r},"
+        where = place(int(np.flatnonzero(present)[row]), line)
+        example = f" ({str(texts[0])!r})" if numeric.all() else f", but {where} has {str(texts[row])!r},"
         raise DataError(
             f"the target {name!r} looks like numbers{example} and is text; correct the file, say which decimal sign it "
             "has with --decimal, or take it as labels with --task classification."
         )
-    return texts
+    return texts, present
+
+
+def without_target(present: Array, name: str | None) -> list[str]:
+    """Say how many rows are dropped since they have no target."""
+    n_dropped = int(np.count_nonzero(~present))
+    return [f"{counted(n_dropped, 'row')} dropped: the target {name!r} is missing there"] if n_dropped else []
 
 
 def as_task(y: Array, task: str | None, name: str | None = None) -> tuple[Array, str]:

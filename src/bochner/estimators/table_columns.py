@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, n_threads
+from bochner.backends.threads import each
 from bochner.streaming.arrow import batch_table
 
 FEW_LEVELS = 12  # up to this many levels have a column each; more are encoded by mean targets
@@ -389,6 +391,29 @@ def plan_column(name: Any, kind: str, values: Array, Y: Array, weight: Array, se
         parts=() if kind == "number" else tuple(parts),
     )
     return column, column.encode(kind, values)
+
+
+def plan_columns(
+    names: Sequence[Any], raw: Sequence[tuple[str, Array]], Y: Array, weight: Array, seed: int
+) -> tuple[tuple[Column, ...], Array]:
+    """Plan all columns of a table, and return their numbers (n, d) for these rows."""
+    planned: list[Any] = [None] * len(raw)
+
+    def plan(j: int) -> None:
+        planned[j] = plan_column(names[j], *raw[j], Y, weight, seed)
+
+    each(plan, range(len(raw)), n_threads())
+    return tuple(column for column, _ in planned), _stacked(len(Y), [numbers for _, numbers in planned])
+
+
+def encode_columns(columns: Sequence[Column], raw: Sequence[tuple[str, Array]]) -> Array:
+    """Return the numbers (n, d) of new rows."""
+    parts = [column.encode(*values) for column, values in zip(columns, raw, strict=True)]
+    return _stacked(len(raw[0][1]), parts)
+
+
+def _stacked(n: int, parts: Sequence[Array]) -> Array:
+    return np.column_stack([np.empty((n, 0)), *parts])
 
 
 def _median(values: Array, weight: Array) -> float:

@@ -40,7 +40,7 @@ _MOST_DIRECTIONS = 40  # the most columns for which a full metric is tried
 _FRESH_ROWS = 300  # with fewer, learned scales are not compared with equal ones
 _MEMBERS_ON_DEVICE = 2  # fitted at a time
 _LEAST_SHARE = 0.01  # members with less are left out of the average
-_UNSEEN_ROWS = 500  # with this many, shares are chosen only on rows that no metric was learned on
+_UNSEEN_ROWS = 500  # weight, of mean one, from which on shares are chosen only on rows that no metric was learned on
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,10 @@ class Members:
         In the order of their shares, the largest first.
     left_out : ndarray of shape (n, k)
         Leave-one-out predictions.
+    unseen : ndarray of int
+        Rows that no metric was learned on; empty if their weight is small.
+    held_out : ndarray of shape (n_unseen, k)
+        Leave-one-out predictions of these rows, with shares that other rows chose.
     importances : ndarray of shape (d,)
         The share of each column in the distances.
     tried : dict
@@ -86,6 +90,8 @@ class Members:
 
     members: tuple[Member, ...]
     left_out: Array
+    unseen: Array
+    held_out: Array
     importances: Array
     tried: dict[tuple[str, str], float]
     leaf_sizes: tuple[int, ...]
@@ -257,17 +263,23 @@ def fit_members(
         clock.note(f"{n_fitted} of {len(candidates)} members were fitted")
         progress.total = progress.done
     parts = [fitted[number] for number in sorted(fitted)]
-    unseen = np.ones(len(A), dtype=bool)
-    unseen[many.rows] = False
-    if np.count_nonzero(unseen) < _UNSEEN_ROWS:
-        unseen[:] = True
+    unseen = np.setdiff1d(np.arange(len(A)), many.rows)
+    unseen = unseen if weight[unseen].sum() >= _UNSEEN_ROWS else unseen[:0]  # heavy rows tend to be sampled
+    judged = unseen if len(unseen) else slice(None)
     units = scale_columns(Y, weight, ranked=False).sizes  # so that shares do not depend on units
-    residuals = [(Y[unseen] - part.left_out[unseen]) / units for part in parts]
-    shares = _shares(residuals, weight[unseen])
+    residuals = [(Y[judged] - part.left_out[judged]) / units for part in parts]
+    shares = _shares(residuals, weight[judged])
     order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0]
+    held_out = np.empty((len(unseen), Y.shape[1]))
+    for half in (0, 1) if len(unseen) else ():  # each with the shares that are best for the other
+        own, others = slice(half, None, 2), slice(1 - half, None, 2)
+        found_shares = _shares([residual[others] for residual in residuals], weight[unseen[others]])
+        held_out[own] = np.einsum("m,mij->ij", found_shares, np.array([part.left_out[unseen[own]] for part in parts]))
     return Members(
         tuple(replace(parts[i].member, share=float(shares[i])) for i in order),
         np.einsum("m,mij->ij", shares, np.array([part.left_out for part in parts])),
+        unseen,
+        held_out,
         shares @ np.array([part.columns for part in parts]),
         {name: found.error for name, found in tried.items()},
         max((parts[i].sizes for i in order), key=len),

@@ -44,6 +44,10 @@ class Clock:
         """When the learning of metrics must end, as a value of ``time.perf_counter()``."""
         return self.started + 0.6 * self._limit
 
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
     def left(self) -> float:
         """Seconds left."""
         return self.started + self._limit - time.perf_counter()

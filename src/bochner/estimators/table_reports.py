@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bochner.displays import Display
+from bochner.estimators.held_out import HeldOut
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,8 +22,8 @@ class TableReport(Display):
         The members of the model, with their shares.
     leaf_sizes : tuple of int
         Numbers of rows that leaves learn from, of the member with the most leaves.
-    left_out_error : float
-        Leave-one-out root mean squared error, over the targets' standard deviation (each over its own).
+    held_out : HeldOut
+        Score of rows that had no part in what was chosen.
     notes : tuple of str
     """
 
@@ -30,7 +31,7 @@ class TableReport(Display):
     tried: dict[str, float]
     used: tuple[str, ...]
     leaf_sizes: tuple[int, ...]
-    left_out_error: float
+    held_out: HeldOut
     notes: tuple[str, ...]
 
     def _facts(self) -> tuple[str, dict[str, str]]:
@@ -38,7 +39,7 @@ class TableReport(Display):
         sizes = self.leaf_sizes
         facts = {
             "used": ", ".join(self.used),
-            "error of rows left out, as a share of the targets' deviation": f"{self.left_out_error:.4f}",
+            **self.held_out.facts(),
             "tried on a sample": ", ".join(f"{name} {error:.4f}" for name, error in tried),
             "leaves": f"{len(sizes)} of {min(sizes)} to {max(sizes)} rows",
             **{f"column {name}": why for name, why in self.columns.items()},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,33 +12,36 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
 from bochner.backends import Array, limit_threads, n_threads, reading, refuse_mask
-from bochner.backends.threads import blas_threads, each
+from bochner.backends.threads import blas_threads
 from bochner.checks import check_choice, check_count, check_fraction, check_positive, check_weight, warn
 from bochner.displays import Summary
 from bochner.estimators._validation import is_distributed, map_dask_blocks
+from bochner.estimators.held_out import HeldOut, HeldOutRows, Residuals, hold_out, joined, score_labels, score_numbers
+from bochner.estimators.labels import codes_of
 from bochner.estimators.links import fit_link
 from bochner.estimators.metrics import FAMILIES
 from bochner.estimators.models import check_target_size, numeric_targets
 from bochner.estimators.table_columns import (
     as_table,
     check_names,
+    encode_columns,
     find_gaps,
     is_frame,
-    plan_column,
+    plan_columns,
     raw_columns,
     split_frame,
     take_rows,
 )
-from bochner.estimators.table_members import SCALINGS, Member, fit_members
+from bochner.estimators.table_members import SCALINGS, Member, Members, fit_members
 from bochner.estimators.table_plans import Clock, make_plan
 from bochner.estimators.table_reports import TableReport
-from bochner.estimators.table_scaling import scale_columns
 from bochner.keys import Key
+from bochner.statistics.spectrum import leave_one_out
 from bochner.streaming.devices import open_device
 from bochner.streaming.progress import Progress
 from bochner.streaming.workers import WorkerOptions
@@ -44,7 +49,8 @@ from bochner.streaming.workers import WorkerOptions
 _TRIED = ("laplacian", "exponential", "matern32", "rbf")
 _LARGEST_LABEL = 2.0**53  # up to this size float64 represents every integer
 _MOST_SPARSE = 1000  # the most columns of sparse rows
-_GROUP_ROWS = 100  # in leaves with fewer rows, the width of intervals is that of the whole table
+_FOLDS = 5
+_HELD_OUT_ROWS = 500  # with this many held-out rows, no further fold is fitted
 
 
 class DaskScores:
@@ -115,8 +121,8 @@ class TableModel(BaseEstimator):
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[tuple[str, Array]], Array, Array]:
         """Columns, targets and weights (of mean one) of the rows of positive weight, after checks."""
-        if hasattr(self, "left_out_score_"):
-            del self.left_out_score_  # not fitted until the new model is complete
+        if hasattr(self, "report_"):
+            del self.report_  # not fitted until the new model is complete
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
         if is_distributed(X):  # the model stores all rows of the table, so they are loaded
@@ -144,7 +150,13 @@ class TableModel(BaseEstimator):
         return raw_columns(X), y, weight / weight.mean()
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "left_out_score_")  # what `fit` sets last
+        return hasattr(self, "report_")  # what `fit` sets last
+
+    @property
+    def held_out_(self) -> HeldOut:
+        """Score of rows that had no part in what was chosen, and its standard error."""
+        check_is_fitted(self)
+        return self.report_.held_out
 
     def _check_columns(self, X: Any, *, reset: bool) -> Any:
         """A frame as it is, anything else as an array, after checks of the number and names of columns."""
@@ -184,22 +196,12 @@ class TableModel(BaseEstimator):
 
         return WorkerOptions.of(self) if has_workers() else None
 
-    def _learn(self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None) -> Array:
-        """Fit on targets (n, k); returns the leave-one-out predictions."""
-        begun, families = time.perf_counter(), self._check_parameters()
-        key = Key.from_random_state(self.random_state)
-        n = len(Y)
-        names = [str(name) for name in getattr(self, "feature_names_in_", range(len(raw)))]
-        seed = int(key.child("folds").generator().integers(2**31))
-        planned: list[Any] = [None] * len(raw)
-
-        def plan(j: int) -> None:
-            planned[j] = plan_column(names[j], *raw[j], Y, weight, seed)
-
-        with self._threads():
-            each(plan, range(len(raw)), n_threads())
-        self._columns = tuple(column for column, _ in planned)
-        self._notes: list[str] = []
+    def _fit(
+        self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None, strata: Array
+    ) -> None:
+        """Fit on targets (n, k), and score held-out rows, with the same share of every stratum in each fold."""
+        clock, key = Clock(float(self.max_seconds)), Key.from_random_state(self.random_state)
+        found = self._learn(raw, Y, weight, workers, key, clock)
         lost = [column.name for column in self._columns if "identifier" in column.why]
         if lost:
             warn(
@@ -207,15 +209,84 @@ class TableModel(BaseEstimator):
                 "report_.",
                 UserWarning,
             )
-        A = np.column_stack([np.empty((n, 0)), *(encoded for _, encoded in planned)])
-        planned.clear()  # the columns are in memory once
-        if not A.shape[1]:
-            A = np.zeros((n, 1))
-            self._notes.append("no column varies: every prediction is the mean of the targets")
+        self.feature_importances_ = self._by_column(found.importances)
+        if len(found.unseen):
+            mean, rows = np.average(Y, axis=0, weights=weight), found.unseen
+            means = Y - leave_one_out(Y - mean, weight / weight.sum())
+            parts = [(self, HeldOutRows(rows, found.held_out, means[rows]))]
+            how = "leave-one-out of rows that chose nothing"
+        else:
+            parts, how = self._cross_validate(raw, Y, weight, workers, strata, key, clock)
+        self.fit_seconds_ = time.perf_counter() - clock.started
+        self.report_ = TableReport(
+            {str(column.name): column.why for column in self._columns},
+            {f"{family}, {way}": float(np.sqrt(error)) for (way, family), error in sorted(found.tried.items())},
+            tuple(f"{member.share:.0%} {member.name}" for member in self._members),
+            found.leaf_sizes,
+            self._score(parts, Y, weight, how),
+            tuple(clock.notes),
+        )
+
+    def _cross_validate(
+        self,
+        raw: list[tuple[str, Array]],
+        Y: Array,
+        weight: Array,
+        workers: WorkerOptions | None,
+        strata: Array,
+        key: Key,
+        clock: Clock,
+    ) -> tuple[list[tuple[TableModel, HeldOutRows]], str]:
+        """Predict rows by models that everything was chosen for without them, until these are enough rows."""
+        n, taken = len(Y), clock.elapsed()
+        parts: list[tuple[TableModel, HeldOutRows]] = []
+        n_folds = min(_FOLDS, n)
+        folds = hold_out(n, n_folds, strata, int(key.child("held out").generator().integers(2**31)))
+        for number, rows in enumerate(folds[: math.ceil(_HELD_OUT_ROWS * n_folds / n)]):
+            if parts and clock.left() < taken:
+                clock.note(f"{number} of {n_folds} folds were held out")
+                break
+            kept = np.setdiff1d(np.arange(n), rows)
+            mean = weight[kept].mean()
+            model = clone(self).set_params(verbose=0)
+            late = Clock(clock.max_seconds, clock.started)
+            part = [(kind, values[kept]) for kind, values in raw]
+            model._learn(part, Y[kept], weight[kept] / mean, workers, key.child(f"fold {number}"), late)
+            scores = model._predict(model._encode([(kind, values[rows]) for kind, values in raw]))
+            means = np.broadcast_to(np.average(Y[kept], axis=0, weights=weight[kept]), scores.shape)
+            parts.append((model, HeldOutRows(rows, scores, means, 1.0 + len(rows) / len(kept))))
+        several = f"{len(parts)} of {n_folds} folds" if len(parts) < n_folds else f"{n_folds}-fold cross-validation"
+        return parts, several
+
+    def _learn(
+        self,
+        raw: list[tuple[str, Array]],
+        Y: Array,
+        weight: Array,
+        workers: WorkerOptions | None,
+        key: Key,
+        clock: Clock,
+    ) -> Members:
+        """Choose and fit what predictions need: columns, members and what turns scores into labels."""
+        families = self._check_parameters()
+        names = [str(name) for name in getattr(self, "feature_names_in_", range(len(raw)))]
+        seed = int(key.child("folds").generator().integers(2**31))
         with self._threads():
-            left_out = self._fit_members(A, Y, weight, families, key, workers, begun)
-        self.fit_seconds_ = time.perf_counter() - begun
-        return left_out
+            self._columns, A = plan_columns(names, raw, Y, weight, seed)
+            if not A.shape[1]:
+                A = np.zeros((len(Y), 1))
+                clock.notes.append("no column varies: every prediction is the mean of the targets")
+            found = self._fit_members(A, Y, weight, families, key, workers, clock)
+        self._members = found.members
+        self._calibrate(found.left_out, Y, weight)
+        return found
+
+    def _calibrate(self, scores: Array, Y: Array, weight: Array) -> None:
+        """Learn from leave-one-out scores how scores become labels."""
+
+    @abstractmethod
+    def _score(self, parts: Sequence[tuple[TableModel, HeldOutRows]], Y: Array, weight: Array, how: str) -> HeldOut:
+        """Score held-out rows, and keep what intervals need of them."""
 
     @contextmanager
     def _threads(self) -> Iterator[None]:
@@ -234,8 +305,8 @@ class TableModel(BaseEstimator):
         families: Sequence[str],
         key: Key,
         workers: WorkerOptions | None,
-        begun: float,
-    ) -> Array:
+        clock: Clock,
+    ) -> Members:
         plan = make_plan(
             *A.shape,
             n_members=self.n_members,
@@ -244,9 +315,10 @@ class TableModel(BaseEstimator):
             on_device=self.device is not None,
         )
         scalings = tuple(SCALINGS) if self.scaling == "auto" else (self.scaling,)
-        clock, progress = Clock(float(self.max_seconds), begun), Progress(0, "kernels", bool(self.verbose))
+        clock.notes.extend(plan.notes)
+        progress = Progress(0, "kernels", bool(self.verbose))
         try:
-            found = fit_members(
+            return fit_members(
                 A,
                 Y,
                 weight,
@@ -263,20 +335,6 @@ class TableModel(BaseEstimator):
             )
         finally:
             progress.close()
-        self._members = found.members
-        self.feature_importances_ = self._by_column(found.importances)
-        squares = np.average(np.square(Y - found.left_out), axis=0, weights=weight)
-        spread = scale_columns(Y, weight, ranked=False).sizes
-        self.left_out_error_ = float(np.sqrt(squares.mean()))
-        self.report_ = TableReport(
-            {str(column.name): column.why for column in self._columns},
-            {f"{family}, {way}": float(np.sqrt(error)) for (way, family), error in sorted(found.tried.items())},
-            tuple(f"{member.share:.0%} {member.name}" for member in self._members),
-            found.leaf_sizes,
-            float(np.sqrt(np.mean(squares / np.square(spread)))),
-            (*self._notes, *plan.notes, *clock.notes),
-        )
-        return found.left_out
 
     @property
     def _divider(self) -> Member:
@@ -299,7 +357,7 @@ class TableModel(BaseEstimator):
         facts = {
             "used": ", ".join(self.report_.used),
             "columns": f"{len(plans) - left_out:,} used, {left_out:,} left out; report_ says why",
-            "score of rows left out": f"{self.left_out_score_:.4f}",
+            **self.held_out_.facts(),
             "notes": "; ".join(self.report_.notes),
             "fit": f"{self.fit_seconds_:.3g} s" if hasattr(self, "fit_seconds_") else "",
         }
@@ -309,9 +367,10 @@ class TableModel(BaseEstimator):
     def numbers_of(self, X: Any) -> Array:
         """The columns as numbers, (n_samples, n_numbers); means of targets are those of all rows of `fit`."""
         check_is_fitted(self)
-        raw = raw_columns(self._check_columns(X, reset=False))
-        parts = [column.encode(*values) for column, values in zip(self._columns, raw, strict=True)]
-        A = np.column_stack([np.empty((len(raw[0][1]), 0)), *parts])
+        return self._encode(raw_columns(self._check_columns(X, reset=False)))
+
+    def _encode(self, raw: list[tuple[str, Array]]) -> Array:
+        A = encode_columns(self._columns, raw)
         return A if A.shape[1] else np.zeros((len(A), 1))
 
     def _predict(self, A: Array) -> Array:
@@ -376,13 +435,10 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         scikit-learn's `permutation_importance` measures how much the predictions depend on a column.
     report_ : TableReport
         What was done with the table and why; can be printed.
-    left_out_error_ : float
-        Leave-one-out root mean squared error, over all targets in their units; `report_` has it as a share of their
-        deviations.
     fit_seconds_ : float
         How long `fit` took.
-    left_out_score_ : float
-        R² of the leave-one-out predictions.
+    held_out_ : HeldOut
+        R² of rows that had no part in what was chosen, its standard error, and how these rows were held out.
 
     Notes
     -----
@@ -420,11 +476,14 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         Y = numeric_targets(y, "TabularClassifier")
         check_target_size(Y)
         self._target_shape = y.shape[1:]
-        predicted = self._learn(raw, Y, weight, self._workers(X))
-        self._left_out, self._homes, self._weight = np.abs(Y - predicted), self._divider.homes(len(Y)), weight
-        squares = np.average(np.square(Y - predicted), axis=0, weights=weight)
-        self.left_out_score_ = float(np.mean(1.0 - squares / np.square(scale_columns(Y, weight, ranked=False).sizes)))
+        self._fit(raw, Y, weight, self._workers(X), np.zeros(len(Y)))
         return self
+
+    def _score(self, parts: Sequence[tuple[TableModel, HeldOutRows]], Y: Array, weight: Array, how: str) -> HeldOut:
+        found = joined([rows for _, rows in parts])
+        leaves = self._divider.homes(len(Y))[found.rows]
+        self._residuals = Residuals(np.abs(Y[found.rows] - found.values), leaves, weight[found.rows])
+        return score_numbers(Y, weight, found, how)
 
     @map_dask_blocks
     def predict(self, X: Any) -> Array:
@@ -441,11 +500,10 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Intervals that contain the target of a new row with a given probability.
 
-        Their width is a quantile of the leave-one-out errors, of those in the same leaf if it has 100 or more rows: the
-        error of a new row, drawn like those of `fit`, is as likely to be the largest as any of theirs (conformal
-        prediction). The coverage holds on average over rows, and only approximately, since kernel and scales were
-        chosen with the same rows. With sample weights it is that of rows drawn with these weights: where noisy rows
-        have small ones, fewer of the rows themselves are covered.
+        Their width is a quantile of the errors of held-out rows, of those in the same leaf if it has 100 or more of
+        them: the error of a new row, drawn like those of `fit`, is as likely to be the largest as any of theirs
+        (conformal prediction). The coverage holds on average over rows. With sample weights it is that of rows drawn
+        with these weights: if noisy rows have small ones, fewer of the rows themselves are covered.
 
         Parameters
         ----------
@@ -461,29 +519,9 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         coverage = check_fraction("coverage", coverage, advice="Pass 0.9 for 90 per cent.")
         A = self.numbers_of(X)
         centre = self._predict(A)
-        leaves = self._divider.leaves(A)
-        everywhere = conformal_widths(self._left_out, self._weight, coverage)
-        width = np.broadcast_to(everywhere, centre.shape).copy()
-        for leaf in np.unique(leaves):
-            own = self._homes == leaf
-            weight = self._weight[own]
-            # the effective number of rows; none where a leaf has only rows of its neighbours
-            if own.any() and weight.sum() ** 2 >= _GROUP_ROWS * np.square(weight).sum():
-                width[leaves == leaf] = conformal_widths(self._left_out[own], weight, coverage)
+        width = self._residuals.widths(self._divider.leaves(A), coverage)
         interval = np.stack([centre - width, centre + width], axis=-1)
         return interval.reshape(len(A), *self._target_shape, 2)
-
-
-def conformal_widths(errors: Array, weight: Array, coverage: float) -> Array:
-    """The (n + 1) coverage-th smallest of n errors, by column; the largest if that number exceeds n.
-
-    Of weighted errors, the smallest with that share of the weight at or below it, if a new row has the mean weight.
-    """
-    order = np.argsort(errors, axis=0, kind="stable")
-    below = np.cumsum(weight[order], axis=0)
-    wanted = (below[-1] + weight.mean()) * coverage * (1.0 - 1e-12)
-    at = np.minimum((below < wanted).sum(axis=0), len(errors) - 1)
-    return np.asarray(np.take_along_axis(errors, order, axis=0)[at, np.arange(errors.shape[1])])
 
 
 class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
@@ -520,12 +558,10 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
     classes_ : ndarray of shape (n_classes,)
     feature_importances_ : ndarray of shape (n_features,)
     report_ : TableReport
-    left_out_error_ : float
-        Leave-one-out root mean squared error for targets ±1.
     fit_seconds_ : float
         How long `fit` took.
-    left_out_score_ : float
-        Accuracy of the leave-one-out predictions.
+    held_out_ : HeldOut
+        Accuracy on rows that had no part in what was chosen, its standard error, and how these rows were held out.
 
     Examples
     --------
@@ -557,12 +593,17 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
                 f"the targets hold one class, {self.classes_.tolist()[0]!r}; a classifier needs at least two."
             )
         Y = np.where(codes[:, None] == (np.arange(k) if k > 2 else 1), 1.0, -1.0)
-        scores = self._learn(raw, Y, weight, self._workers(X))
-        self._link = fit_link(scores, codes, weight)
-        logits = self._link(scores)
-        right = codes == ((logits[:, 0] > 0).astype(int) if k == 2 else logits.argmax(axis=1))
-        self.left_out_score_ = float(np.average(right, weights=weight))
+        self._fit(raw, Y, weight, self._workers(X), codes)
         return self
+
+    def _calibrate(self, scores: Array, Y: Array, weight: Array) -> None:
+        self._link = fit_link(scores, codes_of(Y), weight)
+
+    def _score(self, parts: Sequence[tuple[TableModel, HeldOutRows]], Y: Array, weight: Array, how: str) -> HeldOut:
+        found, codes = joined([rows for _, rows in parts]), codes_of(Y)
+        labels = np.concatenate([codes_of(model._link(rows.values)) for model, rows in parts])
+        truth = codes[found.rows]
+        return score_labels(labels == truth, codes_of(found.means) == truth, Y, weight, found, how)
 
     @map_dask_blocks
     def decision_function(self, X: Any) -> Array:
