@@ -96,23 +96,38 @@ def test_leave_one_out_is_leaving_one_out():
     Z = feature_map(X)
     for fit_intercept in (True, False):
         statistics = RidgeStatistics(10, 2).update(Z, y, weight)
-        alphas = np.array([0.01, 1.0])
-        found = leave_one_out_errors(
-            ArraySource(X, y, weight).block,
-            feature_map,
-            statistics,
-            lambda y: y,
-            statistics.spectrum(fit_intercept),
-            alphas,
-            fit_intercept=fit_intercept,
-        )
-        for a, alpha in enumerate(alphas):
+        spectrum, rows = statistics.spectrum(fit_intercept), ArraySource(X, y, weight).block
+        for alpha in (0.01, 1.0):
+            found = leave_one_out_errors(
+                rows, feature_map, statistics, lambda y: y, spectrum, [alpha], fit_intercept=fit_intercept
+            )
             total = np.zeros(2)
             for i in range(40):
                 less = weight * (np.arange(40) != i)  # a row with all its weight
                 model = Ridge(alpha, fit_intercept=fit_intercept).fit(Z, y, less)
                 total += weight[i] * (y[i] - model.predict(Z[i : i + 1])[0]) ** 2
-            np.testing.assert_allclose(found[a], total / weight.sum(), rtol=1e-8)
+            np.testing.assert_allclose(found[0], total / weight.sum(), rtol=1e-8)
+
+
+def test_a_penalty_is_not_better_because_of_one_row():
+    """A large row that happens to lie on the slope of the others' noise is no reason to prefer that slope."""
+    rng = np.random.default_rng(0)
+    Z, noise = rng.normal(size=(60, 1)), 0.1 * rng.normal(size=(60, 1))
+    slope = (Z[1:] * noise[1:]).sum() / (Z[1:] ** 2).sum()
+    Z[0], noise[0] = 30.0, 30.0 * 2.5 * slope  # the others are predicted worse
+    alphas = np.geomspace(1e-3, 1e9, 13)
+    for Y, alike in ((noise, True), (noise + 0.5 * Z, False)):
+        statistics = RidgeStatistics(1, 1).update(Z, Y)
+        spectrum = statistics.spectrum(False)
+        squares = statistics.left_out_residuals(Z, Y, alphas, spectrum, False)[:, :, 0] ** 2
+        errors = squares.mean(axis=0)
+        assert errors[0] < 0.9 * errors[-1]
+        found = leave_one_out_errors(
+            Block(Z, Y), lambda Z: Z, statistics, np.asarray, spectrum, alphas, fit_intercept=False
+        )[:, 0]
+        more = squares - squares[:, [errors.argmin()]]
+        np.testing.assert_allclose(found, np.where(more.sum(0) <= more.max(0), errors.min(), errors), rtol=1e-8)
+        assert (found[-1] == found.min()) == alike
 
 
 @pytest.mark.parametrize("alpha", ["loo", "gcv", "evidence", [1e-3, 0.1, 10.0, 1e4]])

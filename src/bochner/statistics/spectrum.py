@@ -11,6 +11,8 @@ import numpy as np
 from bochner.backends import Array
 from bochner.solvers import EigenFactor
 
+_CONSTANT = 1e6  # a penalty this many times the largest eigenvalue leaves a millionth of what is explained
+
 
 @dataclass(frozen=True)
 class RidgeSpectrum:
@@ -84,11 +86,11 @@ class RidgeSpectrum:
         return log_evidence(self.penalised_squares(alphas), logdet, self.n_samples, noise_variance)
 
     def grid(self) -> Array:
-        """Penalties worth trying: four per decade, from the size of rounding errors to a constant prediction."""
+        """Penalties worth trying: four a decade from the size of rounding errors, and one for a constant."""
         λ = self.factor.eigenvalues
         low = max(1e-8 * self.amplitude, np.finfo(float).eps * float(λ.sum()), np.finfo(float).tiny)
         high = max(10.0 * float(λ[-1]) if len(λ) else 1.0, self.amplitude, 1e3 * low)
-        return np.geomspace(low, high, 2 + int(4.0 * np.log10(high / low)))
+        return np.append(np.geomspace(low, high, 2 + int(4.0 * np.log10(high / low))), _CONSTANT * high)
 
     @property
     def target_variance(self) -> Array:

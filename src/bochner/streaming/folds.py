@@ -361,6 +361,10 @@ def leave_one_out_errors(
     A sample of the rows gives an unbiased estimate of the mean over all. GCV replaces the leverage of each row by the
     mean leverage, which ignores that rows far from the others have more; these errors are exact for every row.
 
+    A penalty is better by chance if that depends on a single row, such as the only large target. Errors that are larger
+    than the smallest one because of one row are therefore replaced by the smallest one, and the largest of these
+    penalties can be chosen.
+
     With `margins` the targets are signs, -1 and 1. If they have several columns, one for each label, errors are squared
     hinge losses of margins, (a, 1); see `margin_errors`. Errors within one standard error of the smallest one are then
     replaced by the smallest one.
@@ -370,6 +374,7 @@ def leave_one_out_errors(
     if margins and (np.abs(np.abs(targets(block.y)) - 1.0) > 1e-9).any():  # weights may have changed the last digits
         raise ValueError("alpha='margin' is for targets that are signs, -1 and 1; use alpha='loo' for others.")
     margins = margins and statistics.n_targets > 1
+    units = np.ones(1) if margins else np.maximum(spectrum.target_variance, np.finfo(float).tiny)
     rows = default_rows(statistics.n_components, np.float64)
     for start in range(0, len(block), rows):
         part = block[start : start + rows]
@@ -378,15 +383,13 @@ def leave_one_out_errors(
         errors = margin_errors(Y, residual) if margins else residual * residual
         total = total + np.einsum("i,iak->ak", w, errors)
         seen += float(w.sum())
-        if margins:
-            weighted.append(w[:, None] * errors[:, :, 0])
-    mean = np.asarray(total / seen)
-    if margins:
-        of_rows = np.concatenate(weighted) / seen
-        difference = of_rows - of_rows[:, [int(mean.argmin())]]
-        spread = np.sqrt((difference * difference).sum(axis=0))[:, None]
-        mean = np.where(mean <= mean.min() + spread, mean.min(), mean)
-    return mean
+        weighted.append(w[:, None] * (errors @ (1.0 / units)))
+    mean, of_rows = np.asarray(total / seen), np.concatenate(weighted)
+    best = int(of_rows.sum(axis=0).argmin())
+    difference = of_rows - of_rows[:, [best]]
+    slack = np.sqrt((difference * difference).sum(axis=0)) if margins else difference.max(axis=0)
+    alike = difference.sum(axis=0) <= slack
+    return np.where(alike[:, None], mean[best], mean)
 
 
 def margin_errors(signs: Array, residual: Array) -> Array:
