@@ -104,7 +104,6 @@ def tune_length_scale(
     key: Key,
     n_components: int = 512,
     fit_intercept: bool = True,
-    max_iter: int = 40,
     n_restarts: int = 0,
     n_landmarks: int = 0,
     margins: bool = False,
@@ -206,7 +205,7 @@ def tune_length_scale(
             half_steps -= _SHORTER
         scale = float(origin * np.exp(_HALF_STEP * half_steps))
     else:
-        scale = _by_evidence(problem, key, max_iter, n_restarts, late)
+        scale = _by_evidence(problem, key, n_restarts, late)
     # the data determine fewer than three digits, and rounding hides where exactly the search stopped
     return clone(kernel).set_params(length_scale=float(f"{scale:.3g}"))
 
@@ -229,7 +228,7 @@ def _in_time(function: Callable[[int], Any], late: Callable[[], bool]) -> tuple[
     return tried, values
 
 
-def _by_evidence(problem: _Evidence, key: Key, max_iter: int, n_restarts: int, late: Callable[[], bool]) -> float:
+def _by_evidence(problem: _Evidence, key: Key, n_restarts: int, late: Callable[[], bool]) -> float:
     """Return the scale with the most evidence, or the best one found by the time `late` returns True."""
     move, alpha = _on_grid(problem, late)
     if late() or not n_restarts:
@@ -249,7 +248,7 @@ def _by_evidence(problem: _Evidence, key: Key, max_iter: int, n_restarts: int, l
                 jac=True,
                 method="L-BFGS-B",
                 bounds=[(-_RANGE, _RANGE), (np.log(1e-10), np.log(10.0 * problem.freedom))],
-                options={"maxiter": max_iter, "ftol": 1e-5},
+                options={"maxiter": 40, "ftol": 1e-5},
                 callback=stop_when_late,
             )
             for i, start in enumerate(starts)

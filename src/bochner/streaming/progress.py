@@ -69,12 +69,11 @@ class Progress:
             self.stream.flush()
 
 
-def show(text: str, enabled: bool, stream: TextIO | None = None) -> None:
+def show(text: str, enabled: bool) -> None:
     """Replace the last line of a terminal by a text such as "length scale: 3 tried"; "" clears it."""
-    stream = sys.stderr if stream is None else stream
-    if enabled and stream.isatty():
-        stream.write(f"\r{text}\x1b[K")
-        stream.flush()
+    if enabled and sys.stderr.isatty():
+        sys.stderr.write(f"\r{text}\x1b[K")
+        sys.stderr.flush()
 
 
 @contextmanager
