@@ -89,8 +89,9 @@ def mutate(about, tensors, choose):
         flat = tensor.reshape(-1)
         shapes = [flat, flat[:-1], flat[: len(flat) // 2], flat[None], flat[:, None], flat[:0], np.append(flat, flat)]
         tensor = np.ascontiguousarray(shapes[choose(len(shapes))])
-        if tensor.ndim == 1 and choose(2) and tensors[name].ndim == 2 and tensor.size % tensors[name].shape[0] == 0:
-            tensor = tensor.reshape(tensors[name].shape[0], -1)
+        rows = tensors[name].shape[0] if tensors[name].ndim == 2 else 0
+        if tensor.ndim == 1 and choose(2) and rows and tensor.size % rows == 0:
+            tensor = tensor.reshape(rows, -1)
     else:  # another type
         with np.errstate(all="ignore"):
             tensor = tensor.real.astype(DTYPES[choose(len(DTYPES))])

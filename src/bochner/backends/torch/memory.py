@@ -90,7 +90,7 @@ def check_device(device: str) -> None:
     """Refuse a device that is not there."""
     try:
         kind = torch.device(device).type
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, ValueError):  # the last for integers beyond 64 bits
         raise ValueError(f"device must be None, 'cuda', 'cuda:0', … or 'cpu'; got {device!r}.") from None
     if kind == "cuda" and not torch.cuda.is_available():
         raise NoDeviceError(f"device={device!r} needs a GPU that torch can use, and there is none; use device=None.")
