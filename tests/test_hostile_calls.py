@@ -141,6 +141,13 @@ def test_parameters_that_are_none(estimator):
                 raise
 
 
+@pytest.mark.parametrize("estimator", [e for e in TRIED if "device" in e.get_params()], ids=repr)
+def test_words_and_numbers_that_name_no_device_are_refused_with_and_without_torch(estimator):
+    for device in (10**30, 10**12, -1, 3, True, b"cuda", "abacus", "cuda:", "cuda:-1", f"cuda:{10**30}", "meta"):
+        with pytest.raises(ValueError, match="device must be None, 'cuda', 'cuda:0', … or 'cpu'; got"):
+            clone(estimator).set_params(device=device).fit(X, targets(estimator))
+
+
 @pytest.mark.parametrize("estimator", ONE_OF_EACH, ids=repr)
 @pytest.mark.parametrize(
     "parameter", ["n_components", "n_feature_components", "n_clusters", "n_grids", "max_iter", "block_size"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import warnings
 from collections.abc import Iterable
@@ -76,6 +77,12 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in known:
         raise _refuse(name, f"one of {', '.join(map(repr, known))}", value)
     return str(value)
+
+
+def check_device_name(device: Any) -> None:
+    """Refuse what names no device; whether the machine has the device is not asked."""
+    if not isinstance(device, str) or not re.fullmatch(r"cpu|cuda(:\d{1,3})?", device):
+        raise _refuse("device", "None, 'cuda', 'cuda:0', … or 'cpu'", device)
 
 
 def is_auto(value: Any, name: str = "n_components") -> bool:

@@ -30,7 +30,7 @@ from bochner.backends import (
     use_precision,
 )
 from bochner.backends.threads import blas_threads, each, one_thread
-from bochner.checks import check_choice, check_count, check_flag, check_weight, warn
+from bochner.checks import check_choice, check_count, check_device_name, check_flag, check_weight, warn
 from bochner.displays import Summary, shortened
 from bochner.estimators._validation import (
     as_host,
@@ -361,8 +361,8 @@ class KernelModel(ModelParameters):
             check_count("block_size", self.block_size)
         check_count("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, least=0)
         check_flag("fit_intercept", self.fit_intercept)
-        if self.device is not None and not isinstance(self.device, str):
-            raise ValueError(f"device must be None, 'cuda', 'cuda:0', … or 'cpu'; got {self.device!r}.")
+        if self.device is not None:
+            check_device_name(self.device)
         if self.checkpoint is not None and not isinstance(self.checkpoint, (str, os.PathLike)):
             raise ValueError(f"checkpoint must be the path of a file or None, got {self.checkpoint!r}.")
 

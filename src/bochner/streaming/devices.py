@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, NoDeviceError, backend_of, times_columns
+from bochner.checks import check_device_name
 from bochner.features import FeatureMap, features_of
 from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.keys import Key
@@ -44,6 +45,7 @@ def on_device_if_there(source: Source, device: str | None) -> Source:
 
 def open_device(device: str) -> Any:
     """The module of the torch backend, after a check of the device; raise an error that says what is missing."""
+    check_device_name(device)
     try:
         from bochner.backends import torch as backend
     except ImportError:

@@ -88,12 +88,11 @@ def fetch_lower(G: Tensor, out: Array) -> None:
 
 def check_device(device: str) -> None:
     """Refuse a device that is not there."""
-    try:
-        kind = torch.device(device).type
-    except (RuntimeError, TypeError, ValueError):  # the last for integers beyond 64 bits
-        raise ValueError(f"device must be None, 'cuda', 'cuda:0', … or 'cpu'; got {device!r}.") from None
-    if kind == "cuda" and not torch.cuda.is_available():
+    found = torch.device(device)
+    if found.type == "cuda" and not torch.cuda.is_available():
         raise NoDeviceError(f"device={device!r} needs a GPU that torch can use, and there is none; use device=None.")
+    if found.type == "cuda" and (found.index or 0) >= (count := torch.cuda.device_count()):
+        raise NoDeviceError(f"device={device!r} is not there: the last GPU is 'cuda:{count - 1}'; use that or 'cuda'.")
 
 
 def free_memory(device: str) -> int:
