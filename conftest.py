@@ -7,19 +7,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a 
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NEEDED = {
-    "src/bochner/distributed.py": ("dask",),
+    "src/bochner/data/distributed.py": ("dask",),
     "src/bochner/backends/torch": ("torch",),
     "src/bochner/backends/_triton": ("triton",),
     "src/bochner/cli": ("typer",),
-    "src/bochner/experiments/charts.py": ("matplotlib",),
-    "src/bochner/experiments/compare.py": ("pandas",),
-    "src/bochner/experiments/report.py": ("matplotlib",),
+    "src/bochner/comparison/charts.py": ("matplotlib",),
+    "src/bochner/comparison/compare.py": ("pandas",),
+    "src/bochner/comparison/report.py": ("matplotlib",),
     "src/bochner/exports": ("onnx",),
-    "src/bochner/streaming/arrow.py": ("pyarrow",),
+    "src/bochner/data/arrow.py": ("pyarrow",),
     "reproductions/bochner_reproductions/__init__.py": ("matplotlib",),
     "tests/test_cli.py": ("typer", "rich", "pandas"),
     "tests/test_cli_files.py": ("typer", "rich", "pandas"),
     "tests/test_compare.py": ("pandas", "matplotlib"),
+    "tests/test_outputs.py": ("typer", "rich", "pandas"),
     "tests/test_report.py": ("pandas", "matplotlib"),
     "tests/test_tabular.py": ("pandas",),
 }

@@ -29,7 +29,7 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from threadpoolctl import threadpool_limits
 
 from bochner import KernelClassifier, KernelRidge, datasets
-from bochner.losses import as_loss
+from bochner.newton.losses import as_loss
 
 Table = tuple[str, Any, Any, Any, Any]  # name, X, y, X of the test, y of the test
 

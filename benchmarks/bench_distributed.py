@@ -26,12 +26,14 @@ import numpy as np
 from distributed import Client, LocalCluster
 from simulated_cluster import Cluster, Costs, Trouble
 
-import bochner.distributed
+import bochner.data.distributed
 from bochner import RBF, KernelRidge
 from bochner.backends import n_cores
-from bochner.distributed import DaskSource, dask_source
-from bochner.streaming import ArraySource, StatisticsFold, read_arrays
-from bochner.streaming.workers import WorkerOptions
+from bochner.data.checkpoints import read_arrays
+from bochner.data.distributed import DaskSource, dask_source
+from bochner.data.folds import StatisticsFold
+from bochner.data.sources import ArraySource
+from bochner.data.workers import WorkerOptions
 
 D, M, BLOCK = 20, 512, 100_000
 RESULTS = Path(__file__).parent / "results" / time.strftime("%Y-%m-%d-distributed.md")
@@ -243,7 +245,7 @@ SCENES = {
 
 def simulate(n=10**9, n_workers=100):
     lines, task = Table(), task_seconds()
-    branches, round_ = bochner.distributed._BRANCHES, bochner.distributed._ROUND
+    branches, round_ = bochner.data.distributed._BRANCHES, bochner.data.distributed._ROUND
     for line in (
         f"## On paper: {n:,} × {D} rows in blocks of {BLOCK:,}, {n_workers} one-thread workers, 10 Gbit/s",
         "",
@@ -374,7 +376,7 @@ def memory_fault(n, size, m):
         flag, path = Path(folder) / "hungry", Path(folder) / "checkpoint"
         options = {"n_components": m, "alpha": 100.0}
         # rounds of eight leaves, so that some are complete before the blocks that need too much
-        bochner.distributed._ROUND, before = 8, bochner.distributed._ROUND
+        bochner.data.distributed._ROUND, before = 8, bochner.data.distributed._ROUND
         truth = model(**options).fit(*blocks(n, size))
         with (
             dask.config.set({"distributed.scheduler.allowed-failures": 1}),
@@ -397,7 +399,7 @@ def memory_fault(n, size, m):
             started = time.perf_counter()
             fitted = model(checkpoint=path, **options).fit(*data)
             resumed = time.perf_counter() - started
-        bochner.distributed._ROUND = before
+        bochner.data.distributed._ROUND = before
     outcome += f"; called again with enough memory: {resumed:.1f} s, {verdict(fitted, truth)}"
     return f"| blocks that need twice a worker's memory | – | – | {seconds:.1f} s | {outcome} |"
 
@@ -405,10 +407,10 @@ def memory_fault(n, size, m):
 _DRIVER = """
 import sys, hashlib, logging
 sys.path.insert(0, {here!r})
-import bochner.distributed, bochner.streaming.checkpoints as checkpoints
+import bochner.data.distributed, bochner.data.checkpoints as checkpoints
 from distributed import Client
 from bench_distributed import blocks, cluster_of, digest, make_rows, model
-bochner.distributed._ROUND = 4
+bochner.data.distributed._ROUND = 4
 init = checkpoints.Checkpoint.__init__
 checkpoints.Checkpoint.__init__ = lambda self, path, options, about=None, every=0.0: init(
     self, path, options, about, 0.0

@@ -47,12 +47,14 @@ from bochner import (
     TabularClassifier,
     exact_kernel_ridge,
 )
-from bochner.keys import Key
+from bochner.data.devices import on_device
+from bochner.data.folds import accumulate
+from bochner.data.sources import ArraySource
+from bochner.draws.keys import Key
 from bochner.landmarks import Gram, RPCholesky
+from bochner.ridge.solvers import ConjugateGradient
+from bochner.ridge.statistics import RidgeStatistics
 from bochner.sketches import CountSketch, SparseSign
-from bochner.solvers import ConjugateGradient
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource, accumulate, on_device
 
 QUICK = "--quick" in sys.argv
 TABLE: list[tuple[str, str, str, str]] = []  # what, measured, limit or peer, wanted

@@ -31,8 +31,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.kernel_approximation import Nystroem
 
 from bochner import RBF, NystromFeatures, as_kernel
+from bochner.draws.keys import Key
 from bochner.features.nystrom import nystrom_map
-from bochner.keys import Key
 from bochner.landmarks import LANDMARK_LAWS, Gram, KMeans, MiniBatchKMeans, RPCholesky, laws
 
 DATASETS = ("usps", "letter", "kin40k", "protein")

@@ -15,7 +15,7 @@ from sklearn.utils.extmath import randomized_svd as theirs
 from threadpoolctl import threadpool_limits
 
 from bochner import RBF, datasets, linalg
-from bochner.keys import Key
+from bochner.draws.keys import Key
 from bochner.sketches import as_sketch_law
 from bochner.theory import LowRankBound
 

@@ -26,13 +26,13 @@ from sklearn.mixture import GaussianMixture
 
 import bochner
 from bochner import RBF, FourierFeatures, KernelRidge, NystromFeatures, datasets, greedy_kitchen_sinks
-from bochner.experiments.charts import save_figure
-from bochner.keys import Key
+from bochner.comparison.charts import save_figure
+from bochner.draws.keys import Key
+from bochner.draws.radii import find_radii
 from bochner.persistence import containers
 from bochner.persistence.deployment import for_predictions
-from bochner.rows import Quasi
-from bochner.spectra import find_radii
-from bochner.statistics import unpack_upper
+from bochner.ridge.statistics import unpack_upper
+from bochner.sampling import Quasi
 
 DOCS = Path(__file__).parents[1] / "docs"
 

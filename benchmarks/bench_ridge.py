@@ -33,8 +33,8 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 
 from bochner import RBF, KernelClassifier, KernelRidge, LearnedFeatures, NystromFeatures
-from bochner.keys import Key
-from bochner.tuning import tune_length_scale
+from bochner.draws.keys import Key
+from bochner.tuning.scales import tune_length_scale
 
 clock = time.process_time if os.environ.get("OMP_NUM_THREADS") == "1" else time.perf_counter
 NAMES = ("california", "letter", "kin40k", "protein", "ijcnn1")
@@ -359,7 +359,7 @@ def parquet(rows=1_000_000, d=20, files=500_000):
         whole, peak, seconds = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
         print(f"{rows:,} rows × {d} from {size / 1e9:.2f} GB of Parquet, 1024 columns: {seconds} s")
         # a checkpoint every second instead of every half minute, so that short runs have one to continue
-        quick = "import bochner.streaming.checkpoints as c; c.Checkpoint.__init__.__defaults__ = (None, 1.0)\n"
+        quick = "import bochner.data.checkpoints as c; c.Checkpoint.__init__.__defaults__ = (None, 1.0)\n"
         command[2] = quick + STREAM
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(0.6 * float(seconds))

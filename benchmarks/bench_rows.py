@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.kernel_approximation import RBFSampler
 
 from bochner import RBF, FourierFeatures, datasets
-from bochner.rows import ROW_LAWS
+from bochner.sampling import ROW_LAWS
 
 
 def relative_error(Z, K):

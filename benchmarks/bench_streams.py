@@ -20,7 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bochner import RBF, KernelRidge
-from bochner.streaming import ArraySource, ArrowSource, read_arrays
+from bochner.data.arrow import ArrowSource
+from bochner.data.checkpoints import read_arrays
+from bochner.data.sources import ArraySource
 
 D, BLOCK = 10, 100_000
 
@@ -63,7 +65,7 @@ def flat(n):
 _FIT = """
 import sys
 sys.path.insert(0, {here!r})
-import bochner.streaming.checkpoints as checkpoints
+import bochner.data.checkpoints as checkpoints
 from bochner import RBF, KernelRidge
 from bench_streams import Rows
 init = checkpoints.Checkpoint.__init__

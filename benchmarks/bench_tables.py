@@ -145,21 +145,21 @@ ABLATION = {
 def _without_metric(model):
     from functools import partial
 
-    from bochner.estimators import table_members
+    from bochner.tables import members as table_members
 
     table_members.learn_metric = partial(table_members.learn_metric, per_column=False)
     return model
 
 
 def _without_landmarks(model):
-    from bochner.estimators import table_plans
+    from bochner.tables import plans as table_plans
 
     table_plans.LANDMARKS = 0.0
     return model
 
 
 def _without_overlap(model):
-    from bochner.estimators import table_members
+    from bochner.tables import members as table_members
 
     table_members.overlap = lambda n, leaf_size: 0.0
     return model

@@ -1,4 +1,4 @@
-"""A cluster on paper: workers, a network, stragglers and losses, which add up the leaves of `bochner.distributed`.
+"""A cluster on paper: workers, a network, stragglers and losses, which add up the leaves of `bochner.data.distributed`.
 
 Used by ``bench_distributed.py simulate``. Tasks are scheduled as Dask does: in the order of their rounds, merges before
 leaves, on the first worker that is idle. What a lost worker held and is still needed is computed again.

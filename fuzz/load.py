@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "src"))
 sys.meta_path.insert(0, PathFinder)
 with atheris.instrument_imports(include=["bochner"], exclude=["bochner._native"]):
     import bochner
-    from bochner.persistence import ModelFileError
+    from bochner.persistence.containers import ModelFileError
     from forgeries import forge, mutate, open_file, use
 
     for path in GOLDEN:  # what is imported only when a model is loaded or used is instrumented, too

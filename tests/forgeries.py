@@ -31,8 +31,8 @@ STRANGE = [
     {"tuple": []},
     {"array": "t0"},
     {"array": "t1", "order": "F"},
-    {"class": "kernels.RBF", "fields": {"length_scale": 1.0}},
-    {"class": "keys.Key", "fields": {"seed": 1}},
+    {"class": "RBF", "fields": {"length_scale": 1.0}},
+    {"class": "Key", "fields": {"seed": 1}},
     {"ufunc": "exp"},
     {"dtype": "<f4"},
 ]

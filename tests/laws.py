@@ -48,8 +48,9 @@ from bochner import (
     TabularRegressor,
     TensorSketchFeatures,
 )
-from bochner.operators import Chained, Dense, Scaled, Selected, Stacked, Summed
-from bochner.rows import ROW_LAWS
+from bochner.draws.compositions import Chained, Scaled, Selected, Stacked, Summed
+from bochner.draws.linear_maps import Dense
+from bochner.sampling import ROW_LAWS
 from bochner.sketches import SKETCH_LAWS
 
 

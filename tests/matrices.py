@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.linalg import aslinearoperator
 
-from bochner.operators import Dense
+from bochner.draws.linear_maps import Dense
 
 
 def with_singular_values(m, n, s, seed=0):

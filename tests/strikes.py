@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from bochner.streaming import Checkpoint
+from bochner.data.checkpoints import Checkpoint
 
 
 @contextmanager

@@ -17,76 +17,31 @@ from bochner.backends import limit_threads
 SOURCE = Path(bochner.__file__).parent
 ROOT = Path(__file__).parents[1]  # of the checkout or source distribution, wherever the package is installed
 
-# A module may import from its own package and from layers further down, never from its neighbours.
+# The rings, from the outermost to the innermost: a module imports from its own package and from lines further down,
+# never from its neighbours.
 LAYERS = [
+    # tools
     ["cli"],
-    ["__init__"],
-    ["_public"],
-    ["experiments", "recommendations"],
+    ["comparison", "recommendations"],
+    # doors: model files and ONNX graphs
     ["exports", "persistence"],
+    # libraries
+    ["lab", "linalg", "diagnostics"],
+    # core
+    ["__init__"],
+    ["tables"],
     ["estimators"],
-    ["diagnostics", "distributed", "tuning"],
-    ["streaming"],
-    ["certificates"],
+    ["tuning"],
+    ["certificates", "newton"],
+    ["data"],
     ["features"],
-    ["landmarks", "statistics"],
-    ["solvers"],
-    ["linalg"],
-    ["kernels", "losses", "rows", "sketches"],
-    ["spectra", "operators", "datasets", "lattices"],
-    ["keys", "theory", "backends"],
-    ["_native", "checks", "displays", "outputs", "version"],
+    ["landmarks"],
+    ["kernels", "sampling", "sketches", "ridge"],
+    ["draws", "datasets"],
+    ["backends", "theory"],
+    ["_native", "checks", "displays", "lazy", "outputs", "version"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-# The same inside the packages in which modules build on one another.
-INSIDE = {
-    "estimators": [
-        ["learned", "tabular"],
-        ["classifier", "kernel_pca", "table_members"],
-        ["ridge", "gaussian_process", "kernel_kmeans", "kitchen_sinks", "mmd", "projected_mixture"],
-        ["ridge_search", "projections", "posteriors", "exact", "gradients", "penalty_path"],
-        ["excess_risk", "marginal_likelihood", "ridge_solution"],
-        ["supervised"],
-        ["models", "local_models", "metric_search"],
-        ["metrics"],
-        ["fourier", "nystrom", "dot_products"],
-        ["transformers", "table_reports"],
-        [
-            "parameters",
-            "_validation",
-            "exact_leaves",
-            "exact_solves",
-            "labels",
-            "links",
-            "table_columns",
-            "held_out",
-            "table_plans",
-            "table_scaling",
-        ],
-    ],
-    "streaming": [
-        ["newton", "scores", "workers"],
-        ["objectives"],
-        ["curvature"],
-        ["devices"],
-        ["folds", "arrow"],
-        ["sources", "checkpoints"],
-        ["progress"],
-    ],
-    "features": [
-        ["trees"],
-        ["compositions", "low_rank"],
-        ["fourier", "kitchen_sinks", "learned", "maclaurin", "nystrom", "tensor_sketch"],
-        ["maps"],
-    ],
-    "linalg": [
-        ["newton_sketches", "ridges", "traces"],
-        ["least_squares", "low_rank"],
-        ["factorizations", "krylov", "line_searches"],
-        ["matrices"],
-        ["reports"],
-    ],
-}
 FILES = sorted(SOURCE.rglob("*.py"))
 walk = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
 
@@ -136,17 +91,21 @@ def test_imports_go_down_only(path):
         assert name == module or LEVEL[name] > LEVEL[module], f"{module} imports {name}, which is beside or above it"
 
 
-@walk
-def test_imports_inside_a_package_go_down_too(path):
-    package, *rest = path.relative_to(SOURCE).with_suffix("").parts
-    if package not in INSIDE or rest == ["__init__"]:
-        return
-    level = {name: i for i, names in enumerate(INSIDE[package]) for name in names}
-    (module,) = rest
-    assert module in level, f"{package}.{module} has no layer: add it to INSIDE"
-    for parts, _ in imports(path):
-        if parts[0] == package and len(parts) > 1:
-            assert level[parts[1]] > level[module], f"{package}.{module} imports {parts[1]}, beside or above it"
+def test_modules_of_a_package_do_not_import_each_other_in_circles():
+    below = {}
+    for path in FILES:
+        package, *rest = path.relative_to(SOURCE).with_suffix("").parts
+        if len(rest) == 1:
+            below[package, rest[0]] = {
+                (package, parts[1]) for parts, _ in imports(path) if parts[:1] == [package] and parts[1:]
+            }
+    for start in below:
+        seen, todo = set(), list(below[start])
+        while todo:
+            module = todo.pop()
+            assert module != start, f"{'.'.join(start)} imports itself through others"
+            todo += below.get(module, set()) - seen
+            seen.add(module)
 
 
 @walk
@@ -158,20 +117,27 @@ def test_nothing_private_is_imported_from_another_module(path):
 
 
 PACKAGES = sorted(p.parent.relative_to(SOURCE).parts for p in SOURCE.rglob("__init__.py"))
-INNER = {
-    ("backends",),
-    ("backends", "_triton"),
-    ("backends", "torch"),
-    ("cli",),
-    ("experiments",),
-}  # nobody imports from these directly
+STUBBED = sorted(p.parent.relative_to(SOURCE).parts for p in SOURCE.rglob("__init__.pyi"))
+# Packages whose `__init__.py` holds code.
+FULL = {("backends",), ("backends", "_triton"), ("backends", "torch"), ("cli",), ("exports",), ("persistence",)}
 
 
-@pytest.mark.parametrize("parts", [parts for parts in PACKAGES if parts not in INNER], ids=".".join)
-def test_every_public_package_lists_its_public_names(parts):
+@pytest.mark.parametrize("parts", [parts for parts in PACKAGES if parts not in FULL], ids=".".join)
+def test_a_package_offers_what_its_stub_lists_or_nothing(parts):
     package = importlib.import_module(".".join(("bochner", *parts)))
-    assert dir(package) == sorted(package.__all__)
-    assert all(hasattr(package, name) for name in package.__all__)
+    if parts in STUBBED:
+        assert dir(package) == sorted(package.__all__)
+        assert all(hasattr(package, name) for name in package.__all__)
+    else:
+        body = ast.parse((SOURCE.joinpath(*parts) / "__init__.py").read_text()).body
+        assert [type(node.value) for node in body] == [ast.Constant], "only a docstring: others import the modules"
+
+
+@walk
+def test_modules_import_modules_and_not_packages(path):
+    for parts, name in imports(path):
+        if tuple(parts) in STUBBED and name is not None:
+            assert (SOURCE.joinpath(*parts) / name).with_suffix(".py").exists(), f"import the module of {name}"
 
 
 def test_the_version_stands_in_one_place():
@@ -224,7 +190,7 @@ def test_only_one_command_knows_the_reproductions_and_only_when_it_runs():
 def test_theory_imports_nothing_of_ours():
     for path in FILES:
         if module_of(path) == "theory":
-            assert set(imported(path)) <= {"theory", "checks"}
+            assert set(imported(path)) <= {"theory", "checks", "lazy"}
 
 
 # slow to import, or not to be had everywhere
@@ -270,17 +236,17 @@ def test_importing_the_package_alone_imports_nothing_else():
     """The command line answers `--help` and mistakes without NumPy, let alone scikit-learn."""
     modules = output_of("import json, sys, bochner; bochner.__version__; print(json.dumps(sorted(sys.modules)))")
     assert [name for name in modules if name.split(".")[0] in ("numpy", "scipy", "sklearn")] == []
-    assert sorted(name for name in modules if name.startswith("bochner")) == ["bochner", "bochner.version"]
+    assert [name for name in modules if name.startswith("bochner")] == ["bochner", "bochner.lazy", "bochner.version"]
 
 
 # extra: a package it brings, and what cannot be done without it
 DOORS = {
-    "dask": ("dask", "import bochner.distributed"),
+    "dask": ("dask", "import bochner.data.distributed"),
     "torch": ("torch", "bochner.KernelRidge(device='cuda').fit(X, X[:, 0])"),
     "parquet": ("pyarrow", "bochner.KernelRidge().fit(__file__, 'y')"),
     "onnx": ("onnx", "bochner.export_onnx(bochner.FourierFeatures().fit(X), 'model.onnx')"),
     "data": ("pooch", "bochner.datasets.fetch('protein')"),
-    "plot": ("matplotlib", "import bochner.experiments.charts"),
+    "plot": ("matplotlib", "import bochner.comparison.charts"),
     "cli": ("pandas", "bochner.compare(X)"),
 }
 
@@ -320,10 +286,10 @@ def test_without_an_optional_package_the_error_names_its_extra(extra, tmp_path):
 
 def test_every_module_is_an_attribute_of_the_package():
     program = (
-        "import json, bochner; print(json.dumps([bochner.kernels.RBF is bochner.RBF, bochner.streaming.__name__, "
+        "import json, bochner; print(json.dumps([bochner.kernels.RBF is bochner.RBF, bochner.data.__name__, "
         "hasattr(bochner, 'nonsense'), hasattr(bochner, '_nonsense')]))"
     )
-    assert output_of(program) == [True, "bochner.streaming", False, False]
+    assert output_of(program) == [True, "bochner.data", False, False]
 
 
 def test_every_public_name_is_documented():
@@ -344,6 +310,6 @@ def test_importing_the_package_imports_little_besides_scikit_learn_s_base():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     added = done.stdout.split()
-    assert "bochner.estimators" in added
+    assert "bochner.estimators.ridge" in added
     heavy = {*(f"sklearn.{name}" for name in HEAVY), "scipy.io", "pandas", "pyarrow", "torch", "dask", "matplotlib"}
     assert not heavy & set(added)

@@ -12,7 +12,7 @@ from bochner import RBF, FourierFeatures, NystromFeatures
 from bochner.certificates import NORMS, Certificate, kernel_error, kernels
 from bochner.certificates.kernels import _norm_interval, influence_bounds
 from bochner.certificates.residuals import Residual
-from bochner.keys import Key
+from bochner.draws.keys import Key
 
 ALPHA = 0.5
 SAMPLED = ("frobenius", "relative_frobenius", "spectral", "relative_spectral", "max")

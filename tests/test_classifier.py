@@ -14,11 +14,13 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
 
 from bochner import RBF, FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures, exact_kernel_classifier
-from bochner.estimators.labels import find_labels, learn_every_class
-from bochner.features import Identity, LinearAfter
-from bochner.keys import Key
-from bochner.losses import as_loss
-from bochner.streaming import ArraySource, MappedSource, Problem, newton
+from bochner.data.labels import find_labels, learn_every_class
+from bochner.data.sources import ArraySource, MappedSource
+from bochner.draws.keys import Key
+from bochner.features.maps import Identity, LinearAfter
+from bochner.newton.losses import as_loss
+from bochner.newton.minimize import newton
+from bochner.newton.objectives import Problem
 
 LOSSES = ["log_loss", "squared_hinge"]
 

@@ -76,7 +76,7 @@ def test_compare_is_the_python_function(folder, capsys):
 
 
 def test_what_was_left_out_is_said_on_the_screen_and_in_the_report(folder, monkeypatch, capsys):
-    monkeypatch.setattr("bochner.experiments.references._QUICK", 0.0)
+    monkeypatch.setattr("bochner.comparison.references._QUICK", 0.0)
     few = ["--maps", "fourier:iid", "--components", "2", "--runs", "1"]
     assert run(["compare", "homes.npz", *few]) == 0
     word = "exact kernel was left out"
@@ -90,7 +90,7 @@ def test_nothing_is_cut_off_on_a_terminal(width, target):
     from rich.console import Console
 
     from bochner.cli.compare import ranking
-    from bochner.experiments.compare import run_comparison
+    from bochner.comparison.compare import run_comparison
 
     X, y = load_diabetes(return_X_y=True)
     found = run_comparison(
@@ -275,7 +275,7 @@ def test_without_matplotlib_nothing_is_measured(monkeypatch, capsys, folder):
         monkeypatch.setitem(sys.modules, name, None)
     for name in ("charts", "report"):
         monkeypatch.delitem(sys.modules, f"bochner.experiments.{name}", raising=False)
-    monkeypatch.setattr("bochner.experiments.compare.run_comparison", None)
+    monkeypatch.setattr("bochner.comparison.compare.run_comparison", None)
     assert "pip install 'bochner[plot]'" in failure(capsys, "compare", "homes.npy", code=3)
 
 
@@ -441,7 +441,7 @@ def test_options_that_make_no_sense(folder, capsys):
 
 
 def test_interrupted_with_a_report(folder, monkeypatch, capsys):
-    from bochner.experiments import compare as experiment
+    from bochner.comparison import compare as experiment
 
     measure, calls = experiment._measure, []
 

@@ -17,7 +17,7 @@ from bochner.cli.errors import DataError
 from bochner.cli.files import TextFormat, read
 from bochner.cli.scores import Scores, beside_plain_models
 from bochner.cli.tables import Recipe, as_task, extremes
-from bochner.estimators.held_out import HeldOut
+from bochner.tables.held_out import HeldOut
 
 N = 40
 FRAME = pd.DataFrame(

@@ -10,13 +10,13 @@ from sklearn.kernel_approximation import RBFSampler
 
 import bochner
 from bochner import RBF, AdditiveChi2, ArcCosine, FourierFeatures, KernelRidge, Laplacian, Matern, Polynomial
-from bochner.experiments import compare as experiment
-from bochner.experiments import references
-from bochner.experiments.candidates import MAPS, as_candidates, default_maps
-from bochner.experiments.charts import spread
-from bochner.experiments.compare import conclude, paired, pareto, show_bytes, show_seconds, show_share, summarise
-from bochner.experiments.references import BASELINES, Reference, _as_gram, _best_alpha, draw_rows, exact_losses, task_of
-from bochner.keys import Key
+from bochner.comparison import compare as experiment
+from bochner.comparison import references
+from bochner.comparison.candidates import MAPS, as_candidates, default_maps
+from bochner.comparison.charts import spread
+from bochner.comparison.compare import conclude, paired, pareto, show_bytes, show_seconds, show_share, summarise
+from bochner.comparison.references import BASELINES, Reference, _as_gram, _best_alpha, draw_rows, exact_losses, task_of
+from bochner.draws.keys import Key
 
 FEW = {"n_components": [16, 32], "n_runs": 2, "n_reference": 120}
 
@@ -48,7 +48,7 @@ def test_errors_are_those_of_the_matrices(diabetes):
 @pytest.mark.parametrize("n", [5, 63, 64, 65, 300])
 @pytest.mark.parametrize("block_bytes", [1 << 10, 1 << 25])
 def test_reference_by_blocks(n, block_bytes, monkeypatch):
-    monkeypatch.setattr("bochner.experiments.references._BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("bochner.comparison.references._BLOCK_BYTES", block_bytes)
     rng = np.random.default_rng(n)
     X, Z = rng.normal(size=(n, 3)), rng.normal(size=(n, 7)) / 3
     reference = Reference(RBF(1.5), X)
@@ -493,7 +493,7 @@ def test_what_is_not_drawn_has_no_spread():
 
 @pytest.mark.parametrize("name", ["RBFSampler", "fourier:orthogonal", "nystrom:auto"])
 def test_the_code_runs_and_is_the_map(comparison, name, diabetes):
-    from bochner.experiments.compare import code
+    from bochner.comparison.compare import code
 
     lines = code(comparison, name, 32)
     X, y = diabetes

@@ -10,19 +10,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import PolynomialFeatures
 
-from bochner import (
-    RBF,
-    CompactFeatures,
-    FourierFeatures,
-    KernelRidge,
-    KitchenSinkFeatures,
-    Laplacian,
-    RandomProjection,
-    tuning,
-)
-from bochner.certificates import Budget, Certificate, ComponentSearch, Effort, component_search, distance_error
+from bochner import RBF, CompactFeatures, FourierFeatures, KernelRidge, KitchenSinkFeatures, Laplacian, RandomProjection
+from bochner.certificates import Budget, Certificate, ComponentSearch, Effort, distance_error
 from bochner.estimators import ridge, supervised
 from bochner.estimators.models import KernelModel
+from bochner.tuning import component_search
+from bochner.tuning import scales as tuning
 from laws import ESTIMATORS, assert_unbiased
 
 MODELS = [e for e in ESTIMATORS if isinstance(e, KernelModel)]

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from bochner import RBF, FourierFeatures, KernelRidge, RandomProjection, certificates, exact_kernel_ridge
-from bochner.statistics import RidgeStatistics
+from bochner.ridge.statistics import RidgeStatistics
 
 KINDS = ("normal", "heavy tails")
 

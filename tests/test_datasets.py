@@ -10,18 +10,7 @@ import numpy as np
 import pytest
 
 from bochner import datasets
-from bochner.datasets import (
-    REGISTRY,
-    Entry,
-    File,
-    _bike,
-    _idx,
-    _last_column,
-    _letter,
-    _pmlb,
-    _svmlight,
-    digest,
-)
+from bochner.datasets import REGISTRY, Entry, File, _bike, _idx, _last_column, _letter, _pmlb, _svmlight, digest
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from bochner.diagnostics import (
     spectrum_decay,
     star_discrepancy,
 )
-from bochner.features import draw_frequencies
-from bochner.keys import Key
-from bochner.rows import ROW_LAWS
+from bochner.draws.keys import Key
+from bochner.features.fourier import draw_frequencies
+from bochner.sampling import ROW_LAWS
 from laws import PROFILES, SEPARABLE_KERNELS, STATIONARY_KERNELS, UNDECIDED
 
 

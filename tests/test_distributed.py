@@ -29,9 +29,10 @@ from bochner import (
     load,
     save,
 )
-from bochner.keys import Key
-from bochner.streaming import ArraySource, Block, read_arrays
-from bochner.streaming.workers import run_job
+from bochner.data.checkpoints import read_arrays
+from bochner.data.sources import ArraySource, Block
+from bochner.data.workers import run_job
+from bochner.draws.keys import Key
 from laws import ESTIMATORS, TABLES, rounding_squares
 from strikes import changes, nudged, struck_after
 
@@ -43,7 +44,7 @@ dd = pytest.importorskip("dask.dataframe")
 import pandas  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 
-from bochner import distributed  # noqa: E402
+from bochner.data import distributed  # noqa: E402
 
 
 @contextmanager
@@ -512,8 +513,8 @@ ON_DEVICES = [model for model in MODELS if "device" in model.get_params()]
 def test_the_client_needs_no_device(model, monkeypatch, small_trees):
     """A device that only workers have: features are chosen here without it, every sum is made there."""
     from bochner.backends import NoDeviceError, is_tensor
+    from bochner.data import devices, folds, workers
     from bochner.estimators import nystrom
-    from bochner.streaming import devices, folds, workers
 
     made, on_worker = set(), threading.local()
     opened = devices.open_device
@@ -563,7 +564,7 @@ def test_the_client_needs_no_device(model, monkeypatch, small_trees):
 def test_workers_use_the_device_that_was_asked_for(monkeypatch, solver):
     """Torch on the host stands for a GPU; a device that a worker does not have is not missed."""
     pytest.importorskip("torch", reason="torch is not installed")
-    from bochner.streaming import devices
+    from bochner.data import devices
 
     opened = []
 

@@ -37,15 +37,15 @@ from bochner import (
     greedy_kitchen_sinks,
     kitchen_sinks,
 )
-from bochner.estimators.kitchen_sinks import _correlated, _explained
-from bochner.estimators.learned import frequencies_for_targets
-from bochner.features import geometric_map, maclaurin, optimal_map, series_of, squared_radius
-from bochner.features.learned import CirculantFrequencies, DenseFrequencies, LogObjective, SquaredObjective
-from bochner.features.maclaurin import divide
-from bochner.keys import Key
-from bochner.operators import Dense
-from bochner.rows import ROW_LAWS
-from bochner.spectra import maclaurin_coefficients
+from bochner.draws.keys import Key
+from bochner.draws.linear_maps import Dense
+from bochner.draws.mixtures import maclaurin_coefficients
+from bochner.features import maclaurin
+from bochner.features.maclaurin import divide, geometric_map, optimal_map, series_of, squared_radius
+from bochner.lab.kitchen_sinks import _correlated, _explained
+from bochner.lab.learned import frequencies_for_targets
+from bochner.lab.objectives import CirculantFrequencies, DenseFrequencies, LogObjective, SquaredObjective
+from bochner.sampling import ROW_LAWS
 from laws import assert_unbiased, points, rounding_squares
 
 

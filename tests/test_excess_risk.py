@@ -6,14 +6,14 @@ from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner import RBF, KernelRidge, NystromFeatures, Polynomial, exact_kernel_ridge
-from bochner.estimators import excess_risk as excess_risk_module
-from bochner.estimators import ridge_search
-from bochner.estimators.excess_risk import NestedRidge, RowSplit, excess_risk
-from bochner.features import Fourier
+from bochner.data.sources import ArraySource
+from bochner.draws.keys import Key
+from bochner.features.fourier import Fourier
 from bochner.features.maps import FeatureMap
-from bochner.keys import Key
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource
+from bochner.ridge.statistics import RidgeStatistics
+from bochner.tuning import components as ridge_search
+from bochner.tuning.excess_risk import NestedRidge, RowSplit, excess_risk
+from bochner.tuning.excess_risk import excess_risk as excess_risk_module
 
 RARE = 1e-6  # chance of a false alarm
 NOISE = 0.5

@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 
 import bochner
 from bochner import RBF, FourierFeatures, Matern, NystromFeatures
-from bochner.rows import ROW_LAWS
+from bochner.sampling import ROW_LAWS
 from bochner.sketches import SKETCH_LAWS
 from laws import ESTIMATORS, KERNELS, OTHER_KERNELS, STATIONARY_KERNELS, TABLES
 

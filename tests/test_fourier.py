@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 from bochner import RBF, FourierFeatures, Laplacian, Linear, Matern
 from bochner.backends import limit_threads, n_cores, n_threads
-from bochner.rows import ROW_LAWS
+from bochner.sampling import ROW_LAWS
 from laws import COMPOSITE_KERNELS, RADIAL_KERNELS, points
 
 

@@ -24,9 +24,9 @@ from bochner import (
     NystromFeatures,
     exact_gaussian_process,
 )
-from bochner.features.low_rank import NYSTROM_VARIANTS
-from bochner.keys import Key
-from bochner.tuning import tune_length_scale
+from bochner.draws.keys import Key
+from bochner.lab.low_rank import NYSTROM_VARIANTS
+from bochner.tuning.scales import tune_length_scale
 from laws import HISTOGRAM_KERNELS, KERNELS, STATIONARY_KERNELS, assert_unbiased, z_bound
 
 FIXED = {"noise_variance": 0.02, "amplitude": 1.7, "fit_intercept": False, "random_state": 0}

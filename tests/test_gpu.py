@@ -10,8 +10,8 @@ import pytest
 from bochner import RBF, FourierFeatures, Laplacian, Matern
 from bochner.backends import backend_of
 from bochner.backends.reference import reference
-from bochner.operators import Dense
-from bochner.rows import ROW_LAWS
+from bochner.draws.linear_maps import Dense
+from bochner.sampling import ROW_LAWS
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
 pytestmark = [

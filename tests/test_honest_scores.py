@@ -6,8 +6,8 @@ import pytest
 from sklearn.base import clone, is_classifier
 
 from bochner import TabularClassifier, TabularRegressor
-from bochner.estimators import table_plans
-from bochner.estimators.held_out import HeldOutRows, hold_out, joined, score_numbers
+from bochner.tables import plans as table_plans
+from bochner.tables.held_out import HeldOutRows, hold_out, joined, score_numbers
 from laws import TABLES
 
 QUICK = {"max_seconds": 0.5, "random_state": 0}

@@ -50,8 +50,9 @@ from bochner import (
     mmd_test,
     recommend,
 )
+from bochner.data.arrow import ArrowSource
+from bochner.data.sources import ArraySource, BlockSource
 from bochner.sketches import as_sketch_law
-from bochner.streaming import ArraySource, ArrowSource, BlockSource
 from hostile import (
     FEW,
     FUZZING,

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bochner
-from bochner.operators import Dense
-from bochner.persistence import ModelFileError
-from bochner.persistence.containers import MAX_HEADER
+from bochner.draws.linear_maps import Dense
+from bochner.persistence.containers import MAX_HEADER, ModelFileError
 from forgeries import forge, mutate, open_file, use
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.safetensors"))
@@ -143,10 +142,10 @@ def forged(folder, about, tensors):
 
 def test_unknown_classes_versions_and_kinds(about_and_tensors, folder):
     about, tensors = about_and_tensors
-    for name in ("os.system", "estimators.Nothing", "bochner.estimators.KernelRidge", 3, ["keys.Key"]):
+    for name in ("os.system", "Nothing", "bochner.estimators.KernelRidge", 3, ["Key"]):
         model = {"class": name, "fields": {}}
         assert "class" in forged(folder, {**about, "model": model}, tensors)
-    assert "abstract" in forged(folder, {**about, "model": {"class": "kernels.Kernel", "fields": {}}}, {})
+    assert "abstract" in forged(folder, {**about, "model": {"class": "Kernel", "fields": {}}}, {})
     assert "later bochner" in forged(folder, {**about, "format": 99}, tensors)
     for version in (None, "1", 0, True, 1.0):
         assert "format" in forged(folder, {**about, "format": version}, tensors)
@@ -157,7 +156,7 @@ def test_unknown_classes_versions_and_kinds(about_and_tensors, folder):
 
 def test_attributes_that_would_shadow_methods(folder):
     for name in ("predict", "component_weights_", "__class__", "_threads", "__dict__", "no such", "nothing"):
-        model = {"class": "estimators.KernelRidge", "fields": {name: 1}}
+        model = {"class": "KernelRidge", "fields": {name: 1}}
         forged(folder, {"format": 1, "model": model}, {})
 
 
@@ -227,7 +226,7 @@ def test_operators_with_wrong_shapes_or_indices(name, fields, folder):
 
     encoder = Encoder()
     encoded = {key: encoder.encode(value, key) for key, value in fields.items()}
-    forged(folder, {"format": 1, "model": {"class": f"operators.{name}", "fields": encoded}}, encoder.tensors)
+    forged(folder, {"format": 1, "model": {"class": name, "fields": encoded}}, encoder.tensors)
 
 
 def test_sparse_matrices_that_lead_outside(folder):
@@ -249,8 +248,8 @@ def test_sparse_matrices_that_lead_outside(folder):
 def test_statistics_that_would_allocate_much(folder):
     tensors = {"t0": np.empty((10**9, 0))}
     fields = {"moment": {"array": "t0"}, "gram": {"array": "t0"}}
-    forged(folder, {"format": 1, "model": {"class": "statistics.RidgeStatistics", "fields": fields}}, tensors)
-    only = {"format": 1, "model": {"class": "statistics.RidgeStatistics", "fields": {"moment": {"array": "t0"}}}}
+    forged(folder, {"format": 1, "model": {"class": "RidgeStatistics", "fields": fields}}, tensors)
+    only = {"format": 1, "model": {"class": "RidgeStatistics", "fields": {"moment": {"array": "t0"}}}}
     forged(folder, only, tensors)
 
 
@@ -258,9 +257,7 @@ def test_one_tensor_named_over_and_over(folder):
     tensors = {"t0": np.zeros(1 << 20, np.uint8), "t1": np.zeros(200_000), "t2": np.zeros((631, 0))}
     casts = [{"array": "t0", "dtype": "<i8", "x": i} for i in range(500)]
     bits = [{"signs": "t0", "shape": [1 << 23], "x": i} for i in range(500)]
-    keys = [
-        {"class": "operators.PickedRows", "fields": {"n_features": 9, "picks": casts[0], "lengths": casts[0]}}
-    ] * 999
+    keys = [{"class": "PickedRows", "fields": {"n_features": 9, "picks": casts[0], "lengths": casts[0]}}] * 999
     for many in (casts, bits, keys):
         start = time.perf_counter()
         tracemalloc.start()

@@ -254,7 +254,7 @@ def test_a_function_of_a_matrix_answers_or_refuses(name, A):
 @FUZZ
 @given(A=matrices(poison=False, max_columns=9), seed=st.integers(0, 99))
 def test_a_sketch_is_linear_whatever_the_scale(name, A, seed):
-    from bochner.keys import Key
+    from bochner.draws.keys import Key
 
     if not usable(A):
         return

@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from bochner import RBF, KernelRidge, tuning
-from bochner.estimators import metric_search, ridge_search
-from bochner.estimators.ridge_search import RidgeSearch
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import devices, read_arrays
-from bochner.streaming.progress import Interruptions
+from bochner import RBF, KernelRidge
+from bochner.data import devices
+from bochner.data.checkpoints import read_arrays
+from bochner.data.progress import Interruptions
+from bochner.ridge.statistics import RidgeStatistics
+from bochner.tuning import components as ridge_search
+from bochner.tuning import metric_search
+from bochner.tuning import scales as tuning
+from bochner.tuning.components import RidgeSearch
 
 STREAMS = Path(__file__).parents[1] / "benchmarks" / "bench_streams.py"
 

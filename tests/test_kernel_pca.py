@@ -10,7 +10,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from bochner import RBF, KernelKMeans, KernelPCA, Linear, Matern, NystromFeatures, Polynomial, exact_mmd, mmd_test
-from bochner.streaming import ArraySource, ArrowSource
+from bochner.data.arrow import ArrowSource
+from bochner.data.sources import ArraySource
 
 
 def rings(n=300, seed=0):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bochner.keys import Key
+from bochner.draws.keys import Key
 
 
 def test_a_child_does_not_depend_on_what_was_drawn_before():

@@ -8,7 +8,7 @@ import scipy.sparse
 from scipy.stats import chi2
 
 from bochner import RBF, Kernel, Laplacian, Linear, Matern
-from bochner.keys import Key
+from bochner.draws.keys import Key
 from bochner.landmarks import (
     BLESS,
     LANDMARK_LAWS,

@@ -21,11 +21,11 @@ from bochner import (
     Matern,
     as_kernel,
 )
-from bochner.estimators._validation import usual_rows
-from bochner.estimators.metric_search import explained_alone, search_metric
-from bochner.estimators.metrics import FAMILIES, learn_metric
-from bochner.keys import Key
-from bochner.tuning import tune_length_scale
+from bochner.data.validation import usual_rows
+from bochner.draws.keys import Key
+from bochner.tuning.metric_search import explained_alone, search_metric
+from bochner.tuning.metrics import FAMILIES, learn_metric
+from bochner.tuning.scales import tune_length_scale
 
 MODELS = {
     "ridge": KernelRidge(random_state=0),

@@ -11,7 +11,8 @@ from scipy.sparse.linalg import aslinearoperator
 from scipy.stats import binom
 
 from bochner import linalg
-from bochner.linalg.reports import DELTA, deviation, error_estimates, frobenius_estimate, trace_estimate
+from bochner.linalg.reports import deviation, error_estimates, frobenius_estimate, trace_estimate
+from bochner.ridge.reports import DELTA
 from bochner.sketches import SKETCH_LAWS
 from linalg_calls import CALLS
 from matrices import with_eigenvalues, with_singular_values

@@ -10,10 +10,10 @@ from scipy.sparse.linalg import aslinearoperator
 
 from bochner import RBF, FeatureMatrix, FourierFeatures, datasets, linalg
 from bochner.backends import limit_threads
-from bochner.keys import Key
-from bochner.linalg.krylov import heavy_ball
+from bochner.draws.keys import Key
 from bochner.linalg.least_squares import _whiten
-from bochner.linalg.matrices import gram_product, residual_product
+from bochner.ridge.krylov import heavy_ball
+from bochner.ridge.matrices import gram_product, residual_product
 from bochner.sketches import SKETCH_LAWS, as_sketch_law
 from bochner.theory import GaussianSketchBound
 from laws import assert_unbiased

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from bochner.losses import LOSSES, Huber, as_loss
+from bochner.newton.losses import LOSSES, Huber, as_loss
 
 SHAPES = [(40,), (40, 1), (40, 4)]
 h = 1e-5

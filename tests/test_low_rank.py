@@ -17,16 +17,9 @@ from bochner import (
     Linear,
     NystromFeatures,
 )
-from bochner.features.low_rank import (
-    MEKA,
-    NYSTROM_VARIANTS,
-    Ensemble,
-    Modified,
-    Sketched,
-    as_nystrom_variant,
-    positive_root,
-)
-from bochner.keys import Key
+from bochner.draws.keys import Key
+from bochner.features.variants import as_nystrom_variant
+from bochner.lab.low_rank import MEKA, NYSTROM_VARIANTS, Ensemble, Modified, Sketched, positive_root
 from bochner.landmarks import grams
 from bochner.sketches import SKETCH_LAWS, as_sketch_law
 

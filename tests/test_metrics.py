@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bochner import RBF, Cauchy, Laplacian, RationalQuadratic
-from bochner.estimators import metrics
-from bochner.estimators.exact_leaves import exact_ridge
-from bochner.estimators.metrics import (
+from bochner.ridge.dense import exact_ridge
+from bochner.tuning import metrics
+from bochner.tuning.metrics import (
     EVIDENCE,
     FAMILIES,
     LEFT_OUT,

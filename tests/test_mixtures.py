@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import bochner
 from bochner import ProjectedMixture
-from bochner.estimators.projected_mixture import _moments
+from bochner.lab.projected_mixture import _moments
 
 
 def clusters(n=400, d=30, k=3, separation=2.0, seed=0, unit=1.0):

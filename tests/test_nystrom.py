@@ -27,13 +27,14 @@ from bochner import (
     Polynomial,
     Sobolev,
 )
-from bochner.estimators.models import numeric_targets
-from bochner.estimators.ridge_solution import solve_sums
+from bochner.data.folds import accumulate, accumulate_deflated
+from bochner.data.sources import ArraySource
+from bochner.data.targets import numeric_targets
+from bochner.draws.keys import Key
 from bochner.features.nystrom import pivoted_cholesky
-from bochner.keys import Key
 from bochner.landmarks import LANDMARK_LAWS, Gram, RPCholesky, grams
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource, accumulate, accumulate_deflated
+from bochner.ridge.solution import solve_sums
+from bochner.ridge.statistics import RidgeStatistics
 from laws import KERNELS
 
 MEANS = {"kmeans", "minibatch_kmeans", "mixed", "refined"}

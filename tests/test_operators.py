@@ -5,7 +5,7 @@ import pytest
 import scipy.linalg
 
 from bochner import fwht
-from bochner.keys import Key
+from bochner.draws.keys import Key
 from laws import LINEAR_MAPS
 
 

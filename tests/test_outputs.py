@@ -15,11 +15,11 @@ from bochner import FourierFeatures, KernelRidge
 from bochner.cli.app import run
 from bochner.cli.files import write_table
 from bochner.cli.tables import Recipe
-from bochner.experiments.charts import save_figure
-from bochner.experiments.compare import run_comparison
-from bochner.experiments.report import write_picture, write_report
+from bochner.comparison.charts import save_figure
+from bochner.comparison.compare import run_comparison
+from bochner.comparison.report import write_picture, write_report
+from bochner.data.checkpoints import write_arrays
 from bochner.outputs import replacing
-from bochner.streaming.checkpoints import write_arrays
 
 SOURCES = [Path(bochner.__file__).parent, Path(__file__).parents[1] / "reproductions" / "bochner_reproductions"]
 KERNEL = bochner.RBF(2.0)

@@ -12,13 +12,14 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 
 import bochner
-from bochner.features import fourier_map
-from bochner.keys import Key
-from bochner.operators import LinearMap
-from bochner.persistence import classes, containers
+from bochner.draws.keys import Key
+from bochner.draws.linear_maps import LinearMap
+from bochner.features.fourier import fourier_map
+from bochner.persistence import containers
+from bochner.persistence.codecs import classes
 from bochner.persistence.containers import read
-from bochner.rows import ROW_LAWS
-from bochner.statistics import pack_upper, unpack_upper
+from bochner.ridge.statistics import pack_upper, unpack_upper
+from bochner.sampling import ROW_LAWS
 from laws import ESTIMATORS, KERNELS, LINEAR_MAPS, MIXTURES, TABLES
 
 OUTPUTS = ("transform", "predict", "predict_proba", "decision_function")
@@ -387,7 +388,7 @@ def test_the_safetensors_package_reads_our_files(tmp_path):
     with safetensors.safe_open(path, framework="np") as file:
         about = json.loads(file.metadata()["bochner"])
         assert about["format"] == 1
-        assert about["model"]["class"] == "estimators.KernelClassifier"
+        assert about["model"]["class"] == "KernelClassifier"
         assert set(about["versions"]) == {"bochner", "numpy", "scipy", "scikit-learn"}
         assert set(file.keys()) == set(tensors)
         for name, tensor in tensors.items():
@@ -429,7 +430,7 @@ def test_loading_needs_no_optional_package_and_no_pickle(tmp_path):
 
 def test_the_registry_is_closed():
     known = classes()
-    assert {"estimators.KernelRidge", "features.Fourier", "operators.HadamardBlocks", "keys.Key"} <= set(known)
+    assert {"KernelRidge", "Fourier", "HadamardBlocks", "Key"} <= set(known)
     assert all(cls.__module__.startswith("bochner.") for cls in known.values())
     assert not any("Source" in name or "Backend" in name for name in known)
 

@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 from bochner import RBF, FourierFeatures, KernelRidge, NystromFeatures, exact_kernel_ridge
 from bochner.certificates import gcv_error, leave_one_out_error, prediction_error
-from bochner.statistics import RidgeStatistics
+from bochner.ridge.statistics import RidgeStatistics
 from test_certificates import DATASETS
 
 

@@ -110,7 +110,7 @@ def test_seconds_are_those_of_the_clock(data, monkeypatch):
 
 @pytest.mark.parametrize("labels", [False, True])
 def test_the_search_itself_says_how_many_components_it_tries(data, labels, monkeypatch):
-    monkeypatch.setattr("bochner.estimators.ridge_search._FEW_COMPONENTS", 24)
+    monkeypatch.setattr("bochner.tuning.components._FEW_COMPONENTS", 24)
     X, y = data[0][:300], data[1][:300]
     y = np.where(X[:, 0] * X[:, 1] > 0, "same", "different") if labels else y
     advice = recommend(X, y, kernel=Matern(0.3, nu=0.5))

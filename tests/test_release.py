@@ -130,7 +130,12 @@ def test_tests_are_collected_without_any_extra(path):
     optional = {package: {package} for package in (*machines.OPTIONAL, "polars", "onnxruntime", "safetensors", "yaml")}
     for place, packages in needed.items():
         if place.startswith("src/"):
-            optional[place.removeprefix("src/").removesuffix(".py").replace("/", ".")] = set(packages)
+            files = [ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py")
+            names = {
+                name.split(".")[0] for file in files for name in imported_at_once(ast.parse(file.read_text("utf-8")))
+            }
+            # the others are needed by examples in docstrings only
+            optional[place.removeprefix("src/").removesuffix(".py").replace("/", ".")] = names & set(packages)
     text = path.read_text(encoding="utf-8")
     asked = set(re.findall(r'^(?:\w+ = )?pytest\.importorskip\("(\w+)', text, re.MULTILINE))
     asked |= {"pandas"} if "dask" in asked else set()  # which its data frames bring
@@ -219,10 +224,10 @@ ASKING = {  # package: what cannot be done without it
     "rich": "command('recommend', 'table.csv')",
     "typer": "command('recommend', 'table.csv')",
     "pooch": "bochner.datasets.load('kin40k')",
-    "matplotlib": "import bochner.experiments.charts",
+    "matplotlib": "import bochner.comparison.charts",
     "pyarrow": "bochner.KernelRidge(n_components=8).fit('table.parquet', 'y')",
     "onnx": "bochner.export_onnx(model, 'model.onnx')",
-    "dask": "import bochner.distributed",
+    "dask": "import bochner.data.distributed",
     "torch": "bochner.KernelRidge(n_components=8, device='cuda').fit(X, y)",
 }
 BARE = """

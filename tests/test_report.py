@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from bochner.experiments import compare as experiment
-from bochner.experiments.charts import NARROW, WIDE, Axis, Chart, Series, matrix_image, save_figure
-from bochner.experiments.report import Page, write_picture, write_report
+from bochner.comparison import compare as experiment
+from bochner.comparison.charts import NARROW, WIDE, Axis, Chart, Series, matrix_image, save_figure
+from bochner.comparison.report import Page, write_picture, write_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MAPS = ["RBFSampler", "fourier:orthogonal", "nystrom:auto", "fourier:iid"]
@@ -231,7 +231,7 @@ def test_the_recommended_row_is_in_the_ranking(monkeypatch):
     """Also where fewer columns than the most are recommended: that row is marked, and no other of its map."""
     found = comparison(True)
     verdict = replace(experiment.conclude(found), map="fourier:iid", columns=16)
-    monkeypatch.setattr("bochner.experiments.report.conclude", lambda comparison: verdict)
+    monkeypatch.setattr("bochner.comparison.report.conclude", lambda comparison: verdict)
     ranking = Page(found).html().partition("<h2>Ranking</h2>")[2].partition("</table>")[0]
     (marked,) = re.findall(r'<tr class="chosen">.*?</tr>', ranking)
     assert ">recommended<" in marked
@@ -248,7 +248,7 @@ def test_what_matters_more_than_the_map_is_the_headline(headline, monkeypatch):
     verdict = replace(
         verdict, headline=headline, paragraph=f"{headline}: use that." if headline else f"{verdict.map} is."
     )
-    monkeypatch.setattr("bochner.experiments.report.conclude", lambda comparison: verdict)
+    monkeypatch.setattr("bochner.comparison.report.conclude", lambda comparison: verdict)
     choice, text = re.search(r'<p class="choice">(.*?)</p><p>(.*?)</p>', Page(found).html()).groups()
     assert choice.startswith(headline or verdict.map)
     assert text.startswith("Use that" if headline else verdict.map)  # not the headline again

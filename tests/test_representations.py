@@ -29,7 +29,8 @@ from bochner import (
     linalg,
     mmd_test,
 )
-from bochner.streaming import ArraySource, ArrowSource, BlockSource, MappedSource
+from bochner.data.arrow import ArrowSource
+from bochner.data.sources import ArraySource, BlockSource, MappedSource
 from laws import ESTIMATORS, KERNELS, TABLES
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning")

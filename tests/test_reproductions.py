@@ -12,7 +12,7 @@ pytest.importorskip("typer")
 
 import bochner_reproductions
 from bochner.cli.app import run as command
-from bochner.kernels import RBF
+from bochner.kernels.stationary import RBF
 from bochner_reproductions import REPRODUCTIONS, Claim, Findings, findings_of, reproduce
 from bochner_reproductions.findings import both, linear_in, markdown, quantile_between, seldom, within
 

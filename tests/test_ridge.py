@@ -27,13 +27,14 @@ from bochner import (
     Polynomial,
     exact_kernel_ridge,
 )
+from bochner.data.folds import leave_one_out_errors
+from bochner.data.sources import ArraySource, Block
+from bochner.draws.keys import Key
 from bochner.estimators.models import CHOSEN_LANDMARKS, as_feature_map, choose_landmark_scheme
 from bochner.estimators.supervised import has_copies
-from bochner.keys import Key
-from bochner.solvers import SOLVERS, Cholesky, StochasticGradient, needs_sums
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource, Block, leave_one_out_errors
-from bochner.tuning import _by_stages, _Evidence, _left_out, _stages, least, tune_length_scale
+from bochner.ridge.solvers import SOLVERS, Cholesky, StochasticGradient, needs_sums
+from bochner.ridge.statistics import RidgeStatistics
+from bochner.tuning.scales import _by_stages, _Evidence, _left_out, _stages, least, tune_length_scale
 from laws import rounding_squares
 
 
@@ -174,7 +175,7 @@ def test_falkon_is_conjugate_gradients_on_nystrom_features():
 
 def test_solver_auto_turns_to_iterations_when_memory_is_short(monkeypatch):
     X, y = waves(300)
-    monkeypatch.setattr("bochner.estimators.ridge_solution.memory_available", lambda: 100_000)
+    monkeypatch.setattr("bochner.ridge.solution.memory_available", lambda: 100_000)
     model = KernelRidge(RBF(1.0), 100, random_state=0).fit(X, y)
     assert model.report_.method == "cg"
     assert "GiB are free" in model.report_.notes[0]
@@ -657,7 +658,7 @@ def test_sums_that_are_too_coarse_for_the_penalty_are_not_solved_with(monkeypatc
 
     monkeypatch.setattr(KernelRidge, "_solve_with", solve_with)
     monkeypatch.setattr(RidgeStatistics, "is_coarse", lambda self, alpha: next(coarse, False))
-    monkeypatch.setattr("bochner.estimators.ridge_search._PENALTY_COMPONENTS", 16)  # the penalty is refined above it
+    monkeypatch.setattr("bochner.tuning.components._PENALTY_COMPONENTS", 16)  # the penalty is refined above it
     model = KernelRidge(random_state=0).fit(X, y)
     assert solved == [model.statistics_]
     assert not next(coarse, False)  # it was asked

@@ -7,11 +7,11 @@ from scipy.stats import chi, kstest
 
 from bochner import RBF, theory
 from bochner.backends.reference import fwht
-from bochner.features import draw_frequencies, fourier_map
-from bochner.keys import Key
-from bochner.lattices import correlations, generator
-from bochner.operators import Dense, next_power_of_two
-from bochner.rows import KPW, ROW_LAWS, PointLaw, Quasi, Structured, as_row_law, name_of, stratified
+from bochner.draws.keys import Key
+from bochner.draws.lattices import correlations, generator
+from bochner.draws.linear_maps import Dense, next_power_of_two
+from bochner.features.fourier import draw_frequencies, fourier_map
+from bochner.sampling import KPW, ROW_LAWS, PointLaw, Quasi, Structured, as_row_law, name_of, stratified
 from bochner.sketches import SKETCH_LAWS
 from laws import COMPOSITE_KERNELS, RADIAL_KERNELS, SEPARABLE_KERNELS, assert_unbiased, points
 

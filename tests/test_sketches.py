@@ -6,8 +6,8 @@ import scipy.sparse
 from scipy.stats import binom
 
 from bochner.backends import limit_threads
-from bochner.keys import Key
-from bochner.operators import structured
+from bochner.draws import structured
+from bochner.draws.keys import Key
 from bochner.sketches import (
     FJLT,
     SKETCH_LAWS,

@@ -7,20 +7,19 @@ from scipy.stats import cauchy, chi, chi2, gamma, kstest, laplace
 from scipy.stats import f as fisher
 
 from bochner import RBF, Cauchy, Exponential, FourierFeatures, Laplacian, Matern, Radial, RationalQuadratic, Separable
-from bochner.features import draw_frequencies, fourier_map
-from bochner.keys import Key
-from bochner.rows import ROW_LAWS
-from bochner.spectra import (
+from bochner.draws.keys import Key
+from bochner.draws.mixtures import (
     TOLERANCE,
-    RadialSpectrum,
     cauchy_quantile,
-    find_radii,
     laplace_quantile,
     matern_mixing,
     numeric_mixing,
     profile_scale,
     rational_quadratic_mixing,
 )
+from bochner.draws.radii import RadialSpectrum, find_radii
+from bochner.features.fourier import draw_frequencies, fourier_map
+from bochner.sampling import ROW_LAWS
 from laws import PROFILES, RADIAL_KERNELS, SEPARABLE_KERNELS, UNDECIDED, assert_unbiased, points
 
 U = (np.arange(100_000) + 0.5) / 100_000  # midpoints: integrates smooth functions of u to about 1e-5

@@ -13,15 +13,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from bochner import RBF, FourierFeatures, solvers
+from bochner import RBF, FourierFeatures
 from bochner.backends import limit_threads, threads
 from bochner.backends.threads import blas_threads, one_thread
-from bochner.features import Identity
-from bochner.keys import Key
-from bochner.operators import Centred, DenseGram
-from bochner.solvers import Cholesky, ConjugateGradient, Eigen, SampledPreconditioner, StochasticGradient
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import BlockSource, StreamedGram
+from bochner.data.folds import StreamedGram
+from bochner.data.sources import BlockSource
+from bochner.draws.keys import Key
+from bochner.draws.linear_maps import Centred, DenseGram
+from bochner.features.maps import Identity
+from bochner.ridge import solvers
+from bochner.ridge.solvers import Cholesky, ConjugateGradient, Eigen, SampledPreconditioner, StochasticGradient
+from bochner.ridge.statistics import RidgeStatistics
 from laws import rounding_squares
 
 
@@ -149,7 +151,7 @@ def test_float32_blocks_lose_less_than_stated(scale, mean, integers, monkeypatch
     """
     backend = pytest.importorskip("bochner.backends.native")
     monkeypatch.setattr(backend, "integers_pay", lambda: integers)
-    monkeypatch.setattr("bochner.statistics.sums._FLOAT32_COLUMNS", 0)
+    monkeypatch.setattr("bochner.ridge.statistics._FLOAT32_COLUMNS", 0)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 3)).astype(np.float32)
     Y = scale * (np.sin(X[:, :1].astype(float)) + 0.1 * rng.normal(size=(20_000, 1)) + mean)
@@ -216,7 +218,7 @@ def test_the_last_rows_of_many_are_rounded_like_the_others(monkeypatch):
     """Uneven columns and a short last block: one that float32 multiplied would ask for a penalty of its own."""
     backend = pytest.importorskip("bochner.backends.native")
     monkeypatch.setattr(backend, "integers_pay", lambda: True)
-    monkeypatch.setattr("bochner.statistics.sums._FLOAT32_COLUMNS", 0)
+    monkeypatch.setattr("bochner.ridge.statistics._FLOAT32_COLUMNS", 0)
     rng = np.random.default_rng(0)
     Z = (rng.normal(size=(2000, 130)) * np.geomspace(1.0, 1e-3, 130)).astype(np.float32)
     few, many = (of(Z[:n], Z[:n, :1], precision="fast") for n in (700, 1300))

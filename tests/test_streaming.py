@@ -21,27 +21,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bochner import RBF, FourierFeatures, KernelClassifier, KernelRidge, RandomBinningFeatures
+from bochner.data import checkpoints, devices
+from bochner.data.arrow import ArrowSource
+from bochner.data.checkpoints import Checkpoint, RowDigest, fingerprint, read_arrays, write_arrays
+from bochner.data.folds import StreamedGram, accumulate
+from bochner.data.progress import Progress
+from bochner.data.sources import ArraySource, Block, BlockSource, read_ahead
+from bochner.draws.keys import Key
 from bochner.estimators.models import Transformed
-from bochner.keys import Key
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import (
-    ArraySource,
-    ArrowSource,
-    Block,
-    BlockSource,
-    Checkpoint,
-    Progress,
-    RowDigest,
-    StreamedGram,
-    accumulate,
-    checkpoints,
-    devices,
-    fingerprint,
-    read_arrays,
-    write_arrays,
-)
-from bochner.streaming.curvature import _chances
-from bochner.streaming.sources import read_ahead
+from bochner.newton.curvature import _chances
+from bochner.ridge.statistics import RidgeStatistics
 from strikes import changes, nudged, struck_after
 
 
@@ -446,9 +435,9 @@ def test_a_killed_process_resumes_to_the_last_bit(tmp_path):
     parquet(folder, X, y, weight)
     code = f"""
 import sys, time
-import bochner.streaming.checkpoints as checkpoints
+import bochner.data.checkpoints as checkpoints
 from bochner import KernelRidge, RBF
-from bochner.streaming import ArrowSource
+from bochner.data.arrow import ArrowSource
 class Slow(ArrowSource):
     def blocks(self, rows, start=0):
         for block in super().blocks(rows, start):
@@ -859,7 +848,7 @@ def test_fingerprints_are_the_same_in_every_process():
     code = """
 import numpy as np
 from bochner import Radial, NystromFeatures
-from bochner.streaming import fingerprint
+from bochner.data.checkpoints import fingerprint
 inner = lambda r: np.exp(-r) if r.shape not in {"a", "b", "c"} else [s for s in r]
 made = NystromFeatures(Radial(inner), 5, random_state=np.random.RandomState(0)).fit(np.arange(20.0)[:, None] / 9)
 print(fingerprint(made, made.feature_map_, inner, {"b", "a", "c"}))

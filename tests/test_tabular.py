@@ -16,10 +16,13 @@ from sklearn.metrics import r2_score
 
 import bochner
 from bochner import RBF, KernelRidge, Laplacian, TabularClassifier, TabularRegressor
-from bochner.estimators import local_models, table_columns, table_members, table_plans
-from bochner.estimators.exact_leaves import exact_ridge
-from bochner.estimators.links import fit_link
-from bochner.estimators.local_models import fit_leaves, grow_tree
+from bochner.ridge.dense import exact_ridge
+from bochner.tables import columns as table_columns
+from bochner.tables import leaves as local_models
+from bochner.tables import members as table_members
+from bochner.tables import plans as table_plans
+from bochner.tables.leaves import fit_leaves, grow_tree
+from bochner.tables.links import fit_link
 
 
 def mixed(n=400, seed=0):

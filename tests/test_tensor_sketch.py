@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse
 
 from bochner import RBF, Linear, Polynomial, TensorSketchFeatures
-from bochner.features import convolve, tensor_sketch
-from bochner.features.tensor_sketch import FACTORS, allocate_columns, append_offset, trace_shares
-from bochner.keys import Key
+from bochner.draws.keys import Key
+from bochner.features import tensor_sketch
+from bochner.features.tensor_sketch import FACTORS, allocate_columns, append_offset, convolve, trace_shares
 from bochner.sketches import CountSketch
 from laws import assert_unbiased
 

@@ -33,18 +33,23 @@ from bochner import (
 )
 from bochner.backends import FLOATS, backend_of
 from bochner.backends.reference import reference
-from bochner.estimators import exact_solves, metrics, nystrom
-from bochner.estimators.local_models import fit_leaves, grow_tree
-from bochner.estimators.metrics import FAMILIES, learn_directions, learn_metric, shrink_metric
-from bochner.keys import Key
+from bochner.data import devices
+from bochner.data.devices import DeviceSource
+from bochner.data.folds import StreamedGram
+from bochner.data.sources import ArraySource
+from bochner.draws.keys import Key
+from bochner.draws.linear_maps import DenseGram
+from bochner.estimators import exact_solves, nystrom
 from bochner.landmarks import Gram, RPCholesky
-from bochner.losses import LOSSES
-from bochner.operators import DenseGram
-from bochner.rows import ROW_LAWS
+from bochner.newton.losses import LOSSES
+from bochner.newton.objectives import Problem
+from bochner.ridge.solvers import Cholesky, CholeskyFactor, ConjugateGradient, Eigen
+from bochner.ridge.statistics import RidgeStatistics
+from bochner.sampling import ROW_LAWS
 from bochner.sketches import as_sketch_law
-from bochner.solvers import Cholesky, CholeskyFactor, ConjugateGradient, Eigen
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource, DeviceSource, Problem, StreamedGram, devices
+from bochner.tables.leaves import fit_leaves, grow_tree
+from bochner.tuning import metrics
+from bochner.tuning.metrics import FAMILIES, learn_directions, learn_metric, shrink_metric
 from laws import rounding_squares
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
@@ -171,7 +176,7 @@ def same_sums(found: RidgeStatistics, expected: RidgeStatistics, dtype: type) ->
 def test_sums_are_made_where_the_features_are(
     dtype: type, weighted: bool, with_gram: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bochner.statistics.sums._FLOAT32_COLUMNS", 0)  # the host would multiply few in float64
+    monkeypatch.setattr("bochner.ridge.statistics._FLOAT32_COLUMNS", 0)  # the host would multiply few in float64
     rng = np.random.default_rng(18)
     Z, Y = rng.standard_normal((900, 40)).astype(dtype), 100.0 + rng.standard_normal((900, 2))
     w = rng.random(900) * (rng.random(900) < 0.9) if weighted else None

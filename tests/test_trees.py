@@ -20,8 +20,11 @@ from bochner import (
     Polynomial,
     Sobolev,
 )
-from bochner.features import ConvolvedMap, ProductMap, ShiftedMap, StackedMap, kernel_map, maclaurin, threshold_map
-from bochner.keys import Key
+from bochner.draws.keys import Key
+from bochner.features import maclaurin
+from bochner.features.compositions import ConvolvedMap, ProductMap, ShiftedMap, StackedMap
+from bochner.features.kitchen_sinks import threshold_map
+from bochner.features.trees import kernel_map
 from laws import HISTOGRAM_KERNELS, KERNELS, assert_unbiased, points
 
 

@@ -8,15 +8,16 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
 from bochner import RBF, Cauchy, GaussianProcessRegressor, KernelClassifier, KernelRidge, Matern, TabularRegressor
-from bochner.estimators.exact_leaves import exact_ridge
-from bochner.estimators.held_out import conformal_widths
-from bochner.estimators.links import fit_link
-from bochner.estimators.table_columns import plan_column
-from bochner.estimators.table_members import draw_samples
-from bochner.estimators.table_scaling import scale_columns
-from bochner.keys import Key
-from bochner.streaming import ArraySource, ArrowSource, Block, BlockSource, representative
-from bochner.tuning import tune_length_scale
+from bochner.data.arrow import ArrowSource
+from bochner.data.sources import ArraySource, Block, BlockSource, representative
+from bochner.draws.keys import Key
+from bochner.ridge.dense import exact_ridge
+from bochner.tables.columns import plan_column
+from bochner.tables.held_out import conformal_widths
+from bochner.tables.links import fit_link
+from bochner.tables.members import draw_samples
+from bochner.tables.scaling import scale_columns
+from bochner.tuning.scales import tune_length_scale
 from laws import ESTIMATORS, STATIONARY_KERNELS, TABLES, assert_unbiased
 
 WEIGHTED = [estimator for estimator in (*ESTIMATORS, *TABLES) if has_fit_parameter(estimator, "sample_weight")]

@@ -58,7 +58,7 @@ def reproduce(name: str, *, quick: bool = False, folder: str | os.PathLike[str] 
     ...     [path.name for path in reproduce("kernel-trick", quick=True, folder=folder)]
     ['kernel-trick.png', 'kernel-trick.svg', 'kernel-trick.csv', 'kernel-trick.md']
     """
-    import_module("bochner.experiments.charts")  # where matplotlib is missing, it is said before the work
+    import_module("bochner.comparison.charts")  # where matplotlib is missing, it is said before the work
     return write(name, findings_of(name, quick=quick), Path(folder), quick=quick)
 
 

@@ -10,8 +10,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import limit_threads
-from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures, exact_kernel_ridge
-from bochner.kernels import RBF
+from bochner.estimators.exact import exact_kernel_ridge
+from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.nystrom import NystromFeatures
+from bochner.estimators.ridge import KernelRidge
+from bochner.kernels.stationary import RBF
 from bochner_reproductions.findings import Claim, Findings, Row, mean, plus_minus, slope, values, within
 
 

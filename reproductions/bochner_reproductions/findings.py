@@ -140,7 +140,7 @@ def slope(xs: Any, ys: Any) -> float:
 
 def write(name: str, findings: Findings, folder: Path, *, quick: bool) -> list[Path]:
     """Write the four files of a reproduction and return their paths; the page comes last."""
-    from bochner.experiments.charts import save_figure  # needs matplotlib, which a list of names does not
+    from bochner.comparison.charts import save_figure
 
     folder.mkdir(parents=True, exist_ok=True)
     png, svg, table, page = (folder / f"{name}.{ending}" for ending in ("png", "svg", "csv", "md"))

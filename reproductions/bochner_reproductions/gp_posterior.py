@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bochner.estimators import GaussianProcessRegressor, exact_gaussian_process
-from bochner.kernels import RBF
+from bochner.estimators.exact import exact_gaussian_process
+from bochner.estimators.gaussian_process import GaussianProcessRegressor
+from bochner.kernels.stationary import RBF
 from bochner_reproductions.findings import Claim, Findings, Row, both, mean, plus_minus, values, within
 
 SIZES = (3, 4, 5, 10, 20, 200)

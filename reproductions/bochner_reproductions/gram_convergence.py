@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
-from bochner.estimators import FourierFeatures
-from bochner.kernels import RBF
+from bochner.estimators.fourier import FourierFeatures
+from bochner.kernels.stationary import RBF
 from bochner_reproductions.findings import Claim, Findings, Row, linear_in, mean, plus_minus, slope, values, within
 
 FRAMES = (1, 4, 16, 64, 256, 1024)

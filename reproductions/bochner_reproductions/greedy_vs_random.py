@@ -9,8 +9,10 @@ import numpy as np
 from sklearn.linear_model import LinearRegression
 
 from bochner.backends import Array
-from bochner.estimators import FourierFeatures, KernelRidge, greedy_kitchen_sinks
-from bochner.kernels import RBF
+from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.ridge import KernelRidge
+from bochner.kernels.stationary import RBF
+from bochner.lab.kitchen_sinks import greedy_kitchen_sinks
 from bochner_reproductions.findings import Claim, Findings, Row, mean, seldom, values
 
 TERMS = (1, 2, 4, 8, 16, 32, 64)

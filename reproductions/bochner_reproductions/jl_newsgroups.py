@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from sklearn.decomposition import TruncatedSVD
 
 from bochner import datasets
-from bochner.estimators import RandomProjection
+from bochner.estimators.projections import RandomProjection
 from bochner_reproductions.findings import (
     Claim,
     Findings,

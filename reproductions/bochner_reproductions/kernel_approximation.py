@@ -10,14 +10,12 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from bochner import datasets
-from bochner.estimators import (
-    CompactFeatures,
-    FourierFeatures,
-    MaclaurinFeatures,
-    NystromFeatures,
-    TensorSketchFeatures,
-)
-from bochner.kernels import RBF, Polynomial
+from bochner.estimators.dot_products import MaclaurinFeatures, TensorSketchFeatures
+from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.nystrom import NystromFeatures
+from bochner.estimators.projections import CompactFeatures
+from bochner.kernels.dot_products import Polynomial
+from bochner.kernels.stationary import RBF
 from bochner_reproductions.findings import Claim, Findings, Row, linear_in, mean, standard_error, values
 
 COLUMNS = (32, 64, 128, 256, 512)

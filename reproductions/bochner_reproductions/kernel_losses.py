@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from bochner.estimators import KernelClassifier, KernelRidge, exact_kernel_classifier, exact_kernel_ridge
-from bochner.kernels import RBF
+from bochner.estimators.classifier import KernelClassifier
+from bochner.estimators.exact import exact_kernel_classifier, exact_kernel_ridge
+from bochner.estimators.ridge import KernelRidge
+from bochner.kernels.stationary import RBF
 from bochner_reproductions.findings import Claim, Findings, Row, both, mean, plus_minus, values, within
 
 LOSSES = ("squared", "log_loss", "squared_hinge")

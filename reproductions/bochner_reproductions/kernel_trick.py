@@ -10,8 +10,9 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from bochner.backends import Array
-from bochner.estimators import KernelClassifier, MonomialFeatures
-from bochner.kernels import Polynomial
+from bochner.estimators.classifier import KernelClassifier
+from bochner.estimators.dot_products import MonomialFeatures
+from bochner.kernels.dot_products import Polynomial
 from bochner_reproductions.findings import Claim, Findings, Row, mean, plus_minus, values, within
 
 LINE, PLANE, KERNEL = "a line in the plane", "a plane after lifting to (x₁, x₂, x₁² + x₂²)", "the kernel, never lifted"

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
-from bochner.estimators import ProjectedMixture
+from bochner.lab.projected_mixture import ProjectedMixture
 from bochner_reproductions.findings import Claim, Findings, Row, mean, plus_minus, standard_error, values, within
 
 STARTS = 5

@@ -8,8 +8,8 @@ import numpy as np
 
 from bochner.backends import Array
 from bochner.diagnostics import star_discrepancy
-from bochner.keys import Key
-from bochner.rows import IID, Orthogonal, PointLaw, Quasi
+from bochner.draws.keys import Key
+from bochner.sampling import IID, Orthogonal, PointLaw, Quasi
 from bochner_reproductions.findings import Claim, Findings, Row, linear_in, mean, plus_minus, slope, values, within
 
 SEQUENCES: dict[str, PointLaw] = {

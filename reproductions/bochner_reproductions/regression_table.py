@@ -10,8 +10,10 @@ from sklearn.base import clone
 from sklearn.linear_model import RidgeCV
 
 from bochner import datasets
-from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures
-from bochner.kernels import RBF, Matern
+from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.nystrom import NystromFeatures
+from bochner.estimators.ridge import KernelRidge
+from bochner.kernels.stationary import RBF, Matern
 from bochner_reproductions.findings import Claim, Findings, Row, both, plus_minus, standard_error, values, within
 
 METHODS = ("Exact RBF", "Nyström RBF", "RKS", "Fastfood FFT", "Fastfood RBF", "Exact Matérn", "Fastfood Matérn")

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from bochner.estimators import FourierFeatures, KernelRidge, NystromFeatures, exact_kernel_ridge
-from bochner.kernels import RBF
+from bochner.estimators.exact import exact_kernel_ridge
+from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.nystrom import NystromFeatures
+from bochner.estimators.ridge import KernelRidge
+from bochner.kernels.stationary import RBF
 from bochner_reproductions.findings import Claim, Findings, Row, both, mean, plus_minus, slope, values, within
 
 COLUMNS = (8, 16, 32, 64, 128, 256)

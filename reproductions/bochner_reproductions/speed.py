@@ -10,8 +10,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bochner.backends import limit_threads
-from bochner.estimators import FourierFeatures
-from bochner.kernels import RBF
+from bochner.estimators.fourier import FourierFeatures
+from bochner.kernels.stationary import RBF
 from bochner_reproductions.findings import Claim, Findings, Row, values, within
 
 # (features, frequencies, published milliseconds of random kitchen sinks and of Fastfood, published factor)

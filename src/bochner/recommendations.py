@@ -13,20 +13,23 @@ import numpy as np
 from scipy.optimize import nnls
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner import theory
 from bochner.backends import Array, check_moderate, reading
 from bochner.checks import check_positive
-from bochner.estimators import FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures
-from bochner.estimators.classifier import GROWTH_ROWS
-from bochner.estimators.excess_risk import FOURIER_POWER, LANDMARK_POWER
-from bochner.estimators.labels import labels_of
-from bochner.estimators.models import FEATURES, check_target_size
-from bochner.estimators.ridge_search import RidgeSearch
-from bochner.kernels import Kernel, as_kernel
-from bochner.kernels.algebra import finite_points
-from bochner.keys import Key
-from bochner.solvers import memory_available
-from bochner.streaming import ArraySource
+from bochner.data.labels import labels_of
+from bochner.data.sources import ArraySource
+from bochner.data.targets import check_target_size
+from bochner.draws.keys import Key
+from bochner.estimators.classifier import GROWTH_ROWS, KernelClassifier
+from bochner.estimators.fourier import FourierFeatures
+from bochner.estimators.models import FEATURES
+from bochner.estimators.nystrom import NystromFeatures
+from bochner.estimators.ridge import KernelRidge
+from bochner.kernels.algebra import Kernel, finite_points
+from bochner.kernels.conversion import as_kernel
+from bochner.ridge.solvers import memory_available
+from bochner.theory.costs import cost_estimate
+from bochner.tuning.components import RidgeSearch
+from bochner.tuning.excess_risk import FOURIER_POWER, LANDMARK_POWER
 
 _KERNEL_ROWS = 5000  # rows on which a model tunes a length scale
 _FIRST_ROWS = 2000  # rows of the first search
@@ -428,7 +431,7 @@ class _Fits:
     def bytes(self, features: str, n_components: int) -> float:
         """Memory of the map and of the sums with a block of features or, without targets, of all features."""
         size = {"n_samples": self.n_samples, "n_features": self.X.shape[1], "n_components": n_components}
-        cost = theory.cost_estimate(features, itemsize=self.X.dtype.itemsize, **size)
+        cost = cost_estimate(features, itemsize=self.X.dtype.itemsize, **size)
         if self.task is None:
             return cost.bytes
         return cost.state_bytes + min(cost.work_bytes, float(1 << 25)) + _SUMS_COPIES * 8.0 * n_components**2

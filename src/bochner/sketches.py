@@ -19,18 +19,10 @@ import scipy.sparse
 
 from bochner.backends import Array
 from bochner.checks import check_count, check_positive, power_of_two
-from bochner.keys import Key
-from bochner.operators import (
-    Chained,
-    Dense,
-    LinearMap,
-    PickedRows,
-    Signs,
-    SparseRows,
-    SubsampledCosine,
-    SubsampledHadamard,
-    next_power_of_two,
-)
+from bochner.draws.compositions import Chained
+from bochner.draws.keys import Key
+from bochner.draws.linear_maps import Dense, LinearMap, Signs, next_power_of_two
+from bochner.draws.structured import PickedRows, SparseRows, SubsampledCosine, SubsampledHadamard
 
 
 class SketchLaw(ABC):
@@ -39,7 +31,7 @@ class SketchLaw(ABC):
     Examples
     --------
     >>> import numpy as np
-    >>> from bochner.keys import Key
+    >>> from bochner.draws.keys import Key
     >>> from bochner.sketches import as_sketch_law
     >>> S = as_sketch_law("sparse_sign").sample(1000, 200, Key(0))
     >>> A = np.random.default_rng(0).normal(size=(1000, 3))
@@ -147,7 +139,7 @@ class VerySparse(_Thinned):
 
     Examples
     --------
-    >>> from bochner.keys import Key
+    >>> from bochner.draws.keys import Key
     >>> from bochner.sketches import VerySparse
     >>> S = VerySparse(density=0.1).sample(1000, 50, Key(0)).to_dense()
     >>> round(float((S != 0).mean()), 2)

@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 
 import bochner
 from bochner import RBF, Linear, Matern, Polynomial
-from bochner.rows import ROW_LAWS
+from bochner.sampling import ROW_LAWS
 from bochner.sketches import SKETCH_LAWS
 
 HERE = Path(__file__).parent

@@ -13,13 +13,14 @@ import scipy.sparse
 import scipy.sparse.linalg
 from scipy import stats
 
-from bochner import theory
 from bochner.backends import Array
-from bochner.certificates.residuals import Certificate, Effort, Residual, RowSampler, checked_rows, transform_of
+from bochner.certificates.records import Certificate, Effort
+from bochner.certificates.residuals import Residual, RowSampler, checked_rows, transform_of
 from bochner.checks import check_choice, check_count, check_fraction, check_positive
-from bochner.features import Fourier
+from bochner.draws.keys import Key
+from bochner.features.fourier import Fourier
 from bochner.kernels.algebra import squared_norms
-from bochner.keys import Key
+from bochner.theory.feature_bounds import AllPairsBound
 
 NORMS = ("frobenius", "relative_frobenius", "spectral", "relative_spectral", "max", "trace")
 _BLOCK = 4  # random starts of the Lanczos iteration
@@ -395,7 +396,7 @@ def _sampled_largest(residual: Residual, norm: str, confidence: float, max_entri
     mapped = residual.feature_map
     if isinstance(mapped, Fourier):
         pairs = mapped.form == "complex" or (mapped.form == "pairs" and mapped.n_components % 2 == 0)
-        bound = theory.AllPairsBound(n_samples=residual.n, form="pairs" if pairs else "offset")
+        bound = AllPairsBound(n_samples=residual.n, form="pairs" if pairs else "offset")
         theorem = float(own.max()) * bound.error(mapped.frequencies.shape[0], delta=1.0 - confidence)
         if theorem < high:
             high, end = theorem, "upper end by the theorem for independent frequencies, over their draw"

@@ -12,11 +12,12 @@ from scipy import stats
 
 from bochner.backends import Array
 from bochner.certificates.kernels import influence_bounds
-from bochner.certificates.residuals import Certificate, Effort, checked_rows, transform_of
+from bochner.certificates.records import Certificate, Effort
+from bochner.certificates.residuals import checked_rows, transform_of
 from bochner.checks import check_count, check_fraction, check_positive
-from bochner.features import Fourier
-from bochner.kernels import as_points
-from bochner.statistics import RidgeStatistics
+from bochner.features.fourier import Fourier
+from bochner.kernels.algebra import as_points
+from bochner.ridge.statistics import RidgeStatistics
 
 
 def prediction_error(
@@ -188,7 +189,7 @@ def leave_one_out_error(
     --------
     >>> import numpy as np
     >>> from bochner.certificates import leave_one_out_error
-    >>> from bochner.statistics import RidgeStatistics
+    >>> from bochner.ridge.statistics import RidgeStatistics
     >>> rng = np.random.default_rng(0)
     >>> Z = rng.normal(size=(300, 5))
     >>> y = Z @ np.ones(5) + rng.normal(size=300)
@@ -274,7 +275,7 @@ def gcv_error(statistics: RidgeStatistics, alpha: float, *, fit_intercept: bool 
     --------
     >>> import numpy as np
     >>> from bochner.certificates import gcv_error
-    >>> from bochner.statistics import RidgeStatistics
+    >>> from bochner.ridge.statistics import RidgeStatistics
     >>> rng = np.random.default_rng(0)
     >>> Z = rng.normal(size=(300, 5))
     >>> found = gcv_error(RidgeStatistics(5, 1).update(Z, Z @ np.ones(5) + rng.normal(size=300)), 1.0)

@@ -18,7 +18,7 @@ def autotune(
     Prints them as an entry of the table of plans.
     """
     from bochner.cli.screen import console
-    from bochner.streaming.devices import open_device
+    from bochner.data.devices import open_device
 
     open_device(device)
     from bochner.backends.torch import autotune as tuning

@@ -33,7 +33,7 @@ from bochner.cli.options import (
 from bochner.cli.screen import console, print_json, progress, say
 
 if TYPE_CHECKING:
-    from bochner.experiments.compare import Comparison, Verdict
+    from bochner.comparison.compare import Comparison, Verdict
 
 _NARROW = 100  # fewer characters do not hold the whole table
 
@@ -82,8 +82,8 @@ def compare(
     text = TextFormat(sep, decimal, encoding, tuple(as_text or ()), None if gap is None else tuple(gap))
     text.check(data, target, drop)
     from bochner.cli.tables import load_table
-    from bochner.experiments.compare import conclude, run_comparison
-    from bochner.experiments.report import write_picture, write_report  # without matplotlib this says so at once
+    from bochner.comparison.compare import conclude, run_comparison
+    from bochner.comparison.report import write_picture, write_report
 
     try:
         sizes = None if components is None else [int(part) for part in components.split(",")]
@@ -128,7 +128,7 @@ def _show(comparison: Comparison, verdict: Verdict | None) -> None:
     """What was run, the ranking and the verdict, on the terminal."""
     from rich.markup import escape
 
-    from bochner.experiments.compare import rounded, show_seconds
+    from bochner.comparison.compare import rounded, show_seconds
 
     screen, about = console(), comparison.about
     kernel_text = escape(rounded(repr(comparison.kernel)))
@@ -145,7 +145,7 @@ def _show(comparison: Comparison, verdict: Verdict | None) -> None:
 
 def _found(comparison: Comparison, verdict: Verdict | None) -> dict[str, Any]:
     """The same for a program: the numbers of the ranking, errors as shares and times in seconds."""
-    from bochner.experiments.compare import headings, is_recommended, ranked, summarise
+    from bochner.comparison.compare import headings, is_recommended, ranked, summarise
 
     about = comparison.about
     rows = ranked(summarise(comparison.frame), about, verdict)
@@ -170,8 +170,8 @@ def ranking(comparison: Comparison, width: int, verdict: Verdict | None = None) 
     """
     from rich.table import Table
 
-    from bochner.experiments.compare import headings, is_recommended, ranked, show_seconds, summarise
-    from bochner.experiments.references import BASELINES
+    from bochner.comparison.compare import headings, is_recommended, ranked, show_seconds, summarise
+    from bochner.comparison.references import BASELINES
 
     about = comparison.about
     last, shown = ranked(summarise(comparison.frame), about, verdict), headings(about)

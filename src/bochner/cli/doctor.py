@@ -8,7 +8,7 @@ from bochner.cli import OK
 def report() -> dict[str, str]:
     """Processor, compiled code, linear algebra, threads, GPU and packages, in words."""
     from bochner.backends import machines
-    from bochner.experiments.compare import show_bytes
+    from bochner.comparison.compare import show_bytes
 
     about = machines.describe()
     levels = ", ".join(about["native_levels"])

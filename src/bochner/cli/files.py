@@ -317,8 +317,8 @@ def read(
         if kind == "CSV":
             return _read_csv(path, text)
         if kind == "Parquet":
-            from bochner.keys import Key
-            from bochner.streaming.arrow import read_frame
+            from bochner.data.arrow import read_frame
+            from bochner.draws.keys import Key
 
             frame, sampled = read_frame(path, max_rows=max_rows, key=Key(random_state))
             return Raw(path.name, frame=_as_texts(_named(frame), text.texts), sampled=sampled, texts=text.texts)
@@ -505,7 +505,7 @@ def write_table(frame: Any, path: Path) -> None:
         if kind == "CSV":
             frame.to_csv(file, mode="wb", index=False, sep="\t" if path.suffix == ".tsv" else ",")
         elif kind == "Parquet":
-            from bochner.streaming.arrow import write_frame
+            from bochner.data.arrow import write_frame
 
             write_frame(frame, file)
         elif kind == "Feather":

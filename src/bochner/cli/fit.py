@@ -128,7 +128,7 @@ def fit(
 
 def _shown(found: dict[str, Any]) -> dict[str, str]:
     """What was done, in words."""
-    from bochner.experiments.compare import show_bytes, show_seconds
+    from bochner.comparison.compare import show_bytes, show_seconds
 
     columns, score = found["columns"], found["score"]
     rows = f"{found['rows']:,} in {show_seconds(found['seconds'])}"
@@ -189,8 +189,8 @@ def _fit_table(
     if table.y is None:
         raise DataError(_NOTHING)
     from bochner.cli.scores import beside_plain_models
-    from bochner.estimators import TabularClassifier, TabularRegressor
-    from bochner.experiments.references import task_of
+    from bochner.comparison.references import task_of
+    from bochner.tables.estimators import TabularClassifier, TabularRegressor
 
     classifies = task_of(table.y) == "classification"
     kind: Any = TabularClassifier if classifies else TabularRegressor
@@ -241,9 +241,10 @@ def _fit_kernel(
     if table.y is None:
         raise DataError(_NOTHING)
     from bochner.cli.scores import held_out
-    from bochner.estimators import KernelClassifier, KernelRidge
-    from bochner.experiments.compare import show_seconds
-    from bochner.experiments.references import task_of
+    from bochner.comparison.compare import show_seconds
+    from bochner.comparison.references import task_of
+    from bochner.estimators.classifier import KernelClassifier
+    from bochner.estimators.ridge import KernelRidge
     from bochner.recommendations import recommend
 
     n_components: Any = "auto" if components == "auto" else int(components)

@@ -174,7 +174,7 @@ def _without_gaps(raw: Raw, recipe: Any, model: Any) -> tuple[Raw, Any, int]:
 def _rows(raw: Raw, recipe: Any, model: Any, data: str) -> tuple[Any, list[str]]:
     """Rows as the model takes them, and what is unlike the training rows, in words."""
     from bochner.cli.columns import model_columns
-    from bochner.estimators import TabularClassifier, TabularRegressor
+    from bochner.tables.estimators import TabularClassifier, TabularRegressor
 
     notes = []
     if raw.frame is not None and recipe is not None:

@@ -15,8 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bochner.backends import Array
-from bochner.estimators.held_out import NO_BETTER, HeldOut, HeldOutRows, score_numbers
-from bochner.estimators.table_columns import as_table, encode_columns, plan_columns, raw_columns
+from bochner.data.frames import as_table
+from bochner.tables.columns import encode_columns, plan_columns, raw_columns
+from bochner.tables.held_out import NO_BETTER, HeldOut, HeldOutRows, score_numbers
 
 _MOST_ROWS = 20_000  # that the models are tried on
 _FEWEST_ROWS = 10

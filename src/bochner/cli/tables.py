@@ -22,7 +22,7 @@ from bochner.outputs import replacing
 
 if TYPE_CHECKING:  # a mistake in the data is told before scikit-learn and SciPy are imported
     from bochner.backends import Array
-    from bochner.streaming import Block, Source
+    from bochner.data.sources import Block, Source
 
 _FAR = 1.0  # widths of the range of training beyond which new numbers are reported
 _PROPORTION = 1e9  # numbers this many times larger than usual are reported
@@ -364,7 +364,8 @@ def load_table(
         notes.append("columns are standardised; --no-standardize takes them as they are")
     source: Source | None = None
     if all_rows and raw.sampled:
-        from bochner.streaming import ArrowSource, MappedSource
+        from bochner.data.arrow import ArrowSource
+        from bochner.data.sources import MappedSource
 
         source = MappedSource(ArrowSource(str(data), target=target, columns=list(recipe.columns)), ScaledBlocks(recipe))
     return Table(raw.name, X, y, recipe, tuple(notes), source, left_out)
@@ -460,7 +461,7 @@ def as_task(y: Array, task: str | None, name: str | None = None) -> tuple[Array,
         raise DataError(f"{what} has another text in each of the {n_values:,} rows: there is nothing to learn.")
     if n_values == 1:
         raise DataError(f"{what} is {y.ravel()[0]!s} in every row: there is nothing to learn.")
-    from bochner.experiments.references import task_of
+    from bochner.comparison.references import task_of
 
     if task is not None:
         why = f"{what}: {task}, as --task says"

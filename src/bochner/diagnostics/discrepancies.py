@@ -10,9 +10,11 @@ from scipy.special import spherical_jn
 from scipy.stats import qmc
 from sklearn.base import clone
 
-from bochner import spectra
 from bochner.backends import Array, check_moderate, reading
-from bochner.kernels import RBF, SeparableKernel, as_kernel, as_points
+from bochner.draws import mixtures
+from bochner.kernels.algebra import as_points
+from bochner.kernels.conversion import as_kernel
+from bochner.kernels.stationary import RBF, SeparableKernel
 
 _MOST_BOXES = 1 << 25  # corners of boxes that are counted at a time
 
@@ -81,8 +83,8 @@ def box_discrepancy(frequencies: Any, kernel: Any, box: Any) -> float:
     >>> import numpy as np
     >>> from bochner import RBF
     >>> from bochner.diagnostics import box_discrepancy
-    >>> from bochner.keys import Key
-    >>> from bochner.rows import ROW_LAWS
+    >>> from bochner.draws.keys import Key
+    >>> from bochner.sampling import ROW_LAWS
     >>> iid, quasi = (ROW_LAWS[law].sample(4, 512, Key(0)).to_dense() for law in ("iid", "quasi"))
     >>> box_discrepancy(quasi, RBF(1.0), 0.5) < 0.5 * box_discrepancy(iid, RBF(1.0), 0.5)
     True
@@ -120,7 +122,7 @@ def _matrix(name: str, value: Any) -> Array:
     return A.astype(np.float64)
 
 
-def _coordinate_means(profile: spectra.Profile, width: float, w: Array) -> tuple[float, Array]:
+def _coordinate_means(profile: mixtures.Profile, width: float, w: Array) -> tuple[float, Array]:
     """Means over [0, width] of profile(u)² and of profile(u) cos(w u), (n,): Legendre series in panels, for any w."""
     degree = 16
     x, weights = np.polynomial.legendre.leggauss(degree)

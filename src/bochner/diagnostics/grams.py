@@ -10,9 +10,10 @@ import scipy.linalg
 
 from bochner.backends import Array, check_moderate
 from bochner.checks import check_count, check_positive
-from bochner.kernels import Kernel, as_kernel, squared_distances
-from bochner.kernels.algebra import finite_points
-from bochner.keys import Key
+from bochner.draws.keys import Key
+from bochner.kernels.algebra import Kernel, finite_points
+from bochner.kernels.conversion import as_kernel
+from bochner.kernels.stationary import squared_distances
 
 
 @dataclass(frozen=True)

@@ -8,23 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from bochner import spectra
 from bochner.backends import Array
 from bochner.checks import check_count
-from bochner.kernels import (
-    Kernel,
-    Multiple,
-    Power,
-    Product,
-    Projected,
-    Radial,
-    RadialKernel,
-    Restricted,
-    Separable,
-    SeparableKernel,
-    Sum,
-    as_kernel,
-)
+from bochner.draws import mixtures, radii
+from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Projected, Restricted, Sum
+from bochner.kernels.conversion import as_kernel
+from bochner.kernels.stationary import Radial, RadialKernel, Separable, SeparableKernel
 
 
 @dataclass(frozen=True)
@@ -120,7 +109,7 @@ def spectral_check(kernel: Any, n_features: int) -> SpectralCheck:
     raise ValueError(f"the spectral density is that of a radial or separable kernel; got {kernel!r}.")
 
 
-def _check_profile(profile: spectra.Profile, d: int) -> SpectralCheck:
-    found = spectra.find_radii(profile, d)
+def _check_profile(profile: mixtures.Profile, d: int) -> SpectralCheck:
+    found = radii.find_radii(profile, d)
     positive = False if found.witness is not None else None if found.law is None else True
     return SpectralCheck(positive, found.negative, found.mass, found.how)

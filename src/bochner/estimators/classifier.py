@@ -15,28 +15,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_positive
-from bochner.estimators._validation import map_dask_blocks, validate_rows
+from bochner.data.devices import on_device
+from bochner.data.labels import find_labels, given_labels, labels_of, learn_every_class, unique_labels
+from bochner.data.sources import ArraySource, Block, Source, positive
+from bochner.data.validation import map_dask_blocks, validate_rows
+from bochner.draws.keys import Key
 from bochner.estimators.gradients import GradientMixin
-from bochner.estimators.labels import find_labels, given_labels, labels_of, learn_every_class, unique_labels
-from bochner.estimators.metrics import with_scales
 from bochner.estimators.models import DistributedScore, as_source
-from bochner.estimators.penalty_path import PenaltyPath
 from bochner.estimators.ridge import KernelRidge
 from bochner.estimators.supervised import SupervisedModel
-from bochner.features import FeatureMap, Nystrom
-from bochner.keys import Key
-from bochner.losses import LogLoss, Loss, as_loss
-from bochner.solvers import Report
-from bochner.streaming import (
-    ArraySource,
-    Block,
-    Problem,
-    Source,
-    newton,
-    on_device,
-    positive,
-)
-from bochner.streaming.objectives import KEPT_BYTES
+from bochner.features.maps import FeatureMap
+from bochner.features.nystrom import Nystrom
+from bochner.newton.losses import LogLoss, Loss, as_loss
+from bochner.newton.minimize import newton
+from bochner.newton.objectives import KEPT_BYTES, Problem
+from bochner.ridge.reports import Report
+from bochner.tuning.metrics import with_scales
+from bochner.tuning.penalty_path import PenaltyPath
 
 _ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
 _ALPHA_COMPONENTS = 1024

@@ -11,21 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import check_choice, check_positive
-from bochner.estimators._validation import validate_rows
+from bochner.data.validation import validate_rows
+from bochner.draws.keys import Key
+from bochner.draws.structured import PickedRows
 from bochner.estimators.transformers import AdaptiveTransformer, FeatureTransformer
-from bochner.features import (
-    FeatureMap,
-    geometric_map,
-    is_series,
-    monomial_map,
-    optimal_map,
-    series_of,
-    squared_radius,
-)
+from bochner.features.maclaurin import geometric_map, is_series, monomial_map, optimal_map, series_of, squared_radius
+from bochner.features.maps import FeatureMap
 from bochner.features.tensor_sketch import FACTORS, TensorSketch, tensor_sketch, trace_shares
-from bochner.kernels import DotProduct, Kernel, Linear, Polynomial, as_kernel
-from bochner.keys import Key
-from bochner.operators import PickedRows
+from bochner.kernels.algebra import Kernel
+from bochner.kernels.conversion import as_kernel
+from bochner.kernels.dot_products import DotProduct, Linear, Polynomial
 
 
 @dataclass(eq=False, repr=False)

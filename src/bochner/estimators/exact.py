@@ -10,14 +10,15 @@ from scipy.optimize import minimize
 
 from bochner.backends import Array, backend_of, reading
 from bochner.checks import check_choice, check_flag, check_positive, check_weight
-from bochner.estimators._validation import check_rows
+from bochner.data.labels import Labels, labels_of, unique_labels
+from bochner.data.sources import Block
+from bochner.data.targets import numeric_targets
+from bochner.data.validation import check_rows
 from bochner.estimators.exact_solves import in_float64, place_rows, solve_exactly
-from bochner.estimators.labels import Labels, labels_of, unique_labels
-from bochner.estimators.models import numeric_targets
-from bochner.kernels import Kernel, as_kernel
-from bochner.landmarks import Gram
-from bochner.losses import as_loss
-from bochner.streaming import Block
+from bochner.kernels.algebra import Kernel
+from bochner.kernels.conversion import as_kernel
+from bochner.landmarks.grams import Gram
+from bochner.newton.losses import as_loss
 
 _SOLVERS = ("auto", "direct", "cg")
 _DIRECT_ROWS = 10_000  # whose kernel matrix takes a gigabyte

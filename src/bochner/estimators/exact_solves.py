@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array, backend_of, is_host
-from bochner.kernels import Kernel
-from bochner.keys import Key
-from bochner.landmarks import Gram, RPCholesky
-from bochner.operators import PSDOperator
-from bochner.solvers import ConjugateGradient, Report, memory_available
-from bochner.streaming.devices import open_device
+from bochner.data.devices import open_device
+from bochner.draws.keys import Key
+from bochner.draws.linear_maps import PSDOperator
+from bochner.kernels.algebra import Kernel
+from bochner.landmarks.grams import Gram
+from bochner.landmarks.pivots import RPCholesky
+from bochner.ridge.reports import Report
+from bochner.ridge.solvers import ConjugateGradient, memory_available
 
 _MOST_STEPS = 500
 _PIVOTS = 10.0  # times the square root of the number of rows

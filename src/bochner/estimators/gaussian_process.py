@@ -14,17 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import check_count, check_fraction, check_positive, is_auto
-from bochner.estimators._validation import (
-    check_components,
-    check_precision,
-    is_distributed,
-    map_dask_blocks,
-    validate_rows,
-)
+from bochner.data.devices import on_device, rows_on
+from bochner.data.progress import Progress
+from bochner.data.sources import Block, Source, default_rows, positive
+from bochner.data.targets import numeric_targets, warn_of_level
+from bochner.data.validation import check_components, check_precision, is_distributed, map_dask_blocks, validate_rows
+from bochner.draws.keys import Key
 from bochner.estimators.gradients import GradientMixin
-from bochner.estimators.marginal_likelihood import MarginalLikelihood
-from bochner.estimators.metrics import EVIDENCE
-from bochner.estimators.models import DistributedScore, as_source, check_sums, is_there, numeric_targets, warn_of_level
+from bochner.estimators.models import DistributedScore, as_source, check_sums, is_there
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.posteriors import (
     JOINT_ROWS,
@@ -35,12 +32,13 @@ from bochner.estimators.posteriors import (
     left_out,
 )
 from bochner.estimators.supervised import SupervisedModel
-from bochner.features import Nystrom, features_of
-from bochner.kernels import Kernel
-from bochner.keys import Key
-from bochner.solvers import Report
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import Block, Progress, Source, default_rows, on_device, positive, rows_on
+from bochner.features.maps import features_of
+from bochner.features.nystrom import Nystrom
+from bochner.kernels.algebra import Kernel
+from bochner.ridge.reports import Report
+from bochner.ridge.statistics import RidgeStatistics
+from bochner.tuning.marginal_likelihood import MarginalLikelihood
+from bochner.tuning.metrics import EVIDENCE
 
 _ALPHA_ROWS = 4_000  # rows on which the ratio of noise to amplitude is chosen
 _EXACT_ROWS = 512  # up to which a length scale is fitted with the exact kernel

@@ -9,8 +9,8 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.estimators._validation import as_host, map_dask_blocks, validate_rows
-from bochner.streaming import default_rows
+from bochner.data.sources import default_rows
+from bochner.data.validation import as_host, map_dask_blocks, validate_rows
 
 
 class GradientMixin:

@@ -12,7 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, backend_of, is_host, is_tensor
 from bochner.checks import check_count, check_positive
-from bochner.estimators._validation import (
+from bochner.data.devices import on_device
+from bochner.data.folds import Fold
+from bochner.data.sources import ArraySource, Block, Source
+from bochner.data.validation import (
     as_host,
     check_components,
     dask_aware,
@@ -20,11 +23,10 @@ from bochner.estimators._validation import (
     map_dask_blocks,
     validate_rows,
 )
+from bochner.draws.keys import Key
 from bochner.estimators.models import KernelModel, is_there, rows_source
 from bochner.estimators.transformers import RowTransformer
-from bochner.kernels import as_kernel
-from bochner.keys import Key
-from bochner.streaming import ArraySource, Block, Fold, Source, on_device
+from bochner.kernels.conversion import as_kernel
 
 _START_ROWS = 10_000  # rows of the sample on which initial centres are chosen
 

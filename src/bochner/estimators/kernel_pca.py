@@ -14,16 +14,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import check_count, check_flag, is_auto
-from bochner.estimators._validation import check_components, dask_aware, is_distributed, map_dask_blocks, validate_rows
+from bochner.data.devices import on_device
+from bochner.data.folds import Fold, accumulate
+from bochner.data.sources import Block, Source
+from bochner.data.validation import check_components, dask_aware, is_distributed, map_dask_blocks, validate_rows
+from bochner.draws.keys import Key
+from bochner.draws.linear_maps import Dense
 from bochner.estimators.models import KernelModel, check_sums, rows_source
 from bochner.estimators.ridge import KernelRidge
 from bochner.estimators.transformers import RowTransformer
-from bochner.features import FeatureMap, Nystrom, ProjectedMap
-from bochner.kernels import as_kernel
-from bochner.keys import Key
-from bochner.operators import Dense
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import Block, Fold, Source, accumulate, on_device
+from bochner.features.compositions import ProjectedMap
+from bochner.features.maps import FeatureMap
+from bochner.features.nystrom import Nystrom
+from bochner.kernels.conversion import as_kernel
+from bochner.ridge.statistics import RidgeStatistics
 
 _TIE = 1e-4  # share of a column's range by which its two extremes must differ to count as different in float32
 

@@ -10,14 +10,17 @@ import scipy.sparse
 
 from bochner.backends import backend_of
 from bochner.checks import check_choice, check_count
-from bochner.estimators._validation import check_rows
+from bochner.data.devices import on_device
+from bochner.data.folds import accumulate
+from bochner.data.sources import ArraySource, Source
+from bochner.data.validation import check_rows
+from bochner.draws.keys import Key
 from bochner.estimators.exact import exact_rows
 from bochner.estimators.models import FEATURES, as_feature_map
-from bochner.features import FeatureMap
-from bochner.kernels import Kernel, as_kernel
-from bochner.keys import Key
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import ArraySource, Source, accumulate, on_device
+from bochner.features.maps import FeatureMap
+from bochner.kernels.algebra import Kernel
+from bochner.kernels.conversion import as_kernel
+from bochner.ridge.statistics import RidgeStatistics
 
 _FEATURE_ROWS = 10_000  # rows that features and the length scale are fitted on
 _LABELS = 1 << 26  # rows × permutations above which "auto" uses the limit distribution

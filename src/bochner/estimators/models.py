@@ -30,47 +30,28 @@ from bochner.backends import (
     use_precision,
 )
 from bochner.backends.threads import blas_threads, each, one_thread
-from bochner.checks import check_choice, check_count, check_device_name, check_flag, check_weight, warn
+from bochner.checks import check_choice, check_count, check_device_name, check_flag, check_weight
+from bochner.data.arrow import ArrowSource
+from bochner.data.devices import open_device, rows_on
+from bochner.data.frames import split_frame
+from bochner.data.labels import labels_of
+from bochner.data.sources import ArraySource, Block, BlockSource, Source, default_rows, representative
+from bochner.data.targets import check_target_size, numeric_targets
+from bochner.data.validation import as_host, check_same_names, check_width, explain_rows, is_distributed, validate_rows
 from bochner.displays import Summary, shortened
-from bochner.estimators._validation import (
-    as_host,
-    check_same_names,
-    check_width,
-    explain_rows,
-    is_distributed,
-    validate_rows,
-)
+from bochner.draws.keys import Key
 from bochner.estimators.fourier import TYPICAL_COMPONENTS, FourierFeatures
-from bochner.estimators.labels import labels_of
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.parameters import ModelParameters
-from bochner.estimators.table_columns import split_frame
-from bochner.features import FeatureMap, Fourier, choose_rows, features_of, row_blocks
-from bochner.features.low_rank import Modified, as_nystrom_variant
+from bochner.features.fourier import Fourier, choose_rows
+from bochner.features.maps import FeatureMap, features_of, row_blocks
 from bochner.features.nystrom import KernelColumns, Nystrom
-from bochner.kernels import Kernel
-from bochner.keys import Key
-from bochner.rows import name_of
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import (
-    ArraySource,
-    ArrowSource,
-    Block,
-    BlockSource,
-    Source,
-    default_rows,
-    open_device,
-    representative,
-    rows_on,
-)
+from bochner.features.variants import as_nystrom_variant
+from bochner.kernels.algebra import Kernel
+from bochner.sampling import name_of
 
 _PIECE_ROWS = 1024  # rows whose scores one thread computes at a time
 _FEATURE_ROWS = 20_000  # rows on which features are fitted
-_TARGETS = (1e-140, 1e140)  # sizes of targets for which sums of a few million squares neither underflow nor overflow
-# predictions are too coarse if their steps are more than this share of the deviation of the targets; targets that
-# deviate less than the other share of their mean are constant up to rounding
-_COARSE, _CONSTANT = 0.1, 1e-14
-_SHOWN_LABELS = 3  # labels that an error message shows
 CHOSEN_LANDMARKS = 1024  # beyond this number random rows are as good, and choosing would cost nearly as much as the fit
 FEATURES: dict[str, Any] = {"fourier": FourierFeatures, "nystrom": NystromFeatures}
 
@@ -83,50 +64,12 @@ def is_there(device: str | None) -> bool:
         return False
 
 
-def numeric_targets(y: Any, classifier: str = "KernelClassifier") -> Array:
-    """Targets as (n, k) float64, finite; an error for labels names the classifier that learns them."""
-    if isinstance(y, np.ma.MaskedArray):
-        refuse_mask(y)
-    try:
-        y = np.asarray(y)
-        dates = y.dtype.kind in "mM"  # NumPy makes numbers of these, in any unit, and -9.2e18 of a gap
-        y = y.astype(np.float64, casting="same_kind" if y.dtype.kind == "c" else "unsafe", copy=False)
-    except (TypeError, ValueError, OverflowError):
-        labels = list(dict.fromkeys(label for label in np.ravel(y).tolist() if isinstance(label, (str, bytes))))
-        if not labels:
-            raise ValueError("the targets must be numbers.") from None
-        shown = ", ".join([*map(repr, labels[:_SHOWN_LABELS]), *(["…"] if len(labels) > _SHOWN_LABELS else [])])
-        raise ValueError(f"the targets must be numbers, got labels ({shown}): use {classifier} for these.") from None
-    if dates:
-        raise ValueError("the targets are dates or times; give numbers, such as seconds since the first of them.")
-    if y.ndim > 2:
-        raise ValueError(f"y should have one or two dimensions, got {y.ndim}.")
-    if not np.isfinite(y).all():
-        raise ValueError("the targets contain NaN or infinity; remove those rows.")
-    check_target_size(y, whole=False)
-    return y.reshape(len(y), -1)
-
-
 def check_sums(*models: Any) -> None:
     """Raise an error if a model has no sums to which rows can be added."""
     if any(model.statistics_.gram is None for model in models):
         raise ValueError(
             "this model keeps no sums to add to. If it was loaded from a file, fit again and keep them there with "
             "bochner.save(model, path, sums=True); if it was fitted with solver='cg' or 'sgd', use solver='cholesky'."
-        )
-
-
-def warn_of_level(statistics: RidgeStatistics) -> None:
-    """Warn if predictions in float32, the float type of X, cannot tell targets apart, such as 1e12 and 1e12 + 1."""
-    level, deviation = np.abs(statistics.target_mean), np.sqrt(statistics.total_squares() / statistics.weight)
-    step = np.finfo(np.float32).eps * level
-    coarse = (step > _COARSE * deviation) & (deviation > _CONSTANT * level)
-    if coarse.any():
-        warn(
-            f"X is float32, and so are predictions: those of targets of mean {level[coarse][0]:.2g} are multiples of "
-            f"{step[coarse][0]:.1g}, and the targets have a deviation of {deviation[coarse][0]:.1g}. Pass X as "
-            "float64, or targets less their mean.",
-            UserWarning,
         )
 
 
@@ -141,16 +84,6 @@ def choose_landmark_scheme(preferred: str, n_landmarks: int, *, means: bool, nes
     if n_landmarks > CHOSEN_LANDMARKS and not nested:
         return "uniform"
     return preferred if means else "rpcholesky"
-
-
-def check_target_size(y: Any, *, whole: bool = True) -> None:
-    """Refuse targets whose squares overflow or, if these are all the targets (`whole`), all underflow to zero."""
-    largest = float(np.abs(y).max(initial=0.0)) if y.dtype.kind in "fiub" else 0.0
-    if largest > _TARGETS[1] or (whole and 0.0 < largest < _TARGETS[0]):
-        raise ValueError(
-            f"the largest target is {largest:.3g}, and squares of such targets are not numbers any more; divide the "
-            "targets by a constant."
-        )
 
 
 @dataclass(frozen=True)
@@ -208,7 +141,8 @@ def shift_of(transformer: Any) -> float:
     last = transformer.steps[-1][1] if hasattr(transformer, "steps") else transformer
     parts = transformer.get_params().values() if hasattr(transformer, "get_params") else ()
     hidden = [part for part in parts if isinstance(part, NystromFeatures) and part is not last]
-    if any(as_nystrom_variant(part.variant) == Modified(shift=True) for part in hidden):
+    variants = [as_nystrom_variant(part.variant) for part in hidden]
+    if any(variant is not None and variant.shifts for variant in variants):
         raise ValueError(
             "NystromFeatures(variant='shifted') must be the features themselves, or the last step of a pipeline: what "
             "becomes of its shift in a union or before other steps is not known. Use variant='modified' there."
@@ -295,7 +229,7 @@ def _weights(sample_weight: Any, X: Any) -> Array:
 
 def distributed_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Source:
     """Dask data as a source; sets or checks the number and names of the columns."""
-    from bochner.distributed import dask_source
+    from bochner.data.distributed import dask_source
 
     source = dask_source(model, X, y, sample_weight)
     validate_data(model, source.meta, reset=reset, skip_check_array=True)
@@ -333,7 +267,7 @@ class DistributedScore:
         sample_weight : array-like of shape (n_samples,), the name of a column of a frame, or None
         """
         if is_distributed(X):
-            from bochner.distributed import score
+            from bochner.data.distributed import score
 
             return score(self, X, y, sample_weight, is_classifier(self))
         return super().score(*split_frame(X, y, sample_weight))  # type: ignore[misc]

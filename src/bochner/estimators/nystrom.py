@@ -12,17 +12,19 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.backends import Array, is_tensor, limit_threads
-from bochner.certificates import Certificate, Effort
+from bochner.certificates.records import Certificate, Effort
 from bochner.checks import check_count, is_auto, warn
-from bochner.estimators._validation import check_budget, check_precision, dask_aware, validate_rows
+from bochner.data.devices import open_device
+from bochner.data.validation import check_budget, check_precision, dask_aware, validate_rows
+from bochner.draws.keys import Key
 from bochner.estimators.transformers import AdaptiveTransformer
-from bochner.features.low_rank import NystromVariant, Sketched, as_nystrom_variant
 from bochner.features.nystrom import Nystrom, measure, nystrom_map
-from bochner.kernels import Custom, Kernel, as_kernel
-from bochner.keys import Key
-from bochner.landmarks import LANDMARK_LAWS, Gram, LandmarkLaw, Landmarks, as_landmark_law, landmark_law_name
-from bochner.landmarks.grams import FLOAT32_FLOOR, check_residual, check_symmetric, row_slices
-from bochner.streaming import open_device
+from bochner.features.variants import NystromVariant, as_nystrom_variant
+from bochner.kernels.algebra import Kernel
+from bochner.kernels.conversion import Custom, as_kernel
+from bochner.landmarks.grams import FLOAT32_FLOOR, Gram, check_residual, check_symmetric, row_slices
+from bochner.landmarks.laws import LandmarkLaw, Landmarks
+from bochner.landmarks.registry import LANDMARK_LAWS, as_landmark_law, landmark_law_name
 
 _TOL = 0.05  # default for n_components="auto"
 _FIRST = 256  # landmarks that n_components="auto" starts with
@@ -73,7 +75,7 @@ class NystromFeatures(AdaptiveTransformer):
         several; "modified" is the best approximation from the same kernel values (reads all of K); "shifted"
         approximates K minus `shift_` times the identity; "sketched" replaces landmarks by a sketch of all rows; "meka"
         gives every cluster of rows its own landmarks, and is kept for comparison: "projection" is more accurate. See
-        `bochner.features.low_rank` for their parameters.
+        `bochner.lab.low_rank` for their parameters.
     random_state : int, RandomState, Generator or None
         Seed of everything random: an int gives the same result every time.
     n_jobs : int or None
@@ -175,7 +177,7 @@ class NystromFeatures(AdaptiveTransformer):
         auto = isinstance(self.landmarks, str) and self.landmarks == "auto"
         law = choose_landmarks(gram, tol) if auto else as_landmark_law(self.landmarks)
         self.landmarks_law_ = landmark_law_name(law)
-        if isinstance(variant, Sketched) and not auto:
+        if variant is not None and not variant.chooses_landmarks and not auto:
             raise ValueError(
                 "variant='sketched' has no landmarks: leave landmarks='auto', and choose the sketch as in "
                 "variant=Sketched('gaussian')."

@@ -8,15 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bochner.backends import Array, backend_of, is_host
-from bochner.estimators._validation import validate_rows
-from bochner.estimators.marginal_likelihood import noise_shares
-from bochner.estimators.models import numeric_targets
-from bochner.features import FeatureMap, kernel_map
-from bochner.kernels import Kernel
-from bochner.keys import Key
-from bochner.solvers import Report
-from bochner.statistics import RidgeSpectrum, RidgeStatistics
-from bochner.streaming import Block, Fold
+from bochner.data.folds import Fold
+from bochner.data.sources import Block
+from bochner.data.targets import numeric_targets
+from bochner.data.validation import validate_rows
+from bochner.draws.keys import Key
+from bochner.features.maps import FeatureMap
+from bochner.features.trees import kernel_map
+from bochner.kernels.algebra import Kernel
+from bochner.ridge.reports import Report
+from bochner.ridge.spectrum import RidgeSpectrum
+from bochner.ridge.statistics import RidgeStatistics
+from bochner.tuning.marginal_likelihood import noise_shares
 
 # rounding error of k(x, x) - zᵀz in units in the last place of k(x, x), by the bytes of a number; smaller for float32,
 # whose squares are summed in float64

@@ -13,18 +13,19 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.certificates import Certificate, distance_error
+from bochner.certificates.kernels import distance_error
+from bochner.certificates.records import Certificate
 from bochner.checks import check_count, check_flag, check_fraction, is_auto
-from bochner.estimators._validation import check_rows, count_rows, dask_aware, in_memory, map_dask_blocks, validate_rows
+from bochner.data.validation import check_rows, count_rows, dask_aware, in_memory, map_dask_blocks, validate_rows
+from bochner.draws.keys import Key
 from bochner.estimators.dot_products import MaclaurinFeatures
 from bochner.estimators.models import Transformed, real_features
 from bochner.estimators.transformers import AdaptiveTransformer
-from bochner.features import FeatureMap, ProjectedMap
-from bochner.features.maps import Projection
-from bochner.kernels import Kernel
-from bochner.keys import Key
+from bochner.features.compositions import ProjectedMap
+from bochner.features.maps import FeatureMap, Projection
+from bochner.kernels.algebra import Kernel
 from bochner.sketches import as_sketch_law
-from bochner.theory import JohnsonLindenstraussBound
+from bochner.theory.projection_bounds import JohnsonLindenstraussBound
 
 
 @dask_aware

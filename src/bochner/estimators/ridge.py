@@ -17,11 +17,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import is_auto
-from bochner.estimators._validation import check_components, check_precision, map_dask_blocks, usual_rows, validate_rows
+from bochner.data.checkpoints import Checkpoint, check_path, described, fingerprint, saved_about
+from bochner.data.devices import on_device, sampled_preconditioner
+from bochner.data.folds import StreamedGram, accumulate, accumulate_deflated, leave_one_out_errors, resumed
+from bochner.data.progress import saying, show
+from bochner.data.sources import Block, Source, default_rows
+from bochner.data.targets import numeric_targets, warn_of_level
+from bochner.data.validation import check_components, check_precision, map_dask_blocks, usual_rows, validate_rows
+from bochner.draws.keys import Key
+from bochner.draws.linear_maps import Centred, PSDOperator
 from bochner.estimators.gradients import GradientMixin
-from bochner.estimators.models import DistributedScore, as_source, check_sums, numeric_targets, warn_of_level
-from bochner.estimators.ridge_search import FittedFeatures, RidgeSearch
-from bochner.estimators.ridge_solution import (
+from bochner.estimators.models import DistributedScore, as_source, check_sums
+from bochner.estimators.supervised import SupervisedModel
+from bochner.features.maps import FeatureMap
+from bochner.ridge.reports import Report
+from bochner.ridge.solution import (
     LEFT_OUT,
     Penalty,
     RidgeSolution,
@@ -30,30 +40,9 @@ from bochner.estimators.ridge_solution import (
     effective_dimension_of_sums,
     solve_sums,
 )
-from bochner.estimators.supervised import SupervisedModel
-from bochner.features import FeatureMap
-from bochner.keys import Key
-from bochner.operators import Centred, PSDOperator
-from bochner.solvers import ConjugateGradient, Report, RidgeSolver, StochasticGradient, needs_sums
-from bochner.statistics import RidgeStatistics
-from bochner.streaming import (
-    Block,
-    Checkpoint,
-    Source,
-    StreamedGram,
-    accumulate,
-    accumulate_deflated,
-    check_path,
-    default_rows,
-    described,
-    fingerprint,
-    leave_one_out_errors,
-    on_device,
-    resumed,
-    sampled_preconditioner,
-    saved_about,
-)
-from bochner.streaming.progress import saying, show
+from bochner.ridge.solvers import ConjugateGradient, RidgeSolver, StochasticGradient, needs_sums
+from bochner.ridge.statistics import RidgeStatistics
+from bochner.tuning.components import FittedFeatures, RidgeSearch
 
 LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin"
 _ALPHA_COMPONENTS = 2048  # components with which alpha is chosen when the Gram matrix does not fit into memory

@@ -12,7 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import check_choice, is_auto, warn
-from bochner.estimators.metric_search import (
+from bochner.data.folds import Targets
+from bochner.data.sources import Source
+from bochner.draws.keys import Key
+from bochner.estimators.models import KernelModel
+from bochner.estimators.parameters import SupervisedParameters
+from bochner.kernels.algebra import Kernel
+from bochner.kernels.conversion import as_kernel
+from bochner.kernels.stationary import StationaryKernel
+from bochner.tuning.metric_search import (
     METRICS,
     SAMPLE_ROWS,
     chooses_kernel,
@@ -21,13 +29,8 @@ from bochner.estimators.metric_search import (
     metric_of,
     search_metric,
 )
-from bochner.estimators.metrics import LEFT_OUT, Criterion
-from bochner.estimators.models import KernelModel
-from bochner.estimators.parameters import SupervisedParameters
-from bochner.kernels import Kernel, StationaryKernel, as_kernel
-from bochner.keys import Key
-from bochner.streaming import Source, Targets
-from bochner.tuning import tune_length_scale
+from bochner.tuning.metrics import LEFT_OUT, Criterion
+from bochner.tuning.scales import tune_length_scale
 
 _TUNING_COMPONENTS = 512
 _TUNING_SHARE = 0.25  # share of max_seconds for tuning the kernel

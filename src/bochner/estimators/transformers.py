@@ -9,13 +9,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, limit_threads, use_precision
-from bochner.certificates import Budget, Certificate, ComponentSearch, kernel_error
+from bochner.certificates.records import Certificate
 from bochner.checks import check_count, is_auto
+from bochner.data.validation import as_tensor, check_budget, dask_aware, validate_rows
 from bochner.displays import Written
-from bochner.estimators._validation import as_tensor, check_budget, dask_aware, validate_rows
+from bochner.draws.keys import Key
 from bochner.estimators.parameters import SearchParameters
-from bochner.features import FeatureMap, features_of
-from bochner.keys import Key
+from bochner.features.maps import FeatureMap, features_of
+from bochner.tuning.component_search import Budget, ComponentSearch
 
 _ENTRIES = 1 << 20  # the number of kernel values from which an error is certified
 
@@ -118,6 +119,8 @@ class AdaptiveTransformer(FeatureTransformer, SearchParameters):
         if n_components is None and not is_auto(self.n_components):
             n_components = check_count("n_components", self.n_components)
         if n_components is None:
+            from bochner.certificates.kernels import kernel_error  # only a search measures errors
+
             key = Key.from_random_state(self.random_state).child("growth")
 
             def error(size: int, sample: str) -> Certificate:

@@ -13,24 +13,18 @@ import onnx
 from onnx import helper, numpy_helper
 
 from bochner.backends import Array
-from bochner.operators import (
-    Chained,
+from bochner.draws.compositions import Chained, Scaled, Selected, Stacked, Summed
+from bochner.draws.linear_maps import Dense, Signs, next_power_of_two
+from bochner.draws.structured import (
     CirculantBlocks,
-    Dense,
     FastfoodBlocks,
     FFTBlocks,
     HadamardBlocks,
     PickedRows,
-    Scaled,
-    Selected,
-    Signs,
     SparseRows,
-    Stacked,
     SubsampledBlocks,
     SubsampledCosine,
     SubsampledHadamard,
-    Summed,
-    next_power_of_two,
 )
 
 OPSET = 18  # bitwise operations; reductions with axes as an input

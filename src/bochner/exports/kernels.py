@@ -10,35 +10,30 @@ import numpy as np
 
 from bochner.backends import Array
 from bochner.exports.graphs import DOUBLE, FLOAT, Tensor
-from bochner.kernels import (
-    RBF,
+from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Projected, Restricted, Sum
+from bochner.kernels.dot_products import (
     AdditiveChi2,
     ArcCosine,
-    Cauchy,
-    CyclicInvariant,
     DotProduct,
     DotProductKernel,
-    Exponential,
     ExponentialDot,
-    Kernel,
-    Laplacian,
     Linear,
     MaclaurinSeries,
-    Matern,
-    Multiple,
     Polynomial,
-    Power,
-    Product,
-    Projected,
+    Sobolev,
+)
+from bochner.kernels.invariant import CyclicInvariant, moves_together
+from bochner.kernels.stationary import (
+    RBF,
+    Cauchy,
+    Exponential,
+    Laplacian,
+    Matern,
     RadialKernel,
     RationalQuadratic,
-    Restricted,
     SeparableKernel,
-    Sobolev,
     StationaryKernel,
-    Sum,
 )
-from bochner.kernels.invariant import moves_together
 
 _TABLE = 1 << 13  # values of a profile without a closed form
 _TABLE_RANGE = (-18.0, 14.0)  # of log r

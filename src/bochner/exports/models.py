@@ -9,15 +9,11 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array
-from bochner.estimators import (
-    GaussianProcessRegressor,
-    KernelClassifier,
-    KernelKMeans,
-    KernelPCA,
-    KernelRidge,
-    TabularClassifier,
-    TabularRegressor,
-)
+from bochner.estimators.classifier import KernelClassifier
+from bochner.estimators.gaussian_process import GaussianProcessRegressor
+from bochner.estimators.kernel_kmeans import KernelKMeans
+from bochner.estimators.kernel_pca import KernelPCA
+from bochner.estimators.ridge import KernelRidge
 from bochner.estimators.transformers import FeatureTransformer
 from bochner.exports.graphs import (
     DOUBLE,
@@ -34,30 +30,23 @@ from bochner.exports.graphs import (
 )
 from bochner.exports.kernels import block, diagonal
 from bochner.exports.tables import scores as table_scores
-from bochner.features import (
-    ACTIVATIONS,
+from bochner.features.compositions import (
     ConvolvedMap,
-    Fourier,
-    HistogramFourier,
-    HistogramSamples,
-    Identity,
-    KernelColumns,
-    KitchenSink,
-    Maclaurin,
-    Nystrom,
     ProductMap,
     ProjectedMap,
-    Projection,
-    RandomBinning,
     RestrictedMap,
     ScaledMap,
     ShiftedMap,
     StackedMap,
-    TensorSketch,
-    Thresholds,
 )
-from bochner.features.low_rank import Clustered, StackedNystrom
-from bochner.features.tensor_sketch import Arm, TensorProduct
+from bochner.features.fourier import Fourier, HistogramFourier, HistogramSamples, RandomBinning
+from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, Thresholds
+from bochner.features.maclaurin import Maclaurin
+from bochner.features.maps import Identity, Projection
+from bochner.features.nystrom import KernelColumns, Nystrom
+from bochner.features.tensor_sketch import Arm, TensorProduct, TensorSketch
+from bochner.lab.low_rank import Clustered, StackedNystrom
+from bochner.tables.estimators import TabularClassifier, TabularRegressor
 
 
 @singledispatch

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
-from bochner.estimators.local_models import LocalModel, Tree
-from bochner.estimators.table_columns import Column
-from bochner.estimators.table_members import Member
-from bochner.estimators.table_scaling import Scaling
 from bochner.exports.graphs import DOUBLE, INT, Tensor, concat
 from bochner.exports.kernels import block
+from bochner.tables.columns import Column
+from bochner.tables.leaves import LocalModel, Tree
+from bochner.tables.members import Member
+from bochner.tables.scaling import Scaling
 
 
 def scores(members: tuple[Member, ...], columns: tuple[Column, ...], X: Tensor) -> Tensor:

@@ -11,12 +11,12 @@ import scipy.sparse
 
 from bochner.backends import Array, backend_of
 from bochner.backends.memory import empty_columns
+from bochner.draws.linear_maps import LinearMap
 from bochner.features.fourier import Fourier
 from bochner.features.kitchen_sinks import KitchenSink
 from bochner.features.maps import FeatureMap, features_of, row_blocks
 from bochner.features.tensor_sketch import convolve
 from bochner.kernels.invariant import shifts
-from bochner.operators import LinearMap
 
 
 @dataclass(frozen=True)

@@ -15,22 +15,14 @@ import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
 from bochner.backends.memory import empty_columns
+from bochner.draws.compositions import Scaled, Selected, Stacked, Summed
+from bochner.draws.keys import Key
+from bochner.draws.linear_maps import Dense, LinearMap, next_power_of_two
+from bochner.draws.mixtures import sech_quantile
 from bochner.features.maps import FeatureMap, row_blocks
-from bochner.kernels import (
-    Kernel,
-    Multiple,
-    Power,
-    Product,
-    Projected,
-    RadialKernel,
-    Restricted,
-    SeparableKernel,
-    Sum,
-)
-from bochner.keys import Key
-from bochner.operators import Dense, LinearMap, Scaled, Selected, Stacked, Summed, next_power_of_two
-from bochner.rows import ROW_LAWS, PointLaw, RowLaw, stratified
-from bochner.spectra import sech_quantile
+from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Projected, Restricted, Sum
+from bochner.kernels.stationary import RadialKernel, SeparableKernel
+from bochner.sampling import ROW_LAWS, PointLaw, RowLaw, stratified
 
 # Evenly spread draws of two factors would be spread along the same sequence, row i of one tied to row i of the other:
 # their sums would have the right mean but would not converge. One factor may be spread, the others are independent.

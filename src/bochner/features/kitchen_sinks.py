@@ -10,12 +10,13 @@ import numpy as np
 import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
+from bochner.draws.keys import Key
+from bochner.draws.linear_maps import LinearMap
 from bochner.features.maps import FeatureMap, row_blocks
-from bochner.kernels import RBF, ArcCosine, Kernel
-from bochner.kernels.algebra import dense
-from bochner.keys import Key
-from bochner.operators import LinearMap
-from bochner.rows import IID, PointLaw, Quasi
+from bochner.kernels.algebra import Kernel, dense
+from bochner.kernels.dot_products import ArcCosine
+from bochner.kernels.stationary import RBF
+from bochner.sampling import IID, PointLaw, Quasi
 
 Activation = Callable[[Array], Array]
 

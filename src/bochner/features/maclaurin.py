@@ -12,12 +12,13 @@ import scipy.sparse
 from scipy.special import gammaln
 
 from bochner.backends import Array, backend_of
+from bochner.draws.keys import Key
+from bochner.draws.linear_maps import Dense, LinearMap, next_power_of_two
+from bochner.draws.structured import PickedRows
 from bochner.features.maps import FeatureMap, check_overflow, row_blocks
-from bochner.kernels import DotProductKernel, Kernel, Multiple, Power, Product, Sum
-from bochner.kernels.algebra import squared_norms
-from bochner.keys import Key
-from bochner.operators import Dense, LinearMap, PickedRows, next_power_of_two
-from bochner.rows import stratified
+from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Sum, squared_norms
+from bochner.kernels.dot_products import DotProductKernel
+from bochner.sampling import stratified
 
 _SAMPLE = 64  # rows from which the variance of each degree is estimated
 

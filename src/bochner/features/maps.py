@@ -12,8 +12,9 @@ import scipy.sparse
 
 from bochner.backends import Array, backend_of, check_moderate, is_host
 from bochner.backends.memory import empty_columns, product
-from bochner.kernels import as_points
-from bochner.operators import LinearMap, PickedRows, SparseRows
+from bochner.draws.linear_maps import LinearMap
+from bochner.draws.structured import PickedRows, SparseRows
+from bochner.kernels.algebra import as_points
 
 _PANEL = 64  # columns of a matrix that are multiplied at a time, without the rows that are zero in all of them
 
@@ -63,7 +64,7 @@ class LinearAfter(FeatureMap):
     Examples
     --------
     >>> import numpy as np
-    >>> from bochner.features import Identity, LinearAfter
+    >>> from bochner.features.maps import Identity, LinearAfter
     >>> LinearAfter(Identity(2), np.array([[1.0], [2.0]]))(np.array([[3.0, 4.0]]))
     array([[11.]])
     """

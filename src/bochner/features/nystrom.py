@@ -16,9 +16,9 @@ from bochner.backends import Array, backend_of, is_host, limit_threads, n_thread
 from bochner.backends.threads import each, one_thread
 from bochner.backends.tiled import factor_in_place
 from bochner.features.maps import FeatureMap, row_blocks
-from bochner.kernels import Kernel
-from bochner.landmarks import Gram, Landmarks
-from bochner.landmarks.grams import FLOAT32_PIVOTS, DeviceCholesky, check_residual, check_symmetric, row_slices
+from bochner.kernels.algebra import Kernel
+from bochner.landmarks.grams import FLOAT32_PIVOTS, DeviceCholesky, Gram, check_residual, check_symmetric, row_slices
+from bochner.landmarks.laws import Landmarks
 
 _PIECE_ROWS = 512  # that one thread works on at a time
 _STEP, _DEVICE_STEP = 64, 2048  # columns of a triangular root that are multiplied at a time

@@ -21,10 +21,11 @@ import scipy.sparse
 
 from bochner.backends import Array, backend_of, is_host
 from bochner.backends.memory import empty_columns
+from bochner.draws.keys import Key
+from bochner.draws.linear_maps import LinearMap
+from bochner.draws.structured import PickedRows
 from bochner.features.maps import FeatureMap, check_overflow, row_blocks
 from bochner.kernels.algebra import squared_norms
-from bochner.keys import Key
-from bochner.operators import LinearMap, PickedRows
 from bochner.sketches import SRHT, CountSketch, Rademacher, SketchLaw, SparseSign
 
 #: how the components of a tensor product are drawn

@@ -9,28 +9,18 @@ from typing import Any
 import numpy as np
 
 from bochner.backends import Array
+from bochner.draws.keys import Key
 from bochner.features.compositions import ConvolvedMap, ProductMap, RestrictedMap, ScaledMap, StackedMap, invariant_map
 from bochner.features.fourier import choose_rows, draw_frequencies, fourier_map, histogram_map
 from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, threshold_map
 from bochner.features.maclaurin import divide, is_series, optimal_map, series_of, squared_radius
 from bochner.features.maps import FeatureMap
 from bochner.features.tensor_sketch import TensorSketch, tensor_sketch, trace_shares
-from bochner.kernels import (
-    RBF,
-    AdditiveChi2,
-    ArcCosine,
-    CyclicInvariant,
-    Kernel,
-    Multiple,
-    Polynomial,
-    Power,
-    Product,
-    Restricted,
-    Sobolev,
-    Sum,
-)
-from bochner.keys import Key
-from bochner.rows import name_of, stratified
+from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Restricted, Sum
+from bochner.kernels.dot_products import AdditiveChi2, ArcCosine, Polynomial, Sobolev
+from bochner.kernels.invariant import CyclicInvariant
+from bochner.kernels.stationary import RBF
+from bochner.sampling import name_of, stratified
 from bochner.sketches import CountSketch
 
 _WIDER = 2  # components of the maps under a product, as a multiple of those of the sketch

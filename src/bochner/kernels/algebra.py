@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 
 from bochner.backends import FLOATS, Array, Form, as_native, backend_of, is_host, is_moderate, is_tensor, reading
 from bochner.checks import check_count, check_positive, check_weight
-from bochner.keys import Key
+from bochner.draws.keys import Key
 
 _FEW_COLUMNS = 16  # up to which a product is made with the tiles of a kernel
 _LARGEST_POWER = 1 << 20

@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse
 from scipy.special import gammaln
 
-from bochner import spectra
 from bochner.backends import Array, Form, backend_of
 from bochner.checks import check_count, check_positive
+from bochner.draws import mixtures
 from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope, squared_norms
 from bochner.kernels.stationary import squared_distances
 
@@ -261,10 +261,10 @@ class DotProduct(DotProductKernel):
             ) from error
 
     def coefficients(self, n_terms: int, n_features: int) -> Array:
-        return spectra.maclaurin_coefficients(self.function, n_terms)
+        return mixtures.maclaurin_coefficients(self.function, n_terms)
 
     def _coefficients_within(self, n_terms: int, n_features: int, radius: float) -> Array:
-        return spectra.maclaurin_coefficients(self.function, n_terms, radius=radius)
+        return mixtures.maclaurin_coefficients(self.function, n_terms, radius=radius)
 
 
 class ArcCosine(Kernel):

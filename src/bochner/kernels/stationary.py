@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
 from scipy.special import gammaln, kve
 from sklearn.base import clone
 
-from bochner import spectra
 from bochner.backends import Array, Form, backend_of, is_host, n_threads
 from bochner.backends.threads import each
 from bochner.checks import check_positive, is_positive
+from bochner.draws import mixtures
 from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope, squared_norms
+
+if TYPE_CHECKING:
+    from bochner.draws.radii import NumericRadii
 
 __all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "RationalQuadratic", "Separable"]
 
@@ -259,7 +262,7 @@ class Matern(RadialKernel):
         return {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}.get(self._nu())
 
     def mixing(self, u: Array) -> Array:
-        return spectra.matern_mixing(u, self._nu())
+        return mixtures.matern_mixing(u, self._nu())
 
 
 def _log_bessel_k(nu: float, a: Array) -> Array:
@@ -298,7 +301,7 @@ class Exponential(RadialKernel):
         return "matern12"
 
     def mixing(self, u: Array) -> Array:
-        return spectra.matern_mixing(u, 0.5)
+        return mixtures.matern_mixing(u, 0.5)
 
 
 class RationalQuadratic(RadialKernel):
@@ -331,7 +334,7 @@ class RationalQuadratic(RadialKernel):
         return np.asarray(-r * np.exp(-(alpha + 1.0) * np.log1p(r * r / (2.0 * alpha))))
 
     def mixing(self, u: Array) -> Array:
-        return spectra.rational_quadratic_mixing(u, self._alpha())
+        return mixtures.rational_quadratic_mixing(u, self._alpha())
 
 
 class Radial(RadialKernel):
@@ -363,17 +366,19 @@ class Radial(RadialKernel):
         return entrywise(self.function, r)
 
     def mixing(self, u: Array) -> Array:
-        return spectra.numeric_mixing(self.function)(u)
+        return mixtures.numeric_mixing(self.function)(u)
 
     def lengths(self, u: Array, n_features: int) -> Array | None:
-        if spectra.numeric_mixing(self.function).residual <= spectra.TOLERANCE:
+        if mixtures.numeric_mixing(self.function).residual <= mixtures.TOLERANCE:
             return None
         return _found(self.function, n_features)(u)
 
 
-def _found(function: Callable[[Array], Array], n_features: int) -> spectra.NumericRadii:
+def _found(function: Callable[[Array], Array], n_features: int) -> NumericRadii:
     """The distribution of lengths in n_features dimensions, or what was found instead."""
-    finding = spectra.find_radii(function, n_features)
+    from bochner.draws.radii import find_radii  # only profiles without a mixing distribution need it
+
+    finding = find_radii(function, n_features)
     if finding.witness is not None:
         raise ValueError(
             f"this profile is not positive definite for {n_features} feature(s): {finding.how}. By Bochner's theorem "
@@ -431,7 +436,7 @@ class Laplacian(SeparableKernel):
         return -out / backend.place(self.scales(X.shape[1]), X)
 
     def quantile(self, u: Array) -> Array:
-        return spectra.cauchy_quantile(u)
+        return mixtures.cauchy_quantile(u)
 
 
 class Separable(SeparableKernel):
@@ -509,7 +514,7 @@ class Cauchy(Separable):
         return -2.0 * r / (1.0 + r * r) ** 2
 
     def quantile(self, u: Array) -> Array:
-        return spectra.laplace_quantile(u)
+        return mixtures.laplace_quantile(u)
 
 
 # what `as_kernel` makes of a name; a new kernel adds its line here and its name to __all__

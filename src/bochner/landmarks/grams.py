@@ -14,7 +14,7 @@ from scipy.linalg.lapack import dtrtri
 
 from bochner.backends import Array, backend_of, n_threads
 from bochner.backends.threads import each, one_thread
-from bochner.kernels import Kernel
+from bochner.kernels.algebra import Kernel
 
 _BLOCK_BYTES = 1 << 23  # of kernel entries held at a time
 FLOAT32_FLOOR = 4e-6  # pivots below which kernel values of float32 are rounding errors

@@ -12,7 +12,7 @@ from scipy.linalg import eigh, solve_triangular
 
 from bochner.backends import Array, as_native
 from bochner.checks import check_positive
-from bochner.keys import Key
+from bochner.draws.keys import Key
 from bochner.landmarks.grams import Gram, PartialCholesky, check_symmetric, cholesky
 
 

@@ -14,8 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from bochner.backends import Array, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.checks import power_of_two
-from bochner.kernels import Kernel, Projected, StationaryKernel
-from bochner.keys import Key
+from bochner.draws.keys import Key
+from bochner.kernels.algebra import Kernel, Projected
+from bochner.kernels.stationary import StationaryKernel
 from bochner.landmarks.grams import Gram, row_slices
 from bochner.landmarks.laws import LandmarkLaw, Landmarks
 from bochner.landmarks.pivots import RPCholesky

@@ -9,7 +9,7 @@ import numpy as np
 from bochner.backends import Array
 from bochner.backends.threads import one_thread
 from bochner.checks import check_choice
-from bochner.keys import Key
+from bochner.draws.keys import Key
 from bochner.landmarks.grams import Gram, PartialCholesky, partial_cholesky, walk
 from bochner.landmarks.laws import LandmarkLaw, Landmarks
 

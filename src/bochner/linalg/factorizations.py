@@ -11,21 +11,21 @@ import scipy.linalg
 
 from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_fraction
-from bochner.keys import Key
-from bochner.linalg.matrices import (
+from bochner.draws.keys import Key
+from bochner.linalg.reports import LowRank, error_estimates, exact_error, frobenius_norm, met
+from bochner.ridge.matrices import (
     Operator,
     as_matrix,
     as_square,
     check_symmetric,
-    frobenius_norm,
     in_units,
     known_norm,
     left_product,
     orthonormal_rows,
 )
-from bochner.linalg.reports import Estimate, LowRank, Report, Result, error_estimates, exact_error, met
+from bochner.ridge.preconditioners import N_PROBES, gaussian_rows
+from bochner.ridge.reports import Estimate, Report, Result
 
-N_PROBES = 10
 ITERATIONS = ("krylov", "subspace")
 
 
@@ -74,16 +74,6 @@ def check_rank(rank: Any, tol: Any, limit: int) -> tuple[int, float | None]:
     if rank is None:
         return limit, check_fraction("tol", tol, advice="It is relative to the Frobenius norm: 0.01 for one per cent.")
     return min(check_count("rank", rank), limit), None
-
-
-def gaussian_rows(shape: tuple[int, int], A: Any, key: Key) -> Array:
-    """Standard normal rows in the dtype of A; row j does not depend on how many there are."""
-    return key.generator().standard_normal(shape, dtype=A.dtype.type)
-
-
-def gaussian(shape: tuple[int, int], A: Any, key: Key) -> Array:
-    """The same as columns."""
-    return np.ascontiguousarray(gaussian_rows(shape[::-1], A, key).T)
 
 
 def _grow(A: Any, Q: Array, B: Array, Y: Array, n_iter: int, iteration: str, *, project: bool) -> tuple[Array, Array]:

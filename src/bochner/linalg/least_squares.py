@@ -12,10 +12,9 @@ import scipy.sparse
 
 from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_positive
-from bochner.keys import Key
-from bochner.linalg.factorizations import gaussian
-from bochner.linalg.krylov import heavy_ball, lsqr
-from bochner.linalg.matrices import (
+from bochner.draws.keys import Key
+from bochner.ridge.krylov import heavy_ball, lsqr
+from bochner.ridge.matrices import (
     Operator,
     as_matrix,
     as_targets,
@@ -28,7 +27,8 @@ from bochner.linalg.matrices import (
     in_units_of,
     residual_product,
 )
-from bochner.linalg.reports import CONFIDENCE, DELTA, Estimate, Report, Solution
+from bochner.ridge.preconditioners import gaussian
+from bochner.ridge.reports import CONFIDENCE, DELTA, Estimate, Report, Solution
 from bochner.sketches import Gaussian, SketchLaw, SparseSign, as_sketch_law
 
 METHODS = ("iterative", "precondition", "sketch")

@@ -13,10 +13,11 @@ import scipy.sparse
 
 from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_positive
-from bochner.keys import Key
+from bochner.draws.keys import Key
 from bochner.linalg.least_squares import sketch_rows
-from bochner.linalg.line_searches import line_search
-from bochner.linalg.matrices import (
+from bochner.newton.line_search import line_search
+from bochner.newton.losses import Loss, as_loss
+from bochner.ridge.matrices import (
     Operator,
     as_matrix,
     as_targets,
@@ -25,8 +26,7 @@ from bochner.linalg.matrices import (
     in_units_of,
     in_units_with,
 )
-from bochner.linalg.reports import Report, Solution
-from bochner.losses import Loss, as_loss
+from bochner.ridge.reports import Report, Solution
 from bochner.sketches import Achlioptas, CountSketch, Gaussian, Rademacher, as_sketch_law
 
 _MOST_TRIES = 50  # of one line search

@@ -9,11 +9,11 @@ import scipy.linalg
 
 from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_positive
-from bochner.keys import Key
-from bochner.linalg.krylov import conjugate_gradient
+from bochner.draws.keys import Key
 from bochner.linalg.least_squares import lstsq, sketch_rows
-from bochner.linalg.low_rank import nystrom_preconditioner
-from bochner.linalg.matrices import (
+from bochner.linalg.reports import met
+from bochner.ridge.krylov import conjugate_gradient
+from bochner.ridge.matrices import (
     Operator,
     as_matrix,
     as_square,
@@ -25,7 +25,8 @@ from bochner.linalg.matrices import (
     in_units_of,
     in_units_with,
 )
-from bochner.linalg.reports import Report, Solution, met
+from bochner.ridge.preconditioners import nystrom_preconditioner
+from bochner.ridge.reports import Report, Solution
 from bochner.sketches import RowSampling, SketchLaw, UniformRows, as_sketch_law
 
 _REFINEMENTS = 6  # ridge regressions of what is left of the right-hand side

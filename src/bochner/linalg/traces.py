@@ -12,11 +12,10 @@ import scipy.sparse
 
 from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_positive
-from bochner.keys import Key
-from bochner.linalg.factorizations import gaussian
-from bochner.linalg.krylov import conjugate_gradient
-from bochner.linalg.low_rank import nystrom_preconditioner
-from bochner.linalg.matrices import (
+from bochner.draws.keys import Key
+from bochner.linalg.reports import trace_estimate
+from bochner.ridge.krylov import conjugate_gradient
+from bochner.ridge.matrices import (
     Operator,
     as_matrix,
     as_square,
@@ -29,7 +28,8 @@ from bochner.linalg.matrices import (
     is_symmetric,
     orthonormal,
 )
-from bochner.linalg.reports import Estimate, Report, Result, trace_estimate
+from bochner.ridge.preconditioners import gaussian, nystrom_preconditioner
+from bochner.ridge.reports import Estimate, Report, Result
 
 TRACE_METHODS = ("xtrace", "xnystrace", "hutch++", "hutchinson")
 

@@ -10,7 +10,6 @@ import numpy
 import scipy
 import sklearn
 
-from bochner import estimators as _estimators  # noqa: F401  (every class that a file may name)
 from bochner.checks import check_flag
 from bochner.persistence.codecs import Decoder, Encoder, classes
 from bochner.persistence.containers import ModelFileError, parse, read, write

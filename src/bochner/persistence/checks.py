@@ -16,45 +16,27 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.estimators.local_models import LocalModel, Tree
-from bochner.features import (
-    ACTIVATIONS,
-    FeatureMap,
-    Fourier,
-    HistogramFourier,
-    KernelColumns,
-    KitchenSink,
-    Maclaurin,
-    Nystrom,
-    ProductMap,
-    ProjectedMap,
-    Projection,
-    RandomBinning,
-    RestrictedMap,
-    StackedMap,
-    Thresholds,
-    n_frequencies,
-)
-from bochner.operators import (
-    Chained,
+from bochner.draws.compositions import Chained, Scaled, Selected, Stacked, Summed
+from bochner.draws.linear_maps import Dense, LinearMap, Signs
+from bochner.draws.structured import (
     CirculantBlocks,
-    Dense,
     FastfoodBlocks,
     FFTBlocks,
     HadamardBlocks,
-    LinearMap,
     PickedRows,
-    Scaled,
-    Selected,
-    Signs,
     SparseRows,
-    Stacked,
     SubsampledBlocks,
     SubsampledCosine,
     SubsampledHadamard,
-    Summed,
 )
+from bochner.features.compositions import ProductMap, ProjectedMap, RestrictedMap, StackedMap
+from bochner.features.fourier import Fourier, HistogramFourier, RandomBinning, n_frequencies
+from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, Thresholds
+from bochner.features.maclaurin import Maclaurin
+from bochner.features.maps import FeatureMap, Projection
+from bochner.features.nystrom import KernelColumns, Nystrom
 from bochner.persistence.containers import ModelFileError
+from bochner.tables.leaves import LocalModel, Tree
 
 
 def check(value: Any) -> None:

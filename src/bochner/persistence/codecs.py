@@ -11,11 +11,13 @@ import hashlib
 import inspect
 import math
 import os
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,44 +25,33 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 from bochner.backends import Array
-from bochner.estimators.local_models import LocalModel
-from bochner.features import KernelColumns
-from bochner.linalg import Report
+from bochner.features.nystrom import KernelColumns
 from bochner.persistence.checks import check
 from bochner.persistence.containers import TYPE_NAMES, ModelFileError
-from bochner.statistics import RidgeStatistics, pack_upper, unpack_upper
+from bochner.ridge.reports import Report
+from bochner.ridge.statistics import RidgeStatistics, pack_upper, unpack_upper
+from bochner.tables.leaves import LocalModel
 
 # Only data: making an object of a class defined here opens no file and calls none of its arguments.
-_PACKAGES = (
-    "certificates",
-    "estimators",
-    "features",
-    "kernels",
-    "keys",
-    "landmarks",
-    "losses",
-    "operators",
-    "rows",
-    "sketches",
-    "solvers",
-    "spectra",
-    "statistics",
+_PLACES = (
+    *("certificates", "data.labels", "draws", "estimators", "features", "kernels", "lab", "landmarks", "newton.losses"),
+    *("ridge.solution", "ridge.solvers", "ridge.spectrum", "ridge.statistics"),
+    *("sampling", "sketches", "tables", "tuning"),
 )
 
 
 @cache
 def classes() -> dict[str, type]:
-    """What a file may name: the dataclasses and estimators of our packages, as ``package.Class``."""
-    found: dict[str, type] = {"solvers.Report": Report}
-    for name, module in sorted(sys.modules.items()):
-        parts = name.split(".")
-        if len(parts) < 2 or parts[0] != "bochner" or parts[1] not in _PACKAGES:
-            continue
-        for value in vars(module).values():
-            if isinstance(value, type) and value.__module__ == name and _is_kind(value):
-                key = f"{parts[1]}.{value.__name__}"
-                if found.setdefault(key, value) is not value:
-                    raise RuntimeError(f"two classes are called {key}: a file could not tell them apart.")
+    """Return what a file may name: the dataclasses and estimators of these modules, by the names of the classes."""
+    found: dict[str, type] = {Report.__name__: Report}
+    for place in _PLACES:
+        top = import_module(f"bochner.{place}")
+        inside = pkgutil.iter_modules(top.__path__) if hasattr(top, "__path__") else ()
+        for module in (top, *(import_module(f"{top.__name__}.{part.name}") for part in inside)):
+            for value in vars(module).values():
+                ours = isinstance(value, type) and value.__module__ == module.__name__ and _is_kind(value)
+                if ours and found.setdefault(value.__name__, value) is not value:
+                    raise RuntimeError(f"two classes are called {value.__name__}: a file could not tell them apart.")
     return found
 
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from bochner.estimators import KernelClassifier, KernelKMeans, KernelRidge, ProjectedMixture
-from bochner.features import KernelColumns
-from bochner.statistics import RidgeStatistics
+from bochner.estimators.classifier import KernelClassifier
+from bochner.estimators.kernel_kmeans import KernelKMeans
+from bochner.estimators.ridge import KernelRidge
+from bochner.features.nystrom import KernelColumns
+from bochner.lab.projected_mixture import ProjectedMixture
+from bochner.ridge.statistics import RidgeStatistics
 
 
 def for_predictions(model: Any, *, fold: bool = True) -> Any:

@@ -1,0 +1,10 @@
+from bochner.certificates.kernels import NORMS as NORMS
+from bochner.certificates.kernels import distance_error as distance_error
+from bochner.certificates.kernels import kernel_error as kernel_error
+from bochner.certificates.predictions import gcv_error as gcv_error
+from bochner.certificates.predictions import leave_one_out_error as leave_one_out_error
+from bochner.certificates.predictions import prediction_error as prediction_error
+from bochner.certificates.records import Certificate as Certificate
+from bochner.certificates.records import Effort as Effort
+from bochner.tuning.component_search import Budget as Budget
+from bochner.tuning.component_search import ComponentSearch as ComponentSearch

@@ -1,0 +1,1 @@
+"""Kernels, maps and peers compared on a dataset, with a report."""

@@ -1,0 +1,177 @@
+"""Labels of any type as targets ±1: the classes of a source, and their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from bochner.backends import Array, reading
+from bochner.checks import check_choice
+from bochner.data.folds import Fold
+from bochner.data.sources import ArraySource, Block, Source, joined, positive
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The classes in order and the weights of their rows; calling it on a block turns labels into signs.
+
+    Signs are (n, k), 1 in the column of the row's class and -1 elsewhere; (n, 1) for two classes, 1 for the second.
+    """
+
+    classes: Array
+    weights: Array
+
+    @property
+    def n_scores(self) -> int:
+        """Columns of the signs."""
+        return 1 if len(self.classes) == 2 else len(self.classes)
+
+    def codes(self, y: Any) -> Array:
+        """Which class each label is."""
+        y = labels_of(y)
+        try:
+            codes = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
+            known = self.classes[codes] == y
+        except TypeError:  # labels that cannot be compared with the known classes
+            codes, known = np.zeros(len(y), int), np.zeros(len(y), bool)
+        if not np.all(known):
+            unknown = y[~np.broadcast_to(known, len(y))].tolist()[0]
+            raise ValueError(f"the label {unknown!r} is none of the classes {self.classes.tolist()}.")
+        return codes
+
+    def __call__(self, block: Block) -> Block:
+        block = positive(block)  # labels that only rows of weight zero have are not classes
+        codes = self.codes(block.y)
+        signs = 2.0 * (codes[:, None] == np.arange(len(self.classes))) - 1.0
+        weight = block.weight
+        if (self.weights != 1.0).any():
+            weight = self.weights[codes] * (1.0 if weight is None else weight)
+        return replace(block, y=signs[:, 1:] if self.n_scores == 1 else signs, weight=weight)
+
+
+def labels_of(y: Any) -> Array:
+    """Labels (n,) of any type, none of them missing."""
+    with reading("y"):
+        y = column_or_1d(np.asarray(y), warn=True)
+    try:
+        missing = y != y if y.dtype.kind in "fcO" else np.zeros(len(y), bool)
+    except TypeError:  # pandas' NA is neither equal to itself nor different
+        missing = np.ones(len(y), bool)
+    if y.dtype == object:
+        missing = missing | np.array([label is None for label in y], bool)
+    if np.any(missing):
+        raise ValueError("y contains missing labels (NaN or None); remove those rows.")
+    with np.errstate(invalid="ignore"):  # it casts numbers beyond 2^63 to integers
+        check_classification_targets(y)
+    return y
+
+
+def unique_labels(y: Array) -> Array:
+    """The classes in order."""
+    try:
+        return np.unique(y)
+    except TypeError:
+        raise ValueError("the labels are of types that cannot be ordered; make them all strings or numbers.") from None
+
+
+class LabelFold(Fold):
+    """The classes in order, and the weights of their rows."""
+
+    def zero(self) -> list[Array]:
+        return [np.empty(0), np.empty(0)]
+
+    def add(self, total: list[Array], Z: Any, block: Block, row: int) -> list[Array]:
+        y = labels_of(block.y)
+        here = unique_labels(y)
+        return self.merge(total, [here, np.bincount(np.searchsorted(here, y), block.weight, len(here))])
+
+    def merge(self, total: list[Array], other: list[Array]) -> list[Array]:
+        if not len(total[0]) or not len(other[0]):
+            return total if len(total[0]) else other
+        classes = unique_labels(np.concatenate([total[0], other[0]]))
+        sums = np.zeros(len(classes))
+        for found, weights in (total, other):
+            sums[np.searchsorted(classes, found)] += weights
+        return [classes, sums]
+
+
+def find_labels(source: Source, class_weight: Any) -> Labels:
+    """The classes of a source and their weights: one pass over the labels of a stream."""
+    # labels of rows in memory are read all at once
+    rows = source.n_samples if isinstance(source, ArraySource) else None
+    classes, totals = source.fold(LabelFold(), rows=rows)
+    classes, totals = classes[totals > 0], totals[totals > 0]  # rows of weight zero are ignored
+    if len(classes) < 2:
+        raise ValueError(f"a classifier needs two classes or more; the rows have one class: {classes.tolist()}.")
+    return Labels(classes, class_weights(class_weight, classes, totals))
+
+
+def codes_of(signs: Array) -> Array:
+    """Which class each row of signs (n, k) is."""
+    return np.asarray(signs.argmax(axis=1) if signs.shape[1] > 1 else (signs[:, 0] > 0).astype(int))
+
+
+@dataclass(frozen=True)
+class OneOfEachFold(Fold):
+    """The first row of positive weight of each of some classes, by the number of the class; targets are signs."""
+
+    classes: Array
+
+    def zero(self) -> dict[int, Block]:
+        return {}
+
+    def add(self, total: dict[int, Block], Z: Any, block: Block, row: int) -> dict[int, Block]:
+        block = positive(block)
+        codes = codes_of(block.y)
+        here = {int(code): block[np.flatnonzero(codes == code)[:1]] for code in np.intersect1d(self.classes, codes)}
+        return here | total
+
+    def merge(self, total: dict[int, Block], other: dict[int, Block]) -> dict[int, Block]:
+        return other | total
+
+
+def learn_every_class(signs: Source, block: Block, held: Array, n_classes: int) -> tuple[Block, Array]:
+    """A sample of a source of signs, and which of its rows are held out, with a row of every class not held out.
+
+    The loss of rows without one of the classes has no minimum: the intercept of that class would grow for ever. Of a
+    class that is held out entirely, the first row is not; of one that the sample lacks, a row is added, after a pass.
+    """
+    codes = codes_of(block.y)
+    for code in np.setdiff1d(codes, codes[~held]):
+        held[np.flatnonzero(codes == code)[0]] = False
+    missing = np.setdiff1d(np.arange(n_classes), codes)
+    if len(missing):
+        found = signs.fold(OneOfEachFold(missing))
+        block = joined([block, *(found[code] for code in sorted(found))])
+    return block, np.pad(held, (0, len(block) - len(held)))
+
+
+def given_labels(classes: Any, class_weight: Any) -> Labels:
+    """All classes that will occur, as given to `partial_fit`."""
+    classes = unique_labels(labels_of(classes))
+    if len(classes) < 2:
+        raise ValueError(f"a classifier needs two classes or more, got {classes.tolist()}.")
+    return Labels(classes, class_weights(class_weight, classes, np.ones(len(classes))))
+
+
+def class_weights(class_weight: Any, classes: Array, totals: Array) -> Array:
+    """The weight of a row of each class, from the option `class_weight` and the total weight of each class."""
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str):
+        check_choice("class_weight", class_weight, ("balanced",))
+        return np.divide(totals.sum() / len(classes), totals, out=np.zeros(len(classes)), where=totals > 0)
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict of classes; got {class_weight!r}.")
+    weights = np.array([class_weight.get(label, 1.0) for label in classes.tolist()], dtype=float)
+    unknown = [label for label in class_weight if label not in classes.tolist()]
+    if unknown or not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(f"class_weight must give classes of {classes.tolist()} weights ≥ 0; got {class_weight!r}.")
+    if np.count_nonzero(weights) < 2:
+        raise ValueError(f"a classifier needs two classes or more of positive weight; got {class_weight!r}.")
+    return weights

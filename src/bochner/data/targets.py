@@ -1,0 +1,70 @@
+"""Targets of models: checks, and warnings about their size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bochner.backends import (
+    Array,
+    refuse_mask,
+)
+from bochner.checks import warn
+from bochner.ridge.statistics import RidgeStatistics
+
+_SHOWN_LABELS = 3  # labels that an error message shows
+_TARGETS = (1e-140, 1e140)  # sizes of targets for which sums of a few million squares neither underflow nor overflow
+
+
+def numeric_targets(y: Any, classifier: str = "KernelClassifier") -> Array:
+    """Targets as (n, k) float64, finite; an error for labels names the classifier that learns them."""
+    if isinstance(y, np.ma.MaskedArray):
+        refuse_mask(y)
+    try:
+        y = np.asarray(y)
+        dates = y.dtype.kind in "mM"  # NumPy makes numbers of these, in any unit, and -9.2e18 of a gap
+        y = y.astype(np.float64, casting="same_kind" if y.dtype.kind == "c" else "unsafe", copy=False)
+    except (TypeError, ValueError, OverflowError):
+        labels = list(dict.fromkeys(label for label in np.ravel(y).tolist() if isinstance(label, (str, bytes))))
+        if not labels:
+            raise ValueError("the targets must be numbers.") from None
+        shown = ", ".join([*map(repr, labels[:_SHOWN_LABELS]), *(["…"] if len(labels) > _SHOWN_LABELS else [])])
+        raise ValueError(f"the targets must be numbers, got labels ({shown}): use {classifier} for these.") from None
+    if dates:
+        raise ValueError("the targets are dates or times; give numbers, such as seconds since the first of them.")
+    if y.ndim > 2:
+        raise ValueError(f"y should have one or two dimensions, got {y.ndim}.")
+    if not np.isfinite(y).all():
+        raise ValueError("the targets contain NaN or infinity; remove those rows.")
+    check_target_size(y, whole=False)
+    return y.reshape(len(y), -1)
+
+
+def check_target_size(y: Any, *, whole: bool = True) -> None:
+    """Refuse targets whose squares overflow or, if these are all the targets (`whole`), all underflow to zero."""
+    largest = float(np.abs(y).max(initial=0.0)) if y.dtype.kind in "fiub" else 0.0
+    if largest > _TARGETS[1] or (whole and 0.0 < largest < _TARGETS[0]):
+        raise ValueError(
+            f"the largest target is {largest:.3g}, and squares of such targets are not numbers any more; divide the "
+            "targets by a constant."
+        )
+
+
+# predictions are too coarse if their steps are more than this share of the deviation of the targets; targets that
+# deviate less than the other share of their mean are constant up to rounding
+_COARSE, _CONSTANT = 0.1, 1e-14
+
+
+def warn_of_level(statistics: RidgeStatistics) -> None:
+    """Warn if predictions in float32, the float type of X, cannot tell targets apart, such as 1e12 and 1e12 + 1."""
+    level, deviation = np.abs(statistics.target_mean), np.sqrt(statistics.total_squares() / statistics.weight)
+    step = np.finfo(np.float32).eps * level
+    coarse = (step > _COARSE * deviation) & (deviation > _CONSTANT * level)
+    if coarse.any():
+        warn(
+            f"X is float32, and so are predictions: those of targets of mean {level[coarse][0]:.2g} are multiples of "
+            f"{step[coarse][0]:.1g}, and the targets have a deviation of {deviation[coarse][0]:.1g}. Pass X as "
+            "float64, or targets less their mean.",
+            UserWarning,
+        )

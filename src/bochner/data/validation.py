@@ -1,0 +1,266 @@
+"""Validation of the rows of X, and checks that several estimators share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import is_classifier, is_regressor
+from sklearn.utils.validation import check_array, validate_data
+
+from bochner.backends import (
+    FLOATS,
+    PRECISIONS,
+    Array,
+    as_native,
+    backend_of,
+    check_moderate,
+    is_moderate,
+    is_tensor,
+    reading,
+)
+from bochner.checks import check_choice, check_count, check_positive, is_auto
+from bochner.data.sources import names_of
+
+_MOST, _FAR = 0.9, 30.0  # an outlier is so many times as far from the median as this share of the rows,
+_GAP = 3.0  # and so many times as far as any row that is none: heavy tails have no gap
+_QUANTILE_ROWS, _GOLDEN = 1000, (5.0**0.5 - 1.0) / 2.0  # rows for the median and that share
+_NUMBERS = 1 << 24  # if those rows have more numbers, outliers are not looked for
+
+
+def check_budget(estimator: Any, tol: Any = None) -> None:
+    """Check `tol` and the limits of a search for the number of components."""
+    check_positive("tol", estimator.tol if tol is None else tol)
+    check_count("max_components", estimator.max_components)
+    for name in ("max_seconds", "max_bytes"):
+        if getattr(estimator, name) is not None:
+            check_positive(name, getattr(estimator, name))
+
+
+def check_components(estimator: Any, name: str = "n_components") -> None:
+    """Check a number of components, which may be "auto", and the limits of a search for it."""
+    if not is_auto(getattr(estimator, name), name):
+        check_count(name, getattr(estimator, name))
+    check_budget(estimator)
+
+
+def check_precision(value: Any) -> str:
+    """Return the precision, which must be "full" or "fast"."""
+    return check_choice("precision", value, PRECISIONS)
+
+
+def is_distributed(X: Any) -> bool:
+    """Whether X is a dask array or frame or a list of delayed blocks; does not import dask."""
+    first = X[0] if isinstance(X, (list, tuple)) and len(X) else X
+    return type(first).__module__.split(".")[0] in ("dask", "dask_expr")
+
+
+def in_memory(estimator: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
+    """Rows and targets to fit a transformer on: all; of Dask data 20,000 rows, with that of largest norm."""
+    if not is_distributed(X):
+        return X, y
+    from bochner.data.distributed import gathered
+
+    return gathered(estimator, X, y)
+
+
+def count_rows(X: Any) -> int | None:
+    """The number of rows of dask data; None for anything else."""
+    if not is_distributed(X):
+        return None
+    from bochner.data.distributed import n_rows
+
+    return n_rows(X)
+
+
+def map_dask_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator for methods that return a row for every row of X: Dask data is mapped lazily, block by block."""
+
+    @wraps(method)
+    def call(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
+        if is_distributed(X):
+            from bochner.data.distributed import map_rows
+
+            return map_rows(method.__name__, self, X, *arguments, **options)
+        return method(self, X, *arguments, **options)
+
+    return call
+
+
+def dask_aware(cls: Any) -> Any:
+    """Class decorator: `transform` and `fit_transform` take Dask data, without scikit-learn's `set_output`."""
+    if "transform" in vars(cls):
+        cls.transform = map_dask_blocks(cls.transform)
+    inner = cls.fit_transform
+
+    @wraps(inner)
+    def fit_transform(self: Any, X: Any, y: Any = None, **options: Any) -> Any:
+        if is_distributed(X):
+            return self.fit(X, y, **options).transform(X)
+        return inner(self, X, y, **options)
+
+    cls.fit_transform = fit_transform
+    return cls
+
+
+def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as a float32 or float64 array, tensor or CSR matrix with the right number of columns, finite; see `as_native`.
+
+    In `fit` (`reset`) a tensor is copied to host memory, so that what is learned is the same for every device.
+    """
+    if reset:
+        X, _ = in_memory(estimator, X)
+    X = as_native(X)
+    if not reset and _is_plain(estimator, X):
+        return X
+    if is_tensor(X):
+        return _validate_tensor(estimator, X, reset=reset)
+    with reading("X", partial(explain_rows, estimator, X)):
+        X = validate_data(estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS)
+    return check_moderate(as_native(X), alone=reset)
+
+
+def explain_rows(estimator: Any, X: Any, message: str) -> str | None:
+    """Name the column of X that holds text or missing values, and a model that accepts it; None for other errors."""
+    gap = "Input X contains NaN" in message
+    found = _unsuitable_column(X) if gap or "must hold numbers" in message else None
+    if found is None:
+        return None
+    head = "Input X contains NaN" if gap else "X must hold numbers"
+    advice = "Impute missing values" if gap else "Encode it as numbers"
+    if is_classifier(estimator) or is_regressor(estimator):
+        tabular = "TabularClassifier" if is_classifier(estimator) else "TabularRegressor"
+        advice += f", or use {tabular}, which accepts categories, dates and missing values"
+    return f"{head}; {found}. {advice}."
+
+
+def _unsuitable_column(X: Any) -> str | None:
+    """Say in words what the first column with text, dates or missing values holds; None if there is no such column."""
+    if np.ndim(X) != 2:
+        return None
+    if scipy.sparse.issparse(X):
+        _, columns, values = scipy.sparse.find(X)
+        first = columns[np.isnan(values)][:1]
+        return f"column {first[0]} has missing values" if len(first) else None
+    names = names_of(X)
+    X = X if names else np.asarray(X, dtype=object if isinstance(X, (list, tuple)) else None)
+    for name in names or range(X.shape[1]):
+        values = np.asarray(X[name] if names else X[:, name])
+        if values.dtype.kind in "mM":
+            return f"column {name!r} holds dates or times"
+        try:
+            gaps = np.count_nonzero(np.isnan(values.astype(np.float64)))
+        except (TypeError, ValueError):
+            text = next((value for value in values.tolist() if isinstance(value, str)), None)
+            return None if text is None else f"column {name!r} holds text, such as {text!r}"
+        if gaps:
+            return f"column {name!r} has {gaps} missing {'values' if gaps > 1 else 'value'}"
+    return None
+
+
+def check_rows(X: Any, **options: Any) -> Any:
+    """`validate_rows` for functions: X as a finite float32 or float64 array or CSR matrix; see `as_native`."""
+    with reading(options.get("input_name", "X")):
+        X = check_array(as_native(X), **{"accept_sparse": "csr", "dtype": FLOATS, **options})
+    return check_moderate(as_native(X))
+
+
+def check_width(estimator: Any, n_features: int) -> None:
+    """Raise scikit-learn's error for rows with another number of columns than those of `fit`."""
+    if n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_features} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
+            "features as input."
+        )
+
+
+def check_same_names(estimator: Any, names: Sequence[str] | None) -> None:
+    """Raise scikit-learn's error for columns with other names, or in another order, than those of `fit`, if named."""
+    fitted = getattr(estimator, "feature_names_in_", None)
+    if names is None or fitted is None or list(names) == list(fitted):
+        return
+    unseen, missing = sorted(set(names) - set(fitted)), sorted(set(fitted) - set(names))
+    message = "The feature names should match those that were passed during fit.\n"
+    for what, found in (("unseen at fit time", unseen), ("seen at fit time, yet now missing", missing)):
+        if found:
+            message += f"Feature names {what}:\n" + "".join(f"- {name}\n" for name in found[:5])
+            message += "- ...\n" * (len(found) > 5)
+    if not unseen and not missing:
+        message += "Feature names must be in the same order as they were in fit.\n"
+    raise ValueError(message)
+
+
+def _validate_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:
+    backend = backend_of(X)
+    if reset:
+        return check_moderate(validate_data(estimator, backend.fetch(X), reset=True, dtype=FLOATS), alone=True)
+    name = type(estimator).__name__
+    if X.ndim != 2 or not len(X):
+        raise ValueError(f"expected a 2-D tensor of at least one row, got one of shape {tuple(X.shape)}.")
+    check_width(estimator, X.shape[1])
+    if X.is_complex():
+        raise ValueError("Complex data not supported; pass a tensor of real numbers.")
+    if X.dtype not in (backend.xp.float32, backend.xp.float64):
+        X = X.float() if X.dtype in (backend.xp.float16, backend.xp.bfloat16) else X.double()
+    if not bool(backend.xp.isfinite(X).all()):
+        raise ValueError(f"Input X contains NaN or infinity. {name} needs finite numbers; drop or impute those rows.")
+    return X.detach()
+
+
+def as_host(X: Any) -> Any:
+    """A tensor as a NumPy array, anything else as it is."""
+    return backend_of(X).fetch(X) if is_tensor(X) else X
+
+
+def as_tensor(X: Any) -> tuple[Any, Callable[[Any], Any] | None]:
+    """A JAX or CuPy array as a tensor over the same memory, and the way back; anything else as it is."""
+    library = type(X).__module__.split(".")[0]
+    if library not in ("cupy", "jax", "jaxlib"):
+        return X, None
+    try:
+        from bochner.backends.torch.memory import from_dlpack
+    except ImportError:
+        raise TypeError(
+            f"arrays of {library} are taken through torch, which is not installed; pass numpy.asarray(X) instead."
+        ) from None
+    return from_dlpack(X), X.__array_namespace__().from_dlpack
+
+
+def _is_plain(estimator: Any, X: Any) -> bool:
+    """Whether X is valid without conversion, so that scikit-learn's checks, which take 100 µs, can be skipped."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype.type in FLOATS
+        and len(X) > 0
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)
+        and not hasattr(estimator, "feature_names_in_")
+        and is_moderate(X)
+    )
+
+
+def usual_rows(X: Any) -> Array:
+    """Which rows have no outliers, (n,): values far from the median of their column, with a gap before them.
+
+    All rows if half of them have one. Columns mostly of one value have none, and nor have heavy tails.
+    """
+    n, d = X.shape
+    usual = np.ones(n, bool)
+    rows = np.arange(n) if n <= _QUANTILE_ROWS else np.arange(_QUANTILE_ROWS) * _GOLDEN % 1.0 * n  # in no regular steps
+    if len(rows) * d > _NUMBERS or not n:
+        return usual
+    few = X[rows.astype(np.intp)]
+    few = few.toarray() if scipy.sparse.issparse(few) else few
+    centre = np.median(few, axis=0)
+    half, most = np.quantile(np.abs(few - centre), [0.5, _MOST], axis=0)
+    for j in np.flatnonzero(half > 0):
+        column = X[:, [j]]
+        column = column.toarray() if scipy.sparse.issparse(column) else column
+        distances = np.abs(column[:, 0] - centre[j])
+        far = distances > _FAR * most[j]
+        if far.any() and distances[far].min() > _GAP * distances[~far].max():
+            usual &= ~far
+    return usual if 2 * np.count_nonzero(usual) >= n else np.ones(n, bool)

@@ -1,0 +1,217 @@
+"""What a worker does with its share of the rows; independent of dask."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bochner.backends import Array, limit_threads, n_threads, use_precision
+from bochner.backends.threads import blas_threads
+from bochner.data.devices import on_device_if_there
+from bochner.data.folds import Fold
+from bochner.data.sources import Block, Source, checked_block, positive, regroup
+from bochner.draws.keys import Key
+from bochner.kernels.algebra import squared_norms
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """How a task runs on its worker: workers already run in parallel, so one thread unless n_jobs says otherwise."""
+
+    n_jobs: int | None = None
+    device: str | None = None  # used by the workers that have it
+    precision: str = "full"
+
+    @classmethod
+    def of(cls, model: Any) -> WorkerOptions:
+        """The options of a model."""
+        return cls(getattr(model, "n_jobs", None), getattr(model, "device", None), getattr(model, "precision", "full"))
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Run the body with these options."""
+        with limit_threads(self.n_jobs or 1), blas_threads(n_threads()), use_precision(self.precision):
+            yield
+
+
+def run_job(function: Callable[..., Any], arguments: tuple[Any, ...], options: WorkerOptions) -> Any:
+    """What a function gives, run as the options say."""
+    with options():
+        return function(*arguments)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Makes a block of what a task of the user's graph gave, checked, or says which block is wrong and how."""
+
+    n_features: int
+    dtype: Any
+    counts: Array
+    target_shape: tuple[int, ...]
+    columns: list[str] | None = None  # of a frame: the features,
+    target: Any = None  # the target column or columns
+    weight: Any = None  # and the weights
+    functions: tuple[Callable[[Block], Block], ...] = ()  # that blocks are passed through
+
+    def __call__(self, raw: Any, index: int, start: int = 0, stop: int | None = None) -> Block:
+        """A block by its number, or its rows from `start` to before `stop`."""
+        name = f"block {index} of the dask data"
+        X, y, weight = split(raw, self.columns, self.target, self.weight)
+        shape = np.shape(X)
+        if len(shape) != 2 or shape[1] != self.n_features:
+            raise ValueError(f"{name} has shape {shape}, but the first block has {self.n_features} columns.")
+        if shape[0] != self.counts[index]:
+            raise ValueError(
+                f"{name} has {shape[0]} rows where its chunk sizes say {self.counts[index]}. If the data change "
+                "each time they are computed, persist() them first."
+            )
+        if stop is not None and stop - start < shape[0]:
+            rows = slice(start, stop)
+            for role, array in (("y", y), ("sample_weight", weight)):
+                if array is not None and len(array) != shape[0]:
+                    raise ValueError(f"{name}: X has {shape[0]} rows and {role} has {len(array)}.")
+            X = X.tocsr() if scipy.sparse.issparse(X) else X  # rows of which can be taken
+            X, shape = (X.iloc if hasattr(X, "iloc") else X)[rows], (stop - start, shape[1])
+            y, weight = (None if array is None else array[rows] for array in (y, weight))
+        if not shape[0]:
+            X = X if scipy.sparse.issparse(X) else np.empty(shape)
+            return Block(X.astype(self.dtype), np.empty((0, *self.target_shape)), None if weight is None else weight)
+        block = checked_block(X, y, weight, name=name)
+        if np.shape(block.y)[1:] != self.target_shape and block.y is not None:
+            raise ValueError(f"{name} has targets of shape {np.shape(block.y)}, not (n, *{self.target_shape}).")
+        block = Block(block.X.astype(self.dtype, copy=False), block.y, block.weight)
+        for function in self.functions:
+            block = function(block)
+        return block
+
+
+def split(raw: Any, columns: list[str] | None, target: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """X, y and weights: of a tuple its members, of a frame the columns named."""
+    X, y, w = (*raw, None, None)[:3] if isinstance(raw, (tuple, list)) else (raw, None, None)
+    if isinstance(X, (tuple, list)) and len(X) in (2, 3) and np.ndim(X[0]) == 2:  # a delayed block with everything
+        X, y, w = (*X, None)[:3]
+    if columns is not None:
+        y = y if target is None else X[target]
+        w = w if weight is None else X[weight]
+        X = X[columns]
+    return X, None if y is None else np.asarray(y), None if w is None else np.asarray(w)
+
+
+class PartitionSource(Source):
+    """Blocks that one task adds up, beginning with row `row` of all."""
+
+    def __init__(self, blocks: list[Block], row: int, reader: Reader) -> None:
+        self.filled = [block for block in blocks if len(block)]
+        self.row, self.n_samples = row, row + sum(map(len, blocks))
+        self.n_features, self.dtype = reader.n_features, reader.dtype
+
+    def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
+        return regroup(iter(self.filled), rows, start - self.row)
+
+    def sample(self, n: int, key: Key) -> Block:
+        raise NotImplementedError("samples are drawn from all rows")
+
+
+@dataclass(frozen=True)
+class FoldTask:
+    """What all leaves of a pass have in common."""
+
+    fold: Fold
+    reader: Reader
+    rows: int | None
+    options: WorkerOptions
+
+
+def cut_rows(task: FoldTask, raw: Any, index: int, start: int, stop: int) -> Block:
+    """Some consecutive rows of a block."""
+    return task.reader(raw, index, start, stop)
+
+
+def fold_leaf(task: FoldTask, feature_map: Any, raws: list[Any], pieces: list[list[int]], row: int) -> Any:
+    """The total of consecutive rows, of which the first has the number `row`.
+
+    `raws` are the blocks that they are in; `pieces` are the arguments of the reader for each.
+    """
+    with task.options():
+        given = zip(raws, pieces, strict=True)
+        blocks = [raw if isinstance(raw, Block) else task.reader(raw, *piece) for raw, piece in given]
+        source = on_device_if_there(PartitionSource(blocks, row, task.reader), task.options.device)
+        return task.fold.to_host(source.fold(task.fold, feature_map, rows=task.rows, start=row))
+
+
+def merge_totals(task: FoldTask, totals: list[Any]) -> Any:
+    """The totals as one."""
+    total = task.fold.zero()  # totals from other tasks must not be changed
+    for other in totals:
+        total = task.fold.merge(total, other)
+    return total
+
+
+def take_rows(reader: Reader, raw: Any, index: int, rows: Any, of_positive: bool = False) -> Block:
+    """Some rows of a block, or of its rows of positive weight."""
+    block = reader(raw, index)
+    return (positive(block) if of_positive else block)[rows]
+
+
+def count_positive(reader: Reader, raw: Any, index: int) -> int:
+    """The number of rows of positive weight."""
+    return len(positive(reader(raw, index)))
+
+
+def longest_row(reader: Reader, raw: Any, index: int) -> tuple[float, int]:
+    """The largest squared norm of a row, and which row has it."""
+    squares = squared_norms(reader(raw, index).X)
+    return (float(squares.max()), int(squares.argmax())) if len(squares) else (-1.0, 0)
+
+
+def describe_block(raw: Any, names: tuple[Any, Any, Any]) -> tuple[Any, ...]:
+    """Rows, columns, dtype, the shape of the targets, and of a frame none of its rows."""
+    X, y, _ = split(raw, *names)
+    shape = np.shape(X)
+    if len(shape) != 2:
+        raise ValueError(f"a block of the dask data has {len(shape)} dimensions; rows and columns were expected.")
+    dtype = np.result_type(*X.dtypes) if hasattr(X, "dtypes") else X.dtype
+    return shape[0], shape[1], dtype, None if y is None else np.shape(y)[1:], X[:0] if hasattr(X, "iloc") else None
+
+
+def lightened(model: Any) -> Any:
+    """A copy of a fitted model without what predictions do not need."""
+    model = copy.copy(model)
+    if hasattr(model, "statistics_"):
+        model.statistics_ = copy.copy(model.statistics_)
+        model.statistics_.gram = None
+    if hasattr(model, "ridge_"):
+        model.ridge_ = lightened(model.ridge_)
+    if hasattr(model, "labels_"):
+        del model.labels_
+    return model
+
+
+def apply_method(
+    rows: Any, shared: tuple[Any, Any, tuple[Any, ...], dict[str, Any], Any], pick: int | None = None
+) -> Any:
+    """The method of a model on one block; for no rows, an empty array of the right shape."""
+    model, name, arguments, options, empty = shared
+    if isinstance(rows, (tuple, list)):
+        rows = rows[0]
+    if not np.shape(rows)[0]:
+        return empty if pick is None else empty[pick]
+    with WorkerOptions.of(model)():
+        found = getattr(model, name)(rows, *arguments, **options)
+    return found if pick is None else found[pick]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The predictions of a model, as a function of rows."""
+
+    model: Any
+
+    def __call__(self, X: Any) -> Array:
+        return self.model.predict(X)

@@ -1,0 +1,14 @@
+from bochner.diagnostics.discrepancies import box_discrepancy as box_discrepancy
+from bochner.diagnostics.discrepancies import star_discrepancy as star_discrepancy
+from bochner.diagnostics.grams import Coherence as Coherence
+from bochner.diagnostics.grams import DimensionCurve as DimensionCurve
+from bochner.diagnostics.grams import DistanceConcentration as DistanceConcentration
+from bochner.diagnostics.grams import GramSpectrum as GramSpectrum
+from bochner.diagnostics.grams import SpectrumDecay as SpectrumDecay
+from bochner.diagnostics.grams import distance_concentration as distance_concentration
+from bochner.diagnostics.grams import effective_dimension_curve as effective_dimension_curve
+from bochner.diagnostics.grams import gram_spectrum as gram_spectrum
+from bochner.diagnostics.grams import leverage_coherence as leverage_coherence
+from bochner.diagnostics.grams import spectrum_decay as spectrum_decay
+from bochner.diagnostics.spectral_checks import SpectralCheck as SpectralCheck
+from bochner.diagnostics.spectral_checks import spectral_check as spectral_check

@@ -1,1 +1,0 @@
-"""Comparisons of approximations on the data of the user, and their report."""

@@ -1,0 +1,1 @@
+"""Methods of the literature that a user of the models rarely needs."""

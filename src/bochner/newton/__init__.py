@@ -1,0 +1,1 @@
+"""Convex losses, and Newton's method on features that are streamed."""

@@ -1,0 +1,1 @@
+"""Models of tables: columns, scaling, trees of exact models, and their average."""

@@ -1,0 +1,386 @@
+"""``metric=`` and ``kernel="auto"`` of models: the kernel and its metric, learned on a sample of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bochner.backends import Array
+from bochner.data.progress import show
+from bochner.data.validation import usual_rows
+from bochner.draws.keys import Key
+from bochner.kernels.algebra import Kernel, Projected
+from bochner.kernels.stationary import RadialKernel, StationaryKernel
+from bochner.ridge.spectrum import leave_one_out
+from bochner.tuning.metrics import (
+    FAMILIES,
+    LEFT_OUT,
+    Criterion,
+    LearnedMetric,
+    learn_directions,
+    learn_metric,
+    mean_distance,
+    shrink_directions,
+    shrink_metric,
+    standardised,
+    with_scales,
+)
+
+RowsAndTargets = tuple[Array, Array, Array | None]  # rows, targets and weights
+METRICS = ("auto", "isotropic", "diagonal", "full")
+SAMPLE_ROWS = 1000  # rows that a metric is learned on; as many others compare it with equal scales
+_FEW_ROWS, _FEW_EVALUATIONS = 300, 9  # at least, for the comparison of kernels, and for a start; half of the rows
+_EVALUATIONS, _DIRECTION_EVALUATIONS = 7, 30
+_KERNEL_EVALUATIONS = 7  # for the common length scale and the penalty of another kernel
+_SHORT_ALPHA = 0.3  # the least penalty that a search from short scales starts with
+_GROUPS = 12  # of rows with nearby values, to see what a column explains by itself
+_LEAST_SHARE = 0.02  # of the variance: columns that explain less count as much
+_EXPLAINED = 0.2  # the error from which on scales are also learned from other starts
+_BETTER = 0.97  # times the error: scales learned from other starts, and rough kernels, that gain less are not taken
+_ALIKE = 0.1  # columns have the same unit if their spreads differ by less than this share
+_FRESH_ROWS = 60  # with fewer rows to compare on, learned scales are not shrunk, and by "auto" not learned
+_LEAST_ROWS = 20  # the fewest rows for which "auto" compares units of the columns
+_NUMBERS = 1 << 25  # the most numbers in a sample as an array
+_COLUMNS = 1000  # the most columns for a full metric
+_AUTO_COLUMNS = 300  # the most columns whose scales "auto" learns
+_CONSTANT = 1e-12  # a column whose spread over its size is smaller is constant up to rounding
+_NOTHING = 1e-6  # the weight of a constant column, over its size
+
+
+@dataclass(frozen=True)
+class ColumnMetric:
+    """A kernel of length scale one, and the weights that rows are multiplied by first.
+
+    Attributes
+    ----------
+    kernel : StationaryKernel
+    weights : ndarray of shape (), (n_features,) or (n_features, n_features)
+        One over a length scale; one over the length scale of each column; or a matrix with a direction in each column.
+    spreads : ndarray of shape (n_features,)
+        Standard deviations of the columns.
+    """
+
+    kernel: StationaryKernel
+    weights: Array
+    spreads: Array
+
+    def rows(self, X: Any) -> Any:
+        """Rows times the weights, as the kernel takes them."""
+        if self.weights.ndim == 2:
+            return np.asarray(X @ self.weights)
+        return X.multiply(self.weights).tocsr() if scipy.sparse.issparse(X) else X * self.weights
+
+    def scaled(self, scale: float) -> Kernel:
+        """The kernel of unscaled rows that equals the kernel of `rows` with the length scale `scale`."""
+        if self.weights.ndim == 2:
+            return with_scales(self.kernel, 1.0).along(self.weights / scale)
+        scales = scale / self.weights
+        return with_scales(self.kernel, scales if scales.ndim else float(scales))
+
+
+def families_for(metric: str) -> list[StationaryKernel]:
+    """The kernels that ``kernel="auto"`` chooses from, rough to smooth; a full metric needs Euclidean distances."""
+    return [kernel for kernel in FAMILIES.values() if metric != "full" or isinstance(kernel, RadialKernel)]
+
+
+def chooses_kernel(metric: str, X: Any) -> bool:
+    """Whether ``kernel="auto"`` compares kernels; with ``metric="auto"`` only if rows are many enough."""
+    return metric != "auto" or (learns_scales(metric, X) and X.shape[0] >= 2 * SAMPLE_ROWS)
+
+
+def learns_scales(metric: str, X: Any) -> bool:
+    """Whether columns have length scales of their own; with "auto" if they are few enough for the sample."""
+    if metric != "auto":
+        return metric != "isotropic"
+    return 1 < X.shape[1] <= _AUTO_COLUMNS and X.shape[0] >= _LEAST_ROWS
+
+
+def metric_of(kernel: Kernel, n_features: int) -> Array:
+    """M of the squared distance (x - y)ᵀ M (x - y) that a kernel measures; (n_features,) if it is diagonal."""
+    if isinstance(kernel, Projected):
+        U = kernel.matrix(n_features) / kernel.kernel.scales(n_features)
+        return np.asarray(U @ U.T)
+    assert isinstance(kernel, StationaryKernel)
+    return np.asarray(np.ones(n_features) / kernel.scales(n_features) ** 2)
+
+
+def search_metric(
+    kernels: Sequence[StationaryKernel],
+    X: Any,
+    Y: Array,
+    weight: Array | None = None,
+    *,
+    metric: str,
+    key: Key,
+    criterion: Criterion = LEFT_OUT,
+    until: float | None = None,
+    verbose: int = 0,
+) -> ColumnMetric:
+    """Choose one of the kernels, and learn its metric, by the leave-one-out error of exact fits.
+
+    Scales are learned on a sample of standardised columns, starting from equal ones, and from short ones if those are
+    long. They are then shrunk towards equal scales, by the amount that has the least error on other rows. Directions
+    start from the learned scales, and are shrunk towards them in the same way.
+
+    Parameters
+    ----------
+    kernels : sequence of StationaryKernel
+        From rough to smooth; their length scales are ignored.
+    X : array or CSR matrix of shape (n_samples, n_features)
+        A few thousand rows; a tenth as many will do.
+    Y : ndarray of shape (n_samples, n_targets)
+    weight : ndarray of shape (n_samples,) or None
+    metric : {"auto", "isotropic", "diagonal", "full"}
+        "auto" is "diagonal", or "isotropic" if one scale for the columns in their own units has less error on the other
+        rows. Of rows too few for others, no scales are learned, and equal ones of standardised columns are compared
+        with one of the columns in their own units by their leave-one-out errors.
+    key : Key
+        For the rows of the sample.
+    criterion : Criterion
+        What is minimised; the default is the leave-one-out error.
+    until : float or None
+        When to stop, as a value of ``time.perf_counter()``; the best metric found by then is returned.
+    verbose : int
+        1 names the stage on a terminal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import RBF, Laplacian
+    >>> from bochner.tuning.metric_search import search_metric
+    >>> from bochner.draws.keys import Key
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> found = search_metric([Laplacian(), RBF()], X, np.sin(2.0 * X[:, 1:2]), metric="diagonal", key=Key(0))
+    >>> type(found.kernel).__name__, int(found.weights.argmax())
+    ('RBF', 1)
+    """
+    check_size(X, metric)
+    positive = slice(None) if weight is None else weight > 0
+    X, Y, weight = X[positive], Y[positive], None if weight is None else weight[positive]
+    usual = usual_rows(X)  # in the spread of a column with an outlier all other rows are equal
+    X, Y, weight = X[usual], Y[usual], None if weight is None else weight[usual] / weight[usual].mean()
+    spreads, sizes = _spreads(X, weight)
+    varying = spreads > _CONSTANT * sizes
+    d = len(spreads)
+    isotropic = not learns_scales(metric, X)
+    if not varying.any():
+        weights = np.ones(()) if isotropic else np.eye(d) if metric == "full" else np.ones(d)
+        return ColumnMetric(kernels[0], weights, spreads)
+    common = np.full(d, spreads.max() * np.sqrt(np.mean((spreads[varying] / spreads.max()) ** 2)))  # no overflow
+    units = common if isotropic else np.where(varying, spreads, 1.0)
+    order = key.child("metric").generator().permutation(X.shape[0])
+    n_learn, n_fresh = _division(len(order))
+    learn, few = order[:n_learn], order[: min(n_learn, max(_FEW_ROWS, n_learn // 2))]
+    fresh = order[n_learn : n_learn + n_fresh]
+
+    def sample(rows: Array, units: Array = units) -> RowsAndTargets:
+        part = X[np.sort(rows)][:, varying]
+        part = (part.toarray() if scipy.sparse.issparse(part) else part).astype(np.float64)
+        part -= part.mean(axis=0)
+        return part / units[varying], Y[np.sort(rows)], None if weight is None else weight[np.sort(rows)]
+
+    def prefers_one(found: LearnedMetric) -> bool:
+        """Whether one scale of the columns in their own units has less error on fresh rows than scales of columns."""
+        if np.ptp(spreads[varying]) <= _ALIKE * spreads.max():  # the same as equal scales
+            return bool(np.ptp(found.kernel.scales(int(varying.sum()))) == 0.0)
+        Z, T, w = sample(few, common)
+        own = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
+        Z, T, w = sample(fresh, common)
+        return criterion.of(own.kernel, Z, standardised(T, w), own.alpha, w) < found.error
+
+    options: dict[str, Any] = {"criterion": criterion, "until": until}
+    shared: dict[str, Any] = {**options, "max_evaluations": _FEW_EVALUATIONS}
+    show("metric: equal length scales", verbose > 0)
+    Z, T, w = rows = sample(few)
+    other = sample(fresh) if len(fresh) else None
+
+    kernel, known = kernels[-1], list[LearnedMetric]()
+    if len(kernels) > 1:
+        show("metric: kernels", verbose > 0)
+        kernel, known = _best_kernel(kernels, rows, {**options, "per_column": not isotropic})
+    if isotropic:
+        return ColumnMetric(kernel, np.ones(()), spreads)
+    equal, *known = known or [learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)]
+    if metric == "auto" and other is None:
+        alike = np.ptp(spreads[varying]) <= _ALIKE * spreads.max()
+        own = equal if alike else learn_metric(*sample(few, common)[:2], kernel, per_column=False, weight=w, **shared)
+        if own.error <= equal.error:
+            return ColumnMetric(kernel, np.ones(()), spreads)
+        found = equal
+    else:
+        early = len(learn) > len(few)  # scales of columns are learned on few rows before all of them
+        found = _learned(rows, other, equal, shared, *known) if early else equal
+        show(f"metric: learned on {len(learn):,} rows", verbose > 0)
+        Z, T, w = rows = sample(learn)
+        if found is equal:
+            found = _learned(rows, other, equal, {**options, "max_evaluations": _FEW_EVALUATIONS + _EVALUATIONS})
+        else:
+            found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=_EVALUATIONS, **options)
+    if other is not None:
+        show(f"metric: compared on {len(fresh):,} rows", verbose > 0)
+        found = shrink_metric(found, equal, *other, criterion=criterion)
+        if metric == "auto" and prefers_one(found):
+            return ColumnMetric(kernel, np.ones(()), spreads)
+    weights = np.full(d, _NOTHING) / np.where(sizes > 0, sizes, 1.0)
+    scales = found.kernel.scales(Z.shape[1]) * np.ones(Z.shape[1])
+    if metric != "full":
+        weights[varying] = 1.0 / (_three_digits(scales) * units[varying])
+        return ColumnMetric(kernel, weights, spreads)
+    U = np.diag(1.0 / scales)
+    if other is not None:
+        U, full = learn_directions(Z, T, found, weight=w, max_evaluations=_DIRECTION_EVALUATIONS, **options)
+        U = shrink_directions(U, full, found, *other, criterion=criterion)
+    directions = np.diag(weights)
+    directions[np.ix_(varying, varying)] = _three_digits(U) / units[varying, None]
+    return ColumnMetric(kernel, directions, spreads)
+
+
+def _best_kernel(
+    kernels: Sequence[StationaryKernel], rows: RowsAndTargets, options: dict[str, Any]
+) -> tuple[StationaryKernel, list[LearnedMetric]]:
+    """The best of the kernels, with the scales that the middle one learns from few rows, up to a common factor.
+
+    If that is the middle one, also what it has learned: equal scales, and scales of columns learned from them. They are
+    ordered from rough to smooth; of rough ones, those beyond one that is no better are left out. The smoothest
+    is taken unless another one is clearly better: functions that are nearly linear are learned best with it.
+    """
+    X, Y, weight = rows
+    middle, shared = len(kernels) // 2, {**options, "per_column": False}
+    learned = learn_metric(X, Y, kernels[middle], weight, max_evaluations=_FEW_EVALUATIONS, **shared)
+    known = [learned]
+    if options["per_column"]:
+        learned = learn_metric(
+            X, Y, kernels[middle], weight, start=learned, max_evaluations=_FEW_EVALUATIONS, **options
+        )
+        known.append(learned)
+    scales = learned.kernel.scales(X.shape[1]) * np.ones(X.shape[1])
+    distance = mean_distance(learned.kernel, X / scales, weight)
+
+    def error(kernel: StationaryKernel) -> float:
+        unit = mean_distance(kernel, X / scales, weight) / (distance or 1.0) or 1.0
+        start = replace(learned, kernel=with_scales(kernel, unit * scales))
+        return learn_metric(X, Y, kernel, weight, start=start, max_evaluations=_KERNEL_EVALUATIONS, **shared).error
+
+    errors = {middle: learned.error, **{i: error(kernels[i]) for i in range(middle + 1, len(kernels))}}
+    for i in range(middle - 1, -1, -1):
+        errors[i] = error(kernels[i])
+        if errors[i] > min(errors.values()):
+            break
+    best, smooth = min(errors, key=errors.__getitem__), len(kernels) - 1
+    best = best if errors[best] < _BETTER * errors[smooth] else smooth
+    return kernels[best], known if best == middle else []
+
+
+def _learned(
+    rows: RowsAndTargets,
+    fresh: RowsAndTargets | None,
+    equal: LearnedMetric,
+    options: dict[str, Any],
+    found: LearnedMetric | None = None,
+) -> LearnedMetric:
+    """Scales of columns, learned from equal ones, or from others if fresh rows prefer it.
+
+    `found` is what is learned from equal ones, if that is known. With long scales the model is nearly linear, and no
+    scale seems to matter, even if some columns do in another way: then short scales are another start. For short scales
+    of many columns, however, no row is near another one. Where little is explained there are two more starts: scales by
+    what each column explains alone, and those of a Laplacian kernel, which is nearly a sum over columns and pairs,
+    up to a factor that makes them short.
+    """
+    X, Y, weight = rows
+    most = 0.5 * mean_distance(equal.kernel, X, weight)
+    found = found or learn_metric(X, Y, equal.kernel, weight, start=equal, **options)
+    if fresh is None:
+        return found
+    starts = []
+    if 0.0 < most < float(np.max(equal.kernel.scales(X.shape[1]))):
+        starts.append(with_scales(equal.kernel, most))
+    if found.error > _EXPLAINED:
+        shares = np.maximum(explained_alone(X, Y, weight), _LEAST_SHARE)
+        halves = np.array([0.5 * mean_distance(equal.kernel, X[:, [j]], weight) for j in range(X.shape[1])])
+        halves[halves == 0.0] = 1.0  # of columns that are equal in nearly all rows
+        starts.append(with_scales(equal.kernel, halves * np.sqrt(shares.max() / shares)))
+        rough = learn_metric(X, Y, FAMILIES["laplacian"], weight, **options).kernel.scales(X.shape[1])
+        starts.append(with_scales(equal.kernel, 0.5 * mean_distance(equal.kernel, X / rough, weight) * rough))
+
+    def error(one: LearnedMetric) -> float:
+        X, Y, weight = fresh
+        return options["criterion"].of(one.kernel, X, standardised(Y, weight), one.alpha, weight)
+
+    least = error(found) if starts else 0.0
+    for start in starts:
+        short = replace(equal, kernel=start, alpha=max(equal.alpha, _SHORT_ALPHA))
+        other = learn_metric(X, Y, equal.kernel, weight, start=short, **options)
+        reached = error(other)
+        if reached < _BETTER * least:
+            found, least = other, reached
+    return found
+
+
+def explained_alone(X: Array, Y: Array, weight: Array | None = None) -> Array:
+    """The share of the variance of Y (n, k) that each column of X (n, d) explains by itself, (d,).
+
+    Each row is predicted by the mean of the other rows with values nearby; shares of columns that say nothing are below
+    zero.
+    """
+    Y, w, shares = standardised(Y, weight), np.ones(len(X)) if weight is None else weight, []
+    for column in X.T:
+        edges = np.unique(np.quantile(column, np.arange(1, _GROUPS) / _GROUPS))
+        groups = np.searchsorted(edges, column)
+        totals = np.bincount(groups, w)
+        sums = np.array([np.bincount(groups, w * y) for y in Y.T]).T
+        errors = leave_one_out(Y - sums[groups] / totals[groups, None], w / totals[groups], 1.0 / len(X))
+        shares.append(1.0 - np.average((errors**2).mean(axis=1), weights=w))
+    return np.array(shares)
+
+
+def check_size(X: Any, metric: str) -> None:
+    """Refuse rows with too many columns to learn a metric."""
+    n, d = min(X.shape[0], SAMPLE_ROWS), X.shape[1]
+    if metric == "full" and scipy.sparse.issparse(X):
+        raise ValueError(
+            "metric='full' has directions across columns, along which sparse rows are not sparse; use "
+            "metric='diagonal', or give the rows as an array."
+        )
+    if metric == "full" and d > _COLUMNS:
+        raise ValueError(
+            f"metric='full' would learn {d} × {d} numbers from {n} rows; it takes up to {_COLUMNS} columns. Use "
+            "metric='diagonal', or fewer columns (RandomProjection, or scikit-learn's PCA, before)."
+        )
+    if metric == "diagonal" and n * d > _NUMBERS:
+        raise ValueError(
+            f"metric='diagonal' would learn scales of {d} columns from {n} rows. Use metric='isotropic', or fewer "
+            "columns (RandomProjection, or scikit-learn's TruncatedSVD, before)."
+        )
+
+
+def _division(n: int) -> tuple[int, int]:
+    """Numbers of rows to learn on and to compare on."""
+    n_fresh = min(SAMPLE_ROWS, max(n - SAMPLE_ROWS, n // 3))
+    return min(SAMPLE_ROWS, n - n_fresh) if n_fresh >= _FRESH_ROWS else n, n_fresh if n_fresh >= _FRESH_ROWS else 0
+
+
+def _spreads(X: Any, weight: Array | None) -> tuple[Array, Array]:
+    """Standard deviations of the columns, and the largest absolute values, the units in which squares are taken."""
+    sizes = abs(X).max(axis=0)
+    sizes = np.asarray(sizes.toarray() if scipy.sparse.issparse(sizes) else sizes, dtype=np.float64).ravel()
+    units = np.where(sizes > 0, sizes, 1.0)
+    w = np.full(X.shape[0], 1.0 / X.shape[0]) if weight is None else weight / weight.sum()
+    if scipy.sparse.issparse(X):
+        Z = X.multiply(1.0 / units).tocsr()
+        mean = np.asarray(w @ Z).ravel()
+        variance = np.maximum(np.asarray(w @ Z.multiply(Z).tocsr()).ravel() - mean**2, 0.0)
+        variance[variance < 1e-14] = 0.0  # the rounding error for constant columns
+    else:
+        Z = X / units
+        variance = w @ (Z - w @ Z) ** 2
+    return np.sqrt(variance) * units, sizes
+
+
+def _three_digits(values: Array) -> Array:
+    """Three digits: more than the data determine, and few enough not to depend on where a search stopped."""
+    digits = 10.0 ** (np.floor(np.log10(np.maximum(np.abs(values), 1e-300))) - 2.0)
+    return np.asarray(np.rint(values / digits) * digits)
