@@ -82,7 +82,7 @@ def test_a_summary_tells_what_was_given_from_what_was_chosen():
     assert f"{few.n_components_} components of the 60 given" in repr(few.summary())
     assert few.n_components_ < 60
     assert f"certainty: {model.certificate_!s}" in chosen
-    assert "squared error of rows left out: " in chosen
+    assert "leave-one-out error, which chose alpha: " in chosen
     process = repr(GaussianProcessRegressor(noise_variance=0.1, random_state=0).fit(X, y).summary())
     assert "noise variance: 0.1, as given" in process
     assert "amplitude: " in process

@@ -126,3 +126,15 @@ def test_the_standard_error_of_a_score_is_the_deviation_of_scores():
     scores = [score() for _ in range(400)]
     spread = np.std([found.score for found in scores])
     assert np.mean([found.error for found in scores]) == pytest.approx(spread, rel=0.15)
+
+
+def test_probabilities_of_noise_are_uncertain():
+    """Log loss is that of a constant, within a tenth; leave-one-out scores alone would double it."""
+    rng = np.random.default_rng(0)
+    losses = []
+    for seed in range(3):
+        X, y = rng.normal(size=(60, 60)), rng.permutation(60) < 30
+        model = TabularClassifier(max_seconds=1.0, random_state=seed).fit(X, y)
+        p = model.predict_proba(rng.normal(size=(1000, 60)))  # half of these are of either class, whatever X is
+        losses.append(-0.5 * np.log(p).sum(axis=1).mean())
+    assert np.mean(losses) < np.log(2.0) + 0.1

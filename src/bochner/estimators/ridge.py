@@ -565,7 +565,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         notes = (f"condition {report.condition:.3g}" if np.isfinite(report.condition) else "", *report.notes)
         return {
             "alpha": f"{self.alpha_:.4g}, {f'chosen by {self.alpha!r}' if chosen else 'as given'}",
-            "squared error of rows left out": error,
+            "leave-one-out error, which chose alpha": error,
             "system": ", ".join((report.method, *filter(None, notes))),
         }
 

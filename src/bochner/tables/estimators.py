@@ -31,7 +31,7 @@ from bochner.draws.keys import Key
 from bochner.ridge.spectrum import leave_one_out
 from bochner.tables.columns import encode_columns, find_gaps, plan_columns, raw_columns
 from bochner.tables.held_out import HeldOut, HeldOutRows, Residuals, hold_out, joined, score_labels, score_numbers
-from bochner.tables.links import fit_link
+from bochner.tables.links import fit_link, fit_temperature
 from bochner.tables.members import SCALINGS, Member, Members, fit_members
 from bochner.tables.plans import Clock, make_plan
 from bochner.tables.reports import TableReport
@@ -191,6 +191,7 @@ class TableModel(BaseEstimator):
         self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None, strata: Array
     ) -> None:
         """Fit on targets (n, k), and score held-out rows, with the same share of every stratum in each fold."""
+        self._check_parameters()
         clock, key = Clock(float(self.max_seconds)), Key.from_random_state(self.random_state)
         found = self._learn(raw, Y, weight, workers, key, clock)
         lost = [column.name for column in self._columns if "identifier" in column.why]
@@ -519,7 +520,8 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
     """Classification on tables without preprocessing: numbers, categories, dates and missing values.
 
     Like `TabularRegressor`, with kernel ridge regression on targets ±1, one class against the rest. Probabilities are a
-    softmax of the scores and their cubes, with factors and levels that are fitted on leave-one-out scores.
+    softmax of the scores and their cubes, with factors and levels that are fitted on leave-one-out scores. If folds
+    were held out, a temperature is fitted on their scores: without it, small tables of noise would look certain.
 
     Parameters
     ----------
@@ -592,9 +594,11 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
 
     def _score(self, parts: Sequence[tuple[TableModel, HeldOutRows]], Y: Array, weight: Array, how: str) -> HeldOut:
         found, codes = joined([rows for _, rows in parts]), codes_of(Y)
-        labels = np.concatenate([codes_of(model._link(rows.values)) for model, rows in parts])
+        logits = np.concatenate([model._link(rows.values) for model, rows in parts])
         truth = codes[found.rows]
-        return score_labels(labels == truth, codes_of(found.means) == truth, Y, weight, found, how)
+        if parts[0][0] is not self:  # leave-one-out scores of rows that chose the model look too certain
+            self._link = self._link.tempered(fit_temperature(logits, truth, weight[found.rows]))
+        return score_labels(codes_of(logits) == truth, codes_of(found.means) == truth, Y, weight, found, how)
 
     @map_dask_blocks
     def decision_function(self, X: Any) -> Array:
