@@ -16,6 +16,7 @@ from bochner import (
     ArcCosine,
     Cauchy,
     Custom,
+    CyclicInvariant,
     Exponential,
     Kernel,
     Laplacian,
@@ -319,24 +320,26 @@ def test_primal_and_dual_ridge_are_one(alpha):
 
 
 BAD = [
-    (lambda: RBF(-1.0)([[0.0]]), "length_scale must be positive"),
-    (lambda: RBF(0.0)([[0.0]]), "length_scale must be positive"),
-    (lambda: RBF(np.nan)([[0.0]]), "length_scale must be positive"),
+    (lambda: RBF(-1.0), "length_scale must be positive"),
+    (lambda: RBF(0.0), "length_scale must be positive"),
+    (lambda: RBF(np.nan), "length_scale must be positive"),
     (lambda: RBF([1.0, 2.0])([[0.0]]), "has 2 values but the data has 1 features"),
     (lambda: RBF("median")([[0.0]]), "call kernel.resolve"),
-    (lambda: RBF("scott")([[0.0]]), "'median' or 'mean'; got 'scott'"),
-    (lambda: RBF("scott").resolve([[0.0]])([[0.0]]), "got 'scott'"),
-    (lambda: Matern(nu=-1)([[0.0]]), "nu must be a positive number"),
-    (lambda: RationalQuadratic(alpha=0)([[0.0]]), "alpha must be a positive number"),
-    (lambda: Polynomial(2.5)([[0.0]]), "degree must be a positive integer"),
-    (lambda: Polynomial(2, coef0=-1)([[0.0]]), "coef0 must be a positive number or 0"),
-    (lambda: Polynomial(2, gamma=-1)([[0.0]]), "gamma must be a positive number"),
-    (lambda: MaclaurinSeries([1.0, -1.0])([[0.0]]), "a negative one makes"),
-    (lambda: ArcCosine(3)([[0.0]]), "order must be 0, 1 or 2"),
-    (lambda: (-1.0 * RBF())([[0.0]]), "the factor of a kernel must be a positive number"),
-    (lambda: (RBF() ** 1.5)([[0.0]]), "the power of a kernel must be a positive"),
+    (lambda: RBF("scott"), "or 'auto'; got 'scott'"),
+    (lambda: RBF().set_params(length_scale=0), "length_scale must be positive"),
+    (lambda: Matern(nu=1e9), "at most 1e\\+06"),
+    (lambda: CyclicInvariant("rbf"), "kernel must be a kernel of bochner"),
+    (lambda: Matern(nu=-1), "nu must be a positive number"),
+    (lambda: RationalQuadratic(alpha=0), "alpha must be a positive number"),
+    (lambda: Polynomial(2.5), "degree must be a positive integer"),
+    (lambda: Polynomial(2, coef0=-1), "coef0 must be a positive number or 0"),
+    (lambda: Polynomial(2, gamma=-1), "gamma must be a positive number"),
+    (lambda: MaclaurinSeries([1.0, -1.0]), "A negative one makes"),
+    (lambda: ArcCosine(3), "order must be 0, 1 or 2"),
+    (lambda: -1.0 * RBF(), "the factor of a kernel must be a positive number"),
+    (lambda: RBF() ** 1.5, "the power of a kernel must be a positive"),
     (lambda: RBF().on([3])([[0.0]]), "do not exist in data with 1 features"),
-    (lambda: RBF().on([])([[0.0]]), "non-empty list of integers"),
+    (lambda: RBF().on([]), "non-empty list of integers"),
     (lambda: RBF()([0.0, 1.0]), "expected a 2-D array"),
     (lambda: RBF()([[0.0]], [[0.0, 1.0]]), "X has 1 features and Y has 2"),
     (lambda: as_kernel("gauss"), "unknown kernel 'gauss'; the names are"),
@@ -352,6 +355,16 @@ BAD = [
 def test_errors_say_what_to_do(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("value", [0, -1, np.nan, np.inf, "many"])
+def test_invalid_hyperparameters_are_refused_at_construction(name, value):
+    parameters = KERNELS[name].get_params(deep=False)
+    for parameter in parameters:
+        if value != 0 or parameter not in ("coef0", "order"):  # which may be zero
+            with pytest.raises(ValueError, match=rf"(be|least) .*got {value!r}"):
+                type(KERNELS[name])(**{**parameters, parameter: value})
 
 
 def test_adding_a_number_is_a_type_error():

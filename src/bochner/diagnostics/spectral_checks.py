@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 
-from bochner.backends import Array
 from bochner.checks import check_count
 from bochner.draws import mixtures, radii
 from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Projected, Restricted, Sum
 from bochner.kernels.conversion import as_kernel
-from bochner.kernels.stationary import Radial, RadialKernel, Separable, SeparableKernel
+from bochner.kernels.stationary import Radial, RadialKernel, SeparableKernel
 
 
 @dataclass(frozen=True)
@@ -97,15 +95,8 @@ def spectral_check(kernel: Any, n_features: int) -> SpectralCheck:
             return _check_profile(kernel.function, d)
         case RadialKernel():
             return _check_profile(clone(kernel).profile, d)  # a copy: findings are kept, and parameters may change
-        case Separable():
-            return _check_profile(clone(kernel).profile, 1)
         case SeparableKernel():
-            coordinate = clone(kernel).set_params(length_scale=1.0)
-
-            def profile(r: Array) -> Array:
-                return np.asarray(coordinate(np.zeros((1, 1)), r[:, None])[0])
-
-            return _check_profile(profile, 1)
+            return _check_profile(clone(kernel).profile, 1)
     raise ValueError(f"the spectral density is that of a radial or separable kernel; got {kernel!r}.")
 
 

@@ -57,12 +57,12 @@ def _(kernel: Product, X: Tensor, Y: Array) -> Tensor:
 
 @block.register
 def _(kernel: Multiple, X: Tensor, Y: Array) -> Tensor:
-    return block(kernel.kernel, X, Y) * kernel._factor()
+    return block(kernel.kernel, X, Y) * kernel.factor
 
 
 @block.register
 def _(kernel: Power, X: Tensor, Y: Array) -> Tensor:
-    return block(kernel.kernel, X, Y) ** kernel._exponent()
+    return block(kernel.kernel, X, Y) ** int(kernel.exponent)
 
 
 @block.register
@@ -125,13 +125,13 @@ def _(kernel: Exponential, squares: Tensor) -> Tensor:
 
 @profile.register
 def _(kernel: RationalQuadratic, squares: Tensor) -> Tensor:
-    alpha = kernel._alpha()
+    alpha = float(kernel.alpha)
     return (squares * (0.5 / alpha) + 1.0) ** -alpha
 
 
 @profile.register
 def _(kernel: Matern, squares: Tensor) -> Tensor:
-    nu = kernel._nu()
+    nu = float(kernel.nu)
     p = int(nu)
     if nu - p != 0.5 or p > 20:
         return profile.dispatch(object)(kernel, squares)
@@ -192,7 +192,7 @@ def _of_product(kernel: Any, t: Tensor, n_features: int) -> Tensor:
         case ExponentialDot():
             return (t * gamma).apply("Exp")
         case MaclaurinSeries():
-            return _horner(t, kernel._series().tolist())
+            return _horner(t, kernel.coefficients(len(kernel.series), 0).tolist())
         case DotProduct() if kernel.function is np.exp:
             return t.apply("Exp")
         case DotProduct() if kernel.function in (np.cosh, np.sinh):
@@ -205,7 +205,7 @@ def _of_product(kernel: Any, t: Tensor, n_features: int) -> Tensor:
 
 @block.register
 def _(kernel: ArcCosine, X: Tensor, Y: Array) -> Tensor:
-    order = kernel._order()
+    order = int(kernel.order)
     x = (X * X).reduce("Sum", 1, keepdims=True).apply("Sqrt")
     y = np.sqrt(np.einsum("ij,ij->i", Y, Y))
     U, V = X / x.greater(0.0).where(x, 1.0, DOUBLE), Y / np.where(y > 0, y, 1.0)[:, None]
@@ -261,9 +261,9 @@ def diagonal(kernel: Kernel, X: Tensor, n_features: int) -> Tensor:
         case Product():
             return diagonal(kernel.left, X, n_features) * diagonal(kernel.right, X, n_features)
         case Multiple():
-            return diagonal(kernel.kernel, X, n_features) * kernel._factor()
+            return diagonal(kernel.kernel, X, n_features) * kernel.factor
         case Power():
-            return diagonal(kernel.kernel, X, n_features) ** kernel._exponent()
+            return diagonal(kernel.kernel, X, n_features) ** int(kernel.exponent)
         case Restricted():
             columns = kernel.indices(n_features)
             return diagonal(kernel.kernel, X.gather(columns), len(columns))
@@ -279,6 +279,6 @@ def diagonal(kernel: Kernel, X: Tensor, n_features: int) -> Tensor:
         case DotProductKernel():
             return _of_product(kernel, (X * X).reduce("Sum", 1, keepdims=True), n_features)
         case ArcCosine():
-            order, s = kernel._order(), (X * X).reduce("Sum", 1, keepdims=True)
+            order, s = int(kernel.order), (X * X).reduce("Sum", 1, keepdims=True)
             return s**order * (3.0 if order == 2 else 1.0) if order else s.greater(0.0).astype(DOUBLE)
     raise ValueError(f"the diagonal of {kernel!r} cannot be written as an ONNX graph.")

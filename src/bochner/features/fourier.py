@@ -203,7 +203,7 @@ def draw_frequencies(
                 )
             )
         case Power():
-            laws = [law] + [_INDEPENDENT] * (kernel._exponent() - 1)
+            laws = [law] + [_INDEPENDENT] * (int(kernel.exponent) - 1)
             return Summed(
                 tuple(
                     draw_frequencies(kernel.kernel, rows, n_features, n_rows, key.child(i), dtype)
@@ -211,7 +211,6 @@ def draw_frequencies(
                 )
             )
         case Multiple():
-            kernel._factor()
             return draw_frequencies(kernel.kernel, law, n_features, n_rows, key, dtype)
         case Restricted():
             columns = kernel.indices(n_features)

@@ -82,9 +82,9 @@ def series_of(kernel: Kernel, n_features: int, radius: float) -> Array:
     """Coefficients a_0, a_1, … of a power series in x·y, as many as matter up to x·y = radius."""
     match kernel:
         case Multiple():
-            return kernel._factor() * series_of(kernel.kernel, n_features, radius)
+            return kernel.factor * series_of(kernel.kernel, n_features, radius)
         case Power():
-            return _power(series_of(kernel.kernel, n_features, radius), kernel._exponent())
+            return _power(series_of(kernel.kernel, n_features, radius), int(kernel.exponent))
         case Sum() | Product():
             left, right = (series_of(k, n_features, radius) for k in (kernel.left, kernel.right))
             if isinstance(kernel, Product):

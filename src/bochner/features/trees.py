@@ -91,7 +91,7 @@ def kernel_map(
     match kernel:
         case ArcCosine():
             law = choose_rows(RBF(1.0), n_features, n_components)
-            name = _ARC_COSINE[kernel._order()]
+            name = _ARC_COSINE[int(kernel.order)]
             rows = draw_frequencies(RBF(1.0), law, n_features, n_components, key, dtype)
             layer = KitchenSink(rows, np.zeros(n_components), name, ACTIVATIONS[name][1])
             return Node(kernel, layer, f"kitchen sinks: {name} units of {name_of(law)} normal projections")
@@ -103,7 +103,7 @@ def kernel_map(
             return Node(kernel, steps, "random thresholds: whether a row is above one in every coordinate")
         case Multiple():
             part = build(kernel.kernel, n_components, key)
-            factor = float(np.sqrt(kernel._factor()))
+            factor = float(np.sqrt(kernel.factor))
             return replace(part, kernel=kernel, feature_map=ScaledMap(part.feature_map, factor))
         case Restricted():
             columns = kernel.indices(n_features)
@@ -202,7 +202,7 @@ def _flattened(kernel: Kernel, kind: type) -> list[Kernel]:
     if isinstance(kernel, kind):
         return _flattened(kernel.left, kind) + _flattened(kernel.right, kind)
     if kind is Product and isinstance(kernel, Power):
-        return _flattened(kernel.kernel, kind) * kernel._exponent()
+        return _flattened(kernel.kernel, kind) * int(kernel.exponent)
     return [kernel]
 
 

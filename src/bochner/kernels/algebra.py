@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
@@ -51,7 +52,11 @@ def finite_points(X: Any) -> Any:
 
 
 class Kernel(BaseEstimator, ABC):
-    """A positive definite function k(x, y). Calling it gives the exact Gram block of two sets of rows."""
+    """A positive definite function k(x, y). Calling it gives the exact Gram block of two sets of rows.
+
+    A kernel is a dataclass without the comparison and the repr of one: its constructor stores its parameters as they
+    are, and raises an error for invalid ones.
+    """
 
     __array_ufunc__ = None  # so that a NumPy scalar times a kernel calls the kernel's __rmul__
     #: whether k(x, y) depends on x - y alone, so that it has random frequencies
@@ -61,6 +66,15 @@ class Kernel(BaseEstimator, ABC):
     def runs_on_device(self) -> bool:
         """Whether its blocks are computed for arrays of every backend, not only of NumPy and SciPy."""
         return False
+
+    def __post_init__(self) -> None:
+        """Raise an error for an invalid parameter."""
+
+    def set_params(self, **params: Any) -> Kernel:
+        """Set parameters by their names, after the checks of the constructor."""
+        super().set_params(**params)
+        self.__post_init__()
+        return self
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Exact Gram block k(x_i, y_j), (n_samples_X, n_samples_Y); Y defaults to X."""
@@ -303,10 +317,20 @@ def squared_norms(X: Any, dtype: Any = None) -> Array:
     return np.einsum("ij,ij->i", X, X, dtype=dtype)
 
 
-def entrywise(function: Any, t: Array) -> Array:
-    """A user's function at every entry of t, in the dtype of t; an error if it returns anything else."""
+def check_kernel(name: str, kernel: Any) -> None:
+    """Raise an error for a part of a kernel that is no kernel."""
+    if not isinstance(kernel, Kernel):
+        raise ValueError(f"{name} must be a kernel of bochner, got {kernel!r}; as_kernel makes one of others.")
+
+
+def check_function(function: Any) -> None:
+    """Raise an error for a function of a kernel that is none."""
     if not callable(function):
         raise ValueError(f"function must be a function of an array, got {function!r}.")
+
+
+def entrywise(function: Any, t: Array) -> Array:
+    """A user's function at every entry of t, in the dtype of t; an error if it returns anything else."""
     values = np.asarray(function(t))
     if values.shape != t.shape or values.dtype.kind not in "fiub":
         raise ValueError(
@@ -327,12 +351,16 @@ def numeric_slope(function: Any, t: Array, *, even: bool = False) -> Array:
     return np.asarray((function(high) - function(np.abs(low) if even else low)) / (high - low))
 
 
+@dataclass(eq=False, repr=False)
 class Pair(Kernel):
     """Two kernels, from which a third is made."""
 
-    def __init__(self, left: Kernel, right: Kernel) -> None:
-        self.left = left
-        self.right = right
+    left: Kernel
+    right: Kernel
+
+    def __post_init__(self) -> None:
+        check_kernel("left", self.left)
+        check_kernel("right", self.right)
 
     @property
     def stationary(self) -> bool:  # type: ignore[override]
@@ -382,10 +410,14 @@ class Product(Pair):
         return self.left._diagonal(X) * self.right._diagonal(X)
 
 
+@dataclass(eq=False, repr=False)
 class Wrapper(Kernel):
     """One kernel, `kernel`, from which another is made."""
 
     kernel: Kernel
+
+    def __post_init__(self) -> None:
+        check_kernel("kernel", self.kernel)
 
     @property
     def stationary(self) -> bool:  # type: ignore[override]
@@ -396,82 +428,85 @@ class Wrapper(Kernel):
         return self.kernel.runs_on_device
 
 
+@dataclass(eq=False, repr=False)
 class Multiple(Wrapper):
     """factor * kernel, factor > 0."""
 
-    def __init__(self, kernel: Kernel, factor: float) -> None:
-        self.kernel = kernel
-        self.factor = factor
+    factor: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("the factor of a kernel", self.factor)
 
     def __repr__(self) -> str:
         return f"{self.factor!r} * {_bracketed(self.kernel, Sum, Product, Multiple)}"
 
-    def _factor(self) -> float:
-        return check_positive("the factor of a kernel", self.factor)
-
     def _block(self, X: Array, Y: Array) -> Array:
-        return self._factor() * self.kernel._block(X, Y)
+        return self.factor * self.kernel._block(X, Y)
 
     def product(self, X: Any, Y: Any, V: Any) -> Any:
-        return self._factor() * self.kernel.product(X, Y, V)
+        return self.factor * self.kernel.product(X, Y, V)
 
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        return self._factor() * self.kernel._gradient(X, Y, W)
+        return self.factor * self.kernel._gradient(X, Y, W)
 
     def _diagonal(self, X: Array) -> Array:
-        return self._factor() * self.kernel._diagonal(X)
+        return self.factor * self.kernel._diagonal(X)
 
     def _resolve(self, sample: Array, weight: Array) -> Kernel:
         return Multiple(self.kernel._resolve(sample, weight), self.factor)
 
 
+@dataclass(eq=False, repr=False)
 class Power(Wrapper):
     """kernel ** exponent for a positive integer exponent: other powers may be indefinite."""
 
-    def __init__(self, kernel: Kernel, exponent: int) -> None:
-        self.kernel = kernel
-        self.exponent = exponent
+    exponent: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        exponent = check_positive("the power of a kernel", self.exponent)
+        whole = int(exponent) if exponent.is_integer() else self.exponent
+        check_count("the power of a kernel", whole, most=_LARGEST_POWER)
 
     def __repr__(self) -> str:
         return f"{_bracketed(self.kernel, Pair, Multiple, Power)} ** {self.exponent!r}"
 
-    def _exponent(self) -> int:
-        exponent = check_positive("the power of a kernel", self.exponent)
-        whole = int(exponent) if exponent.is_integer() else self.exponent
-        return check_count("the power of a kernel", whole, most=_LARGEST_POWER)
-
     def _block(self, X: Array, Y: Array) -> Array:
-        return self.kernel._block(X, Y) ** self._exponent()
+        return self.kernel._block(X, Y) ** int(self.exponent)
 
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        q = self._exponent()
+        q = int(self.exponent)
         return self.kernel._gradient(X, Y, q * W * self.kernel._block(X, Y) ** (q - 1))
 
     def _diagonal(self, X: Array) -> Array:
-        return np.asarray(self.kernel._diagonal(X) ** self._exponent())
+        return np.asarray(self.kernel._diagonal(X) ** int(self.exponent))
 
     def _resolve(self, sample: Array, weight: Array) -> Kernel:
         return Power(self.kernel._resolve(sample, weight), self.exponent)
 
 
+@dataclass(eq=False, repr=False)
 class Restricted(Wrapper):
     """A kernel of some columns of the data; write ``kernel.on(columns)``."""
 
-    def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
-        self.kernel = kernel
-        self.columns = columns
+    columns: Sequence[int]
 
-    def __repr__(self) -> str:
-        return f"{_bracketed(self.kernel, Pair, Multiple, Power)}.on({_written(self.columns)})"
-
-    def indices(self, n_features: int) -> Array:
-        """The columns as an index array, checked against the width of the data."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
         try:
             columns = np.asarray(self.columns)
         except ValueError:
             columns = np.empty(0)
         if columns.ndim != 1 or columns.size == 0 or columns.dtype.kind not in "iu":
             raise ValueError(f"columns must be a non-empty list of integers, got {self.columns!r}.")
+
+    def __repr__(self) -> str:
+        return f"{_bracketed(self.kernel, Pair, Multiple, Power)}.on({_written(self.columns)})"
+
+    def indices(self, n_features: int) -> Array:
+        """The columns as an index array, checked against the width of the data."""
+        columns = np.asarray(self.columns)
         if columns.min() < -n_features or columns.max() >= n_features:
             raise ValueError(f"columns {self.columns!r} do not exist in data with {n_features} features.")
         return columns % n_features
@@ -495,18 +530,14 @@ class Restricted(Wrapper):
         return Restricted(self.kernel._resolve(sample[:, self.indices(sample.shape[1])], weight), self.columns)
 
 
+@dataclass(eq=False, repr=False)
 class Projected(Wrapper):
     """A kernel of the rows x U, of a linear map of the data; write ``kernel.along(directions)``."""
 
-    def __init__(self, kernel: Kernel, directions: Any) -> None:
-        self.kernel = kernel
-        self.directions = directions
+    directions: Any
 
-    def __repr__(self) -> str:
-        return f"{_bracketed(self.kernel, Pair, Multiple, Power)}.along({_written(self.directions)})"
-
-    def matrix(self, n_features: int) -> Array:
-        """U (n_features, n_directions), checked against the width of the data."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
         try:
             U = np.asarray(self.directions, dtype=np.float64)
         except (TypeError, ValueError):
@@ -516,6 +547,13 @@ class Projected(Wrapper):
                 "directions must be finite numbers of shape (n_features, n_directions), a direction in each column; "
                 f"got {self.directions!r}."
             )
+
+    def __repr__(self) -> str:
+        return f"{_bracketed(self.kernel, Pair, Multiple, Power)}.along({_written(self.directions)})"
+
+    def matrix(self, n_features: int) -> Array:
+        """U (n_features, n_directions), checked against the width of the data."""
+        U = np.asarray(self.directions, dtype=np.float64)
         if U.shape[0] != n_features:
             raise ValueError(f"directions have {U.shape[0]} rows but the data has {n_features} features.")
         return U

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from bochner.kernels.dot_products import MaclaurinSeries, Polynomial
 from bochner.kernels.stationary import RBF, Matern, RationalQuadratic
 
 
+@dataclass(eq=False, repr=False)
 class Custom(Kernel):
     """A kernel given by a function, of two sets of rows or of two rows.
 
@@ -24,12 +26,13 @@ class Custom(Kernel):
         function(X, Y) → (n, m), or function(x, y) → number; which of the two is found by calling it.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+    function: Callable[..., Any]
 
-    def _block(self, X: Array, Y: Array) -> Array:
+    def __post_init__(self) -> None:
         if not callable(self.function):
             raise ValueError(f"function must be a function of two sets of rows or of two rows, got {self.function!r}.")
+
+    def _block(self, X: Array, Y: Array) -> Array:
         X, Y = dense(X), dense(Y)
         try:
             gram = np.asarray(self.function(X, Y))

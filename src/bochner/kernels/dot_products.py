@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ import scipy.sparse
 from scipy.special import gammaln
 
 from bochner.backends import Array, Form, backend_of
-from bochner.checks import check_count, check_positive
+from bochner.checks import ArgumentError, check_count, check_positive
 from bochner.draws import mixtures
-from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope, squared_norms
+from bochner.kernels.algebra import Kernel, check_function, dense, entrywise, numeric_slope, squared_norms
 from bochner.kernels.stationary import squared_distances
 
 __all__ = [
@@ -100,12 +101,16 @@ class Linear(DotProductKernel):
         return a
 
 
-def _gamma(gamma: Any, n_features: int) -> float:
-    if gamma is None:
-        return 1.0 / n_features
-    return check_positive("gamma", gamma, advice="None means 1 / n_features.")
+def _gamma(gamma: float | None, n_features: int) -> float:
+    return 1.0 / n_features if gamma is None else float(gamma)
 
 
+def _check_gamma(gamma: Any) -> None:
+    if gamma is not None:
+        check_positive("gamma", gamma, advice="None means 1 / n_features.")
+
+
+@dataclass(eq=False, repr=False)
 class Polynomial(DotProductKernel):
     """Polynomial kernel (gamma x·y + coef0)^degree.
 
@@ -125,37 +130,33 @@ class Polynomial(DotProductKernel):
     array([[36.]])
     """
 
-    def __init__(self, degree: int = 3, gamma: float | None = None, coef0: float = 1.0) -> None:
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
+    degree: int = 3
+    gamma: float | None = None
+    coef0: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_count("degree", self.degree)
+        _check_gamma(self.gamma)
+        check_positive("coef0", self.coef0, zero=True, advice="The kernel would not be positive definite.")
 
     @property
     def runs_on_device(self) -> bool:
         return True
 
-    def _check(self) -> None:
-        check_count("degree", self.degree)
-        check_positive("coef0", self.coef0, zero=True, advice="The kernel would not be positive definite.")
-
     def profile(self, t: Array, n_features: int) -> Array:
-        self._check()
         return (_gamma(self.gamma, n_features) * t + self.coef0) ** int(self.degree)
 
     def slope(self, t: Array, n_features: int) -> Array:
-        self._check()
         q, gamma = int(self.degree), _gamma(self.gamma, n_features)
         return q * gamma * (gamma * t + self.coef0) ** (q - 1)
 
     def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
-        self._check()
         xp, root, last = backend_of(X).xp, _gamma(self.gamma, X.shape[1]) ** 0.5, float(self.coef0) ** 0.5
         # gamma x·y + coef0 is the product of rows with one more feature
         X, Y = (xp.hstack([root * A, xp.full_like(A[:, :1], last)]) for A in (X, Y))
         return X, Y, ("polynomial", int(self.degree))
 
     def coefficients(self, n_terms: int, n_features: int) -> Array:
-        self._check()
         gamma, q, a = _gamma(self.gamma, n_features), int(self.degree), np.zeros(n_terms)
         binomial = 1.0
         for n in range(min(q + 1, n_terms)):
@@ -164,6 +165,7 @@ class Polynomial(DotProductKernel):
         return a
 
 
+@dataclass(eq=False, repr=False)
 class ExponentialDot(DotProductKernel):
     """Exponential dot-product kernel exp(gamma x·y).
 
@@ -173,8 +175,10 @@ class ExponentialDot(DotProductKernel):
         None means 1 / n_features.
     """
 
-    def __init__(self, gamma: float | None = None) -> None:
-        self.gamma = gamma
+    gamma: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_gamma(self.gamma)
 
     @property
     def runs_on_device(self) -> bool:
@@ -192,6 +196,7 @@ class ExponentialDot(DotProductKernel):
         return np.asarray(np.exp(n * np.log(_gamma(self.gamma, n_features)) - gammaln(n + 1.0)))
 
 
+@dataclass(eq=False, repr=False)
 class MaclaurinSeries(DotProductKernel):
     """Σ coefficients[n] (x·y)^n, positive definite when no coefficient is negative (Schoenberg 1942).
 
@@ -201,10 +206,9 @@ class MaclaurinSeries(DotProductKernel):
         a_0, a_1, …; finite, non-negative, not all zero.
     """
 
-    def __init__(self, series: Sequence[float] = (0.0, 1.0)) -> None:
-        self.series = series
+    series: Sequence[float] = (0.0, 1.0)
 
-    def _series(self) -> Array:
+    def __post_init__(self) -> None:
         try:
             a = np.asarray(self.series)
             a = a.astype(float) if a.dtype.kind != "c" else np.empty(0)
@@ -212,23 +216,23 @@ class MaclaurinSeries(DotProductKernel):
             a = np.empty(0)
         if a.ndim != 1 or not np.isfinite(a).all() or not a.any() or (a < 0).any():
             raise ValueError(
-                "series must be finite non-negative coefficients, not all zero: a negative one makes f(x·y) indefinite "
-                f"(Schoenberg's theorem). Got {self.series!r}."
+                f"series must be finite non-negative coefficients, not all zero; got {self.series!r}. A negative one "
+                "makes f(x·y) indefinite (Schoenberg's theorem)."
             )
-        return a
 
     def profile(self, t: Array, n_features: int) -> Array:
-        return np.polynomial.polynomial.polyval(t, self._series()).astype(t.dtype, copy=False)
+        return np.polynomial.polynomial.polyval(t, np.asarray(self.series, dtype=float)).astype(t.dtype, copy=False)
 
     def slope(self, t: Array, n_features: int) -> Array:
-        series = np.polynomial.polynomial.polyder(self._series())
+        series = np.polynomial.polynomial.polyder(np.asarray(self.series, dtype=float))
         return np.polynomial.polynomial.polyval(t, series).astype(t.dtype, copy=False)
 
     def coefficients(self, n_terms: int, n_features: int) -> Array:
-        a = self._series()[:n_terms]
+        a = np.asarray(self.series, dtype=float)[:n_terms]
         return np.pad(a, (0, n_terms - len(a)))
 
 
+@dataclass(eq=False, repr=False)
 class DotProduct(DotProductKernel):
     """Any kernel of x·y given as a function; its power series is found numerically.
 
@@ -249,8 +253,10 @@ class DotProduct(DotProductKernel):
     array([1. , 0. , 0.5, 0. ])
     """
 
-    def __init__(self, function: Callable[[Array], Array]) -> None:
-        self.function = function
+    function: Callable[[Array], Array]
+
+    def __post_init__(self) -> None:
+        check_function(self.function)
 
     def profile(self, t: Array, n_features: int) -> Array:
         try:
@@ -267,6 +273,7 @@ class DotProduct(DotProductKernel):
         return mixtures.maclaurin_coefficients(self.function, n_terms, radius=radius)
 
 
+@dataclass(eq=False, repr=False)
 class ArcCosine(Kernel):
     """Arc-cosine kernel of order 0, 1 or 2: 2 E[Θ(w·x) Θ(w·y) (w·x)^n (w·y)^n], w ~ N(0, I) (Cho & Saul 2009).
 
@@ -276,16 +283,14 @@ class ArcCosine(Kernel):
         0: step units, 1: rectified linear units, 2: squared rectified units.
     """
 
-    def __init__(self, order: int = 1) -> None:
-        self.order = order
+    order: int = 1
 
-    def _order(self) -> int:
+    def __post_init__(self) -> None:
         if not isinstance(self.order, numbers.Real) or self.order not in (0, 1, 2):
-            raise ValueError(f"order must be 0, 1 or 2, got {self.order!r}.")
-        return int(self.order)
+            raise ArgumentError(f"order must be 0, 1 or 2, got {self.order!r}.")
 
     def _block(self, X: Array, Y: Array) -> Array:
-        order = self._order()
+        order = int(self.order)
         dtype = X.dtype
         X, Y = (dense(A).astype(float) for A in (X, Y))
         x, y = np.sqrt(squared_norms(X)), np.sqrt(squared_norms(Y))
@@ -302,7 +307,7 @@ class ArcCosine(Kernel):
         return (J * size / np.pi).astype(dtype)
 
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        order, dtype = self._order(), X.dtype
+        order, dtype = int(self.order), X.dtype
         X, Y = X.astype(float), Y.astype(float)
         x, y = np.sqrt(squared_norms(X)), np.sqrt(squared_norms(Y))
         U, V = X / np.where(x > 0, x, 1.0)[:, None], Y / np.where(y > 0, y, 1.0)[:, None]
@@ -321,7 +326,7 @@ class ArcCosine(Kernel):
         return ((weighted * (J - turn * cosine)).sum(axis=1)[:, None] * U + (weighted * turn) @ V).astype(dtype)
 
     def _diagonal(self, X: Array) -> Array:
-        order, s = self._order(), squared_norms(X)
+        order, s = int(self.order), squared_norms(X)
         return s**order * (3.0 if order == 2 else 1.0) if order else (s > 0).astype(X.dtype)
 
 

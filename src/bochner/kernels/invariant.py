@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bochner.backends import Array
-from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Sum
+from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Sum, check_kernel
 from bochner.kernels.dot_products import AdditiveChi2, ArcCosine, DotProductKernel, Sobolev
 from bochner.kernels.stationary import StationaryKernel
 
 
+@dataclass(eq=False, repr=False)
 class CyclicInvariant(Kernel):
     """The mean of a kernel over all cyclic shifts of both arguments: (1/G²) Σ_g Σ_h k(gx, hy), G the number of shifts.
 
@@ -36,19 +38,20 @@ class CyclicInvariant(Kernel):
     True
     """
 
-    def __init__(self, kernel: Kernel, shape: tuple[int, ...] | None = None) -> None:
-        self.kernel = kernel
-        self.shape = shape
+    kernel: Kernel
+    shape: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_kernel("kernel", self.kernel)
+        shape = () if self.shape is None else np.atleast_1d(self.shape).tolist()
+        if len(shape) > 2 or not all(isinstance(size, int) and size > 0 for size in shape):
+            raise ValueError(f"shape must be None, (width,) or (height, width), got {self.shape!r}.")
 
     def axes(self, n_features: int) -> tuple[int, ...]:
         """The shape as numbers, checked against the width of the data."""
-        if not isinstance(self.kernel, Kernel):
-            raise ValueError(f"kernel must be a kernel of bochner, got {self.kernel!r}; as_kernel makes one of others.")
         if self.shape is None:
             return (n_features,)
         shape = tuple(np.atleast_1d(self.shape).tolist())
-        if len(shape) > 2 or not all(isinstance(size, int) and size > 0 for size in shape):
-            raise ValueError(f"shape must be None, (width,) or (height, width), got {self.shape!r}.")
         if int(np.prod(shape)) != n_features:
             raise ValueError(
                 f"shape={self.shape!r} holds {int(np.prod(shape))} values but the data has {n_features} features; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,9 @@ from sklearn.base import clone
 
 from bochner.backends import Array, Form, backend_of, is_host, n_threads
 from bochner.backends.threads import each
-from bochner.checks import check_positive, is_positive
+from bochner.checks import ArgumentError, check_positive, is_positive
 from bochner.draws import mixtures
-from bochner.kernels.algebra import Kernel, dense, entrywise, numeric_slope, squared_norms
+from bochner.kernels.algebra import Kernel, check_function, dense, entrywise, numeric_slope, squared_norms
 
 if TYPE_CHECKING:
     from bochner.draws.radii import NumericRadii
@@ -26,35 +27,40 @@ _LARGEST_NU = 1e6  # beyond it the kernel is Gaussian to seven digits
 _CENTRED = 64  # rows whose median is the centre of all
 _PIECE = 1 << 15  # kernel values computed at a time
 _SHORTEST = 1e-300  # the shortest length scale that rows can be divided by
+_RULES = ("median", "mean", "auto")  # length scales that are taken from the data
 
 
+@dataclass(eq=False, repr=False)
 class StationaryKernel(Kernel):
     """A kernel of (x - y) / length_scale, equal to one at zero."""
 
+    length_scale: Any = 1.0
+
     stationary = True
 
-    def __init__(self, length_scale: Any = 1.0) -> None:
-        self.length_scale = length_scale
+    def __post_init__(self) -> None:
+        value = self.length_scale
+        if isinstance(value, str) and value in _RULES:
+            return
+        if not is_positive(value):
+            raise ArgumentError(
+                "length_scale must be positive and finite, a number or one for each feature, or "
+                f"{', '.join(map(repr, _RULES[:-1]))} or {_RULES[-1]!r}; got {value!r}."
+            )
+        if (np.asarray(value, dtype=float) < _SHORTEST).any():
+            raise ArgumentError(
+                f"length_scale must be at least {_SHORTEST:.0e}, got {value!r}; multiply the data by a constant."
+            )
 
     def scales(self, n_features: int) -> Array:
         """The length scale as numbers: 0-dimensional, or one for each feature."""
         value = self.length_scale
         if isinstance(value, str):
-            if value in ("median", "mean", "auto"):
-                raise ValueError(
-                    f"length_scale={value!r} is chosen from data: fit an estimator with this kernel, or call "
-                    "kernel.resolve(X) first."
-                )
             raise ValueError(
-                f"length_scale must be positive, one value per feature, 'median' or 'mean'; got {value!r}."
+                f"length_scale={value!r} is chosen from data: fit an estimator with this kernel, or call "
+                "kernel.resolve(X) first."
             )
-        if not is_positive(value):
-            raise ValueError(f"length_scale must be positive and finite, got {value!r}.")
         scales = np.asarray(value, dtype=float)
-        if (scales < _SHORTEST).any():
-            raise ValueError(
-                f"length_scale must be at least {_SHORTEST:.0e}, got {value!r}; multiply the data by a constant."
-            )
         if scales.ndim == 1 and len(scales) == 1:
             scales = scales[0]
         if scales.ndim == 1 and len(scales) != n_features:
@@ -94,7 +100,7 @@ class StationaryKernel(Kernel):
 
     def _resolve(self, sample: Array, weight: Array) -> Kernel:
         kernel = clone(self)
-        if isinstance(self.length_scale, str) and self.length_scale in ("median", "mean", "auto"):
+        if isinstance(self.length_scale, str):
             size = float(abs(sample).max()) or 1.0  # squares of 1e30 or 1e-30 do not fit into float32
             if not np.isfinite(size):
                 raise ValueError("X contains NaN or infinity, from which no length scale can be taken.")
@@ -205,6 +211,7 @@ class RBF(RadialKernel):
         return np.ones_like(u)
 
 
+@dataclass(eq=False, repr=False)
 class Matern(RadialKernel):
     r"""Matérn kernel 2^(1-ν)/Γ(ν) (√(2ν) r)^ν K_ν(√(2ν) r); ν = 1/2 is exponential, ν → ∞ Gaussian.
 
@@ -221,21 +228,19 @@ class Matern(RadialKernel):
     array([[0.3679]])
     """
 
-    def __init__(self, length_scale: Any = 1.0, nu: float = 1.5) -> None:
-        self.length_scale = length_scale
-        self.nu = nu
+    nu: float = 1.5
 
-    def _nu(self) -> float:
-        if check_positive("nu", self.nu) > _LARGEST_NU:
-            raise ValueError(f"nu must be at most {_LARGEST_NU:.0e}, got {self.nu!r}. Use RBF for nu → infinity.")
-        return float(self.nu)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if check_positive("nu", self.nu, advice="Use RBF for nu → infinity.") > _LARGEST_NU:
+            raise ArgumentError(f"nu must be at most {_LARGEST_NU:.0e}, got {self.nu!r}. Use RBF for nu → infinity.")
 
     @property
     def runs_on_device(self) -> bool:
         return self.nu in (0.5, 1.5, 2.5)
 
     def profile(self, r: Array) -> Array:
-        nu, xp = self._nu(), backend_of(r).xp
+        nu, xp = float(self.nu), backend_of(r).xp
         a = float(np.sqrt(2.0 * nu)) * xp.clip(r, None, 1e8)  # farther out a·exp(-a) would be ∞·0
         exp = xp.exp
         if nu == 0.5:
@@ -252,17 +257,17 @@ class Matern(RadialKernel):
         return np.where(small, 1.0, np.exp(log_k)).astype(r.dtype)
 
     def slope(self, r: Array) -> Array:
-        nu, root = self._nu(), float(np.sqrt(2.0 * self._nu()))
+        nu, root = float(self.nu), float(np.sqrt(2.0 * float(self.nu)))
         a = np.clip(root * np.minimum(r.astype(float), 1e8), 1e-290, None)  # (a^ν K_ν(a))' = -a^ν K_(ν-1)(a)
         log_k = (1.0 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(a) + _log_bessel_k(abs(nu - 1.0), a)
         return np.asarray(-root * np.exp(log_k))
 
     @property
     def _profile_name(self) -> str | None:
-        return {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}.get(self._nu())
+        return {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}.get(float(self.nu))
 
     def mixing(self, u: Array) -> Array:
-        return mixtures.matern_mixing(u, self._nu())
+        return mixtures.matern_mixing(u, float(self.nu))
 
 
 def _log_bessel_k(nu: float, a: Array) -> Array:
@@ -304,6 +309,7 @@ class Exponential(RadialKernel):
         return mixtures.matern_mixing(u, 0.5)
 
 
+@dataclass(eq=False, repr=False)
 class RationalQuadratic(RadialKernel):
     r"""Rational quadratic kernel (1 + r²/(2α))^(-α): a Gamma mixture of Gaussians.
 
@@ -314,27 +320,26 @@ class RationalQuadratic(RadialKernel):
         Small values mix many scales, α → ∞ is the Gaussian kernel.
     """
 
-    def __init__(self, length_scale: Any = 1.0, alpha: float = 1.0) -> None:
-        self.length_scale = length_scale
-        self.alpha = alpha
+    alpha: float = 1.0
 
-    def _alpha(self) -> float:
-        return check_positive("alpha", self.alpha)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("alpha", self.alpha)
 
     @property
     def runs_on_device(self) -> bool:
         return True
 
     def profile(self, r: Array) -> Array:
-        alpha, xp = self._alpha(), backend_of(r).xp
+        alpha, xp = float(self.alpha), backend_of(r).xp
         return xp.exp(-alpha * xp.log1p(r * r / (2.0 * alpha)))
 
     def slope(self, r: Array) -> Array:
-        alpha = self._alpha()
+        alpha = float(self.alpha)
         return np.asarray(-r * np.exp(-(alpha + 1.0) * np.log1p(r * r / (2.0 * alpha))))
 
     def mixing(self, u: Array) -> Array:
-        return mixtures.rational_quadratic_mixing(u, self._alpha())
+        return mixtures.rational_quadratic_mixing(u, float(self.alpha))
 
 
 class Radial(RadialKernel):
@@ -361,6 +366,11 @@ class Radial(RadialKernel):
     def __init__(self, function: Callable[[Array], Array], length_scale: Any = 1.0) -> None:
         self.function = function
         self.length_scale = length_scale
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_function(self.function)
 
     def profile(self, r: Array) -> Array:
         return entrywise(self.function, r)
@@ -394,11 +404,46 @@ def _found(function: Callable[[Array], Array], n_features: int) -> NumericRadii:
 
 
 class SeparableKernel(StationaryKernel):
-    """A product over coordinates of one-dimensional kernels. A subclass writes `quantile` and its Gram block."""
+    """A product over coordinates of one-dimensional kernels. A subclass writes `profile` and `quantile`."""
+
+    @abstractmethod
+    def profile(self, r: Array) -> Array:
+        """The kernel of one coordinate."""
 
     @abstractmethod
     def quantile(self, u: Array) -> Array:
         """Uniforms to frequencies of one coordinate, any shape."""
+
+    def distances(self, X: Array, Y: Array) -> Array:
+        return np.sqrt(squared_distances(X, Y))
+
+    def _block(self, X: Array, Y: Array) -> Array:
+        X, Y = dense(self._scaled(X)), dense(self._scaled(Y))
+        out = np.ones((len(X), len(Y)), X.dtype)
+        for x, y in zip(X.T, Y.T, strict=True):
+            out *= self.profile(np.abs(x[:, None] - y))
+        return out
+
+    def slope(self, r: Array) -> Array:
+        """The derivative of `profile`, for r > 0."""
+        return numeric_slope(self.profile, r, even=True)
+
+    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+        scales = self.scales(X.shape[1]).astype(X.dtype)
+        X, Y = X / scales, Y / scales
+        # the product of the factors that are not zero, and how many are: with a single one, its own slope is left
+        product, zeros = np.array(W, X.dtype), np.zeros(W.shape, np.int32)
+        for x, y in zip(X.T, Y.T, strict=True):
+            factor = self.profile(np.abs(x[:, None] - y))
+            zeros += factor == 0
+            product *= np.where(factor == 0, 1, factor)
+        out = np.empty(X.shape, X.dtype)
+        for j, (x, y) in enumerate(zip(X.T, Y.T, strict=True)):
+            difference = x[:, None] - y
+            factor, r = self.profile(np.abs(difference)), np.abs(difference)
+            rest = np.where(zeros == (factor == 0), product / np.where(factor == 0, 1, factor), 0)
+            out[:, j] = np.einsum("ij,ij->i", rest, np.sign(difference) * self.slope(np.where(r > 0, r, 1)))
+        return out / scales
 
 
 class Laplacian(SeparableKernel):
@@ -408,6 +453,9 @@ class Laplacian(SeparableKernel):
     ----------
     length_scale : float, array of shape (n_features,), "median" or "mean"
     """
+
+    def profile(self, r: Array) -> Array:
+        return np.asarray(np.exp(-r))
 
     def distances(self, X: Array, Y: Array) -> Array:
         X, Y = dense(X), dense(Y)
@@ -454,57 +502,27 @@ class Separable(SeparableKernel):
     def __init__(self, function: Callable[[Array], Array], length_scale: Any = 1.0) -> None:
         self.function = function
         self.length_scale = length_scale
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_function(self.function)
 
     def profile(self, r: Array) -> Array:
-        """The kernel of one coordinate."""
         return entrywise(self.function, r)
-
-    def distances(self, X: Array, Y: Array) -> Array:
-        return np.sqrt(squared_distances(X, Y))
-
-    def _block(self, X: Array, Y: Array) -> Array:
-        X, Y = dense(self._scaled(X)), dense(self._scaled(Y))
-        out = np.ones((len(X), len(Y)), X.dtype)
-        for x, y in zip(X.T, Y.T, strict=True):
-            out *= self.profile(np.abs(x[:, None] - y))
-        return out
-
-    def slope(self, r: Array) -> Array:
-        """The derivative of `profile`, for r > 0."""
-        return numeric_slope(self.profile, r, even=True)
-
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        scales = self.scales(X.shape[1]).astype(X.dtype)
-        X, Y = X / scales, Y / scales
-        # the product of the factors that are not zero, and how many are: with a single one, its own slope is left
-        product, zeros = np.array(W, X.dtype), np.zeros(W.shape, np.int32)
-        for x, y in zip(X.T, Y.T, strict=True):
-            factor = self.profile(np.abs(x[:, None] - y))
-            zeros += factor == 0
-            product *= np.where(factor == 0, 1, factor)
-        out = np.empty(X.shape, X.dtype)
-        for j, (x, y) in enumerate(zip(X.T, Y.T, strict=True)):
-            difference = x[:, None] - y
-            factor, r = self.profile(np.abs(difference)), np.abs(difference)
-            rest = np.where(zeros == (factor == 0), product / np.where(factor == 0, 1, factor), 0)
-            out[:, j] = np.einsum("ij,ij->i", rest, np.sign(difference) * self.slope(np.where(r > 0, r, 1)))
-        return out / scales
 
     def quantile(self, u: Array) -> Array:
         lengths = _found(self.function, 1)(np.abs(2.0 * u - 1.0))
         return np.asarray(np.where(u < 0.5, -lengths, lengths))
 
 
-class Cauchy(Separable):
+class Cauchy(SeparableKernel):
     r"""Cauchy kernel Π_j 1 / (1 + ((x_j - y_j) / length_scale_j)²).
 
     Parameters
     ----------
     length_scale : float, array of shape (n_features,), "median" or "mean"
     """
-
-    def __init__(self, length_scale: Any = 1.0) -> None:
-        self.length_scale = length_scale
 
     def profile(self, r: Array) -> Array:
         """1 / (1 + r²)."""
