@@ -122,11 +122,13 @@ def test_what_cannot_be_learned_says_why(text, options, message, tmp_path, capsy
 def test_dates_are_read_however_they_are_written():
     days = pd.date_range("2024-01-01", periods=60, freq="7D")
     months = ("%d-%b-%Y", "%d-%b-%y", "%d %B %Y", "%B %d, %Y", "%b %d, %Y %H:%M")
-    for form in ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%Y/%m/%d", *months):
+    short = ("%d.%m.%y", "%d/%m/%y", "%m/%d/%y %H:%M")
+    for form in ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%Y/%m/%d", *short, *months):
         frame, formats, notes = with_dates(pd.DataFrame({"day": days.strftime(form)}))
         assert (frame["day"] == days).all(), form
         assert formats["day"] == ("ISO8601" if form.startswith("%Y") else form)
-        assert notes[0].endswith("2024-01-01")
+        assert notes[0].endswith("2024-01-01; years of two digits are 1969 to 2068" if "%y" in form else "2024-01-01")
+        assert with_dates(frame.assign(day=days.strftime(form)), Recipe(("day",), dates=formats))[2] == ()
     seasons = pd.DataFrame({"day": ["2024-01-01T13:30:00+01:00", "2024-07-01T13:30:00+02:00", None]})
     frame, formats, _ = with_dates(seasons)  # the moments, in UTC
     assert frame["day"].dt.strftime("%d.%m. %H:%M").tolist()[:2] == ["01.01. 12:30", "01.07. 11:30"]
@@ -141,6 +143,15 @@ def test_dates_are_read_however_they_are_written():
     assert frame["day"].dt.month.tolist() == [2, 4]
     with pytest.raises(DataError, match="written as 2024-12-31 in training, but row 1 has '01/02/2024'"):
         with_dates(few, Recipe(("day",), dates={"day": "ISO8601"}))
+
+
+def test_dates_that_are_not_written_as_in_training_are_read_with_a_note():
+    text, recipe = pd.DataFrame({"day": ["12/31/2024", "01/02/2025"]}), Recipe(("day",), dates={"day": "%d/%m/%Y"})
+    frame, _, notes = with_dates(text, recipe)
+    assert frame["day"].dt.month.tolist() == [12, 1]
+    assert notes == (
+        "column 'day': dates, 12/31/2024 is read as 2024-12-31; in training dates were written as 31/12/2024",
+    )
 
 
 def test_times_are_hours():
@@ -178,6 +189,10 @@ def a_table(tmp_path, text, **options):
         (";", ["EUR 1", "EUR 2.5", "EUR 3"], [1.0, 2.5, 3.0]),
         (",", ["\u22121.5", "2", "\u22120.25"], [-1.5, 2.0, -0.25]),  # a minus sign, not a hyphen
         (";", ["\u22121.234,5 €", "2 €", "7 €"], [-1234.5, 2.0, 7.0]),
+        (",", ["(1.5)", "2", "3.25"], [-1.5, 2.0, 3.25]),  # as accountants write -1.5
+        (";", ["($1,234.50)", "$2", "$7"], [-1234.5, 2.0, 7.0]),
+        (",", ["(a)", "2", "3"], None),
+        (",", ["(-1)", "2", "3"], None),
         (";", ["$1", "€2", "$3"], None),  # of several currencies
         (";", ["1%", "2", "3"], None),
         (";", ["A1", "A2", "A3"], None),

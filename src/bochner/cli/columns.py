@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,11 +33,11 @@ _NAMED = 8  # columns that are named one by one
 _SAMPLE = 1000  # texts by which a column is judged
 _FEWEST = 20  # rows from which on a column can be said to number them
 # how dates are written besides ISO 8601, with or without a time
-_DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d",
+_DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y",
          "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y")  # fmt: skip
 _TIMES = ("%H:%M", "%H:%M:%S")
 _DATES = (*(f"{day}{time}" for day in _DAYS for time in ("", " %H:%M", " %H:%M:%S")), *_TIMES)
-_EXAMPLES = {"ISO8601": "2024-12-31", "%H:%M": "12:30", "%H:%M:%S": "12:30:00"}
+_MOMENT = datetime(2024, 12, 31, 12, 30)  # the example of how dates are written
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,8 @@ def with_dates(
 ) -> tuple[Any, dict[str, str], tuple[str, ...]]:
     """The frame with columns of text that are all dates as dates, how each is written, and what was assumed.
 
-    Text among numbers or dates is refused, but in `texts`. The recipe of a model knows how its dates were written.
+    Text among numbers or dates is refused, but in `texts`. The recipe of a model knows how its dates were written;
+    dates that are written otherwise are read with a note.
     """
     known = None if recipe is None else recipe.dates or {}
     found, formats, notes = {}, {}, []
@@ -148,12 +150,21 @@ def with_dates(
             first = values.dropna().index[0]
             if form in _TIMES:
                 found[name] = (dates - dates.dt.normalize()).dt.total_seconds() / 3600.0
-                notes.append(f"column {name!r}: times, {values[first]} is read as {found[name][first]:.6g} hours")
-                continue
-            read_as = f"{dates[first]:%Y-%m-%d}"
-            same = str(values[first]).startswith(read_as)
-            notes.append(f"column {name!r}: dates, {'such as' if same else f'{values[first]} is read as'} {read_as}")
+                note = f"column {name!r}: times, {values[first]} is read as {found[name][first]:.6g} hours"
+            else:
+                read_as = f"{dates[first]:%Y-%m-%d}"
+                same = str(values[first]).startswith(read_as)
+                note = f"column {name!r}: dates, {'such as' if same else f'{values[first]} is read as'} {read_as}"
+                note += "; years of two digits are 1969 to 2068" if "%y" in form else ""
+            trained = form if known is None else known[name]
+            note += "" if trained == form else f"; in training dates were written as {_example(trained)}"
+            notes += [note] if known is None or trained != form else []
     return frame.assign(**found), formats, tuple(notes)
+
+
+def _example(form: str) -> str:
+    """A date or a time of day as a format writes it."""
+    return _MOMENT.strftime("%Y-%m-%d" if form == "ISO8601" else form)
 
 
 def _dates_of(values: Any, known: str | None) -> dict[str, Any]:
@@ -182,7 +193,7 @@ def _refuse_mixed_dates(values: Any, name: str, known: dict[str, str] | None) ->
             continue
         dates = pandas_module().to_datetime(present, format=form, errors="coerce", utc=True)
         other = present[dates.isna()]
-        said = "" if known is None else f", written as {_EXAMPLES.get(form, form)} in training"
+        said = "" if known is None else f", written as {_example(form)} in training"
         gap, column = f"--gap {shlex.quote(str(other.iloc[0]))}", shlex.quote(name)
         ways = f"what it is: {gap} (a gap), --text {column} (the column is text) or --drop {column}"
         ways = ways if known is None else f"{gap} if it is a gap"
@@ -193,17 +204,18 @@ def _refuse_mixed_dates(values: Any, name: str, known: dict[str, str] | None) ->
         )
 
 
-def model_columns(raw: Raw, recipe: Recipe | None, model: Any, data: str) -> Any:
-    """Rows with the columns that a model of a table was trained on."""
+def model_columns(raw: Raw, recipe: Recipe | None, model: Any, data: str) -> tuple[Any, tuple[str, ...]]:
+    """Rows with the columns that a model of a table was trained on, and what was assumed about their dates."""
     names = getattr(model, "feature_names_in_", None)
     if raw.frame is not None and names is not None:
         for name in names:
             check_column(name, list(raw.frame.columns))
-        return with_dates(raw.frame[list(names)], recipe, raw.texts)[0]
+        frame, _, notes = with_dates(raw.frame[list(names)], recipe, raw.texts)
+        return frame, notes
     X = raw.X if raw.frame is None else raw.frame.to_numpy()
     n_features = model.n_features_in_
     if X.shape[1] > n_features and recipe is not None and recipe.target is not None:
         X = X[:, [int(name) for name in recipe.columns]]  # the target is still among them
     if X.shape[1] != n_features:
         raise DataError(f"the model was trained on {n_features} features, and {data} gives {X.shape[1]}.")
-    return X if names is None else pandas_module().DataFrame(X, columns=names)
+    return (X if names is None else pandas_module().DataFrame(X, columns=names)), ()

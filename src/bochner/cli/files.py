@@ -44,6 +44,7 @@ _NAMES = {"\t": "tabs", " ": "blanks", "\u00a0": "a blank", "\u202f": "a blank"}
 _UNIT = r"(?:[%‰$€£¥₹]|EUR|USD|GBP|CHF|JPY)"
 _WITH_UNIT = re.compile(rf"([+-]?)({_UNIT}?)\s*([+-]?\d[\d.,'’ \u00a0\u202f]*?)\s*({_UNIT}?)")
 _MINUS = "\u2212"  # as texts are typeset
+_NEGATIVE = r"^\(([^()+-]+)\)$"  # as in accounting
 _CODE = re.compile(r"0\d+|\d{20,}")  # digits that a number would lose
 _GAPS = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A")  # as pandas reads them
 _MAGIC = {
@@ -254,7 +255,7 @@ def _decimal_of(cells: Sequence[str], separator: str, usual: str | None) -> str:
 
 def _bare(cell: str) -> str:
     """A number without its unit, such as % or $; another text as it is."""
-    found = _WITH_UNIT.fullmatch(cell.strip().replace(_MINUS, "-"))
+    found = _WITH_UNIT.fullmatch(re.sub(_NEGATIVE, r"-\1", cell.strip().replace(_MINUS, "-")))
     return found[1] + found[3] if found else cell
 
 
@@ -440,7 +441,11 @@ def _with_numbers(frame: Any, decimal: str, texts: Sequence[str]) -> tuple[Any, 
         values = frame[name]
         if name in texts or values.dtype.kind in "biufcM" or not len(cells := values.dropna().astype(str)):
             continue
-        parts = cells.str.replace(_MINUS, "-").str.extract(f"^{_WITH_UNIT.pattern}$")
+        parts = (
+            cells.str.replace(_MINUS, "-")
+            .str.replace(_NEGATIVE, r"-\1", regex=True)
+            .str.extract(f"^{_WITH_UNIT.pattern}$")
+        )
         if parts[2].isna().any() or len(set(parts[1] + parts[3])) > 1:
             continue  # a text, or several units
         bare = parts[0] + parts[2]

@@ -188,7 +188,8 @@ def _rows(raw: Raw, recipe: Any, model: Any, data: str) -> tuple[Any, list[str]]
             notes.append(f"column {name!r}: {rows} far beyond training's {low:g} to {high:g}, such as {first:g}")
     if not isinstance(model, (TabularClassifier, TabularRegressor)):
         return _numbers(raw, recipe, model, data), notes
-    X = model_columns(raw, recipe, model, data)
+    X, of_dates = model_columns(raw, recipe, model, data)
+    notes += of_dates
     if hasattr(X, "isna"):
         gaps = X.isna().sum()
         filled = gaps[gaps > 0].items()
