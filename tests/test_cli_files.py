@@ -582,7 +582,7 @@ def test_help_and_mistakes_import_nothing_slow(arguments, tmp_path):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("text", ["a,y\n1,5\n2,5\n3,5\n", "a,y\n1,2\n2,\n3,5\n", "a,y\n1,2\nx,4\n3,5\n4,5\n"])
+@pytest.mark.parametrize("text", ["a,y\n1,5\n2,5\n3,5\n", "a,y\n1,2\n2,x\n3,5\n", "a,y\n1,2\nx,4\n3,5\n4,5\n"])
 def test_mistakes_in_the_data_need_no_scikit_learn(text, tmp_path):
     """What is wrong with a table is said before anything is imported that only learning needs."""
     (tmp_path / "t.csv").write_text(text)
