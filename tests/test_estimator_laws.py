@@ -40,6 +40,8 @@ def test_a_constructor_stores_what_it_is_given_and_does_nothing_else(cls):
     assert len([p for p in parameters.values() if p.kind is not p.KEYWORD_ONLY]) <= 2
     assert not [name for name in parameters if name.endswith("_") or name.startswith("_")]
     assert not [name for name, p in parameters.items() if p.default is p.empty]
+    with pytest.raises(TypeError, match=rf"^{cls.__name__}\.__init__\(\) got an unexpected keyword argument 'colour'"):
+        cls(colour="red")
 
 
 def table(n=300, d=4, seed=0):

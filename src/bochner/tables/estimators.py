@@ -7,6 +7,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -59,33 +60,21 @@ class DaskScores:
         return float(super().score(*split_frame(X, y, sample_weight)))  # type: ignore[misc]
 
 
+@dataclass(eq=False, repr=False)
 class TableModel(BaseEstimator):
     """What the models of tables have in common."""
 
-    def __init__(
-        self,
-        kernel: Any = "auto",
-        scaling: str = "auto",
-        *,
-        leaf_size: Any = "auto",
-        metric: str = "auto",
-        n_members: int = 3,
-        max_seconds: float = 60.0,
-        device: str | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.scaling = scaling
-        self.leaf_size = leaf_size
-        self.metric = metric
-        self.n_members = n_members
-        self.max_seconds = max_seconds
-        self.device = device
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Any = "auto"
+    scaling: str = "auto"
+    _: KW_ONLY
+    leaf_size: Any = "auto"
+    metric: str = "auto"
+    n_members: int = 3
+    max_seconds: float = 60.0
+    device: str | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     def _check_parameters(self) -> tuple[str, ...]:
         kernels = [self.kernel] if isinstance(self.kernel, str) else self.kernel
@@ -383,6 +372,7 @@ def _float_of(X: Any) -> Any:
     return dtype if dtype in (np.float32, np.float64) else np.float64
 
 
+@dataclass(eq=False, repr=False)
 class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel):
     """Regression on tables without preprocessing: numbers, categories, dates and missing values.
 
@@ -516,6 +506,7 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         return interval.reshape(len(A), *self._target_shape, 2)
 
 
+@dataclass(eq=False, repr=False)
 class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
     """Classification on tables without preprocessing: numbers, categories, dates and missing values.
 
