@@ -13,6 +13,7 @@ import scipy.sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import partial_dependence
 from sklearn.metrics import r2_score
+from sklearn.multioutput import MultiOutputRegressor
 
 import bochner
 from bochner import RBF, KernelRidge, Laplacian, TabularClassifier, TabularRegressor
@@ -608,6 +609,14 @@ def test_several_targets_are_predicted_together():
     assert model.predict(X).shape == (150, 2)
     assert model.predict_interval(X).shape == (150, 2, 2)
     np.testing.assert_allclose(model.predict(X).sum(axis=1), 0.0, atol=1e-6)
+
+
+def test_targets_of_different_columns_are_learned_better_by_models_of_their_own():
+    """As the documentation says: several targets of one model share their length scales."""
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, size=(500, 4))
+    Y, model = np.sin(6.0 * X[:, [0, 2]]), TabularRegressor("rbf", n_members=1, random_state=0)
+    jointly, alone = (m.fit(X[:300], Y[:300]).predict(X[300:]) - Y[300:] for m in (model, MultiOutputRegressor(model)))
+    assert np.abs(alone).mean() < 0.5 * np.abs(jointly).mean()
 
 
 @pytest.mark.parametrize("leaf_size", [500, 60])

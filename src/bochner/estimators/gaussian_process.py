@@ -154,6 +154,8 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
         X : array-like, memmap, CSR matrix, frame, Arrow table, path of a Parquet file or folder, Source, or a \
 re-iterable of (X, y) or (X, y, weight) blocks
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name(s) of the target column(s)
+            Several targets share kernel, length scales, components and the ratio of noise to amplitude. If they depend
+            on different columns, `sklearn.multioutput.MultiOutputRegressor` fits a model to each.
         sample_weight : array-like of shape (n_samples,), or the name of a column
             The noise of a row of weight w has the variance ``noise_variance / w``.
         """

@@ -210,6 +210,8 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
         X : array-like, memmap, CSR matrix, frame, Arrow table, path of a Parquet file or folder, Source, or a \
 re-iterable of (X, y) or (X, y, weight) blocks
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name(s) of the target column(s)
+            Several targets share kernel, length scales, components and penalty. If they depend on different columns,
+            `sklearn.multioutput.MultiOutputRegressor` fits a model to each, often with smaller errors.
         sample_weight : array-like of shape (n_samples,), or the name of a column
             A weight of w counts as w equal rows. Where penalty, scales and number of components are chosen, a row is
             left out with all its weight: weights may have any unit, such as one over the variance of the noise.

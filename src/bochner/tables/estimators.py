@@ -451,6 +451,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
         X : pandas, polars or Arrow table, array-like of shape (n_samples, n_features), or Dask frame or array
             Rows of Dask data come into memory, as the model holds them; leaves are fitted by the client's workers.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or names of columns of X
+            Several targets share kernels, length scales and leaves. If they depend on different columns,
+            `sklearn.multioutput.MultiOutputRegressor` fits a model to each, often with smaller errors.
         sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
             How much the error of each row counts; only ratios matter, since penalties are chosen.
         """
