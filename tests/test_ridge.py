@@ -1,6 +1,5 @@
 """Kernel ridge regression: against the exact one, over every kind of data, and under bad input."""
 
-import tracemalloc
 import warnings
 from itertools import pairwise
 
@@ -19,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 from bochner import (
     RBF,
     FourierFeatures,
-    KernelClassifier,
     KernelRidge,
     Linear,
     Matern,
@@ -31,7 +29,6 @@ from bochner.data.folds import leave_one_out_errors
 from bochner.data.sources import ArraySource, Block
 from bochner.draws.keys import Key
 from bochner.estimators.models import CHOSEN_LANDMARKS, as_feature_map, choose_landmark_scheme
-from bochner.estimators.supervised import has_copies
 from bochner.ridge.solvers import SOLVERS, Cholesky, StochasticGradient, needs_sums
 from bochner.ridge.statistics import RidgeStatistics
 from bochner.tuning.scales import _by_stages, _Evidence, _left_out, _stages, least, tune_length_scale
@@ -663,53 +660,6 @@ def test_sums_that_are_too_coarse_for_the_penalty_are_not_solved_with(monkeypatc
     assert solved == [model.statistics_]
     assert not next(coarse, False)  # it was asked
     np.testing.assert_allclose(model.predict(X), KernelRidge(random_state=0).fit(X, y).predict(X), rtol=1e-6)
-
-
-@pytest.mark.parametrize("n", [200, 4000])
-def test_rows_that_are_repeated_are_told(n: int) -> None:
-    """Also of a sample, in which few copies are left; equal rows of other targets and few points are usual."""
-    rng = np.random.default_rng(n)
-    X = rng.normal(size=(n, 2))
-    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=n)
-    model = KernelRidge("rbf", 50, random_state=0)
-    with pytest.warns(UserWarning, match="sample_weight"):
-        model.fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
-    few = np.repeat(X[:5], n // 5, axis=0)
-    for A, target in ((X, y), (np.repeat(X, 2, axis=0), rng.normal(size=2 * n)), (few, rng.normal(size=len(few)))):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(A, target)
-
-
-@pytest.mark.parametrize("n", [400, 6000])
-def test_one_point_of_many_rows_and_labels_are_no_copies(n: int) -> None:
-    """Rows of zeros are often many, and equal rows have one label by chance."""
-    rng = np.random.default_rng(n)
-    X = rng.normal(size=(n, 2)) * (np.arange(n) % 3 > 0)[:, None]
-    grid = rng.integers(0, 8, size=(n, 2)) * 1.0
-    rare = (rng.random(n) < 0.02).astype(float)
-    for model, A, target in (
-        (KernelRidge("rbf", 50, random_state=0), X, np.sin(X[:, 0])),
-        (KernelRidge("rbf", 50, random_state=0), grid, rare),
-        (KernelClassifier("rbf", loss="squared", random_state=0), grid, grid[:, 0] > grid[:, 1]),
-    ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            warnings.filterwarnings("error", "most rows occur several times")
-            model.fit(A, target)
-
-
-def test_looking_for_copies_needs_little_memory() -> None:
-    X = np.random.default_rng(0).normal(size=(1000, 2000))
-    X[::2] = X[1::2]
-    X[::4, ::2] = 0.0
-    X[1::4, ::2] = -0.0
-    tracemalloc.start()
-    assert has_copies(X, X[:, 1:2], len(X))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < X.nbytes / 4
 
 
 @pytest.mark.parametrize(("length_scale", "alpha"), [(1.0, 1e-3), (4.0, 0.1)])

@@ -1,15 +1,19 @@
 """A row of weight zero is no row, and a row of weight w is w rows: for every estimator that takes weights."""
 
+import tracemalloc
+import warnings
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_classifier
+import scipy.sparse
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
 from bochner import RBF, Cauchy, GaussianProcessRegressor, KernelClassifier, KernelRidge, Matern, TabularRegressor
 from bochner.data.arrow import ArrowSource
-from bochner.data.sources import ArraySource, Block, BlockSource, representative
+from bochner.data.copies import weigh_copies
+from bochner.data.sources import ArraySource, Block, BlockSource, limit_weights, representative
 from bochner.draws.keys import Key
 from bochner.ridge.dense import exact_ridge
 from bochner.tables.columns import plan_column
@@ -22,6 +26,7 @@ from laws import ESTIMATORS, STATIONARY_KERNELS, TABLES, assert_unbiased
 
 WEIGHTED = [estimator for estimator in (*ESTIMATORS, *TABLES) if has_fit_parameter(estimator, "sample_weight")]
 AUTO = KernelRidge(tol=4.0, random_state=0)
+SUPERVISED = [model for model in (*WEIGHTED, AUTO) if is_classifier(model) or is_regressor(model)]
 
 
 def table(n=240, d=3, seed=0):
@@ -219,6 +224,161 @@ def test_landmarks_come_from_where_the_weight_is():
     assert np.mean(heavy) > 0.85 * size
     equal = representative(Block(X, None, np.full(3000, 2.5)), 0, Key(0))
     np.testing.assert_array_equal(equal.X, X)
+
+
+# -- rows of huge weight ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_heavy", [1, 3])
+@pytest.mark.parametrize(
+    "estimator",
+    [model(random_state=0) for model in (KernelRidge, KernelClassifier, GaussianProcessRegressor)] + TABLES,
+    ids=repr,
+)
+def test_rows_of_huge_weight_do_not_ruin_predictions_of_others(estimator, n_heavy):
+    """Functions may go through these rows, and scales and penalties are still chosen by all rows."""
+    X, y, _ = table(300)
+    new = np.random.default_rng(5).normal(size=(500, 3))
+    truth = np.sin(2.0 * new[:, 0])
+    if is_classifier(estimator):
+        y, truth = (y > 0) + 0, (truth > 0) + 0
+    weight = np.ones(300)
+    weight[:n_heavy] = 1e6
+    plain, weighted = clone(estimator).fit(X, y), clone(estimator).fit(X, y, sample_weight=weight)
+    assert weighted.score(new, truth) > plain.score(new, truth) - 0.1
+    if estimator in TABLES:
+        assert weighted.held_out_.score == pytest.approx(plain.held_out_.score, abs=0.1)
+
+
+def test_limited_weights():
+    rng = np.random.default_rng(0)
+    for n in (8, 79, 80, 1000):
+        for power in (0.0, 1.0, 3.0, 20.0):
+            weight = rng.exponential(size=n) ** power
+            found, share = limit_weights(weight), max(0.05, 4.0 / n)
+            assert found.max() <= share * found.sum() * (1.0 + 1e-12)
+            below = found < found.max()
+            np.testing.assert_array_equal(found[below], weight[below])
+            if weight.max() <= share * weight.sum():
+                assert found is weight
+            else:
+                assert found.max() == pytest.approx(share * found.sum())
+            np.testing.assert_allclose(limit_weights(1e9 * weight), 1e9 * found)
+    assert limit_weights(np.r_[np.full(20, 1e6), np.ones(500)]).max() == 1e6  # enough rows to choose by
+    assert len(limit_weights(np.empty(0))) == 0
+
+
+# -- copies are weights ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [1.0, 0.5], ids=["all", "half"])
+@pytest.mark.parametrize("estimator", SUPERVISED, ids=repr)
+def test_rows_that_occur_twice_have_weight_two(estimator, copied):
+    """Whatever is held out is held out with its copies, so that predictions and scores are those of weighted rows."""
+    X, y, new = table(120)
+    y = (y > 0) + 0 if is_classifier(estimator) else y
+    rows = np.random.default_rng(3).permutation(120)[: int(copied * 120)]
+    rows = np.r_[np.arange(120), rows]
+    weighted = clone(estimator).fit(X, y, sample_weight=np.bincount(rows).astype(float))
+    repeated = clone(estimator).fit(X[rows], y[rows])
+    np.testing.assert_allclose(repeated.predict(new), weighted.predict(new), rtol=1e-9, atol=1e-9)
+    if estimator in TABLES:
+        assert repeated.held_out_.score == pytest.approx(weighted.held_out_.score)
+        if copied == 1.0:
+            assert repeated.held_out_.score == pytest.approx(clone(estimator).fit(X, y).held_out_.score)
+    if hasattr(repeated, "alpha_"):
+        assert repeated.alpha_ == pytest.approx(weighted.alpha_)
+
+
+def test_rows_that_occur_twice_have_weight_two_whatever_they_come_in(tmp_path):
+    X, y, _ = table(200)
+    rows = np.r_[np.arange(200), np.arange(200)]
+    model = KernelRidge("rbf", 60, random_state=0)
+    weighted = clone(model).fit(X, y, np.full(200, 2.0))
+    for name, source in sources(X[rows], y[rows], np.ones(400), tmp_path):
+        found = clone(model).fit(source)
+        assert found.alpha_ == pytest.approx(weighted.alpha_, rel=0.05), name
+    sparse = clone(model).fit(scipy.sparse.csr_matrix(X[rows]), y[rows])
+    assert sparse.alpha_ == pytest.approx(weighted.alpha_, rel=0.5)  # other scales of columns, as they are not centred
+
+
+def test_samples_of_a_stream_that_lack_copies_are_told(monkeypatch):
+    monkeypatch.setattr("bochner.estimators.supervised._TUNING_ROWS", 500)
+    X, y, _ = table(1000)
+    X, y = np.repeat(X, 3, axis=0), np.repeat(y, 3)
+    model = KernelRidge("rbf", 50, alpha=0.1, random_state=0)
+    with pytest.warns(UserWarning, match="many rows occur several times"):
+        model.fit([(X[:2000], y[:2000]), (X[2000:], y[2000:])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y)  # all rows are compared
+        model.fit([(X[::3], y[::3])])
+
+
+def test_equal_rows_that_are_no_copies_stay_as_they_are():
+    """Rows of a grid, points of many rows, equal rows of other targets or labels: new rows will equal them, too."""
+    rng = np.random.default_rng(0)
+    X, noise = rng.normal(size=(600, 2)), rng.normal(size=600)
+    grid = rng.integers(0, 8, size=(600, 2)) * 1.0
+    bits = rng.integers(0, 2, size=(600, 6)) * 1.0
+    point = X * (np.arange(600) % 3 > 0)[:, None]
+    twice = np.repeat(X[:300], 2, axis=0)
+    for A, y in (
+        (X, noise),
+        (grid, noise),
+        (grid, grid[:, 0] * grid[:, 1]),
+        (grid, np.where(grid[:, 0] > grid[:, 1], "above", "below")),
+        (grid, rng.random(600) < 0.02),
+        (bits, bits.sum(axis=1) % 2),
+        (np.eye(64)[rng.integers(64, size=600)], None),
+        (point, point[:, 0]),
+        (np.repeat(X[:5], 120, axis=0), None),
+        (twice, noise),
+        (twice, noise > 0),
+        (twice, rng.poisson(3.0, 600)),
+    ):
+        for form in (A, scipy.sparse.csr_matrix(A)):
+            assert weigh_copies(form, y, None) is None
+    pd = pytest.importorskip("pandas")
+    towns = pd.DataFrame({"town": [f"town {i}" for i in rng.integers(40, size=600)]})
+    model = TabularRegressor(max_seconds=1.0, n_members=1, random_state=0)
+    assert model.fit(towns, towns.town.map(len) + towns.town.str[-1].astype(int)).held_out_.score > 0.99
+
+
+def test_copies_are_found_among_rows_of_any_kind():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 40)), rng.normal(size=300)
+    X[::4, ::2], rows = 0.0, np.r_[np.arange(300), rng.integers(300, size=200)]
+    count = np.bincount(rows)
+    expected = np.r_[count, np.zeros(200)]
+    letters = rng.integers(0, 16, size=(300, 16)) * 1.0
+    mixed = np.column_stack([X[:, 1], letters[:, :2] > 7])
+    for A in (X, X.astype(np.float32), X[:, 1:2], np.asfortranarray(X), letters, mixed, scipy.sparse.csr_matrix(X)):
+        for targets in (y, y[:, None], (y > 0).astype(str), (y > 0).astype(object), None):
+            found = weigh_copies(A[rows], None if targets is None else targets[rows], None)
+            np.testing.assert_array_equal(found, expected)
+    minus = X[rows]
+    minus[300:][minus[300:] == 0.0] = -0.0
+    np.testing.assert_array_equal(weigh_copies(minus, y[rows], None), expected)
+    weight = rng.integers(0, 3, 500) / 4.0
+    found = weigh_copies(X[rows], y[rows], weight)
+    np.testing.assert_allclose(np.bincount(rows, found), np.bincount(rows, weight))
+    assert np.count_nonzero(found) == np.count_nonzero(np.bincount(rows, weight))
+    # replicates: equal rows with other targets stay, and their copies are found
+    replicated, other = np.repeat(X, 2, axis=0), rng.normal(size=600)
+    both = np.r_[np.arange(600), np.arange(600)]
+    found = weigh_copies(replicated[both], other[both], None)
+    np.testing.assert_array_equal(found, np.repeat([2.0, 0.0], 600))
+
+
+def test_looking_for_copies_needs_little_memory():
+    X = np.random.default_rng(0).normal(size=(1000, 4000))
+    X[::2] = X[1::2]
+    tracemalloc.start()
+    assert np.count_nonzero(weigh_copies(X, X[:, 1:2], None)) == 500
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes / 3
 
 
 # -- models of tables: what is chosen is chosen by leaving weighted rows out, so that laws are of the parts -----------

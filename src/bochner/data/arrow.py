@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from bochner.backends import FLOATS
-from bochner.data.sources import Block, Source, checked_block, joined, positive, read_ahead, regroup
+from bochner.data.sources import Block, Source, checked_block, joined, merged, positive, read_ahead, regroup
 from bochner.draws.keys import Key
 
 _SAMPLE_GROUPS = 64  # row groups a sample is drawn from
@@ -179,7 +179,7 @@ class ArrowSource(Source):
         for i in groups:
             keep = np.flatnonzero(draw.random(self.positive[i]) < share) if share < 1.0 else slice(None)
             blocks.append(positive(self._checked(self._read(int(i)), int(i)))[keep])
-        return joined([block for block in blocks if len(block)] or blocks[:1])
+        return merged(joined([block for block in blocks if len(block)] or blocks[:1]), sum(self.positive))
 
     @cached_property
     def positive(self) -> Sequence[int]:

@@ -24,7 +24,7 @@ from bochner.backends import Array
 from bochner.data.checkpoints import fingerprint
 from bochner.data.progress import Interruptions
 from bochner.data.scores import AccuracyFold, DeterminationFold
-from bochner.data.sources import Block, Source, default_rows, joined, regroup
+from bochner.data.sources import Block, Source, default_rows, joined, merged, regroup
 from bochner.data.workers import (
     FoldTask,
     Predictions,
@@ -327,7 +327,7 @@ class DaskSource(Source):
         if not total:
             raise ValueError("every row of the dask data has weight zero.")
         wanted = np.arange(total) if total <= n else np.sort(key.generator().choice(total, n, replace=False))
-        return self._rows(wanted, self._positive)
+        return merged(self._rows(wanted, self._positive), total)
 
     def sample_with_longest(self, n: int, key: Key) -> Block:
         """A sample that includes the row of largest norm, up to which series of kernels have to be accurate."""

@@ -15,7 +15,7 @@ from bochner.backends import Array, backend_of, times_columns
 from bochner.backends.threads import one_thread
 from bochner.data.checkpoints import Checkpoint, RowDigest
 from bochner.data.progress import Progress
-from bochner.data.sources import Block, Source, default_rows
+from bochner.data.sources import Block, Source, default_rows, limit_weights
 from bochner.draws.linear_maps import PSDOperator
 from bochner.features.maps import FeatureMap, Identity
 from bochner.features.nystrom import KernelColumns, Nystrom
@@ -371,7 +371,7 @@ def leave_one_out_errors(
     replaced by the smallest one.
     """
     alphas = np.asarray(alphas, dtype=float)
-    total, seen, weighted = np.zeros((len(alphas), 1)), 0.0, []
+    total, shares, weighted = np.zeros((len(alphas), 1)), limit_weights(block.weights), []
     if margins and (np.abs(np.abs(targets(block.y)) - 1.0) > 1e-9).any():  # weights may have changed the last digits
         raise ValueError("alpha='margin' is for targets that are signs, -1 and 1; use alpha='loo' for others.")
     margins = margins and statistics.n_targets > 1
@@ -379,13 +379,12 @@ def leave_one_out_errors(
     rows = default_rows(statistics.n_components, np.float64)
     for start in range(0, len(block), rows):
         part = block[start : start + rows]
-        w, Y = part.weights, targets(part.y)
-        residual = statistics.left_out_residuals(feature_map(part.X), Y, alphas, spectrum, fit_intercept, w)
+        w, Y = shares[start : start + rows], targets(part.y)
+        residual = statistics.left_out_residuals(feature_map(part.X), Y, alphas, spectrum, fit_intercept, part.weights)
         errors = margin_errors(Y, residual) if margins else residual * residual
         total = total + np.einsum("i,iak->ak", w, errors)
-        seen += float(w.sum())
         weighted.append(w[:, None] * (errors @ (1.0 / units)))
-    mean, of_rows = np.asarray(total / seen), np.concatenate(weighted)
+    mean, of_rows = np.asarray(total / shares.sum()), np.concatenate(weighted)
     best = int(of_rows.sum(axis=0).argmin())
     difference = of_rows - of_rows[:, [best]]
     slack = np.sqrt((difference * difference).sum(axis=0)) if margins else difference.max(axis=0)

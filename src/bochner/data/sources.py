@@ -14,7 +14,8 @@ import scipy.sparse
 from sklearn.utils import check_array
 
 from bochner.backends import FLOATS, Array, as_native, backend_of, check_moderate, is_host, reading
-from bochner.checks import check_weight
+from bochner.checks import check_weight, warn
+from bochner.data.copies import weigh_copies
 from bochner.data.progress import Interruptions
 from bochner.draws.keys import Key
 
@@ -24,6 +25,8 @@ _PLAIN_ROWS = 1 << 16  # rows in a block whose features are not computed
 _BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
 
 _CHECKED_ROWS = 1 << 14  # rows that are checked at a time
+_LARGEST_SHARE = 0.05  # the largest share that one row has in what is chosen
+_MOST_COPIED = 0.25  # copies of other rows, as a share of all rows, that a sample may suggest without a warning
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,54 @@ def positive(block: Block) -> Block:
     if block.weight is None or (block.weight > 0).all():
         return block
     return block[np.flatnonzero(block.weight > 0)]
+
+
+def merged(block: Block, n_samples: int) -> Block:
+    """The rows without copies, the first of which has the weight of all; see `weigh_copies`.
+
+    A sample of `n_samples` rows lacks most of the copies of its rows. If there are many, they are a reason to warn.
+    """
+    weight = weigh_copies(block.X, block.y, block.weight)
+    if weight is block.weight:
+        return block
+    kept = positive(replace(block, weight=weight))
+    n, n_copies = len(block), len(block) - len(kept)
+    # with n of N rows, a copy is in the sample with probability n / N
+    if n < n_samples and n_copies * n_samples > _MOST_COPIED * n * n:
+        warn(
+            "many rows occur several times, with the same target, and only a sample of them is compared: noise seems "
+            "smaller than it is, and length scales and penalty are chosen too small. Pass each row once, and how often "
+            "it occurs as its weight.",
+            UserWarning,
+        )
+    return kept
+
+
+def limit_weights(weight: Array) -> Array:
+    """Limit each weight to a twentieth of the sum of all; of fewer than 80 rows, to four times the mean.
+
+    An error that is averaged with these weights is never that of a few rows alone. Weights below the limit stay as they
+    are, and so does every weight if the limit leaves more than twenty rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.data.sources import limit_weights
+    >>> limit_weights(np.r_[1e6, np.ones(190)])[:2]
+    array([10.,  1.])
+    """
+    n_parts, ordered = min(1.0 / _LARGEST_SHARE, 0.25 * len(weight)), np.sort(weight)
+    larger = np.arange(len(weight))[::-1]  # rows after each one
+    lower = np.cumsum(ordered)
+    last = int(np.flatnonzero(n_parts * ordered <= lower + larger * ordered)[-1]) if len(weight) else 0
+    if not len(weight) or not larger[last]:
+        return weight
+    return np.minimum(weight, lower[last] / (n_parts - larger[last]))
+
+
+def limited(block: Block) -> Block:
+    """The rows with limited weights: of a sample that something is chosen by; see `limit_weights`."""
+    return block if block.weight is None else replace(block, weight=limit_weights(block.weight))
 
 
 def representative(block: Block, least: int, key: Key) -> Block:
@@ -232,6 +283,11 @@ class ArraySource(Source):
         parts = (self._rows(slice(first, first + rows)) for first in range(start, self.n_samples, rows))
         return read_ahead(map(_touched, parts)) if in_file(self.block.X) else parts
 
+    def merged(self) -> ArraySource:
+        """These rows with copies as weights; see `weigh_copies`."""
+        X, y, weight = self.block.X, self.block.y, weigh_copies(self.block.X, self.block.y, self.block.weight)
+        return self if weight is self.block.weight else ArraySource(X, y, weight)
+
     def head(self) -> Block:
         return self._rows(slice(1))
 
@@ -349,7 +405,7 @@ class BlockSource(Source):
         if not seen:
             raise ValueError("every row of the stream has weight zero.")
         assert kept is not None
-        return kept
+        return merged(kept, seen)
 
 
 def _filled(stream: Iterable[Any]) -> Iterator[tuple[str, list[str] | None, Block]]:

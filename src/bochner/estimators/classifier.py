@@ -17,7 +17,7 @@ from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_positive
 from bochner.data.devices import on_device
 from bochner.data.labels import find_labels, given_labels, labels_of, learn_every_class, unique_labels
-from bochner.data.sources import ArraySource, Block, Source, positive
+from bochner.data.sources import ArraySource, Block, Source, limited, positive
 from bochner.data.validation import map_dask_blocks, validate_rows
 from bochner.draws.keys import Key
 from bochner.estimators.gradients import GradientMixin
@@ -270,7 +270,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         notes: tuple[str, ...] = ()
         self._auto_features = None
         if isinstance(self.n_components, str) and isinstance(self.features, str):
-            rows = signs.sample(GROWTH_ROWS, key.child("growth"))
+            rows = limited(signs.sample(GROWTH_ROWS, key.child("growth")))
             changes = {"alpha": "margin", "random_state": key.seed, "solver": "auto"}
             changes["max_seconds"] = self._seconds_left(started)
             ridge = self._ridge(**changes)
@@ -314,7 +314,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if isinstance(self.alpha, numbers.Real):
             return float(self.alpha), {}, (), None
         draws = key.child("alpha")
-        block = positive(signs.sample(_ALPHA_ROWS, draws))
+        block = limited(positive(signs.sample(_ALPHA_ROWS, draws)))
         few, nested = feature_map, True  # whether the first components of the feature map are those of the few
         most = _ALPHA_COMPONENTS if self._labels.n_scores == 1 else _ALPHA_COMPONENTS_OF_MANY
         if few.n_components > most and isinstance(self.features, str):

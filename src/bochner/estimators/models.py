@@ -35,7 +35,7 @@ from bochner.data.arrow import ArrowSource
 from bochner.data.devices import open_device, rows_on
 from bochner.data.frames import split_frame
 from bochner.data.labels import labels_of
-from bochner.data.sources import ArraySource, Block, BlockSource, Source, default_rows, representative
+from bochner.data.sources import ArraySource, Block, BlockSource, Source, default_rows, limited, representative
 from bochner.data.targets import check_target_size, numeric_targets
 from bochner.data.validation import as_host, check_same_names, check_width, explain_rows, is_distributed, validate_rows
 from bochner.displays import Summary, shortened
@@ -170,6 +170,7 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         source = X
         if isinstance(X, ArraySource):
             X.check()
+            source = X.merged()
     elif isinstance(X, (str, os.PathLike)) or type(X).__module__.split(".")[0] == "pyarrow":
         named = y is None or isinstance(y, str) or (isinstance(y, list) and all(isinstance(c, str) for c in y))
         if not named or not (sample_weight is None or isinstance(sample_weight, str)):
@@ -202,7 +203,7 @@ def as_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool, nu
         check_moderate(X, alone=reset)
         if numeric and isinstance(y, np.ndarray):
             check_target_size(y)
-        return ArraySource(X, y, None if sample_weight is None else _weights(sample_weight, X))
+        return ArraySource(X, y, None if sample_weight is None else _weights(sample_weight, X)).merged()
     _check_columns(model, source, reset=reset)
     return source
 
@@ -475,7 +476,7 @@ class KernelModel(ModelParameters):
             transformer.set_params(landmarks=scheme)
             if n_components > CHOSEN_LANDMARKS and not nested:
                 n_rows = 2 * n_components
-        block = source.sample(n_rows, key.child("features"))
+        block = limited(source.sample(n_rows, key.child("features")))
         transformer.set_params(kernel=kernel.resolve(block.X, key, block.weight))
         rows = representative(block, 0 if auto else int(n_components), key.child("weights")).X
         if name == "nystrom":

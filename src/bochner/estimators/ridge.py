@@ -160,7 +160,7 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     statistics_ : RidgeStatistics
         The sums.
     n_samples_seen_ : int
-        Number of rows of positive weight.
+        Number of rows of positive weight; copies count once.
     n_components_ : int
     certificate_ : Certificate
         The excess of the mean squared error that `tol` limits; only with ``n_components="auto"``.
@@ -214,7 +214,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
             `sklearn.multioutput.MultiOutputRegressor` fits a model to each, often with smaller errors.
         sample_weight : array-like of shape (n_samples,), or the name of a column
             A weight of w counts as w equal rows. Where penalty, scales and number of components are chosen, a row is
-            left out with all its weight: weights may have any unit, such as one over the variance of the noise.
+            left out with all its weight: weights may have any unit, such as one over the variance of the noise. The
+            error of one row then counts for at most a twentieth of all (of fewer than 80 rows, for four rows). Copies,
+            rows that are equal in columns and target, count as one row with their total weight. Only the copies within
+            a sample of a stream or file are found; `fit` warns if there are many more.
         """
         self._check_parameters()
         with self._fitting():

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.checks import check_choice, is_auto, warn
+from bochner.checks import check_choice, is_auto
 from bochner.data.folds import Targets
-from bochner.data.sources import Source
+from bochner.data.sources import Source, limited
 from bochner.draws.keys import Key
 from bochner.estimators.models import KernelModel
 from bochner.estimators.parameters import SupervisedParameters
@@ -35,8 +33,6 @@ from bochner.tuning.scales import tune_length_scale
 _TUNING_COMPONENTS = 512
 _TUNING_SHARE = 0.25  # share of max_seconds for tuning the kernel
 _TUNING_ROWS = 4_000  # rows on which a length scale is tuned
-_MOST, _ALIKE_TARGETS = 0.5, 0.95  # share of rows with copies, and of equal rows with equal targets, to warn of
-_FEW_POINTS = 20  # with fewer different rows, many are equal by chance
 
 
 class SupervisedModel(KernelModel, SupervisedParameters):
@@ -90,15 +86,8 @@ class SupervisedModel(KernelModel, SupervisedParameters):
         if not kernels or not isinstance(self.features, str):  # a transformer has a kernel of its own
             return kernels[0] if kernels else as_kernel(self.kernel)
         until = None if self.max_seconds is None else time.perf_counter() + _TUNING_SHARE * self.max_seconds
-        block = source.sample(_TUNING_ROWS, key.child("tuning"))
+        block = limited(source.sample(_TUNING_ROWS, key.child("tuning")))
         X, Y, learned = block.X, targets(block.y), None
-        if self._criterion is LEFT_OUT and has_copies(X, Y, source.n_samples):
-            warn(
-                "most rows occur several times, with the same target: leaving one of them out leaves its copies, so "
-                "that the noise seems to be zero, and length scales and penalty are chosen too small. Pass each row "
-                "once, and how often it occurs as sample_weight.",
-                UserWarning,
-            )
         if not chooses_kernel(self.metric, X):
             kernels = kernels[-1:]
         kernel = kernels[0]
@@ -169,18 +158,3 @@ class SupervisedModel(KernelModel, SupervisedParameters):
                 "numbers: fit with metric='diagonal' or metric='full'."
             )
         return self._spreads
-
-
-def has_copies(X: Any, Y: Array, n_samples: int | None) -> bool:
-    """Whether most rows, of which these are a sample, have a copy, as far as equal rows have equal targets.
-
-    Targets of two values are labels, which equal rows have in common by chance.
-    """
-    if scipy.sparse.issparse(X) or not len(X) or all(len(np.unique(column)) <= 2 for column in Y.T):
-        return False
-    rows, targets = ([hash((row + 0.0).tobytes()) for row in A] for A in (X, Y))  # 0.0, as -0.0 is equal to it
-    counts, both = (np.array(list(Counter(keys).values())) for keys in (rows, zip(rows, targets, strict=True)))
-    equal, alike = ((times * (times - 1)).sum() for times in (counts, both))
-    pairs, more = 2 * np.count_nonzero(both == 2), both[both > 2].sum()
-    copied = more + pairs * ((n_samples or len(X)) / len(X))  # of a pair in all rows the sample seldom has both
-    return bool(len(counts) >= _FEW_POINTS and copied > _MOST * len(X) and alike > _ALIKE_TARGETS * equal)

@@ -33,6 +33,24 @@ def raw_columns(X: Any) -> list[tuple[str, Array]]:
     return [_raw(X[:, j], j) for j in range(X.shape[1])]
 
 
+def comparable(raw: list[tuple[str, Array]]) -> Array:
+    """Return the columns of `raw_columns` as numbers (n, d) that are equal for equal values, and for two gaps.
+
+    Without a column of numbers or dates there are no columns (n, 0): rows of categories alone are equal by nature.
+    """
+    n = len(raw[0][1])
+    if all(kind == "category" for kind, _ in raw):
+        return np.empty((n, 0))
+    A = np.empty((n, len(raw)), order="F")
+    for j, (kind, values) in enumerate(raw):
+        if kind == "category":
+            codes: dict[Any, int] = {}
+            A[:, j] = [codes.setdefault(value, len(codes)) for value in values.tolist()]
+        else:
+            A[:, j] = np.where(np.isnan(values), np.nan, values)
+    return A
+
+
 def _values(X: Any, name: Any, index: int) -> Array:
     """One column of a frame as an array; gaps are NaN, NaT or None."""
     if hasattr(X, "iloc"):

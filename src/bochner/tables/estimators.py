@@ -20,17 +20,19 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 from bochner.backends import Array, limit_threads, n_threads, reading, refuse_mask
 from bochner.backends.threads import blas_threads
 from bochner.checks import check_choice, check_count, check_fraction, check_positive, check_weight, warn
+from bochner.data.copies import weigh_copies
 from bochner.data.devices import open_device
 from bochner.data.frames import as_table, check_names, is_frame, split_frame, take_rows
 from bochner.data.labels import codes_of
 from bochner.data.progress import Progress
+from bochner.data.sources import limit_weights
 from bochner.data.targets import check_target_size, numeric_targets
 from bochner.data.validation import is_distributed, map_dask_blocks
 from bochner.data.workers import WorkerOptions
 from bochner.displays import Summary
 from bochner.draws.keys import Key
 from bochner.ridge.spectrum import leave_one_out
-from bochner.tables.columns import encode_columns, find_gaps, plan_columns, raw_columns
+from bochner.tables.columns import comparable, encode_columns, find_gaps, plan_columns, raw_columns
 from bochner.tables.held_out import HeldOut, HeldOutRows, Residuals, hold_out, joined, score_labels, score_numbers
 from bochner.tables.links import fit_link, fit_temperature
 from bochner.tables.members import SCALINGS, Member, Members, fit_members
@@ -127,7 +129,13 @@ class TableModel(BaseEstimator):
             X, y, weight = take_rows(X, kept), y[kept], weight[kept]
         if len(y) < 2:
             raise ValueError(f"Found array with {len(y)} sample(s) while a minimum of 2 is required.")
-        return raw_columns(X), y, weight / weight.mean()
+        raw = raw_columns(X)
+        weight = np.asarray(weigh_copies(comparable(raw), y, weight))
+        if not weight.all():
+            kept = np.flatnonzero(weight)
+            raw, y, weight = [(kind, values[kept]) for kind, values in raw], y[kept], weight[kept]
+        weight = limit_weights(weight)
+        return raw, y, weight / weight.mean()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "report_")  # what `fit` sets last
@@ -429,7 +437,9 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
     more levels it is replaced by the mean target of each level. Levels not seen in `fit` become zeros, or the mean of
     all targets. Columns of a categorical type are categories whatever their values; other integers are numbers. Missing
     numbers are replaced by the median, and if there were any in `fit`, an additional column indicates them; a missing
-    category is a level of its own. Sparse rows may have up to 1,000 columns.
+    category is a level of its own. Sparse rows may have up to 1,000 columns. Copies, rows that are equal in columns and
+    target, count as one row with their total weight and are left out together. Rows of a grid, which are equal by
+    nature, are left out one by one.
 
     Examples
     --------
@@ -454,7 +464,8 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
             Several targets share kernels, length scales and leaves. If they depend on different columns,
             `sklearn.multioutput.MultiOutputRegressor` fits a model to each, often with smaller errors.
         sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
-            How much the error of each row counts; only ratios matter, since penalties are chosen.
+            How much the error of each row counts; only ratios matter, since penalties are chosen. One row counts for
+            at most a twentieth of all (of fewer than 80 rows, for four rows).
         """
         raw, y, weight = self._rows(X, y, sample_weight)
         Y = numeric_targets(y, "TabularClassifier")
@@ -568,7 +579,8 @@ class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
             Rows of Dask data come into memory, as the model holds them; leaves are fitted by the client's workers.
         y : array-like of shape (n_samples,), or the name of a column of X
         sample_weight : array-like of shape (n_samples,), the name of a column of X, or None
-            How much the error of each row counts; only ratios matter. Rows of weight zero are ignored.
+            How much the error of each row counts; only ratios matter. Rows of weight zero are ignored, and one row
+            counts for at most a twentieth of all (of fewer than 80 rows, for four rows).
         """
         raw, y, weight = self._rows(X, y, sample_weight)
         y = _labels(y)

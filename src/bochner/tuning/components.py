@@ -351,7 +351,7 @@ def least_penalty(model: NestedRidge, margins: bool, n_steps: int) -> Penalty:
         return tried[step].left_out_errors(margins)
 
     def mean(values: Array) -> float:
-        return float(np.average(values, weights=few.weight))
+        return float(np.average(values, weights=few.shares))
 
     def as_good(step: int, other: int) -> bool:
         more = errors(step) - errors(other)

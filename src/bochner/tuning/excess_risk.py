@@ -17,7 +17,7 @@ from bochner.backends.threads import one_thread
 from bochner.backends.tiled import factor_in_place
 from bochner.certificates.records import Certificate, Effort
 from bochner.data.folds import margin_errors
-from bochner.data.sources import ArraySource, Block, Source, positive
+from bochner.data.sources import ArraySource, Block, Source, limit_weights, positive
 from bochner.data.validation import usual_rows
 from bochner.draws.keys import Key
 from bochner.ridge.spectrum import leave_one_out
@@ -83,6 +83,11 @@ class NestedRidge:
         return self.statistics.n_components
 
     @cached_property
+    def shares(self) -> Array | None:
+        """The weights with which the errors of the rows are averaged."""
+        return None if self.weight is None else limit_weights(self.weight)
+
+    @cached_property
     def unexplained_share(self) -> float:
         """How far M components are from being enough, from 0 to 1; near 1, twice as many help little.
 
@@ -92,8 +97,8 @@ class NestedRidge:
         """
         if self.diagonal is not None:
             lengths = np.einsum("ij,ij->i", self.Z, self.Z, dtype=np.float64)
-            rest = float(np.average(self.diagonal - lengths, weights=self.weight))
-            return min(1.0, max(0.0, rest / max(float(np.average(self.diagonal, weights=self.weight)), _TINY)))
+            rest = float(np.average(self.diagonal - lengths, weights=self.shares))
+            return min(1.0, max(0.0, rest / max(float(np.average(self.diagonal, weights=self.shares)), _TINY)))
         values = scipy.linalg.eigvalsh(self.statistics.operator(self.fit_intercept).to_dense(), check_finite=False)
         values = np.maximum(values, 0.0)
         return float(np.mean(values / (values + self._penalty(1.0))))
@@ -192,7 +197,7 @@ class NestedRidge:
         if M < _STEP_COMPONENTS:
             return usual
         parts = (self.left_out_predictions(M // k) - self.all_predictions for k in (4, 2))
-        far, near = (float(np.average(self.squares(part), weights=self.weight)) for part in parts)
+        far, near = (float(np.average(self.squares(part), weights=self.shares)) for part in parts)
         return usual if far > (2.0**_SLOPE + 1.0) * near else _STEP_POWER
 
     def _extrapolation(self, n_components: int) -> tuple[int, float, float]:
@@ -258,7 +263,7 @@ def excess_risk(
         else:
             few = reference.left_out_predictions(n_compared)
         rows = len(reference.Y)
-        w = np.ones(rows) if reference.weight is None else reference.weight
+        w = np.ones(rows) if reference.shares is None else reference.shares
         differences = (reference.Y - best, few - best, reference.Y - few)
         parts.append((w, *map(reference.squares, differences), *(np.full(rows, value) for value in multiples)))
     w, errors, distances, more, of_all, of_few = map(np.concatenate, zip(*parts, strict=True))
