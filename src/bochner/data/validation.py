@@ -139,6 +139,7 @@ def explain_rows(estimator: Any, X: Any, message: str) -> str | None:
 
 def _unsuitable_column(X: Any) -> str | None:
     """Say in words what the first column with text, dates or missing values holds; None if there is no such column."""
+    X = np.asarray(X, dtype=object) if isinstance(X, (list, tuple)) else X  # rows may differ in length
     if np.ndim(X) != 2:
         return None
     if scipy.sparse.issparse(X):
@@ -146,7 +147,7 @@ def _unsuitable_column(X: Any) -> str | None:
         first = columns[np.isnan(values)][:1]
         return f"column {first[0]} has missing values" if len(first) else None
     names = names_of(X)
-    X = X if names else np.asarray(X, dtype=object if isinstance(X, (list, tuple)) else None)
+    X = X if names else np.asarray(X)
     for name in names or range(X.shape[1]):
         values = np.asarray(X[name] if names else X[:, name])
         if values.dtype.kind in "mM":
