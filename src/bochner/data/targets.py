@@ -54,6 +54,7 @@ def check_target_size(y: Any, *, whole: bool = True) -> None:
 # predictions are too coarse if their steps are more than this share of the deviation of the targets; targets that
 # deviate less than the other share of their mean are constant up to rounding
 _COARSE, _CONSTANT = 0.1, 1e-14
+_JUDGED_ROWS = 20  # the least rows whose errors are compared with those of a constant
 
 
 def warn_of_level(statistics: RidgeStatistics) -> None:
@@ -68,3 +69,40 @@ def warn_of_level(statistics: RidgeStatistics) -> None:
             "float64, or targets less their mean.",
             UserWarning,
         )
+
+
+def warn_of_constant(Y: Array, residual: Array, weight: Array) -> None:
+    """Warn if a model predicts rows that are left out no better than the mean of the other rows does.
+
+    Parameters
+    ----------
+    Y, residual : ndarray of shape (n_samples, n_targets)
+        Targets, and what is left of each by the model fitted without its row.
+    weight : ndarray of shape (n_samples,)
+
+    Notes
+    -----
+    The row that speaks most for the model is not counted: a single large target is predicted well by chance.
+    """
+    if len(Y) < _JUDGED_ROWS:
+        return
+    mean = np.average(Y, axis=0, weights=weight)
+    varying = np.average((Y - mean) ** 2, axis=0, weights=weight) > (_CONSTANT * mean) ** 2
+    if not varying.any():
+        return
+    w, constant = weight[:, None], (Y - mean)[:, varying]
+    unit = np.average(constant**2, axis=0, weights=weight)
+    errors = (w * residual[:, varying] ** 2 / unit).sum(axis=1)
+    of_constant = (w * (constant / (1.0 - w / w.sum())) ** 2 / unit).sum(axis=1)
+    gains = of_constant - errors
+    if gains.sum() > gains.max():
+        return
+    share = float(np.sqrt(errors.sum() / of_constant.sum()))
+    because = "" if gains.sum() <= 0 else ", and only because of a single row"
+    warn(
+        f"the model is no better than a constant: on rows left out, its root mean squared error is {share:.3g} times "
+        f"that of the mean of the targets{because}. If few targets are much larger than the others, fit a "
+        "transformation of them, such as the logarithm; otherwise the columns tell too little about the targets, or "
+        "the rows are too few.",
+        UserWarning,
+    )

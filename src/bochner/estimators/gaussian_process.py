@@ -17,7 +17,7 @@ from bochner.checks import check_count, check_fraction, check_positive, is_auto
 from bochner.data.devices import on_device, rows_on
 from bochner.data.progress import Progress
 from bochner.data.sources import Block, Source, default_rows, positive
-from bochner.data.targets import numeric_targets, warn_of_level
+from bochner.data.targets import numeric_targets, warn_of_constant, warn_of_level
 from bochner.data.validation import check_components, check_precision, is_distributed, map_dask_blocks, validate_rows
 from bochner.draws.keys import Key
 from bochner.estimators.gradients import GradientMixin
@@ -37,7 +37,7 @@ from bochner.features.nystrom import Nystrom
 from bochner.kernels.algebra import Kernel
 from bochner.ridge.reports import Report
 from bochner.ridge.statistics import RidgeStatistics
-from bochner.tuning.marginal_likelihood import MarginalLikelihood
+from bochner.tuning.marginal_likelihood import MarginalLikelihood, noise_shares
 from bochner.tuning.metrics import EVIDENCE
 
 _ALPHA_ROWS = 4_000  # rows on which the ratio of noise to amplitude is chosen
@@ -70,7 +70,9 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
     noise_variance : float or "auto", default="auto"
         Variance of the noise; "auto" maximises the evidence.
     amplitude : float or "auto", default="auto"
-        Factor of the kernel, the prior variance of f where k(x, x) = 1; "auto" maximises the evidence.
+        Factor of the kernel, the prior variance of f where k(x, x) = 1; "auto" maximises the evidence, while the
+        variance of the prior at the rows is at most a thousand times that of the targets. If both are "auto", a
+        UserWarning says when the model predicts rows left out no better than a constant does.
     fit_intercept : bool, default=True
         Whether the model has the constant b.
     metric : {"auto", "isotropic", "diagonal", "full"}, default="auto"
@@ -212,12 +214,25 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         self.kernel_: Kernel | None = getattr(transformer, "kernel_", None)
         self._target_shape = tuple(np.shape(source.head().y)[1:])
-        self._alpha = self._choose_alpha(positive(source.sample(_ALPHA_ROWS, key.child("alpha"))))
+        rows = positive(source.sample(_ALPHA_ROWS, key.child("alpha")))
+        self._alpha = self._choose_alpha(rows)
         n_targets = int(np.prod(self._target_shape, dtype=int))
         self.statistics_ = RidgeStatistics(self.n_components_, n_targets)
         self._see(source, 0.0)
         if source.dtype == np.float32:
             warn_of_level(self.statistics_)
+        if isinstance(self.noise_variance, str) and isinstance(self.amplitude, str):
+            self._compare_with_constant(rows)
+
+    def _compare_with_constant(self, block: Block) -> None:
+        """Warn if the marginal likelihood chose a model that predicts rows left out no better than their mean."""
+        posterior, statistics = self._current(), self.statistics_
+        Z, Y, w = self.feature_map_(block.X).astype(np.float64, copy=False), numeric_targets(block.y), block.weights
+        share = noise_shares(left_out(self._rest_kernel, block.X, Z, self._shift), w, posterior.alpha)
+        residual = statistics.left_out_residuals(
+            Z, Y, np.array([posterior.alpha]), posterior.spectrum, self.fit_intercept, w * share
+        )
+        warn_of_constant(Y, residual[:, 0], w)
 
     def _features_of(self, features: Any) -> GaussianProcessRegressor:
         """A copy of this model with other features."""

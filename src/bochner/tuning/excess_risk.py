@@ -182,7 +182,8 @@ class NestedRidge:
 
     def squares(self, differences: Array) -> Array:
         """Squares (n_rows,) in units of the variance of each target, averaged over targets."""
-        variance = self.Y.var(axis=0) + (1e-12 * np.abs(self.Y).max(axis=0)) ** 2 + _TINY
+        statistics = self.statistics.to_host()  # these rows may have equal targets
+        variance = statistics.total_squares() / statistics.weight + (1e-12 * np.abs(self.Y).max(axis=0)) ** 2 + _TINY
         return np.asarray((differences**2 / variance).mean(axis=1))
 
     @cached_property

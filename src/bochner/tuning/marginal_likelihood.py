@@ -22,6 +22,7 @@ _SCALES = np.log(1e3)  # how far the logarithm of a length scale may move
 _LEAST_NOISE = 1e-10  # of the variance of the targets
 _LEAST_ALPHA = 1e-12  # of the variance of the prior
 _LEAST_OF_SCALES = 1e-8  # the same while length scales are compared
+_MOST_PRIOR = 1e3  # variance of the prior at the rows over that of the targets
 _LESS_NOISE = 9.0  # how far log alpha may fall below its grid, on which what landmarks leave out counts as noise
 
 
@@ -112,7 +113,13 @@ class MarginalLikelihood:
             variances = np.append(rest[rest > 0], squares) / max(spectrum.n_samples, 1.0) / amplitude
             ends += [0.1 * variances.min(), 10.0 * variances.max()]
         low, high = np.log10([max(min(ends), np.finfo(float).tiny), max(ends)])
-        return np.logspace(low, high, 2 + int(4.0 * (high - low)))
+        grid = np.logspace(low, high, 2 + int(4.0 * (high - low)))
+        if noise is not None or amplitude is not None:
+            return grid
+        # the amplitude times the mean variance of the kernel at the rows, and the variance of the targets
+        prior = (self.noise(spectrum, grid) / grid[:, None]) * λ.sum()
+        high_prior = (prior > _MOST_PRIOR * spectrum.target_squares)[:, spectrum.target_squares > 0].any(axis=1)
+        return grid[min(int(high_prior.sum()), len(grid) - 1) :]
 
     def best_alpha(self, spectrum: RidgeSpectrum, least: float = _LEAST_ALPHA) -> float:
         """The penalty of most evidence, on the grid with the same `least`."""
@@ -146,7 +153,9 @@ class MarginalLikelihood:
             return -fit - 0.5 * varying * float(np.log(share).sum())
 
         grid = self.grid(spectrum)
-        low = min(np.log(grid[0]), np.log(spectrum.grid()[0]) - _LESS_NOISE)
+        low = np.log(grid[0])
+        if self.noise_variance is not None or self.amplitude is not None:
+            low = min(low, np.log(spectrum.grid()[0]) - _LESS_NOISE)
         return float(np.exp(_line_minimum(loss, np.log(start), low, np.log(grid[-1]))))
 
     def best_scale(self, kernel: Any, X: Array, Y: Array, weight: Array | None) -> Kernel:
@@ -185,6 +194,9 @@ def _line_minimum(
     best = min(found, key=found.__getitem__)
     middle = start + best * step
     refined = minimize_scalar(
-        loss, bounds=(middle - step, middle + step), method="bounded", options={"xatol": 0.02 * step}
+        loss,
+        bounds=(max(low, middle - step), min(high, middle + step)),
+        method="bounded",
+        options={"xatol": 0.02 * step},
     )
     return float(refined.x) if refined.fun < found[best] else middle
