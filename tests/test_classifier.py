@@ -14,13 +14,14 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
 
 from bochner import RBF, FourierFeatures, KernelClassifier, KernelRidge, NystromFeatures, exact_kernel_classifier
-from bochner.data.labels import find_labels, learn_every_class
-from bochner.data.sources import ArraySource, MappedSource
+from bochner.data.labels import SignSource, codes_of, find_labels
+from bochner.data.sources import ArraySource, Block, BlockSource, MappedSource
 from bochner.draws.keys import Key
 from bochner.features.maps import Identity, LinearAfter
-from bochner.newton.losses import as_loss
+from bochner.newton.losses import LogLoss, as_loss
 from bochner.newton.minimize import newton
 from bochner.newton.objectives import Problem
+from bochner.tuning.penalty_path import PenaltyPath, held_folds
 
 LOSSES = ["log_loss", "squared_hinge"]
 
@@ -389,8 +390,8 @@ def test_alpha_is_chosen_by_held_out_loss():
     auto = KernelClassifier(RBF(1.5), 60, random_state=0).fit(X, y)
     path = auto.alpha_path_
     assert auto.alpha_ == path["alpha"][np.argmin(path["criterion"])]
-    grid = KernelClassifier(RBF(1.5), 60, alpha=[1e-3, 1.0, 1e3], random_state=0).fit(X, y)
-    assert grid.alpha_ == 1.0
+    grid = KernelClassifier(RBF(1.5), 60, alpha=[1e-5, 0.1, 1e3], random_state=0).fit(X, y)
+    assert grid.alpha_ == 0.1
     assert "held-out" in " ".join(grid.report_.notes)
     gcv = KernelClassifier(RBF(1.5), 60, loss="squared", random_state=0).fit(X, y)
     assert len(gcv.alpha_path_["alpha"]) > 5
@@ -502,7 +503,7 @@ def test_rare_classes_have_the_probability_of_their_rows(loss, n, k, stream, opt
     data = ([(X[: n // 2], y[: n // 2]), (X[n // 2 :], y[n // 2 :])],) if stream else (X, y)
     for seed in range(6 if n == 1000 else 1):
         with warnings.catch_warnings():
-            warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", "on .* held-out rows", UserWarning)  # none is of a rare class
             model = KernelClassifier(RBF(2.0), 40, loss=loss, random_state=seed, solver_tol=1e-6, **options).fit(*data)
         assert np.isfinite(model.component_weights_).all()
         assert np.isfinite(model.decision_function(X)).all()
@@ -512,21 +513,153 @@ def test_rare_classes_have_the_probability_of_their_rows(loss, n, k, stream, opt
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")  # by scikit-learn 1.6.1 and later
 def test_no_row_is_held_out_that_a_class_needs():
-    """Thirty classes of one row each leave none to hold out; thirty of two rows keep one each; others stay as drawn."""
+    """Thirty classes of one row each leave none to hold out; thirty of two rows keep one each."""
     X = np.random.default_rng(0).normal(size=(60, 3))
     alone = KernelClassifier(RBF(2.0), 20, random_state=0).fit(X[:30], np.arange(30))
     assert "too few rows to hold some out" in " ".join(alone.report_.notes)
     assert KernelClassifier(RBF(2.0), 20, random_state=0).fit(X, np.arange(60) % 30).alpha_path_
-    signs = np.where(np.arange(60)[:, None] < [[20]], 1.0, -1.0)
-    source, held = ArraySource(X, signs), np.arange(60) % 3 == 0
-    block, kept = learn_every_class(source, source.block, held.copy(), 2)
-    assert block is source.block
-    np.testing.assert_array_equal(kept, held)
-    _, kept = learn_every_class(source, source.block, np.arange(60) < 20, 2)
-    np.testing.assert_array_equal(np.flatnonzero(~kept[:20]), [0])
-    block, kept = learn_every_class(source, source.block[20:], held[20:], 2)
-    np.testing.assert_array_equal(block.X, X[[*range(20, 60), 0]])
-    assert not kept[-1]
+
+
+def test_folds_hold_out_every_class_in_proportion():
+    codes = np.repeat([0, 1, 2], [1, 10, 389])
+    folds, n_first = held_folds(codes, 2000, Key(0))
+    assert len(folds) == n_first == 5
+    assert sorted(np.concatenate(folds)) == list(range(1, 400))  # the only row of a class is always learned
+    counts = np.array([np.bincount(codes[fold], minlength=3) for fold in folds])
+    assert (counts[:, 1] == 2).all()
+    assert np.ptp(counts[:, 2]) <= 1
+
+
+@pytest.mark.parametrize("n_positive", [5, 300])
+def test_samples_by_class_are_unbiased(n_positive):
+    """Sums over rows keep their proportions, and a rare class is there with all or many of its rows."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(40_000) < n_positive).astype(int)
+    X = rng.normal(size=(len(y), 2)) + y[:, None]
+    sources = ArraySource(X, y), BlockSource([(X[:20_000], y[:20_000]), (X[20_000:], y[20_000:])])
+    for source in sources:
+        signs = SignSource(source, find_labels(source, None))
+        block = signs.sample(2000, Key(1))
+        codes = codes_of(block.y)
+        assert np.count_nonzero(codes) == min(n_positive, 100)
+        share = block.weights[codes == 1].sum() / block.weights.sum()
+        np.testing.assert_allclose(share, n_positive / 40_000, rtol=1e-9)
+        assert np.ptp(block.weights[codes == 0]) == 0.0
+    balanced = ArraySource(X, rng.integers(2, size=len(y)))
+    assert SignSource(balanced, find_labels(balanced, None)).sample(2000, Key(1)).weight is None
+
+
+def rare(n_positive, seed, linear):
+    """Rows to learn from and fresh ones; the positives of 20,000 rows have the largest noisy scores."""
+    rng = np.random.default_rng(seed)
+    n = 20_000
+    X = rng.normal(size=(2 * n, 8))
+    scores = 3.0 * X[:, 0] + X[:, 1] if linear else X[:, 0] ** 2 + X[:, 1] ** 2
+    scores = scores + 0.3 * rng.normal(size=2 * n)
+    y = scores > np.sort(scores[:n])[-n_positive - 1]
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def losses_of(model, y, X_new, y_new):
+    """Log losses of fresh rows (n,), of the model and of the class frequencies."""
+    codes = np.searchsorted(model.classes_, y_new)
+    frequencies = np.bincount(np.searchsorted(model.classes_, y)) / len(y)
+    return -model.predict_log_proba(X_new)[np.arange(len(codes)), codes], -np.log(frequencies[codes])
+
+
+def check_against_frequencies(model, X, y, X_new, y_new):
+    """A model without a warning is no worse than the class frequencies by more than chance."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    found, constant = losses_of(model, y, X_new, y_new)
+    warned = any("may have learned nothing" in str(warning.message) for warning in caught)
+    error = np.std(found - constant) / np.sqrt(len(found))
+    assert warned or found.mean() <= constant.mean() + 3.0 * error
+    return found.mean() / constant.mean(), warned
+
+
+@pytest.mark.parametrize(
+    ("n_positive", "linear", "seeds", "most"),
+    [
+        (10, True, (1, 2), 0.5),
+        (50, False, (0,), 0.3),
+        pytest.param(10, True, range(3), 0.7, marks=pytest.mark.slow),
+        pytest.param(50, False, range(4), 0.4, marks=pytest.mark.slow),
+        pytest.param(110, False, range(2), 0.3, marks=pytest.mark.slow),
+    ],
+)
+def test_rare_classes_are_learned(n_positive, linear, seeds, most):
+    for seed in seeds:
+        model = KernelClassifier(n_components=256, random_state=seed)
+        share, warned = check_against_frequencies(model, *rare(n_positive, seed, linear))
+        assert share < most
+        assert not warned or n_positive == 10  # few enough for chance
+
+
+@pytest.mark.parametrize(
+    ("n", "seeds"),
+    [
+        (20, range(4)),
+        (60, range(4)),
+        (333, range(2)),
+        *(pytest.param(n, range(6), marks=pytest.mark.slow) for n in (120,)),
+    ],
+)
+def test_small_tables_have_probabilities_that_hold(n, seeds):
+    """Log losses of small tables are below those of the class frequencies, in the mean and up to chance in each."""
+    shares = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n + 2000, 4))
+        y = X[:, 0] + 0.5 * X[:, 1] ** 2 + 0.7 * rng.normal(size=len(X)) > 0.5
+        model = KernelClassifier(random_state=seed)
+        shares.append(fitted_share(model, X[:n], y[:n], X[n:], y[n:]))
+    assert np.max(shares) <= (1.5 if n < 60 else 1.0)
+    assert np.mean(shares) <= (1.0 if n < 60 else 0.75)
+
+
+def fitted_share(model, X, y, X_new, y_new):
+    """The log loss of fresh rows, in units of that of the class frequencies."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X, y)
+    found, constant = losses_of(model, y, X_new, y_new)
+    return found.mean() / constant.mean()
+
+
+@pytest.mark.parametrize("n", [20, 60, 333])
+def test_shuffled_labels_warn(n):
+    """Labels without a pattern: two models in three warn at least, and these stay close to the class frequencies."""
+    warned = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(n + 2000, 4)), rng.random(n + 2000) < 0.4
+        model = KernelClassifier(RBF(2.0), 20, random_state=seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X[:n], y[:n])
+        warned.append(any("may have learned nothing" in str(warning.message) for warning in caught))
+        found, constant = losses_of(model, y[:n], X[n:], y[n:])
+        assert not warned[-1] or found.mean() <= 1.05 * constant.mean()
+    assert np.mean(warned) >= 2 / 3
+
+
+def test_a_penalty_at_the_end_of_its_range_warns():
+    """Rows that only ever smaller penalties separate better: their loss falls down to the smallest one."""
+    X = np.array([[-1.0, 0.0], [1.0, 0.0], [-1.0, 0.1], [1.0, 0.1]] * 500)
+    y = X[:, 0] > 0
+
+    class Steep(PenaltyPath):
+        floor = 0.0
+
+    rows = Block(1e-3 * X, np.where(y, 1.0, -1.0)[:, None])
+    folds, n_first = held_folds(codes_of(rows.y), 6000, Key(0))
+    model = KernelClassifier(RBF(1.0), 2, random_state=0).fit(X, y)
+    path = Steep(rows, folds, n_first, model._problem, LogLoss())
+    path.search()
+    with pytest.warns(UserWarning, match="is the smallest penalty tried"):
+        path.warn()
 
 
 def test_models_pickle_and_mapped_sources_are_what_they_map():

@@ -13,7 +13,10 @@ from sklearn.utils.validation import column_or_1d
 from bochner.backends import Array, reading
 from bochner.checks import check_choice
 from bochner.data.folds import Fold
-from bochner.data.sources import ArraySource, Block, Source, joined, positive
+from bochner.data.sources import ArraySource, Block, MappedSource, Source, joined, positive
+from bochner.draws.keys import Key
+
+_RARE = 10  # a class is rare with fewer rows than an equal share divided by this
 
 
 @dataclass(frozen=True)
@@ -116,39 +119,82 @@ def codes_of(signs: Array) -> Array:
     return np.asarray(signs.argmax(axis=1) if signs.shape[1] > 1 else (signs[:, 0] > 0).astype(int))
 
 
+Drawn = tuple[int, Array, Block]  # the number of rows of a class, and some of them with their random numbers
+
+
 @dataclass(frozen=True)
-class OneOfEachFold(Fold):
-    """The first row of positive weight of each of some classes, by the number of the class; targets are signs."""
+class ClassRowsFold(Fold):
+    """Count the rows of positive weight of every class, and draw some rows of some classes at random."""
 
-    classes: Array
+    classes: Array  # classes to draw from
+    n_rows: int  # rows to draw from each of them
+    key: Key
 
-    def zero(self) -> dict[int, Block]:
+    def zero(self) -> dict[int, Drawn]:
         return {}
 
-    def add(self, total: dict[int, Block], Z: Any, block: Block, row: int) -> dict[int, Block]:
-        block = positive(block)
-        codes = codes_of(block.y)
-        here = {int(code): block[np.flatnonzero(codes == code)[:1]] for code in np.intersect1d(self.classes, codes)}
-        return here | total
+    def add(self, total: dict[int, Drawn], Z: Any, block: Block, row: int) -> dict[int, Drawn]:
+        numbers, filled = self.key.uniforms(row, len(block)), block.weights > 0
+        codes = np.where(filled, codes_of(block.y), -1)
+        for code in np.unique(codes[filled]):
+            rows = np.flatnonzero(codes == code)
+            drawn = rows if code in self.classes else rows[:0]
+            self.merge(total, {int(code): (len(rows), numbers[drawn], block[drawn])})
+        return total
 
-    def merge(self, total: dict[int, Block], other: dict[int, Block]) -> dict[int, Block]:
-        return other | total
+    def merge(self, total: dict[int, Drawn], other: dict[int, Drawn]) -> dict[int, Drawn]:
+        for code, (count, numbers, block) in other.items():
+            if code in total:
+                count, numbers = count + total[code][0], np.concatenate([total[code][1], numbers])
+                block = joined([total[code][2], block])
+            first = np.sort(np.argsort(numbers)[: self.n_rows])
+            total[code] = count, numbers[first], block[first]
+        return total
 
 
-def learn_every_class(signs: Source, block: Block, held: Array, n_classes: int) -> tuple[Block, Array]:
-    """A sample of a source of signs, and which of its rows are held out, with a row of every class not held out.
+class SignSource(MappedSource):
+    """The rows of a source with signs as targets, from which rows are sampled by class.
 
-    The loss of rows without one of the classes has no minimum: the intercept of that class would grow for ever. Of a
-    class that is held out entirely, the first row is not; of one that the sample lacks, a row is added, after a pass.
+    Classes with fewer rows in a plain sample than a tenth of an equal share get that many, if they have them; this
+    takes a pass. Weights make up for it, so that sums over the sample remain unbiased up to a factor. The factor is
+    such that the slopes of a constant model vary as much as over a plain sample: a penalty chosen with the sample has
+    the meaning that it has for all rows.
     """
-    codes = codes_of(block.y)
-    for code in np.setdiff1d(codes, codes[~held]):
-        held[np.flatnonzero(codes == code)[0]] = False
-    missing = np.setdiff1d(np.arange(n_classes), codes)
-    if len(missing):
-        found = signs.fold(OneOfEachFold(missing))
-        block = joined([block, *(found[code] for code in sorted(found))])
-    return block, np.pad(held, (0, len(block) - len(held)))
+
+    def __init__(self, source: Source, labels: Labels) -> None:
+        super().__init__(source.mapped(labels), lambda block: block)
+        self.n_classes = len(labels.classes)
+
+    @property
+    def remote(self) -> bool:  # type: ignore[override]
+        """Whether the rows are on other machines."""
+        return self.source.remote
+
+    def place(self, array: Array) -> Any:
+        """An array of this process, moved to where a pass of `fold` has its features."""
+        return self.source.place(array)
+
+    def fold(self, *arguments: Any, **options: Any) -> Any:
+        """Run a fold in one pass, where the rows are."""
+        return self.source.fold(*arguments, **options)
+
+    def sample(self, n: int, key: Key) -> Block:
+        """Draw about n rows, and more of rare classes."""
+        block = self.source.sample(n, key)
+        codes, least = codes_of(block.y), max(1, n // (_RARE * self.n_classes))
+        rare = np.flatnonzero(np.bincount(codes, minlength=self.n_classes) < least)
+        if not len(rare) or len(block) == self.n_samples:
+            return block
+        found = self.fold(ClassRowsFold(rare, least, key.child("rare")))
+        common = block[np.flatnonzero(~np.isin(codes, rare))]
+        block = joined([part for part in (common, *(found[code][2] for code in rare)) if len(part)])
+        codes, counts = codes_of(block.y), np.array([found[code][0] for code in range(self.n_classes)], float)
+        chance = np.bincount(codes) / counts
+        chance[~np.isin(np.arange(self.n_classes), rare)] = len(common) / max(1.0, np.delete(counts, rare).sum())
+        shares, weight = counts / counts.sum(), 1.0 / chance[codes]
+        slopes = (1.0 - 2.0 * shares + shares @ shares)[codes]  # squared slopes of a constant model
+        weight *= (slopes @ weight) / (slopes @ weight**2)
+        return replace(block, weight=block.weights * weight)
 
 
 def given_labels(classes: Any, class_weight: Any) -> Labels:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.backends import Array
 from bochner.checks import check_choice, check_count, check_positive
 from bochner.data.devices import on_device
-from bochner.data.labels import find_labels, given_labels, labels_of, learn_every_class, unique_labels
+from bochner.data.labels import SignSource, codes_of, find_labels, given_labels, labels_of, unique_labels
 from bochner.data.sources import ArraySource, Block, Source, limited, positive
 from bochner.data.validation import map_dask_blocks, validate_rows
 from bochner.draws.keys import Key
@@ -31,16 +31,15 @@ from bochner.newton.minimize import newton
 from bochner.newton.objectives import KEPT_BYTES, Problem
 from bochner.ridge.reports import Report
 from bochner.tuning.metrics import with_scales
-from bochner.tuning.penalty_path import PenaltyPath
+from bochner.tuning.penalty_path import PenaltyPath, held_folds
 
-_ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out
+_ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out; of fewer rows more folds are
 _ALPHA_COMPONENTS = 1024
 _ALPHA_COMPONENTS_OF_MANY = 512
 GROWTH_ROWS = 20_000  # rows on which n_components="auto" grows
 _BETTER = 0.999  # times the loss: a longer length scale that gains less is not taken
 _WORSE = 1.05  # times the loss: a longer length scale whose first loss is this much worse is not tried further
 _SINGLE_TOL = 1e-5  # for a `solver_tol` of at least this, float32 products are exact enough
-_FEW_ROWS = 30  # too few to hold some out
 LOSSES = ("log_loss", "squared_hinge", "squared")
 
 
@@ -77,8 +76,9 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
     alpha : float, array-like or {"auto", "loo", "margin", "gcv", "evidence"}, default="auto"
         The penalty, never scaled by the number of rows: the prior precision of the scores (1 / C elsewhere). "auto"
         means "margin" for the squared loss. For the other losses, "auto" or an array-like takes the penalty of a grid,
-        or of the given numbers, with the least loss on held-out rows of a sample; as the penalty is a prior precision,
-        it does not change with the number of rows.
+        or of the given numbers, with the least loss on held-out rows of a sample, several folds of them if rows are
+        few; as the penalty is a prior precision, it does not change with the number of rows. "auto" warns if no
+        penalty is clearly better than a constant model.
         "loo", "margin", "gcv" and "evidence" are for the squared loss; see `KernelRidge`.
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied with the weights of the rows.
@@ -181,7 +181,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 if hasattr(self, name):
                     delattr(self, name)
             self._labels, self.classes_ = labels, labels.classes
-            signs = source.mapped(labels)
+            signs = SignSource(source, labels)
             if self.loss == "squared":
                 self.ridge_ = self._ridge(max_seconds=self._seconds_left(started)).fit(signs)
                 self._adopt(self.ridge_)
@@ -325,20 +325,18 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 nested = False
                 _, few = self._fit_features(signs, self.features_.kernel_, most, draws.child("columns"))
         auto = isinstance(self.alpha, str)
-        few_rows = len(block) < _FEW_ROWS
-        held = draws.child("held").generator().permutation(len(block)) < len(block) // 3
-        block, held = learn_every_class(signs, block, held, len(self.classes_))
-        if few_rows or not held.any():
+        folds, n_first = held_folds(codes_of(block.y), _ALPHA_ROWS, draws.child("held"))
+        if not folds:
             alpha = 1.0 if auto else float(min(np.ravel(self.alpha), key=lambda alpha: abs(np.log(alpha))))
             return alpha, {}, (f"alpha={alpha:g}: too few rows to hold some out",), None
 
         def path_of(few: FeatureMap) -> PenaltyPath:
             rows = Block(few(block.X), block.y, block.weight)
-            return PenaltyPath(rows[~held], rows[held], self._problem, loss)
+            return PenaltyPath(rows, folds, n_first, self._problem, loss)
 
         path, notes = path_of(few), []
         if auto:
-            path.search(path.unit)
+            path.search()
             kernel = self.features_.kernel_ if self._tunes_scale else None
             while kernel is not None:
                 # length scales are tuned with the squared loss, which prefers shorter ones than the logistic loss
@@ -349,7 +347,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 # a model that is linear in the columns of X needs a fourth of the penalty
                 if longer.loss_at(0.25 * path.best) > _WORSE * path.least:
                     break
-                longer.search(0.25 * path.best)
+                longer.walk(0.25 * path.best)
                 if not longer.least < _BETTER * path.least:
                     break
                 path, few, nested = longer, fitted[1], columns is key
@@ -358,19 +356,24 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self.features_, feature_map = fitted
                 self.feature_map_ = feature_map
                 notes = [f"length_scale={float(np.mean(kernel.length_scale)):.3g}: less loss on held-out rows"]
+            path.warn()
         else:
             for alpha in np.sort(np.ravel(self.alpha))[::-1]:
                 path.loss_at(alpha)
         tried = np.array(sorted(path.losses, reverse=True))
         found = {"alpha": tried, "criterion": np.array([path.losses[alpha] for alpha in tried])}
-        notes += [f"alpha={path.best:g}: least loss on {len(path.test)} held-out rows, {few.n_components} components"]
-        best = path.best
+        held = f"{len(path.weight)} held-out rows in {len(path.parts)} folds"
+        best = path.choice if auto else path.best
+        notes += [f"alpha={best:g}: least loss on {held}, {few.n_components} components"]
+        if auto:
+            gain, error = path.gain()
+            notes += [f"loss on them {path.least:.4g}, {gain:.2g} ± {error:.2g} less than that of a constant model"]
         if not nested and isinstance(feature_map, Nystrom):  # the same with landmarks that the model has
             path, nested = path_of(feature_map.truncated(few.n_components)), True
             path.loss_at(best)
         start, missing = None, feature_map.n_components + 1
         if nested:
-            start = path.points[best]
+            start = path.start(best)
             missing -= len(start)
         if start is None or missing < 0 or not np.isfinite(start).all():
             return best, found, tuple(notes), None

@@ -1,14 +1,15 @@
-"""The choice of a classifier's penalty: models of a few rows are compared by their loss on other rows."""
+"""The choice of a classifier's penalty: models of some rows are compared by their loss on other rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from bochner.backends import Array
+from bochner.checks import warn
 from bochner.data.sources import ArraySource, Block
 from bochner.draws.keys import Key
 from bochner.features.maps import Identity
@@ -17,28 +18,105 @@ from bochner.newton.minimize import newton
 from bochner.newton.objectives import SINGLE_SIZE, Problem
 
 _TOL = 1e-2  # relative tolerance of the objectives
-_MOST_DECADES = 8  # the most decades tried in each direction
+_DECADES_BELOW = 12  # decades from the penalty of a single row down to the smallest one tried
+_COARSE = 2  # decades between the penalties tried first
+_CLEAR = 2.0  # standard errors by which a loss has to differ from another one to be clearly larger
+_MOST_FOLDS, _FEWEST_FOLDS = 10, 3  # with few and with many rows
+
+
+def held_folds(codes: Array, n_rows: int, key: Key) -> tuple[list[Array], int]:
+    """Divide rows into folds that hold out every class in proportion.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        The class of each row.
+    n_rows : int
+        Number of rows that all fits with one penalty may learn from.
+
+    Returns
+    -------
+    folds : list of ndarray
+        Indices of the rows that each fold holds out. The only row of a class is never held out: a loss without that
+        class has no minimum, since its intercept would grow for ever.
+    n_first : int
+        Number of folds to begin with: as many as `n_rows` allows.
+    """
+    n = len(codes)
+    n_first = min(_MOST_FOLDS, max(1, n_rows // max(n, 1)))
+    n_folds = max(_FEWEST_FOLDS, n_first)
+    order = key.generator().permutation(n)
+    order = order[np.argsort(codes[order], kind="stable")]
+    fold = np.empty(n, int)
+    fold[order] = np.arange(n) % n_folds
+    fold[np.bincount(codes)[codes] < 2] = n_folds
+    folds = [np.flatnonzero(fold == i) for i in range(n_folds)]
+    return [rows for rows in folds if len(rows)], n_first
+
+
+@dataclass
+class _HeldOut:
+    """Models of all rows but a fold, and their losses on that fold."""
+
+    problem: Callable[[float], Problem]
+    test: Block
+    points: dict[float, Array] = field(default_factory=dict)
+    losses: dict[float, Array] = field(default_factory=dict)
+
+    def losses_at(self, alpha: float) -> Array:
+        """Loss of each held-out row; Newton's method starts from the model of the nearest penalty tried."""
+        if alpha not in self.losses:
+            problem = replace(self.problem(alpha), rows=None, verbose=0, single=True)
+            near = min(self.points, key=lambda other: abs(np.log(other / alpha)), default=None)
+            start = np.zeros(problem.shape) if near is None else self.points[near]
+            P, _, _ = newton(problem, Key(0), start, tol=_TOL, max_iter=500)
+            self.points[alpha] = P
+            self.losses[alpha] = problem.loss.value(self.test.X @ P[:-1] + P[-1], self.test.y)
+        return self.losses[alpha]
 
 
 class PenaltyPath:
-    """Models of a few rows with several penalties, and their losses on other rows."""
+    """Models with several penalties, compared by their losses on rows held out, pooled over folds.
 
-    def __init__(self, train: Block, test: Block, problem: Callable[..., Problem], loss: Loss) -> None:
-        Z, m = train.X, train.X.shape[1]
+    Parameters
+    ----------
+    rows : Block
+        Features, signs and weights.
+    folds : sequence of ndarray
+        Indices of the rows that each fold holds out.
+    n_first : int
+        Number of folds to begin with. The others follow if these leave it open whether anything is learned.
+    problem : callable
+    loss : Loss
+    """
+
+    def __init__(
+        self, rows: Block, folds: Sequence[Array], n_first: int, problem: Callable[..., Problem], loss: Loss
+    ) -> None:
+        Z = rows.X
         squares = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64)) / len(Z) or 1.0  # mean k(x, x)
-        self.unit = squares * float(train.weights.mean())
+        self.unit = squares * float(rows.weights.mean())
+        #: The largest penalty worth trying: no score is further from the intercept than the slopes of all rows.
+        self.most = self.unit * len(Z)
         if Z.size >= SINGLE_SIZE:
-            Z, test = Z.astype(np.float32, copy=False), replace(test, X=test.X.astype(np.float32, copy=False))
-        self.test, self.loss = test, loss
-        source = ArraySource(Z, train.y, train.weight)
-        self.problem = partial(problem, source, Identity(m), loss)
-        self.weight = test.weights
-        self.points: dict[float, Array] = {}
+            rows = replace(rows, X=Z.astype(np.float32, copy=False))
+        self.rows, self.folds, self.problem, self.loss = rows, folds, problem, loss
+        self.parts: list[_HeldOut] = []
         self.losses: dict[float, float] = {}
+        self._hold_out(n_first)
+
+    def _hold_out(self, n_folds: int) -> None:
+        """Use more folds."""
+        for held in self.folds[len(self.parts) : n_folds]:
+            train, test = self.rows[np.delete(np.arange(len(self.rows)), held)], self.rows[held]
+            source = ArraySource(train.X, train.y, train.weight)
+            self.parts.append(_HeldOut(partial(self.problem, source, Identity(train.X.shape[1]), self.loss), test))
+        self.weight = np.concatenate([part.test.weights for part in self.parts])
+        self.losses.clear()
 
     @property
     def best(self) -> float:
-        """The penalty with the least loss, of equal ones the largest."""
+        """The penalty with the least loss; ties go to the largest."""
         return min(self.losses, key=lambda alpha: (self.losses[alpha], -alpha))
 
     @property
@@ -46,31 +124,100 @@ class PenaltyPath:
         """Its loss."""
         return self.losses[self.best]
 
-    def search(self, unit: float) -> None:
-        """Try decades of a unit, upwards or downwards, while the loss falls; then half a decade beside the best."""
+    @property
+    def choice(self) -> float:
+        """The best penalty; if it does not clearly beat a constant, the largest within one standard error of it."""
+        if self._is_clear(*self.gain()):
+            return self.best
+        return max(alpha for alpha in self.losses if np.subtract(*self.gain(other=alpha)) <= 0.0)
 
-        def at(decade: float) -> float:
-            return self.loss_at(unit * 10.0**decade)
+    def start(self, alpha: float) -> Array:
+        """The model of the first fold with a penalty that was tried."""
+        return self.parts[0].points[alpha]
 
-        best, towards = (0, 1) if at(0) <= at(-1) else (-1, -1)
-        while abs(best) < _MOST_DECADES and at(best + towards) < at(best):
+    def search(self) -> None:
+        """Try the whole range coarsely, from a constant model downwards, then walk to the least loss from the best."""
+        for decade in np.arange(0.0, self.n_decades, _COARSE):
+            alpha = self._at(decade)
+            self.loss_at(alpha)
+            if self._is_clear(*self.gain(self.best, alpha)):
+                break
+        self.walk(self.best)
+        if len(self.parts) < len(self.folds) and not self._is_clear(*self.gain()):
+            self._hold_out(len(self.folds))
+            self.search()
+
+    @staticmethod
+    def _is_clear(gain: float, error: float) -> bool:
+        return gain > _CLEAR * error
+
+    @property
+    def n_decades(self) -> float:
+        """Decades from the largest penalty to the smallest."""
+        return float(np.log10(len(self.rows))) + _DECADES_BELOW
+
+    def _at(self, decade: float) -> float:
+        return float(self.most * 10.0 ** -min(max(decade, 0.0), self.n_decades))
+
+    def walk(self, start: float) -> None:
+        """Try decades upwards or downwards while the loss falls, then half a decade beside the best."""
+
+        def loss(decade: float) -> float:
+            return self.loss_at(self._at(decade))
+
+        best = round(2.0 * np.log10(self.most / start)) / 2.0
+        towards = 1.0 if loss(best + 1.0) < loss(best) else -1.0
+        while loss(best + towards) < loss(best):
             best += towards
-        at(best + 0.5 if at(best + 1) < at(best - 1) else best - 0.5)
+        loss(best + 0.5 if loss(best + 1.0) < loss(best - 1.0) else best - 0.5)
 
     def loss_at(self, alpha: float) -> float:
-        """The mean loss on held-out rows; Newton's method starts from the model of the nearest penalty tried.
+        """The mean loss on held-out rows.
 
-        Of n rows that are all right nobody knows a loss below 1 / n, which is what smaller ones count as: that of
-        labels that can be separated would fall forever with the penalty.
+        With n held-out rows, a mean loss below 1 / n cannot be distinguished from zero. Smaller ones count as 1 / n:
+        the loss of labels that can be separated would fall for ever with the penalty.
         """
         alpha = float(alpha)
         if alpha not in self.losses:
-            problem = replace(self.problem(alpha), rows=None, verbose=0, single=True)
-            near = min(self.points, key=lambda other: abs(np.log(other / alpha)), default=None)
-            start = np.zeros(problem.shape) if near is None else self.points[near]
-            P, _, _ = newton(problem, Key(0), start, tol=_TOL, max_iter=500)
-            F = self.test.X @ P[:-1] + P[-1]
-            self.points[alpha] = P
-            loss = float(self.weight @ self.loss.value(F, self.test.y) / self.weight.sum())
-            self.losses[alpha] = max(loss, 1.0 / len(self.weight))
+            self.losses[alpha] = max(float(self.weight @ self._of_rows(alpha) / self.weight.sum()), self.floor)
         return self.losses[alpha]
+
+    @property
+    def floor(self) -> float:
+        """The least mean loss that counts."""
+        return 1.0 / len(self.weight)
+
+    def _of_rows(self, alpha: float) -> Array:
+        return np.concatenate([part.losses_at(alpha) for part in self.parts])
+
+    def gain(self, alpha: float | None = None, other: float | None = None) -> tuple[float, float]:
+        """By how much the mean loss with `alpha` is below that with another penalty, and the standard error.
+
+        Parameters
+        ----------
+        alpha : float or None
+            None for the best.
+        other : float or None
+            None for the largest, whose model is nearly constant.
+        """
+        gains = self._of_rows(other or self.most) - self._of_rows(alpha or self.best)
+        weight = self.weight / self.weight.sum()
+        mean = float(weight @ gains)
+        return mean, float(np.linalg.norm(weight * (gains - mean)))
+
+    def warn(self) -> None:
+        """Warn if the best model is not clearly better than a constant, or the best penalty the smallest one."""
+        gain, error = self.gain()
+        if not self._is_clear(gain, error):
+            warn(
+                f"on {len(self.weight)} held-out rows the loss is {self.least:.4g}, and {self.loss_at(self.most):.4g} "
+                f"for a nearly constant model; the standard error of the difference is {error:.2g}. The model may "
+                "have learned nothing: give more rows, above all of rare classes, or other columns.",
+                UserWarning,
+            )
+        elif self.best <= self._at(self.n_decades) and self._is_clear(*self.gain(other=10.0 * self.best)):
+            warn(
+                f"alpha={self.best:.3g} is the smallest penalty tried, and the loss on held-out rows still falls. "
+                "Give alpha as a list of smaller penalties.",
+                UserWarning,
+            )
