@@ -16,6 +16,7 @@ from bochner import RBF, KernelRidge
 from bochner.data import devices
 from bochner.data.checkpoints import read_arrays
 from bochner.data.progress import Interruptions
+from bochner.estimators.feature_spec import FeatureSpec
 from bochner.ridge.statistics import RidgeStatistics
 from bochner.tuning import components as ridge_search
 from bochner.tuning import metric_search
@@ -86,7 +87,7 @@ STAGES = {  # where Ctrl-C strikes, what is fitted, and what it says that it lea
         KernelRidge(tol=1e-6, random_state=0, n_jobs=1),  # so that more components are needed than choose a penalty
         "searched for: nothing was kept",
     ),
-    "features": (KernelRidge, "_fit_features", ridge(), "features were fitted: nothing was kept"),
+    "features": (FeatureSpec, "fit", ridge(), "features were fitted: nothing was kept"),
     "first block": (RidgeStatistics, "_add_squares", ridge(), "the sums of 50 rows, and predicts from them"),
 }
 

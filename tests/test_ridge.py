@@ -28,7 +28,7 @@ from bochner import (
 from bochner.data.folds import leave_one_out_errors
 from bochner.data.sources import ArraySource, Block
 from bochner.draws.keys import Key
-from bochner.estimators.models import CHOSEN_LANDMARKS, as_feature_map, choose_landmark_scheme
+from bochner.estimators.feature_spec import CHOSEN_LANDMARKS, as_feature_map, choose_landmark_scheme
 from bochner.ridge.solvers import SOLVERS, Cholesky, StochasticGradient, needs_sums
 from bochner.ridge.statistics import RidgeStatistics
 from bochner.tuning.scales import _by_stages, _Evidence, _left_out, _stages, least, tune_length_scale
@@ -339,7 +339,8 @@ def test_landmarks_are_chosen_where_they_are_few_or_nested(n_landmarks, means, n
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n_landmarks + 50, 2)), rng.normal(size=n_landmarks + 50)
     model = KernelRidge(RBF(1.0) if means else Polynomial(2), features="nystrom", random_state=0)
-    features, _ = model._fit_features(ArraySource(X, y), model.kernel, n_landmarks, Key(0), nested=nested)
+    source = ArraySource(X, y)
+    features, _ = model._features_for(source).fit(source, model.kernel, n_landmarks, Key(0), nested=nested)
     assert features.landmarks_law_ == scheme
 
 

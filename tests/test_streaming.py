@@ -28,7 +28,7 @@ from bochner.data.folds import StreamedGram, accumulate
 from bochner.data.progress import Progress
 from bochner.data.sources import ArraySource, Block, BlockSource, read_ahead
 from bochner.draws.keys import Key
-from bochner.estimators.models import Transformed
+from bochner.estimators.feature_spec import Transformed
 from bochner.newton.curvature import _chances
 from bochner.ridge.statistics import RidgeStatistics
 from strikes import changes, nudged, struck_after

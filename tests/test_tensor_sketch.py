@@ -8,8 +8,14 @@ import scipy.sparse
 
 from bochner import RBF, Linear, Polynomial, TensorSketchFeatures
 from bochner.draws.keys import Key
-from bochner.features import tensor_sketch
-from bochner.features.tensor_sketch import FACTORS, allocate_columns, append_offset, convolve, trace_shares
+from bochner.features.tensor_sketch import (
+    FACTORS,
+    allocate_columns,
+    append_offset,
+    convolve,
+    tensor_sketch,
+    trace_shares,
+)
 from bochner.sketches import CountSketch
 from laws import assert_unbiased
 

@@ -16,19 +16,18 @@ from sklearn.exceptions import ConvergenceWarning
 from bochner.backends import Array, check_moderate, reading
 from bochner.checks import check_positive
 from bochner.data.labels import labels_of
-from bochner.data.sources import ArraySource
 from bochner.data.targets import check_target_size
 from bochner.draws.keys import Key
 from bochner.estimators.classifier import GROWTH_ROWS, KernelClassifier
+from bochner.estimators.feature_spec import FEATURES
 from bochner.estimators.fourier import FourierFeatures
-from bochner.estimators.models import FEATURES
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.ridge import KernelRidge
 from bochner.kernels.algebra import Kernel, finite_points
 from bochner.kernels.conversion import as_kernel
 from bochner.ridge.solvers import memory_available
 from bochner.theory.costs import cost_estimate
-from bochner.tuning.components import RidgeSearch
+from bochner.tuning.components import search_budget
 from bochner.tuning.excess_risk import FOURIER_POWER, LANDMARK_POWER
 
 _KERNEL_ROWS = 5000  # rows on which a model tunes a length scale
@@ -407,9 +406,8 @@ class _Fits:
             most = self._estimator(features, kernel, "auto").max_components
             return int(min(most, 2 * self.n_samples if features == "fourier" else self.n_samples))
         # the squared loss finds the number of components for every loss
-        model = KernelRidge(kernel, features=features)
-        source = ArraySource(self.X[: self.search_rows], np.zeros(self.search_rows))
-        return RidgeSearch(model, source, kernel, Key(self.seed)).budget.most
+        limits = KernelRidge().get_params(deep=False)
+        return search_budget(limits, self.search_rows, landmarks=features == "nystrom").most
 
     @property
     def search_rows(self) -> int:

@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array, NoDeviceError, backend_of, times_columns
+from bochner.backends import (
+    Array,
+    NoDeviceError,
+    backend_of,
+    times_columns,
+)
 from bochner.checks import check_device_name
 from bochner.data.folds import Fold, StatisticsFold
 from bochner.data.progress import Interruptions
@@ -293,3 +298,11 @@ def sampled_preconditioner(
     factor = Cholesky().factor(gram, alpha)
     del gram, sums  # the device was checked to have room for three such matrices only
     return SampledPreconditioner.of(factor)
+
+
+def is_there(device: str | None) -> bool:
+    """Whether this machine has the device; models fitted on one predict on the host of other machines."""
+    try:
+        return device is not None and open_device(device) is not None
+    except ValueError:
+        return False

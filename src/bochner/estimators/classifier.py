@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import time
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,10 @@ from bochner.data.labels import SignSource, codes_of, find_labels, given_labels,
 from bochner.data.sources import ArraySource, Block, Source, limited, positive
 from bochner.data.validation import map_dask_blocks, validate_rows
 from bochner.draws.keys import Key
+from bochner.estimators.feature_spec import FeatureSpec
 from bochner.estimators.gradients import GradientMixin
-from bochner.estimators.models import DistributedScore, as_source
+from bochner.estimators.inputs import as_source
+from bochner.estimators.models import DistributedScore
 from bochner.estimators.ridge import KernelRidge
 from bochner.estimators.supervised import SupervisedModel
 from bochner.features.maps import FeatureMap
@@ -158,8 +160,6 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
     max_iter: int = 200
     checkpoint: str | os.PathLike[str] | None = None
 
-    _landmarks = KernelRidge._landmarks
-
     # -- learning ------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelClassifier:
@@ -268,23 +268,24 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _learn_by_newton(self, signs: Source, started: float) -> None:
         key = Key.from_random_state(self.random_state)
         notes: tuple[str, ...] = ()
-        self._auto_features = None
+        spec = replace(self._feature_spec(), scheme="mixed")
         if isinstance(self.n_components, str) and isinstance(self.features, str):
             rows = limited(signs.sample(GROWTH_ROWS, key.child("growth")))
             changes = {"alpha": "margin", "random_state": key.seed, "solver": "auto"}
             changes["max_seconds"] = self._seconds_left(started)
             ridge = self._ridge(**changes)
             sample = ArraySource(rows.X, rows.y, rows.weight)
-            grown = ridge._choose_features(sample, Key.from_random_state(key.seed), with_penalty=False)
+            growing = ridge._features_for(sample)
+            grown = ridge._choose_features(sample, growing, Key.from_random_state(key.seed), with_penalty=False)
             transformer, feature_map, self.certificate_ = grown.transformer, grown.feature_map, ridge.certificate_
-            self._spreads, self._auto_features = ridge._spreads, ridge._auto_features
+            self._spreads, spec = ridge._spreads, replace(spec, auto=growing.auto)
             notes = (f"n_components={feature_map.n_components}, grown with the squared loss on {len(rows)} rows",)
         else:
-            kernel = self._choose_kernel(signs, np.asarray, key, self.fit_intercept)
-            transformer, feature_map = self._fit_features(signs, kernel, self.n_components, key)
+            kernel = self._choose_kernel(signs, spec, np.asarray, key, self.fit_intercept)
+            transformer, feature_map = spec.fit(signs, kernel, self.n_components, key)
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         loss = as_loss(self.loss)
-        alpha, path, choice, start = self._choose_alpha(signs, feature_map, loss, key)
+        alpha, path, choice, start = self._choose_alpha(signs, spec, feature_map, loss, key)
         self.n_components_ = self.feature_map_.n_components  # a longer scale may leave fewer landmarks apart
         problem = self._problem(on_device(signs, self.device), self.feature_map_, loss, alpha)
         P, report, self.n_iter_ = newton(
@@ -308,7 +309,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         )
 
     def _choose_alpha(
-        self, signs: Source, feature_map: FeatureMap, loss: Loss, key: Key
+        self, signs: Source, spec: FeatureSpec, feature_map: FeatureMap, loss: Loss, key: Key
     ) -> tuple[float, dict[str, Array], tuple[str, ...], Array | None]:
         """A given penalty, or that of least loss on held-out rows of a sample, and a start for Newton's method."""
         if isinstance(self.alpha, numbers.Real):
@@ -323,7 +324,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 few = few.truncated(most)
             else:
                 nested = False
-                _, few = self._fit_features(signs, self.features_.kernel_, most, draws.child("columns"))
+                _, few = spec.fit(signs, self.features_.kernel_, most, draws.child("columns"))
         auto = isinstance(self.alpha, str)
         folds, n_first = held_folds(codes_of(block.y), _ALPHA_ROWS, draws.child("held"))
         if not folds:
@@ -342,7 +343,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 # length scales are tuned with the squared loss, which prefers shorter ones than the logistic loss
                 kernel = with_scales(kernel, 2.0 * kernel.length_scale)
                 columns = key if few.n_components == self.n_components_ else draws.child("columns")
-                fitted = self._fit_features(signs, kernel, few.n_components, columns)
+                fitted = spec.fit(signs, kernel, few.n_components, columns)
                 longer = path_of(fitted[1])
                 # a model that is linear in the columns of X needs a fourth of the penalty
                 if longer.loss_at(0.25 * path.best) > _WORSE * path.least:
@@ -352,7 +353,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                     break
                 path, few, nested = longer, fitted[1], columns is key
                 if not nested:
-                    fitted = self._fit_features(signs, kernel, self.n_components_, key)
+                    fitted = spec.fit(signs, kernel, self.n_components_, key)
                 self.features_, feature_map = fitted
                 self.feature_map_ = feature_map
                 notes = [f"length_scale={float(np.mean(kernel.length_scale)):.3g}: less loss on held-out rows"]

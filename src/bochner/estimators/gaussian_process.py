@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.special import ndtri
-from sklearn.base import MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import check_count, check_fraction, check_positive, is_auto
-from bochner.data.devices import on_device, rows_on
+from bochner.data.devices import is_there, on_device, rows_on
 from bochner.data.progress import Progress
 from bochner.data.sources import Block, Source, default_rows, positive
 from bochner.data.targets import numeric_targets, warn_of_constant, warn_of_level
 from bochner.data.validation import check_components, check_precision, is_distributed, map_dask_blocks, validate_rows
 from bochner.draws.keys import Key
 from bochner.estimators.gradients import GradientMixin
-from bochner.estimators.models import DistributedScore, as_source, check_sums, is_there
+from bochner.estimators.inputs import as_source
+from bochner.estimators.models import DistributedScore, check_sums
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.posteriors import (
     JOINT_ROWS,
@@ -144,7 +145,6 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
     tol: float = 0.01
 
     _criterion = EVIDENCE
-    _takes_shift = True
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -200,7 +200,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def _learn(self, source: Source) -> None:
         key = Key.from_random_state(self.random_state)
         features: Any = "nystrom" if isinstance(self.features, str) and self.features == "auto" else self.features
-        kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
+        spec = replace(self._feature_spec(), takes_shift=True)
+        kernel = self._choose_kernel(source, spec, numeric_targets, key, self.fit_intercept)
         if isinstance(features, str):
             tuned = self._spreads is None and bool(self._tuned_kernels())
             if tuned and source.n_samples is not None and source.n_samples <= _EXACT_ROWS:
@@ -210,7 +211,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             if features == "nystrom" and source.n_samples is not None and source.n_samples <= most:
                 # every row is a landmark: the exact process
                 features = NystromFeatures(kernel, self.n_components, landmarks="rpcholesky", random_state=key.seed)
-        transformer, feature_map = self._features_of(features)._fit_features(source, kernel, self.n_components, key)
+        transformer, feature_map = replace(spec, features=features).fit(source, kernel, self.n_components, key)
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         self.kernel_: Kernel | None = getattr(transformer, "kernel_", None)
         self._target_shape = tuple(np.shape(source.head().y)[1:])
@@ -233,10 +234,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
             Z, Y, np.array([posterior.alpha]), posterior.spectrum, self.fit_intercept, w * share
         )
         warn_of_constant(Y, residual[:, 0], w)
-
-    def _features_of(self, features: Any) -> GaussianProcessRegressor:
-        """A copy of this model with other features."""
-        return clone(self).set_params(features=features)
 
     def _see(self, source: Source, log_weight: float) -> None:
         """Add a source to the sums. They change only when all of it has been read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array, backend_of, is_host, is_tensor
 from bochner.checks import check_count, check_positive
-from bochner.data.devices import on_device
+from bochner.data.devices import is_there, on_device
 from bochner.data.folds import Fold
 from bochner.data.sources import ArraySource, Block, Source
 from bochner.data.validation import (
@@ -24,7 +24,8 @@ from bochner.data.validation import (
     validate_rows,
 )
 from bochner.draws.keys import Key
-from bochner.estimators.models import KernelModel, is_there, rows_source
+from bochner.estimators.inputs import rows_source
+from bochner.estimators.models import KernelModel
 from bochner.estimators.transformers import RowTransformer
 from bochner.kernels.conversion import as_kernel
 
@@ -93,8 +94,6 @@ class KernelKMeans(ClusterMixin, RowTransformer, KernelModel):
     1
     """
 
-    _auto_features = "nystrom"
-
     n_clusters: int = 8
     _: KW_ONLY
     n_components: Any = 256
@@ -121,7 +120,7 @@ class KernelKMeans(ClusterMixin, RowTransformer, KernelModel):
             if source.n_samples is not None and source.n_samples < k:
                 raise ValueError(f"n_samples={source.n_samples} should be at least n_clusters={k}.")
             key = Key.from_random_state(self.random_state)
-            self.features_, self.feature_map_ = self._fit_features(
+            self.features_, self.feature_map_ = replace(self._feature_spec(), auto="nystrom").fit(
                 source, as_kernel(self.kernel), self.n_components, key
             )
             rows = source.sample(_START_ROWS, key.child("start"))

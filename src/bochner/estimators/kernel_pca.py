@@ -20,7 +20,8 @@ from bochner.data.sources import Block, Source
 from bochner.data.validation import check_components, dask_aware, is_distributed, map_dask_blocks, validate_rows
 from bochner.draws.keys import Key
 from bochner.draws.linear_maps import Dense
-from bochner.estimators.models import KernelModel, check_sums, rows_source
+from bochner.estimators.inputs import rows_source
+from bochner.estimators.models import KernelModel, check_sums
 from bochner.estimators.ridge import KernelRidge
 from bochner.estimators.transformers import RowTransformer
 from bochner.features.compositions import ProjectedMap
@@ -102,8 +103,6 @@ class KernelPCA(RowTransformer, KernelModel):
     True
     """
 
-    _auto_features = "nystrom"
-
     n_components: int = 2
     _: KW_ONLY
     n_feature_components: Any = 512
@@ -169,7 +168,9 @@ class KernelPCA(RowTransformer, KernelModel):
         key = Key.from_random_state(self.random_state)
         m = self.n_feature_components
         m = m if is_auto(m) else max(m, self.n_components)
-        self.features_, self.feature_map_ = self._fit_features(source, as_kernel(self.kernel), m, key)
+        self.features_, self.feature_map_ = replace(self._feature_spec(), auto="nystrom").fit(
+            source, as_kernel(self.kernel), m, key
+        )
         self.statistics_ = self._accumulate(source, RidgeStatistics(self.feature_map_.n_components, 0))
         self._find_components(source)
 

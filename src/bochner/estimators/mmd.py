@@ -16,7 +16,7 @@ from bochner.data.sources import ArraySource, Source
 from bochner.data.validation import check_rows
 from bochner.draws.keys import Key
 from bochner.estimators.exact import exact_rows
-from bochner.estimators.models import FEATURES, as_feature_map
+from bochner.estimators.feature_spec import FEATURES, as_feature_map
 from bochner.features.maps import FeatureMap
 from bochner.kernels.algebra import Kernel
 from bochner.kernels.conversion import as_kernel

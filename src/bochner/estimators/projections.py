@@ -19,7 +19,7 @@ from bochner.checks import check_count, check_flag, check_fraction, is_auto
 from bochner.data.validation import check_rows, count_rows, dask_aware, in_memory, map_dask_blocks, validate_rows
 from bochner.draws.keys import Key
 from bochner.estimators.dot_products import MaclaurinFeatures
-from bochner.estimators.models import Transformed, real_features
+from bochner.estimators.feature_spec import Transformed, real_features
 from bochner.estimators.transformers import AdaptiveTransformer
 from bochner.features.compositions import ProjectedMap
 from bochner.features.maps import FeatureMap, Projection

@@ -26,8 +26,10 @@ from bochner.data.targets import numeric_targets, warn_of_level
 from bochner.data.validation import check_components, check_precision, map_dask_blocks, usual_rows, validate_rows
 from bochner.draws.keys import Key
 from bochner.draws.linear_maps import Centred, PSDOperator
+from bochner.estimators.feature_spec import FeatureSpec
 from bochner.estimators.gradients import GradientMixin
-from bochner.estimators.models import DistributedScore, as_source, check_sums
+from bochner.estimators.inputs import as_source
+from bochner.estimators.models import DistributedScore, check_sums
 from bochner.estimators.supervised import SupervisedModel
 from bochner.features.maps import FeatureMap
 from bochner.ridge.reports import Report
@@ -196,8 +198,6 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     solver: Any = "auto"
     checkpoint: str | os.PathLike[str] | None = None
 
-    _landmarks = "mixed"  # most landmarks where most rows are, since that is where predictions are made
-    _takes_shift = True
     _tuning_landmarks = 512
 
     # -- learning ------------------------------------------------------------------------------------------------
@@ -226,28 +226,33 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self._learn(source)
         return self
 
-    def _choose_features(
-        self, source: Source, key: Key, *, merges: bool = False, with_penalty: bool = True
-    ) -> FittedFeatures:
-        """Choose the kernel, and the number of components if it is "auto"; for another loss without a penalty.
+    def _features_for(self, source: Source, *, merges: bool = False) -> FeatureSpec:
+        """Return what the features of a fit to these rows are.
 
         Landmarks need at most half as many components as Fourier features (benchmarks/bench_ridge.py time_to_error).
         But Fourier features do not depend on the rows when their number is given, so that models of different rows can
         be merged and `partial_fit` can add rows.
         """
         searches = is_auto(self.n_components) and not merges and not scipy.sparse.issparse(source.head().X)
-        self._auto_features = "nystrom" if searches else None
+        # most landmarks are where most rows are, since that is where predictions are made
+        spec = replace(self._feature_spec(), scheme="mixed", takes_shift=True)
+        return replace(spec, auto="nystrom") if searches else spec
+
+    def _choose_features(
+        self, source: Source, spec: FeatureSpec, key: Key, *, with_penalty: bool = True
+    ) -> FittedFeatures:
+        """Choose the kernel, and the number of components if it is "auto"; for another loss without a penalty."""
         started, self._target_shape = time.perf_counter(), _target_shape(source)
         with saying(lambda: "interrupted while the length scale was tuned: nothing was kept."):
-            kernel = self._choose_kernel(source, numeric_targets, key, self.fit_intercept)
+            kernel = self._choose_kernel(source, spec, numeric_targets, key, self.fit_intercept)
         # with a transformer, the number of components is the transformer's
-        if is_auto(self.n_components) and isinstance(self.features, str):
+        if is_auto(self.n_components) and spec.named:
             with saying(lambda: "interrupted while the number of components was searched for: nothing was kept."):
-                search = RidgeSearch(self, source, kernel, key, started)
+                search = RidgeSearch(self, spec, source, kernel, key, started)
                 fitted, self.certificate_ = search.run(with_penalty=with_penalty)
             return fitted
         with saying(lambda: "interrupted while the features were fitted: nothing was kept."):
-            return FittedFeatures(*self._fit_features(source, kernel, self.n_components, key))
+            return FittedFeatures(*spec.fit(source, kernel, self.n_components, key))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows; the first call chooses the features from its rows.
@@ -306,9 +311,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if seed is None and self.checkpoint is not None:  # that of the checkpoint to continue
             seed = saved_about(self.checkpoint).get("seed")
         key = Key.from_random_state(seed)
-        fitted = self._choose_features(source, key, merges=merges)
+        spec = self._features_for(source, merges=merges)
+        fitted = self._choose_features(source, spec, key)
         with saying(self._kept):
-            self._learn_with(source, fitted, key)
+            self._learn_with(source, spec, fitted, key)
             self._current()
         if source.dtype == np.float32:
             warn_of_level(self.statistics_)
@@ -322,7 +328,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             kept += "." if self.checkpoint is None else f"; fit continues from {os.fspath(self.checkpoint)!r}."
         return f"interrupted while rows were added up or solved for: {kept}"
 
-    def _learn_with(self, source: Source, fitted: FittedFeatures, key: Key) -> None:
+    def _learn_with(self, source: Source, spec: FeatureSpec, fitted: FittedFeatures, key: Key) -> None:
         """Compute the sums, unless they are known, and choose the penalty if the choice needs rows."""
         feature_map = fitted.feature_map
         n_targets = int(np.prod(self._target_shape, dtype=int))
@@ -363,7 +369,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if fitted.solution is not None:
             self._solution = fitted.solution
         elif iterative:
-            self._solution = self._iterate(source, feature_map, statistics, key)
+            self._solution = self._iterate(source, spec, feature_map, statistics, key)
         elif fitted.penalty is None and self._leaves_rows_out:
             self._solution = self._solve(statistics, source.sample(LEFT_OUT_ROWS, key.child("left out")))
         if statistics.with_gram and self.device is None:
@@ -479,13 +485,15 @@ re-iterable of (X, y) or (X, y, weight) blocks
         statistics.to_host()
         return replace(solution, path=penalty.path)
 
-    def _iterate(self, source: Source, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key) -> RidgeSolution:
+    def _iterate(
+        self, source: Source, spec: FeatureSpec, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key
+    ) -> RidgeSolution:
         """Conjugate gradients, or stochastic ones, on a Gram matrix that is never formed."""
         there = on_device(source, self.device)
         gram: PSDOperator = StreamedGram(there, feature_map, self.block_size, self.verbose)
         if self.fit_intercept:
             gram = Centred(gram, statistics.feature_sum, statistics.weight)
-        alpha, path, notes = self._alpha_for_iteration(source, key)
+        alpha, path, notes = self._alpha_for_iteration(source, spec, key)
         solver, chosen = choose_solver(self.solver, self.alpha, feature_map.n_components)
         rule = solver
         if solver == "sgd":
@@ -503,15 +511,17 @@ re-iterable of (X, y) or (X, y, weight) blocks
         intercept = statistics.intercept(weights, self.fit_intercept)
         return RidgeSolution(weights, intercept, alpha, path, factor.report.noting(*chosen, *notes), float("nan"))
 
-    def _alpha_for_iteration(self, source: Source, key: Key) -> tuple[float, dict[str, Array], tuple[str, ...]]:
+    def _alpha_for_iteration(
+        self, source: Source, spec: FeatureSpec, key: Key
+    ) -> tuple[float, dict[str, Array], tuple[str, ...]]:
         """A given alpha, or one chosen with fewer components: alpha has the same meaning for any number of them."""
         if isinstance(self.alpha, numbers.Real):
             return float(self.alpha) + self._shift, {}, ()
-        if not isinstance(self.features, str):
+        if not spec.named:
             raise ValueError("solver='cg' or 'sgd' with features of your own needs a number as alpha.")
         fewer = min(self.n_components_, _ALPHA_COMPONENTS)
         kernel = getattr(self.features_, "kernel_", self.kernel)
-        _, feature_map = self._fit_features(source, kernel, fewer, key)
+        _, feature_map = spec.fit(source, kernel, fewer, key)
         statistics = RidgeStatistics(feature_map.n_components, self.statistics_.n_targets)
         self._accumulate(source, feature_map, statistics)
         rows = source.sample(LEFT_OUT_ROWS, key.child("left out")) if self._leaves_rows_out else None

@@ -13,6 +13,7 @@ from bochner.checks import check_choice, is_auto
 from bochner.data.folds import Targets
 from bochner.data.sources import Source, limited
 from bochner.draws.keys import Key
+from bochner.estimators.feature_spec import FeatureSpec
 from bochner.estimators.models import KernelModel
 from bochner.estimators.parameters import SupervisedParameters
 from bochner.kernels.algebra import Kernel
@@ -79,11 +80,13 @@ class SupervisedModel(KernelModel, SupervisedParameters):
             "and kernel.along(directions) a full metric), and leave metric='auto'."
         )
 
-    def _choose_kernel(self, source: Source, targets: Targets, key: Key, fit_intercept: bool) -> Kernel:
+    def _choose_kernel(
+        self, source: Source, spec: FeatureSpec, targets: Targets, key: Key, fit_intercept: bool
+    ) -> Kernel:
         """The kernel with numbers as length scales, tuned if it is given by name or has length_scale="auto"."""
         self._spreads = None
         kernels = self._tuned_kernels()
-        if not kernels or not isinstance(self.features, str):  # a transformer has a kernel of its own
+        if not kernels or not spec.named:  # a transformer has a kernel of its own
             return kernels[0] if kernels else as_kernel(self.kernel)
         until = None if self.max_seconds is None else time.perf_counter() + _TUNING_SHARE * self.max_seconds
         block = limited(source.sample(_TUNING_ROWS, key.child("tuning")))
@@ -119,7 +122,7 @@ class SupervisedModel(KernelModel, SupervisedParameters):
             n_components=min(_TUNING_COMPONENTS, most),
             fit_intercept=fit_intercept,
             n_restarts=self.n_restarts,
-            n_landmarks=min(self._tuning_landmarks, most) if self._features_name(kernel) == "nystrom" else 0,
+            n_landmarks=min(self._tuning_landmarks, most) if spec.name_for(kernel) == "nystrom" else 0,
             margins=isinstance(self.alpha, str) and self.alpha == "margin",
             n_samples=source.n_samples,
             start=None if self._spreads is None else 1.0,

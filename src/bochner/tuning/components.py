@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from bochner.tuning.excess_risk import (
 )
 
 if TYPE_CHECKING:
+    from bochner.estimators.feature_spec import FeatureSpec
     from bochner.estimators.ridge import KernelRidge
 
 _FIRST_COMPONENTS = (256, 1024)  # limits of the first model's components, an eighth of the rows
@@ -61,6 +63,24 @@ class FittedFeatures:
     penalty: Penalty | None = None
 
 
+def search_budget(limits: Mapping[str, Any], n_samples: int | None, *, landmarks: bool, **options: Any) -> Budget:
+    """Return the limits of a search for the number of components, of landmarks or else of Fourier features."""
+    ceiling = None
+    if n_samples is not None:
+        # keeps the m³ operations of the eigendecomposition below the n m² of the pass
+        ceiling = max(_FEW_COMPONENTS, n_samples // 16)
+        ceiling = min(ceiling, n_samples if landmarks else 2 * n_samples)
+    return Budget(
+        limits["max_components"],
+        limits["max_seconds"],
+        limits["max_bytes"],
+        bytes_for=lambda n_components: 8.0 * n_components**2,  # of the sums
+        ceiling=ceiling,
+        because=f"the search stops here for {n_samples} rows; pass an integer n_components to use more",
+        **options,
+    )
+
+
 class RidgeSearch:
     """Searches for the number of components of a `KernelRidge`.
 
@@ -74,7 +94,9 @@ class RidgeSearch:
     Parameters
     ----------
     model : KernelRidge
-        Fits features, computes sums and chooses penalties.
+        Computes sums and chooses penalties.
+    spec : FeatureSpec
+        Fits features.
     source : Source
     kernel : Kernel
         With numbers as length scales.
@@ -88,17 +110,24 @@ class RidgeSearch:
     def __init__(
         self,
         model: KernelRidge,
+        spec: FeatureSpec,
         source: Source,
         kernel: Kernel,
         key: Key,
         started: float | None = None,
         split: RowSplit | None = None,
     ) -> None:
-        self.model, self.source, self.kernel, self.key = model, source, kernel, key
-        self.uses_landmarks = model._features_name(kernel) == "nystrom"
+        self.model, self.spec, self.source, self.kernel, self.key = model, spec, source, kernel, key
+        self.uses_landmarks = spec.name_for(kernel) == "nystrom"
         self.split = RowSplit.of(source, key.child("left out")) if split is None else split
         self.seconds = 0.0  # of the reference fits, per row and squared number of components
-        self.budget = self._limits(time.perf_counter() if started is None else started)
+        self.budget = search_budget(
+            spec.limits,
+            source.n_samples,
+            landmarks=self.uses_landmarks,
+            affordable=self._affordable,
+            started=time.perf_counter() if started is None else started,
+        )
         # the excess may fall in steps (see `NestedRidge`), and models below 1,024 components may all be on one step
         low, high = _FIRST_COMPONENTS
         n_rows = source.n_samples if self.uses_landmarks else 0
@@ -126,7 +155,7 @@ class RidgeSearch:
         elif self.uses_landmarks and self.fitted and n_components <= max(self.fitted):
             fitted, nested = self._first_of_reference(n_components)
         else:
-            found = self.model._fit_features(self.source, self.kernel, n_components, self.key, nested=True)
+            found = self.spec.fit(self.source, self.kernel, n_components, self.key, nested=True)
             return FittedFeatures(*found), certificate
         if with_penalty and fitted.solution is None and self.model._leaves_rows_out:
             margins = self.model.alpha == "margin" and nested.statistics.n_targets > 1
@@ -188,7 +217,7 @@ class RidgeSearch:
     def _of_rows(self, split: RowSplit, max_components: int) -> RidgeSearch:
         """The same search on the rows of a split alone, which ends at `max_components`."""
         rows = ArraySource(split.pool.X, split.pool.y, split.pool.weight)
-        search = RidgeSearch(self.model, rows, self.kernel, self.key, self.budget.started, split)
+        search = RidgeSearch(self.model, self.spec, rows, self.kernel, self.key, self.budget.started, split)
         search.first = min(search.first, max_components)
         search.budget = replace(search.budget, max_components=min(max_components, search.budget.max_components))
         return search
@@ -206,24 +235,6 @@ class RidgeSearch:
         transformer, statistics = fitted.transformer._truncated(n_components), nested.statistics.first(n_components)
         nested = replace(nested, statistics=statistics, Z=nested.Z[:, :n_components], n_requested=n_components)
         return FittedFeatures(transformer, transformer.feature_map_, statistics), nested
-
-    def _limits(self, started: float) -> Budget:
-        model, n_samples = self.model, self.source.n_samples
-        ceiling = None
-        if n_samples is not None:
-            # keeps the m³ operations of the eigendecomposition below the n m² of the pass
-            ceiling = max(_FEW_COMPONENTS, n_samples // 16)
-            ceiling = min(ceiling, n_samples if self.uses_landmarks else 2 * n_samples)
-        return Budget(
-            model.max_components,
-            model.max_seconds,
-            model.max_bytes,
-            bytes_for=lambda n_components: 8.0 * n_components**2,  # of the sums
-            ceiling=ceiling,
-            because=f"with {n_samples} rows more are not tried; give n_components as a number to have more",
-            affordable=self._affordable,
-            started=started,
-        )
 
     def _affordable(self) -> int:
         """Components of the largest model that fits into the time left; time grows with the square of their number."""
@@ -300,7 +311,7 @@ class RidgeSearch:
         """A model of all rows whose features do not depend on the rows that the fold measures."""
         model, rows = self.model, fold.measured
         show(f"{n_components:,} components: landmarks", model.verbose > 0)
-        found = model._fit_features(fold.others, self.kernel, n_components, self.key, nested=True)
+        found = self.spec.fit(fold.others, self.kernel, n_components, self.key, nested=True)
         feature_map = found[1]
         few = feature_map.n_components <= _PENALTY_COMPONENTS
         penalty = None if few and chooses else self.alpha or self.expected
