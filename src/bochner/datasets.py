@@ -53,12 +53,12 @@ class Entry:
 
     @property
     def verified(self) -> bool:
-        """Whether the source's own files have checksums; otherwise only the converted numbers have one, ours."""
+        """Return True if the source's own files have checksums; otherwise only the converted numbers have one, ours."""
         return bool(self.files) and all(file.checksum for file in self.files)
 
 
 def digest(X: Array, y: Array) -> str:
-    """SHA-256 of the numbers: X as little-endian float32, then y as float64."""
+    """Return the SHA-256 of the numbers: X as little-endian float32, then y as float64."""
     found = hashlib.sha256(np.ascontiguousarray(X, dtype="<f4").tobytes())
     found.update(np.ascontiguousarray(y, dtype="<f8").tobytes())
     return found.hexdigest()
@@ -74,7 +74,7 @@ def _text(path: Path) -> str:
 
 
 def _table(path: Path) -> tuple[list[str], Array]:
-    """Names (or none) and numbers of a text file with commas, tabs or blanks between columns."""
+    """Read names (or none) and numbers of a text file with commas, tabs or blanks between columns."""
     lines = _text(path).strip().splitlines()
     separator = "," if "," in lines[0] else "\t" if "\t" in lines[0] else None
     names = lines[0].split(separator)
@@ -381,7 +381,7 @@ class OfflineError(OSError):
     """A dataset could not be fetched."""
 
 
-# Functions of sklearn.datasets, with their arguments.
+# Functions of sklearn.datasets and their arguments.
 _LOADERS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (f"load_{name}", {"return_X_y": True}) for name in ("breast_cancer", "diabetes", "digits", "iris")},
     "wine_recognition": ("load_wine", {"return_X_y": True}),
@@ -394,18 +394,18 @@ BUNDLED = tuple(_LOADERS)
 
 
 def folder() -> Path | None:
-    """The folder with the real datasets, or None when BOCHNER_DATA names none."""
+    """Return the folder with the real datasets, or None if BOCHNER_DATA names none."""
     value = os.environ.get("BOCHNER_DATA", "")
     return Path(value) if value and Path(value).is_dir() else None
 
 
 def cache() -> Path:
-    """The folder that fetched datasets are kept in: $XDG_CACHE_HOME/bochner, or ~/.cache/bochner."""
+    """Return the folder of fetched datasets: $XDG_CACHE_HOME/bochner, or ~/.cache/bochner."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bochner"
 
 
 def available() -> list[str]:
-    """Names that `load` takes here without the internet."""
+    """List the names that `load` accepts here without the internet."""
     here = folder()
     found = {path.stem for path in here.glob("*.npz")} if here else set()
     found |= {path.stem for path in cache().glob("*.npz")} & set(REGISTRY)
@@ -413,7 +413,7 @@ def available() -> list[str]:
 
 
 def names() -> list[str]:
-    """Names that `load` knows, those to be fetched first included."""
+    """List the names that `load` knows, including those to be fetched first."""
     return sorted({*available(), *REGISTRY})
 
 
@@ -470,7 +470,7 @@ def _read(path: Path) -> Dataset:
 
 
 def _beside(name: str) -> str:
-    """What to do instead of fetching."""
+    """Say how to proceed without fetching."""
     return f"put {name}.npz (arrays X and y) into a folder and name it in the environment variable BOCHNER_DATA"
 
 

@@ -25,7 +25,7 @@ Array = NDArray[Any]
 FLOATS = (np.float64, np.float32)
 # Kernels of unit length scale for `Backend.kernel_values`: of squared Euclidean distances, and of absolute ones.
 PROFILES = ("gaussian", "matern12", "matern32", "matern52", "laplacian")
-# Of those of Euclidean distances also k'(r) / r, zero for r = 0.
+# Slopes k'(r) / r of the kernels of Euclidean distances, zero for r = 0.
 SLOPES = ("gaussian slope", "matern12 slope", "matern32 slope", "matern52 slope")
 # A kernel of two rows for `Backend.tiles`: one of these, or "polynomial", (x·y)^degree.
 Form = tuple[str, int]
@@ -36,7 +36,7 @@ class FixedPoint(Protocol):
 
     @property
     def noise(self) -> float:
-        """Rows times the variance of the rounding errors of an entry."""
+        """Return the number of rows times the variance of the rounding errors of an entry."""
 
     def gram(self, out: Array) -> None:
         """Add ZᵀZ to the lower triangle of `out`, as the entry `gram` does."""
@@ -154,22 +154,22 @@ def backend_of(X: Any) -> Backend:
 
 
 def is_tensor(X: Any) -> bool:
-    """Whether X is a torch tensor, without importing torch."""
+    """Return True if X is a torch tensor, without importing torch."""
     return any(t.__module__ == "torch" and t.__name__ == "Tensor" for t in type(X).__mro__)
 
 
 def is_host(X: Any) -> bool:
-    """Whether X is an array or sparse matrix of the host's own, NumPy's or SciPy's."""
+    """Return True if X is an array of NumPy or a sparse matrix of SciPy."""
     return isinstance(X, np.ndarray) or scipy.sparse.issparse(X)
 
 
 def times_columns(A: Any, V: Any) -> Any:
-    """A V for arrays of one backend; for a single column as a product with a vector, which is faster."""
+    """Multiply A V for arrays of one backend; a single column is multiplied as a vector, which is faster."""
     return (A @ V[:, 0])[:, None] if V.shape[1] == 1 else A @ V
 
 
 def as_native(X: Any) -> Any:
-    """X as compiled code reads it: in this machine's byte order, aligned, row after row, entries that are stored once.
+    """Return X as compiled code reads it: native byte order, aligned, row after row, every entry stored once.
 
     Arrays and sparse matrices that are so already, and everything else, come back as they are. Rows may be those of a
     larger array.
@@ -199,7 +199,7 @@ def refuse_mask(*arrays: Any) -> None:
         raise ValueError("the data has masked entries; leave out their rows, or put numbers in their place.")
 
 
-# What NumPy and pandas say about data that are not tables of numbers.
+# Messages of NumPy and pandas about data that are not tables of numbers.
 _CONVERSIONS = (
     *("could not convert", "float() argument", "setting an array element", "at least one array or dtype"),
     *("unsupported dtype", "Cannot cast", "cannot convert", "Cannot convert", "not a real number", "be promoted by"),
@@ -228,7 +228,7 @@ def reading(name: str, explain: Callable[[str], str | None] | None = None) -> It
 
 
 def is_moderate(X: Any) -> bool:
-    """Whether the numbers of X are so far below the largest that differences and sums of them are finite."""
+    """Return True if all numbers are so small that their differences and sums are finite."""
     if type(X) is np.ndarray and X.flags.c_contiguous and math.isfinite(np.vdot(X, X)):
         return True  # one quick pass: where squares can be added, every number is below √most
     low, high, most = _extent(X)
@@ -236,7 +236,7 @@ def is_moderate(X: Any) -> bool:
 
 
 def check_moderate(X: Any, *, alone: bool = False) -> Any:
-    """X itself, where `is_moderate`; with `alone`, also where rows can be divided by their size."""
+    """Return X if `is_moderate`, else raise; with `alone`, also check that rows can be divided by their size."""
     low, high, most = _extent(X)
     largest = max(-low, high)
     if not largest < most:
@@ -253,7 +253,7 @@ def check_moderate(X: Any, *, alone: bool = False) -> Any:
 
 
 def _extent(X: Any) -> tuple[float, float, float]:
-    """The smallest and the largest number of X or 0, and how large they may be."""
+    """Return the smallest and largest number of X (or 0), and the limit for moderate numbers."""
     values = X.data if scipy.sparse.issparse(X) else X
     most = float(np.finfo(values.dtype).max) / 1e4
     return (float(values.min()), float(values.max()), most) if values.size else (0.0, 0.0, most)
@@ -266,7 +266,7 @@ class Memo:
         self._made: dict[int, dict[Hashable, Any]] = {}
 
     def get(self, owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What `make` returned for this owner and key when it was first called."""
+        """Return the value of `make` for this owner and key, from the first call."""
         number = id(owner)
         found = self._made.get(number)
         if found is None:
@@ -277,7 +277,7 @@ class Memo:
         return found[key]
 
     def made(self, owner: Any, key: Hashable) -> Any:
-        """What is remembered for this owner and key, or None."""
+        """Return the value remembered for this owner and key, or None."""
         return self._made.get(id(owner), {}).get(key)
 
 

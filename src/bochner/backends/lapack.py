@@ -21,7 +21,7 @@ _LETTERS = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}
 
 @cache
 def _routine(name: str, n_arguments: int) -> Any:
-    """A function of LAPACK, all of whose arguments are pointers."""
+    """Return a function of LAPACK, all of whose arguments are pointers."""
     capsule = cython_lapack.__pyx_capi__[name]
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
     pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(

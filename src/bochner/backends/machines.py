@@ -32,7 +32,7 @@ _FEATURES = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx
 
 
 def version_of(package: str) -> str | None:
-    """The version of an installed package, without importing it."""
+    """Return the version of an installed package, without importing it."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -40,7 +40,7 @@ def version_of(package: str) -> str | None:
 
 
 def cpu() -> tuple[str, list[str]]:
-    """The processor's name and those of its vector instructions that matter here."""
+    """Return the processor's name and those of its vector instructions that matter here."""
     name, flags = platform.processor() or platform.machine(), set[str]()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -55,7 +55,7 @@ def cpu() -> tuple[str, list[str]]:
 
 
 def memory_bytes() -> int | None:
-    """All memory of the machine."""
+    """Return the memory of the machine in bytes."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -63,7 +63,7 @@ def memory_bytes() -> int | None:
 
 
 def native_levels() -> list[str]:
-    """What the compiled module may use here, the best last; empty without it."""
+    """List the instruction levels of the compiled module, best last; empty without it."""
     try:
         from bochner.backends.native import levels
     except ImportError:
@@ -72,7 +72,7 @@ def native_levels() -> list[str]:
 
 
 def native_level() -> str | None:
-    """The level in use: the best, or what BOCHNER_LEVEL names."""
+    """Return the level in use: the best, or the one named by BOCHNER_LEVEL."""
     try:
         from bochner.backends.native import level
     except ImportError:
@@ -81,7 +81,7 @@ def native_level() -> str | None:
 
 
 def blas() -> list[str]:
-    """The linear algebra libraries in this process, in words."""
+    """Describe the linear algebra libraries in this process."""
     return sorted(
         {
             f"{pool.get('internal_api', '?')} {pool.get('version') or ''} ({pool.get('architecture') or 'generic'}, "
@@ -93,7 +93,7 @@ def blas() -> list[str]:
 
 
 def describe() -> dict[str, Any]:
-    """The machine and the versions, as plain strings and numbers."""
+    """Return the machine and the versions, as plain strings and numbers."""
     name, features = cpu()
     return {
         "cpu": name,
@@ -115,7 +115,7 @@ def describe() -> dict[str, Any]:
 
 
 def gpu() -> str:
-    """Whether torch is here and finds a device, in words."""
+    """Describe torch and the device it finds."""
     if version_of("torch") is None:
         return "none: torch is not installed"
     try:

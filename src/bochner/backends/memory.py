@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_PAGE = 1 << 21  # bytes of a huge page, one of which replaces 512 ordinary ones
-_ALIGNED = 1 << 20  # bytes of an array from which on it begins at a cache line
-_LENT = 2 * _PAGE  # bytes from which on its memory is used again; malloc does that with less
-_MOST_KEPT = 1 << 30  # bytes
+_PAGE = 1 << 21  # bytes of a huge page
+_ALIGNED = 1 << 20  # bytes from which on an array begins at a cache line
+_LENT = 2 * _PAGE  # bytes from which on memory is kept; malloc reuses smaller blocks
+_MOST_KEPT = 1 << 30  # bytes of memory that is kept for reuse
 
 _kept: list[mmap.mmap] = []
 _lock = Lock()
 
 
 def _forget() -> None:
-    """A child process starts with nothing: its pages would be copies of its parent's."""
+    """Forget the kept memory in a child process: its pages would be copies of its parent's."""
     global _lock
     _kept.clear()
     _lock = Lock()
@@ -50,7 +50,7 @@ class _Loan:
 
 
 def _take(n_bytes: int) -> mmap.mmap:
-    """Kept memory of up to twice the size, or new memory."""
+    """Take kept memory of up to twice the size, or new memory."""
     if _lock.acquire(blocking=False):  # whoever finds others at it does without
         try:
             for i, memory in enumerate(_kept):
@@ -98,7 +98,7 @@ def empty_columns(n_rows: int, n_columns: int, dtype: Any) -> NDArray[Any]:
 
 
 def product(A: Any, B: NDArray[Any]) -> NDArray[Any]:
-    """A B in such an array; A may be sparse."""
+    """Multiply A B into such an array; A may be sparse."""
     if not isinstance(A, np.ndarray) or A.dtype != B.dtype:
         return np.asarray(A @ B)
     return np.matmul(A, B, out=empty_columns(len(A), B.shape[1], A.dtype))

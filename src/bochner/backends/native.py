@@ -39,7 +39,7 @@ if "BOCHNER_LEVEL" in os.environ:
 
 @contextmanager
 def without_subnormals() -> Iterator[None]:
-    """Numbers below the least normal one, 1e-38 in float32, are zero on this thread.
+    """Treat subnormal numbers, below 1e-38 in float32, as zero on this thread.
 
     Products of the entries of a kernel matrix get that small, and some processors take a hundred times longer for them.
     """
@@ -70,24 +70,24 @@ def _by_rows(function: Callable[[slice], None], n_rows: int, operations: int) ->
 
 
 def fwht(X: Array) -> None:
-    """Walsh-Hadamard transform of every row, in place."""
+    """Apply the Walsh-Hadamard transform to every row, in place."""
     _by_rows(lambda rows: _native.fwht(X[rows]), len(X), X.shape[1] * X.shape[1].bit_length())
 
 
 def pairs(A: Array, scale: float, tail: float, out: Array) -> None:
-    """Pairs of given phases."""
+    """Write pairs of given phases."""
     stream = out.nbytes >= _STREAMED
     _by_rows(lambda rows: _native.pairs(A[rows], scale, tail, out[rows], stream), len(A), 8 * out.shape[1])
 
 
 def cosines(A: Array, offsets: Array, scale: float, out: Array) -> None:
-    """Columns scale * cos(a + offset)."""
+    """Write columns scale * cos(a + offset)."""
     shifts = np.ascontiguousarray(offsets, A.dtype)
     _by_rows(lambda rows: _native.cosines(A[rows], shifts, scale, out[rows]), len(A), 8 * out.shape[1])
 
 
 def dense_pairs(X: Array, W: Array, scale: float, tail: float, out: Array) -> None:
-    """Pairs of X Wᵀ. One row at a time is fastest where W.T is contiguous: W is then read, not packed."""
+    """Write pairs of X Wᵀ. One row at a time is fastest if W.T is contiguous: W is then read, not packed."""
     stream = out.nbytes >= _STREAMED
     W = W.astype(X.dtype, copy=False)
     _by_rows(
@@ -98,12 +98,12 @@ def dense_pairs(X: Array, W: Array, scale: float, tail: float, out: Array) -> No
 
 
 def structured_phases(X: Array, signs: Array, lengths: Array, out: Array) -> None:
-    """Phases lengths * p^(-3/2) * H D0 H D1 H D2 x."""
+    """Write phases lengths * p^(-3/2) * H D0 H D1 H D2 x."""
     _by_rows(lambda rows: _native.structured_phases(X[rows], signs, lengths, out[rows]), len(X), 16 * out.shape[1])
 
 
 def structured_pairs(X: Array, signs: Array, lengths: Array, scale: float, tail: float, out: Array) -> None:
-    """Pairs of the structured phases."""
+    """Write pairs of the structured phases."""
     stream = out.nbytes >= _STREAMED
     _by_rows(
         lambda rows: _native.structured_pairs(X[rows], signs, lengths, scale, tail, out[rows], stream),
@@ -113,7 +113,7 @@ def structured_pairs(X: Array, signs: Array, lengths: Array, scale: float, tail:
 
 
 def fastfood_phases(X: Array, signs: Array, permutations: Array, gains: Array, lengths: Array, out: Array) -> None:
-    """Phases lengths * H (gains * (H (signs * x))[permutation])."""
+    """Write phases lengths * H (gains * (H (signs * x))[permutation])."""
     _by_rows(
         lambda rows: _native.fastfood_phases(X[rows], signs, permutations, gains, lengths, out[rows]),
         len(X),
@@ -131,7 +131,7 @@ def fastfood_pairs(
     tail: float,
     out: Array,
 ) -> None:
-    """Pairs of the Fastfood phases."""
+    """Write pairs of the Fastfood phases."""
     stream = out.nbytes >= _STREAMED
     _by_rows(
         lambda rows: _native.fastfood_pairs(
@@ -153,18 +153,18 @@ def absolute_distances(X: Array, Y: Array, out: Array) -> None:
 
 
 def kernel_values(X: Array, Y: Array, profile: str, out: Array) -> None:
-    """A kernel of unit length scale, in the precision of X; values below the least normal number are zero."""
+    """Write a kernel of unit length scale, in the precision of X; subnormal values are zero."""
     cost = (X.shape[1] + 16) * len(Y)
     _by_rows(lambda rows: _native.kernel_values(X[rows], Y, profile, out[rows]), len(X), cost)
 
 
 def signed_sums(X: Array, Y: Array, W: Array, out: Array) -> None:
-    """Weights times the signs of differences, in the precision of X."""
+    """Write weights times the signs of differences, in the precision of X."""
     _by_rows(lambda rows: _native.signed_sums(X[rows], Y, W[rows], out[rows]), len(X), X.shape[1] * len(Y))
 
 
 def sparse_rows(X: Any, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Array) -> None:
-    """Sums of signed columns."""
+    """Write sums of signed columns."""
     if indptr.dtype != np.int32:  # more than 2^31 signs
         reference.sparse_rows(X, indptr, indices, signs, lengths, out)
         return
@@ -187,7 +187,7 @@ def sparse_rows(X: Any, indptr: Array, indices: Array, signs: Array, lengths: Ar
 
 
 def nonzeros(A: Array, stops: Array, columns: Array, values: Array) -> None:
-    """Entries that are not zero, row by row."""
+    """Write entries that are not zero, row by row."""
 
     def part(rows: slice) -> None:
         places = slice(stops[rows.start], stops[rows.stop])
@@ -197,7 +197,7 @@ def nonzeros(A: Array, stops: Array, columns: Array, values: Array) -> None:
 
 
 def subsampled_hadamard(X: Array, signs: Array, picks: Array, lengths: Array, out: Array) -> None:
-    """Some coordinates of Hadamard transforms."""
+    """Write some coordinates of Hadamard transforms."""
     scales = np.ascontiguousarray(lengths, X.dtype)
     cost = signs.size * signs.shape[1].bit_length()
     _by_rows(lambda rows: _native.subsampled_hadamard(X[rows], signs, picks, scales, out[rows]), len(X), cost)
@@ -206,14 +206,14 @@ def subsampled_hadamard(X: Array, signs: Array, picks: Array, lengths: Array, ou
 integers_pay = _native.has_vnni  # whether this processor multiplies small integers faster than floats
 _TILE = 256  # rows and columns of a Gram matrix that one thread adds to at a time
 _SLAB_WORDS, _PANEL_COLUMNS = 256, 16  # as in native/grams.hpp: a word has two rows of 16 bits or four of 8
-_SMALL_UNITS = 126  # at most, of 8 bits, before rounding up or down at random
-_EVEN_UNITS = 4095  # at most, where all columns have one unit: 128 squares are less than 2^31 whatever they are
-_MOST_UNITS, _MOST_ROOT = 32766.0, 46290.0  # at most, of an entry, and of the root of the squares of 128 rows
-# Rounding to one unit may add this share to the squares of the features, no more: those of Fourier features, all of one
-# size, get 1e-8. Units of their own add at most 4e-8 to a column, as no entry is larger than the root of its squares.
+_SMALL_UNITS = 126  # largest 8-bit multiple before rounding up or down at random
+_EVEN_UNITS = 4095  # largest multiple if all columns share one unit: any 128 squares stay below 2^31
+_MOST_UNITS, _MOST_ROOT = 32766.0, 46290.0  # largest multiple of an entry, and of the root of the sum of 128 squares
+# Rounding to one unit may add at most this share to the squares of the features. Fourier features, all of one
+# size, gain 1e-8. Units for each column add at most 4e-8, as no entry is larger than the root of its squares.
 _ROUNDING_SHARE = 2.5e-8
-_MANY_ROWS, _MANY_COLUMNS = 1024, 128  # from which on columns get units of their own
-# Of what rounding changes, in squares of the unit: up or down at random (8 bits), to the nearest multiple.
+_MANY_ROWS, _MANY_COLUMNS = 1024, 128  # rows and columns from which on each column has its own unit
+# Variance of the rounding error in squared units: up or down at random (8 bits), to the nearest multiple.
 _VARIANCES = {8: 1.0 / 6.0, 16: 1.0 / 12.0}
 
 
@@ -241,7 +241,7 @@ class Slabs:
 
     @property
     def noise(self) -> float:
-        """Rows times the variance of what rounding changed in an entry; of the largest units."""
+        """Return the number of rows times the variance of the rounding errors of an entry, for the largest units."""
         squares = np.asarray(self.sizes) @ np.square(self.units.max(axis=1), dtype=np.float64)
         return float(squares * _VARIANCES[self.bits])
 
@@ -266,18 +266,18 @@ def _slabs(Z: Array, bits: int) -> list[Array]:
 
 
 def _rounded_up(units: Array, bits: int) -> Array:
-    """The next numbers of so few bits. Multiples of units of 8 bits, 2^16 of them, are exact in float32."""
+    """Round up to the next number of `bits` bits. Multiples of 8-bit units, up to 2^16, are exact in float32."""
     mantissas, exponents = np.frexp(units)
     return np.ldexp(np.ceil(np.ldexp(mantissas, bits)), exponents - bits)
 
 
 def _even_units(tops: Array, most: int) -> Array:
-    """Units of which the largest entries are `most` at most: of a coarse grid, so that they seldom differ."""
+    """Return units in which the largest entries are at most `most`, on a coarse grid, so that they seldom differ."""
     return _rounded_up(_rounded_up(tops, 5) / most, 8)
 
 
 def fixed_point(Z: Array, seen: int = 0, budget: float = 0.0) -> Slabs | None:
-    """Features as multiples of units, for processors with instructions for products of small integers.
+    """Round features to multiples of units, for processors with instructions for products of small integers.
 
     One unit for all columns where they are of one size, or where rounding to 8 bits adds no more than `budget` to the
     variance of an entry: it is of a coarse grid, so that rows are rounded alike whichever rows they came with.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-REGISTERS = 65_536  # of a multiprocessor, on every card
+REGISTERS = 65_536  # registers of a multiprocessor, on every card
 LEAST_CAPABILITY = (8, 0)  # Ampere: older cards run torch's own operations
 # bytes of shared memory that one program may have, by capability (CUDA C++ Programming Guide, technical specifications)
 SHARED_BYTES = {
@@ -23,10 +23,10 @@ SHARED_BYTES = {
     (12, 0): 99 << 10,
     (12, 1): 99 << 10,
 }
-LEAST_SHARED = 48 << 10  # that every card has
+LEAST_SHARED = 48 << 10  # bytes of shared memory that every card has
 HOPPER = (9, 0)
 WARP_GROUP = 4  # warps that multiply together on Hopper
-FEWEST_BITS = 6  # of a transform that has a kernel; one more for Fastfood
+FEWEST_BITS = 6  # log2 of the smallest transform with a kernel; one more for Fastfood
 _HALVED = 32_768  # numbers of a tile from which on float64 goes through shared memory in two halves
 
 
@@ -40,11 +40,11 @@ class Transform:
     wide_limit: int | None = 128  # the same where numbers are float64
 
     def n_warps(self, q: int) -> int:
-        """Warps of a program for rows of 2^q columns."""
+        """Return the warps of a program for rows of 2^q columns."""
         return 1 << (max(0, q - 5 - self.registers) if self.warps is None else self.warps)
 
     def shared(self, q: int) -> int:
-        """Bytes of shared memory: all numbers of a tile, the wider kind of them."""
+        """Return the bytes of shared memory for all numbers of a tile, in the wider of its types."""
         numbers = self.n_warps(q) * 32 << self.registers
         return numbers * (4 if numbers >= _HALVED else 8)
 
@@ -101,16 +101,16 @@ class Plans:
     signs: Tile = Tile(64, 64, 4, 32, 2)
 
     def structured_plan(self, q: int) -> Transform:
-        """The plan of structured rows of 2^q columns."""
+        """Return the plan of structured rows of 2^q columns."""
         return self.structured.get(q, Transform())
 
     def fastfood_plan(self, q: int) -> Transform:
-        """The plan of Fastfood: a permutation needs two warps at least, where there are numbers for them."""
+        """Return the plan of Fastfood: a permutation needs at least two warps, if there are numbers for them."""
         return self.fastfood.get(q, Transform(5, 1, 128) if q <= 11 else Transform(limit=128))
 
 
 def shared_bytes(tile: Tile, kernel: str) -> int:
-    """Bytes of shared memory that the least of a kernel's problems takes with a tile."""
+    """Return the bytes of shared memory that the smallest problem of a kernel takes with a tile."""
     if kernel in ("dense", "dense_fast"):  # parts of X, and of two tiles of W: 32 halves of each row
         return (3 if kernel == "dense" else 1) * (tile.rows + 2 * tile.columns) * 64
     if kernel == "squares":  # two parts, and two tiles of float32 numbers
@@ -165,7 +165,7 @@ PLANS = {
 
 
 def plans_for(capability: tuple[int, int]) -> Plans | None:
-    """The plans for a card of this compute capability; None if it runs no kernels of ours."""
+    """Return the plans for a card of this compute capability; None if it runs no kernels of ours."""
     if capability < LEAST_CAPABILITY:
         return None
     return PLANS.get(capability, DEFAULT)

@@ -19,7 +19,7 @@ def empty(shape: tuple[int, ...], X: Any) -> Array:
 
 
 def place(array: Array, X: Any) -> Array:
-    """The array itself, floating-point numbers in the dtype of X."""
+    """Return the array, floating-point numbers in the dtype of X."""
     if array.dtype.kind == "c":
         return array.astype(np.result_type(X.dtype, np.complex64), copy=False)
     return array.astype(X.dtype, copy=False) if array.dtype.kind == "f" else array
@@ -131,7 +131,7 @@ def absolute_distances(X: Array, Y: Array, out: Array) -> None:
 
 
 def kernel_values(X: Array, Y: Array, profile: str, out: Array) -> None:
-    """A kernel of unit length scale, in float64."""
+    """Write a kernel of unit length scale, in float64."""
     r = cdist(X, Y, "cityblock" if profile == "laplacian" else "euclidean")
     match profile:
         case "gaussian":

@@ -29,7 +29,7 @@ def _threads(n: int) -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    """Threads do not survive a fork: the child starts its own pool when it needs one."""
+    """Drop the pool in a child process: threads do not survive a fork."""
     global _pool, _pool_lock
     _pool, _pool_lock = None, Lock()
 
@@ -99,7 +99,7 @@ def _limit_blas(caller: object, n: int | None) -> None:
 
 @contextmanager
 def blas_threads(n: int) -> Iterator[None]:
-    """BLAS on at most n threads: the limit is the whole process's, the smallest of those in force, or set before."""
+    """Limit BLAS to at most n threads. The limit is the whole process's: the smallest of those in force."""
     caller = object()
     try:
         _limit_blas(caller, n)

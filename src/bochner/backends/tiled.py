@@ -18,27 +18,27 @@ from bochner.backends.reference import reference
 from bochner.backends.threads import each, one_thread
 
 _TILE = 512  # rows and columns of a Gram matrix that one thread adds to at a time
-_PIECE_ROWS = 2048  # that one thread multiplies at a time where columns are few
-_MOMENT_ROWS = 128  # widened to float64 at a time: they stay in the cache, and whole rows are read fastest
+_PIECE_ROWS = 2048  # rows that one thread multiplies at a time if columns are few
+_MOMENT_ROWS = 128  # rows converted to float64 at a time: they stay in the cache
 _PANEL = 1024  # columns that LAPACK factors at a time
 _FACTOR_TILE = 256  # rows and columns of a product within a factorisation
 _STEP = 128  # columns solved for at a time, by the inverse of their triangle
-_RIGHT = 16  # right sides solved for at a time
+_RIGHT = 16  # right-hand sides solved for at a time
 
 
 def parts_of(m: int, step: int) -> list[slice]:
-    """Slices of so many columns that cover m."""
+    """Return slices of `step` columns that cover m."""
     return [slice(start, start + step) for start in range(0, m, step)]
 
 
 def triangle(m: int, step: int) -> list[tuple[slice, slice]]:
-    """Tiles of the upper triangle of m columns; those on the diagonal, which are half the work, come last."""
+    """Return tiles of the upper triangle of m columns; those on the diagonal, half the work, come last."""
     parts = parts_of(m, step)
     return [(parts[i], parts[j]) for j in range(len(parts)) for i in range(j)] + [(part, part) for part in parts]
 
 
 def gram(Z: Array, out: Array) -> None:
-    """Sums of products of columns, in the precision of Z."""
+    """Add products of columns, in the precision of Z."""
     if Z.shape[1] < 2 * _TILE:  # too few tiles: a thread multiplies some rows
         pieces = [Z[rows] for rows in parts_of(len(Z), _PIECE_ROWS)]
         products: list[Any] = [None] * len(pieces)
@@ -61,7 +61,7 @@ def gram(Z: Array, out: Array) -> None:
 
 
 def mirrored(A: Array) -> Array:
-    """A itself, whose upper triangle is made that of a symmetric matrix."""
+    """Copy the lower triangle of A to its upper one, in place."""
     _native.mirror(A.T)
     return A
 
@@ -75,7 +75,7 @@ def add_outer(A: Array, U: Array, V: Array) -> None:
 
 
 def congruent(G: Array, A: Array) -> Array:
-    """The lower triangle of AᵀGA for an upper triangular A, of the lower triangle of G; in Fortran order."""
+    """Return the lower triangle of AᵀGA for an upper triangular A, from the lower triangle of G; in Fortran order."""
     whole = mirrored(np.array(G))
     half, out = np.empty(G.shape), np.zeros(G.shape, order="F")
 
@@ -93,7 +93,7 @@ def congruent(G: Array, A: Array) -> Array:
 
 
 def moments(Z: Array, right: Array, out: Array) -> None:
-    """Products with a few columns, in float64."""
+    """Add products with a few columns, in float64."""
     left = np.ascontiguousarray(right.T)
     parts = parts_of(len(Z), max(2 * _MOMENT_ROWS, 16 * right.shape[1]))  # all their products: an eighth of Z at most
     products = np.zeros((len(parts), right.shape[1], Z.shape[1]))
@@ -110,7 +110,7 @@ def moments(Z: Array, right: Array, out: Array) -> None:
 
 
 def cholesky(G: Array, shift: float) -> Array | None:
-    """The factor, in the memory of G, which is in Fortran order."""
+    """Factor G + shift I in the memory of G, which is in Fortran order."""
     np.einsum("ii->i", G)[:] += shift
     return G if factor_in_place(G) else None
 
@@ -157,7 +157,7 @@ def factor_in_place(G: Array) -> bool:
 
 
 def cholesky_solve(L: Array, B: Array) -> Array:
-    """Solutions, some right sides a thread."""
+    """Solve with a few right-hand sides for each thread."""
     out = np.empty(B.shape)
     L = np.asfortranarray(L, np.result_type(L, B))
 
@@ -172,12 +172,12 @@ def cholesky_solve(L: Array, B: Array) -> Array:
 
 
 def cholesky_inverse(L: Array) -> Array:
-    """LAPACK's, on one thread."""
+    """Invert by LAPACK on one thread."""
     return _inverse(lapack.potri, L)
 
 
 def triangular_inverse(L: Array) -> Array:
-    """LAPACK's, on one thread."""
+    """Invert by LAPACK on one thread."""
     return _inverse(lapack.trtri, L)
 
 

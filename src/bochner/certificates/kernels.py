@@ -24,8 +24,8 @@ from bochner.theory.feature_bounds import AllPairsBound
 
 NORMS = ("frobenius", "relative_frobenius", "spectral", "relative_spectral", "max", "trace")
 _BLOCK = 4  # random starts of the Lanczos iteration
-_STEPS = 40  # products with E at most
-_DENSE = 400  # rows for which eigenvalues are simply computed
+_STEPS = 40  # largest number of products with E
+_DENSE = 400  # rows up to which all eigenvalues are computed
 # Entries are read in 8² small tiles instead of one, and cycles of tiles in 4²: the same number of entries covers more
 # rows, a few rows with most of the error are less often missed, and intervals are half as long
 _SPREAD, _CYCLES = 8, 4
@@ -204,7 +204,7 @@ def _factor(K: Array, alpha: float) -> Array:
 
 
 def _whitened_norm(E: Array, L: Array) -> float:
-    """‖L⁻¹ E L⁻ᵀ‖: by all eigenvalues, or for many rows by Lanczos, to six digits."""
+    """Return ‖L⁻¹ E L⁻ᵀ‖, from all eigenvalues, or for many rows by Lanczos to six digits."""
     half = scipy.linalg.solve_triangular(L, E, lower=True, check_finite=False)
     M = scipy.linalg.solve_triangular(L, half.T, lower=True, check_finite=False)
     M = (M + M.T) / 2.0
@@ -217,7 +217,7 @@ def _whitened_norm(E: Array, L: Array) -> float:
 def _norm_interval(
     product: Callable[[Array], Array], E: Array | None, confidence: float, key: Key, n: int = 0
 ) -> tuple[float, float, str]:
-    """Lower and upper bound of the spectral norm of a symmetric matrix; the lower one holds for certain.
+    """Bound the spectral norm of a symmetric matrix from below, for certain, and from above.
 
     Block Lanczos with full orthogonalisation. The space of k blocks contains the Krylov space of E² of dimension
     j = ⌈k/2⌉ of each of the b random starts, so that ‖EQ‖² ≥ (1 - eps)‖E‖² except with probability
@@ -254,7 +254,7 @@ def _norm_interval(
 
 
 def influence_bounds(value: float, influences: list[Array], failure: float) -> tuple[float, float]:
-    """An interval of a positive number whose estimate is `value`, from the influence of each row drawn.
+    """Bound a positive number whose estimate is `value`, from the influence of each row drawn.
 
     The influences of a sample of q rows contribute their variance over q. Each end fails with probability
     failure / 3: the remaining third allows for skewness, against which the upper end is also corrected (Hall
@@ -303,7 +303,7 @@ def _law(sampler: RowSampler) -> str:
 
 
 def _moments(tiles: list[Array]) -> tuple[list[Array], list[Array]]:
-    """The influences of the rows drawn on the estimates of tr E² and tr E⁴; the mean of each array is the estimate.
+    """Return the influences of the rows drawn on the estimates of tr E² and tr E⁴, which are their means.
 
     Four samples I, J, K, L of rows and the tiles between neighbours in the cycle IJKL.
     """
@@ -317,7 +317,7 @@ def _moments(tiles: list[Array]) -> tuple[list[Array], list[Array]]:
 
 
 def _sampled_norm(residual: Residual, failure: float, max_entries: int, key: Key) -> tuple[float, float, float, str]:
-    """Value, lower and upper end of ‖E‖ from moments of the spectrum."""
+    """Return value, lower and upper end of ‖E‖ from moments of the spectrum."""
     q = math.isqrt(max_entries // 4)
     sampler = RowSampler.of(residual, key)
     rows, columns = sampler.draw(q, "rows"), sampler.draw(q, "columns")
@@ -407,7 +407,7 @@ def _sampled_largest(residual: Residual, norm: str, confidence: float, max_entri
     return residual.certificate(norm, seen, (seen, max(seen, high)), confidence, how)
 
 
-_ROWS = 1024  # looked at together
+_ROWS = 1024  # rows whose kernel values are computed together
 
 
 def distance_error(
@@ -490,5 +490,5 @@ def distance_error(
 
 
 def _squares(A: Any, B: Any, unit: float) -> Array:
-    """‖a - b‖² / unit² row by row, in float64."""
+    """Return ‖a - b‖² / unit² row by row, in float64."""
     return squared_norms(A.astype(np.float64) / unit - B.astype(np.float64) / unit)

@@ -27,7 +27,7 @@ def prediction_error(
     n_blocks: int = 10,
     confidence: float = 0.95,
 ) -> Certificate:
-    r"""Root mean square distance of a model's predictions from those of the exact kernel, by a jackknife over features.
+    r"""Estimate the root mean square distance of predictions from the exact kernel's, by a jackknife over features.
 
     Frequencies are exchangeable, so the model is solved again without each of `n_blocks` blocks of its components, from
     the sums it has kept: no row of the training data is read. From how far predictions move follows how far they are
@@ -107,7 +107,7 @@ def prediction_error(
 
 
 def _predictions_without_blocks(model: Any, X: Any, n_blocks: int) -> tuple[Array, Array]:
-    """Predictions for rows (n,), and those of the model without each block of frequencies (n_blocks, n).
+    """Predict rows (n,) with the model, and with the model without each block of frequencies (n_blocks, n).
 
     Both are up to a constant, and targets follow one another.
     """
@@ -122,7 +122,7 @@ def _predictions_without_blocks(model: Any, X: Any, n_blocks: int) -> tuple[Arra
     Z = np.asarray(feature_map(X), dtype=np.float64) - (statistics.feature_mean if intercept else np.zeros(m))
 
     def predict(kept: Array) -> Array:
-        """Predictions from some components, scaled up to all of them."""
+        """Predict from some components, scaled up to all of them."""
         scale = m / len(kept)
         inner = scale * G[np.ix_(kept, kept)]
         inner[np.diag_indices_from(inner)] += max(alpha, 1e-12 * float(np.trace(inner)) / len(kept))
@@ -157,7 +157,7 @@ def leave_one_out_error(
     fit_intercept: bool = True,
     confidence: float = 0.95,
 ) -> Certificate:
-    r"""Mean squared error of ridge regression at a new row, from exact leave-one-out residuals.
+    r"""Return the mean squared error of ridge regression at a new row, from exact leave-one-out residuals.
 
     The residual of row i in the fit without it is :math:`(y_i - \hat y_i)/(1 - h_i)` with
     :math:`h_i = z_i^T (G + \alpha I)^{-1} z_i`: one pass, no refitting.
@@ -222,7 +222,7 @@ def leave_one_out_error(
 
 
 def _heaviest_mean(x: Array, failure: float) -> float:
-    """An upper bound of the mean of positive numbers with a heavy tail, of which the sample x may show too little.
+    """Bound the mean of positive numbers with a heavy tail from above, if the sample x may show too little of the tail.
 
     Excesses over a high quantile are generalised Pareto (Pickands 1975); ξ and σ are Zhang and Stephens' (2009), and
     the bound has the largest ξ that its standard error (1 + ξ) / sqrt(k) allows. Infinite where that is one or more,
@@ -252,7 +252,7 @@ def _heaviest_mean(x: Array, failure: float) -> float:
 
 
 def gcv_error(statistics: RidgeStatistics, alpha: float, *, fit_intercept: bool = True) -> Certificate:
-    r"""Mean squared error of ridge regression at a new row, by generalised cross-validation, from the sums alone.
+    r"""Return the mean squared error of ridge regression at a new row, by generalised cross-validation on the sums.
 
     :math:`n \sum (y - \hat y)^2 / (n - d_e(\alpha))^2` (Golub, Heath & Wahba 1979).
 

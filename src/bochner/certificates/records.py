@@ -71,17 +71,17 @@ class Certificate(Display):
 
     @property
     def exact(self) -> bool:
-        """Whether the value is the true one, up to rounding."""
+        """Return True if the value is exact up to rounding."""
         return self.interval is not None and self.interval[0] == self.interval[1]
 
     @property
     def low(self) -> float:
-        """The lower end of the interval."""
+        """Return the lower end of the interval."""
         return -math.inf if self.interval is None else self.interval[0]
 
     @property
     def high(self) -> float:
-        """The upper end of the interval."""
+        """Return the upper end of the interval."""
         return math.inf if self.interval is None else self.interval[1]
 
     def __float__(self) -> float:

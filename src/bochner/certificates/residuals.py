@@ -19,7 +19,7 @@ from bochner.features.nystrom import Nystrom
 from bochner.kernels.algebra import Kernel, finite_points
 from bochner.kernels.conversion import as_kernel
 
-_BLOCK_NUMBERS = 1 << 23  # of features or kernel values held at a time
+_BLOCK_NUMBERS = 1 << 23  # numbers of features or kernel values held at a time
 
 
 class Residual:
@@ -45,7 +45,7 @@ class Residual:
         self.feature_rows = 0
 
     def features(self, rows: Any) -> Array:
-        """Features of some rows in float64; complex components as two real ones."""
+        """Compute the features of some rows in float64, complex components as two real ones."""
         X = self.X[rows]
         self.feature_rows += X.shape[0]
         Z: Any = self._transform(X)
@@ -55,13 +55,13 @@ class Residual:
         return np.asarray(Z, dtype=np.float64)
 
     def values(self, rows: Any, columns: Any) -> Array:
-        """The exact kernel between some rows and others, in float64."""
+        """Return the exact kernel between some rows and others, in float64."""
         A, B = (self.X[index].astype(np.float64, copy=False) for index in (rows, columns))
         self.kernel_entries += A.shape[0] * B.shape[0]
         return np.asarray(self.kernel(A, B), dtype=np.float64)
 
     def tile(self, rows: Array, columns: Array) -> tuple[Array, Array]:
-        """E and K between some rows and others, (len(rows), len(columns))."""
+        """Return E and K between some rows and others, (len(rows), len(columns))."""
         K = np.empty((len(rows), len(columns)))
         E = np.empty_like(K)
         for j in self._blocks(len(columns)):
@@ -72,7 +72,7 @@ class Residual:
         return E, K
 
     def strips(self) -> Iterator[tuple[Array, Array]]:
-        """E and K, all of them, some rows at a time."""
+        """Yield all of E and K, some rows at a time."""
         everything = np.arange(self.n)
         step = max(1, _BLOCK_NUMBERS // self.n)
         for start in range(0, self.n, step):
@@ -80,7 +80,7 @@ class Residual:
 
     @cached_property
     def diagonal(self) -> Array:
-        """The diagonal of E: one pass over the rows."""
+        """Return the diagonal of E, in one pass over the rows."""
         out = np.empty(self.n)
         for rows in self._blocks(self.n):
             X = self.X[rows].astype(np.float64, copy=False)
@@ -90,12 +90,12 @@ class Residual:
 
     @cached_property
     def kernel_diagonal(self) -> Array:
-        """The diagonal of K."""
+        """Return the diagonal of K."""
         return np.asarray(self.kernel.diagonal(self.X.astype(np.float64, copy=False)), dtype=np.float64)
 
     @property
     def semidefinite(self) -> bool:
-        """Whether K - ZZᵀ is known to be positive semi-definite: ZZᵀ is a projection of K (a triangular root)."""
+        """Return True if K - ZZᵀ is positive semi-definite because ZZᵀ is a projection of K (a triangular root)."""
         return isinstance(self.feature_map, Nystrom) and self.feature_map.triangular and self._own_kernel
 
     def _blocks(self, n: int) -> list[slice]:
@@ -106,7 +106,7 @@ class Residual:
     def certificate(
         self, quantity: str, value: float, interval: tuple[float, float], confidence: float, how: str
     ) -> Certificate:
-        """The result, with the cost so far."""
+        """Build the certificate, with the cost so far."""
         low, high = interval
         value = float(min(max(value, low), high))
         cost = Effort(self.kernel_entries, self.feature_rows, time.perf_counter() - self.started)
@@ -126,7 +126,7 @@ class RowSampler:
 
     @classmethod
     def of(cls, residual: Residual, key: Key, uniform: float = 0.1) -> RowSampler:
-        """Uniform; where E is definite, mostly in proportion to its diagonal, so that outliers are drawn."""
+        """Sample uniformly; if E is definite, mostly in proportion to its diagonal, so that outliers are drawn."""
         p = np.full(residual.n, 1.0 / residual.n)
         if residual.semidefinite:
             left = np.maximum(-residual.diagonal, 0.0)
@@ -135,7 +135,7 @@ class RowSampler:
         return cls(p, key)
 
     def draw(self, size: int, name: str | int) -> Array:
-        """Indices (size,)."""
+        """Draw indices (size,)."""
         generator = self.key.child(name).generator()
         n = len(self.probabilities)
         if np.ptp(self.probabilities) == 0.0:
@@ -143,14 +143,14 @@ class RowSampler:
         return generator.choice(n, size, p=self.probabilities)
 
     def weigh(self, tile: Array, rows: Array, columns: Array) -> Array:
-        """Entries over the square roots of the probabilities, in place."""
+        """Divide entries by the square roots of the probabilities, in place."""
         tile /= np.sqrt(self.probabilities[rows])[:, None]
         tile /= np.sqrt(self.probabilities[columns])
         return tile
 
 
 def transform_of(features: Any) -> Any:
-    """The function from rows to features of a fitted transformer or a feature map; ours skips the checks of rows."""
+    """Return the function from rows to features of a transformer or feature map; bochner's own skips checks of rows."""
     feature_map = feature_map_of(features)
     if isinstance(feature_map, FeatureMap):
         return feature_map
@@ -179,7 +179,7 @@ def _kernel_of(features: Any, kernel: Any, X: Any) -> Kernel:
 
 
 def checked_rows(features: Any, X: Any) -> Any:
-    """Rows that the features can be computed for, after checks."""
+    """Check the rows of X and return them as the features accept them."""
     X = check_moderate(finite_points(X))
     expected = getattr(features, "n_features_in_", None)
     if expected is not None and expected != X.shape[1]:

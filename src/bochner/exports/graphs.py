@@ -27,10 +27,10 @@ from bochner.draws.structured import (
     SubsampledHadamard,
 )
 
-OPSET = 18  # bitwise operations; reductions with axes as an input
+OPSET = 18  # version of ONNX with bitwise operations, and reductions with axes as an input
 _IR_VERSION = 9
-_FACTOR = 64  # largest Hadamard matrix that is written out
-_MANY = 64  # numbers from which on their bytes count
+_FACTOR = 64  # columns of the largest Hadamard matrix that is written out
+_MANY = 64  # entries from which on a constant is stored in a shorter type
 FLOAT, DOUBLE, INT = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 
 
@@ -47,7 +47,7 @@ class Graph:
         return f"v{self._count}"
 
     def constant(self, value: Any, dtype: Any = None) -> Tensor:
-        """A constant; numbers as they come, those that a shorter type holds in fewer bytes; strings as strings."""
+        """Add a constant; numbers that a shorter type holds are stored in fewer bytes, strings as strings."""
         array = np.array(value, dtype=dtype, order="C", ndmin=0)
         if array.dtype == DOUBLE and array.size >= _MANY:
             for kind in (np.int8, FLOAT):
@@ -72,12 +72,12 @@ class Graph:
         return Tensor(self, name, np.dtype(dtype))
 
     def input(self, name: str, n_columns: int) -> Tensor:
-        """The rows of X: float32, converted to float64, since phases and products lose digits in float32."""
+        """Add the input X: float32, converted to float64, since phases and products lose digits in float32."""
         self.inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n_samples", n_columns])]
         return Tensor(self, name, FLOAT).astype(DOUBLE)
 
     def model(self, outputs: dict[str, tuple[Tensor, tuple[int, ...]]], description: str) -> Any:
-        """The finished model, checked; outputs come with their shapes but for the first axis."""
+        """Return the finished model, checked; outputs have their shapes except for the first axis."""
         results = []
         for name, (tensor, shape) in outputs.items():
             self.nodes.append(helper.make_node("Identity", [tensor.name], [name], name))
@@ -140,7 +140,7 @@ class Tensor:
         return self._with("Gemm", other)
 
     def stacked_product(self, other: Any) -> Tensor:
-        """Products of a stack of matrices; no number may be a factor directly before or behind it."""
+        """Multiply a stack of matrices; no scalar factor may come directly before or after the product."""
         return self._with("MatMul", other)
 
     def __pow__(self, exponent: float) -> Tensor:
@@ -150,86 +150,81 @@ class Tensor:
         return self.apply("Neg")
 
     def maximum(self, other: Any) -> Tensor:
-        """The larger of the two."""
         return self._with("Max", other)
 
     def minimum(self, other: Any) -> Tensor:
-        """The smaller of the two."""
         return self._with("Min", other)
 
     def modulo(self, other: Any) -> Tensor:
-        """The remainder, not negative."""
+        """Return the remainder, which is not negative."""
         return self._with("Mod", other)
 
     def greater(self, other: float) -> Tensor:
-        """Whether it exceeds a number."""
         return self.graph.node("Greater", [self, self.graph.constant(other, self.dtype)], np.bool_)
 
     def equal(self, other: int) -> Tensor:
-        """Whether it is a number."""
         return self.graph.node("Equal", [self, self.graph.constant(other, self.dtype)], np.bool_)
 
     def where(self, yes: Any, no: Any, dtype: Any) -> Tensor:
-        """Entries of one tensor where a condition holds, and of another elsewhere."""
+        """Select entries of one tensor if a condition holds, and of another otherwise."""
         pair = [v.astype(dtype) if isinstance(v, Tensor) else self.graph.constant(v, dtype) for v in (yes, no)]
         return self.graph.node("Where", [self, *pair], dtype)
 
     def apply(self, op: str) -> Tensor:
-        """A function of each entry, by its name in ONNX: "Cos", "Exp", …."""
+        """Apply a function to each entry, by its name in ONNX: "Cos", "Exp", …."""
         return self.graph.node(op, [self], self.dtype)
 
     def astype(self, dtype: Any) -> Tensor:
-        """The same numbers in another type."""
         if self.dtype == dtype:
             return self
         return self.graph.node("Cast", [self], dtype, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def gather(self, indices: Any, axis: int = 1) -> Tensor:
-        """Entries along an axis."""
+        """Gather entries along an axis."""
         if not isinstance(indices, Tensor):
             array = np.asarray(indices)
             indices = self.graph.constant(array, np.int32 if array.size > 16 else INT)
         return self.graph.node("Gather", [self, indices], self.dtype, axis=axis)
 
     def columns(self, start: int, stop: int) -> Tensor:
-        """Some columns that lie together."""
+        """Return adjacent columns."""
         bounds = [self.graph.constant([v], INT) for v in (start, stop, 1)]
         return self.graph.node("Slice", [self, *bounds], self.dtype)
 
     def reshape(self, *shape: int) -> Tensor:
-        """The same numbers in another shape; -1 for the axis that follows from the others."""
+        """Reshape; -1 stands for the axis that follows from the others."""
         return self.graph.node("Reshape", [self, self.graph.constant(shape, INT)], self.dtype)
 
     def transpose(self, *axes: int) -> Tensor:
-        """Axes in another order."""
+        """Permute the axes."""
         return self.graph.node("Transpose", [self], self.dtype, perm=list(axes))
 
     def pad(self, n_columns: int, value: float = 0.0) -> Tensor:
-        """Columns of one value at the end of an (n, d) tensor."""
+        """Append columns of one value to an (n, d) tensor."""
         if n_columns == 0:
             return self
         pads = self.graph.constant([0, 0, 0, n_columns], INT)
         return self.graph.node("Pad", [self, pads, self.graph.constant(value, self.dtype)], self.dtype)
 
     def reduce(self, op: str, axis: int, keepdims: bool = False) -> Tensor:
-        """Sum, mean or product over an axis: "Sum", "Mean", "Prod"."""
+        """Reduce over an axis: "Sum", "Mean", "Prod"."""
         axes = self.graph.constant([axis], INT)
         return self.graph.node(f"Reduce{op}", [self, axes], self.dtype, keepdims=int(keepdims))
 
     def extreme(self, op: str) -> Tensor:
-        """Where the largest or smallest of a row is: "ArgMax", "ArgMin"."""
+        """Return the position of the largest or smallest entry of a row: "ArgMax", "ArgMin"."""
         return self.graph.node(op, [self], INT, axis=1, keepdims=0)
 
 
 def half_turns(phases: Tensor) -> Tensor:
-    """Phases in float32, after whole turns were taken off in float64: cosine and sine lose no digits to large ones."""
+    """Reduce float64 phases to half a turn and convert them to float32: large phases lose no digits."""
     turns = (phases * (0.5 / np.pi)).apply("Round")
     # beyond 1e15 a phase has no digits left: any finite number will do
     return (phases - turns * (2.0 * np.pi)).maximum(-4.0).minimum(4.0).astype(FLOAT)
 
 
 def concat(parts: list[Tensor], axis: int = 1) -> Tensor:
-    """Tensors side by side."""
+    """Concatenate tensors."""
     if len(parts) == 1:
         return parts[0]
     dtype = np.result_type(*[part.dtype for part in parts])
@@ -237,12 +232,12 @@ def concat(parts: list[Tensor], axis: int = 1) -> Tensor:
 
 
 def interleave(even: Tensor, odd: Tensor, n_columns: int) -> Tensor:
-    """Columns e₀ o₀ e₁ o₁ … of two (n, n_columns) tensors."""
+    """Interleave the columns of two (n, n_columns) tensors: e₀ o₀ e₁ o₁ …."""
     return concat([even.reshape(-1, n_columns, 1), odd.reshape(-1, n_columns, 1)], axis=2).reshape(-1, 2 * n_columns)
 
 
 def hadamard(V: Tensor, p: int) -> Tensor:
-    """Unnormalised Walsh-Hadamard transforms of rows (…, p), as (n, p): H is a Kronecker product of small matrices.
+    """Compute unnormalised Walsh-Hadamard transforms of rows (…, p), as (n, p).
 
     A step multiplies the fastest index and moves it to the front; after all steps every index is back in its place.
     """
@@ -259,19 +254,19 @@ def hadamard(V: Tensor, p: int) -> Tensor:
 
 
 def fourier(real: Tensor, n: int, imaginary: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Discrete Fourier transforms of rows (…, n), in float64: runtimes lose digits in float32 unless n is 2^q."""
+    """Compute discrete Fourier transforms of rows (…, n) in float64: float32 loses digits unless n is 2^q."""
     parts = [part.astype(DOUBLE).reshape(-1, n, 1) for part in (real, imaginary) if part is not None]
     Z = real.graph.node("DFT", [concat(parts, axis=2)], DOUBLE, axis=1, onesided=0, inverse=0)
     return tuple(Z.gather(np.array(i), axis=2) for i in (0, 1))  # type: ignore[return-value]
 
 
 def real_inverse_fourier(real: Tensor, imaginary: Tensor, n: int) -> Tensor:
-    """Real parts of inverse transforms: the inverse is a forward transform of conjugates, divided by n."""
+    """Return the real parts of inverse transforms: forward transforms of conjugates, divided by n."""
     return fourier(real, n, -imaginary)[0] / float(n)
 
 
 def cosine(V: Tensor, d: int) -> Tensor:
-    """Orthonormal cosine transforms (type II) of rows (…, d), by Fourier transforms of sorted rows (Makhoul 1980)."""
+    """Compute orthonormal cosine transforms (type II) of rows (…, d), by Fourier transforms (Makhoul 1980)."""
     order = np.concatenate([np.arange(0, d, 2), np.arange(1, d, 2)[::-1]])
     real, imaginary = fourier(V.reshape(-1, d).gather(order), d)
     k = np.arange(d)
@@ -282,7 +277,7 @@ def cosine(V: Tensor, d: int) -> Tensor:
 
 @singledispatch
 def linear(map_: Any, X: Tensor) -> Tensor:
-    """X Wᵀ, (n, n_features) → (n, n_rows)."""
+    """Multiply by a linear map: X Wᵀ, (n, n_features) → (n, n_rows)."""
     raise ValueError(f"{type(map_).__name__} cannot be written as an ONNX graph.")
 
 
@@ -325,20 +320,20 @@ def _(map_: Summed, X: Tensor) -> Tensor:
 
 
 def _flipped(X: Tensor, signs: Array, n_features: int) -> Tensor:
-    """X padded and times the signs of every block: (n, blocks, p)."""
+    """Pad X and multiply it by the signs of every block: (n, blocks, p)."""
     p = signs.shape[1]
     return X.pad(p - n_features).reshape(-1, 1, p) * signs
 
 
 def _gathered(V: Tensor, indices: Array, p: int) -> Tensor:
-    """Coordinates indices (blocks, k) of every block of V (n · blocks, p): (n, blocks · k)."""
+    """Gather coordinates indices (blocks, k) of every block of V (n · blocks, p): (n, blocks · k)."""
     blocks = len(indices)
     flat = indices.astype(np.int64) + p * np.arange(blocks)[:, None]
     return V.reshape(-1, blocks * p).gather(flat.ravel())
 
 
 def _finished(V: Tensor, width: int, lengths: Array) -> Tensor:
-    """Rows of all blocks together, as many as there are lengths, times these."""
+    """Join the rows of all blocks, cut them to the number of lengths, and multiply by the lengths."""
     V = V.reshape(-1, width)
     return (V if width == len(lengths) else V.columns(0, len(lengths))) * lengths
 
@@ -424,6 +419,6 @@ def _(map_: SubsampledCosine, X: Tensor) -> Tensor:
 
 
 def _picked(V: Tensor, picks: Array, shape: tuple[int, ...]) -> Tensor:
-    """Row i is coordinate picks[i] of block i // width."""
+    """Pick coordinate picks[i] of block i // width as row i."""
     blocks, width = shape
     return V.reshape(-1, blocks * width).gather(picks + width * (np.arange(len(picks)) // width))

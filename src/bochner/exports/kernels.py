@@ -35,13 +35,13 @@ from bochner.kernels.stationary import (
     StationaryKernel,
 )
 
-_TABLE = 1 << 13  # values of a profile without a closed form
-_TABLE_RANGE = (-18.0, 14.0)  # of log r
+_TABLE = 1 << 13  # entries of the table of a profile without a closed form
+_TABLE_RANGE = (-18.0, 14.0)  # range of log r in the table
 
 
 @singledispatch
 def block(kernel: Any, X: Tensor, Y: Array) -> Tensor:
-    """k(x_i, y_j), (n, m), of rows X (n, d) in float64 and constant rows Y (m, d)."""
+    """Return k(x_i, y_j), (n, m), of rows X (n, d) in float64 and constant rows Y (m, d)."""
     raise ValueError(f"the kernel {kernel!r} cannot be written as an ONNX graph; use one of bochner's own kernels.")
 
 
@@ -95,7 +95,7 @@ def _squared_distances(X: Tensor, Y: Array) -> Tensor:
 
 @singledispatch
 def profile(kernel: Any, squares: Tensor) -> Tensor:
-    """A radial kernel as a function of r²; from a table where there is no formula."""
+    """Apply a radial kernel to r², from a table if it has no formula in ONNX."""
     grid = np.linspace(*_TABLE_RANGE, _TABLE)
     values = kernel.profile(np.exp(grid))
     step = grid[1] - grid[0]
@@ -145,7 +145,7 @@ def _(kernel: Matern, squares: Tensor) -> Tensor:
 
 
 def _horner(t: Tensor, coefficients: list[float]) -> Tensor:
-    """Σ coefficients[i] t^i."""
+    """Evaluate the polynomial Σ coefficients[i] t^i."""
     total = t * 0.0 + float(coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         total = total * t + float(coefficient)
@@ -181,7 +181,7 @@ def _(kernel: DotProductKernel, X: Tensor, Y: Array) -> Tensor:
 
 
 def _of_product(kernel: Any, t: Tensor, n_features: int) -> Tensor:
-    """A kernel as a function of x·y."""
+    """Apply a kernel to x·y."""
     gamma = getattr(kernel, "gamma", None)
     gamma = 1.0 / n_features if gamma is None else float(gamma)
     match kernel:
@@ -254,7 +254,7 @@ def _(kernel: CyclicInvariant, X: Tensor, Y: Array) -> Tensor:
 
 
 def diagonal(kernel: Kernel, X: Tensor, n_features: int) -> Tensor:
-    """k(x, x), (n, 1), in float64."""
+    """Return k(x, x), (n, 1), in float64."""
     match kernel:
         case Sum():
             return diagonal(kernel.left, X, n_features) + diagonal(kernel.right, X, n_features)

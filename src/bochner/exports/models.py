@@ -51,7 +51,7 @@ from bochner.tables.estimators import TabularClassifier, TabularRegressor
 
 @singledispatch
 def features(map_: Any, X: Tensor) -> Tensor:
-    """(n, n_features) → (n, n_components), float32 or float64."""
+    """Compute features: (n, n_features) → (n, n_components), float32 or float64."""
     inner = getattr(getattr(map_, "transformer", None), "feature_map_", None)  # a transformer as a map
     if inner is not None:
         return features(inner, X)
@@ -77,7 +77,7 @@ def _(map_: Fourier, X: Tensor) -> Tensor:
 
 
 def _pairs(phases: Tensor, T: int, m: int, tail: float) -> Tensor:
-    """Cosine and sine side by side; if m is odd the last component is cos(phase + tail)."""
+    """Return cosine and sine side by side; if m is odd the last component is cos(phase + tail)."""
     if m % 2 == 0:
         return _cos_sin(phases, T)
     last = half_turns(phases.columns(T - 1, T) + tail).apply("Cos")
@@ -85,7 +85,7 @@ def _pairs(phases: Tensor, T: int, m: int, tail: float) -> Tensor:
 
 
 def _cos_sin(phases: Tensor, T: int) -> Tensor:
-    """Cosine and sine of each phase side by side."""
+    """Return cosine and sine of each phase side by side."""
     phases = half_turns(phases)
     return interleave(phases.apply("Cos"), phases.apply("Sin"), T)
 
@@ -163,7 +163,7 @@ def _(map_: ProductMap, X: Tensor) -> Tensor:
 
 
 def _convolved(parts: list[Tensor], m: int) -> Tensor:
-    """Circular convolution, row by row."""
+    """Convolve cyclically, row by row."""
     if len(parts) == 1:
         return parts[0]
     real, imaginary = fourier(parts[0], m)
@@ -250,12 +250,12 @@ def _(map_: Nystrom, X: Tensor) -> Tensor:
 
 
 def _landmark_columns(map_: Nystrom, X: Tensor) -> Tensor:
-    """(n, rank) in float64."""
+    """Return the landmarks' columns (n, rank) in float64."""
     return _kernel_values(map_, X) @ map_.root
 
 
 def _kernel_values(map_: Nystrom, X: Tensor) -> Tensor:
-    """k(X, landmarks) in float64."""
+    """Return k(X, landmarks) in float64."""
     return X.gather(map_.landmarks) if map_.kernel is None else block(map_.kernel, X, _dense(map_.landmarks))
 
 
@@ -350,7 +350,7 @@ def _(map_: Any, X: Tensor) -> Tensor:
 
 
 def _shift_index(X: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """All cyclic shifts as indices (d, d), computed by the graph from numbers 0 … size - 1."""
+    """Compute all cyclic shifts as indices (d, d) in the graph, from numbers 0 … size - 1."""
     total: Tensor | None = None
     k = len(shape)
     for axis, size in enumerate(shape):
@@ -369,7 +369,7 @@ Outputs = dict[str, tuple[Tensor, tuple[int, ...]]]
 
 
 def graph_of(model: Any) -> Any:
-    """The ONNX model of a fitted estimator."""
+    """Build the ONNX model of a fitted estimator."""
     graph = Graph()
     X = graph.input("X", int(model.n_features_in_))
     outputs = {
@@ -381,7 +381,7 @@ def graph_of(model: Any) -> Any:
 
 @singledispatch
 def results(model: Any, X: Tensor) -> Outputs:
-    """Outputs by name, with their shapes but for the first axis."""
+    """Return outputs by name, with their shapes except for the first axis."""
     raise ValueError(f"export_onnx takes fitted transformers and models of bochner; got {type(model).__name__}.")
 
 
@@ -412,7 +412,7 @@ def _(model: KernelClassifier, X: Tensor) -> Outputs:
 
 
 def _labels(scores: Tensor, classes: Array, binary: bool, *, with_probabilities: bool) -> Outputs:
-    """Labels, scores and probabilities of log odds in float32."""
+    """Return labels, scores and probabilities from log-odds in float32."""
     index = scores.greater(0.0).astype(np.int64).reshape(-1) if binary else scores.extreme("ArgMax")
     k = len(classes)
     found: Outputs = {"label": (scores.graph.constant(classes).gather(index, axis=0), ())}

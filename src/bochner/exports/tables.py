@@ -20,7 +20,7 @@ from bochner.tables.scaling import Scaling
 
 
 def scores(members: tuple[Member, ...], columns: tuple[Column, ...], X: Tensor) -> Tensor:
-    """The average of the members, (n, k), in float64."""
+    """Average the members: (n, k), in float64."""
     A = numbers(columns, X)
     total: Tensor | None = None
     for member in members:
@@ -31,7 +31,7 @@ def scores(members: tuple[Member, ...], columns: tuple[Column, ...], X: Tensor) 
 
 
 def numbers(columns: tuple[Column, ...], X: Tensor) -> Tensor:
-    """What the columns of a table become, (n, d); columns of numbers alone."""
+    """Encode the columns of a table, (n, d); columns of numbers alone."""
     others = [column for column in columns if column.plan not in ("number", "left out")]
     if others:
         listed = ", ".join(f"{column.name!r} ({column.kind})" for column in others[:5])
@@ -66,7 +66,7 @@ def _scaled(scaling: Scaling, A: Tensor) -> Tensor:
 
 
 def _ranks(x: Tensor, knots: Array, ranks: Array) -> Tensor:
-    """Linear interpolation of a column (n, 1)."""
+    """Interpolate a column (n, 1) linearly."""
     x = x.maximum(float(knots[0])).minimum(float(knots[-1]))
     inner = x.graph.constant(knots[1:-1][None, :], DOUBLE)
     index = x.graph.node("GreaterOrEqual", [x, inner], np.bool_).astype(INT).reduce("Sum", 1)
@@ -78,7 +78,7 @@ def _ranks(x: Tensor, knots: Array, ranks: Array) -> Tensor:
 
 
 def _leaves(tree: Tree, X: Tensor) -> Tensor:
-    """The number of the leaf of each row, (n,)."""
+    """Return the number of the leaf of each row, (n,)."""
     graph, n = X.graph, len(tree.columns)
     leaf, depth = tree.columns < 0, np.zeros(n, dtype=int)
     for node in range(n):  # children come after their parents
@@ -98,7 +98,7 @@ def _leaves(tree: Tree, X: Tensor) -> Tensor:
 
 
 def _local(model: LocalModel, X: Tensor) -> Tensor:
-    """Predictions of the leaf that each row falls in, (n, k)."""
+    """Predict by the leaf that each row falls in, (n, k)."""
 
     def one(number: int, rows: Tensor) -> Tensor:
         leaf: Any = model.leaf(number)

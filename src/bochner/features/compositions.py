@@ -154,7 +154,7 @@ class ProjectedMap(FeatureMap):
 
 
 def invariant_map(inner: FeatureMap, shape: tuple[int, ...]) -> FeatureMap:
-    """The mean of a map over all cyclic shifts of its argument, by FFT where the map is a function of projections."""
+    """Average a map over all cyclic shifts of its argument, by FFT if it is a function of projections."""
     match inner:
         case StackedMap():
             return StackedMap(tuple(invariant_map(part, shape) for part in inner.parts))

@@ -105,7 +105,7 @@ class Fourier(FeatureMap):
 
 
 def _rotate_pairs(frequencies: LinearMap, X: Any, offsets: Array, scale: float, out: Any) -> None:
-    """cos(a + b) = cos a cos b - sin a sin b: a device makes pairs of large phases more precisely than the phases."""
+    """Write cos(a + b) = cos a cos b - sin a sin b: a device computes pairs of large phases most precisely."""
     backend = backend_of(out)
     Z = backend.empty((out.shape[0], 2 * out.shape[1]), out)
     frequencies.pairs_into(X, scale, 0.0, Z)
@@ -114,7 +114,7 @@ def _rotate_pairs(frequencies: LinearMap, X: Any, offsets: Array, scale: float, 
 
 
 def n_frequencies(n_components: int, form: str) -> int:
-    """How many frequencies a map with that many components has."""
+    """Return the number of frequencies behind n_components components."""
     return -(-n_components // 2) if form == "pairs" else n_components
 
 
@@ -136,7 +136,7 @@ def fourier_map(
 
 
 def choose_rows(kernel: Kernel, n_features: int, n_components: int) -> RowLaw:
-    """The sampling scheme of `rows="auto"`, by measurement (benchmarks/bench_rows.py and bench_features.py).
+    """Choose the sampling scheme of `rows="auto"` (measured by benchmarks/bench_rows.py and bench_features.py).
 
     Low-discrepancy points have the least error in few dimensions, in more of them the more components there are (and by
     far when the data lie near a space of fewer dimensions). Elsewhere orthogonal frequencies do, as Hadamard products
@@ -153,7 +153,7 @@ def choose_rows(kernel: Kernel, n_features: int, n_components: int) -> RowLaw:
 
 
 def _short(W: Array) -> Array:
-    """W rounded to 11 bits, which tensor cores hold exactly: the same frequencies on every device.
+    """Round W to 11 bits, which tensor cores hold exactly, so that every device uses the same frequencies.
 
     A rounded frequency changes a phase of one by at most 2^-12, with an error of mean zero: far below the error of any
     number of random features.
@@ -285,7 +285,7 @@ class RandomBinning(FeatureMap):
 
 
 def _mix(h: Array) -> Array:
-    """The finaliser of SplitMix64: every bit of the result depends on every bit of h."""
+    """Mix the bits of h by SplitMix64's finaliser: every bit of the result depends on every bit of h."""
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return h ^ (h >> np.uint64(31))
@@ -359,7 +359,10 @@ def histogram_map(sample: Any, n_components: int, key: Key) -> HistogramFourier:
     return HistogramFourier(n_components, coordinates, sech_quantile(v), scales, float(offset))
 
 
-_STEPS = (("coordinates", 0.7548776662466927), ("frequencies", 0.5698402909980532))  # evenly spread together
+_STEPS = (
+    ("coordinates", 0.7548776662466927),
+    ("frequencies", 0.5698402909980532),
+)  # steps of a sequence that is evenly spread in the plane
 
 
 @dataclass(frozen=True)

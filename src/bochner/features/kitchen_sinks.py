@@ -60,7 +60,7 @@ class KitchenSink(FeatureMap):
         return isinstance(self.activation, str)
 
     def units(self, A: Array) -> Array:
-        """The components of given projections w·x, (…, n_components)."""
+        """Return the components (…, n_components) of given projections w·x."""
         function = ACTIVATIONS[self.activation][0] if isinstance(self.activation, str) else self.activation
         phases = A + backend_of(A).place(self.offsets, A)
         units = function(phases)
@@ -117,7 +117,7 @@ class Thresholds(FeatureMap):
 
 
 def threshold_map(sample: Any, n_components: int, key: Key) -> Thresholds:
-    """Thresholds at scrambled Sobol' points: uniform up to the largest values of a sample of rows, and few beyond.
+    """Draw thresholds at scrambled Sobol' points: uniform up to the largest values of a sample, and few beyond.
 
     In each coordinate P[1 + t > s] = (1 + highest) / (s (d + 1)) for s beyond 1 + highest, so that rows anywhere have
     features without bias.
@@ -151,7 +151,7 @@ class RandomLayer(Kernel):
         self.bias = bias
 
     def _points(self, X: Array) -> Array:
-        """Rows over the scale, with the bias as one more column."""
+        """Divide the rows by the length scale, and append the bias as one more column."""
         A = dense(X).astype(float) / self.length_scale
         return np.column_stack([A, np.full(len(A), self.bias)])
 

@@ -62,14 +62,14 @@ class Maclaurin(FeatureMap):
 
 
 def _as_slice(index: Array) -> Any:
-    """An index array, as a slice where it is one."""
+    """Turn an index array into a slice if its indices are consecutive."""
     if len(index) and index[-1] - index[0] + 1 == len(index):
         return slice(index[0], index[-1] + 1)
     return index
 
 
 def is_series(kernel: Kernel) -> bool:
-    """Whether a kernel is a power series in x·y: sums, products, multiples and powers of such are."""
+    """Return True if a kernel is a power series in x·y; sums, products, multiples and powers of such series are."""
     match kernel:
         case Sum() | Product():
             return is_series(kernel.left) and is_series(kernel.right)
@@ -79,7 +79,7 @@ def is_series(kernel: Kernel) -> bool:
 
 
 def series_of(kernel: Kernel, n_features: int, radius: float) -> Array:
-    """Coefficients a_0, a_1, … of a power series in x·y, as many as matter up to x·y = radius."""
+    """Return the coefficients a_0, a_1, … of a power series in x·y that matter up to x·y = radius."""
     match kernel:
         case Multiple():
             return kernel.factor * series_of(kernel.kernel, n_features, radius)
@@ -103,7 +103,7 @@ def _power(a: Array, exponent: int) -> Array:
 
 
 def squared_radius(X: Any) -> float:
-    """The largest squared norm of the rows, one if all are zero."""
+    """Return the largest squared norm of the rows, or one if all rows are zero."""
     largest = float(np.max(squared_norms(X, np.float64)))
     return largest if largest > 0 else 1.0
 
@@ -112,7 +112,7 @@ MOST_MONOMIALS = 1 << 20
 
 
 def monomial_map(a: Array, n_features: int) -> Maclaurin:
-    """All monomials x^α with weights √(a_n n! / Π α_j!), n = Σ α_j: the dot product of two rows is f(x·y) itself."""
+    """Build all monomials x^α with weights √(a_n n! / Π α_j!), n = Σ α_j: their dot products are f(x·y) itself."""
     degrees = [n for n in range(len(a)) if a[n] > 0]
     counts = [comb(n_features + n - 1, n) for n in degrees]
     if sum(counts) > MOST_MONOMIALS:
@@ -139,7 +139,7 @@ def monomial_map(a: Array, n_features: int) -> Maclaurin:
 
 
 def _log_orders(places: Array) -> Array:
-    """The logarithm of n! / Π α_j!, the orders in which the columns (m, n), sorted, can be multiplied."""
+    """Return log(n! / Π α_j!), the logarithm of the number of orders of each row of sorted columns (m, n)."""
     m, n = places.shape
     total, run = np.full(m, gammaln(n + 1.0)), np.ones(m)
     for level in range(1, n):
@@ -151,7 +151,7 @@ def _log_orders(places: Array) -> Array:
 def geometric_map(
     a: Array, n_features: int, n_components: int, key: Key, dtype: Any, *, base: float = 2.0
 ) -> Maclaurin:
-    """Random Maclaurin features (Kar & Karnick 2012): each component draws its degree, P[N = n] = (p - 1) / p^(n+1).
+    """Draw random Maclaurin features (Kar & Karnick 2012), of degree n with probability (p - 1) / p^(n+1).
 
     The factor p - 1 makes the probabilities sum to one for every p > 1, and a component is divided by √n_components.
     """
@@ -170,7 +170,7 @@ def geometric_map(
 
 
 def optimal_map(a: Array, sample: Any, n_components: int, key: Key, dtype: Any) -> Maclaurin:
-    """Maclaurin features with components where the variance is, as estimated on a sample of rows.
+    """Draw Maclaurin features with most components for the terms of largest variance, estimated on a sample of rows.
 
     Along one unit vector u, the mean of the sample, the kernel is expanded exactly: with α = u·x, x̃ = x - αu, and β, ỹ
     those of y, f(x·y) = Σ b_mk (αβ)^m (x̃·ỹ)^k, and only the powers of x̃·ỹ are random. The terms (m, k) that matter
@@ -206,7 +206,7 @@ def optimal_map(a: Array, sample: Any, n_components: int, key: Key, dtype: Any) 
 
 
 def _shared_columns(a: Array, plan: _Plan, u: Array, across: Any, key: Key) -> tuple[Array, Array, list[Array]]:
-    """Components that draw their terms: degrees, weights and factors."""
+    """Return degrees, weights and factors of the components that draw their terms."""
     law = plan.shares / plan.shares.sum()
     draws = stratified(plan.n_shared, (np.sqrt(5.0) - 1.0) / 2.0, key.child("draws"))
     picks = np.minimum(np.searchsorted(np.cumsum(law), draws, side="right"), len(law) - 1)
@@ -222,7 +222,7 @@ def _shared_columns(a: Array, plan: _Plan, u: Array, across: Any, key: Key) -> t
 
 
 def _sign_rows(n_features: int, n_rows: int, period: int, key: Key) -> Array:
-    """Rows of ±1, each one uniform: rows of Hadamard matrices with random signs, in random order.
+    """Draw rows of ±1, each one uniform: rows of Hadamard matrices with random signs, in random order.
 
     Every `period` rows begin another matrix (the factors of a product must be independent), and so does every row after
     the last one of a matrix. Within a matrix rows are orthogonal, which lowers the variance.
@@ -239,7 +239,7 @@ def _sign_rows(n_features: int, n_rows: int, period: int, key: Key) -> Array:
 
 
 def _assemble(degrees: Array, weights: Array, levels: list[Array], dtype: Any) -> Maclaurin:
-    """A map from degrees, weights of the products z zᵀ and unscaled factors."""
+    """Build a map from degrees, weights of the products z zᵀ and unscaled factors."""
     # a component of degree n is √weight · Π factors: each factor takes its n-th root
     roots = np.sqrt(weights) ** (1.0 / np.maximum(degrees, 1))
     factors = tuple(Dense((rows * roots[degrees > j, None]).astype(dtype)) for j, rows in enumerate(levels))
@@ -257,7 +257,7 @@ class _Plan:
 
 
 def _allocate(a: Array, sample: Any, n_components: int) -> _Plan:
-    """The plan of least estimated variance among a few."""
+    """Choose the plan of least estimated variance."""
     rows = np.linspace(0, sample.shape[0] - 1, min(_SAMPLE, sample.shape[0])).astype(int)
     X = sample[rows].astype(float)
     X = X.toarray() if scipy.sparse.issparse(X) else X
@@ -274,7 +274,7 @@ def _allocate(a: Array, sample: Any, n_components: int) -> _Plan:
 
 
 def _plans(moments: _Moments, direction: Array | None, n_components: int) -> list[_Plan]:
-    """Plans in which the largest terms, more and more of them, have components of their own."""
+    """List plans that give more and more of the largest terms components of their own."""
     d, terms = moments.n_features, moments.terms()
     m, k = np.array(terms).T
     size, variance = np.maximum(moments.size[m, k], 1e-12 * moments.size.sum()), moments.variance[m, k]
@@ -342,16 +342,16 @@ class _Moments:
 
     @property
     def scale(self) -> float:
-        """The mean square of the kernel, as one component estimates it."""
+        """Return the mean square of the kernel, as one component estimates it."""
         return float(self.size.sum() ** 2)
 
     def terms(self) -> list[tuple[int, int]]:
-        """(m, k), the largest first. A term that is zero on the sample may not be zero elsewhere: it is kept."""
+        """List the terms (m, k), largest first; terms that are zero on the sample may not be elsewhere and stay."""
         there = [(int(m), int(k)) for m, k in np.argwhere(self.b > 0)]
         return sorted(there, key=lambda term: (-self.size[term], term))
 
     def shared_variance(self, m: Array, k: Array) -> float:
-        """The variance of one component that draws its term in proportion to its size."""
+        """Return the variance of a component that draws its term in proportion to the term's size."""
         b = np.zeros_like(self.b)
         b[m, k] = self.b[m, k]
         mean = ((b.T @ self.along) * self.products).sum(axis=0)
@@ -359,7 +359,7 @@ class _Moments:
 
 
 def divide(total: int, shares: Array, least: Array) -> Array:
-    """Integers that sum to `total`, at least `least`, the rest in proportion to `shares` (or equally)."""
+    """Return integers that sum to `total`, at least `least`, the rest in proportion to `shares` (or equally)."""
     counts, spare = least.astype(np.int64), total - int(least.sum())
     shares = np.asarray(shares, dtype=float)
     shares = shares / shares.sum() if shares.sum() > 0 else np.full(len(counts), 1.0 / len(counts))

@@ -16,7 +16,7 @@ from bochner.draws.linear_maps import LinearMap
 from bochner.draws.structured import PickedRows, SparseRows
 from bochner.kernels.algebra import as_points
 
-_PANEL = 64  # columns of a matrix that are multiplied at a time, without the rows that are zero in all of them
+_PANEL = 64  # columns multiplied at a time, without the rows that are zero in all of them
 
 
 class FeatureMap(ABC):
@@ -26,23 +26,23 @@ class FeatureMap(ABC):
 
     @property
     def runs_on_device(self) -> bool:
-        """Whether it takes arrays of every backend, not only of NumPy and SciPy; see `features_of`."""
+        """Return True if the map accepts arrays of every backend, not only of NumPy and SciPy; see `features_of`."""
         return False
 
     @abstractmethod
     def __call__(self, X: Array) -> Array:
-        """Features of the rows of X."""
+        """Compute the features of the rows of X."""
 
     def into(self, X: Array, out: Array) -> None:
         """Write the features of the rows of X into `out`, (n, n_components), of the dtype that they have."""
         out[...] = self(X)
 
     def dtype_of(self, dtype: Any) -> Any:
-        """The dtype of the features of rows of a dtype."""
+        """Return the dtype of the features of rows of a dtype."""
         return dtype
 
     def factored(self) -> tuple[FeatureMap, Array | None]:
-        """A cheaper map and a matrix A (its components, n_components) with Z = cheaper(X) A; None stands for I.
+        """Return a cheaper map and a matrix A (its components, n_components) with Z = cheaper(X) A; None stands for I.
 
         Whatever is linear in the features, such as scores ZP and sums Zᵀs, can be multiplied by A once instead of row
         by row: ZP = cheaper(X) (AP) and Zᵀs = Aᵀ (cheaper(X)ᵀ s).
@@ -50,7 +50,7 @@ class FeatureMap(ABC):
         return self, None
 
     def gradient(self, X: Array, coefficients: Array) -> Array:
-        """Gradients (n, k, n_features) of the functions x ↦ z(x)·w for the k columns w of `coefficients`."""
+        """Return the gradients (n, k, n_features) of the functions x ↦ z(x)·w for the k columns w of `coefficients`."""
         raise ValueError(
             f"there is no derivative of the features {type(self).__name__}; those of FourierFeatures and "
             "NystromFeatures have one."
@@ -82,7 +82,7 @@ class LinearAfter(FeatureMap):
 
     @cached_property
     def _panels(self) -> list[tuple[int, slice]]:
-        """Columns of the matrix, some at a time, each with the number of rows before those that are zero in them."""
+        """List panels of columns, each with the number of rows up to the last that is not zero in the panel."""
         found, starts = [], range(0, self.n_components, _PANEL)
         for columns in (slice(start, start + _PANEL) for start in starts):
             used = np.flatnonzero(self.matrix[:, columns].any(axis=1))
@@ -162,11 +162,11 @@ class FeatureMatrix:
 
     @property
     def T(self) -> TransposedFeatures:  # noqa: N802
-        """The transpose, which has products too."""
+        """Return the transpose, which supports `@` as well."""
         return TransposedFeatures(self)
 
     def blocks(self) -> Any:
-        """Rows and their features, block by block."""
+        """Yield slices of rows and their features, block by block."""
         for rows in row_blocks(self.X, max(self.X.shape[1], self.shape[1])):
             yield rows, self.feature_map(self.X[rows])
 
@@ -186,14 +186,14 @@ class TransposedFeatures:
 
 
 def row_blocks(X: Any, n_columns: int | None = None) -> list[slice]:
-    """Rows in blocks, so that a copy of a block with n_columns (None: those of X, scaled or densified) stays small."""
+    """Split the rows into blocks of which a copy with n_columns (None: those of X, scaled or densified) stays small."""
     n, d = X.shape
     rows = max(1, backend_of(X).block_bytes // max(1, (n_columns or d) * X.dtype.itemsize))
     return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
 
 
 def features_of(feature_map: FeatureMap, X: Any) -> Any:
-    """Features of the rows of X, an array of any backend, as an array of the same kind on the same device.
+    """Compute the features of the rows of X, an array of any backend, as an array of that backend on the same device.
 
     A map that takes only host arrays is given copies of the rows, block by block, and its features are copied back.
     """

@@ -20,10 +20,10 @@ from bochner.kernels.algebra import Kernel
 from bochner.landmarks.grams import FLOAT32_PIVOTS, DeviceCholesky, Gram, check_residual, check_symmetric, row_slices
 from bochner.landmarks.laws import Landmarks
 
-_PIECE_ROWS = 512  # that one thread works on at a time
+_PIECE_ROWS = 512  # rows that one thread works on at a time
 _STEP, _DEVICE_STEP = 64, 2048  # columns of a triangular root that are multiplied at a time
 _DEFLATED = 128  # landmarks whose projection is taken from kernel values before their squares are added up
-_ONE_THREAD = 2048  # landmarks up to which LAPACK's threads, which spin afterwards, cost more than they save
+_ONE_THREAD = 2048  # landmarks up to which LAPACK runs on one thread: its threads spin afterwards
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Nystrom(FeatureMap):
 
     @property
     def rank(self) -> int:
-        """Number of components that are not zero."""
+        """Return the number of components that are not zero."""
         return int(self.root.shape[1])
 
     @property
@@ -94,7 +94,7 @@ class Nystrom(FeatureMap):
             each(write_alone, [slice(i, i + _PIECE_ROWS) for i in range(0, X.shape[0], _PIECE_ROWS)], n_threads())
 
     def _multiply(self, C: Any, root: Any, out: Any, step: int) -> None:
-        """C root; of a triangular root, panels of columns without most of the zeros."""
+        """Multiply C by the root; panels of a triangular root skip most of its zeros."""
         step = step if self.triangular else max(1, self.rank)
         for start in range(0, self.rank, step):
             columns = slice(start, min(start + step, self.rank))
@@ -105,7 +105,7 @@ class Nystrom(FeatureMap):
                 out[:, columns] = C[:, :used] @ root[:used, columns]
 
     def columns(self, X: Any) -> Array:
-        """k(X, landmarks), C-contiguous; in float64 where the root is."""
+        """Return k(X, landmarks), C-contiguous; in float64 if the root is float64."""
         backend = backend_of(X)
         if self.kernel is not None and self.root.dtype == np.float64:
             X = X.astype(np.float64, copy=False) if is_host(X) else X.double()
@@ -120,7 +120,7 @@ class Nystrom(FeatureMap):
         return KernelColumns(self), np.pad(self.root, ((0, 0), (0, missing))) if missing else self.root
 
     def deflated(self) -> tuple[DeflatedColumns, Array]:
-        """A cheaper map and an upper triangular matrix A with Z = cheaper(X) A, precise enough for sums of squares.
+        """Return a cheaper map and an upper triangular A with Z = cheaper(X) A, precise enough for sums of squares.
 
         Sums AᵀSA of `factored` would have the rounding errors of S times the square of A, the inverse of the
         landmarks' kernel matrix. Without what a few landmarks explain, S is smaller by orders of magnitude.
@@ -139,7 +139,7 @@ class Nystrom(FeatureMap):
         )
 
     def truncated(self, n_components: int) -> Nystrom:
-        """The map to the first components, and the landmarks they need."""
+        """Restrict the map to its first components, and to the landmarks they need."""
         rank = min(n_components, self.rank)
         if rank == self.rank:  # the same root, and the copies of it on devices
             return replace(self, n_components=n_components)
@@ -223,7 +223,7 @@ class DeflatedColumns(FeatureMap):
 
 
 def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystrom, Array]:
-    """The map of drawn landmarks, and which of them it uses, in its own order.
+    """Build the map of drawn landmarks, and return it with the indices of the landmarks it uses, in its own order.
 
     Landmarks that the others span, up to rounding, are left out. The root is the inverse of a Cholesky factor rather
     than of a symmetric root: components are nested, and products with it are twice as fast.
@@ -243,7 +243,7 @@ def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystro
 
 
 def _root_dtype(gram: Gram, pivots: Any) -> Any:
-    """The dtype of the rows; float64 where the factor of the landmarks' matrix magnifies float32's rounding."""
+    """Return the dtype of the rows, or float64 if the landmarks' factor magnifies the rounding of float32."""
     least = float(pivots.min()) ** 2 if len(pivots) else np.inf
     rough = gram.fine and least <= FLOAT32_PIVOTS * float(gram.diagonal().max())
     return np.dtype(np.float64) if rough else gram.X.dtype
@@ -257,7 +257,7 @@ _PANEL = 512  # landmarks factored at a time
 
 
 def _device_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystrom, Array]:
-    """As `nystrom_map`, factored on the device in the order of the draw; the root is a host array with a copy there."""
+    """Build the map as `nystrom_map` does, on the device and in the order of the draw; fetch its root to the host."""
     backend = backend_of(gram.there)
     if drawn.triangle is not None:
         L, order = backend.place(drawn.triangle, gram.there.new_empty(0, dtype=backend.xp.float64)), None
@@ -280,7 +280,7 @@ def _device_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystro
 
 
 def pivoted_cholesky(K: Array, floor: float) -> tuple[Array, Array]:
-    """L and an order with K[order][:, order] ≈ LLᵀ, order as long as the numerical rank."""
+    """Return L and an order with K[order][:, order] ≈ LLᵀ; the length of the order is the numerical rank."""
     check_symmetric(K, floor)
     scale = float(K.diagonal().max(initial=0.0))
     if K.diagonal().min(initial=0.0) < 0.0 or (scale <= 0.0 and K.any()):

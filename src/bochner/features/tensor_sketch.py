@@ -33,7 +33,7 @@ FACTORS = ("count_sketch", "rademacher", "srht", "complex_rademacher", "complex_
 
 
 def convolve(parts: list[Array]) -> Array:
-    """Circular convolution, row by row, of arrays of one shape: count sketches give the count sketch of the tensor."""
+    """Convolve arrays of one shape cyclically, row by row: count sketches become the count sketch of the tensor."""
     if len(parts) == 1:
         return parts[0]
     # SciPy's transforms keep float32, NumPy's do not; torch's are called alike
@@ -147,7 +147,7 @@ class TensorSketch(FeatureMap):
         return out
 
     def _write(self, B: Any, along: Array | None, out: Array) -> None:
-        """The terms of one block, side by side."""
+        """Write the terms of one block side by side."""
         start = 0
         for term in self.terms:
             Z = out[:, start : start + term.n_components]
@@ -163,7 +163,7 @@ class TensorSketch(FeatureMap):
 
 
 def append_offset(X: Any, offset: float) -> Any:
-    """X with one further column that is constant, or X itself when the constant is zero."""
+    """Append a constant column to X; return X itself if the constant is zero."""
     if offset == 0.0:
         return X
     n, d = X.shape
@@ -233,7 +233,7 @@ def tensor_sketch(
 
 
 def trace_shares(degree: int, X: Any, direction: Array, offset: float) -> Array:
-    """Mean over the rows of binomial(p, k) a^(2(p-k)) ‖x̃‖^(2k), up to one factor: (degree + 1,)."""
+    """Return the row means of binomial(p, k) a^(2(p-k)) ‖x̃‖^(2k), up to one common factor, (degree + 1,)."""
     u = np.asarray(direction, np.float64) / np.linalg.norm(direction)
     squares, along = np.empty(X.shape[0]), np.empty(X.shape[0])
     size = max(float(abs(X).max()), offset) or 1.0  # squares of very large or small numbers would overflow or vanish
@@ -249,7 +249,7 @@ def trace_shares(degree: int, X: Any, direction: Array, offset: float) -> Array:
 
 
 def allocate_columns(shares: Array, n_components: int, width: int, fast: bool = False) -> list[int]:
-    """Numbers of components of the terms of degrees 1, 2, …: in proportion to their shares, at least one each.
+    """Divide the components between the terms of degrees 1, 2, … in proportion to their shares, at least one each.
 
     This minimises the variance Σ share² / number. The term of degree 1 needs no more than `width` components, with
     which it is exact. `fast` rounds the others down to lengths with small prime factors, for the Fourier transforms.
@@ -299,6 +299,6 @@ def _branch(k: int, m: int, width: int, key: Key, factors: str, law: SketchLaw, 
 
 
 def _complex_arm(S: Any, key: Key, u: Array | None) -> Arm:
-    """Entries 1, -1, i, -i: the signs of S, half of them moved to the imaginary part."""
+    """Turn the signs of S into entries 1, -1, i, -i by moving half of them to the imaginary part."""
     turns = key.child("turns").generator().integers(0, 2, S.signs.shape, dtype=np.int8)
     return _arm(replace(S, signs=S.signs * (1 - turns)), u, replace(S, signs=S.signs * turns))

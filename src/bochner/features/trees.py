@@ -23,7 +23,7 @@ from bochner.kernels.stationary import RBF
 from bochner.sampling import name_of, stratified
 from bochner.sketches import CountSketch
 
-_WIDER = 2  # components of the maps under a product, as a multiple of those of the sketch
+_WIDER = 2  # components of a factor's map over components of the sketch of their product
 _ARC_COSINE = {0: "step", 1: "relu", 2: "squared_relu"}
 
 
@@ -156,7 +156,7 @@ def _maclaurin_reason(degrees: Array, n_features: int) -> str:
 
 
 def _sum(kernel: Sum, sample: Any, n_components: int, key: Key, division: str, build: Any) -> Node:
-    """Terms side by side, those of one kind together."""
+    """Stack the terms of a sum; terms of one kind are combined first."""
     terms = _grouped(_flattened(kernel, Sum), Sum)
     if division == "trace":
         shares = np.array([float(np.mean(term.diagonal(sample), dtype=float)) for term in terms])
@@ -184,7 +184,7 @@ def _sum(kernel: Sum, sample: Any, n_components: int, key: Key, division: str, b
 
 
 def _product(kernel: Product | Power, n_components: int, key: Key, build: Any) -> Node:
-    """A sketch of the outer product of the factors' maps; factors of one kind are first combined."""
+    """Sketch the outer product of the factors' maps; factors of one kind are combined first."""
     factors = _grouped(_flattened(kernel, Product), Product)
     if len(factors) == 1:
         return replace(build(factors[0], n_components, key), kernel=kernel)
@@ -198,7 +198,7 @@ def _product(kernel: Product | Power, n_components: int, key: Key, build: Any) -
 
 
 def _flattened(kernel: Kernel, kind: type) -> list[Kernel]:
-    """The terms of a sum of sums, or the factors of a product of products and powers."""
+    """List the terms of a sum of sums, or the factors of a product of products and powers."""
     if isinstance(kernel, kind):
         return _flattened(kernel.left, kind) + _flattened(kernel.right, kind)
     if kind is Product and isinstance(kernel, Power):
@@ -207,7 +207,7 @@ def _flattened(kernel: Kernel, kind: type) -> list[Kernel]:
 
 
 def _grouped(kernels: list[Kernel], kind: type) -> list[Kernel]:
-    """Stationary kernels combined into one, kernels of x·y into another, the rest as they are."""
+    """Combine stationary kernels into one and kernels of x·y into another; keep the others."""
     stationary = [k for k in kernels if k.stationary]
     series = [k for k in kernels if not k.stationary and is_series(k)]
     others = [k for k in kernels if not k.stationary and not is_series(k)]

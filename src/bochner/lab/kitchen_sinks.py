@@ -221,7 +221,7 @@ class GreedyFit:
     errors: Array
 
     def predict(self, X: Any) -> Array:
-        """Values at the rows of X.
+        """Predict the targets of the rows of X.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ def greedy_kitchen_sinks(
 
 
 def _relaxed(fitted: Array, pair: Array, Y: Array, weights: Array) -> tuple[Array, Array]:
-    """Jones' step, target by target: the best multiple of what was fitted, and the weights of the new pair."""
+    """Take Jones' step target by target: return the best multiple of the current fit, and weights of the new pair."""
     old, new = weights.copy(), np.empty((2, Y.shape[1]))
     for j, y in enumerate(Y.T):
         step = scipy.linalg.lstsq(np.column_stack([fitted[:, j], pair]), y, lapack_driver="gelsy")[0]
@@ -333,7 +333,7 @@ def _relaxed(fitted: Array, pair: Array, Y: Array, weights: Array) -> tuple[Arra
 
 
 def _inside(fitted: Array, pair: Array, Y: Array, weights: Array, radius: float) -> tuple[Array, Array]:
-    """Frank and Wolfe's step: towards the corner of the ball that the residual points to, by an exact line search."""
+    """Take Frank and Wolfe's step towards the best corner of the ball, by an exact line search."""
     residual = Y - fitted
     corner = pair.T @ residual
     corner *= radius / max(float(np.linalg.norm(corner)), np.finfo(float).tiny)
@@ -344,7 +344,7 @@ def _inside(fitted: Array, pair: Array, Y: Array, weights: Array, radius: float)
 
 
 def _cos_sin(phases: Array) -> Array:
-    """Cosine and sine of each phase, side by side: (n, T) → (n, 2T)."""
+    """Return cosine and sine of each phase side by side: (n, T) → (n, 2T)."""
     return np.stack([np.cos(phases), np.sin(phases)], axis=-1).reshape(len(phases), -1)
 
 
@@ -352,7 +352,7 @@ _Score = Callable[[Array, Array], tuple[Array, Array]]
 
 
 def _best_frequency(X: Array, residual: Array, pool: LinearMap, refine: bool, score: _Score) -> Array:
-    """The frequency whose cosine and sine together have the highest score."""
+    """Return the frequency whose cosine and sine together have the highest score."""
     best = pool.to_dense()[int(np.argmax(score(pool(X), residual)[0]))]
     if not refine:
         return best
@@ -366,7 +366,7 @@ def _best_frequency(X: Array, residual: Array, pool: LinearMap, refine: bool, sc
 
 
 def _correlated(phases: Array, residual: Array) -> tuple[Array, Array]:
-    """Σ (cosᵀr)² + (sinᵀr)² over the targets r, (T,), and its derivatives in the phases, (n, T)."""
+    """Return Σ (cosᵀr)² + (sinᵀr)² over the targets r, (T,), and its derivatives in the phases, (n, T)."""
     cosine, sine = np.cos(phases), np.sin(phases)
     c, s = cosine.T @ residual, sine.T @ residual  # (T, k)
     slopes = 2.0 * (cosine * (residual @ s.T) - sine * (residual @ c.T))
@@ -374,7 +374,7 @@ def _correlated(phases: Array, residual: Array) -> tuple[Array, Array]:
 
 
 def _explained(phases: Array, residual: Array) -> tuple[Array, Array]:
-    """How much of ‖residual‖² the cosine and sine of each phase (n, T) explain, (T,), and its derivatives, (n, T)."""
+    """Return the part of ‖residual‖² that cosine and sine of each phase explain, (T,), and its derivatives, (n, T)."""
     cosine, sine = np.cos(phases), np.sin(phases)
     cc, ss, cs = (np.einsum("ij,ij->j", A, B)[:, None] for A, B in ((cosine, cosine), (sine, sine), (cosine, sine)))
     c, s = cosine.T @ residual, sine.T @ residual  # (T, k)

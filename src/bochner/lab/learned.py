@@ -28,8 +28,8 @@ from bochner.lab.objectives import CirculantFrequencies, DenseFrequencies, LogOb
 from bochner.ridge.statistics import RidgeStatistics
 from bochner.sampling import ROW_LAWS
 
-_CHOOSING_ROWS = 2048  # rows on which candidates are compared; eight times as many choose no better
-_TYPICAL_COMPONENTS = 64  # the number for which the sampling scheme is chosen if it is not known yet
+_CHOOSING_ROWS = 2048  # rows on which candidates are compared; eight times more rows choose no better
+_TYPICAL_COMPONENTS = 64  # number of components assumed by the choice of the sampling scheme
 
 
 @dataclass(eq=False, repr=False)
@@ -168,7 +168,7 @@ class LearnedFeatures(AdaptiveTransformer):
         return self._fit_components(X, make, certify=gain, step=2, first=8, refine=False)
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Rows and targets in memory, after checks."""
+        """Return rows and targets in memory, after checks."""
         if y is None:
             raise ValueError(
                 "LearnedFeatures requires y to be passed, but the target y is None; for features that need no targets "
@@ -198,7 +198,7 @@ class LearnedFeatures(AdaptiveTransformer):
             )
 
     def _targets(self, loss: str, y: Array) -> tuple[str, Array]:
-        """The loss that "auto" means, and targets as columns: centred numbers, or one-hot classes."""
+        """Resolve the loss "auto", and return it with the targets as columns: centred numbers, or one-hot classes."""
         if loss == "auto":
             with np.errstate(invalid="ignore"):  # it casts numbers beyond 2^63 to integers
                 several = y.ndim > 1 and y.shape[1] > 1
@@ -225,7 +225,7 @@ class LearnedFeatures(AdaptiveTransformer):
         return loss, np.hstack([1.0 - one_hot, one_hot]) if one_hot.shape[1] == 1 else one_hot
 
     def _search(self, objective: Any, max_iter: int) -> tuple[Array, Array]:
-        """The best parameters, and the loss after each iteration."""
+        """Return the best parameters, and the loss after each iteration."""
         start = objective.start()
         value, gradient = objective(start)
         with np.errstate(over="ignore"):
@@ -255,7 +255,7 @@ class LearnedFeatures(AdaptiveTransformer):
 
 
 def _spread(Y: Array) -> Array:
-    """Standard deviations, computed without overflow or underflow; 1 for a constant."""
+    """Return standard deviations, computed without overflow or underflow; 1 for a constant."""
     top = np.abs(Y).max(axis=0)
     top[top == 0.0] = 1.0
     spread = top * (Y / top).std(axis=0)
@@ -263,7 +263,7 @@ def _spread(Y: Array) -> Array:
 
 
 def frequencies_for_targets(candidates: LinearMap, X: Any, Y: Array, n_kept: int) -> Dense:
-    """The frequencies w of best correlation with the targets: of the largest ‖Σ_i (y_i - mean) exp(i w·x_i)‖²."""
+    """Choose the frequencies w of best correlation with the targets, of largest ‖Σ_i (y_i - mean) exp(i w·x_i)‖²."""
     T = candidates.shape[0]
     pairs = Fourier(candidates, 2 * T, "pairs", np.zeros(1), 1.0)
     sums = RidgeStatistics(2 * T, Y.shape[1], with_gram=False)

@@ -178,7 +178,7 @@ class Clustered(FeatureMap):
     n_components: int
 
     def labels(self, X: Any) -> Array:
-        """The cluster of every row."""
+        """Return the cluster of every row."""
         return assign(scaled(X, self.scales), self.centres.astype(X.dtype, copy=False))
 
     def __call__(self, X: Any) -> Array:
@@ -250,7 +250,7 @@ class MEKA(NystromVariant):
 
     @staticmethod
     def _basis(gram: Gram, law: LandmarkLaw, rank: int, key: Key) -> tuple[Nystrom, Array]:
-        """Orthonormal columns on the rows of one cluster, as a map, and the eigenvalues of its approximation."""
+        """Return orthonormal columns on the rows of one cluster, as a map, and its approximation's eigenvalues."""
         points = law.sample(gram, rank, key).points
         L, order = pivoted_cholesky(gram.among(points), gram.floor)
         root = solve_triangular(L, np.eye(len(L)), lower=True).T if len(L) else np.zeros((0, 0))
@@ -262,7 +262,7 @@ class MEKA(NystromVariant):
 
 
 def orthonormal(Z: Array, floor: float) -> tuple[Array, Array]:
-    """Q with orthonormal columns and the basis change B with Q = Z B, without directions that are rounding errors."""
+    """Return Q with orthonormal columns and B with Q = Z B, without directions that are rounding errors."""
     Q, R = np.linalg.qr(Z)
     U, values, Vt = svd(R)
     keep = values > np.sqrt(floor) * values.max(initial=0.0)
@@ -272,13 +272,13 @@ def orthonormal(Z: Array, floor: float) -> tuple[Array, Array]:
 
 
 def positive_root(M: Array) -> Array:
-    """R with RRᵀ the nearest positive semi-definite matrix to a symmetric M, largest columns first."""
+    """Return R with RRᵀ the positive semi-definite matrix nearest to a symmetric M, largest columns first."""
     values, vectors = eigh(M) if len(M) else (np.zeros(0), np.zeros((0, 0)))
     return np.asarray((vectors * _signs(vectors) * np.sqrt(np.maximum(values, 0.0)))[:, ::-1])
 
 
 def _signs(V: Array) -> Array:
-    """Signs that make the largest entry of every column positive, so that rounding cannot flip a feature."""
+    """Return signs that make the largest entry of every column positive, so that rounding cannot flip a feature."""
     return np.where(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])] < 0.0, -1.0, 1.0) if V.size else np.ones(0)
 
 

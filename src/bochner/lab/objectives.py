@@ -26,11 +26,11 @@ class Frequencies(ABC):
 
     @abstractmethod
     def at(self, theta: Array) -> LinearMap:
-        """The frequencies, (n_frequencies, n_features)."""
+        """Return the frequencies, (n_frequencies, n_features)."""
 
     @abstractmethod
     def gradient(self, X: Any, dA: Array) -> Array:
-        """∂/∂theta of what has gradient dA (n, n_frequencies) in the phases of X."""
+        """Return ∂/∂theta of a function whose gradient in the phases of X is dA (n, n_frequencies)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class _Objective(ABC):
     alpha: float
 
     def _features(self, W: LinearMap, rows: slice) -> tuple[Any, Array, Array]:
-        """Rows of X in float64, their features Z, and ∂Z/∂phase, both (n, n_components)."""
+        """Return rows of X in float64, their features Z, and ∂Z/∂phase, both (n, n_components)."""
         block: Any = self.X[rows].astype(float)
         if scipy.sparse.issparse(block) and not W.accepts_sparse:
             block = block.toarray()
@@ -120,7 +120,7 @@ class _Objective(ABC):
         return block, Z, dZ
 
     def _phase_gradient(self, products: Array) -> Array:
-        """Σ over the two components of a frequency: (n, n_components) → (n, n_frequencies)."""
+        """Sum over the two components of a frequency: (n, n_components) → (n, n_frequencies)."""
         even = products[:, 0::2].copy()
         even[:, : products.shape[1] // 2] += products[:, 1::2]
         return even
@@ -138,11 +138,11 @@ class SquaredObjective(_Objective):
     """
 
     def start(self) -> Array:
-        """Parameters to begin with."""
+        """Return the initial parameters."""
         return self.frequencies.start
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
-        """Value and gradient."""
+        """Return value and gradient."""
         W, loss = self.frequencies.at(theta), Squared()
         D, size = self.n_components, max(float((self.Y**2).sum()), np.finfo(float).tiny)
         gram, moment = self.alpha * np.eye(D), np.zeros((D, self.Y.shape[1]))
@@ -166,13 +166,13 @@ class LogObjective(_Objective):
     """Multinomial log loss of Z a + b plus alpha/2 ‖a‖², divided by n, in frequencies and weights; Y is one-hot."""
 
     def start(self) -> Array:
-        """Parameters to begin with: frequencies, weights of zero, the classes' log frequencies."""
+        """Return the initial parameters: frequencies, weights of zero, the classes' log frequencies."""
         K = self.Y.shape[1]
         prior = np.log(np.maximum(self.Y.mean(axis=0), 1e-12))
         return np.concatenate([self.frequencies.start, np.zeros(self.n_components * K), prior])
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
-        """Value and gradient."""
+        """Return value and gradient."""
         (n, K), D = self.Y.shape, self.n_components
         m = len(self.frequencies.start)
         a, b = theta[m : m + D * K].reshape(D, K), theta[m + D * K :]

@@ -127,29 +127,29 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
         return self
 
     def _scale(self, X: Array) -> None:
-        """Centre and unit of the rows; a power of two, which changes no digit."""
+        """Set the centre and the unit of the rows; the unit is a power of two, which changes no digit."""
         self._unit = float(power_of_two(np.abs(X).max(initial=0.0) or 1.0)) / 2.0
         self._centre = (X / self._unit).mean(axis=0)
         spread = float(np.sqrt(np.mean((X / self._unit - self._centre) ** 2)))
         self._spread = spread or 1.0
 
     def _scaled(self, X: Array) -> Array:
-        """Rows in units of their spread; farther than `_FARTHEST` counts as that far, so that squares are finite."""
+        """Divide rows by their spread, and clip them at `_FARTHEST`, so that squares are finite."""
         return np.clip((X / self._unit - self._centre) / self._spread, -_FARTHEST, _FARTHEST)
 
     @property
     def weights_(self) -> Array:
-        """The share of each cluster."""
+        """Return the share of each cluster."""
         return self._fitted()[0]
 
     @property
     def means_(self) -> Array:
-        """The centre of each cluster."""
+        """Return the centre of each cluster."""
         return np.asarray((self._fitted()[1] * self._spread + self._centre) * self._unit)
 
     @property
     def covariances_(self) -> Array:
-        """The covariance of each cluster."""
+        """Return the covariance of each cluster."""
         return np.asarray(self._fitted()[2] * (self._spread * self._unit) ** 2)
 
     def _fitted(self) -> tuple[Array, Array, Array]:
@@ -157,14 +157,14 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
         return self._parts
 
     def _densities(self, X: Any) -> tuple[Array, Any]:
-        """Logarithms of weight times density, (n, k), of scaled rows; and the dtype of the rows."""
+        """Return log(weight · density) of scaled rows, (n, k), and the dtype of the rows."""
         parts = self._fitted()
         X = _dense(as_host(validate_rows(self, X, reset=False)))
         return _log_densities(self._scaled(X.astype(np.float64, copy=False)), *parts), X.dtype
 
     @map_dask_blocks
     def predict(self, X: Any) -> Array:
-        """The most probable cluster of each row.
+        """Return the most probable cluster of each row.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
         return np.asarray(self._densities(X)[0].argmax(axis=1))
 
     def transform(self, X: Any) -> Array:
-        """The probability of every cluster for each row, (n_samples, n_clusters).
+        """Return the probability of every cluster for each row, (n_samples, n_clusters).
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
 
     @map_dask_blocks
     def score_samples(self, X: Any) -> Array:
-        """The logarithm of the density at each row.
+        """Return the logarithm of the density at each row.
 
         Parameters
         ----------
@@ -205,8 +205,8 @@ class ProjectedMixture(ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transforme
         return tags
 
 
-_FLOOR = 1e-6  # added to variances, relative to those of the rows
-_FARTHEST = 1e15  # in units of the spread; its square over `_FLOOR` is a number of float32
+_FLOOR = 1e-6  # constant added to variances, relative to the variances of the rows
+_FARTHEST = 1e15  # largest distance in units of the spread; its square over `_FLOOR` fits in float32
 
 
 def _dense(X: Any) -> Array:
@@ -214,7 +214,7 @@ def _dense(X: Any) -> Array:
 
 
 def _moments(X: Array, probabilities: Array) -> tuple[Array, Array, Array]:
-    """Weights, means and covariances of clusters from the probabilities (n, k) of rows; covariances are shrunk."""
+    """Estimate weights, means and shrunk covariances of clusters from the probabilities (n, k) of rows."""
     d, k = X.shape[1], probabilities.shape[1]
     sizes = probabilities.sum(axis=0) + 10.0 * np.finfo(float).eps
     means = probabilities.T @ X / sizes[:, None]
@@ -229,7 +229,7 @@ def _moments(X: Array, probabilities: Array) -> tuple[Array, Array, Array]:
 
 
 def _log_densities(X: Array, weights: Array, means: Array, covariances: Array) -> Array:
-    """log(weight) + log N(x; mean, covariance) for every row and cluster, (n, k)."""
+    """Return log(weight) + log N(x; mean, covariance) for every row and cluster, (n, k)."""
     out = np.empty((len(X), len(weights)))
     for c, covariance in enumerate(covariances):
         L = np.linalg.cholesky(covariance)

@@ -16,9 +16,9 @@ from bochner.backends import Array, backend_of, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.kernels.algebra import Kernel
 
-_BLOCK_BYTES = 1 << 23  # of kernel entries held at a time
+_BLOCK_BYTES = 1 << 23  # bytes of kernel entries held at a time
 FLOAT32_FLOOR = 4e-6  # pivots below which kernel values of float32 are rounding errors
-FLOAT32_PIVOTS = 4e-4  # above which they leave features an error of some 1e-5
+FLOAT32_PIVOTS = 4e-4  # float32 pivots above which features have errors of about 1e-5
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class Gram:
 
     @property
     def rows(self) -> Any:
-        """X, in the precision used for it."""
+        """Return X in the precision that landmarks are computed in."""
         return self.X.astype(np.float64, copy=False) if self.fine else self.X
 
     @property
     def floor(self) -> float:
-        """What counts as zero beside the largest diagonal entry, in the precision of the data.
+        """Return the fraction of the largest diagonal entry that counts as zero in the precision of the data.
 
         A column of pivot p has relative error eps(float64) / p from the factorisation, and absolute error
         eps(dtype) / sqrt(p) from the kernel values it is made of; both are small beside one above these floors.
@@ -59,11 +59,11 @@ class Gram:
         return 1e-11 if self.fine or self.X.dtype == np.float64 else FLOAT32_FLOOR
 
     def points(self, rows: Array) -> Any:
-        """What `Nystrom` keeps of these rows: the rows themselves, or their indices if K was given."""
+        """Return what a `Nystrom` map stores for these rows: the rows, or their indices if K was given."""
         return np.asarray(rows) if self.kernel is None else self.X[rows]
 
     def block(self, rows: Any, columns: Any) -> Array:
-        """K[rows, columns] in float64; rows and columns are slices or index arrays."""
+        """Return K[rows, columns] in float64; rows and columns are slices or index arrays."""
         if self.kernel is None:
             if not isinstance(rows, slice) and not isinstance(columns, slice):
                 rows = np.asarray(rows)[:, None]  # never a copy of whole rows
@@ -73,29 +73,29 @@ class Gram:
         return self.against(rows, self.X[columns])
 
     def against(self, rows: Any, points: Any) -> Array:
-        """k(X[rows], points) in float64, for points that need not be rows."""
+        """Return k(X[rows], points) in float64; the points need not be rows."""
         if self.kernel is None:
             return self.block(rows, points)
         X, Y = self.X[rows], points
         return dense(self.kernel(X.astype(np.float64, copy=False), Y.astype(np.float64, copy=False)))
 
     def points_there(self, rows: Array) -> Any:
-        """Some rows on the device, in float64."""
+        """Return some rows on the device, in float64."""
         return self.there[rows].double()
 
     def on_device(self, rows: Any, points: Any) -> Any:
-        """k(X[rows], points) as a float64 tensor on the device, for float64 points there."""
+        """Return k(X[rows], points) as a float64 tensor on the device, for float64 points there."""
         assert self.kernel is not None
         return self.kernel(self.there[rows].double(), points)
 
     def among(self, points: Any) -> Array:
-        """k(points, points) in float64."""
+        """Return k(points, points) in float64."""
         if self.kernel is None:
             return self.block(points, points)
         return dense(self.kernel(points.astype(np.float64, copy=False)))
 
     def diagonal(self) -> Array:
-        """K[i, i] for every row, (n,), checked to be finite and not negative."""
+        """Return K[i, i] for every row, (n,), checked to be finite and not negative."""
         return self._diagonal.copy()
 
     @cached_property
@@ -112,19 +112,19 @@ class Gram:
         return diagonal
 
     def row_blocks(self, width: int) -> Iterator[slice]:
-        """Slices of rows such that `width` float64 entries (and the features) of each stay small."""
+        """Yield slices of rows in which `width` float64 entries a row, and the features, stay small."""
         n, d = self.X.shape
         return row_slices(n, width if self.kernel is None else max(width, d))
 
 
 def row_slices(n: int, width: int) -> Iterator[slice]:
-    """Slices of n rows, with `width` float64 entries in each row and about eight megabytes in each slice."""
+    """Yield slices of n rows with about eight megabytes in each, at `width` float64 entries a row."""
     step = max(1, _BLOCK_BYTES // (8 * max(1, width)))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def dense(block: Any) -> Array:
-    """A block of kernel values as a float64 array, finite."""
+    """Convert a block of kernel values to a finite float64 array."""
     block = block.toarray() if scipy.sparse.issparse(block) else block
     block = np.asarray(block, dtype=np.float64)
     if not np.isfinite(block.sum()):  # one pass, no array of flags
@@ -161,7 +161,7 @@ def check_symmetric(block: Array, floor: float) -> None:
 
 
 def cholesky(A: Array) -> Array:
-    """Lower Cholesky factor, or an error in the user's words."""
+    """Return the lower Cholesky factor, or raise an error that names the remedy."""
     try:
         return np.asarray(scipy.linalg.cholesky(A, lower=True))
     except (np.linalg.LinAlgError, ValueError) as error:
@@ -169,7 +169,7 @@ def cholesky(A: Array) -> Array:
         raise AssertionError from error
 
 
-_PIECE_ROWS = 1024  # that one thread works on at a time
+_PIECE_ROWS = 1024  # rows that one thread works on at a time
 
 
 class PartialCholesky:
@@ -204,16 +204,16 @@ class PartialCholesky:
 
     @property
     def triangle(self) -> Array:
-        """The pivots' rows of F, (rank, rank), lower triangular."""
+        """Return the pivots' rows of F, (rank, rank), lower triangular."""
         return np.asarray(self.F[self.pivots, : self.rank])
 
     def squares(self, first: int) -> Array:
-        """Squared norms of the columns from `first` on."""
+        """Return the squared norms of the columns from `first` on."""
         new = self.F[:, first : self.rank]
         return np.asarray(np.einsum("ij,ij->j", new, new))
 
     def schur(self, rows: Array) -> tuple[Array, Array]:
-        """K[rows, rows], and its residual."""
+        """Return K[rows, rows] and its residual."""
         K = self.gram.block(rows, rows)
         check_symmetric(K, self.gram.floor)
         F = self.F[rows, : self.rank]
@@ -271,17 +271,17 @@ class PartialCholesky:
             self.residual[rows] = 0.0  # the residual of those not kept is only rounding
 
     def _kept(self, H: Array) -> tuple[Array, Array]:
-        """Which rows of a residual block can be pivots one after the other, and the lower factor of theirs."""
+        """Choose the rows of a residual block that can be pivots in turn, and return their lower factor."""
         return walk(H, self.floor)
 
     def truncate(self, rank: int) -> None:
-        """Forget the columns after the first `rank`."""
+        """Drop the columns after the first `rank`."""
         forgotten = self.F[:, rank : self.rank]
         self.residual += np.einsum("ij,ij->i", forgotten, forgotten)
         self.rank = rank
 
 
-_DEVICE_BYTES = 1 << 30  # of new columns at a time
+_DEVICE_BYTES = 1 << 30  # bytes of new columns at a time
 
 
 class DeviceCholesky(PartialCholesky):
@@ -338,12 +338,12 @@ class DeviceCholesky(PartialCholesky):
 
 
 def partial_cholesky(gram: Gram, n_columns: int) -> PartialCholesky:
-    """An empty factor, on the device of the rows if they are on one."""
+    """Create an empty factor, on the device if the rows are on one."""
     return (PartialCholesky if gram.there is None else DeviceCholesky)(gram, n_columns)
 
 
 def walk(H: Array, floor: float, thresholds: Array | None = None, limit: int | None = None) -> tuple[Array, Array]:
-    """Cholesky of H in order, skipping i where the residual of H[i, i] is at most floor or thresholds[i].
+    """Factor H in order, skipping row i if its residual is at most floor or thresholds[i].
 
     Returns the positions kept and their lower factor.
     """

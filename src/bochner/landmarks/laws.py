@@ -54,7 +54,7 @@ class RowChoice(LandmarkLaw):
 
     @abstractmethod
     def choose(self, gram: Gram, n_landmarks: int, key: Key) -> Array:
-        """Indices of distinct rows."""
+        """Return the indices of distinct rows."""
 
     def sample(self, gram: Gram, n_landmarks: int, key: Key, tol: float = 0.0) -> Landmarks:
         indices = self.choose(gram, min(n_landmarks, len(gram)), key)
@@ -196,11 +196,11 @@ class Given(LandmarkLaw):
         return Landmarks(gram.points(indices), indices)
 
 
-EXACT_ROWS = 8000  # 0.5 GB of kernel matrix
+EXACT_ROWS = 8000  # rows up to which the whole kernel matrix (0.5 GB) is used
 
 
 def leverage_scores(gram: Gram, rows: Array, sample: Array, probabilities: Array, alpha: float) -> Array:
-    """Ridge leverage scores of some rows, estimated from a sample whose members were kept with given probabilities.
+    """Estimate ridge leverage scores of some rows from a sample whose members were kept with given probabilities.
 
     (kᵢᵢ - kᵢₛ (Kₛₛ + alpha diag(p))⁻¹ kₛᵢ) / alpha; exact if the sample is everything with probabilities one.
     """
@@ -253,7 +253,7 @@ class RidgeLeverage(RowChoice):
 
 
 def penalty_for(eigenvalues: Array, dimension: float) -> float:
-    """The alpha at which Σ λ / (λ + alpha) is the dimension, by bisection of its logarithm."""
+    """Return the alpha at which Σ λ / (λ + alpha) equals the dimension, by bisection of log(alpha)."""
     top = eigenvalues.max()
     low, high = np.log(top * 1e-14), np.log(top * len(eigenvalues) * 1e3 / min(1.0, dimension))
     for _ in range(60):
@@ -306,7 +306,7 @@ class RecursiveLeverage(RowChoice):
 
 
 def _tail(gram: Gram, sample: Array, probabilities: Array, k: int) -> float:
-    """Mean over k of the eigenvalues after the first k, from a weighted sample of K."""
+    """Estimate the mean over k of the eigenvalues after the first k, from a weighted sample of K."""
     root = 1.0 / np.sqrt(probabilities)
     K = gram.block(sample, sample) * np.outer(root, root)
     values = np.sort(np.linalg.eigvalsh(K))[::-1]

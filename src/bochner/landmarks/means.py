@@ -21,11 +21,11 @@ from bochner.landmarks.grams import Gram, row_slices
 from bochner.landmarks.laws import LandmarkLaw, Landmarks
 from bochner.landmarks.pivots import RPCholesky
 
-_RANDOM = 3  # random rows for every pivot, of mixed landmarks
+_RANDOM = 3  # random rows for every pivot among mixed landmarks
 
 
 def metric_scales(gram: Gram) -> Any:
-    """Length scales of the kernel: means are taken of features divided by them."""
+    """Return the length scales of the kernel; means are taken of features divided by them."""
     if gram.kernel is None:
         raise ValueError(
             "k-means needs the rows themselves, and with kernel='precomputed' there are none; use "
@@ -36,7 +36,7 @@ def metric_scales(gram: Gram) -> Any:
 
 
 def metric_rows(gram: Gram) -> tuple[Any, Callable[[Array], Array]]:
-    """Rows in the kernel's own metric, where means are taken, and what turns such means into rows.
+    """Return the rows in the kernel's own metric, in which means are taken, and a function from such means to rows.
 
     Features are divided by their length scales. Of directions, which may be fewer than the features, a mean of
     coordinates along them is that of the rows that have it as the nearest mean.
@@ -50,7 +50,7 @@ def metric_rows(gram: Gram) -> tuple[Any, Callable[[Array], Array]]:
 
 
 def _means_of(rows: Any, X: Any, centres: Array) -> Array:
-    """Means of the rows whose image in X is nearest to each centre; of centres without rows, the nearest row."""
+    """Average the rows nearest to each centre in X; a centre without rows becomes the nearest row."""
     labels, k = assign(X, centres), len(centres)
     counts = np.bincount(labels, minlength=k)
     members = scipy.sparse.csr_matrix((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(k, len(labels)))
@@ -65,7 +65,7 @@ def _means_of(rows: Any, X: Any, centres: Array) -> Array:
 
 
 def scaled(X: Any, scales: Array) -> Any:
-    """The rows in units of the scales."""
+    """Divide the rows by the scales."""
     factors = (1.0 / scales).astype(X.dtype)
     return X.multiply(factors).tocsr() if scipy.sparse.issparse(X) else X * factors
 
@@ -83,7 +83,7 @@ def _subsample(gram: Gram, n_rows: int | None, key: Key) -> Gram:
 
 
 def assign(X: Any, centres: Array) -> Array:
-    """Index of the nearest centre for every row."""
+    """Return the index of the nearest centre for every row."""
     unit = np.abs(centres).max(initial=0.0) or centres.dtype.type(1.0)
     centres = centres / unit  # squares of very large or small numbers would overflow or vanish
     half = 0.5 * unit * np.einsum("ij,ij->i", centres, centres)
@@ -98,7 +98,7 @@ def assign(X: Any, centres: Array) -> Array:
 
 
 def lloyd(X: Any, centres: Array, max_iter: int) -> Array:
-    """Lloyd's steps until nothing changes; a centre that loses all its rows stays where it is."""
+    """Run Lloyd's iteration until nothing changes; a centre that loses all its rows stays in place."""
     n, k = X.shape[0], len(centres)
     if not k:
         return centres
@@ -161,7 +161,7 @@ class KMeans(LandmarkLaw):
 
 
 def _in_turns(first: Array, order: Array, n: int) -> Array:
-    """One of the first, then _RANDOM of the others, in their order, and so on, so that every prefix has both."""
+    """Interleave one of the first with _RANDOM of the others, in order, so that every prefix contains both."""
     others = order[~np.isin(order, first)][: n - len(first)]
     places = np.concatenate([np.arange(len(first)) - 0.5 / _RANDOM, np.arange(len(others)) / _RANDOM])
     return np.concatenate([first, others])[np.argsort(places, kind="stable")]

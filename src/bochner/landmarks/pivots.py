@@ -15,9 +15,9 @@ from bochner.landmarks.laws import LandmarkLaw, Landmarks
 
 METHODS = ("pooled", "accelerated", "simple", "greedy")
 _MAX_BLOCK = 256
-_CREDIT = 0  # entries candidates may cost before any have been saved
-_A_PIVOT = 3  # candidates for every pivot taken of a pool: more choice, but smaller blocks for the same entries
-_CHOSEN = 3  # pivots chosen of a pool for every one drawn
+_CREDIT = 0  # kernel entries that candidates may cost before any are saved
+_A_PIVOT = 3  # candidates for every pivot chosen from a pool; more of them make blocks smaller
+_CHOSEN = 3  # pivots chosen from a pool for every pivot drawn
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class RPCholesky(LandmarkLaw):
         return Landmarks(gram.points(factor.pivots), factor.pivots.copy(), columns, factor.triangle)
 
     def factor(self, gram: Gram, n_pivots: int, key: Key, tol: float = 0.0) -> PartialCholesky:
-        """The partial Cholesky factor with these pivots, stopped once the relative trace error is at most tol."""
+        """Return the partial Cholesky factor with these pivots, stopped once the relative trace error reaches tol."""
         check_choice("method", self.method, METHODS)
         factor = partial_cholesky(gram, n_pivots)
         with one_thread():  # of BLAS, for many small products; the large ones are shared out
@@ -90,7 +90,7 @@ class RPCholesky(LandmarkLaw):
 
 
 def pooled(H: Array, floor: float, thresholds: Array, limit: int) -> tuple[Array, Array]:
-    """Positions of at most `limit` candidates, one drawn for every _CHOSEN chosen, and the Cholesky factor of theirs.
+    """Choose at most `limit` candidates, one drawn for every _CHOSEN chosen, and return positions and Cholesky factor.
 
     The first candidates are a queue: the next one whose residual exceeds its threshold is a pivot, as in `walk`. They
     are not used before, so that this is a draw in proportion to the residual diagonal. The others are the pool. Pivot i
@@ -127,7 +127,7 @@ def pooled(H: Array, floor: float, thresholds: Array, limit: int) -> tuple[Array
 
 
 def _draw(weights: Array, u: Array) -> Array:
-    """Indices in proportion to the weights, by inversion."""
+    """Draw indices in proportion to the weights, by inversion."""
     total = np.cumsum(weights)
     # never an index of weight zero, even where u * total rounds up
     return np.minimum(np.searchsorted(total, u * total[-1], side="right"), np.flatnonzero(weights)[-1])

@@ -56,7 +56,7 @@ def check(value: Any) -> None:
 
 @cache
 def _plan(cls: type) -> tuple[list[tuple[str, Any]], Callable[[Any], None] | None]:
-    """Annotations of the fields of a map, and what else is checked of objects of a class."""
+    """Return the annotations of the fields of a map, and the further check of a class."""
     hints = []
     if is_dataclass(cls) and issubclass(cls, (FeatureMap, LinearMap)):
         known = _hints(cls)
@@ -78,7 +78,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _is(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says; True where that cannot be checked."""
+    """Return True if a value fits an annotation, or if that cannot be checked."""
     origin, arguments = _taken_apart(hint)
     if hint is Any or isinstance(hint, typing.TypeVar):
         return True
@@ -112,7 +112,7 @@ def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _within(indices: Any, limit: int) -> bool:
-    """Whether these are integers, all of 0 … limit - 1."""
+    """Return True if these are integers, all in 0 … limit - 1."""
     return indices.dtype.kind in "iu" and (not indices.size or (indices.min() >= 0 and indices.max() < limit))
 
 
@@ -356,7 +356,7 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
 
 
 def input_width(map_: Any) -> int | None:
-    """How many features a map takes, where it says so."""
+    """Return the number of features a map accepts, or None if it does not say."""
     match map_:
         case LinearMap():
             return int(map_.shape[1])

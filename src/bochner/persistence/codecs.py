@@ -61,7 +61,7 @@ def _is_kind(cls: type) -> bool:
 
 @cache
 def names() -> dict[type, str]:
-    """Class → its name in files."""
+    """Return the names of classes in files."""
     return {cls: name for name, cls in classes().items()}
 
 
@@ -82,7 +82,7 @@ class Encoder:
         self._known: dict[bytes, str] = {}
 
     def encode(self, value: Any, where: str) -> Any:
-        """JSON of a value; `where` names it in errors."""
+        """Return the JSON of a value; `where` names it in errors."""
         if value is None or isinstance(value, (bool, str)):
             return value
         if type(value) is int:
@@ -188,7 +188,7 @@ class Encoder:
 
 
 def _narrow(array: Array) -> Array:
-    """Integers in the smallest type that holds them."""
+    """Convert integers to the smallest type that holds them."""
     if not array.size:
         return array
     low, high = int(array.min()), int(array.max())
@@ -215,7 +215,7 @@ def _refusal(value: Any, where: str) -> str:
 
 
 # What decoding may do, in bytes, beside the bytes of the tensors: a forged file may name one tensor a million times.
-_WORK, _COPY = 256, 8  # passes over all tensors; passes that a copy counts for
+_WORK, _COPY = 256, 8  # passes over all tensors; passes that one copy counts as
 _FREE = 1 << 26
 
 
@@ -233,7 +233,7 @@ class Decoder:
             raise ModelFileError("the model names the same arrays over and over; no model of bochner does.")
 
     def decode(self, value: Any) -> Any:
-        """The value of a piece of JSON."""
+        """Return the value of a piece of JSON."""
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         if isinstance(value, list):
@@ -431,7 +431,7 @@ def _dataclass(cls: Any, state: dict[str, Any]) -> Any:
 
 @cache
 def _fields(cls: Any) -> tuple[frozenset[str], frozenset[str]]:
-    """The fields of a dataclass, and those without a default."""
+    """Return the fields of a dataclass, and those without a default."""
     known = [field for field in fields(cls) if field.init]
     needed = [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]
     return frozenset(field.name for field in known), frozenset(needed)
@@ -443,7 +443,7 @@ def _parameters(cls: Any) -> frozenset[str]:
 
 
 def _estimator(cls: Any, state: dict[str, Any]) -> Any:
-    """Parameters go to the constructor, which stores them; what `fit` has set is stored as attributes."""
+    """Build an estimator: its constructor stores the parameters; attributes set by `fit` are then restored."""
     parameters = _parameters(cls)
     made = cls(**{name: item for name, item in state.items() if name in parameters})
     for name, item in state.items():

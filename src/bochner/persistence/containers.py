@@ -23,11 +23,11 @@ import numpy as np
 from bochner.backends import Array
 from bochner.outputs import replacing
 
-MAX_HEADER = 1 << 24  # bytes
-MAX_VALUES = 1 << 20  # values in the header: parsed JSON is some 50 times as large as its text
-_ALIGNMENT = 64  # of the first tensor
-_SUMS = "sums:"  # prefix of the checksum of a file
-_WORDS = 512  # 64-bit words to a row of the sums
+MAX_HEADER = 1 << 24  # largest header, in bytes
+MAX_VALUES = 1 << 20  # largest number of values in the header: parsed JSON is about 50 times larger than its text
+_ALIGNMENT = 64  # bytes; the first tensor begins at a multiple
+_SUMS = "sums:"  # prefix of a file's checksum
+_WORDS = 512  # 64-bit words in a row of the sums
 _TYPES = {
     "BOOL": np.dtype(np.bool_),
     "U8": np.dtype("<u1"),
@@ -69,7 +69,7 @@ def write(path: str | os.PathLike[str], model: str, tensors: Mapping[str, Array]
 
 
 def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Array]]:
-    """The JSON of a model and its tensors, each in memory of its own; never more memory than the file is long."""
+    """Return the JSON of a model and its tensors, in no more memory than the file is long."""
     with Path(path).open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         (length,) = struct.unpack("<Q", file.read(8).ljust(8, b"\xff"))
@@ -97,7 +97,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Array]]:
 
 
 def parse(text: bytes | str, path: Any) -> dict[str, Any]:
-    """A JSON object without repeated names, not nested too deeply."""
+    """Parse a JSON object without repeated names, not nested too deeply."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -119,7 +119,7 @@ def parse(text: bytes | str, path: Any) -> dict[str, Any]:
 
 
 def digest(model: str, tensors: Iterable[tuple[str, Array]]) -> str:
-    """A checksum of everything against damage: CRC-32 of the model, and of each tensor's name, type, shape and sums.
+    """Compute a checksum against damage: CRC-32 of the model, and of each tensor's name, type, shape and sums.
 
     The 64-bit words of a tensor are added up along rows and columns of a matrix, in a tenth of the time that CRC-32
     of the bytes takes: every changed bit changes two sums, and so does a word in another place. A cryptographic
@@ -166,7 +166,7 @@ def _check_header(text: bytes, path: Any) -> None:
 
 
 def _places(header: dict[str, Any], size: int, path: Any) -> list[tuple[str, np.dtype[Any], tuple[int, ...]]]:
-    """Names, types and shapes in the order of the file; the tensors fill the `size` bytes exactly."""
+    """List names, types and shapes in the order of the file; the tensors must fill the `size` bytes exactly."""
     found = []
     for name, entry in header.items():
         if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:

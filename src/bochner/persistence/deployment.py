@@ -17,7 +17,7 @@ from bochner.ridge.statistics import RidgeStatistics
 
 
 def for_predictions(model: Any, *, fold: bool = True) -> Any:
-    """A copy of a model that predicts the same, to the last bit.
+    """Return a copy of a model that predicts the same, to the last bit.
 
     Labels of the training rows are left out, and of sums all but the number of rows. With `fold`, the coefficients of
     Nyström features Z = k(X, landmarks) A become those of kernel values, A w, so that A, n_components² numbers, is not
@@ -51,7 +51,7 @@ def for_predictions(model: Any, *, fold: bool = True) -> Any:
 
 
 def _counts(statistics: RidgeStatistics) -> RidgeStatistics:
-    """Sums of no features, which still say how many rows there were."""
+    """Return sums of no features, which still hold the number of rows."""
     made = RidgeStatistics(0, statistics.n_targets, with_gram=False)
     made.weight, made.n_samples = statistics.weight, statistics.n_samples
     return made

@@ -33,14 +33,14 @@ from bochner.backends._triton.transforms import (
 from bochner.backends.plans import Plans
 
 _TURN = 2.0 * np.pi
-_LARGE = 11.0 / _TURN  # turns, from which on phases are made in float64
-_MARKS = gl.constexpr(128)  # that a program of the second launch looks at, at most
-_ANY_COUNT = ("n", "per_program", "n_marks")  # arguments for whose values no kernel is compiled anew
+_LARGE = 11.0 / _TURN  # turns from which on phases are computed in float64
+_MARKS = gl.constexpr(128)  # largest number of marks that a program of the second launch reads
+_ANY_COUNT = ("n", "per_program", "n_marks")  # arguments whose values do not trigger a new compilation
 
 
 @gluon.jit
 def whole(turns):  # type: ignore[no-untyped-def]
-    """Turns rounded to integers, exactly: by adding 1.5 · 2^23, or 1.5 · 2^52."""
+    """Round turns to integers, exactly, by adding 1.5 · 2^23 or 1.5 · 2^52."""
     if turns.dtype == gl.float64:
         number = (turns + 6755399441055744.0) - 6755399441055744.0
     else:
@@ -50,7 +50,7 @@ def whole(turns):  # type: ignore[no-untyped-def]
 
 @gluon.jit
 def cos_sin(turns):  # type: ignore[no-untyped-def]
-    """Cosine and sine of at most half a turn."""
+    """Return cosine and sine of at most half a turn."""
     angle = turns * 6.283185307179586
     c = gl.inline_asm_elementwise("cos.approx.f32 $0, $1;", "=f,f", [angle], dtype=gl.float32, is_pure=True, pack=1)
     s = gl.inline_asm_elementwise("sin.approx.f32 $0, $1;", "=f,f", [angle], dtype=gl.float32, is_pure=True, pack=1)
@@ -67,7 +67,7 @@ def _mark(v, mark, limit):  # type: ignore[no-untyped-def]
 @gluon.jit
 def _write(v, out, marks, limits, row0, rows, block, out_stride, n_columns, factors, scale, tail, shape: gl.constexpr,  # type: ignore[no-untyped-def]
            C: gl.constexpr, D: gl.constexpr, PAIRS: gl.constexpr, ODD: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
-    """Pairs of v times factors, in turns, or these products themselves. Float32 numbers of pairs are looked at."""
+    """Write pairs of v times factors, in turns, or the products themselves; mark float32 numbers that are too large."""
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     col = column(C, shape, 2)
     t = v * gl.load(factors + block * P + threads_part(C, shape, 2) + registers_part(C, shape, 2))
@@ -97,7 +97,7 @@ def _write(v, out, marks, limits, row0, rows, block, out_stride, n_columns, fact
 
 @gluon.jit
 def _flip_c(x, words, shape: gl.constexpr, C: gl.constexpr):  # type: ignore[no-untyped-def]
-    """Signs in layout C, which has a word for every 32 of a thread's registers."""
+    """Return signs in layout C, which has a word for every 32 of a thread's registers."""
     N: gl.constexpr = shape[3] * 32
     word = index(C, 3, shape[3]) * 32 + index(C, 4, 32)
     place = (index(C, 1, shape[1]) * shape[2] + index(C, 2, shape[2])) * 2 + index(C, 5, 2)
@@ -121,7 +121,7 @@ def _b_word(shape: gl.constexpr, B: gl.constexpr):  # type: ignore[no-untyped-de
 
 @gluon.jit
 def _rows(tile, n, shape: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The first row of a tile, and how many there are. The last of several tiles overlaps the one before."""
+    """Return the first row of a tile and the number of rows. The last of several tiles overlaps the one before."""
     row0 = tile.to(gl.int64) * shape[0]
     if shape[0] > 1:
         row0 = gl.maximum(gl.minimum(row0, n - shape[0]), 0)
@@ -130,7 +130,7 @@ def _rows(tile, n, shape: gl.constexpr):  # type: ignore[no-untyped-def]
 
 @gluon.jit
 def _next(marks, first, start, last, n_warps: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The first place that is marked, of those from `start` to `last`; `last` if there is none."""
+    """Return the first marked position from `start` to `last`, or `last`."""
     i = first + gl.arange(0, _MARKS, layout=gl.BlockedLayout([1], [32], [n_warps], [0]))
     mark = gl.load(marks + i, mask=(i >= start) & (i < last), other=0)
     return gl.min(gl.where(mark != 0, i, last), 0)
@@ -139,7 +139,7 @@ def _next(marks, first, start, last, n_warps: gl.constexpr):  # type: ignore[no-
 @gluon.jit
 def _rotate(x, X, words, block, row0, rows, d, x_stride, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr,  # type: ignore[no-untyped-def]
             C: gl.constexpr, WHOLE: gl.constexpr, kind: gl.constexpr):  # fmt: skip
-    """H D₀ H D₁ H D₂ x of one block, in layout C; x is the rows in layout A, or None and read from X."""
+    """Compute H D₀ H D₁ H D₂ x of one block, in layout C; x is given in layout A, or None and read from X."""
     H: gl.constexpr = shape[1]
     S: gl.constexpr = shape[2]
     M: gl.constexpr = shape[3]
@@ -190,7 +190,7 @@ def _structured(X, words, factors, out, marks, limits, n, d, x_stride, out_strid
 
 @gluon.jit
 def _gathered(v, order, gains, word, place, N: gl.constexpr, shape: gl.constexpr, L: gl.constexpr):  # type: ignore[no-untyped-def]
-    """Columns of v in another order, in layout L, times gains."""
+    """Permute the columns of v in layout L, and multiply them by gains."""
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     NI: gl.constexpr = min(8, P // N)  # indices and gains that are read at a time
     NG: gl.constexpr = min(4, P // N)
@@ -210,7 +210,7 @@ def _gathered(v, order, gains, word, place, N: gl.constexpr, shape: gl.constexpr
 @gluon.jit
 def _mix(X, words, order, gains, block, row0, rows, d, x_stride, shape: gl.constexpr, A: gl.constexpr,  # type: ignore[no-untyped-def]
          B: gl.constexpr, C: gl.constexpr, WHOLE: gl.constexpr, kind: gl.constexpr):  # fmt: skip
-    """H G Π H D x of one block, in layout C."""
+    """Compute H G Π H D x of one block, in layout C."""
     M: gl.constexpr = shape[3]
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     NC: gl.constexpr = M * 32 * ((shape[1] * shape[2] * 2 + 31) // 32)
@@ -247,7 +247,7 @@ def _fastfood(X, words, order, gains, factors, out, marks, limits, n, d, x_strid
 def _again(X, words, order, gains, factors, out, marks, n, d, x_stride, out_stride, n_columns, n_blocks, n_marks,  # type: ignore[no-untyped-def]
            per_program, scale, tail, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr,
            D: gl.constexpr, ODD: gl.constexpr, WHOLE_X: gl.constexpr, WHOLE: gl.constexpr):  # fmt: skip
-    """Marked tiles in float64; structured ones have no order and no gains."""
+    """Compute the marked tiles again in float64; structured ones have no order and no gains."""
     first = gl.program_id(0) * per_program
     last = gl.minimum(first + per_program, n_marks)
     i = _next(marks, first, first, last, shape[3])
@@ -264,7 +264,7 @@ def _again(X, words, order, gains, factors, out, marks, n, d, x_stride, out_stri
 
 
 def _programs(n: int, t: Tile, n_blocks: int) -> tuple[tuple[int, int], int]:
-    """A grid of row tiles by parts of the blocks, as many as fill the device, and the blocks of a part."""
+    """Return a grid of row tiles by groups of blocks that fills the device, and the blocks of a group."""
     n_tiles = -(-n // t.n_rows)
     parts = min(n_blocks, max(1, 4096 // n_tiles))
     per_program = -(-n_blocks // parts)
@@ -272,7 +272,7 @@ def _programs(n: int, t: Tile, n_blocks: int) -> tuple[tuple[int, int], int]:
 
 
 def _whole(X: Any, t: Tile, n_blocks: int, out: Any) -> tuple[bool, bool]:
-    """Whether tiles of X, and of pairs, are full of rows and columns: they need no masks then."""
+    """Return True if tiles of X, and of pairs, are full of rows and columns: they need no masks then."""
     p, full = t.shape[1] * t.shape[2] * t.shape[3] * 64, len(X) >= t.n_rows
     return full and X.shape[1] == p, full and out.shape[1] == 2 * p * n_blocks
 
@@ -282,12 +282,12 @@ def _options(t: Tile, limit: int | None) -> dict[str, Any]:
 
 
 def limits_of(factors: Array) -> Array:
-    """Sizes of transformed numbers, for factors (blocks, p) in turns, that may be large phases; one a block."""
+    """Return the sizes of transformed numbers above which phases are large, for factors (blocks, p) in turns."""
     return (_LARGE / np.abs(factors).max(axis=1).clip(1e-30)).astype(np.float32)
 
 
 def _marks(n: int, t: Tile, n_blocks: int, words: Any) -> tuple[Any, int]:
-    """A mark for every tile and block, all zero, and how many of them a program looks at."""
+    """Return a zero mark for every tile and block, and the number of marks a program reads."""
     n_marks = -(-n // t.n_rows) * n_blocks
     return words.new_zeros(n_marks), min(_MARKS.value, -(-n_marks // 2048))
 
@@ -305,7 +305,7 @@ def structured(
     *,
     pairs: bool,
 ) -> None:
-    """Pairs (or phases) of factors · H D₀ H D₁ H D₂ x; factors are in turns for pairs, and padded to whole blocks.
+    """Write pairs (or phases) of factors · H D₀ H D₁ H D₂ x; factors are in turns for pairs, padded to whole blocks.
 
     X may be float64; `factors` are float32, `wide_factors` the same in float64, `limits` what `limits_of` made of them.
     """
@@ -342,7 +342,7 @@ def fastfood(
     *,
     pairs: bool,
 ) -> None:
-    """Pairs (or phases) of factors · H G Π H B x; `packed` is what `pack_fastfood` made, on the device."""
+    """Write pairs (or phases) of factors · H G Π H B x; `packed` comes from `pack_fastfood`, on the device."""
     n, n_blocks = len(X), len(packed[0])
     q = packed[1].shape[1].bit_length() - 1
     plan = plans.fastfood_plan(q)

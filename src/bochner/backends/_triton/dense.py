@@ -31,13 +31,13 @@ from bochner.backends.plans import Plans, Tile
 
 _TURN = 2.0 * np.pi
 _LEAST = Tile(64, 32)
-_RESERVED = 4096  # bytes of shared memory that are left for the rest of a program
+_RESERVED = 4096  # bytes of shared memory reserved for the rest of a program
 
 
 @triton.jit(do_not_specialize=("n",))
 def _split_rows(X, out, scales, n, d, x_stride, ROWS: tl.constexpr, K: tl.constexpr, KP: tl.constexpr,  # type: ignore[no-untyped-def]
                 PARTS: tl.constexpr):  # fmt: skip
-    """Rows in turns, times a power of two: the largest number is about 2^14. One or three parts."""
+    """Convert rows to turns times a power of two, so that the largest number is about 2^14. One or three parts."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     col = tl.arange(0, KP)
     there = (row[:, None] < n) & (col[None, :] < d)
@@ -65,13 +65,13 @@ def _split_rows(X, out, scales, n, d, x_stride, ROWS: tl.constexpr, K: tl.conste
 
 @lru_cache
 def layout_of(BN: int, n_warps: int) -> Any:
-    """The layout of a product of tiles, whose right side has BN rows."""
+    """Return the layout of a product of tiles, whose right side has BN rows."""
     return gl.NVMMADistributedLayout([3, 0], [n_warps, 1], [16, BN, 16])
 
 
 @lru_cache
 def _pairs_layout(BM: int, BN: int, n_warps: int) -> Any:
-    """The same with two numbers for one: a thread stores 16 bytes in a row."""
+    """Return the layout of pairs: a thread stores 16 bytes in a row."""
     registers = [[0, 1], [0, 2], [8, 0]] + [[0, 16 << i] for i in range((BN // 8).bit_length() - 1)]
     warps = [[16 << i, 0] for i in range(n_warps.bit_length() - 1)]
     registers += [[16 * n_warps << i, 0] for i in range((BM // (16 * n_warps)).bit_length() - 1)]
@@ -88,7 +88,7 @@ def product(x, w, i: gl.constexpr, at, NK: gl.constexpr, total):  # type: ignore
 
 @gluon.jit
 def _fetch(at, w, to, NW: gl.constexpr, mask):  # type: ignore[no-untyped-def]
-    """Begin to copy a tile's chunks to shared memory."""
+    """Start copying a tile's chunks to shared memory."""
     for i in gl.static_range(NW):
         async_copy.async_copy_global_to_shared(w.index(to + i), at + 32 * i, mask=mask)
     async_copy.commit_group()
@@ -171,7 +171,7 @@ class HalfMatrix:
 
 
 def half_matrix(W: Array, plans: Plans, *, precise: bool) -> HalfMatrix | None:
-    """W for the tensor cores, as host arrays; None if it is too wide for shared memory."""
+    """Return W for the tensor cores, as host arrays; None if it is too wide for shared memory."""
     T, d = W.shape
     n_chunks = -(-d // 32)
     exponents = np.frexp(np.abs(W).max(axis=1, initial=0.0).astype(np.float64))[1] - 15
@@ -196,7 +196,7 @@ def half_matrix(W: Array, plans: Plans, *, precise: bool) -> HalfMatrix | None:
 
 
 def tile_for(plans: Plans, n_chunks: int, x_parts: int, w_parts: int) -> Tile | None:
-    """The plan's tile, or the least one if that has no room in shared memory, or None if neither has."""
+    """Return the plan's tile, or the smallest one if that exceeds shared memory, or None if both do."""
     tiles = [plans.dense_fast if x_parts == 1 else plans.dense, _LEAST]
     room = plans.shared - _RESERVED
     fit = (t for t in tiles if t is not None and (x_parts * t.rows + 2 * w_parts * t.columns) * n_chunks * 64 <= room)
@@ -206,7 +206,7 @@ def tile_for(plans: Plans, n_chunks: int, x_parts: int, w_parts: int) -> Tile | 
 def dense_pairs(
     X: Any, W: HalfMatrix, halves: Any, scales: Any, scale: float, tail: float, out: Any, plans: Plans
 ) -> None:
-    """Pairs of X Wᵀ, X float32 or float64; `halves` and `scales` are room for its rows as one or three halves."""
+    """Write pairs of X Wᵀ, X float32 or float64; `halves` and `scales` are buffers for its rows as halves."""
     n, K = len(X), 32 * W.n_chunks
     parts = halves.shape[1] // K
     _split_rows[(-(-n // 16),)](X, halves, scales, n, X.shape[1], X.stride(0), 16, K, triton.next_power_of_2(K), parts)

@@ -11,14 +11,14 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from bochner.backends.plans import Tile
 
 _SIZE = 64  # rows and columns of a tile
-_MULTIPLE = 32  # of rows and columns, as in torch's `grams`
+_MULTIPLE = 32  # numbers of rows and columns are multiples of it, as in torch's `grams`
 
 
 # m and the sizes of out are multiples of 16, so that a thread reads and writes several numbers at once; n need not be
 @triton.jit(do_not_specialize=("n",))
 def _split(Z, units, out, n, m, z_stride, n_rows, n_columns, DIGITS: tl.constexpr, BITS: tl.constexpr,  # type: ignore[no-untyped-def]
            SIZE: tl.constexpr):  # fmt: skip
-    """A tile of Z (n, m), rounded in place, and its digits in out (DIGITS, n_columns, n_rows), zero beyond Z."""
+    """Round a tile of Z (n, m) in place, and write its digits to out (DIGITS, n_columns, n_rows), zero beyond Z."""
     row = tl.program_id(0).to(tl.int64) * SIZE + tl.arange(0, SIZE)
     col = tl.program_id(1).to(tl.int64) * SIZE + tl.arange(0, SIZE)
     mask = (row[:, None] < n) & (col[None, :] < m)
@@ -39,7 +39,7 @@ def _split(Z, units, out, n, m, z_stride, n_rows, n_columns, DIGITS: tl.constexp
 
 
 def split(Z: Any, units: Any, n_digits: int, bits: int) -> Any:
-    """As `grams.Split` of torch's backend says."""
+    """Split rows into digits, as `grams.Split` specifies."""
     n, m = Z.shape
     rows, columns = (-(-size // _MULTIPLE) * _MULTIPLE for size in (n, m))
     out = units.new_empty(0).char().new_empty((n_digits, columns, rows))
@@ -51,7 +51,7 @@ def split(Z: Any, units: Any, n_digits: int, bits: int) -> Any:
 @triton.jit(do_not_specialize=("depth",))
 def _lower(A, B, A_too, B_too, units, out, m, depth, out_stride, factor, CROSS: tl.constexpr, ROWS: tl.constexpr,  # type: ignore[no-untyped-def]
            COLUMNS: tl.constexpr, DEPTH: tl.constexpr):  # fmt: skip
-    """A tile of factor · A Bᵀ (or A Bᵀ + B Aᵀ) that reaches the lower triangle, added to out in float64.
+    """Add a tile of factor · A Bᵀ (or A Bᵀ + B Aᵀ) that reaches the lower triangle to out, in float64.
 
     A and B are read by ROWS rows, A_too and B_too, the same matrices, by COLUMNS rows. Programs are numbered by the
     columns of tiles, so that those that run at the same time share their right side.
@@ -82,7 +82,7 @@ def _lower(A, B, A_too, B_too, units, out, m, depth, out_stride, factor, CROSS: 
 
 
 def multiply(a: Any, b: Any, units: Any, factor: float, out: Any, plan: Tile) -> None:
-    """As `grams.Multiply` of torch's backend says; the factor is a float32 number.
+    """Multiply digits, as `grams.Multiply` specifies; the factor is a float32 number.
 
     1,100 TOPS on an H200, where torch's products of panels reach 830.
     """

@@ -44,7 +44,7 @@ class Tile:
 
 
 def _bits(shape: tuple[int, ...]) -> list[list[list[int]]]:
-    """The bits of every axis, as the basis vectors of a linear layout."""
+    """Return the bits of every axis, as the basis vectors of a linear layout."""
     return [
         [[1 << bit if other == axis else 0 for other in range(len(shape))] for bit in range(size.bit_length() - 1)]
         for axis, size in enumerate(shape)
@@ -53,7 +53,7 @@ def _bits(shape: tuple[int, ...]) -> list[list[list[int]]]:
 
 @lru_cache
 def tile(q: int, registers: int = 5, warps: int | None = None) -> Tile:
-    """The tile for rows of 2^q columns, with 2^registers numbers a thread and 2^warps warps."""
+    """Return the tile for rows of 2^q columns, with 2^registers numbers a thread and 2^warps warps."""
     m = max(0, q - 5 - registers) if warps is None else warps
     three = registers < 5 + m
     s = m - 1 if three else 0
@@ -94,7 +94,7 @@ def _in_order(values: Array, t: Tile, layout: str) -> Array:
 
 
 def _packed(signs: Array, t: Tile, layout: str) -> Array:
-    """Signs (blocks, p) as 32-bit words (blocks, n): all words of the first 32 places, then of the next."""
+    """Pack signs (blocks, p) as 32-bit words (blocks, n): all words of the first 32 places, then of the next."""
     bits = _in_order(signs < 0, t, layout)
     blocks, n, places = bits.shape
     full = np.zeros((blocks, n, 32 * -(-places // 32)), np.uint8)
@@ -104,7 +104,7 @@ def _packed(signs: Array, t: Tile, layout: str) -> Array:
 
 
 def pack_signs(signs: Array, plans: Plans) -> Array:
-    """Signs (blocks, 3, p) of structured features as words (blocks, n), in the layouts where they are applied."""
+    """Pack signs (blocks, 3, p) of structured features as words (blocks, n), in the layouts that apply them."""
     q = signs.shape[2].bit_length() - 1
     t = tile_of(q, plans.structured_plan(q))
     layouts = "ACA" if t.B is None else "ABC"
@@ -112,11 +112,11 @@ def pack_signs(signs: Array, plans: Plans) -> Array:
     return np.ascontiguousarray(np.hstack(parts))
 
 
-_VECTOR = 16  # bytes that a thread reads at a time, if it has as many
+_VECTOR = 16  # largest number of bytes that a thread reads at a time
 
 
 def _vectors(values: Array, t: Tile, layout: str) -> Array:
-    """Numbers (blocks, p) so that a thread reads 16 bytes and a warp what lies side by side."""
+    """Order numbers (blocks, p) so that a thread reads 16 bytes and a warp reads adjacent ones."""
     ordered = _in_order(values, t, layout)
     blocks, n, places = ordered.shape
     width = min(places, _VECTOR // values.itemsize)
@@ -124,7 +124,7 @@ def _vectors(values: Array, t: Tile, layout: str) -> Array:
 
 
 def pack_fastfood(signs: Array, permutations: Array, gains: Array, plans: Plans) -> tuple[Array, Array, Array]:
-    """Sign words, 16-bit places to gather from, and gains of Fastfood blocks (blocks, p), as the kernel reads them."""
+    """Pack sign words, 16-bit gather positions and gains of Fastfood blocks (blocks, p) for the kernel."""
     q = signs.shape[1].bit_length() - 1
     t = tile_of(q, plans.fastfood_plan(q))
     layout = "A" if t.B is None else "B"

@@ -17,14 +17,14 @@ from bochner.backends import Array
 from bochner.backends.plans import Tile
 
 _OUTPUTS = 64  # columns of the result in a tile
-_CACHED = 1 << 18  # bytes of a program's rows
-_PROGRAMS = 2048  # that keep a device busy
+_CACHED = 1 << 18  # bytes of the rows that a program caches
+_PROGRAMS = 2048  # programs that keep a device busy
 
 
 @triton.jit(do_not_specialize=("n", "per_program"))
 def _sums(X, terms, starts, lengths, out, n, T, x_stride, out_stride, per_program, ROWS: tl.constexpr,  # type: ignore[no-untyped-def]
           OUTPUTS: tl.constexpr):  # fmt: skip
-    """All results of some rows, a tile after the other; X (d, n) is transposed, so that a warp reads what is adjacent.
+    """Write all results of some rows, tile by tile; X (d, n) is transposed, so that a warp reads adjacent numbers.
 
     The rows' columns are read from memory once and from the cache for every further term.
     """
@@ -45,7 +45,7 @@ def _sums(X, terms, starts, lengths, out, n, T, x_stride, out_stride, per_progra
 
 @triton.jit
 def _cut(x):  # type: ignore[no-untyped-def]
-    """The first eight bits of a float32 number as a bfloat16, and the others."""
+    """Split a float32 number into its first eight bits, as a bfloat16, and the rest."""
     bits = x.to(tl.int32, bitcast=True)
     return (bits >> 16).to(tl.int16).to(tl.bfloat16, bitcast=True), x - (bits & -65536).to(tl.float32, bitcast=True)
 
@@ -53,7 +53,7 @@ def _cut(x):  # type: ignore[no-untyped-def]
 @triton.jit(do_not_specialize=("n",))
 def _products(X, W, lengths, out, n, d, T, x_stride, w_stride, out_stride, ROWS: tl.constexpr, OUTPUTS: tl.constexpr,  # type: ignore[no-untyped-def]
               K: tl.constexpr):  # fmt: skip
-    """A tile of X W times lengths; W is padded with zeros to whole tiles. Tiles of the same rows come together."""
+    """Multiply a tile of X by W and lengths; W is padded with zeros. Tiles of the same rows come together."""
     n_tiles = tl.cdiv(T, OUTPUTS)
     row = (tl.program_id(0) // n_tiles).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     j = tl.program_id(0) % n_tiles * OUTPUTS + tl.arange(0, OUTPUTS)
@@ -77,12 +77,12 @@ def _products(X, W, lengths, out, n, d, T, x_stride, w_stride, out_stride, ROWS:
     tl.store(out + row[:, None] * out_stride + j[None, :], total, mask=(row < n)[:, None] & (j < T)[None, :])
 
 
-_DENSE_TILE = 128  # rows and columns of the padded matrix are multiples of it, and it of those of tiles
-_DENSE_SIZE = 1 << 26  # entries of the matrix at most
+_DENSE_TILE = 128  # rows and columns of the padded matrix are multiples of it, and it is a multiple of tile sizes
+_DENSE_SIZE = 1 << 26  # largest number of entries of the matrix
 
 
 def dense_pays(n_columns: int, n_rows: int, n_nonzeros: int) -> bool:
-    """Whether the product with the whole matrix is the faster way for float32 rows.
+    """Return True if the product with the whole matrix is faster for float32 rows.
 
     Sums were measured, on an H200, to take some 7.5 ps for every column of X and of the result and 0.9 ps for every
     term; products take about 0.015 ps for every entry of the matrix.
@@ -92,7 +92,7 @@ def dense_pays(n_columns: int, n_rows: int, n_nonzeros: int) -> bool:
 
 
 def dense_signs(indptr: Array, indices: Array, signs: Array, n_rows: int) -> Array:
-    """The transpose of a matrix given by its columns, padded with zeros, as small integers."""
+    """Return the transpose of a matrix given by its columns, padded with zeros, as small integers."""
     d = len(indptr) - 1
     W = np.zeros([_DENSE_TILE * -(-size // _DENSE_TILE) for size in (d, n_rows)], np.int8)
     W[np.repeat(np.arange(d), np.diff(indptr)), indices] = signs
@@ -100,7 +100,7 @@ def dense_signs(indptr: Array, indices: Array, signs: Array, n_rows: int) -> Arr
 
 
 def dense_rows(X: Any, W: Any, lengths: Any, out: Any, plan: Tile) -> None:
-    """X W times lengths of a float32 X, whose columns are adjacent, and signs W in bfloat16."""
+    """Write X W times lengths of a float32 X, whose columns are adjacent, and signs W in bfloat16."""
     (n, d), T = X.shape, len(lengths)
     rows, outputs = plan.rows, min(plan.columns, 64) if T <= 64 else plan.columns
     _products[(-(-n // rows) * -(-T // outputs),)](
@@ -110,7 +110,7 @@ def dense_rows(X: Any, W: Any, lengths: Any, out: Any, plan: Tile) -> None:
 
 
 def pack_terms(indptr: Array, indices: Array, signs: Array, n_rows: int) -> tuple[Array, Array]:
-    """The terms of a matrix given by its columns, for tiles of its rows: (terms (depth, 64) of all tiles, starts).
+    """Pack the terms of a matrix given by its columns by tiles of rows: (terms (depth, 64) of all tiles, starts).
 
     A tile is as deep as the row of most terms in it. Terms are in the order of the columns.
     """
@@ -128,7 +128,7 @@ def pack_terms(indptr: Array, indices: Array, signs: Array, n_rows: int) -> tupl
 
 
 def sparse_rows(X: Any, terms: Any, starts: Any, lengths: Any, out: Any) -> None:
-    """Sums of signed columns of X times lengths, in the order of the columns."""
+    """Write sums of signed columns of X times lengths, in the order of the columns."""
     (n, d), T = X.shape, len(lengths)
     rows = _CACHED // max(1, d * X.element_size())  # so that the columns of a program's rows fit the cache
     rows = 128 if rows >= 128 else 64 if rows >= 64 else 32

@@ -23,17 +23,17 @@ from bochner.backends._triton.dense import layout_of, product
 from bochner.backends.plans import Plans, Tile
 
 FORMS = ("absolute", "squared", "gaussian", "matern12", "matern32", "matern52", "laplacian", "polynomial")
-SQUARES = ("gaussian", "matern12", "matern32", "matern52", "polynomial")  # that products of rows give
-_PROGRAMS = 2048  # that keep a device busy
-_CLOSE = gl.constexpr(2.0**-8)  # of |x|² + |y|²: squared distances below it are made of differences
-_COLUMNS = 4  # of a product that tensor cores make at a time
+SQUARES = ("gaussian", "matern12", "matern32", "matern52", "polynomial")  # kernels computed from products of rows
+_PROGRAMS = 2048  # programs that keep a device busy
+_CLOSE = gl.constexpr(2.0**-8)  # share of |x|² + |y|² below which squared distances are computed from differences
+_COLUMNS = 4  # columns of a product that tensor cores compute at a time
 _CHUNK = 32  # features of a shared tile
 _LEAST = Tile(64, 64)
 
 
 @gluon.jit
 def _exp(x, factor):  # type: ignore[no-untyped-def]
-    """exp(factor · x); of float32 by the hardware, with zero for what is not a normal number."""
+    """Return exp(factor · x); for float32 by the hardware, with zero in place of subnormal numbers."""
     if x.dtype == gl.float64:
         y = gl.exp(x * factor)
     else:
@@ -46,7 +46,7 @@ def _exp(x, factor):  # type: ignore[no-untyped-def]
 
 @gluon.jit
 def _profile(total, unit, FORM: gl.constexpr, DEGREE: gl.constexpr):  # type: ignore[no-untyped-def]
-    """Kernel values of sums over the features, in a unit; FORM is a place in FORMS."""
+    """Turn sums over the features into kernel values, times a unit; FORM is an index of FORMS."""
     if FORM == 2:
         total = _exp(total, unit * -0.5)
     if FORM == 6:
@@ -69,7 +69,7 @@ def _profile(total, unit, FORM: gl.constexpr, DEGREE: gl.constexpr):  # type: ig
 
 @gluon.jit
 def _added(total, x, y, FORM: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The sums with one more feature."""
+    """Add one feature to the sums."""
     if FORM == 7:
         total += x[:, None] * y[None, :]
     else:
@@ -83,7 +83,7 @@ def _added(total, x, y, FORM: gl.constexpr):  # type: ignore[no-untyped-def]
 
 @gluon.jit
 def _differences(X, Y, n, m, d, FORM: gl.constexpr, A: gl.constexpr, B: gl.constexpr, L: gl.constexpr):  # type: ignore[no-untyped-def]
-    """Sums over the features for A rows of X (d + 1, n) and B rows of Y (d + 1, m), transposed; d is even.
+    """Sum over the features for A rows of X (d + 1, n) and B rows of Y (d + 1, m), transposed; d is even.
 
     The next feature is read while one is added: there is one after the last.
     """
@@ -121,7 +121,7 @@ def _stored(X, Y, out, n, m, d, n_rows, n_columns, out_stride, FORM: gl.constexp
 @gluon.jit(do_not_specialize=("d", "n_tiles"))
 def _multiplied(X, Y, V, out, n, m, d, n_tiles, FORM: gl.constexpr, DEGREE: gl.constexpr, COLUMNS: gl.constexpr,  # type: ignore[no-untyped-def]
                 A: gl.constexpr, B: gl.constexpr, L: gl.constexpr, T: gl.constexpr):  # fmt: skip
-    """Some rows of k(X, Y) V, over a share of the rows of Y. Tiles are (Y, X): sums over Y stay within warps."""
+    """Compute rows of k(X, Y) V over a share of the rows of Y. Tiles are (Y, X): sums over Y stay within warps."""
     row0 = gl.program_id(0).to(gl.int64) * B
     first = gl.program_id(1).to(gl.int64) * n_tiles * A
     column = gl.arange(0, COLUMNS, layout=gl.SliceLayout(1, T))[:, None]
@@ -143,7 +143,7 @@ def _multiplied(X, Y, V, out, n, m, d, n_tiles, FORM: gl.constexpr, DEGREE: gl.c
 def _squares(X, Y, x_halves, y_halves, x_norms, y_norms, units, V, out, n, m, d, n_tiles, FORM: gl.constexpr,  # type: ignore[no-untyped-def]
              DEGREE: gl.constexpr, COLUMNS: gl.constexpr, BM: gl.constexpr, BN: gl.constexpr, NK: gl.constexpr,
              WARPS: gl.constexpr, L: gl.constexpr, B: gl.constexpr):  # fmt: skip
-    """Some rows of k(X, Y) V, over a share of the rows of Y, by tensor cores; up to four columns.
+    """Compute rows of k(X, Y) V over a share of the rows of Y, by tensor cores; up to four columns.
 
     Halves are (n, 2 · 32 NK): the high parts of a row, times the unit, and then the low ones. Norms are of both.
     """
@@ -213,7 +213,7 @@ def _squares(X, Y, x_halves, y_halves, x_norms, y_norms, units, V, out, n, m, d,
 
 
 def _blocked(plan: Tile, itemsize: int) -> tuple[Any, Any]:
-    """A layout whose threads hold rows that lie side by side, for wide reads of either axis; warps count columns.
+    """Return a layout whose threads hold adjacent rows, for wide reads of either axis; warps count columns.
 
     And one for sums over rows.
     """
@@ -226,14 +226,14 @@ def _padded(count: int, size: int) -> int:
 
 
 def _turned(X: Any, count: int) -> Any:
-    """X transposed, with zeros around it: (d + 1, count), d even."""
+    """Transpose X and pad it with zeros: (d + 1, count), d even."""
     out = X.new_zeros((_padded(X.shape[1], 2) + 1, count))
     out[: X.shape[1], : len(X)] = X.T
     return out
 
 
 def stored(X: Any, Y: Any, form: str, degree: int, out: Any, plans: Plans) -> None:
-    """The tiles of all rows of X and Y; distances, or values of a kernel of unit length scale."""
+    """Write distances, or values of a kernel of unit length scale, for all rows of X and Y."""
     n, m, plan = len(X), len(Y), _plan(X, plans)
     rows, columns = _padded(n, plan.rows), _padded(m, plan.columns)
     X, Y = _turned(X, rows), _turned(Y, columns)
@@ -248,7 +248,7 @@ def _plan(X: Any, plans: Plans) -> Tile:
 
 
 def multiplied(X: Any, Y: Any, form: str, degree: int, V: Any, plans: Plans) -> Any:
-    """The kernel values of X and Y times V (m, k), in float64."""
+    """Multiply the kernel values of X and Y by V (m, k), in float64."""
     V = V.double()
     tile = _squares_tile(X.shape[1], plans) if X.element_size() == 4 and form in SQUARES else None
     if tile is not None:
@@ -269,7 +269,7 @@ def multiplied(X: Any, Y: Any, form: str, degree: int, V: Any, plans: Plans) -> 
 
 
 def _squares_tile(d: int, plans: Plans) -> Tile | None:
-    """The plan's tile or a smaller one, two of which have room in shared memory; None: too few or too many features."""
+    """Return the plan's tile or a smaller one, two of which fit in shared memory; None for too few or many features."""
     if plans.squares is None or d < plans.squares_from:
         return None
 
@@ -280,13 +280,13 @@ def _squares_tile(d: int, plans: Plans) -> Tile | None:
 
 
 def _share(m: int, size: int, n_programs: int) -> int:
-    """How many tiles of m rows a program adds up, so that there are programs enough to keep a device busy."""
+    """Return the number of tiles of m rows that a program adds up, so that the programs keep a device busy."""
     n_tiles = -(-m // size)
     return -(-n_tiles // min(n_tiles, max(1, _PROGRAMS // n_programs)))
 
 
 def _across(V: Any, columns: int, others: int) -> Any:
-    """V transposed, with zeros around it."""
+    """Transpose V and pad it with zeros."""
     out = V.new_zeros((columns, others))
     out[: V.shape[1], : len(V)] = V.T
     return out
@@ -297,7 +297,7 @@ def _finite(X: Any) -> Any:
 
 
 def _halves(X: Any, centre: Any, unit: Any, count: int) -> tuple[Any, Any]:
-    """Rows minus a centre, times a unit, as high and low halves (count, 2 · 32 n_chunks), and their squared norms."""
+    """Return centred, scaled rows as high and low halves (count, 2 · 32 n_chunks), and their squared norms."""
     (n, d), width = X.shape, _padded(X.shape[1], _CHUNK)
     X = (X.double() - centre) * unit
     halves = X.new_zeros((count, 2, width)).half()
@@ -345,7 +345,7 @@ def _by_squares(X: Any, Y: Any, form: str, degree: int, V: Any, plan: Tile) -> A
 
 @triton.jit(do_not_specialize=("n",))
 def _rows_product(Z, v, out, n, m, z_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Some rows of Z times v: Z is read once."""
+    """Multiply rows of Z by v, reading Z once."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     col = tl.arange(0, COLUMNS)
     total = tl.zeros((ROWS, COLUMNS), tl.float64)
@@ -360,7 +360,7 @@ def _rows_product(Z, v, out, n, m, z_stride, ROWS: tl.constexpr, COLUMNS: tl.con
 
 @triton.jit(do_not_specialize=("n", "per_program"))
 def _columns_product(Z, u, out, n, m, z_stride, per_program, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Some columns of Z times u, over a share of the rows."""
+    """Multiply columns of Z by u, over a share of the rows."""
     col = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     first = tl.program_id(1).to(tl.int64) * per_program
     total = tl.zeros((ROWS, COLUMNS), tl.float64)
@@ -373,14 +373,14 @@ def _columns_product(Z, u, out, n, m, z_stride, per_program, ROWS: tl.constexpr,
 
 
 def rows_product(Z: Any, v: Any) -> Any:
-    """Z v of float32 features and a float64 vector, in float64."""
+    """Return Z v of float32 features and a float64 vector, in float64."""
     out = v.new_empty(len(Z))
     _rows_product[(-(-len(Z) // 8),)](Z, v, out, len(Z), Z.shape[1], Z.stride(0), 8, 256, num_warps=4)
     return out
 
 
 def columns_product(Z: Any, u: Any) -> Any:
-    """Zᵀ u of float32 features and a float64 vector, in float64."""
+    """Return Zᵀ u of float32 features and a float64 vector, in float64."""
     n, m = Z.shape
     per_program = 8 * max(1, -(-n // 512))
     parts = -(-n // per_program)

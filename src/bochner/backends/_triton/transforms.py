@@ -12,13 +12,13 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 from bochner.backends._triton.layouts import tile
 
-_HALVES_BITS = 15  # from which on a row is transformed in two halves
-_ANY_COUNT = ("n",)  # arguments for whose values no kernel is compiled anew
+_HALVES_BITS = 15  # log2 of the columns from which on a row is transformed in two halves
+_ANY_COUNT = ("n",)  # arguments whose values do not trigger a new compilation
 
 
 @gluon.constexpr_function
 def _along(layout, axis):  # type: ignore[no-untyped-def]
-    """The layout of one axis of a tile."""
+    """Return the layout of one axis of a tile."""
     for other in range(5, -1, -1):
         if other != axis:
             layout = gl.SliceLayout(other, layout)
@@ -36,7 +36,7 @@ def index(layout: gl.constexpr, axis: gl.constexpr, size: gl.constexpr):  # type
 
 @gluon.jit
 def column(layout: gl.constexpr, shape: gl.constexpr, last: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The column of every element, or of every number of a pair (last = 4)."""
+    """Return the column of every element, or of every number of a pair (last = 4)."""
     return threads_part(layout, shape, last) + registers_part(layout, shape, last)
 
 
@@ -68,7 +68,7 @@ def read(X, row0, rows, d, x_stride, shape: gl.constexpr, C: gl.constexpr, WHOLE
 
 @gluon.jit
 def _levels(x, pre: gl.constexpr, size: gl.constexpr, post: gl.constexpr, shape: gl.constexpr, layout: gl.constexpr):  # type: ignore[no-untyped-def]
-    """Butterflies over one axis of the tile seen as (pre, size, post); its bits must be in registers."""
+    """Apply butterflies to one axis of the tile seen as (pre, size, post); its bits must be in registers."""
     for level in gl.static_range(7):
         if (1 << level) < size:
             split = gl.reshape(x, [pre, size >> (level + 1), 2, 1 << level, post])
@@ -99,7 +99,7 @@ def in_b(x, shape: gl.constexpr, B: gl.constexpr):  # type: ignore[no-untyped-de
 
 @gluon.jit
 def exchange(x, layout: gl.constexpr):  # type: ignore[no-untyped-def]
-    """X in another layout, through shared memory; what does not fit there goes in two halves."""
+    """Convert X to another layout through shared memory, in two halves if it does not fit."""
     if x.dtype == gl.float64 and x.numel >= 32768:
         bits = x.to(gl.int64, bitcast=True)
         low = gl.convert_layout(bits.to(gl.int32), layout)
@@ -127,7 +127,7 @@ def flip(x, words, places):  # type: ignore[no-untyped-def]
 
 @gluon.jit
 def _hadamard(v, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr):  # type: ignore[no-untyped-def]
-    """H v, from layout C to layout C."""
+    """Compute H v, from layout C to layout C."""
     v = in_c(v, shape, C)
     if B is not None:
         v = in_b(exchange(v, B), shape, B)
@@ -151,7 +151,7 @@ def _transform(X, n, x_stride, shape: gl.constexpr, A: gl.constexpr, B: gl.const
 
 @gluon.jit
 def _fetch(X, halves, P: gl.constexpr, n_warps: gl.constexpr):  # type: ignore[no-untyped-def]
-    """Begin to copy a row of two halves to shared memory."""
+    """Start copying a row of two halves to shared memory."""
     col = gl.arange(0, P, layout=gl.BlockedLayout([4], [32], [n_warps], [0]))
     async_copy.async_copy_global_to_shared(halves.index(0), X + col)
     async_copy.async_copy_global_to_shared(halves.index(1), X + P + col)
@@ -161,7 +161,7 @@ def _fetch(X, halves, P: gl.constexpr, n_warps: gl.constexpr):  # type: ignore[n
 @gluon.jit(do_not_specialize=_ANY_COUNT)
 def _transform_halves(X, n, x_stride, shape: gl.constexpr, A: gl.constexpr, B: gl.constexpr, C: gl.constexpr,  # type: ignore[no-untyped-def]
                       F: gl.constexpr):  # fmt: skip
-    """Rows of twice as many columns: H of each half, and one more butterfly. The next row is on its way meanwhile."""
+    """Transform rows of twice as many columns: H of each half, and one more butterfly; prefetch the next row."""
     P: gl.constexpr = shape[1] * shape[2] * shape[3] * 64
     halves = gl.allocate_shared_memory(gl.float32, [2, P], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     row = gl.program_id(0).to(gl.int64)
@@ -186,7 +186,7 @@ def _processors(device: int) -> int:
 
 
 def fwht(X: Any) -> None:
-    """Walsh-Hadamard transform of every row of a float32 tensor, in place."""
+    """Transform every row of a float32 tensor (Walsh-Hadamard), in place."""
     n, q = len(X), X.shape[1].bit_length() - 1
     if q >= _HALVES_BITS:  # a program a processor: more do not fit
         t = tile(q - 1)

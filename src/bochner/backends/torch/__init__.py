@@ -82,7 +82,7 @@ plain = Backend(
     fetch_lower=fetch_lower,
 )
 
-# for devices that run no kernels of ours
+# backend of devices that run no kernels of bochner
 _slow_cuda = replace(plain, name="cuda", block_bytes=1 << 31, gram=integer_gram, fixed_point=fixed_point)
 cuda = replace(
     _slow_cuda,
@@ -105,7 +105,7 @@ cuda = replace(
 
 
 def backend_for(X: Tensor) -> Backend:
-    """The backend for tensors on the device of X."""
+    """Return the backend for tensors on the device of X."""
     if not X.is_cuda:
         return plain
     return _slow_cuda if gpu.kernels_for(X.device.index or 0) is None else cuda

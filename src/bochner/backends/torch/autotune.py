@@ -17,7 +17,7 @@ from bochner.backends.torch import gpu
 from bochner.backends.torch.memory import Tensor
 
 _REPEATS = 5
-_AGREE = 1e-4  # relative difference from the result of torch's own operations; "fast" has 11 bits
+_AGREE = 1e-4  # relative difference allowed from torch's own operations; "fast" has 11 bits
 _FAST_AGREE = 1e-2
 
 
@@ -34,7 +34,7 @@ class Trial:
 
 
 def trials(device: str, capability: tuple[int, int], size: int) -> Iterator[Trial]:
-    """A problem for every kernel, of about `size` numbers."""
+    """Yield a problem for every kernel, of about `size` numbers."""
     draw = torch.Generator(device).manual_seed(0)
 
     def normal(*shape: int) -> Tensor:
@@ -90,7 +90,7 @@ def trials(device: str, capability: tuple[int, int], size: int) -> Iterator[Tria
 
 
 def plain_backend() -> Any:
-    """Torch's own operations: what kernels must agree with."""
+    """Return torch's own operations, which kernels must agree with."""
     from bochner.backends.torch import plain
 
     return plain
@@ -108,7 +108,7 @@ def _with_tile(name: str, plans: Plans, tile: Tile | None) -> Plans:
 
 
 def _tiles(name: str, capability: tuple[int, int]) -> tuple[Tile | None, ...]:
-    """Tiles to be tried for a kernel; None, torch's own operations, where a kernel may have none."""
+    """List the tiles to try for a kernel; None stands for torch's own operations, if the kernel allows them."""
     if name == "differences":
         return tuple(Tile(rows, 128) for rows in (32, 64, 128))
     if name == "wide_differences":
@@ -190,7 +190,7 @@ def _gram(Z: Tensor) -> Tensor:
 
 
 def seconds(function: Callable[[], Any]) -> float:
-    """The median time of a call, after one that compiles."""
+    """Return the median time of a call, after one that compiles."""
     function()
     times = []
     for _ in range(_REPEATS):
@@ -204,7 +204,7 @@ def seconds(function: Callable[[], Any]) -> float:
 
 
 def chosen(trial: Trial, plans: Plans, time: Callable[[Callable[[], Any]], float] = seconds) -> tuple[Plans, str]:
-    """The plans with the fastest candidate of a kernel whose result is right, and what was measured."""
+    """Choose the fastest candidate of a kernel whose result is right, and return plans and measurements."""
     expected = trial.expected().double()
     best, measured, found = math.inf, [], plans
     for candidate in trial.candidates:
@@ -224,14 +224,14 @@ def chosen(trial: Trial, plans: Plans, time: Callable[[Callable[[], Any]], float
 
 
 def capability_of(device: str) -> tuple[int, int]:
-    """The compute capability of a card."""
+    """Return the compute capability of a card."""
     if not torch.cuda.is_available() or torch.device(device).type != "cuda":
         raise ValueError(f"bochner autotune measures kernels of NVIDIA GPUs, and {device!r} is none.")
     return torch.cuda.get_device_capability(device)
 
 
 def autotune(device: str, size: int, say: Callable[[str, str], None]) -> Plans:
-    """Plans for a card, starting from those it has; `say` is told of every kernel and what was measured of it."""
+    """Tune the plans of a card, starting from its current ones; `say` is told of every kernel and its measurements."""
     capability = capability_of(device)
     plans = plans_for(capability)
     if plans is None or gpu.kernels_for(torch.device(device).index or 0) is None:
@@ -248,7 +248,7 @@ def autotune(device: str, size: int, say: Callable[[str, str], None]) -> Plans:
 
 
 def source_of(capability: tuple[int, int], plans: Plans) -> str:
-    """The plans as an entry of `plans.PLANS`."""
+    """Return the plans as an entry of `plans.PLANS`."""
     lines = [f"    {capability}: Plans("]
     for item in fields(plans):
         value = getattr(plans, item.name)

@@ -18,9 +18,9 @@ from bochner.backends.plans import FEWEST_BITS, Plans, plans_for
 from bochner.backends.torch import grams, operations
 from bochner.backends.torch.memory import Tensor, place, placed
 
-_WIDE_BYTES = 1 << 30  # of float64 phases at a time
-_DENSE_WIDTH = 64  # up to which blocks of transforms are multiplied out
-_FEW_COLUMNS = 2  # of V, up to which Z is read once for each; more are faster as matrix products
+_WIDE_BYTES = 1 << 30  # bytes of float64 phases at a time
+_DENSE_WIDTH = 64  # width up to which blocks of transforms are multiplied out
+_FEW_COLUMNS = 2  # columns of V up to which Z is read once for each; more are faster as matrix products
 
 
 _tried: ContextVar[Plans | None] = ContextVar("_tried", default=None)
@@ -32,7 +32,7 @@ def _known_plans(device: int) -> Plans | None:
 
 
 def plans_on(X: Tensor) -> Plans:
-    """The plans of kernels on the device of X, which runs some."""
+    """Return the plans of kernels on the device of X, which runs some."""
     plans = _tried.get() or _known_plans(X.device.index or 0)
     assert plans is not None
     return plans
@@ -50,7 +50,7 @@ def use_plans(plans: Plans) -> Iterator[None]:
 
 @lru_cache
 def kernels_for(device: int) -> Any:
-    """The module of Triton kernels if they run on this device, else None: torch's own operations do everything then."""
+    """Return the module of Triton kernels if they run on this device, else None."""
     try:
         from bochner.backends import _triton
     except (ImportError, AttributeError):  # no Triton, or a version with another Gluon
@@ -59,14 +59,14 @@ def kernels_for(device: int) -> Any:
 
 
 def _fast(X: Tensor) -> Any:
-    """The kernels, if they take this tensor."""
+    """Return the kernels if they accept this tensor, else None."""
     if X.dtype != torch.float32 or X.shape[0] == 0 or (X.shape[1] > 1 and X.stride(1) != 1):
         return None
     return kernels_for(X.device.index or 0)
 
 
 def fwht(X: Tensor) -> None:
-    """Walsh-Hadamard transform of every row, in place."""
+    """Apply the Walsh-Hadamard transform to every row, in place."""
     q = X.shape[1].bit_length() - 1
     kernels = _fast(X)
     if kernels is None or not FEWEST_BITS <= q <= plans_on(X).most_bits:
@@ -76,7 +76,7 @@ def fwht(X: Tensor) -> None:
 
 
 def dense_pairs(X: Tensor, W: Array, scale: float, tail: float, out: Tensor) -> None:
-    """Pairs of X Wᵀ, from products of half-precision parts."""
+    """Write pairs of X Wᵀ, from products of half-precision parts."""
     X = X if X.stride(1) == 1 else X.contiguous()
     kernels = _fast(out)
     if kernels is None or plans_on(X).dense is None:
@@ -107,7 +107,7 @@ def _half_matrix(kernels: Any, W: Array, X: Tensor, precise: bool) -> Any:
 def structured(
     X: Tensor, signs: Array, lengths: Array, scale: float, tail: float, out: Tensor, *, as_pairs: bool
 ) -> None:
-    """Structured phases, or their pairs."""
+    """Write structured phases, or their pairs."""
     p = signs.shape[2]
     X = X if X.stride(1) == 1 else X.contiguous()
     kernels = _transforms_for(out, p, 0)
@@ -141,7 +141,7 @@ def fastfood(
     *,
     as_pairs: bool,
 ) -> None:
-    """Fastfood phases, or their pairs."""
+    """Write Fastfood phases, or their pairs."""
     p = signs.shape[1]
     X = X if X.stride(1) == 1 else X.contiguous()
     kernels = _transforms_for(out, p, 1)
@@ -169,7 +169,7 @@ def fastfood(
 
 
 def _transforms_for(out: Tensor, p: int, more: int) -> Any:
-    """The kernels, if they take these tensors and transforms of this width."""
+    """Return the kernels if they accept these tensors and transforms of this width, else None."""
     kernels = _fast(out)
     if kernels is None:
         return None
@@ -179,7 +179,7 @@ def _transforms_for(out: Tensor, p: int, more: int) -> Any:
 def _factors(
     kernels: Any, lengths: Array, X: Tensor, shape: tuple[int, int], unit: float, as_pairs: bool
 ) -> list[Tensor]:
-    """Lengths of whole blocks (blocks, p), in turns for pairs, as float32 and as float64, and when they are large."""
+    """Return lengths of whole blocks (blocks, p), in turns for pairs, as float32 and float64, with their limits."""
 
     def padded() -> list[Tensor]:
         factors = np.zeros(shape)
@@ -204,7 +204,7 @@ def _dense_fastfood(signs: Array, permutations: Array, gains: Array, lengths: Ar
 
 
 def _narrow(W: Array, X: Tensor) -> Array:
-    """The columns of W that X has; the same array every time."""
+    """Return the columns of W that X has; the same array every time."""
     d = X.shape[1]
     return W if d == W.shape[1] else placed.get(W, ("narrow", d), lambda: np.ascontiguousarray(W[:, :d]))
 
@@ -214,12 +214,12 @@ def _as_tensor(array: Array, X: Tensor) -> Tensor:
 
 
 def structured_phases(X: Tensor, signs: Array, lengths: Array, out: Tensor) -> None:
-    """Structured phases."""
+    """Write structured phases."""
     structured(X, signs, lengths, 1.0, 0.0, out, as_pairs=False)
 
 
 def fastfood_phases(X: Tensor, signs: Array, permutations: Array, gains: Array, lengths: Array, out: Tensor) -> None:
-    """Fastfood phases."""
+    """Write Fastfood phases."""
     fastfood(X, signs, permutations, gains, lengths, 1.0, 0.0, out, as_pairs=False)
 
 
@@ -230,7 +230,7 @@ _DISTANCES = {
 
 
 def distances(X: Tensor, Y: Any, out: Tensor, *, form: str) -> None:
-    """Distances from the differences."""
+    """Write distances, from the differences."""
     Y = place(Y, X)
     kernels = kernels_for(X.device.index or 0)
     if kernels is not None and len(X) and len(Y) and Y.dtype == X.dtype:
@@ -240,7 +240,7 @@ def distances(X: Tensor, Y: Any, out: Tensor, *, form: str) -> None:
 
 
 def kernel_values(X: Tensor, Y: Any, profile: str, out: Tensor) -> None:
-    """A kernel of unit length scale."""
+    """Write a kernel of unit length scale."""
     Y, kernels = place(Y, X), kernels_for(X.device.index or 0)
     if kernels is not None and len(X) and len(Y):
         if profile in PROFILES:
@@ -253,7 +253,7 @@ def kernel_values(X: Tensor, Y: Any, profile: str, out: Tensor) -> None:
 
 
 def tiles(X: Tensor, Y: Any, form: Form, V: Tensor | None, out: Tensor) -> None:
-    """Kernel values, or their product with V, for which they are not stored."""
+    """Write kernel values, or their product with V without storing them."""
     Y, kernels = place(Y, X), kernels_for(X.device.index or 0)
     if not (len(X) and len(Y)):
         out.zero_()
@@ -264,7 +264,7 @@ def tiles(X: Tensor, Y: Any, form: Form, V: Tensor | None, out: Tensor) -> None:
 
 
 def sparse_rows(X: Tensor, indptr: Array, indices: Array, signs: Array, lengths: Array, out: Tensor) -> None:
-    """Sums of signed columns."""
+    """Write sums of signed columns."""
     kernels = kernels_for(X.device.index or 0)
     if kernels is None or not len(X) or not len(indices) or (out.shape[1] > 1 and out.stride(1) != 1):
         operations.sparse_rows(X, indptr, indices, signs, lengths, out)
@@ -288,7 +288,7 @@ def sparse_rows(X: Tensor, indptr: Array, indices: Array, signs: Array, lengths:
 
 
 def moments(Z: Tensor, right: Array, out: Tensor) -> None:
-    """Products with a few columns."""
+    """Add products with a few columns."""
     kernels = _fast(Z)
     if kernels is None or right.shape[1] > _FEW_COLUMNS or Z.shape[1] < 64:
         operations.moments(Z, right, out)
@@ -299,13 +299,13 @@ def moments(Z: Tensor, right: Array, out: Tensor) -> None:
 
 
 def split(Z: Tensor, units: Tensor, n_digits: int, bits: int) -> Tensor:
-    """Digits of rows, which are rounded in place: see `grams.Split`."""
+    """Split rows into digits and round them in place: see `grams.Split`."""
     kernels = _fast(Z)
     return (grams if kernels is None else kernels.digits).split(Z, units, n_digits, bits)
 
 
 def multiply(a: Tensor, b: Tensor, units: Tensor, factor: float, out: Tensor) -> None:
-    """Products of digits: see `grams.Multiply`."""
+    """Multiply digits: see `grams.Multiply`."""
     kernels = kernels_for(a.device.index or 0)
     plan = None if kernels is None else plans_on(a).digits
     if plan is None:
@@ -315,7 +315,7 @@ def multiply(a: Tensor, b: Tensor, units: Tensor, factor: float, out: Tensor) ->
 
 
 def gram_product(Z: Tensor, V: Tensor, weights: Tensor | None, out: Tensor) -> None:
-    """Products with the Gram matrix of some rows."""
+    """Add products with the Gram matrix of some rows."""
     kernels = _fast(Z)
     if kernels is None or V.shape[1] > _FEW_COLUMNS or Z.shape[1] < 64:
         operations.gram_product(Z, V, weights, out)

@@ -17,10 +17,10 @@ from bochner.backends.torch.memory import Tensor
 from bochner.backends.torch.operations import gram
 
 _SCHEMES = ((2, 7), (2, 8), (3, 7))  # numbers of digits and their bits: three, four and six products
-_MOST_ROWS = 65_536  # multiplied before the product is added up in float64
+_MOST_ROWS = 65_536  # rows multiplied before the product is added up in float64
 _PANEL = 2048  # columns of a product
-_FEWEST_ROWS, _FEWEST_COLUMNS = 256, 512  # with fewer, float64 products are as fast
-_MULTIPLE = 32  # of rows and columns: torch multiplies integers by eights, and more than 16 rows
+_FEWEST_ROWS, _FEWEST_COLUMNS = 256, 512  # sizes below which float64 products are as fast
+_MULTIPLE = 32  # rows and columns are padded to multiples: torch multiplies integers by eights, and more than 16 rows
 
 # (Z (n, m), units (m,), n_digits, bits): Z rounded to multiples of the units in place, and the digits of those,
 # (n_digits, m', n') int8, the most significant first, padded with zeros to multiples of 32
@@ -54,7 +54,7 @@ class Digits:
 
 
 def multiply(a: Tensor, b: Tensor, units: Tensor, factor: float, out: Tensor) -> None:
-    """As `Multiply` says, a panel of columns at a time."""
+    """Multiply digits, as `Multiply` specifies, a panel of columns at a time."""
     m = len(out)
     for j in range(0, m, _PANEL):
         columns = slice(j, j + _PANEL)
@@ -65,7 +65,7 @@ def multiply(a: Tensor, b: Tensor, units: Tensor, factor: float, out: Tensor) ->
 
 
 def split(Z: Tensor, units: Tensor, n_digits: int, bits: int) -> Tensor:
-    """As `Split` says, by torch's operations, a few rows at a time."""
+    """Split rows into digits, as `Split` specifies, by torch's operations, a few rows at a time."""
     n, m = Z.shape
     digits = Z.new_zeros((n_digits, _padded(m), _padded(n)), dtype=torch.int8)
     for start in range(0, n, step := 4096):
@@ -87,7 +87,7 @@ def _padded(n: int) -> int:
 def fixed_point(
     Z: Tensor, seen: int, budget: float, split: Split = split, multiply: Multiply = multiply
 ) -> Digits | None:
-    """Rows with 14, 16 or 21 bits of the largest entry of a column: the fewest that the budget allows, or 21."""
+    """Round rows to 14, 16 or 21 bits of the largest entry of a column: the fewest that the budget allows, or 21."""
     n, m = Z.shape
     if Z.dtype != torch.float32 or not _FEWEST_ROWS <= n <= _MOST_ROWS or m < _FEWEST_COLUMNS:
         return None
@@ -102,7 +102,7 @@ def fixed_point(
 
 
 def _units(largest: Tensor, n_digits: int, bits: int) -> Tensor:
-    """The least units of three bits such that the integers have so many digits; multiples are float32 numbers."""
+    """Return the smallest units of three bits whose integers fit the digits; multiples are float32 numbers."""
     limit = sum(((1 << bits - 1) - 1) << bits * place for place in range(n_digits))
     mantissa, exponent = torch.frexp(largest.double() / limit)
     units = torch.ldexp((8.0 * mantissa).ceil_() / 8.0, exponent).float()
@@ -110,7 +110,7 @@ def _units(largest: Tensor, n_digits: int, bits: int) -> Tensor:
 
 
 def integer_gram(Z: Tensor, out: Tensor, split: Split = split, multiply: Multiply = multiply) -> None:
-    """ZᵀZ of features in float32, from rows rounded to 21 bits; of others in float64."""
+    """Add ZᵀZ of float32 features from rows rounded to 21 bits, and of others in float64."""
     for start in range(0, len(Z), _MOST_ROWS):
         rows = Z[start : start + _MOST_ROWS]
         found = fixed_point(rows.clone(), 0, 0.0, split, multiply) if rows.dtype == torch.float32 else None

@@ -21,17 +21,17 @@ OutOfMemory = torch.OutOfMemoryError
 
 placed = Memo()
 _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
-_COPIED_BYTES = 1 << 21  # that a thread copies at a time
-_PINNED_BYTES = 1 << 23  # of a thread that fetches: to pin half a gigabyte takes longer than to copy it
+_COPIED_BYTES = 1 << 21  # bytes that a thread copies at a time
+_PINNED_BYTES = 1 << 23  # pinned bytes of a fetching thread: to pin half a gigabyte takes longer than to copy it
 
 
 def empty(shape: tuple[int, ...], X: Tensor) -> Tensor:
-    """Uninitialised, in the dtype and on the device of X."""
+    """Return an uninitialised tensor in the dtype and on the device of X."""
     return torch.empty(shape, dtype=X.dtype, device=X.device)
 
 
 def place(array: Any, X: Tensor) -> Tensor:
-    """A NumPy array on the device of X, floating-point numbers in its dtype; copied once a device and dtype."""
+    """Copy a NumPy array to the device of X, floating-point numbers in its dtype; once for each device and dtype."""
     if torch.is_tensor(array):
         return array
     if scipy.sparse.issparse(array):
@@ -60,12 +60,12 @@ def keep(array: Array, X: Tensor) -> None:
 
 
 def from_dlpack(X: Any) -> Tensor:
-    """A tensor over the memory of another library's array."""
+    """Wrap the memory of another library's array in a tensor."""
     return torch.utils.dlpack.from_dlpack(X)
 
 
 def fetch(X: Tensor) -> Array:
-    """A copy in host memory."""
+    """Copy to host memory."""
     X = X.detach()
     if not X.is_cuda or X.nbytes < 8 * _PINNED_BYTES:
         return np.asarray(X.cpu().numpy())
@@ -96,7 +96,7 @@ def check_device(device: str) -> None:
 
 
 def free_memory(device: str) -> int:
-    """Bytes that may be allocated on a device."""
+    """Return the bytes that may be allocated on a device."""
     if torch.device(device).type != "cuda":
         return 8 << 30
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -104,7 +104,7 @@ def free_memory(device: str) -> int:
 
 
 def n_queues(device: str) -> int:
-    """How many threads at most should hand work to a device at a time, each in its `own_queue`."""
+    """Return the number of threads that may queue work on a device at a time, each in its `own_queue`."""
     if torch.device(device).type != "cuda":
         return 1
     torch.linalg.cholesky(torch.ones((1, 1), device=device))  # torch loads its solvers once, and not from two threads
@@ -116,7 +116,7 @@ _streams: dict[str, list[Any]] = {}  # of each device, those that are free
 
 @contextmanager
 def own_queue(device: str) -> Iterator[None]:
-    """Work of the body waits for no other on the device; what it leaves there must be fetched inside it.
+    """Run the body in a queue of its own on the device; fetch its results inside it.
 
     Streams are used again: torch keeps free memory, and room for the libraries, for every stream it has seen.
     """
@@ -136,7 +136,7 @@ def own_queue(device: str) -> Iterator[None]:
 
 
 def tensor_on(device: str, array: Array) -> Tensor:
-    """A copy of an array on a device."""
+    """Copy an array to a device."""
     return torch.from_numpy(np.array(array)).to(device)
 
 
@@ -156,7 +156,7 @@ class Link:
         self.turn = 0
 
     def __call__(self, X: Array) -> Tensor:
-        """X on the device; X itself may be changed as soon as this returns."""
+        """Copy X to the device; X itself may be changed as soon as this returns."""
         if self.stream is None:
             return torch.from_numpy(np.array(X))
         if len(self.buffers) < 2:

@@ -14,9 +14,9 @@ import torch
 from bochner.backends import Array
 from bochner.backends.torch.memory import Tensor, empty, place, placed
 
-_PRODUCT_ROWS = 8192  # of features widened to float64 at a time
+_PRODUCT_ROWS = 8192  # rows converted to float64 at a time
 _FAR = 1e8  # a distance from which on Matérn kernels are zero: farther out they would be ∞·0
-_INVERTED_ROWS = 128  # of triangles that are inverted column by column
+_INVERTED_ROWS = 128  # rows of triangles that are inverted column by column
 
 
 def fwht(X: Tensor) -> None:
@@ -121,7 +121,7 @@ def absolute_distances(X: Tensor, Y: Tensor, out: Tensor) -> None:
 
 
 def kernel_values(X: Tensor, Y: Tensor, profile: str, out: Tensor) -> None:
-    """A kernel of unit length scale, or its slope."""
+    """Write a kernel of unit length scale, or its slope."""
     if X.shape[0] and Y.shape[0]:
         (absolute_distances if profile == "laplacian" else squared_distances)(X, Y, out)
         apply_profile(profile, out)
@@ -262,7 +262,7 @@ def triangular_inverse(L: Tensor) -> Tensor:
 
 
 def _diagonal_blocks(A: Tensor, size: int) -> Tensor:
-    """The blocks (count, size, size) on the diagonal, as a view."""
+    """Return the blocks (count, size, size) on the diagonal, as a view."""
     count = len(A) // size
     return A.view(count, size, count, size).diagonal(dim1=0, dim2=2).permute(2, 0, 1)
 
