@@ -30,13 +30,13 @@ _TINY = 2.0**-54
 
 
 def stratified(n: int, step: float, key: Key) -> Array:
-    """Uniforms (n,) in (0, 1): each one exactly uniform, together evenly spread; more of them extend the same draw."""
+    """Draw uniforms (n,), each exactly uniform on (0, 1), together evenly spread; more of them extend the same draw."""
     u = (key.generator().random() + step * np.arange(n)) % 1.0
     return np.clip(u, _TINY, 1.0 - 2.0**-53)
 
 
 def _chi(n_rows: int, dimension: int, key: Key) -> Array:
-    """Lengths (n_rows,) distributed as the norm of a standard normal vector in `dimension` dimensions."""
+    """Draw lengths (n_rows,), distributed as the norm of a standard normal vector in `dimension` dimensions."""
     u = stratified(n_rows, _LENGTH_STEP, key.child("lengths"))
     return np.sqrt(2.0 * gammaincinv(dimension / 2.0, u))
 
@@ -52,11 +52,11 @@ def _n_blocks(n_rows: int, width: int) -> int:
 class RowLaw(ABC):
     """A sampling scheme of n_rows vectors in R^n_features that are, or nearly are, N(0, I)."""
 
-    #: is every single row exactly Gaussian, so that features are unbiased in every dimension?
+    #: True if every single row is exactly Gaussian, so that features are unbiased in every dimension
     exact: ClassVar[bool]
 
     def bias(self, n_features: int) -> float:
-        """A bound of the bias of the Gaussian kernel's features at any distance: 0 where rows are exact."""
+        """Bound the bias of the Gaussian kernel's features at any distance: 0 if rows are exact."""
         return 0.0
 
     @abstractmethod
@@ -73,7 +73,7 @@ class PointLaw(RowLaw):
 
     @abstractmethod
     def points(self, n_features: int, n_rows: int, key: Key) -> Array:
-        """Points (n_rows, n_features) in the open unit cube, each marginally uniform."""
+        """Draw points (n_rows, n_features) in the open unit cube, each marginally uniform."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Quasi(PointLaw):
                 )
             if last > 1 << 30:
                 raise ValueError(f"there are 2^30 Sobol' points, and skip and leap ask for number {last}.")
-            # 2^-30 cells: moved to their centres so that Φ⁻¹ never meets 0. A power of two, or scipy warns.
+            # points move to the centres of 2^-30 cells, where Φ⁻¹ is finite; SciPy warns unless n is a power of two
             sampler = qmc.Sobol(dimension, scramble=self.scramble, bits=30, rng=generator)
             return sampler.random(next_power_of_two(last))[skip:last:step] + 2.0**-31
         if self.sequence == "halton":

@@ -39,9 +39,9 @@ class SketchLaw(ABC):
     ((200, 3), (3, 200))
     """
 
-    #: whether more components with the same key extend the same draw, up to the factor sqrt(n_components)
+    #: True if more components with the same key extend the same draw, up to the factor sqrt(n_components)
     extends: ClassVar[bool]
-    #: whether CSR and CSC data are sketched in O(nnz), without a dense copy
+    #: True if CSR and CSC data are sketched in O(nnz), without a dense copy
     accepts_sparse: ClassVar[bool] = True
 
     @abstractmethod
@@ -97,7 +97,7 @@ class _Thinned(SketchLaw):
 
     @abstractmethod
     def rarity(self, n_features: int) -> float:
-        """S: one entry in s is not zero."""
+        """Return s: one entry in s is not zero."""
 
     def sample(self, n_features: int, n_components: int, key: Key) -> LinearMap:
         s = self.rarity(n_features)
@@ -411,7 +411,7 @@ def as_sketch_law(law: Any) -> SketchLaw:
 
 
 def norm_probabilities(A: Any) -> Array:
-    """Squared norms of the rows of A, divided by their sum; equal ones when A is zero.
+    """Return the squared norms of the rows of A, divided by their sum; equal ones if A is zero.
 
     Examples
     --------
@@ -428,14 +428,14 @@ def norm_probabilities(A: Any) -> Array:
 
 
 def _of_size_one(A: Any) -> Any:
-    """A, sparse in float64, divided by a power of two where squares of its entries would overflow or vanish."""
+    """Divide A by a power of two if squares of its entries would overflow or vanish; sparse A becomes float64."""
     A = A.astype(np.float64) if scipy.sparse.issparse(A) else np.asarray(A)
     largest = float(abs(A).max()) if A.size else 0.0
     return A if largest == 0.0 or 1e-100 < largest < 1e100 else A / power_of_two(largest)
 
 
 def leverage_probabilities(A: Any, key: Key | None = None, *, n_components: int | None = None) -> Array:
-    """Leverage scores of the rows of A, divided by their sum; equal ones when A is zero.
+    """Return the leverage scores of the rows of A, divided by their sum; equal ones if A is zero.
 
     The leverage of a row is its squared norm in an orthonormal basis of the columns of A.
 
@@ -473,7 +473,7 @@ def leverage_probabilities(A: Any, key: Key | None = None, *, n_components: int 
 
 
 def _kept(values: Array, shape: tuple[int, int], squared: bool = False) -> Array:
-    """Singular values above rounding."""
+    """Return a mask of the singular values above rounding."""
     eps = np.finfo(np.float64).eps * max(shape)
     kept: Array = values > (np.sqrt(eps) if squared else eps) * max(values.max(initial=0.0), np.finfo(np.float64).tiny)
     return kept
@@ -489,11 +489,11 @@ def _signs(shape: tuple[int, ...], key: Key) -> Array:
 
 
 def _thin(n: int, probability: float, key: Key) -> Array:
-    """Places (in order) among 0 … n-1, each taken independently with the given probability."""
+    """Draw places among 0 … n-1, in order, each taken independently with the given probability."""
     if probability >= 1.0:
         return np.arange(n)
     generator, last, size, chunks = key.generator(), -1, 256, []
-    while last < n:  # chunks of sizes that do not depend on n: a longer draw begins with the shorter one
+    while last < n:  # chunk sizes do not depend on n, so that a longer draw extends a shorter one
         chunks.append(last + np.cumsum(generator.geometric(probability, size)))
         last, size = int(chunks[-1][-1]), 2 * size
     places = np.concatenate(chunks)

@@ -16,11 +16,11 @@ from bochner.kernels.algebra import as_points
 from bochner.kernels.conversion import as_kernel
 from bochner.kernels.stationary import RBF, SeparableKernel
 
-_MOST_BOXES = 1 << 25  # corners of boxes that are counted at a time
+_MOST_BOXES = 1 << 25  # largest number of boxes that are counted
 
 
 def star_discrepancy(points: Any, *, order: float = 2.0) -> float:
-    """How unevenly points fill the unit cube: their share of a box [0, t] less its volume, over all boxes.
+    """Measure how unevenly points fill the unit cube: their share of a box [0, t] less its volume, over all boxes.
 
     The error of an average over the points is at most the largest such difference times the variation of the function
     (Koksma & Hlawka).
@@ -54,7 +54,7 @@ def star_discrepancy(points: Any, *, order: float = 2.0) -> float:
     volumes = np.ones(())
     for end in ends:
         volumes = np.multiply.outer(volumes, end)
-    closed = np.zeros(volumes.shape)  # points at or below each corner, and `inside` those strictly below it
+    closed = np.zeros(volumes.shape)  # share of points at or below each corner; `inside`: strictly below it
     np.add.at(closed, tuple(np.searchsorted(end, column) for end, column in zip(ends, T.T, strict=True)), 1.0 / n)
     for axis in range(d):
         np.cumsum(closed, axis=axis, out=closed)
@@ -63,7 +63,7 @@ def star_discrepancy(points: Any, *, order: float = 2.0) -> float:
 
 
 def box_discrepancy(frequencies: Any, kernel: Any, box: Any) -> float:
-    """The root mean square error of Fourier features with given frequencies, over differences x - y in a box.
+    """Return the root mean square error of Fourier features with given frequencies, for differences x - y in a box.
 
     It is the square root of the mean of |k(u) - (1/T) Σ exp(i w·u)|² over u in [-box, box], in closed form but for
     the integrals of one coordinate. The box discrepancy of Yang et al. (2014) is this times √Π(box_j / π), which no
@@ -123,7 +123,7 @@ def _matrix(name: str, value: Any) -> Array:
 
 
 def _coordinate_means(profile: mixtures.Profile, width: float, w: Array) -> tuple[float, Array]:
-    """Means over [0, width] of profile(u)² and of profile(u) cos(w u), (n,): Legendre series in panels, for any w."""
+    """Return the means of profile(u)² and profile(u) cos(w u), (n,), over [0, width], by Legendre series in panels."""
     degree = 16
     x, weights = np.polynomial.legendre.leggauss(degree)
     panels = max(4, int(np.ceil(2.0 * min(width, 500.0))))

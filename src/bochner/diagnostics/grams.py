@@ -42,7 +42,7 @@ class DistanceConcentration:
         said = (
             "all distances are nearly the same: a radial kernel hardly tells rows apart, and is close to a linear one"
             if self.contrast < 0.1
-            else "distances differ, so that a radial kernel tells rows apart"
+            else "distances differ enough for a radial kernel to tell rows apart"
         )
         return (
             f"distances {self.mean:.4g} ± {self.std:.3g} (contrast {self.contrast:.3g}), as in a normal distribution "
@@ -51,7 +51,7 @@ class DistanceConcentration:
 
 
 def distance_concentration(X: Any, *, max_rows: int = 2000, random_state: Any = None) -> DistanceConcentration:
-    """Whether all Euclidean distances are about the same, as they become in many dimensions.
+    """Measure whether all Euclidean distances are about the same, as in many dimensions.
 
     Parameters
     ----------
@@ -114,16 +114,16 @@ class GramSpectrum:
 
     @property
     def complete(self) -> bool:
-        """Whether all rows were used, so that everything is exact."""
+        """True if all rows were used, so that everything is exact."""
         return len(self.eigenvalues) == self.n_samples
 
     @property
     def trace(self) -> float:
-        """Of K, estimated where not complete."""
+        """Trace of K, estimated unless `complete`."""
         return float(self.fresh_diagonal.mean()) * self.n_samples
 
     def leverages(self, alpha: float) -> Array:
-        """Leverage scores of the fresh rows, (n_fresh,), in a fit to the sample, with penalty alpha for all rows."""
+        """Return leverage scores of the fresh rows, (n_fresh,), in a fit to the sample with penalty alpha."""
         share = len(self.eigenvalues) / self.n_samples
         inverse = 1.0 / (self.eigenvalues + alpha * share)
         if self.complete:
@@ -132,7 +132,7 @@ class GramSpectrum:
         return np.maximum(left, 0.0) / alpha
 
     def effective_dimension(self, alpha: float) -> tuple[float, float]:
-        """A bracket of tr K (K + alpha I)⁻¹: equal ends where complete.
+        """Bracket tr K (K + alpha I)⁻¹, with equal ends if `complete`.
 
         The sample's own dimension is too small on average, because the dimension is concave in the covariance, and the
         leverage of fresh rows too large, because an inverse is convex.
@@ -148,7 +148,7 @@ _TINY = np.finfo(float).tiny
 
 
 def gram_spectrum(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_state: Any = None) -> GramSpectrum:
-    """Eigenvalues of the kernel matrix of at most max_rows rows of X, and leverage of as many others.
+    """Compute eigenvalues of the kernel matrix of at most max_rows rows of X, and leverages of max_rows other rows.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class DimensionCurve:
 
     @property
     def values(self) -> Array:
-        """The geometric middle of the bracket."""
+        """Geometric mean of both ends."""
         return np.sqrt(self.low * self.high)
 
     def __repr__(self) -> str:
@@ -218,7 +218,7 @@ class DimensionCurve:
 def effective_dimension_curve(
     X: Any, kernel: Any = "rbf", alphas: Any = None, *, max_rows: int = 1000, random_state: Any = None
 ) -> DimensionCurve:
-    """Effective dimension tr K (K + alpha I)⁻¹ as a function of the penalty: how many components a model can use.
+    """Compute the effective dimension tr K (K + alpha I)⁻¹ for several penalties: how many components a model can use.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class SpectrumDecay:
 
 
 def spectrum_decay(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_state: Any = None) -> SpectrumDecay:
-    """How fast the eigenvalues of the kernel matrix fall: with fast decay few Nyström features are enough.
+    """Measure how fast the eigenvalues of the kernel matrix fall: with fast decay few Nyström features are enough.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ def spectrum_decay(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_
 
 
 def _slope(x: Array, y: Array) -> tuple[float, float]:
-    """Minus the slope of a least-squares line, and its residual."""
+    """Return minus the slope of a least-squares line, and its squared residual."""
     x, y = x - x.mean(), y - y.mean()
     slope = float(x @ y) / float(x @ x)
     return -slope, float(np.sum((y - slope * x) ** 2))
@@ -327,7 +327,7 @@ class Coherence:
 
     def __repr__(self) -> str:
         seen = "largest" if self.exact else "largest seen"
-        advice = "uniform landmarks will do" if self.coherence < 5 else "draw landmarks by leverage or RPCholesky"
+        advice = "uniform landmarks suffice" if self.coherence < 5 else "draw landmarks by leverage or RPCholesky"
         return (
             f"coherence {self.coherence:.3g} at alpha = {self.alpha:.3g} ({seen} leverage {self.largest:.3g}, "
             f"effective dimension {self.effective_dimension:.4g}): {advice}"
@@ -337,7 +337,7 @@ class Coherence:
 def leverage_coherence(
     X: Any, kernel: Any = "rbf", *, alpha: float, max_rows: int = 1000, random_state: Any = None
 ) -> Coherence:
-    """How unequal the leverages of the rows are: if they are, uniform landmarks miss some rows.
+    """Measure how unequal the leverages of the rows are: if they are, uniform landmarks miss some rows.
 
     Parameters
     ----------

@@ -94,7 +94,9 @@ def spectral_check(kernel: Any, n_features: int) -> SpectralCheck:
         case Radial():
             return _check_profile(kernel.function, d)
         case RadialKernel():
-            return _check_profile(clone(kernel).profile, d)  # a copy: findings are kept, and parameters may change
+            return _check_profile(
+                clone(kernel).profile, d
+            )  # a copy, because findings are cached and parameters may change
         case SeparableKernel():
             return _check_profile(clone(kernel).profile, 1)
     raise ValueError(f"the spectral density is that of a radial or separable kernel; got {kernel!r}.")

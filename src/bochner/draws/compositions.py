@@ -14,7 +14,7 @@ from bochner.draws.linear_maps import Dense, LinearMap
 from bochner.draws.structured import FastfoodBlocks, HadamardBlocks
 
 _rescaled, _matrices = Memo(), Memo()
-_BLOCK_BYTES = 1 << 22  # between two maps that are chained
+_BLOCK_BYTES = 1 << 22  # size of the block of rows between two chained maps
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Scaled(LinearMap):
         factor = float(self.columns) if self.columns.ndim == 0 and X.dtype.itemsize == 4 else 0.0
         inner = self.inner
         if not is_host(X) and isinstance(inner, (HadamardBlocks, FastfoodBlocks)) and 1e-9 < factor < 1e9:
-            # a copy of many columns would cost as much as the features: the lengths of the rows take the factor, and
-            # are not rounded to float32 afterwards, because phases may be large
+            # copying the data would cost as much as the features, so the lengths are multiplied by the factor; they are
+            # not rounded to float32, because phases may be large
             lengths = inner.lengths.astype(np.float64) * factor
             _rescaled.get(inner, factor, lambda: replace(inner, lengths=lengths)).pairs_into(X, scale, tail, out)
-        elif not is_host(X):  # rounded to float32, rows would lose large phases
+        elif not is_host(X):  # in float64, because large phases do not survive rounding to float32
             inner.pairs_into(self._scale(X.double()), scale, tail, out)  # type: ignore[attr-defined]
         else:
             inner.pairs_into(self._scale(X), scale, tail, out)
@@ -162,7 +162,7 @@ class Summed(LinearMap):
         return total
 
     def on(self, X: Any) -> LinearMap:
-        # one of the parts is dense, and of one matrix a device makes precise pairs
+        # one part is dense anyway, and a device computes precise pairs for a single matrix
         if is_host(X):
             return self
         found: LinearMap = _matrices.get(self, "dense", lambda: Dense(np.sum([_matrix(p) for p in self.parts], axis=0)))
@@ -198,7 +198,7 @@ class Chained(LinearMap):
             return self.outer(self.inner(X))
         out = empty_columns(X.shape[0], self.shape[0], X.dtype)
         step = max(1, _BLOCK_BYTES // (self.inner.shape[0] * X.dtype.itemsize))
-        for start in range(0, X.shape[0], step):  # what is between the maps is never held for all rows
+        for start in range(0, X.shape[0], step):  # the rows between the maps are never all held
             out[start : start + step] = self.outer(self.inner(X[start : start + step]))
         return out
 
@@ -216,7 +216,7 @@ class Chained(LinearMap):
 
 
 def _matrix(part: LinearMap) -> Array:
-    """W in float64; of blocks of transforms by transforming the identity, where `to_dense` multiplies matrices."""
+    """Return W in float64; blocks of transforms transform the identity instead of multiplying matrices."""
     match part:
         case Scaled():
             return _matrix(part.inner) * part.columns

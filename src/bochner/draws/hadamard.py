@@ -11,7 +11,7 @@ from bochner.checks import check_flag
 
 
 def fwht(X: Any, axis: int = -1, *, orthonormal: bool = False, out: Any = None, n_jobs: int | None = None) -> Array:
-    """Walsh-Hadamard transform along an axis, in p log₂ p additions for p numbers.
+    """Apply the Walsh-Hadamard transform along an axis, in p log₂ p additions for p numbers.
 
     Multiplies by the p × p matrix H of ±1 in Sylvester's order: H₁ = 1, and H₂ₖ = [[Hₖ, Hₖ], [Hₖ, -Hₖ]]. H Hᵀ = p I.
 

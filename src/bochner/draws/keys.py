@@ -51,7 +51,7 @@ class Key:
         return np.random.Generator(np.random.Philox(sequence))
 
     def uniforms(self, start: int, n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Numbers start to start + n of this key's uniform stream, without drawing those before.
+        """Return numbers start to start + n of this key's uniform stream, without drawing those before.
 
         Examples
         --------

@@ -18,8 +18,8 @@ from scipy.special import ndtri
 
 from bochner.backends import Array
 
-BITS = 14
-_FIRST = 5  # prefixes of fewer than 2^5 points are left to chance
+BITS = 14  # a lattice has 2^14 points
+_FIRST = 5  # prefixes of fewer than 2^5 points do not influence the choice
 # Gauss-Legendre nodes moved towards the ends of an interval, where Φ⁻¹ is singular
 _x, _w = np.polynomial.legendre.leggauss(24)
 _x, _w = 0.5 * (_x + 1.0), 0.5 * _w
@@ -27,7 +27,7 @@ _NODES, _WEIGHTS = _x**3 * (10.0 - 15.0 * _x + 6.0 * _x**2), _w * 30.0 * (_x * (
 
 
 def correlations(bits: int, variance: float) -> Array:
-    """Of a coordinate at the distance k / 2^bits: means over the shift of exp(-variance (w ∓ w')² / 2), (2, 2^bits)."""
+    """Return means over the shift of exp(-variance (w ∓ w')² / 2), (2, 2^bits), at the distances k / 2^bits."""
     n = 1 << bits
     distances = np.arange(n // 2 + 1) / n
     out = np.zeros((2, n))
@@ -42,7 +42,7 @@ def correlations(bits: int, variance: float) -> Array:
 
 @lru_cache(maxsize=8)
 def generator(dimension: int, bits: int = BITS) -> Array:
-    """The vector z, (dimension,), for differences x - y with N(0, 2/dimension) coordinates in length scales.
+    """Return the vector z, (dimension,), for differences x - y with N(0, 2/dimension) coordinates in length scales.
 
     Examples
     --------
@@ -52,23 +52,23 @@ def generator(dimension: int, bits: int = BITS) -> Array:
     """
     n, quarter, variance = 1 << bits, 1 << (bits - 2), 2.0 / dimension
     theta = correlations(bits, variance)
-    powers = np.ones(quarter, np.int64)  # ±5^i are the odd numbers modulo 2^bits, and -z is as good as z
+    powers = np.ones(quarter, np.int64)  # ±5^i are the odd numbers modulo 2^bits, and -z has the same error as z
     for i in range(1, quarter):
         powers[i] = powers[i - 1] * 5 % n
-    # of the lattice of 2^a points: where its odd multiples 5^i lie in the largest one, and the transform of theta there
+    # for the lattice of 2^a points: places of its odd multiples 5^i in the largest lattice, and theta's transform there
     places = {a: (powers[: 1 << a >> 2] % (1 << a)) << (bits - a) for a in range(2, bits + 1)}
     transforms = {a: np.fft.rfft(theta[:, place]) for a, place in places.items()}
     products, z = np.ones((2, n)), np.empty(dimension, np.int64)
     for j in range(dimension):
-        # Σ_k products θ(k z / n) for z = 5^i: k = 0 and n/2 first, then those of one more lattice after another
+        # Σ_k products θ(k z / n) for z = 5^i: k = 0 and n/2 first, then one lattice after another
         sums = np.full(quarter, (products[:, [0, n // 2]] * theta[:, [0, n // 2]]).sum())
         worst = np.zeros(quarter)
         for a, place in places.items():
             spectrum = (transforms[a] * np.fft.rfft(2.0 * products[:, place]).conj()).sum(axis=0)
             sums += np.tile(np.fft.irfft(spectrum, len(place)), quarter // len(place))
-            if j > 0 and a >= min(_FIRST, bits):  # alone, every coordinate is as good as any
+            if j > 0 and a >= min(_FIRST, bits):  # for one coordinate all z are equal
                 errors = 0.5 * sums / (1 << a) - (1.0 + 2.0 * variance) ** (-0.5 * (j + 1))
-                errors = np.maximum(errors, 1e-12)  # below, the quadrature decides
+                errors = np.maximum(errors, 1e-12)  # smaller errors are errors of the quadrature
                 worst = np.maximum(worst, errors / errors.min())
         z[j] = powers[np.argmin(worst)]
         products *= theta[:, np.arange(n) * z[j] % n]
@@ -77,7 +77,7 @@ def generator(dimension: int, bits: int = BITS) -> Array:
 
 
 def lattice_points(indices: Array, shift: Array) -> Array:
-    """Points (n, dimension) of the shifted lattice, given by their places in van der Corput order."""
+    """Return points (n, dimension) of the shifted lattice, by their places in van der Corput order."""
     index = np.asarray(indices, np.int64) % (1 << BITS)
     reverse = np.zeros_like(index)
     for bit in range(BITS):

@@ -28,7 +28,7 @@ class LinearMap(ABC):
     """A matrix W of shape (n_rows, n_features), applied to the rows of X as X Wᵀ."""
 
     accepts_sparse: ClassVar[bool] = False
-    runs_on_device: ClassVar[bool] = False  # takes arrays of every backend, not only NumPy's
+    runs_on_device: ClassVar[bool] = False  # accepts arrays of every backend, not only NumPy's
 
     @property
     @abstractmethod
@@ -37,29 +37,29 @@ class LinearMap(ABC):
 
     @abstractmethod
     def __call__(self, X: Array) -> Array:
-        """X Wᵀ: (n, n_features) → (n, n_rows), in the dtype of X."""
+        """Return X Wᵀ, (n, n_features) → (n, n_rows), in the dtype of X."""
 
     @abstractmethod
     def to_dense(self) -> Array:
-        """W itself, in float64."""
+        """Return W in float64."""
 
     def on(self, X: Any) -> LinearMap:
-        """The same map for arrays like X: itself, or its dense matrix where it takes only NumPy arrays."""
+        """Return this map for arrays like X: itself, or its dense matrix if it takes only NumPy arrays."""
         if self.runs_on_device or is_host(X):
             return self
         found: LinearMap = _matrices.get(self, "dense", lambda: Dense(self.to_dense()))
         return found
 
     def adjoint(self, A: Array) -> Array:
-        """A W: (n, n_rows) → (n, n_features)."""
+        """Return A W, (n, n_rows) → (n, n_features)."""
         return A @ self.to_dense().astype(A.dtype)
 
     def __matmul__(self, A: Any) -> Array:
-        """W A: the map applied from the left, (n_features, k) → (n_rows, k)."""
+        """Return W A, (n_features, k) → (n_rows, k)."""
         return self(np.ascontiguousarray(A.T)).T
 
     def scale_rows(self, factors: Array) -> LinearMap:
-        """Diag(factors) W, kept as small as W."""
+        """Return diag(factors) W, stored as compactly as W."""
         lengths: Array = self.lengths  # type: ignore[attr-defined]
         return replace(self, lengths=(lengths * factors).astype(lengths.dtype))  # type: ignore[type-var]
 
@@ -119,7 +119,7 @@ class Signs(LinearMap):
         return (self.signs.shape[0], self.signs.shape[1])
 
     def _blocks(self) -> list[slice]:
-        """Rows of the matrix in blocks that are small once they are floats."""
+        """Return blocks of rows that stay small as floats."""
         step = max(1, (1 << 22) // max(1, self.shape[1]))
         return [slice(start, start + step) for start in range(0, self.shape[0], step)]
 
@@ -160,14 +160,14 @@ class PSDOperator(ABC):
 
     @abstractmethod
     def __matmul__(self, V: Array) -> Array:
-        """The product with V, (m,) or (m, k), in float64."""
+        """Return the product with V, (m,) or (m, k), in float64."""
 
     @abstractmethod
     def to_dense(self) -> Array:
-        """The matrix, (m, m) in float64."""
+        """Return the matrix, (m, m) in float64."""
 
     def row_blocks(self) -> Iterator[tuple[Array, Array | None]]:
-        """Blocks of rows Z (n, m) and weights w (n,) or None, in host memory, such that the matrix is Σ ZᵀWZ.
+        """Iterate over rows Z (n, m) and weights w (n,) or None, in host memory, such that the matrix is Σ ZᵀWZ.
 
         A matrix in memory is given as the Gram matrix of its square root.
         """
@@ -175,7 +175,7 @@ class PSDOperator(ABC):
         yield (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))).T, None
 
     def lower(self) -> Any:
-        """A fresh float64 array whose lower triangle is the matrix's: NumPy's, in Fortran order, or on a device.
+        """Return a fresh float64 array with the matrix's lower triangle: NumPy's, in Fortran order, or on a device.
 
         It is where the matrix was summed, and the functions of `backend_of` take it either way.
         """

@@ -19,12 +19,12 @@ from bochner.backends import Array
 
 
 def matern_mixing(u: Array, nu: float) -> Array:
-    """Scales of a Matérn kernel: sqrt(2ν / χ²(2ν)), a multivariate t with 2ν degrees of freedom."""
+    """Return scales of a Matérn kernel: sqrt(2ν / χ²(2ν)), a multivariate t with 2ν degrees of freedom."""
     return np.asarray(np.sqrt(nu / _gamma_quantile(1.0 - u, nu)))
 
 
 def rational_quadratic_mixing(u: Array, alpha: float) -> Array:
-    """Scales of a rational quadratic kernel: the square root of Gamma(α, rate α)."""
+    """Return scales of a rational quadratic kernel: the square root of Gamma(α, rate α)."""
     return np.asarray(np.sqrt(_gamma_quantile(u, alpha) / alpha))
 
 
@@ -34,33 +34,33 @@ def _gamma_quantile(u: Array, shape: float) -> Array:
 
 
 def cauchy_quantile(u: Array) -> Array:
-    """Frequencies of one coordinate of exp(-|x - y|): standard Cauchy frequencies."""
+    """Return frequencies of one coordinate of exp(-|x - y|): standard Cauchy."""
     return np.asarray(np.tan(np.pi * (u - 0.5)))
 
 
 def laplace_quantile(u: Array) -> Array:
-    """Frequencies of one coordinate of 1 / (1 + (x - y)²): standard Laplace frequencies."""
+    """Return frequencies of one coordinate of 1 / (1 + (x - y)²): standard Laplace."""
     return np.asarray(np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u))))
 
 
 def sech_quantile(u: Array) -> Array:
-    """Frequencies of 2√(xy)/(x + y) as a function of log x - log y: density sech(πλ) (Vedaldi & Zisserman 2012)."""
+    """Return frequencies of 2√(xy)/(x + y) in log x - log y: density sech(πλ) (Vedaldi & Zisserman 2012)."""
     return np.asarray(np.log(np.tan(0.5 * np.pi * u)) / np.pi)
 
 
 Profile = Callable[[Array], Array]
-TOLERANCE = 1e-3  # largest error of the kernel of a distribution found numerically, at any distance
+TOLERANCE = 1e-3  # largest error, at any distance, of a kernel whose distribution is found numerically
 _RADII = np.geomspace(1e-30, 1e30, 1921)
 
 
 def values_of(profile: Profile, r: Array) -> Array:
-    """The profile at very small and very large radii, without warnings."""
+    """Evaluate the profile at very small and very large radii, without warnings."""
     with np.errstate(all="ignore"):
         return np.asarray(profile(r), dtype=float)
 
 
 def profile_scale(profile: Profile) -> tuple[float, float]:
-    """The distance at which a profile has fallen half way, and up to which distance its values are finite.
+    """Find the distance at which a profile has fallen half way, and up to which distance its values are finite.
 
     Everything numerical is done in units of the first, so that a profile and a stretched copy of it have the same
     distribution.
@@ -78,11 +78,11 @@ def profile_scale(profile: Profile) -> tuple[float, float]:
     if abs(values[0] - 1.0) > 1e-9:
         raise ValueError(f"the profile must be 1 at distance 0, got {values[0]:.6g}; divide by it and use c * kernel.")
     fall = 1.0 - values[1:]
-    wild = np.flatnonzero(~np.isfinite(fall))  # ∞ · 0 far out, say
+    wild = np.flatnonzero(~np.isfinite(fall))  # such as ∞ · 0 at large radii
     n_finite = int(wild[0]) if len(wild) else len(fall)
     fall, reach = fall[:n_finite], float(_RADII[n_finite - 1])
     level = float(fall.max()) / 2.0
-    if level <= 1e-12:  # a constant has every scale
+    if level <= 1e-12:  # any scale fits a constant
         return 1.0, reach
     first = int(np.argmax(fall >= level))
     if first == 0 or fall[0] > 10.0 * TOLERANCE:
@@ -118,7 +118,7 @@ class NumericMixing:
     residual: float
 
     def __call__(self, u: Array) -> Array:
-        """Scales (n,) of the uniforms (n,)."""
+        """Return the scales (n,) of the uniforms (n,)."""
         index = np.searchsorted(np.cumsum(self.weights), u)
         return self.scales[np.minimum(index, len(self.scales) - 1)]
 
@@ -155,7 +155,7 @@ def numeric_mixing(profile: Profile) -> NumericMixing:
     s = np.append(0.0, _logarithmic(0.02 / farthest, 20.0 / nearest))
     target = values_of(profile, scale * r)
     A = np.exp(-0.5 * np.outer(r, s) ** 2)
-    # the columns are nearly dependent: without a small ridge penalty the active set may cycle forever
+    # the columns are nearly dependent: without a small ridge penalty the active set may cycle
     ridge = 1e-5 * np.eye(len(s))
     weights, _ = nnls(np.vstack([A, ridge]), np.append(target, np.zeros(len(s))), maxiter=100 * len(s))
     weights /= weights.sum()

@@ -20,16 +20,16 @@ from bochner.backends import Array
 from bochner.draws.mixtures import TOLERANCE, NumericMixing, Profile, numeric_mixing, profile_scale, values_of
 
 _EPS = float(np.finfo(float).eps)
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)  # of a panel
-# values at the nodes to Legendre coefficients; ∫ P_n(x) exp(i a x) over [-1, 1] is 2 iⁿ j_n(a)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)  # quadrature of a panel
+# maps values at the nodes to Legendre coefficients; ∫ P_n(x) exp(i a x) over [-1, 1] is 2 iⁿ j_n(a)
 _LEGENDRE = np.polynomial.legendre.legvander(_NODES, 15).T * (np.arange(16) + 0.5)[:, None] * _WEIGHTS
-# between the nodes and at the ends, where a kink could hide: the points, and the series there from the nodes
+# points between the nodes and at the ends, where a kink could hide, and the map from nodal values to the series there
 _CHECKS = np.array([-1.0, -0.996, -0.42, 0.39, 0.997, 1.0])
 _SERIES = np.polynomial.legendre.legvander(_CHECKS, 15) @ _LEGENDRE
 _PHASES = 2.0 * 1j ** np.arange(16)
-_QUIET = 10.0  # phase over a panel up to which sixteen nodes integrate the Bessel function itself
+_QUIET = 10.0  # largest phase over a panel for which sixteen nodes integrate the Bessel function itself
 _SMALLEST, _MOST_PANELS = 2.0**-40, 800
-# scales of the profile that a window lets through, where the profile does not decay
+# widths of the windows of a profile that does not decay, in units of its scale
 WINDOWS = (2.0**16, 2.0**12, 2.0**10, 2.0**8, 2.0**5)
 
 
@@ -59,7 +59,7 @@ class RadialSpectrum:
         self._profile = profile
         far = np.geomspace(1e-3, reach / self.scale, 4000)
         values = values_of(profile, self.scale * far)
-        # a constant is a frequency of zero: an atom of the measure, taken out
+        # a constant part is a frequency of zero, an atom of the measure, which is subtracted
         self.constant = float(values[-1]) if abs(values[-1]) > 1e-12 and np.ptp(values[-200:]) < 1e-13 else 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             felt = np.flatnonzero(np.abs(values - self.constant) * far ** (0.5 * n_features + 0.5) > 1e-18)
@@ -72,11 +72,11 @@ class RadialSpectrum:
         else:
             self._width = min(window or WINDOWS[0], reach / self.scale / 9.0)
             self.reach = 9.0 * self._width
-        self.visible = self.scale * min(visible, 3.0 * self._width)  # beyond this it is negligible
+        self.visible = self.scale * min(visible, 3.0 * self._width)  # the profile is negligible beyond this radius
         self._make_panels()
 
     def _make_panels(self) -> None:
-        # narrow enough for the amplitude of Hankel's function of order d/2 to be smooth
+        # panels are narrow enough for the amplitude of Hankel's function of order d/2 to be smooth
         ratio = 1.0 + min(1.0, 10.0 / self.n_features)
         n = math.ceil(math.log(self.reach / _SMALLEST) / math.log(ratio))
         edges = np.append(0.0, np.geomspace(_SMALLEST, self.reach, n + 1))
@@ -92,7 +92,7 @@ class RadialSpectrum:
             fine = errors <= np.maximum(1e-13 * np.abs(values).max(axis=1), 2e-15)
             fine |= (left == 0.0) | (right - left <= 8.0 * _EPS * right)
             n_done += int(fine.sum())
-            # in one dimension Bessel functions are cosines, which are cheap
+            # more panels in one dimension, where Bessel functions are cosines and cheap
             most = _MOST_PANELS * (3 if self.n_features == 1 else 1)
             if n_done + 2 * int((~fine).sum()) > most:  # stop here: the error estimate includes what is left
                 fine[:], self.resolved = True, False
@@ -108,7 +108,7 @@ class RadialSpectrum:
 
     @cached_property
     def blur(self) -> float:
-        """The largest change of the profile by the window."""
+        """Largest change of the profile by the window."""
         if math.isinf(self._width):
             return 0.0
         x = np.geomspace(1e-2, 1e4, 20000)
@@ -116,17 +116,17 @@ class RadialSpectrum:
         return float(np.nanmax(np.abs(values) * -np.expm1(-0.5 * x * x)))
 
     def cumulative(self, w: Array) -> tuple[Array, Array]:
-        """Mass within the frequencies of length w (n,) and its error; without the atom at zero."""
+        """Return the mass within frequencies of length w (n,), without the atom at zero, and its error."""
         order = 0.5 * self.n_features
         return self._transform(np.asarray(w) * self.scale, order, order - 1.0)
 
     def density(self, w: Array) -> tuple[Array, Array]:
-        """Mass in a shell at length w (n,), by the relative thickness of the shell (w F'(w)), and its error."""
+        """Return the mass in a shell at length w (n,) by its relative thickness, w F'(w), and its error."""
         order = 0.5 * self.n_features
         return self._transform(np.asarray(w) * self.scale, order - 1.0, order)
 
     def _transform(self, w: Array, order: float, power: float) -> tuple[Array, Array]:
-        """∫ k(r) c (wr)^power J_order(wr) w dr and its error; w in units of 1/scale."""
+        """Integrate k(r) c (wr)^power J_order(wr) w dr, with its error; w in units of 1/scale."""
         constant = math.exp((1.0 - 0.5 * self.n_features) * math.log(2.0) - gammaln(0.5 * self.n_features))
         total, error = np.zeros(len(w)), np.zeros(len(w))
         step = max(1, (1 << 18) // self._values.size)
@@ -135,7 +135,7 @@ class RadialSpectrum:
             quiet = np.outer(block, 2.0 * self._half) <= _QUIET
             for found, integrate in ((quiet, self._oscillation), (~quiet, self._amplitude)):
                 i, panel = np.nonzero(found)
-                with np.errstate(all="ignore"):  # powers of hundreds of dimensions do not fit
+                with np.errstate(all="ignore"):  # powers overflow in hundreds of dimensions
                     parts, errors = integrate(block[i], panel, order, power)
                 total += np.bincount(start + i, constant * parts, len(w))
                 error += np.bincount(start + i, constant * errors, len(w))
@@ -164,7 +164,7 @@ class RadialSpectrum:
 
 
 def _bessel(order: float, x: Array) -> Array:
-    """J_order(x), by its formula in one dimension and by series close to zero and far out: ten times faster."""
+    """Return J_order(x): a formula in one dimension, and series close to zero and far out, are ten times faster."""
     if abs(order) == 0.5:
         return np.asarray(np.sqrt(2.0 / (np.pi * x)) * (np.sin(x) if order > 0 else np.cos(x)))
     close, far = x < 3.0, x > 30.0 + order**2
@@ -180,7 +180,7 @@ def _bessel(order: float, x: Array) -> Array:
 
 
 def _hankel(order: float, x: Array) -> Array:
-    """exp(-ix) (J + iY)(x) of the order, which does not oscillate, for x > 10.
+    """Return exp(-ix) (J + iY)(x) of the order, which does not oscillate, for x > 10.
 
     By Hankel's expansion in 1/x, which ends for half of an odd number and has all digits where x > 30 + order².
     """
@@ -196,10 +196,10 @@ def _hankel(order: float, x: Array) -> Array:
     return total
 
 
-_MOST_FEATURES = 30  # beyond, rounding errors dominate
-_STEP = 3e-4 * TOLERANCE  # largest error within a step of a table
-_CUT = 0.3819660112501051  # the golden section: no oscillation has whole periods both in a step and up to its cut
-_CERTAIN, _NOISE = 10.0, 1e-8  # error estimates beyond which a density is called negative, and its least mass
+_MOST_FEATURES = 30  # rounding errors dominate in more dimensions
+_STEP = 3e-4 * TOLERANCE  # largest error allowed within a step of a table
+_CUT = 0.3819660112501051  # steps are cut at the golden section, which no oscillation's period resonates with
+_CERTAIN, _NOISE = 10.0, 1e-8  # a density is called negative if it is below -10 error estimates - 1e-8
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class NumericRadii:
     error: float
 
     def __call__(self, u: Array) -> Array:
-        """Lengths of the uniforms, of any shape."""
+        """Return the lengths of the uniforms, of any shape."""
         return np.interp(u, self.cumulative, self.lengths)
 
 
@@ -276,7 +276,7 @@ class Witness:
 def find_radii(profile: Profile, n_features: int) -> SpectralFinding:
     """Find the distribution of the lengths of a profile's frequencies in n_features dimensions, or why there is none.
 
-    First a negative density is looked for; then a mixture of Gaussians is tried, and then the transform is tabulated.
+    It first looks for a negative density, then tries a mixture of Gaussians, and then tabulates the transform.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def find_radii(profile: Profile, n_features: int) -> SpectralFinding:
     >>> find_radii(spherical, 5).witness is not None
     True
     """
-    # in many dimensions few digits are left: a negative density in a smaller one proves the same
+    # few digits remain in many dimensions; a negative density in fewer dimensions proves the same
     for dimension in sorted({min(n_features, fewer) for fewer in (3, 8, _MOST_FEATURES)}):
         quick, tables = _survey(profile, dimension)
         if quick is not None and (quick.witness is not None or dimension == n_features):
@@ -333,7 +333,7 @@ class _Table:
 
 @lru_cache(maxsize=64)
 def _survey(profile: Profile, n_features: int) -> tuple[SpectralFinding | None, list[tuple[RadialSpectrum, _Table]]]:
-    """What a coarse table decides, and the table."""
+    """Return what coarse tables of the spectra decide, or None, and the tables."""
     spectrum = RadialSpectrum(profile, n_features)
     if spectrum.constant < -1e-9:
         witness = Witness(n_features, 0.0, spectrum.constant, 1e-12)
@@ -346,7 +346,7 @@ def _survey(profile: Profile, n_features: int) -> tuple[SpectralFinding | None, 
         sphere = _sphere(profile, n_features, spectrum.scale)
         if sphere is not None:
             return SpectralFinding(sphere, "one sphere of frequencies"), []
-        # a shorter part of the profile is known more precisely
+        # narrower windows are transformed more precisely
         windowed = [RadialSpectrum(profile, n_features, window) for window in WINDOWS]
         spectra += [found for found in windowed if found.resolved]
         spectra = spectra or windowed[-1:]
@@ -361,7 +361,7 @@ def _survey(profile: Profile, n_features: int) -> tuple[SpectralFinding | None, 
 
 
 def _mixed(mixture: NumericMixing, n_features: int) -> SpectralFinding:
-    """The lengths s χ(d) of a mixture of Gaussians."""
+    """Tabulate the lengths s χ(d) of a mixture of Gaussians."""
     s = mixture.scales[mixture.scales > 0.0]
     atom = 1.0 - float(mixture.weights[mixture.scales > 0.0].sum())
     low, high = 1e-3 * s.min(), (math.sqrt(n_features) + 8.0) * s.max()
@@ -373,7 +373,7 @@ def _mixed(mixture: NumericMixing, n_features: int) -> SpectralFinding:
 
 
 def _coarse(spectrum: RadialSpectrum) -> _Table:
-    """Eight frequencies in each octave, as far as there is mass above the numerical error."""
+    """Tabulate eight frequencies in each octave, up to the last mass above the numerical error."""
     found = []
     for octave in range(math.floor(-math.log2(spectrum.reach)) - 3, 34, 2):
         found.append(_Table.at(spectrum, 2.0 ** (octave + np.arange(0.0, 2.0, 0.125)) / spectrum.scale).columns)
@@ -392,7 +392,9 @@ def _tabulate(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding:
     if not len(table):
         return SpectralFinding(None, "its transform is lost in rounding", mass=0.0)
     off = np.full(len(table) - 1, np.inf)
-    while spectrum.blur < TOLERANCE and off.max() > _STEP and len(table) < 8000:  # else there is no distribution
+    while (
+        spectrum.blur < TOLERANCE and off.max() > _STEP and len(table) < 8000
+    ):  # a stronger blur rules out a distribution
         at = np.flatnonzero(off > _STEP)
         w, F, _, density, _ = table.columns
         h, slope = np.diff(w)[at], density / w
@@ -401,7 +403,7 @@ def _tabulate(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding:
         cubic = np.array([F[at], h * slope[at], F[at + 1], h * slope[at + 1]]).T @ _hermite(_CUT)
         error = np.abs(inside - cubic) * h * spectrum.visible
         masses = np.abs([inside - F[at], F[at + 1] - inside])
-        # errors go with h⁵ where F is smooth; otherwise with the mass
+        # errors scale with h⁵ where F is smooth, otherwise with the mass
         parts = np.where(error < masses.sum(axis=0), np.minimum([error / 64.0, error / 8.0], masses), masses)
         parts[:, h < 1e-9 * w[at]] = 0.0
         off[at] = parts[0]
@@ -425,9 +427,9 @@ def _tabulate(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding:
         }
         return SpectralFinding(None, max(reasons, key=reasons.__getitem__), _lost(F), mass)
     rising = np.maximum.accumulate(np.maximum(F, 0.0))
-    t = np.linspace(0.0, 1.0, 16, endpoint=False)  # sixteen straight lines for each cubic
+    t = np.linspace(0.0, 1.0, 16, endpoint=False)  # each cubic becomes sixteen straight lines
     h, step = np.diff(w), np.diff(rising)
-    # slopes of at most three times the mean keep a cubic monotone (Fritsch & Carlson 1980)
+    # a cubic is monotone if its slopes are at most three times the mean (Fritsch & Carlson 1980)
     before, after = (np.clip(h * slope, 0.0, 3.0 * step) for slope in ((density / w)[:-1], (density / w)[1:]))
     fine = np.column_stack([rising[:-1], before, rising[1:], after]) @ _hermite(t)
     lengths = np.append(w[:-1, None] + h[:, None] * t, w[-1])
@@ -437,12 +439,12 @@ def _tabulate(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding:
 
 
 def _hermite(t: Any) -> Array:
-    """The cubics of values and slopes at 0 and at 1, (4, ...)."""
+    """Return the cubics of values and slopes at 0 and at 1, (4, ...)."""
     return np.array([1.0 - 3.0 * t**2 + 2.0 * t**3, t - 2.0 * t**2 + t**3, 3.0 * t**2 - 2.0 * t**3, t**3 - t**2])
 
 
 def _lost(F: Array) -> float:
-    """By how much a distribution function falls where it should rise."""
+    """Return by how much a distribution function falls in all."""
     return float(np.maximum(-np.diff(np.append(0.0, F)), 0.0).sum())
 
 
@@ -457,13 +459,13 @@ def _negative(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding | None
 
 
 def _sphere(profile: Profile, n_features: int, scale: float) -> NumericRadii | None:
-    """A single length, if all frequencies of the profile have one length: cos, J₀, sin(r)/r."""
+    """Find the length of all frequencies if they have only one: cos, J₀, sin(r)/r."""
 
     def one_length(x: Array) -> Array:  # 1 at 0; Γ(d/2) (2/x)^(d/2-1) J_{d/2-1}(x)
         return np.asarray(hyp0f1(0.5 * n_features, -0.25 * x * x))
 
     value = float(values_of(profile, np.array([scale]))[0])
-    x = np.linspace(0.0, n_features + 4.0, 4000)  # beyond its first minimum
+    x = np.linspace(0.0, n_features + 4.0, 4000)  # reaches beyond the first minimum
     falls = one_length(x)
     end = int(np.argmin(falls))
     if not falls[end] < value < 1.0:

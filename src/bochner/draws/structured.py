@@ -152,7 +152,7 @@ class SubsampledBlocks(LinearMap):
 
 
 def _blocks(A: Array, width: int) -> list[Array]:
-    """Columns of A in blocks of `width`, the last one padded with zeros; each a fresh contiguous array."""
+    """Copy the columns of A into contiguous blocks of `width`, the last one padded with zeros."""
     blocks = []
     for start in range(0, A.shape[1], width):
         V = np.zeros((len(A), width), A.dtype)
@@ -234,8 +234,8 @@ class CirculantBlocks(LinearMap):
         return np.asarray(np.vstack(blocks)[: len(self.lengths)] * self.lengths.astype(float)[:, None])
 
 
-_BUFFER_BYTES = 1 << 25  # of a tall matrix turned at a time
-_BLOCK_BYTES = 1 << 21  # of transformed rows held at a time
+_BUFFER_BYTES = 1 << 25  # size of the columns of a tall matrix that are transposed at a time
+_BLOCK_BYTES = 1 << 21  # size of the transformed rows that are held at a time
 
 
 @dataclass(frozen=True)
@@ -262,13 +262,13 @@ class _Subsampled(LinearMap):
 
     @abstractmethod
     def _invert_rows(self, V: Array) -> Array:
-        """V T; may work in place."""
+        """Return V T; may work in place."""
 
     def __matmul__(self, A: Any) -> Array:
         _refuse_sparse(A)
         out = np.empty((len(self.picks), A.shape[1]), A.dtype)
         step = max(1, _BUFFER_BYTES // (len(A) * A.dtype.itemsize))
-        for start in range(0, A.shape[1], step):  # a few columns turned at a time, never all of A
+        for start in range(0, A.shape[1], step):  # a few columns are transposed at a time, never all of A
             out[:, start : start + step] = self(np.ascontiguousarray(A[:, start : start + step].T)).T
         return out
 
@@ -343,10 +343,10 @@ def _refuse_sparse(X: Any) -> None:
         )
 
 
-_BLOCK = 1 << 20  # entries of a result that is dense on its way to sparse
-_LARGE = 1 << 24  # products with the non-zeros of a map that are worth threads
-_SHARES = 16  # of the rows of a matrix, among threads
-_PANEL = 128  # rows of X turned at a time, so that a panel of the result stays in the cache
+_BLOCK = 1 << 20  # entries of a sparse result that are computed as a dense block
+_LARGE = 1 << 24  # multiplications from which on a sparse product uses threads
+_SHARES = 16  # shares of the rows of a matrix, which threads work through
+_PANEL = 128  # rows transposed at a time, so that a panel of the result stays in the cache
 
 
 @dataclass(frozen=True)
@@ -368,7 +368,7 @@ class SparseRows(LinearMap):
         return (len(self.lengths), len(self.indptr) - 1)
 
     def to_sparse(self, dtype: Any = np.float64) -> Any:
-        """W itself as a CSC array."""
+        """Return W as a CSC array."""
         values = self.signs * self.lengths[self.indices]
         return scipy.sparse.csc_array((values.astype(dtype), self.indices, self.indptr), shape=self.shape)
 
@@ -383,17 +383,17 @@ class SparseRows(LinearMap):
         return out
 
     def sparse_product(self, X: Any) -> Any:
-        """X Wᵀ of a sparse X, as a CSR array."""
+        """Return X Wᵀ of a sparse X, as a CSR array."""
         X = X.tocsr()
         n, n_rows = X.shape[0], self.shape[0]
-        mean_sums = X.nnz * len(self.indices) / max(1, n * self.shape[1])  # terms in a row of the result, on average
+        mean_sums = X.nnz * len(self.indices) / max(1, n * self.shape[1])  # mean number of terms in a row of the result
         if n_rows > 4 * mean_sums:
             return X @ self.to_sparse(X.dtype).T
-        # most of the result is not zero: dense rows, block by block, are faster
+        # if most of the result is not zero, dense blocks of rows are faster
         backend, step = backend_of(np.empty(0)), max(1, _BLOCK // n_rows)
         block = np.empty((min(n, step), n_rows), X.dtype)
         stops = np.zeros(n + 1, np.int32 if n * n_rows <= np.iinfo(np.int32).max else np.int64)
-        columns, values = np.empty(n * n_rows, np.int32), np.empty(n * n_rows, X.dtype)  # pages untouched cost nothing
+        columns, values = np.empty(n * n_rows, np.int32), np.empty(n * n_rows, X.dtype)  # untouched pages cost nothing
         for start in range(0, n, step):
             rows = X[start : start + step]
             Z, ends = block[: rows.shape[0]], stops[start : start + rows.shape[0] + 1]
@@ -407,7 +407,7 @@ class SparseRows(LinearMap):
         if scipy.sparse.issparse(A):
             return _as_dense(self.to_sparse(A.dtype) @ A, A.dtype)
         S = self._signs(A.dtype)
-        # many rows of A in ranges, whose number depends on shapes alone: threads change no bit
+        # the number of shares depends on shapes alone, so that threads change no bit
         n_shares = min(_SHARES, len(A) // S.shape[0]) if len(self.indices) * A[:1].size > _LARGE else 1
         if n_shares <= 1:
             out = np.asarray(S @ A)
@@ -457,12 +457,12 @@ class PickedRows(LinearMap):
         return (len(self.picks), self.n_features)
 
     def to_sparse(self, dtype: Any = np.float64) -> Any:
-        """W itself as a CSR array."""
+        """Return W as a CSR array."""
         indptr = np.arange(len(self.picks) + 1)
         return scipy.sparse.csr_array((self.lengths.astype(dtype), self.picks, indptr), shape=self.shape)
 
     def sparse_product(self, X: Any) -> Any:
-        """X Wᵀ of a sparse X, as a CSR array."""
+        """Return X Wᵀ of a sparse X, as a CSR array."""
         return X @ self.to_sparse(X.dtype).T
 
     def __call__(self, X: Any) -> Array:
@@ -492,7 +492,7 @@ class PickedRows(LinearMap):
 
 
 def _rows(X: Array) -> Array:
-    """X with its rows one after the other in memory, as backends want them."""
+    """Return X with contiguous rows, as backends expect them."""
     if not isinstance(X, np.ndarray) or X.size == 0 or X.shape[1] == 1 or X.strides[1] == X.itemsize:
         return X
     return np.ascontiguousarray(X)

@@ -17,21 +17,21 @@ from bochner.backends import FLOATS, Array, Form, as_native, backend_of, is_host
 from bochner.checks import check_count, check_positive, check_weight
 from bochner.draws.keys import Key
 
-_FEW_COLUMNS = 16  # up to which a product is made with the tiles of a kernel
+_FEW_COLUMNS = 16  # largest number of columns for which `product` uses the tiles of a kernel (bench_gpu)
 _LARGEST_POWER = 1 << 20
-_GRADIENT_BYTES = 1 << 20  # of a block of kernel values whose slopes are summed: a few of them stay in the cache
-_SHOWN = 8  # numbers of a parameter that are printed
-_SCALE_SAMPLE = 1000  # rows from which "median" and "mean" are taken
+_GRADIENT_BYTES = 1 << 20  # size of a block of kernel values in `gradient`; a few of them fit into the cache
+_SHOWN = 8  # numbers of an array that the repr of a kernel shows
+_SCALE_SAMPLE = 1000  # rows used to choose a length scale by "median" or "mean"
 
 
 def as_points(X: Any) -> Any:
-    """X as a 2-D float32 or float64 array or CSR matrix, see `as_native`; other dtypes become float64."""
+    """Return X as a 2-D float32 or float64 array or CSR matrix, see `as_native`; other dtypes become float64."""
     if scipy.sparse.issparse(X):
         X = as_native(X).tocsr()
     elif not is_tensor(X):
         with reading("X"):
             X = np.asarray(X)
-            if X.dtype.newbyteorder("=") not in FLOATS:  # numbers, but neither text nor complex ones
+            if X.dtype.newbyteorder("=") not in FLOATS:  # real numbers; text and complex numbers raise an error
                 X = X.astype(np.float64, casting="unsafe" if X.dtype == object else "same_kind")
         X = as_native(X)
     if X.ndim != 2:
@@ -42,7 +42,7 @@ def as_points(X: Any) -> Any:
 
 
 def finite_points(X: Any) -> Any:
-    """`as_points` of at least one row and one column of finite numbers."""
+    """Return `as_points` of at least one row and one column of finite numbers."""
     X = as_points(X)
     if 0 in X.shape:
         raise ValueError(f"X has no rows or no columns, shape {X.shape}.")
@@ -58,13 +58,13 @@ class Kernel(BaseEstimator, ABC):
     are, and raises an error for invalid ones.
     """
 
-    __array_ufunc__ = None  # so that a NumPy scalar times a kernel calls the kernel's __rmul__
-    #: whether k(x, y) depends on x - y alone, so that it has random frequencies
+    __array_ufunc__ = None  # NumPy scalars times a kernel call the kernel's __rmul__
+    #: True if k(x, y) depends on x - y alone, so that it has random frequencies
     stationary: bool = False
 
     @property
     def runs_on_device(self) -> bool:
-        """Whether its blocks are computed for arrays of every backend, not only of NumPy and SciPy."""
+        """True if blocks are computed for arrays of every backend, not only of NumPy and SciPy."""
         return False
 
     def __post_init__(self) -> None:
@@ -77,11 +77,11 @@ class Kernel(BaseEstimator, ABC):
         return self
 
     def __call__(self, X: Any, Y: Any = None) -> Array:
-        """Exact Gram block k(x_i, y_j), (n_samples_X, n_samples_Y); Y defaults to X."""
+        """Return the exact Gram block k(x_i, y_j), (n_samples_X, n_samples_Y); Y defaults to X."""
         X = as_points(X)
         Y = X if Y is None else as_points(Y)
         if X.shape[1] != Y.shape[1]:
-            raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; a kernel needs the same number.")
+            raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; they must have the same number.")
         if is_tensor(X) or is_tensor(Y):
             return self._tensor_block(X, Y)
         dtype = np.result_type(X.dtype, Y.dtype)
@@ -90,16 +90,16 @@ class Kernel(BaseEstimator, ABC):
         return self._representable(K)
 
     def _representable(self, K: Array) -> Array:
-        """K, unless it has overflowed: only kernels that grow with the data can."""
+        """Refuse a K that has overflowed, which only kernels that grow with the data can."""
         if not self.stationary and K.size and not (np.isfinite(K.max()) and np.isfinite(K.min())):
             raise ValueError(
-                f"{self!r} is not finite on these rows; where it overflows {K.dtype}, divide the rows by their scale "
-                "(the largest norm, say) or lower gamma."
+                f"{self!r} is not finite on these rows; if it overflows {K.dtype}, divide the rows by their scale "
+                "(such as the largest norm) or lower gamma."
             )
         return K
 
     def _tensor_block(self, X: Any, Y: Any) -> Any:
-        """The block for tensors, and for a tensor and a host array; by host memory if need be."""
+        """Return the block for one or two tensors, through host memory if the kernel requires it."""
         tensor = X if is_tensor(X) else Y
         backend = backend_of(tensor)
         if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y) or not self.runs_on_device:
@@ -108,7 +108,7 @@ class Kernel(BaseEstimator, ABC):
         return self._block(*(A if is_tensor(A) else backend.place(A, tensor) for A in (X, Y)))
 
     def diagonal(self, X: Any) -> Array:
-        """k(x_i, x_i) for every row of X, (n_samples,), without the Gram matrix."""
+        """Return k(x_i, x_i) for every row of X, (n_samples,), without the Gram matrix."""
         X = as_points(X)
         with np.errstate(over="ignore", invalid="ignore"):
             values = self._diagonal(X)
@@ -121,7 +121,9 @@ class Kernel(BaseEstimator, ABC):
         """
         X = as_points(X)
         if 0 in X.shape:
-            raise ValueError(f"a length scale needs rows and columns to be taken from; X has shape {tuple(X.shape)}.")
+            raise ValueError(
+                f"a length scale is chosen from at least one row and one column; X has shape {tuple(X.shape)}."
+            )
         weight = np.ones(X.shape[0]) if sample_weight is None else check_weight(sample_weight, X.shape[0])
         if not (weight > 0).all():
             X, weight = X[weight > 0], weight[weight > 0]
@@ -147,14 +149,14 @@ class Kernel(BaseEstimator, ABC):
         Examples
         --------
         >>> from bochner import RBF
-        >>> across = RBF(1.0).along([[1.0], [-1.0]])  # of the difference of two columns
+        >>> across = RBF(1.0).along([[1.0], [-1.0]])  # a kernel of the difference of two columns
         >>> float(across([[1.0, 1.0]], [[5.0, 5.0]])[0, 0])
         1.0
         """
         return Projected(self, directions)
 
     def product(self, X: Any, Y: Any, V: Any) -> Any:
-        """k(X, Y) V without k(X, Y): V is (n_samples_Y, k), an array like X and Y or wider.
+        """Compute k(X, Y) V without storing k(X, Y): V is (n_samples_Y, k), an array like X and Y or wider.
 
         On a GPU with a program for this kernel, kernel values never leave the registers, and sums are made in
         float64; elsewhere one block of rows is multiplied at a time.
@@ -177,7 +179,7 @@ class Kernel(BaseEstimator, ABC):
                 raise ValueError(f"V holds numbers beyond {np.finfo(V.dtype).max / 1e4:.1e}; divide it by a constant.")
         if V.ndim != 2 or V.shape[0] != Y.shape[0]:
             raise ValueError(
-                f"V must have two dimensions and a row for each of the {Y.shape[0]} rows of Y; its shape is "
+                f"V must have two dimensions and a row for each of the {Y.shape[0]} rows of Y; got shape "
                 f"{tuple(V.shape)}. Write v[:, None] for a single vector."
             )
         if X.shape[1] != Y.shape[1]:
@@ -196,7 +198,7 @@ class Kernel(BaseEstimator, ABC):
         return out
 
     def gradient(self, X: Any, Y: Any, C: Any) -> Array:
-        """Σ_j C_jk ∂k(x_i, y_j)/∂x_i, (n_samples_X, k, n_features): the gradients of the functions Σ_j C_jk k(·, y_j).
+        """Compute Σ_j C_jk ∂k(x_i, y_j)/∂x_i, (n_samples_X, k, n_features): gradients of Σ_j C_jk k(·, y_j).
 
         Rows of X are worked through in blocks, so that nothing of n_samples_X × n_samples_Y × n_features numbers is
         made; arrays of devices and sparse ones come to host memory. Where a kernel has a kink, at x_i = y_j or in
@@ -219,7 +221,7 @@ class Kernel(BaseEstimator, ABC):
         if X.shape[1] != Y.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features and Y {Y.shape[1]}; a kernel compares rows of equal length.")
         if C.shape[0] != Y.shape[0]:
-            raise ValueError(f"C must have a row for each of the {Y.shape[0]} rows of Y; its shape is {C.shape}.")
+            raise ValueError(f"C must have a row for each of the {Y.shape[0]} rows of Y; got shape {C.shape}.")
         dtype = np.result_type(X.dtype, Y.dtype)
         X, Y, C = (A.astype(dtype, copy=False) for A in (X, Y, C))
         out = np.empty((X.shape[0], C.shape[1], X.shape[1]), dtype)
@@ -231,7 +233,7 @@ class Kernel(BaseEstimator, ABC):
         return out
 
     def weighted_gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        """Σ_j W_ij ∂k(x_i, y_j)/∂x_i, (n, d), of dense rows: coefficients that differ from row to row.
+        """Compute Σ_j W_ij ∂k(x_i, y_j)/∂x_i, (n, d), of dense rows: coefficients that differ from row to row.
 
         X, Y and W are arrays of one backend, any of those whose blocks of the kernel are computed there.
         """
@@ -244,11 +246,11 @@ class Kernel(BaseEstimator, ABC):
         return out
 
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        """Σ_j W_ij ∂k(x_i, y_j)/∂x_i, (n, d), of a few dense rows; W (n, m) is not changed."""
-        raise ValueError(f"there is no derivative of {self!r}; use a kernel of bochner that has one.")
+        """Compute Σ_j W_ij ∂k(x_i, y_j)/∂x_i, (n, d), of a few dense rows; W (n, m) is not changed."""
+        raise ValueError(f"there is no derivative of {self!r}; use one of bochner's own kernels.")
 
     def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
-        """Rows to compare, and the name and degree of this kernel, where `Backend.tiles` has it."""
+        """Return rows to compare, and the name and degree of this kernel, if `Backend.tiles` supports it."""
         return None
 
     @abstractmethod
@@ -274,7 +276,7 @@ class Kernel(BaseEstimator, ABC):
         return Power(self, exponent)
 
     def __repr__(self) -> str:
-        """The kernel as it is written, such as ``RBF(3.0) + 0.5 * Matern(1.0)``."""
+        """Write the kernel as an expression, such as ``RBF(3.0) + 0.5 * Matern(1.0)``."""
         shown = []
         for name, parameter in signature(type(self)).parameters.items():
             value = getattr(self, name)
@@ -286,7 +288,7 @@ class Kernel(BaseEstimator, ABC):
 
 
 def _written(value: Any) -> str:
-    """A parameter as a user would write it; of many numbers only the first are shown."""
+    """Write a parameter as a user would; a long array shows its first numbers only."""
     if isinstance(value, (list, tuple, np.ndarray)):
         if np.size(value) <= _SHOWN:
             return repr(np.asarray(value).tolist())
@@ -299,19 +301,19 @@ def _written(value: Any) -> str:
 
 
 def _bracketed(kernel: Any, *inside: type) -> str:
-    """A kernel as it is written, in brackets if it is one of these."""
+    """Write a kernel, in brackets if it is one of these types."""
     return f"({kernel!r})" if isinstance(kernel, inside) else repr(kernel)
 
 
 def dense(X: Any) -> Array:
-    """X as a contiguous array."""
+    """Return X as a contiguous array."""
     if is_tensor(X):
         return X
     return X.toarray() if scipy.sparse.issparse(X) else np.ascontiguousarray(X)
 
 
 def squared_norms(X: Any, dtype: Any = None) -> Array:
-    """‖x‖² of every row of an array or sparse matrix, (n,), summed in a dtype, by default that of X."""
+    """Return ‖x‖² of every row of an array or sparse matrix, (n,), summed in a dtype, by default that of X."""
     if scipy.sparse.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1, dtype=dtype)).ravel()
     return np.einsum("ij,ij->i", X, X, dtype=dtype)
@@ -330,20 +332,20 @@ def check_function(function: Any) -> None:
 
 
 def entrywise(function: Any, t: Array) -> Array:
-    """A user's function at every entry of t, in the dtype of t; an error if it returns anything else."""
+    """Evaluate a user's function at every entry of t, in the dtype of t, and check what it returns."""
     values = np.asarray(function(t))
     if values.shape != t.shape or values.dtype.kind not in "fiub":
         raise ValueError(
-            f"the function of a kernel must give a number for every entry of its argument, of shape {t.shape}; it gave "
-            f"an array of shape {values.shape} and type {values.dtype}."
+            f"the function of a kernel must return a number for each entry of its argument, of shape {t.shape}; it "
+            f"returned an array of shape {values.shape} and type {values.dtype}."
         )
     return values.astype(t.dtype, copy=False)
 
 
 def numeric_slope(function: Any, t: Array, *, even: bool = False) -> Array:
-    """The derivative of a user's function at every entry of t, by central differences, to about ten digits.
+    """Differentiate a user's function at every entry of t by central differences, to about ten digits.
 
-    Of an `even` function, one of distances, values at -t are those at t.
+    With `even`, the function is one of distances, and its value at -t is that at t.
     """
     t = t.astype(np.float64, copy=False)
     h = np.cbrt(np.finfo(np.float64).eps) * np.maximum(np.abs(t), 1.0)
@@ -505,7 +507,7 @@ class Restricted(Wrapper):
         return f"{_bracketed(self.kernel, Pair, Multiple, Power)}.on({_written(self.columns)})"
 
     def indices(self, n_features: int) -> Array:
-        """The columns as an index array, checked against the width of the data."""
+        """Return the columns as an index array, checked against the width of the data."""
         columns = np.asarray(self.columns)
         if columns.min() < -n_features or columns.max() >= n_features:
             raise ValueError(f"columns {self.columns!r} do not exist in data with {n_features} features.")
@@ -552,14 +554,14 @@ class Projected(Wrapper):
         return f"{_bracketed(self.kernel, Pair, Multiple, Power)}.along({_written(self.directions)})"
 
     def matrix(self, n_features: int) -> Array:
-        """U (n_features, n_directions), checked against the width of the data."""
+        """Return U (n_features, n_directions), checked against the width of the data."""
         U = np.asarray(self.directions, dtype=np.float64)
         if U.shape[0] != n_features:
             raise ValueError(f"directions have {U.shape[0]} rows but the data has {n_features} features.")
         return U
 
     def rows(self, X: Any) -> Any:
-        """X U, in the dtype of X."""
+        """Return X U, in the dtype of X."""
         U = backend_of(X).place(self.matrix(X.shape[1]), X)
         return np.asarray(X @ U) if scipy.sparse.issparse(X) else X @ U
 

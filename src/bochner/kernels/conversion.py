@@ -128,6 +128,6 @@ def _kernel_of_sklearn(kernel: Any) -> Kernel:
         return convert(kernel.kernel) ** kernel.exponent
     if isinstance(kernel, gp.WhiteKernel):
         raise ValueError(
-            "WhiteKernel is noise, not a function of two points; leave it out and use alpha or noise_variance."
+            "WhiteKernel is noise, not a function of two points; remove it and set alpha or noise_variance."
         )
     return Custom(kernel)

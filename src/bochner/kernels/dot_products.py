@@ -40,19 +40,19 @@ class DotProductKernel(Kernel):
 
     @abstractmethod
     def profile(self, t: Array, n_features: int) -> Array:
-        """K as a function of t = x·y."""
+        """Return k as a function of t = x·y."""
 
     def slope(self, t: Array, n_features: int) -> Array:
-        """The derivative of the profile."""
+        """Return the derivative of the profile."""
         return numeric_slope(lambda u: self.profile(u, n_features), t)
 
     @abstractmethod
     def coefficients(self, n_terms: int, n_features: int) -> Array:
-        """a_0 … a_(n_terms-1) of f(t) = Σ a_n t^n."""
+        """Return a_0 … a_(n_terms-1) of f(t) = Σ a_n t^n."""
 
     def power_series(self, n_features: int, radius: float) -> Array:
-        """As many coefficients as give f(t) for |t| <= radius up to a share 1e-12 of f(radius)."""
-        with np.errstate(over="ignore"):  # two entries: older NumPy takes an array of one for a number
+        """Return the coefficients that give f(t) for |t| <= radius up to a share 1e-12 of f(radius)."""
+        with np.errstate(over="ignore"):  # two entries, because older NumPy turns an array of one entry into a number
             target = float(np.abs(self.profile(np.array([radius, radius]), n_features)[0]))
         n_terms = 32
         while n_terms <= 2048 and np.isfinite(target):
@@ -263,7 +263,7 @@ class DotProduct(DotProductKernel):
             return entrywise(self.function, t)
         except TypeError as error:
             raise ValueError(
-                f"a function of x·y must take arrays, which this one refused ({error}); write it with NumPy functions."
+                f"a function of x·y must accept arrays, and this one failed ({error}); write it with NumPy functions."
             ) from error
 
     def coefficients(self, n_terms: int, n_features: int) -> Array:
@@ -295,7 +295,7 @@ class ArcCosine(Kernel):
         X, Y = (dense(A).astype(float) for A in (X, Y))
         x, y = np.sqrt(squared_norms(X)), np.sqrt(squared_norms(Y))
         U, V = X / np.where(x > 0, x, 1.0)[:, None], Y / np.where(y > 0, y, 1.0)[:, None]
-        # the angle from the chord: exact for close directions, where arccos of the product is not
+        # the angle comes from the chord, which is exact for close directions; arccos of the product is not
         angle = 2.0 * np.arcsin(np.clip(np.sqrt(squared_distances(U, V)) / 2.0, 0.0, 1.0))
         cosine, sine = np.cos(angle), np.sin(angle)
         if order == 0:
@@ -407,7 +407,7 @@ class Sobolev(Kernel):
         return np.asarray(np.prod(1.0 + X, axis=1)).astype(X.dtype)
 
 
-# what `as_kernel` makes of a name; a new kernel adds its line here and its name to __all__
+# kernels that `as_kernel` makes from names; a new kernel adds a line here and its name to __all__
 NAMES: dict[str, Callable[..., Kernel]] = {
     "linear": Linear,
     "polynomial": Polynomial,

@@ -48,7 +48,7 @@ class CyclicInvariant(Kernel):
             raise ValueError(f"shape must be None, (width,) or (height, width), got {self.shape!r}.")
 
     def axes(self, n_features: int) -> tuple[int, ...]:
-        """The shape as numbers, checked against the width of the data."""
+        """Return the shape as numbers, checked against the width of the data."""
         if self.shape is None:
             return (n_features,)
         shape = tuple(np.atleast_1d(self.shape).tolist())
@@ -60,7 +60,7 @@ class CyclicInvariant(Kernel):
         return shape
 
     def shifts(self, n_features: int) -> Array:
-        """Every shift as an index array, (n_shifts, n_features): x[shifts[i]] is x shifted."""
+        """Return every shift as an index array, (n_shifts, n_features): x[shifts[i]] is x shifted."""
         return shifts(self.axes(n_features))
 
     def _block(self, X: Array, Y: Array) -> Array:
@@ -90,7 +90,7 @@ class CyclicInvariant(Kernel):
 
 
 def shifts(shape: tuple[int, ...]) -> Array:
-    """All cyclic shifts of an array of that shape, as index arrays of its flattened values."""
+    """Return all cyclic shifts of an array of this shape, as index arrays of its flattened values."""
     places = np.arange(int(np.prod(shape))).reshape(shape)
     axes = tuple(range(len(shape)))
     steps = np.ndindex(*shape)
@@ -98,7 +98,7 @@ def shifts(shape: tuple[int, ...]) -> Array:
 
 
 def moves_together(kernel: Kernel) -> bool:
-    """Whether k(gx, gy) = k(x, y) for every permutation g of the features; False if that is not known."""
+    """Return True if k(gx, gy) = k(x, y) is known for every permutation g of the features."""
     match kernel:
         case Sum() | Product():
             return moves_together(kernel.left) and moves_together(kernel.right)

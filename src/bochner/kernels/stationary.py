@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RBF", "Cauchy", "Exponential", "Laplacian", "Matern", "Radial", "RationalQuadratic", "Separable"]
 
-_LARGEST_NU = 1e6  # beyond it the kernel is Gaussian to seven digits
-_CENTRED = 64  # rows whose median is the centre of all
-_PIECE = 1 << 15  # kernel values computed at a time
-_SHORTEST = 1e-300  # the shortest length scale that rows can be divided by
+_LARGEST_NU = 1e6  # a Matérn kernel with larger nu is Gaussian to seven digits
+_CENTRED = 64  # rows whose median is taken as the centre of the data
+_PIECE = 1 << 15  # kernel values computed at a time, so that they stay in the cache
+_SHORTEST = 1e-300  # shortest length scale accepted: the inverse of a shorter one overflows
 _RULES = ("median", "mean", "auto")  # length scales that are taken from the data
 
 
@@ -53,7 +53,7 @@ class StationaryKernel(Kernel):
             )
 
     def scales(self, n_features: int) -> Array:
-        """The length scale as numbers: 0-dimensional, or one for each feature."""
+        """Return the length scale as numbers: 0-dimensional, or one for each feature."""
         value = self.length_scale
         if isinstance(value, str):
             raise ValueError(
@@ -79,15 +79,15 @@ class StationaryKernel(Kernel):
 
     @abstractmethod
     def distances(self, X: Array, Y: Array) -> Array:
-        """The distance this kernel measures, for choosing a length scale."""
+        """Return the distances that this kernel measures, from which a length scale is chosen."""
 
     @property
     def _profile_name(self) -> str | None:
-        """The name of this kernel in `PROFILES`, whose values a backend computes; None if it has none."""
+        """Name of this kernel in `PROFILES`, whose values a backend computes; None if it is not there."""
         return None
 
     def _values(self, X: Array, Y: Array, name: str) -> Array:
-        """The block of dense rows, computed by the backend."""
+        """Return the block of dense rows, computed by the backend."""
         X, Y = dense(self._scaled(X)), dense(self._scaled(Y))
         backend = backend_of(X)
         out = backend.empty((len(X), len(Y)), X)
@@ -106,13 +106,13 @@ class StationaryKernel(Kernel):
                 raise ValueError("X contains NaN or infinity, from which no length scale can be taken.")
             sample = sample.astype(np.float64) / size
             weight = weight / weight.max()
-            if self.length_scale != "mean":  # "auto" is for models, which tune it; elsewhere it means the median
+            if self.length_scale != "mean":  # models tune "auto"; elsewhere it means the median
                 i, j = np.triu_indices(sample.shape[0], 1)
                 r, weight = self.distances(sample, sample)[i, j], weight[i] * weight[j]
             else:
                 centre = np.asarray(weight @ sample / weight.sum()).reshape(1, -1)
                 r = self.distances(sample, centre).ravel()
-            apart = r > 1e-12 * r.max(initial=0.0)  # rows that are equal up to rounding give no scale
+            apart = r > 1e-12 * r.max(initial=0.0)  # duplicates up to rounding are left out
             r, weight = r[apart], weight[apart]
             centre_of = np.average if self.length_scale == "mean" else _median
             kernel.length_scale = size * float(centre_of(r, weights=weight)) if len(r) else 1.0
@@ -120,7 +120,7 @@ class StationaryKernel(Kernel):
 
 
 def _median(values: Array, weights: Array) -> float:
-    """Where half of the weight lies below; between two values where it does so for all between them."""
+    """Return the weighted median, the middle of two values if all between them qualify."""
     order = np.argsort(values)
     total = np.cumsum(weights[order])
     low, high = (np.searchsorted(total, total[-1] * half) for half in (0.5 - 1e-12, 0.5 + 1e-12))
@@ -132,18 +132,18 @@ class RadialKernel(StationaryKernel):
 
     @abstractmethod
     def profile(self, r: Array) -> Array:
-        """K as a function of r."""
+        """Return k as a function of r."""
 
     def slope(self, r: Array) -> Array:
-        """The derivative of the profile, for r > 0."""
+        """Return the derivative of the profile, for r > 0."""
         return numeric_slope(self.profile, r, even=True)
 
     @abstractmethod
     def mixing(self, u: Array) -> Array:
-        """Uniforms (n,) to scales s (n,) such that k(r) = E exp(-s² r² / 2)."""
+        """Map uniforms (n,) to scales s (n,) such that k(r) = E exp(-s² r² / 2)."""
 
     def lengths(self, u: Array, n_features: int) -> Array | None:
-        """Uniforms (n,) to lengths of frequencies in n_features dimensions; None where `mixing` is used instead."""
+        """Map uniforms (n,) to lengths of frequencies in n_features dimensions; None if `mixing` is used instead."""
         return None
 
     def distances(self, X: Array, Y: Array) -> Array:
@@ -159,7 +159,7 @@ class RadialKernel(StationaryKernel):
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
         backend = backend_of(X)
         scales = backend.place(self.scales(X.shape[1]), X)
-        # the products below cancel less of rows near the origin; a single row far away moves a mean, not a median
+        # centred rows lose fewer digits in the products below; an outlier moves a mean but not a median
         few = backend.fetch(Y[:: max(1, len(Y) // _CENTRED)])
         centre = backend.place(np.median(few, axis=0) if len(few) else np.zeros(X.shape[1]), X) / scales
         X, Y = dense(X / scales - centre), dense(Y / scales - centre)
@@ -174,7 +174,7 @@ class RadialKernel(StationaryKernel):
             slopes = backend.xp.where(apart, W * (self.slope(r) / r), 0)
         if not is_host(X):
             return (slopes.sum(axis=1)[:, None] * X - slopes @ Y) / scales
-        # in float64: slopes of rough kernels are as large as one over the distance, and the difference is the distance
+        # in float64, because slopes of rough kernels grow like one over the distance that the difference cancels to
         slopes = slopes.astype(np.float64, copy=False)
         sums = (slopes.sum(axis=1)[:, None] * X - slopes @ Y.astype(np.float64, copy=False)) / scales
         return sums.astype(X.dtype, copy=False)
@@ -241,7 +241,7 @@ class Matern(RadialKernel):
 
     def profile(self, r: Array) -> Array:
         nu, xp = float(self.nu), backend_of(r).xp
-        a = float(np.sqrt(2.0 * nu)) * xp.clip(r, None, 1e8)  # farther out a·exp(-a) would be ∞·0
+        a = float(np.sqrt(2.0 * nu)) * xp.clip(r, None, 1e8)  # a larger a would make a·exp(-a) ∞·0
         exp = xp.exp
         if nu == 0.5:
             return exp(-a)
@@ -250,7 +250,9 @@ class Matern(RadialKernel):
         if nu == 2.5:
             return (1.0 + a + a * a / 3.0) * exp(-a)
         a = a.astype(float)
-        least = max(10.0 ** (-8.0 / min(nu, 1.0)), 1e-290)  # K_ν is infinite at 0, the product 1 - O(a² + a^(2ν))
+        least = max(
+            10.0 ** (-8.0 / min(nu, 1.0)), 1e-290
+        )  # K_ν is infinite at 0, but the product is 1 - O(a² + a^(2ν))
         small = a < least
         a = np.maximum(a, least)
         log_k = (1.0 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(a) + _log_bessel_k(nu, a)
@@ -271,7 +273,7 @@ class Matern(RadialKernel):
 
 
 def _log_bessel_k(nu: float, a: Array) -> Array:
-    """Log K_ν(a), without overflow for large ν."""
+    """Return log K_ν(a), without overflow for large ν."""
     if nu <= 30.0:
         return np.log(kve(nu, a)) - a
     # Debye's uniform expansion to ν^-3 (DLMF 10.41.4): relative error below 1e-7 for ν > 30
@@ -385,20 +387,20 @@ class Radial(RadialKernel):
 
 
 def _found(function: Callable[[Array], Array], n_features: int) -> NumericRadii:
-    """The distribution of lengths in n_features dimensions, or what was found instead."""
-    from bochner.draws.radii import find_radii  # only profiles without a mixing distribution need it
+    """Return the distribution of lengths in n_features dimensions, or raise an error that says why there is none."""
+    from bochner.draws.radii import find_radii  # a slow import, only for profiles without a mixing distribution
 
     finding = find_radii(function, n_features)
     if finding.witness is not None:
         raise ValueError(
             f"this profile is not positive definite for {n_features} feature(s): {finding.how}. By Bochner's theorem "
-            "it has no random frequencies. Use a profile that is positive definite in so many dimensions, or give "
+            "it has no random frequencies. Use a profile that is positive definite in this dimension, or give "
             "this one fewer features: kernel.on([0]) uses the first alone."
         )
     if finding.law is None:
         raise ValueError(
             f"no distribution of frequencies was found for this profile and {n_features} feature(s): {finding.how}. "
-            "Use NystromFeatures, which takes any kernel."
+            "Use NystromFeatures, which supports any kernel."
         )
     return finding.law
 
@@ -408,11 +410,11 @@ class SeparableKernel(StationaryKernel):
 
     @abstractmethod
     def profile(self, r: Array) -> Array:
-        """The kernel of one coordinate."""
+        """Return the kernel of one coordinate."""
 
     @abstractmethod
     def quantile(self, u: Array) -> Array:
-        """Uniforms to frequencies of one coordinate, any shape."""
+        """Map uniforms of any shape to frequencies of one coordinate."""
 
     def distances(self, X: Array, Y: Array) -> Array:
         return np.sqrt(squared_distances(X, Y))
@@ -425,13 +427,13 @@ class SeparableKernel(StationaryKernel):
         return out
 
     def slope(self, r: Array) -> Array:
-        """The derivative of `profile`, for r > 0."""
+        """Return the derivative of `profile`, for r > 0."""
         return numeric_slope(self.profile, r, even=True)
 
     def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
         scales = self.scales(X.shape[1]).astype(X.dtype)
         X, Y = X / scales, Y / scales
-        # the product of the factors that are not zero, and how many are: with a single one, its own slope is left
+        # product of the non-zero factors, and number of zeros: with one zero, only its own slope contributes
         product, zeros = np.array(W, X.dtype), np.zeros(W.shape, np.int32)
         for x, y in zip(X.T, Y.T, strict=True):
             factor = self.profile(np.abs(x[:, None] - y))
@@ -525,7 +527,7 @@ class Cauchy(SeparableKernel):
     """
 
     def profile(self, r: Array) -> Array:
-        """1 / (1 + r²)."""
+        """Return 1 / (1 + r²)."""
         return 1.0 / (1.0 + r * r)
 
     def slope(self, r: Array) -> Array:
@@ -535,7 +537,7 @@ class Cauchy(SeparableKernel):
         return mixtures.laplace_quantile(u)
 
 
-# what `as_kernel` makes of a name; a new kernel adds its line here and its name to __all__
+# kernels that `as_kernel` makes from names; a new kernel adds a line here and its name to __all__
 NAMES: dict[str, Callable[..., StationaryKernel]] = {
     "rbf": RBF,
     "gaussian": RBF,
@@ -551,7 +553,7 @@ NAMES: dict[str, Callable[..., StationaryKernel]] = {
 
 
 def in_pieces(function: Callable[[Array], Array], values: Array) -> Array:
-    """An entrywise function of an array: in host memory in place, in pieces that stay in the cache."""
+    """Apply an entrywise function: in host memory in place, in pieces that stay in the cache."""
     if not is_host(values) or values.size <= _PIECE:
         return function(values)
     step = max(1, _PIECE // values.shape[1])
@@ -564,7 +566,7 @@ def in_pieces(function: Callable[[Array], Array], values: Array) -> Array:
 
 
 def squared_distances(X: Array, Y: Array) -> Array:
-    """Squared Euclidean distances (n, m), from the differences: no cancellation for close points."""
+    """Return squared Euclidean distances (n, m), from the differences: no cancellation for close points."""
     if not (scipy.sparse.issparse(X) or scipy.sparse.issparse(Y)):
         X, Y = dense(X), dense(Y)
         backend = backend_of(X)
@@ -575,7 +577,7 @@ def squared_distances(X: Array, Y: Array) -> Array:
 
 
 def _sparse_squared_distances(X: Any, Y: Any) -> Array:
-    """‖x‖² + ‖y‖² - 2xy in float64, with the pairs that cancel computed again from their differences."""
+    """Return ‖x‖² + ‖y‖² - 2xy in float64; pairs that cancel are computed again from their differences."""
     dtype = np.result_type(X.dtype, Y.dtype)
     X, Y = (scipy.sparse.csr_matrix(A, dtype=np.float64) for A in (X, Y))
     xx, yy = squared_norms(X), squared_norms(Y)
@@ -583,7 +585,7 @@ def _sparse_squared_distances(X: Any, Y: Any) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         total = xx[:, None] + yy
         d2 = total - 2.0 * product.toarray()
-        close_x, close_y = np.nonzero(~(d2 >= 1e-6 * total))  # not of squares that overflow either
+        close_x, close_y = np.nonzero(~(d2 >= 1e-6 * total))  # also true if squares overflow
     for start in range(0, len(close_x), 1 << 14):
         pairs = slice(start, start + (1 << 14))
         difference = X[close_x[pairs]] - Y[close_y[pairs]]

@@ -68,7 +68,7 @@ class Eigh(LowRank):
 
 
 def check_rank(rank: Any, tol: Any, limit: int) -> tuple[int, float | None]:
-    """Exactly one of a rank and a tolerance; the rank at most `limit`."""
+    """Return the rank, at most `limit`, and the tolerance, of which exactly one is given."""
     if (rank is None) == (tol is None):
         raise ValueError("give either a rank or a tol: the rank fixes the cost, the tol the error.")
     if rank is None:
@@ -114,7 +114,7 @@ class _Projection:
     look: int | None = None
 
     def left(self) -> Array:
-        """The part of the products outside of Q."""
+        """Return the part of the products that is orthogonal to Q."""
         return self.products - (self.products @ self.Q.T) @ self.Q
 
 
@@ -137,7 +137,7 @@ def _project(
         k = min(rank + oversampling, limit)
         omega = gaussian_rows((k, n), A, key.child("sketch"))
         probes = gaussian_rows((N_PROBES if probing else 0, n), A, key.child("probes"))
-        products = left_product(np.vstack([omega, probes]) if probing else omega, A.T)  # one pass for both
+        products = left_product(np.vstack([omega, probes]) if probing else omega, A.T)  # both in one pass over A
         Q, B = _grow(A, Q, B, products[:k], n_iter, iteration, project=project)
         products = products[k:]
         norm = frobenius_norm(A, products.T) if norm is None else norm
@@ -152,11 +152,11 @@ def _project(
         done = np.linalg.norm(p.left()) / np.sqrt(size) <= max(tol, 4.0 * np.finfo(A.dtype).eps) * norm.value
         if done or len(Q) == limit:
             return p
-        # the new rows are independent of Q, so the estimate is unbiased, and it costs nothing until it succeeds
+        # the new rows are independent of Q, so the estimate is unbiased; they extend Q if the error is too large
         before = len(Q)
         Q, B = _grow(A, Q, B, products, n_iter, iteration, project=project)
         passes, round_ = passes + 2 * n_iter + project, round_ + 1
-        if len(Q) == before:  # the rest is rounding
+        if len(Q) == before:  # only rounding errors remain
             return replace(p, passes=passes)
 
 
@@ -170,7 +170,7 @@ def range_finder(
     iteration: str = "subspace",
     random_state: Any = None,
 ) -> Range:
-    """Orthonormal columns Q with QQᵀA close to A.
+    """Find orthonormal columns Q with QQᵀA close to A.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def randomized_svd(
     iteration: str = "krylov",
     random_state: Any = None,
 ) -> SVD:
-    """Leading singular values and vectors from a few products with A and its transpose.
+    """Compute leading singular values and vectors from a few products with A and its transpose.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def randomized_svd(
     if unit != 1.0:
         norm = known_norm(A)
     k, tol = check_rank(rank, tol, min(A.shape))
-    # nine tenths of the tolerance for the range, what is left (in squares) for the singular values cut off
+    # nine tenths of the tolerance are for the range, the rest (in squares) for the singular values cut off
     target = None if tol is None else 0.9 * tol
     options, key = _options(oversampling, n_iter, iteration), Key.from_random_state(random_state)
     p = _project(A, k, target, *options, key, norm=None if norm is None else Estimate.exact(norm), probing=norm is None)
@@ -276,7 +276,7 @@ def randomized_svd(
 
 
 def _svd_error(A: Any, p: _Projection, s: Array, k: int, key: Key) -> tuple[_Projection, dict[str, Estimate]]:
-    """‖A - U diag(s) Vt‖_F with the k leading of the singular values s of QA.
+    """Return the error ‖A - U diag(s) Vt‖_F of the k leading singular values s of QA.
 
     By Pythagoras its square is ‖A‖² - ‖s[:k]‖² where ‖A‖ is known; elsewhere, and where that cancels, it is that of
     A - QᵀQA, from probes, and ‖s[k:]‖².
@@ -292,7 +292,7 @@ def _svd_error(A: Any, p: _Projection, s: Array, k: int, key: Key) -> tuple[_Pro
 
 
 def _thin_lq(B: Array) -> tuple[Array, Array]:
-    """B = L W, W with orthonormal rows, L as small as possible: the SVD of a wide matrix is that of L."""
+    """Factor B = L W with orthonormal rows W: the singular values of a wide B are those of the small L."""
     if B.shape[0] >= B.shape[1]:
         return B, np.eye(B.shape[1], dtype=B.dtype)
     W = orthonormal_rows(B)
@@ -309,7 +309,7 @@ def randomized_eigh(
     iteration: str = "krylov",
     random_state: Any = None,
 ) -> Eigh:
-    """Eigenvalues of largest magnitude, and their vectors, of a symmetric matrix.
+    """Compute the eigenvalues of largest magnitude, and their vectors, of a symmetric matrix.
 
     For a positive semi-definite A, `nystrom` is more accurate from a single pass.
 
@@ -343,14 +343,14 @@ def randomized_eigh(
     """
     A, unit = in_units(as_square(A))
     k, tol = check_rank(rank, tol, A.shape[0])
-    target = None if tol is None else 0.5 * tol  # the part outside Q counts twice, from the left and from the right
+    target = None if tol is None else 0.5 * tol  # half of it, because the part outside Q counts from both sides
     p = _project(A, k, target, *_options(oversampling, n_iter, iteration), Key.from_random_state(random_state))
     check_symmetric(A, "A", "Use randomized_svd, or pass (A + A.T) / 2.", p.probes.T, p.products.T)
     H = p.B @ p.Q.T
     values, V = scipy.linalg.eigh((H + H.T) / 2.0, check_finite=False)
     order = np.argsort(-np.abs(values), kind="stable")
     values, vectors = values[order], (V[:, order].T @ p.Q).T
-    # the error of all of them, from probes, and by Pythagoras the values left out
+    # probes measure the error of all values; those cut off are added by Pythagoras
     difference = p.products.T - vectors @ (values[:, None] * (vectors.T @ p.probes.T))
     if tol is not None:
         k = _smallest_rank(values, difference, tol * p.norm.value)
@@ -360,9 +360,9 @@ def randomized_eigh(
 
 
 def _smallest_rank(values: Array, difference: Array, goal: float) -> int:
-    """Fewest leading terms whose Frobenius error is at most `goal`; `difference`: the error of all, times probes.
+    """Return the fewest leading terms with a Frobenius error of at most `goal`.
 
-    What is left out is orthogonal to that error, so that squares add up.
+    `difference` is the error of all terms on probes. The terms left out are orthogonal to it, so that squares add up.
     """
     error = np.linalg.norm(difference) ** 2 / difference.shape[1]
     tails = np.append(np.cumsum(values[::-1] ** 2)[::-1], 0.0)

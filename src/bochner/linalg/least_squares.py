@@ -33,8 +33,8 @@ from bochner.sketches import Gaussian, SketchLaw, SparseSign, as_sketch_law
 
 METHODS = ("iterative", "precondition", "sketch")
 SKETCH_AND_SOLVE = "sketch and solve"
-MISSED = "the sketch missed directions that A has: a sparse-sign sketch took its place"
-_PASSES = 5
+MISSED = "the sketch missed directions of A and was replaced by a sparse-sign sketch"
+_PASSES = 5  # most refinement passes; two make the methods backward stable
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def lstsq(
     max_iter: int = 100,
     random_state: Any = None,
 ) -> Solution:
-    """Least squares min ‖A x - b‖ for tall A, by way of a sketch S A with far fewer rows.
+    """Solve the least squares problem min ‖A x - b‖ for tall A, through a sketch S A with far fewer rows.
 
     Parameters
     ----------
@@ -195,14 +195,14 @@ def _whiten(A: Any, B: Array, law: Any, size: int, key: Key) -> _Whitening:
         SA, SB, rho, stretch = S(A), S(B), d / size, _stretch(as_sketch_law(law), size, d)
     else:  # the preconditioner is exact and one step is enough
         SA, SB, rho, stretch = dense(A), B, 0.0, (1.0, 1.0)
-    # Qᵀ S B comes with the triangle, so Q is never formed
+    # the triangle of [SA, SB] contains Qᵀ S B, so Q is never formed
     R = scipy.linalg.qr(np.hstack([SA, SB]), mode="r", check_finite=False)[0][: d + SB.shape[1]]
     U, s, Vt = _svd(np.ascontiguousarray(R[:d, :d]))
     kept = s > np.finfo(SA.dtype).eps * max(d, 16) * s.max(initial=0.0)
     N = Vt[kept].T / s[kept]
     white = _Whitening(N, s[kept], rho, N @ (U[:, kept].T @ R[:d, d:]), stretch)
     if size < n and not kept.all():
-        # directions that the sketch maps to zero must be ones that A maps to zero
+        # A must map to zero all directions that the sketch maps to zero
         directions = Vt[~kept].T @ gaussian((int((~kept).sum()), 2), SA, key.child("unseen"))
         missed = np.linalg.norm(A @ directions, axis=0) / np.linalg.norm(directions, axis=0)
         if (missed > 1e3 * max(d, 16) * np.finfo(SA.dtype).eps * s[0]).any():
@@ -212,7 +212,7 @@ def _whiten(A: Any, B: Array, law: Any, size: int, key: Key) -> _Whitening:
 
 
 def _stretch(law: SketchLaw, size: int, d: int) -> tuple[float, float] | None:
-    """Interval of all singular values of S Q, Q with d orthonormal columns, whatever they are (Davidson & Szarek)."""
+    """Bound the singular values of S Q for every Q with d orthonormal columns (Davidson & Szarek); None if unknown."""
     if not isinstance(law, Gaussian):
         return None
     width = (d / size) ** 0.5 + (2.0 * np.log(2.0 / DELTA) / size) ** 0.5
@@ -233,7 +233,7 @@ class _State:
     residual: Array
     c: Array
     backward: Array
-    floor: Array  # size of a step, measured in A x, that is not worth taking
+    floor: Array  # steps that change A x by less than this are not taken
 
     @classmethod
     def of(cls, A: Any, B: Array, X: Array, white: _Whitening, tol: float | None) -> _State:
@@ -248,7 +248,7 @@ class _State:
         backward = np.linalg.norm(damped, axis=0) / scale / size
         eps = np.finfo(A.dtype).eps
         floor = eps * size * x_norms if tol is None else tol * np.linalg.norm(B, axis=0)
-        # one pass gains no more than the digits that rounding leaves it; the next pass gains them again
+        # one pass gains only as many digits as rounding allows; the next pass gains as many again
         floor = np.maximum(floor, 10.0 * eps * white.condition * np.linalg.norm(c, axis=0))
         return cls(residual, c, backward, floor)
 
@@ -317,7 +317,7 @@ def _preconditioned(A: Any, B: Array, white: _Whitening, tol: float | None, limi
 
 
 def _wide(A: Any, B: Array, law: Any, size: Any, tol: float | None, limit: int, key: Key) -> tuple[Array, Report]:
-    """Minimum norm for n < d: LSQR on Mᵀ A x = Mᵀ b, M = U / s from A Sᵀ = U diag(s) Vᵀ (LSRN)."""
+    """Find the solution of minimum norm for n < d: LSQR on Mᵀ A x = Mᵀ b, M = U / s from A Sᵀ = U diag(s) Vᵀ (LSRN)."""
     white = _whiten(A.T, np.zeros((A.shape[1], 0), A.dtype), law, _size(A.shape[::-1], size, "precondition"), key)
     M, steps = white.N, 0
     X = np.zeros((A.shape[1], B.shape[1]), A.dtype)
@@ -363,7 +363,7 @@ def _report(
 
 
 def _condition(white: _Whitening, dtype: Any) -> Estimate:
-    """Of A, from that of S A: its singular values are those of A times factors within the stretch, up to rounding."""
+    """Estimate the condition of A by that of S A, whose singular values differ by factors within the stretch."""
     if white.stretch is None or not len(white.s):
         return Estimate.without_interval(white.condition)
     (least, most), largest, smallest = white.stretch, float(white.s[0]), float(white.s[-1])
@@ -374,7 +374,7 @@ def _condition(white: _Whitening, dtype: Any) -> Estimate:
 
 
 def _excess(state: _State, white: _Whitening, rounding: Array) -> Estimate:
-    """‖A(x - x*)‖² / ‖Ax* - b‖²: the part of the residual in the range of A, measured with the sketch, and the rest."""
+    """Estimate ‖A(x - x*)‖² / ‖Ax* - b‖²: the sketch measures the part of the residual in the range of A."""
     total, inside = (np.linalg.norm(part, axis=0).astype(np.float64) ** 2 for part in (state.residual, state.c))
     inside[inside <= rounding**2] = 0.0  # a system without a residual has no excess
 

@@ -53,7 +53,7 @@ def nystrom(
     n_iter: int = 0,
     random_state: Any = None,
 ) -> Eigh:
-    """Eigenvalues and vectors of a positive semi-definite matrix from a Gaussian sketch, AΩ(ΩᵀAΩ)⁺ΩᵀA.
+    """Approximate a positive semi-definite matrix by AΩ(ΩᵀAΩ)⁺ΩᵀA with Gaussian Ω, as eigenvalues and vectors.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ def nystrom(
         values, vectors = shifted_nystrom(omega, A @ omega)
         passes, look = passes + n_iter + 1, look + 1
         if tol is not None:
-            # most of the tolerance is used by the values cut off, chosen without the probes, which measure the error of
-            # the rest
+            # 0.8 of the tolerance is for the values cut off; the probes, which did not choose the rank, measure the
+            # error of the rest
             tails = np.sqrt(np.cumsum(values[::-1] ** 2)[::-1])
             k = max(1, int((tails > 0.8 * tol * tails[0]).sum()))
         values, vectors = values[:k], vectors[:, :k]
@@ -128,7 +128,7 @@ def generalized_nystrom(
     law: Any = "gaussian",
     random_state: Any = None,
 ) -> Factors:
-    """A ≈ AX (YᵀAX)⁺ YᵀA from one pass over A: sketches from the right and, larger, from the left.
+    """Approximate A by AX (YᵀAX)⁺ YᵀA from one pass over A: a sketch X from the right and a larger Y from the left.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def generalized_nystrom(
     products = A @ np.hstack([X.T, probes])
     AX, products = products[:, :k], products[:, k:]
     YA = (A.T @ Y.T).T
-    # AX (Y A X)⁺ YA with the small directions of the core cut: their inverses would only amplify rounding
+    # small directions of the core YAX are dropped: their inverses would only amplify rounding
     U, s, Vt = scipy.linalg.svd(YA @ X.T, full_matrices=False, check_finite=False)
     kept = s > 5.0 * np.finfo(A.dtype).eps * max(A.shape) ** 0.5 * s.max(initial=0.0)
     left = AX @ (Vt[kept].T / s[kept])
@@ -182,7 +182,7 @@ def generalized_nystrom(
 
 
 def _drawn(law: Any, A: Any, size: int, key: Key) -> Array:
-    """S as an array of shape (size, rows of A)."""
+    """Draw S as an array of shape (size, rows of A)."""
     return np.asarray(law.resolve(A, key).sample(A.shape[0], size, key).to_dense())
 
 
@@ -225,7 +225,7 @@ class CUR(LowRank):
 
 
 def cx(A: Any, rank: int, *, selection: Any = "pivoted", random_state: Any = None) -> CX:
-    """A from `rank` of its columns: C = A[:, indices], X = C⁺A, the best approximation by these columns.
+    """Approximate A by `rank` of its columns: C X with C = A[:, indices] and the best X = C⁺A.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def cur(
     row_selection: Any = None,
     random_state: Any = None,
 ) -> CUR:
-    """A from some of its columns and rows: C U R with U = C⁺AR⁺, the best approximation by these.
+    """Approximate A by some of its columns C and rows R: C U R with the best U = C⁺AR⁺.
 
     Parameters
     ----------
@@ -307,7 +307,7 @@ def cur(
     C = columns(A, indices)
     if row_selection is None:
         row_selection = selection if isinstance(selection, str) else "pivoted"
-    # rows that determine the columns taken also determine A, up to the error of the columns
+    # rows that determine the chosen columns also determine A, up to the error of the columns
     source = C if isinstance(row_selection, str) and row_selection == "pivoted" else A
     size = len(indices) if n_rows is None else check_count("n_rows", n_rows)
     rows, _ = _selected(source.T, size, row_selection, key.child("rows"))
@@ -328,7 +328,7 @@ def _probed(A: Any, key: Key) -> tuple[Array, Array, Estimate]:
 
 
 def _pseudo_inverse(C: Array) -> tuple[Array, Any]:
-    """C⁺ as an orthonormal basis Q of the range and a map: C⁺B = solve(QᵀB). Never CᵀC, which squares the condition."""
+    """Return an orthonormal basis Q of the range of C, and solve with C⁺B = solve(QᵀB)."""
     U, s, Vt = scipy.linalg.svd(C, full_matrices=False, check_finite=False)
     kept = s > np.finfo(C.dtype).eps * max(C.shape) * s.max(initial=0.0)
     weights = Vt[kept].T / s[kept]
@@ -362,7 +362,7 @@ def _selected(A: Any, rank: Any, selection: Any, key: Key) -> tuple[Array, str]:
 
 
 def _squared_norms(A: Any, key: Key) -> Array:
-    """Squared norms of the columns; for an operator, from N_PROBES products with its transpose."""
+    """Return the squared norms of the columns; those of an operator are estimated from N_PROBES products."""
     if isinstance(A, Operator):
         sketch = A.T @ gaussian((A.shape[0], N_PROBES), A, key.child("norms"))
         return np.einsum("ij,ij->i", sketch, sketch)
@@ -372,16 +372,16 @@ def _squared_norms(A: Any, key: Key) -> Array:
 
 
 def _without_repetition(weights: Array, k: int, key: Key) -> Array:
-    """K places, one after the other, each in proportion to the weights left (Efraimidis & Spirakis 2006)."""
+    """Draw k places without repetition, each in proportion to the weights left (Efraimidis & Spirakis 2006)."""
     weights = np.asarray(weights, np.float64)
     clocks = key.generator().exponential(size=len(weights))
-    # zero weights come last, in random order, and only where there is nothing else
+    # zero weights come last, in random order
     times = np.where(weights > 0, clocks / np.where(weights > 0, weights, 1.0), np.inf)
     return np.lexsort((clocks, times))[:k]
 
 
 def _adaptive(A: Any, k: int, key: Key) -> Array:
-    """Rounds of sampling by the column norms of what the columns taken so far leave (Deshpande et al. 2006)."""
+    """Sample columns in rounds, by the norms of what the columns taken so far leave (Deshpande et al. 2006)."""
     sketch = left_product(gaussian((A.shape[0], min(A.shape[0], 4 * N_PROBES)), A, key.child("sketch")).T, A)
     exact = isinstance(A, np.ndarray)
     taken: Array = np.zeros(0, np.intp)

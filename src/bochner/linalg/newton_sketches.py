@@ -52,7 +52,7 @@ class _Point:
 
     @cached_property
     def value(self) -> float:
-        with np.errstate(over="ignore"):  # an infinite value is refused, at the start and by the line search
+        with np.errstate(over="ignore"):  # infinite values are refused at the start and by the line search
             return float(self.f.loss.value(self.t, self.f.y).sum() + 0.5 * (self.f.alpha * self.x) @ self.x)
 
     @cached_property
@@ -170,8 +170,8 @@ def _minimise(
         B = _hessian_root(f.A, weights, None if use_exact else rows, law, key.child(sketched + exact))
         solve = _solver(B, f.alpha, is_gram=use_exact)
         step = -solve(here.gradient)
-        decrement = float(-here.gradient @ step)  # gᵀH⁻¹g: the model predicts half of it as decrease
-        if not decrement > 0:  # the gradient is orthogonal to the Hessian, or its sketch
+        decrement = float(-here.gradient @ step)  # gᵀH⁻¹g, half of which is the predicted decrease
+        if not decrement > 0:  # the gradient is orthogonal to the range of the Hessian or its sketch
             if use_exact:
                 notes = ("the Hessian is singular here and alpha is 0: the minimum may not exist",)
                 break
@@ -181,8 +181,8 @@ def _minimise(
         rounding = 1e3 * float(np.finfo(np.float64).eps) * max(1.0, abs(here.value))
         moved, scale, _ = line_search(partial(here.moved, dt=dt, step=step), here, decrement, rounding, _MOST_TRIES)
         exact, sketched = exact + use_exact, sketched + (not use_exact)
-        # what the step leaves of the gradient if the objective were quadratic, g + Hp with the exact Hessian: the model
-        # predicts nothing, a sketch of m rows leaves about (effective dimension / m) of its squared norm
+        # the gradient after the step of a quadratic objective, g + Hp with the exact Hessian: an exact step leaves
+        # nothing, a sketch of m rows about (effective dimension / m) of its squared norm
         left = here.gradient + f.A.T @ (weights * dt) + f.alpha * step
         rate = 0.0 if use_exact else float(left @ solve(left)) / decrement
         if rate > 0.1 or (moved is None and not use_exact):
@@ -205,14 +205,14 @@ def _minimise(
 
 
 def _gradient_size(f: _Objective, key: Key) -> float:
-    """Norm of Aᵀs, s the slopes at 0, or of Aᵀ(±s) with random signs, whose squares have the mean Σ sᵢ² ‖aᵢ‖²."""
+    """Return the larger norm of Aᵀs, s the slopes at 0, and Aᵀ(±s) with random signs (mean square Σ sᵢ² ‖aᵢ‖²)."""
     s = f.loss.slope(np.zeros(len(f.y)), f.y)
     signs = 2.0 * key.generator().integers(0, 2, len(s)) - 1.0
     return float(np.linalg.norm(f.A.T @ np.column_stack([s, signs * s]), axis=0).max())
 
 
 def _costs(A: Any, rows: int, law: Any) -> tuple[float, float]:
-    """Costs of a sketched and of an exact step, in multiplications of a dense matrix product.
+    """Estimate the cost of a sketched and of an exact step, in multiplications of a dense matrix product.
 
     Measured: a scattered multiplication costs 4 of those in a dense matrix and 40 in a sparse one, a random number 300,
     and the rest of both kinds of step (scaling the rows, gradient, line search) 30 or 100 for each entry.
@@ -228,15 +228,15 @@ def _costs(A: Any, rows: int, law: Any) -> tuple[float, float]:
 
 
 def _finish_is_cheaper(A: Any, rows: int, law: Any, rate: float, ratio: float) -> bool:
-    """Whether quadratic convergence with the exact Hessian beats linear convergence, `ratio` being what is left."""
-    digits = 2.0 * np.log10(max(ratio, 1.0))  # of the decrement, a squared norm
+    """Return True if exact steps reduce the gradient by `ratio` at less cost than sketched steps at this rate."""
+    digits = 2.0 * np.log10(max(ratio, 1.0))  # digits of the decrement, a squared norm
     sketch, exact = _costs(A, rows, law)
     gained = max(-np.log10(rate), 0.1)
     return bool(exact * (1.0 + np.log2(1.0 + digits / gained)) < sketch * digits / gained)
 
 
 def _hessian_root(A: Any, weights: Array, rows: int | None, law: Any, key: Key) -> Array:
-    """S B, B = D^(1/2) A; or, without rows, BᵀB itself."""
+    """Return the sketch S B of B = D^(1/2) A; or, if `rows` is None, BᵀB itself."""
     root = np.sqrt(weights)
     if isinstance(A, Operator):
         if rows is None:
@@ -255,7 +255,7 @@ def _hessian_root(A: Any, weights: Array, rows: int | None, law: Any, key: Key) 
 
 
 def _solver(B: Array, alpha: Array, *, is_gram: bool) -> Callable[[Array], Array]:
-    """G ↦ (BᵀB + diag(alpha))⁻¹ g; `is_gram`: B is BᵀB. With fewer rows than columns, by Woodbury's identity."""
+    """Return g ↦ (BᵀB + diag(alpha))⁻¹ g; with `is_gram`, B is BᵀB already. For a wide B by Woodbury's identity."""
     m, d = B.shape
     if not is_gram and m < d and (alpha > 0).all():
         C = B / alpha

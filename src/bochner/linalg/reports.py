@@ -16,7 +16,7 @@ from bochner.theory.matrix_bounds import trace_upper_factor
 
 
 def met(residual: float, tol: float | None) -> bool | None:
-    """`Report.converged` for a residual that should be at most tol, up to rounding."""
+    """Return True if the residual is at most tol, up to rounding; None without a tol."""
     return None if tol is None else bool(residual <= tol * (1.0 + 1e-6))
 
 
@@ -25,7 +25,7 @@ class LowRank(Result, ABC):
 
     @abstractmethod
     def factors(self) -> tuple[Array, Array]:
-        """(left, right): arrays whose product is the approximation."""
+        """Return (left, right), arrays whose product is the approximation."""
 
     @property
     def rank(self) -> int:
@@ -36,7 +36,7 @@ class LowRank(Result, ABC):
         return left @ (right @ B)
 
     def to_dense(self) -> Array:
-        """The approximation itself."""
+        """Return the approximation as an array."""
         left, right = self.factors()
         return left @ right
 
@@ -53,7 +53,7 @@ def deviation(n_probes: int, delta: float) -> float:
 
 
 def _ends(norm: Estimate, delta: float) -> tuple[float, float]:
-    """Interval of a Frobenius norm that was estimated as a root mean square, whatever the spectrum."""
+    """Return an interval, for any spectrum, of a Frobenius norm that was estimated as a root mean square."""
     if norm.n_probes == 0:
         return norm.value, norm.value
     low = norm.value / np.sqrt(1.0 + deviation(norm.n_probes, delta / 2.0))
@@ -61,7 +61,7 @@ def _ends(norm: Estimate, delta: float) -> tuple[float, float]:
 
 
 def frobenius_estimate(products: Array) -> Estimate:
-    """‖A‖_F from products of A with standard normal columns: E‖Aω‖² = ‖A‖_F²."""
+    """Estimate ‖A‖_F from products of A with standard normal columns: E‖Aω‖² = ‖A‖_F²."""
     unit = float(np.abs(products).max(initial=0.0)) or 1.0  # squares of squares overflow long before their roots
     squares = np.einsum("ij,ij->j", products / unit, products / unit, dtype=np.float64)
     s, value = len(squares), float(np.sqrt(squares.mean()))
@@ -74,7 +74,7 @@ def frobenius_estimate(products: Array) -> Estimate:
 def error_estimates(
     difference: Array, norm: Estimate, *, cut: float = 0.0, look: int | None = None
 ) -> dict[str, Estimate]:
-    """Frobenius error, absolute and relative to ‖A‖_F = `norm`, from (A - Â) times standard normal columns.
+    """Estimate ‖A - Â‖_F, absolute and relative to `norm`, from products of A - Â with standard normal columns.
 
     `cut` is the Frobenius norm of what was taken off Â afterwards, orthogonal to A - Â. Where such columns
     decide repeatedly whether Â is good enough, test i = 1, 2, … has a share 1 / i (i + 1) of the probability of error.
@@ -102,7 +102,7 @@ def error_estimates(
 
 
 def exact_error(lost: float, norm: float, rounding: float) -> dict[str, Estimate]:
-    """The same of an error whose square is the fraction `lost` of norm², known but for rounding."""
+    """Return both estimates for an error whose square is the fraction `lost` of norm², exact up to rounding."""
     relative = [max(0.0, lost + change) ** 0.5 for change in (0.0, -rounding, rounding)]
     sizes = {"error": norm, "relative_error": 1.0}
     return {
@@ -112,7 +112,7 @@ def exact_error(lost: float, norm: float, rounding: float) -> dict[str, Estimate
 
 
 def trace_estimate(forms: Array, squares: Array, n: int, n_probes: int | None = None) -> Estimate:
-    """Trace of B (n, n) from forms zᵀBz and squares ‖Bz‖² of columns z that are uniform on the sphere ‖z‖² = n.
+    """Estimate the trace of B (n, n) from zᵀBz and ‖Bz‖² for columns z that are uniform on the sphere ‖z‖² = n.
 
     The mean is within `deviation` times ‖B - cI‖_F of the trace, for any c since zᵀz = n; that norm is bounded by the
     squares. Nothing is assumed of B.
@@ -131,5 +131,5 @@ def trace_estimate(forms: Array, squares: Array, n: int, n_probes: int | None = 
 
 
 def frobenius_norm(A: Any, products: Array) -> Estimate:
-    """‖A‖_F: exact where the entries are known, otherwise from `products` of A with standard normal columns."""
+    """Return ‖A‖_F: exact if the entries are known, else estimated from `products` with standard normal columns."""
     return frobenius_estimate(products) if isinstance(A, Operator) else Estimate.exact(known_norm(A))

@@ -29,7 +29,7 @@ from bochner.ridge.preconditioners import nystrom_preconditioner
 from bochner.ridge.reports import Report, Solution
 from bochner.sketches import RowSampling, SketchLaw, UniformRows, as_sketch_law
 
-_REFINEMENTS = 6  # ridge regressions of what is left of the right-hand side
+_REFINEMENTS = 6  # most ridge regressions on the residual of the right-hand side
 METHODS = ("precondition", "partial_sketch", "full_sketch")
 
 
@@ -46,7 +46,7 @@ def ridge(
     max_iter: int | None = None,
     random_state: Any = None,
 ) -> Solution:
-    """Ridge regression min ‖A x - b‖² + alpha ‖x‖².
+    """Solve the ridge regression min ‖A x - b‖² + alpha ‖x‖².
 
     Parameters
     ----------
@@ -187,12 +187,12 @@ def gram_solve(
 
 
 def _check_options(method: str, **options: Any) -> None:
-    """Refuse what the method would not look at."""
+    """Refuse options that the method would ignore."""
     ours = ("rank", "max_iter") if method == "precondition" else ("law", "sketch_size")
     for name, value in options.items():
         if value is not None and name not in ours:
             others = "method='precondition'" if method != "precondition" else "method='partial_sketch' or 'full_sketch'"
-            raise ValueError(f"{name} has no meaning with method={method!r}: it belongs to {others}.")
+            raise ValueError(f"{name} is not used by method={method!r}; remove it, or use {others}.")
 
 
 def _size(shape: tuple[int, int], size: Any, method: str) -> int:
@@ -209,7 +209,7 @@ def _size(shape: tuple[int, int], size: Any, method: str) -> int:
 
 
 def gradient_residual(A: Any, B: Array, X: Array, alpha: float) -> float:
-    """‖Aᵀ(b - Ax) - alpha x‖ / ‖Aᵀb‖, the largest over columns."""
+    """Return ‖Aᵀ(b - Ax) - alpha x‖ / ‖Aᵀb‖, the largest over columns."""
     sizes = np.linalg.norm(A.T @ (B - A @ X) - alpha * X, axis=0)
     scales = np.linalg.norm(A.T @ B, axis=0)
     return float((sizes / np.where(scales > 0, scales, 1.0)).max(initial=0.0))
@@ -219,7 +219,7 @@ def _preconditioned(
     A: Any, B: Array, alpha: float, rank: int | None, tol: float | None, max_iter: int | None, key: Key
 ) -> tuple[Array, Report]:
     n, d = A.shape
-    tol = max(1e-10 if tol is None else tol, 4.0 * float(np.finfo(A.dtype).eps))  # nothing is known beyond rounding
+    tol = max(1e-10 if tol is None else tol, 4.0 * float(np.finfo(A.dtype).eps))  # not below rounding
     small = A if n >= d else A.T  # (AᵀA + alpha) x = Aᵀb, or x = Aᵀz with (AAᵀ + alpha) z = b
     size = min(n, d)
 
@@ -245,22 +245,22 @@ def _preconditioned(
 def _partial(A: Any, B: Array, alpha: float, law: SketchLaw, size: int, key: Key) -> Array:
     S = sketch_rows(A, size, law, key)
     U, z, Vt = scipy.linalg.svd(S(A), full_matrices=False, check_finite=False)
-    # x = V (z² + alpha)⁻¹ z Uᵀ S b: exact in the penalty, so no number of rows is too small
+    # x = V (z² + alpha)⁻¹ z Uᵀ S b: the penalty is exact, so any number of rows works
     return Vt.T @ (_gains(z, alpha) * (U.T @ S(B)))
 
 
 def _gains(z: Array, alpha: float) -> Array:
-    """The column z / (z² + alpha)."""
+    """Return the column z / (z² + alpha)."""
     wide = z.astype(np.float64)  # a penalty may vanish in float32
     return (wide / (wide * wide + alpha)).astype(z.dtype)[:, None]
 
 
 def _full(A: Any, B: Array, alpha: float, law: SketchLaw, size: int, key: Key) -> Array:
-    # S = [S₁ D S₂], two draws of the sketch, n and d columns wide; the random signs D make E[S₁ᵀDS₂] = 0, and so
-    # E[SᵀS] = I, also for sketches whose mean is not zero: sampled rows
+    # S = [S₁ D S₂], two draws of the sketch with n and d columns; the random signs D make E[S₁ᵀDS₂] = 0, and so
+    # E[SᵀS] = I, even for sampled rows, whose mean is not zero
     S1 = sketch_rows(A, size, law, key.child("data"))
     identity = np.eye(A.shape[1], dtype=A.dtype)
-    # probabilities are those of the rows of A
+    # the probabilities of a `RowSampling` are for the rows of A
     S2 = sketch_rows(identity, size, UniformRows() if isinstance(law, RowSampling) else law, key.child("penalty"))
     signs = 2 * key.child("signs").generator().integers(0, 2, (size, 1)) - 1
     M = S1(A) + (alpha**0.5 * signs).astype(A.dtype) * S2(identity)
@@ -277,7 +277,7 @@ def sketched_kernel_ridge(
     sketch_size: int | None = None,
     random_state: Any = None,
 ) -> Solution:
-    """Kernel ridge regression min ‖K a - y‖² + alpha aᵀKa with a sketch S of m ≪ n rows.
+    """Solve the kernel ridge regression min ‖K a - y‖² + alpha aᵀKa with a sketch S of m ≪ n rows.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def sketched_kernel_ridge(
     K = as_square(K, "K")
     n = K.shape[0]
     y = as_targets(y, n, "y")
-    alpha = check_positive("alpha", alpha, advice="Without a penalty a sketch has nothing to be compared with.")
+    alpha = check_positive("alpha", alpha, advice="Without a penalty the sketched problem is not defined.")
     check_choice("side", side, ("right", "left"))
     size = max(10, int(np.ceil(4.0 * np.sqrt(n)))) if sketch_size is None else check_count("sketch_size", sketch_size)
     key, law = Key.from_random_state(random_state), as_sketch_law(law)
@@ -332,7 +332,7 @@ def sketched_kernel_ridge(
     size_of = max(abs(values[0]), abs(values[-1]))
     rounding = np.sqrt(np.finfo(K.dtype).eps) * size_of
     if values[0] < -rounding:
-        raise ValueError("K is not positive semi-definite: so it is not a kernel matrix. Check how it was computed.")
+        raise ValueError("K is not positive semi-definite, so it is not a kernel matrix. Check how it was computed.")
     values = np.maximum(values, 0.0)
     if side == "left":
         a = St @ (V @ ((V.T @ (St.T @ Y)) / (values + alpha)[:, None]))

@@ -51,7 +51,7 @@ class Number(Result):
         return self.value
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
-        return np.array(self.value, dtype)  # a number, not the two that it unpacks to
+        return np.array(self.value, dtype)  # one number, although it unpacks to two
 
 
 def _number(
@@ -63,7 +63,7 @@ def _number(
 
 
 def trace(A: Any, n_products: int = 100, *, method: str = "xtrace", random_state: Any = None) -> Number:
-    """Trace of a square matrix known by its products.
+    """Estimate the trace of a square matrix from its products with vectors.
 
     Parameters
     ----------
@@ -115,8 +115,7 @@ def trace(A: Any, n_products: int = 100, *, method: str = "xtrace", random_state
     if method in ("xtrace", "xnystrace"):
         leave_one_out = _xtrace if method == "xtrace" else _xnystrace
         samples, k = leave_one_out(A, m, key)
-        # leaving one out makes samples that are not independent: measured, the plain error is up to 1.5 n / (n - k)
-        # times too small
+        # the samples are not independent: their standard error was seen to be up to 1.5 n / (n - k) times too small
         error = 1.5 * n / (n - k) * float(samples.std(ddof=1) / np.sqrt(len(samples)))
         estimate = Estimate.without_interval(float(samples.mean()), error, m)
     else:
@@ -127,12 +126,12 @@ def trace(A: Any, n_products: int = 100, *, method: str = "xtrace", random_state
 def _hutchinson(A: Any, m: int, key: Key) -> Estimate:
     n = A.shape[0]
     Z = gaussian((n, m), A, key)
-    Z *= np.sqrt(n) / np.linalg.norm(Z, axis=0)  # on the sphere: less variance, still unbiased
+    Z *= np.sqrt(n) / np.linalg.norm(Z, axis=0)  # probes on the sphere have less variance and no bias
     return _from_products(Z, A @ Z, n, m)
 
 
 def _from_products(Z: Array, products: Array, n: int, m: int, offset: float = 0.0) -> Estimate:
-    """Trace of B, plus an offset, from its products with columns Z on the sphere ‖z‖² = n."""
+    """Estimate the trace of B, plus an offset, from its products with columns Z on the sphere ‖z‖² = n."""
     P = products.astype(np.float64, copy=False)
     forms, squares = np.einsum("ij,ij->j", Z, P), np.einsum("ij,ij->j", P, P)
     rounding = 100.0 * float(np.finfo(products.dtype).eps) * (np.sqrt(n * squares.mean()) + abs(offset))
@@ -140,7 +139,7 @@ def _from_products(Z: Array, products: Array, n: int, m: int, offset: float = 0.
 
 
 def _hutch(A: Any, m: int, key: Key) -> Estimate:
-    """Hutch++ (Meyer et al. 2021): the trace on a sketched range, and Hutchinson on what is orthogonal to it."""
+    """Add the trace on a sketched range and Hutchinson's estimate orthogonal to it (Hutch++, Meyer et al. 2021)."""
     n, k = A.shape[0], m // 3
     Q = orthonormal(A @ gaussian((n, k), A, key.child("range")))
     Z = gaussian((n, m - 2 * k), A, key.child("probes"))
@@ -152,7 +151,7 @@ def _hutch(A: Any, m: int, key: Key) -> Estimate:
 
 
 def _xtrace(A: Any, m: int, key: Key) -> tuple[Array, int]:
-    """Every probe in turn is left out of the range and used as the probe; all from one QR factorisation.
+    """Leave every probe in turn out of the range and use it as the probe, all from one QR factorisation.
 
     Returns one sample for each probe, and the number of probes.
     """
@@ -175,7 +174,7 @@ def _xtrace(A: Any, m: int, key: Key) -> tuple[Array, int]:
 
 
 def _inverse_transpose(R: Array) -> Array:
-    """R⁻ᵀ of a triangle up to a factor; where A has a rank below the number of probes, of one off singularity."""
+    """Return R⁻ᵀ of a triangle up to a factor; zeros on the diagonal, of a low rank, are moved off singularity."""
     size = np.abs(np.diag(R)).max()
     R = R / (size or 1.0)
     singular = np.abs(np.diag(R)) < np.finfo(R.dtype).eps
@@ -184,7 +183,7 @@ def _inverse_transpose(R: Array) -> Array:
 
 
 def _xnystrace(A: Any, m: int, key: Key) -> tuple[Array, int]:
-    """The Nyström approximation without each probe in turn, downdated from H = ΩᵀAΩ, plus that probe's residual."""
+    """Add each probe's residual to the trace of the Nyström approximation without it, downdated from H = ΩᵀAΩ."""
     n = A.shape[0]
     omega = gaussian((n, m), A, key)
     Y = A @ omega
@@ -204,7 +203,7 @@ def _xnystrace(A: Any, m: int, key: Key) -> tuple[Array, int]:
     pivots = np.einsum("ij,ij->j", half, half)
     total = np.einsum("ij,ij->", B, B)
     lost = np.einsum("ij,ij->j", B @ half, B @ half) / pivots
-    # the residual vanishes on the other probes: only the part of ω orthogonal to them counts, of length²:
+    # the residual vanishes on the other probes, so only the part of ω orthogonal to them counts
     lengths = 1.0 / np.diag(scipy.linalg.inv(omega.T @ omega, check_finite=False))
     return total - lost + (n - m + 1) / (pivots * lengths) - shift * n, m
 
@@ -217,7 +216,7 @@ def log_determinant(
     n_steps: int = 50,
     random_state: Any = None,
 ) -> Number:
-    """Logarithm of det(A + alpha I), A symmetric, A + alpha I positive definite, by stochastic Lanczos quadrature.
+    """Estimate log det(A + alpha I), for a positive definite A + alpha I, by stochastic Lanczos quadrature.
 
     Parameters
     ----------
@@ -256,21 +255,21 @@ def log_determinant(
     check_symmetric(A, "A", "The logarithm of its determinant needs a symmetric positive definite matrix.")
     probes = gaussian((n, s), A, Key.from_random_state(random_state)).astype(np.float64)
     tridiagonals = _lanczos(A, probes, steps, alpha)
-    # eᵀ log(T) e and its square for the probes on the sphere ‖z‖² = n; a space that closed early is exhausted: exact
+    # eᵀ log(T) e and eᵀ log(T)² e for probes on the sphere ‖z‖² = n, exact for a space that is exhausted early
     forms, squares = n * np.array([_quadrature(a, b) for a, b in tridiagonals]).T
     halves = [(a[: (len(a) + 1) // 2], b) if len(a) == steps < n else (a, b) for a, b in tridiagonals]
     moved = float(abs(forms.mean() - n * np.mean([_quadrature(a, b)[0] for a, b in halves])))
     estimate = trace_estimate(forms, squares, n)
     settled = moved <= estimate.standard_error + 1e-8 * abs(estimate.value)
     notes = () if settled else (f"the second half of the Lanczos steps moved the value by {moved:.3g}: raise n_steps",)
-    # for the logarithm Gauss's rule is an upper bound, and at the end of its steps nearer than these have moved it
+    # Gauss's rule bounds the logarithm from above, and its error is at most what the second half of the steps moved
     estimate = replace(estimate, low=estimate.low - moved if settled else -np.inf)
     estimate = estimate.plus(n * float(np.log(unit))).widened(100.0 * n * float(np.finfo(A.dtype).eps))
     return _number("log_determinant", estimate, "stochastic Lanczos quadrature", steps, *notes, converged=settled)
 
 
 def _lanczos(A: Any, probes: Array, steps: int, alpha: float) -> list[tuple[Array, Array]]:
-    """Tridiagonals (diagonal, off-diagonal) of A + alpha I for every column of probes; they end where a space ends."""
+    """Return (diagonal, off-diagonal) of A + alpha I for every probe; shorter if its space is exhausted."""
     n, s = probes.shape
     basis = np.zeros((steps, n, s))
     basis[0] = probes / np.linalg.norm(probes, axis=0)
@@ -292,7 +291,7 @@ def _lanczos(A: Any, probes: Array, steps: int, alpha: float) -> list[tuple[Arra
 
 
 def _quadrature(a: Array, b: Array) -> tuple[float, float]:
-    """e₁ᵀ log(T) e₁ and e₁ᵀ log(T)² e₁."""
+    """Return e₁ᵀ log(T) e₁ and e₁ᵀ log(T)² e₁ for a tridiagonal T."""
     nodes, V = scipy.linalg.eigh_tridiagonal(a, b[: len(a) - 1])
     if nodes[0] <= len(a) * np.finfo(np.float64).eps * abs(nodes[-1]):
         raise ValueError(
@@ -312,7 +311,7 @@ def effective_dimension(
     n_probes: int = 20,
     random_state: Any = None,
 ) -> Number:
-    """Effective dimension Σ λ / (λ + alpha): λ the squared singular values of A, or the eigenvalues of K.
+    """Compute the effective dimension Σ λ / (λ + alpha) of the squared singular values of A, or eigenvalues of K.
 
     Parameters
     ----------
@@ -371,14 +370,14 @@ def effective_dimension(
     s = check_count("n_probes", n_probes, least=2, advice="An error bar needs two.")
     probes = gaussian((n, s), G, key.child("probes")).astype(np.float64)
     probes *= np.sqrt(n) / np.linalg.norm(probes, axis=0)
-    # ωᵀG(G + alpha)⁻¹ω = ωᵀω - alpha ωᵀ(G + alpha)⁻¹ω, less the same of the Nyström approximation (trace known)
+    # ωᵀG(G + alpha)⁻¹ω = ωᵀω - alpha ωᵀ(G + alpha)⁻¹ω, less the known trace for the Nyström approximation
     solved, inner = conjugate_gradient(
         lambda V: np.asarray(G @ V) + alpha * V, probes, preconditioner=P, tol=1e-8, max_iter=1000
     )
     share = P.values / (P.values + alpha)
     products = probes - alpha * solved - P.vectors @ (share[:, None] * (P.vectors.T @ probes))
     estimate = _from_products(probes, products, n, s, found)
-    # x / (x + alpha) grows with x, also as a function of matrices: what was found is a lower bound
+    # x / (x + alpha) is operator monotone, so the Nyström approximation bounds it from below
     estimate = replace(estimate, low=max(estimate.low, found), high=min(estimate.high, float(n)))
     estimate = estimate.widened(n * max(1e-8, 10.0 * float(np.finfo(A.dtype).eps)))
     method = f"Hutchinson on what a Nyström approximation of rank {P.rank} misses"
@@ -386,7 +385,7 @@ def effective_dimension(
 
 
 def _bracket(G: Any, alpha: float, rank: int | None, total: float | None, key: Key) -> Number:
-    """Bounds from a Nyström approximation Ĝ ⪯ G: the values found, plus the most that the rest of the trace can add.
+    """Bound the dimension by a Nyström approximation Ĝ ⪯ G: its values, and the most that the rest adds.
 
     For a concave f with f(0) = 0, tr f(Ĝ + E) ≤ tr f(Ĝ) + tr f(E) (Rotfel'd), and the n - rank eigenvalues of E count
     most when they are equal.
@@ -404,13 +403,13 @@ def _bracket(G: Any, alpha: float, rank: int | None, total: float | None, key: K
         if rank is not None or upper <= 1.1 * found or size >= min(n, 1000):
             break
         size = min(2 * size, n)
-    # bounds, not a standard deviation: the error is that of a number anywhere between them
+    # the standard error is that of a number uniform between the bounds
     estimate = Estimate((found + upper) / 2.0, float((upper - found) / np.sqrt(12.0)), found, upper, P.rank, confidence)
     return _number("effective_dimension", estimate, f"Nyström bracket of rank {P.rank}", P.report.iterations)
 
 
 def _gram(A: Any, kind: str) -> tuple[Any, float | None]:
-    """The positive semi-definite matrix whose eigenvalues count, and its trace where it is known."""
+    """Return the positive semi-definite matrix whose eigenvalues count, and its trace if it is known."""
     n, d = A.shape
     if kind == "kernel":
         A = as_square(A, "A_or_K")

@@ -20,11 +20,11 @@ from bochner.checks import check_count, check_fraction, check_positive
 Count = Annotated[int, partial(check_count, most=math.inf)]
 Positive = Annotated[float, check_positive]
 
-_ROUNDING = 1 + 1e-12  # relative error allowed of an inverse, so that 1 / 0.1² is 100 and not 101
+_ROUNDING = 1 + 1e-12  # relative error allowed in an inverse, so that 1 / 0.1² is 100 and not 101
 
 
 def least(keeps: Callable[[float], bool], low: float, high: float) -> float:
-    """Smallest number from low to high that `keeps`, to a relative 1e-12, if all larger ones do; high if none does."""
+    """Return the smallest number from low to high that `keeps`, if all larger ones do; high if none does."""
     while high / low > _ROUNDING:
         middle = math.sqrt(low) * math.sqrt(high)
         low, high = (low, middle) if keeps(middle) else (middle, high)
@@ -61,10 +61,10 @@ class Bound(ABC):
     """
 
     counts: ClassVar[str] = "n_frequencies"
-    """What a size is the number of."""
+    """What a size counts."""
 
     relative: ClassVar[bool] = False
-    """Whether an error is a share and must lie between 0 and 1."""
+    """True if an error is a share and must lie between 0 and 1."""
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self), include_extras=True)
@@ -76,26 +76,26 @@ class Bound(ABC):
 
     @property
     def least_size(self) -> int:
-        """The smallest size for which the theorem holds."""
+        """Smallest size for which the theorem holds."""
         return 1
 
     @property
     def limit(self) -> float:
-        """An error that is never reached, whatever is drawn."""
+        """Error that is never reached, whatever is drawn."""
         return math.inf
 
     def failure(self, size: int, error: float) -> float:
-        """Probability that an object of this `size` has an error of `error` or more: an upper bound, cut at 1."""
+        """Bound the probability that an object of this `size` has an error of `error` or more."""
         size, error = self._checked_size(size), self._checked_error(error)
         return 0.0 if error >= self.limit else min(1.0, self._failure(size, error))
 
     def error(self, size: int, delta: float | None = None) -> float:
-        """Error that an object of this `size` exceeds with probability at most delta."""
+        """Return the error that an object of this `size` exceeds with probability at most delta."""
         size = self._checked_size(size)
         return self._mean(size) if delta is None else self._error(size, check_fraction("delta", delta))
 
     def size(self, error: float, delta: float | None = None) -> int:
-        """Smallest size whose error exceeds `error` with probability at most delta."""
+        """Return the smallest size whose error exceeds `error` with probability at most delta."""
         error = self._checked_error(error)
         if delta is None:
             return self._smallest(lambda size: self._mean(size) <= error * _ROUNDING)
@@ -118,7 +118,7 @@ class Bound(ABC):
         )
 
     def _smallest(self, keeps: Callable[[int], bool]) -> int:
-        """Smallest size that `keeps`, if all larger ones do."""
+        """Return the smallest size that `keeps`, if all larger ones do."""
         first, step = self.least_size, 1
         while not keeps(first + step - 1):
             step = round_up(self.counts, 2 * step)

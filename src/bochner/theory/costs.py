@@ -76,8 +76,8 @@ class _Sizes:
         return -(-self.frequencies // self.padded)
 
 
-# Each entry: (flops, bytes kept, numbers written). Of draws, signs take a byte, indices, gains and lengths four, and
-# the lengths of sketches eight.
+# Each entry: (flops, bytes kept, numbers written). Signs take one byte, indices, gains and lengths four, and the
+# lengths of sketches eight.
 _Count = tuple[float, float, float]
 
 
@@ -234,7 +234,7 @@ def cost_estimate(
     iterations: int = 20,
     itemsize: int = 8,
 ) -> Cost:
-    r"""Operations and bytes of one step; add the steps of a method.
+    r"""Estimate the operations and bytes of one step; add the steps of a method.
 
     With n samples, d features padded to p = 2^q, m components, T = m/2 frequencies, leading terms are (kept: numbers of
     `itemsize` bytes, unless it says bytes, which are what the draws of the library take):

@@ -37,7 +37,7 @@ Values = TypeVar("Values", float, Array)
 
 
 def pair_variance(k_lag: Values, k_twice: Values, *, n_components: int = 1) -> Values:
-    r"""Variance of the kernel estimate by cosine and sine pairs with independent frequencies. Exact.
+    r"""Return the exact variance of the kernel estimate by cosine and sine pairs with independent frequencies.
 
     .. math:: \frac{1 + k(2\Delta) - 2k(\Delta)^2}{\mathtt{n\_components}}
 
@@ -65,7 +65,7 @@ def pair_variance(k_lag: Values, k_twice: Values, *, n_components: int = 1) -> V
 
 
 def offset_variance(k_lag: Values, k_twice: Values, *, n_components: int = 1) -> Values:
-    r"""Variance of the kernel estimate by cosines with uniform phases and independent frequencies. Exact.
+    r"""Return the exact variance of the kernel estimate by cosines with uniform phases and independent frequencies.
 
     .. math:: \frac{1 + k(2\Delta)/2 - k(\Delta)^2}{\mathtt{n\_components}}
 
@@ -105,7 +105,7 @@ def _per_component(values: Array, n_components: int) -> Any:
 
 
 def tail_rate(error: float, form: str, variance: float | None) -> float:
-    """Rate c of the tail 2 exp(-c n_frequencies) at one pair: the better of Hoeffding's and Bernstein's."""
+    """Return the rate c of the tail 2 exp(-c n_frequencies) at one pair: the better of Hoeffding's and Bernstein's."""
     hoeffding = error**2 / (2 * RANGE[form] ** 2)
     if variance is None:
         return hoeffding
@@ -113,7 +113,7 @@ def tail_rate(error: float, form: str, variance: float | None) -> float:
 
 
 def tail_error(n_frequencies: int, log_term: float, form: str, variance: float | None) -> float:
-    """Error at which the exponent of that tail is `log_term`."""
+    """Return the error at which the exponent of this tail is `log_term`."""
     hoeffding = RANGE[form] * math.sqrt(2 * log_term / n_frequencies)
     if variance is None:
         return hoeffding

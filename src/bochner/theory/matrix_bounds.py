@@ -86,7 +86,7 @@ class SpectralBound(ErrorBound):
 
 
 def effective_dimension(eigenvalues: Any, alpha: float) -> float:
-    r"""Effective dimension of ridge regression: the degrees of freedom that a penalty leaves.
+    r"""Return the effective dimension of ridge regression: the degrees of freedom that a penalty leaves.
 
     .. math:: \sum_i \frac{\lambda_i}{\lambda_i + \alpha} = \mathrm{tr}\,K(K + \alpha I)^{-1}
 
@@ -108,7 +108,7 @@ def effective_dimension(eigenvalues: Any, alpha: float) -> float:
 
 
 def effective_dimension_range(eigenvalues: Any, alpha: float, *, trace: float, n_samples: int) -> tuple[float, float]:
-    r"""Smallest and largest effective dimension that agree with the largest eigenvalues and the trace; both attained.
+    r"""Return the smallest and largest effective dimension that agree with the largest eigenvalues and the trace.
 
     The eigenvalues not seen are between 0 and the smallest seen and add up to what is left of the trace;
     :math:`\lambda/(\lambda+\alpha)` is concave, so its sum is largest when they are equal and smallest when they are as
@@ -309,7 +309,7 @@ class GaussianSketchBound(ErrorBound):
 
 
 def trace_upper_factor(n_probes: int, *, delta: float) -> float:
-    r"""Factor, at least 1, from a Gaussian (Hutchinson) trace estimate to an upper bound with probability 1 - delta.
+    r"""Return the factor that makes a Gaussian (Hutchinson) trace estimate an upper bound with probability 1 - delta.
 
     For E positive semi-definite and g_i ~ N(0, I), tr E <= factor · mean(g_iᵀ E g_i), where 1/factor = 1 - e solves
     :math:`((1-e)\,\mathrm{e}^{e})^{s/2} = \delta`. Applied to EᵀE it certifies a Frobenius norm from products E g.

@@ -44,7 +44,7 @@ def _dasgupta_gupta(k: int, eps: float) -> float:
 
 
 def _classical(k: int, eps: float) -> float:
-    eps = min(eps, 2 / 3)  # where the exponent falls again: a deviation of eps is one of less, too
+    eps = min(eps, 2 / 3)  # the exponent falls beyond 2/3, but larger deviations are no more likely
     return 2 * math.exp(-k * (eps**2 - eps**3) / 4)
 
 
@@ -59,7 +59,7 @@ Rule = Annotated[str, partial(check_choice, choices=_TAILS)]
 
 
 def chi2_tail(n_components: int, eps: float, *, rule: str = "exact") -> float:
-    r"""Probability that a chi-squared variable leaves (1 ± eps) times its mean.
+    r"""Return the probability that a chi-squared variable leaves (1 ± eps) times its mean.
 
     .. math:: P\bigl[\,|\chi^2_k / k - 1| > \varepsilon\,\bigr], \qquad k = \mathtt{n\_components}
 
@@ -171,7 +171,7 @@ class JohnsonLindenstraussBound(NormDistortionBound):
         return self.n_samples * (self.n_samples - 1) / 2
 
     def printed_size(self, error: float) -> int:
-        """Size for an `error` of eps by the formulas as they were printed, which have no delta.
+        """Return the size for an `error` of eps by the formulas as they were printed, without a delta.
 
         "dasgupta-gupta" is 4 ln n / (eps²/2 - eps³/3), which promises success only with probability 1/n (it is an
         existence proof), and "classical" is 20 ln n / eps², which fails with probability at most n^(5 eps - 3) for
@@ -201,7 +201,7 @@ class JohnsonLindenstraussBound(NormDistortionBound):
 
 
 def distance_range(n_features: int, *, n_samples: int = 2, delta: float = 0.01) -> tuple[float, float]:
-    r"""Range of all pairwise distances of standard normal points, over their typical size sqrt(2 n_features).
+    r"""Return the range of all pairwise distances of standard normal points, divided by sqrt(2 n_features).
 
     In high dimension all distances become the same: :math:`\|x-y\|^2/2` is chi-squared with n_features
     degrees of freedom, so the range closes around 1 like :math:`1/\sqrt{\mathtt{n\_features}}`. Half of delta, divided

@@ -38,11 +38,11 @@ from bochner.checks import check_choice, check_count, check_points, check_positi
 from bochner.theory.bounds import Count, ErrorBound, Positive, TailBound
 from bochner.theory.feature_bounds import RANGE, Form, Variance, tail_error, tail_rate
 
-_BLOCK = 512  # rows of a block of distances: 512 × n_samples float64 numbers at a time
+_BLOCK = 512  # rows in a block of distances, which holds 512 × n_samples float64 numbers
 
 
 def log_covering_number(n_features: int, radius: float, eps: float) -> float:
-    """Natural logarithm of `covering_number`, for dimensions where the number itself overflows.
+    """Return the logarithm of `covering_number`, for dimensions in which the number itself overflows.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def log_covering_number(n_features: int, radius: float, eps: float) -> float:
 
 
 def covering_number(n_features: int, radius: float, eps: float) -> float:
-    r"""Upper bound on the number of eps-balls, centred in the set, that cover any subset of a ball.
+    r"""Bound the number of eps-balls, centred in the set, that cover any subset of a ball.
 
     .. math:: N_\varepsilon \le (1 + 2R/\varepsilon)^d \le (4R/\varepsilon)^d \quad (\varepsilon \le 2R)
 
@@ -96,7 +96,7 @@ def _distances(X: NDArray[np.float64], center: NDArray[np.float64]) -> NDArray[n
 
 
 def eps_net(X: Any, eps: float) -> NDArray[np.intp]:
-    """Indices of rows of X that form an eps-net and an eps-packing of X, by farthest-point traversal from row 0.
+    """Choose rows of X that form an eps-net and an eps-packing of X, by farthest-point traversal from row 0.
 
     Gonzalez (1985): no net with fewer centres has half the covering radius. The size is at most `covering_number`; the
     cost is that of n_samples · size distances.
@@ -126,7 +126,7 @@ def eps_net(X: Any, eps: float) -> NDArray[np.intp]:
 
 
 def covering_radius(X: Any, centers: Any) -> float:
-    """Largest distance of a row of X from its nearest center: the smallest eps for which they are an eps-net. Exact.
+    """Return the largest distance of a row of X from its nearest center: the least eps for which they are an eps-net.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def covering_radius(X: Any, centers: Any) -> float:
 
 
 def packing_radius(centers: Any) -> float:
-    """Half the smallest distance between two centers: open balls of this radius around them are disjoint. Exact.
+    """Return half the smallest distance between two centers: open balls of this radius around them are disjoint.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def packing_radius(centers: Any) -> float:
 
 
 def lipschitz_constant(X: Any, values: Any) -> float:
-    """Largest slope |f(x) - f(y)| / ||x - y|| seen in a sample: a lower bound on the Lipschitz constant of f.
+    """Return the largest slope |f(x) - f(y)| / ||x - y|| in a sample, which bounds the Lipschitz constant from below.
 
     It approaches the constant from below as the sample fills the domain, and is ``math.inf`` if f takes two values at
     one point. Computes O(n_samples²) distances, in blocks.
@@ -217,7 +217,7 @@ _KERNELS = ("rbf", "matern", "rational_quadratic", "cauchy", "exponential", "lap
 def spectral_second_moment(
     kernel: str, n_features: int, *, length_scale: float = 1.0, nu: float | None = None
 ) -> float:
-    r"""Second moment E||w||² of the frequencies of a stationary kernel: minus the Laplacian of k at zero. Exact.
+    r"""Return E||w||² of the frequencies of a stationary kernel, which is minus the Laplacian of k at zero.
 
     ============================  ==========================================================================
     kernel                        E||w||² · length_scale² / n_features
@@ -391,7 +391,7 @@ class UniformBound(TailBound):
 
 
 def _net(n: int, radius: float, slope: float, eps: float, exponent: float) -> float:
-    """Minimum over r of 2 (4 radius / r)^n exp(-exponent) + (2 slope r / eps)², in closed form, and at most 1."""
+    """Minimise 2 (4 radius / r)^n exp(-exponent) + (2 slope r / eps)² over r in closed form; at most 1."""
     log_shape = math.log((n / 2) ** (-n / (n + 2)) + (n / 2) ** (2 / (n + 2)))
     log_cover = math.log(2) + n * math.log(4 * radius) - exponent
     return math.exp(min(0.0, log_shape + (2 * log_cover + 2 * n * math.log(2 * slope / eps)) / (n + 2)))
