@@ -98,7 +98,7 @@ def test_every_warning_points_at_the_line_of_the_user():
         lambda: too_few.fit(X),
         lambda: too_few.fit_transform(X),
         lambda: bochner.KernelRidge("rbf", 32, alpha=1e-8, solver=solver, random_state=0).fit(X, X[:, 0]),
-        lambda: bochner.KernelClassifier("rbf", 16, max_iter=1, random_state=0).fit(X, X[:, 0] > 0),
+        lambda: bochner.KernelClassifier("rbf", 16, alpha=1e-3, max_iter=1, random_state=0).fit(X, X[:, 0] > 0),
     ):
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")

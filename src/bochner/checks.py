@@ -22,6 +22,10 @@ class ArgumentError(ValueError, TypeError):
     """An argument is not what it should be: both a ValueError and a TypeError, as in scikit-learn."""
 
 
+class ConstantModelWarning(UserWarning):
+    """A model is not clearly better than a constant on rows that it was not fitted to."""
+
+
 _PASSED_ON = ("bochner", "sklearn", "joblib")  # packages whose lines a user has not written
 
 

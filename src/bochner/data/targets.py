@@ -10,7 +10,7 @@ from bochner.backends import (
     Array,
     refuse_mask,
 )
-from bochner.checks import warn
+from bochner.checks import ConstantModelWarning, warn
 from bochner.ridge.statistics import RidgeStatistics
 
 _SHOWN_LABELS = 3  # labels that an error message shows
@@ -104,5 +104,5 @@ def warn_of_constant(Y: Array, residual: Array, weight: Array) -> None:
         f"that of the mean of the targets{because}. If few targets are much larger than the others, fit a "
         "transformation of them, such as the logarithm; otherwise the columns tell too little about the targets, or "
         "the rows are too few.",
-        UserWarning,
+        ConstantModelWarning,
     )

@@ -79,8 +79,8 @@ class KernelClassifier(DistributedScore, GradientMixin, ClassifierMixin, Supervi
         The penalty, never scaled by the number of rows: the prior precision of the scores (1 / C elsewhere). "auto"
         means "margin" for the squared loss. For the other losses, "auto" or an array-like takes the penalty of a grid,
         or of the given numbers, with the least loss on held-out rows of a sample, several folds of them if rows are
-        few; as the penalty is a prior precision, it does not change with the number of rows. "auto" warns if no
-        penalty is clearly better than a constant model.
+        few; as the penalty is a prior precision, it does not change with the number of rows. "auto" warns
+        (`bochner.checks.ConstantModelWarning`) if no penalty is clearly better than a constant model.
         "loo", "margin", "gcv" and "evidence" are for the squared loss; see `KernelRidge`.
     class_weight : dict, "balanced" or None
         Weights of the classes, multiplied with the weights of the rows.

@@ -73,7 +73,7 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
     amplitude : float or "auto", default="auto"
         Factor of the kernel, the prior variance of f where k(x, x) = 1; "auto" maximises the evidence, while the
         variance of the prior at the rows is at most a thousand times that of the targets. If both are "auto", a
-        UserWarning says when the model predicts rows left out no better than a constant does.
+        `bochner.checks.ConstantModelWarning` says when the model predicts rows left out no better than a constant does.
     fit_intercept : bool, default=True
         Whether the model has the constant b.
     metric : {"auto", "isotropic", "diagonal", "full"}, default="auto"

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from bochner.backends import Array
-from bochner.checks import warn
+from bochner.checks import ConstantModelWarning, warn
 from bochner.data.sources import ArraySource, Block
 from bochner.draws.keys import Key
 from bochner.features.maps import Identity
@@ -213,7 +213,7 @@ class PenaltyPath:
                 f"on {len(self.weight)} held-out rows the loss is {self.least:.4g}, and {self.loss_at(self.most):.4g} "
                 f"for a nearly constant model; the standard error of the difference is {error:.2g}. The model may "
                 "have learned nothing: give more rows, above all of rare classes, or other columns.",
-                UserWarning,
+                ConstantModelWarning,
             )
         elif self.best <= self._at(self.n_decades) and self._is_clear(*self.gain(other=10.0 * self.best)):
             warn(
