@@ -15,13 +15,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+# Rows in host memory.
+Rows: TypeAlias = Array | scipy.sparse.sparray | scipy.sparse.spmatrix
+DType: TypeAlias = np.dtype[Any]
+T = TypeVar("T")
 FLOATS = (np.float64, np.float32)
 # Kernels of unit length scale for `Backend.kernel_values`: of squared Euclidean distances, and of absolute ones.
 PROFILES = ("gaussian", "matern12", "matern32", "matern52", "laplacian")
@@ -62,13 +66,13 @@ class Backend:
     # Bytes of a block that a map works through at a time.
     block_bytes: int
     # (shape, X): an uninitialised array of the type, device and dtype of X.
-    empty: Callable[[tuple[int, ...], Any], Any]
+    empty: Callable[[tuple[int, ...], Array], Array]
     # (array, X): a NumPy array (or CSR matrix) as arrays like X are, and where they are; floats in the dtype of X.
     place: Callable[[Array, Any], Any]
     # (array, X): X is what `place` of this NumPy array returns from now on, for arrays like X.
-    keep: Callable[[Array, Any], None]
+    keep: Callable[[Array, Array], None]
     # (X): X as a NumPy array.
-    fetch: Callable[[Any], Array]
+    fetch: Callable[[Array], Array]
     # (X (n, p)): unnormalised Walsh-Hadamard transform of every row, in place, Sylvester order.
     fwht: Callable[[Array], None]
     # (A (n, T), scale, tail, out): pairs of given phases.
@@ -96,7 +100,7 @@ class Backend:
     signed_sums: Callable[[Array, Array, Array, Array], None]
     # (X (n, d), dense or CSR, indptr (d + 1,), indices and signs (nnz,), lengths (T,), out (n, T)):
     # lengths * X Sᵀ, column j of S having the int8 signs ±1 at the rows indices[indptr[j]:indptr[j + 1]].
-    sparse_rows: Callable[[Any, Array, Array, Array, Array, Array], None]
+    sparse_rows: Callable[[Rows, Array, Array, Array, Array, Array], None]
     # (A (n, T), stops (n + 1,), columns int32, values): where A is not zero and what it is there, row i written from
     # stops[i] to stops[i + 1].
     nonzeros: Callable[[Array, Array, Array, Array], None]
@@ -133,14 +137,14 @@ class Backend:
     fetch_lower: Callable[[Array, Array], None]
     # (X (n, d), Y (m, d), form, V (m, k) or None, out): k(X, Y) into out (n, m), or k(X, Y) V into out (n, k), of which
     # k(X, Y) is never stored. None: formulas of distances do it.
-    tiles: Callable[[Any, Any, Form, Any, Any], None] | None = None
+    tiles: Callable[[Array, Array, Form, Array | None, Array], None] | None = None
 
 
 class NoDeviceError(ValueError):
     """A device that exists, but not on this machine."""
 
 
-def backend_of(X: Any) -> Backend:
+def backend_of(X: object) -> Backend:
     """Return the backend for arrays of the type of X."""
     if isinstance(X, np.ndarray) or scipy.sparse.issparse(X):
         return _host_backend()
@@ -153,17 +157,22 @@ def backend_of(X: Any) -> Backend:
     )
 
 
-def is_tensor(X: Any) -> bool:
+def is_tensor(X: object) -> bool:
     """Return True if X is a torch tensor, without importing torch."""
     return any(t.__module__ == "torch" and t.__name__ == "Tensor" for t in type(X).__mro__)
 
 
-def is_host(X: Any) -> bool:
+def is_host(X: object) -> bool:
     """Return True if X is an array of NumPy or a sparse matrix of SciPy."""
     return isinstance(X, np.ndarray) or scipy.sparse.issparse(X)
 
 
-def times_columns(A: Any, V: Any) -> Any:
+def densified(X: Any) -> Array:
+    """Return X with its zeros, if it is sparse."""
+    return X.toarray() if scipy.sparse.issparse(X) else X
+
+
+def times_columns(A: Array, V: Array) -> Array:
     """Multiply A V for arrays of one backend; a single column is multiplied as a vector, which is faster."""
     return (A @ V[:, 0])[:, None] if V.shape[1] == 1 else A @ V
 
@@ -192,7 +201,7 @@ def as_native(X: Any) -> Any:
     return X
 
 
-def refuse_mask(*arrays: Any) -> None:
+def refuse_mask(*arrays: object) -> None:
     """Refuse arrays with masked entries, of which NumPy would take the numbers behind the mask."""
     # extension arrays of pandas have a mask as well, for their gaps, and are checked as such
     if any(isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array) for array in arrays):
@@ -227,7 +236,7 @@ def reading(name: str, explain: Callable[[str], str | None] | None = None) -> It
         raise kind(better or message) from None
 
 
-def is_moderate(X: Any) -> bool:
+def is_moderate(X: Rows) -> bool:
     """Return True if all numbers are so small that their differences and sums are finite."""
     if type(X) is np.ndarray and X.flags.c_contiguous and math.isfinite(np.vdot(X, X)):
         return True  # one quick pass: where squares can be added, every number is below √most
@@ -252,9 +261,9 @@ def check_moderate(X: Any, *, alone: bool = False) -> Any:
     return X
 
 
-def _extent(X: Any) -> tuple[float, float, float]:
+def _extent(X: Rows) -> tuple[float, float, float]:
     """Return the smallest and largest number of X (or 0), and the limit for moderate numbers."""
-    values = X.data if scipy.sparse.issparse(X) else X
+    values = X if isinstance(X, np.ndarray) else X.data
     most = float(np.finfo(values.dtype).max) / 1e4
     return (float(values.min()), float(values.max()), most) if values.size else (0.0, 0.0, most)
 
@@ -265,7 +274,7 @@ class Memo:
     def __init__(self) -> None:
         self._made: dict[int, dict[Hashable, Any]] = {}
 
-    def get(self, owner: Any, key: Hashable, make: Callable[[], Any]) -> Any:
+    def get(self, owner: object, key: Hashable, make: Callable[[], T]) -> T:
         """Return the value of `make` for this owner and key, from the first call."""
         number = id(owner)
         found = self._made.get(number)
@@ -276,7 +285,7 @@ class Memo:
             found[key] = make()
         return found[key]
 
-    def made(self, owner: Any, key: Hashable) -> Any:
+    def made(self, owner: object, key: Hashable) -> Any:
         """Return the value remembered for this owner and key, or None."""
         return self._made.get(id(owner), {}).get(key)
 

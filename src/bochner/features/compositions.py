@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.fft
-import scipy.sparse
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, backend_of, densified
 from bochner.backends.memory import empty_columns
 from bochner.draws.linear_maps import LinearMap
 from bochner.features.fourier import Fourier
 from bochner.features.kitchen_sinks import KitchenSink
-from bochner.features.maps import FeatureMap, features_of, row_blocks
+from bochner.features.maps import FeatureMap, expect, features_of, row_blocks, within
 from bochner.features.tensor_sketch import convolve
 from bochner.kernels.invariant import shifts
 
@@ -29,6 +28,13 @@ class StackedMap(FeatureMap):
     @property
     def n_components(self) -> int:  # type: ignore[override]
         return sum(part.n_components for part in self.parts)
+
+    @property
+    def input_width(self) -> int | None:
+        return self.parts[0].input_width
+
+    def validate(self) -> None:
+        expect(self.parts, self, "no parts")
 
     def __call__(self, X: Array) -> Array:
         out = backend_of(X).empty((X.shape[0], self.n_components), X)
@@ -48,18 +54,17 @@ class StackedMap(FeatureMap):
 class _MapOfMap(FeatureMap):
     """A map made of another one that has as many components."""
 
-    inner: Any
+    inner: FeatureMap
 
     @property
     def n_components(self) -> int:  # type: ignore[override]
-        return int(self.inner.n_components)
+        return self.inner.n_components
 
 
 @dataclass(frozen=True)
 class ScaledMap(_MapOfMap):
     """A map times a number: the map of a multiple of a kernel."""
 
-    inner: FeatureMap
     factor: float
     runs_on_device: ClassVar[bool] = True
 
@@ -76,9 +81,11 @@ class ScaledMap(_MapOfMap):
 class RestrictedMap(_MapOfMap):
     """A map of some columns of the data."""
 
-    inner: FeatureMap
     columns: Array
     runs_on_device: ClassVar[bool] = True
+
+    def validate(self) -> None:
+        expect(self.columns.ndim == 1 and within(self.columns, 1 << 62), self, "columns that are none")
 
     def __call__(self, X: Array) -> Array:
         backend = backend_of(X)
@@ -118,6 +125,16 @@ class ProductMap(FeatureMap):
     def n_components(self) -> int:  # type: ignore[override]
         return self.sketches[0].shape[0]
 
+    @property
+    def input_width(self) -> int | None:
+        return self.parts[0].input_width
+
+    def validate(self) -> None:
+        expect(self.parts and len(self.parts) == len(self.sketches), self, "another number of sketches")
+        for part, sketch in zip(self.parts, self.sketches, strict=True):
+            fits = sketch.shape == (self.n_components, part.n_components)
+            expect(fits, self, "sketches that do not go with its parts")
+
     def __call__(self, X: Array) -> Array:
         out = backend_of(X).empty((X.shape[0], self.n_components), X)
         widest = max(part.n_components for part in self.parts)
@@ -139,14 +156,19 @@ class ProjectedMap(FeatureMap):
     def n_components(self) -> int:  # type: ignore[override]
         return self.projection.shape[0]
 
+    @property
+    def input_width(self) -> int | None:
+        return self.inner.input_width
+
+    def validate(self) -> None:
+        expect(self.projection.shape[1] == self.inner.n_components, self, "a projection of another width")
+
     def __call__(self, X: Array) -> Array:
         out = backend_of(X).empty((X.shape[0], self.n_components), X)
         projection = self.projection.on(out)
         for rows in row_blocks(X, max(X.shape[1], self.projection.shape[1])):
-            Z: Any = features_of(self.inner, X[rows])
-            if scipy.sparse.issparse(Z) and not self.projection.accepts_sparse:
-                Z = Z.toarray()
-            out[rows] = projection(Z)
+            Z = features_of(self.inner, X[rows])
+            out[rows] = projection(Z if self.projection.accepts_sparse else densified(Z))
         return out
 
     def gradient(self, X: Array, coefficients: Array) -> Array:
@@ -169,14 +191,13 @@ def invariant_map(inner: FeatureMap, shape: tuple[int, ...]) -> FeatureMap:
 class ShiftedMap(_MapOfMap):
     """The mean over shifts of any map, one shift at a time."""
 
-    inner: FeatureMap
     shape: tuple[int, ...]
 
     def __call__(self, X: Array) -> Array:
         out = np.zeros((X.shape[0], self.n_components), X.dtype)
         moves = shifts(self.shape)
         for rows in row_blocks(X, max(X.shape[1], self.n_components)):
-            block: Any = X[rows]
+            block = X[rows]
             for move in moves:
                 out[rows] += self.inner(block[:, move])
         out /= len(moves)
@@ -198,9 +219,7 @@ class ConvolvedMap(_MapOfMap):
         T, G = W.shape[1], int(np.prod(self.shape))
         out = empty_columns(X.shape[0], self.n_components, X.dtype)
         for rows in row_blocks(X, max(X.shape[1], 2 * T * G)):
-            block: Any = X[rows]
-            block = block.toarray() if scipy.sparse.issparse(block) else block
-            spectrum = scipy.fft.rfftn(block.reshape(-1, 1, *self.shape), axes=axes)
+            spectrum = scipy.fft.rfftn(densified(X[rows]).reshape(-1, 1, *self.shape), axes=axes)
             phases = scipy.fft.irfftn(spectrum * filters, s=self.shape, axes=axes)  # (n, T, *shape)
             phases = np.ascontiguousarray(np.moveaxis(phases.reshape(-1, T, G), 1, 2).reshape(-1, T))
             out[rows] = self._units(phases).reshape(-1, G, self.n_components).mean(axis=1)

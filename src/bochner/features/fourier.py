@@ -8,18 +8,19 @@ marks the cell of a random grid that a row falls into, as a sparse indicator. Fe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import DTypeLike
 
-from bochner.backends import Array, backend_of, is_host
+from bochner.backends import Array, Rows, backend_of, densified, is_host
 from bochner.backends.memory import empty_columns
 from bochner.draws.compositions import Scaled, Selected, Stacked, Summed
 from bochner.draws.keys import Key
 from bochner.draws.linear_maps import Dense, LinearMap, next_power_of_two
 from bochner.draws.mixtures import sech_quantile
-from bochner.features.maps import FeatureMap, row_blocks
+from bochner.features.maps import FeatureMap, expect, row_blocks, within
 from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Projected, Restricted, Sum
 from bochner.kernels.stationary import RadialKernel, SeparableKernel
 from bochner.sampling import ROW_LAWS, PointLaw, RowLaw, stratified
@@ -53,6 +54,16 @@ class Fourier(FeatureMap):
     amplitude: float
     runs_on_device: ClassVar[bool] = True
 
+    @property
+    def input_width(self) -> int:
+        return self.frequencies.shape[1]
+
+    def validate(self) -> None:
+        m, form = self.n_components, self.form
+        expect(form in ("pairs", "offset", "complex") and m >= 1, self, "another form")
+        expect(self.frequencies.shape[0] == n_frequencies(m, form), self, "too many or few frequencies")
+        expect(self.offsets.shape == (m if form == "offset" else 1,), self, "too many or few offsets")
+
     def __call__(self, X: Array) -> Array:
         columns = 2 * self.n_components if self.form == "complex" else self.n_components
         backend = backend_of(X)
@@ -65,7 +76,7 @@ class Fourier(FeatureMap):
     def into(self, X: Array, out: Array) -> None:
         self._write(X, out.view(X.dtype) if self.form == "complex" else out)
 
-    def gradient(self, X: Any, coefficients: Array) -> Array:
+    def gradient(self, X: Array, coefficients: Array) -> Array:
         T, m = self.frequencies.shape[0], self.n_components
         if self.form == "complex":
             raise ValueError("gradients are those of real features: form='pairs' or form='offset'.")
@@ -79,8 +90,7 @@ class Fourier(FeatureMap):
         scale = float(self.amplitude * np.sqrt(2.0 / m))
         out = np.empty((X.shape[0], a.shape[1], X.shape[1]), X.dtype)
         for rows in row_blocks(X, 4 * T):
-            block = X[rows].toarray() if scipy.sparse.issparse(X) else X[rows]
-            phases = self.frequencies(np.ascontiguousarray(block)) + offsets
+            phases = self.frequencies(np.ascontiguousarray(densified(X[rows]))) + offsets
             cosines, sines = np.cos(phases), np.sin(phases)
             for k in range(a.shape[1]):  # (a cos + b sin)' = b cos - a sin, times the frequency
                 out[rows, k] = scale * self.frequencies.adjoint(cosines * b[:, k] - sines * a[:, k])
@@ -91,9 +101,7 @@ class Fourier(FeatureMap):
         frequencies = self.frequencies if is_host(out) else self.frequencies.on(out)
         rotated = self.form == "offset" and not is_host(out)
         for rows in row_blocks(X, 2 * out.shape[1] if rotated else None):
-            block: Any = X[rows]
-            if scipy.sparse.issparse(block) and not self.frequencies.accepts_sparse:
-                block = block.toarray()
+            block = X[rows] if self.frequencies.accepts_sparse else densified(X[rows])
             if isinstance(block, np.ndarray) and block.strides[1] != block.itemsize:
                 block = np.ascontiguousarray(block)
             if rotated:
@@ -104,7 +112,7 @@ class Fourier(FeatureMap):
                 frequencies.pairs_into(block, scale, float(self.offsets[0]), out[rows])
 
 
-def _rotate_pairs(frequencies: LinearMap, X: Any, offsets: Array, scale: float, out: Any) -> None:
+def _rotate_pairs(frequencies: LinearMap, X: Array, offsets: Array, scale: float, out: Array) -> None:
     """Write cos(a + b) = cos a cos b - sin a sin b: a device computes pairs of large phases most precisely."""
     backend = backend_of(out)
     Z = backend.empty((out.shape[0], 2 * out.shape[1]), out)
@@ -119,7 +127,7 @@ def n_frequencies(n_components: int, form: str) -> int:
 
 
 def fourier_map(
-    kernel: Kernel, law: RowLaw, n_features: int, n_components: int, form: str, key: Key, dtype: Any
+    kernel: Kernel, law: RowLaw, n_features: int, n_components: int, form: str, key: Key, dtype: DTypeLike
 ) -> Fourier:
     """Draw a Fourier feature map for a resolved stationary kernel."""
     if not kernel.stationary:
@@ -172,7 +180,7 @@ def _radial(kernel: Kernel) -> bool:
 
 
 def draw_frequencies(
-    kernel: Kernel, law: RowLaw, n_features: int, n_rows: int, key: Key, dtype: Any = np.float64
+    kernel: Kernel, law: RowLaw, n_features: int, n_rows: int, key: Key, dtype: DTypeLike = np.float64
 ) -> LinearMap:
     """Draw n_rows frequencies of a stationary kernel: the algebra of kernels is an algebra of frequencies.
 
@@ -264,13 +272,23 @@ class RandomBinning(FeatureMap):
     multipliers: Array
     salts: Array
 
-    def __call__(self, X: Any) -> Any:
+    @property
+    def input_width(self) -> int:
+        return int(self.pitches.shape[1])
+
+    def validate(self) -> None:
+        shapes = {self.pitches.shape, self.origins.shape, self.multipliers.shape}
+        expect(self.n_components >= 1 and self.salts.ndim == 1, self, "arrays of another shape")
+        expect(self.pitches.ndim == 2 and len(shapes) == 1, self, "arrays of another shape")
+        expect(len(self.pitches) == len(self.salts), self, "arrays of another shape")
+        expect(self.multipliers.dtype == self.salts.dtype == np.uint64, self, "multipliers of another type")
+
+    def __call__(self, X: Array) -> Array:
         n, R = X.shape[0], len(self.salts)
         columns = np.empty((n, R), np.int64)
         values = np.empty((n, R), X.dtype)
         for rows in row_blocks(X, 4 * X.shape[1]):
-            block = X[rows]
-            block = (block.toarray() if scipy.sparse.issparse(block) else block).astype(float)
+            block = densified(X[rows]).astype(float)
             for r in range(R):
                 cells = np.floor((block - self.origins[r]) / self.pitches[r])
                 # cells beyond ±2^62 are beyond float64's resolution of the grid anyway
@@ -291,7 +309,9 @@ def _mix(h: Array) -> Array:
     return h ^ (h >> np.uint64(31))
 
 
-def binning_map(length_scale: Any, n_features: int, n_components: int, n_grids: int, key: Key) -> RandomBinning:
+def binning_map(
+    length_scale: float | Array, n_features: int, n_components: int, n_grids: int, key: Key
+) -> RandomBinning:
     """Draw grids for the kernel exp(-Σ |x_j - y_j| / length_scale_j)."""
     shape = (n_grids, n_features)
     pitches = key.child("pitches").generator().gamma(2.0, 1.0, shape) * length_scale
@@ -301,9 +321,9 @@ def binning_map(length_scale: Any, n_features: int, n_components: int, n_grids: 
     return RandomBinning(n_components, pitches, origins, multipliers, salts)
 
 
-def check_histograms(X: Any) -> None:
+def check_histograms(X: Rows) -> None:
     """Refuse negative values."""
-    values = X.data if scipy.sparse.issparse(X) else X
+    values = X if isinstance(X, np.ndarray) else X.data
     if values.size and values.min() < 0:
         raise ValueError(
             "Negative values in data passed to the additive χ² kernel, which is for histograms and counts. Shift or "
@@ -328,12 +348,16 @@ class HistogramFourier(FeatureMap):
     scales: Array
     offset: float
 
+    def validate(self) -> None:
+        shapes = {self.coordinates.shape, self.frequencies.shape, self.scales.shape}
+        expect(shapes == {(-(-self.n_components // 2),)}, self, "too many or too few frequencies")
+        expect(within(self.coordinates, 1 << 62), self, "coordinates that are none")
+
     def __call__(self, X: Array) -> Array:
         check_histograms(X)
         out = empty_columns(X.shape[0], self.n_components, X.dtype)
         for rows in row_blocks(X, max(X.shape[1], self.n_components)):
-            V: Any = X[rows][:, self.coordinates]
-            V = V.toarray() if scipy.sparse.issparse(V) else V
+            V = densified(X[rows][:, self.coordinates])
             phases = np.log(np.where(V > 0, V, 1)) * self.frequencies.astype(X.dtype)
             sizes = np.sqrt(V) * self.scales.astype(X.dtype)
             if self.n_components % 2:
@@ -344,7 +368,7 @@ class HistogramFourier(FeatureMap):
         return out
 
 
-def histogram_map(sample: Any, n_components: int, key: Key) -> HistogramFourier:
+def histogram_map(sample: Array, n_components: int, key: Key) -> HistogramFourier:
     """Draw frequencies: coordinates in proportion to their size in the sample, values from their density."""
     check_histograms(sample)
     T, d = -(-n_components // 2), sample.shape[1]
@@ -380,11 +404,10 @@ class HistogramSamples(FeatureMap):
     def n_components(self) -> int:  # type: ignore[override]
         return self.n_features * (2 * self.sample_steps - 1)
 
-    def __call__(self, X: Any) -> Any:
+    def __call__(self, X: Rows) -> Array:
         check_histograms(X)
-        if scipy.sparse.issparse(X):
-            values: Any = X.data
-            parts = [type(X)((block, X.indices, X.indptr), shape=X.shape) for block in self._blocks(values)]
+        if not isinstance(X, np.ndarray):
+            parts = [type(X)((block, X.indices, X.indptr), shape=X.shape) for block in self._blocks(X.data)]
             return scipy.sparse.hstack(parts, format="csr")
         out = empty_columns(X.shape[0], self.n_components, X.dtype)
         return np.concatenate(self._blocks(X), axis=1, out=out)

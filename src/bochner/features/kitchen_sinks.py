@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from bochner.backends import Array, backend_of, is_host
+from bochner.backends import Array, backend_of, densified, is_host
 from bochner.draws.keys import Key
 from bochner.draws.linear_maps import LinearMap
-from bochner.features.maps import FeatureMap, row_blocks
+from bochner.features.maps import FeatureMap, expect, row_blocks
 from bochner.kernels.algebra import Kernel, dense
 from bochner.kernels.dot_products import ArcCosine
 from bochner.kernels.stationary import RBF
@@ -56,6 +54,14 @@ class KitchenSink(FeatureMap):
         return self.rows.shape[0]
 
     @property
+    def input_width(self) -> int:
+        return self.rows.shape[1]
+
+    def validate(self) -> None:
+        expect(self.offsets.shape == (self.n_components,), self, "another number of offsets")
+        expect(callable(self.activation) or self.activation in ACTIVATIONS, self, "an unknown activation")
+
+    @property
     def runs_on_device(self) -> bool:
         return isinstance(self.activation, str)
 
@@ -76,9 +82,7 @@ class KitchenSink(FeatureMap):
         out = backend_of(X).empty((X.shape[0], self.n_components), X)
         linear = self.rows.on(out)
         for rows in row_blocks(X):
-            block: Any = X[rows]
-            if scipy.sparse.issparse(block) and not self.rows.accepts_sparse:
-                block = block.toarray()
+            block = X[rows] if self.rows.accepts_sparse else densified(X[rows])
             if isinstance(block, np.ndarray):
                 block = np.ascontiguousarray(block)
             out[rows] = self.units(linear(block))
@@ -105,7 +109,11 @@ class Thresholds(FeatureMap):
     def n_components(self) -> int:  # type: ignore[override]
         return len(self.thresholds)
 
-    def __call__(self, X: Any) -> Array:
+    def validate(self) -> None:
+        fits = self.thresholds.ndim == 2 and self.weights.shape == self.thresholds.shape[:1]
+        expect(fits and self.thresholds.dtype.kind == self.weights.dtype.kind == "f", self, "arrays of another shape")
+
+    def __call__(self, X: Array) -> Array:
         out = np.empty((X.shape[0], self.n_components), X.dtype)
         for rows in row_blocks(X, max(X.shape[1], self.n_components)):
             block = dense(X[rows])
@@ -116,7 +124,7 @@ class Thresholds(FeatureMap):
         return out
 
 
-def threshold_map(sample: Any, n_components: int, key: Key) -> Thresholds:
+def threshold_map(sample: Array, n_components: int, key: Key) -> Thresholds:
     """Draw thresholds at scrambled Sobol' points: uniform up to the largest values of a sample, and few beyond.
 
     In each coordinate P[1 + t > s] = (1 + highest) / (s (d + 1)) for s beyond 1 + highest, so that rows anywhere have

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import comb
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import scipy.sparse
+from numpy.typing import DTypeLike
 from scipy.special import gammaln
 
-from bochner.backends import Array, backend_of
+from bochner.backends import Array, backend_of, densified
 from bochner.draws.keys import Key
 from bochner.draws.linear_maps import Dense, LinearMap, next_power_of_two
 from bochner.draws.structured import PickedRows
-from bochner.features.maps import FeatureMap, check_overflow, row_blocks
+from bochner.features.maps import FeatureMap, check_overflow, expect, row_blocks
 from bochner.kernels.algebra import Kernel, Multiple, Power, Product, Sum, squared_norms
 from bochner.kernels.dot_products import DotProductKernel
 from bochner.sampling import stratified
@@ -48,6 +49,12 @@ class Maclaurin(FeatureMap):
     def n_components(self) -> int:  # type: ignore[override]
         return len(self.degrees)
 
+    def validate(self) -> None:
+        degrees, shape = self.degrees, self.degrees.shape
+        expect(len(shape) == 1 and degrees.dtype.kind in "iu" and self.constants.shape == shape, self, "no degrees")
+        for level, factor in enumerate(self.factors):
+            expect(factor.shape[0] == np.count_nonzero(degrees > level), self, "another number of factors")
+
     def __call__(self, X: Array) -> Array:
         backend = backend_of(X)
         out = backend.empty((X.shape[0], self.n_components), X)
@@ -61,7 +68,7 @@ class Maclaurin(FeatureMap):
         return out
 
 
-def _as_slice(index: Array) -> Any:
+def _as_slice(index: Array) -> Array | slice:
     """Turn an index array into a slice if its indices are consecutive."""
     if len(index) and index[-1] - index[0] + 1 == len(index):
         return slice(index[0], index[-1] + 1)
@@ -102,7 +109,7 @@ def _power(a: Array, exponent: int) -> Array:
     return product
 
 
-def squared_radius(X: Any) -> float:
+def squared_radius(X: Array) -> float:
     """Return the largest squared norm of the rows, or one if all rows are zero."""
     largest = float(np.max(squared_norms(X, np.float64)))
     return largest if largest > 0 else 1.0
@@ -149,7 +156,7 @@ def _log_orders(places: Array) -> Array:
 
 
 def geometric_map(
-    a: Array, n_features: int, n_components: int, key: Key, dtype: Any, *, base: float = 2.0
+    a: Array, n_features: int, n_components: int, key: Key, dtype: DTypeLike, *, base: float = 2.0
 ) -> Maclaurin:
     """Draw random Maclaurin features (Kar & Karnick 2012), of degree n with probability (p - 1) / p^(n+1).
 
@@ -169,7 +176,7 @@ def geometric_map(
     return _assemble(degrees, weights, [signs(level) for level in range(int(degrees.max()))], dtype)
 
 
-def optimal_map(a: Array, sample: Any, n_components: int, key: Key, dtype: Any) -> Maclaurin:
+def optimal_map(a: Array, sample: Array, n_components: int, key: Key, dtype: DTypeLike) -> Maclaurin:
     """Draw Maclaurin features with most components for the terms of largest variance, estimated on a sample of rows.
 
     Along one unit vector u, the mean of the sample, the kernel is expanded exactly: with α = u·x, x̃ = x - αu, and β, ỹ
@@ -205,7 +212,9 @@ def optimal_map(a: Array, sample: Any, n_components: int, key: Key, dtype: Any) 
     return _assemble(degrees, weights, levels, dtype)
 
 
-def _shared_columns(a: Array, plan: _Plan, u: Array, across: Any, key: Key) -> tuple[Array, Array, list[Array]]:
+def _shared_columns(
+    a: Array, plan: _Plan, u: Array, across: Callable[[Array], Array], key: Key
+) -> tuple[Array, Array, list[Array]]:
     """Return degrees, weights and factors of the components that draw their terms."""
     law = plan.shares / plan.shares.sum()
     draws = stratified(plan.n_shared, (np.sqrt(5.0) - 1.0) / 2.0, key.child("draws"))
@@ -238,7 +247,7 @@ def _sign_rows(n_features: int, n_rows: int, period: int, key: Key) -> Array:
     return np.vstack(blocks) if blocks else np.empty((0, n_features))
 
 
-def _assemble(degrees: Array, weights: Array, levels: list[Array], dtype: Any) -> Maclaurin:
+def _assemble(degrees: Array, weights: Array, levels: list[Array], dtype: DTypeLike) -> Maclaurin:
     """Build a map from degrees, weights of the products z zᵀ and unscaled factors."""
     # a component of degree n is √weight · Π factors: each factor takes its n-th root
     roots = np.sqrt(weights) ** (1.0 / np.maximum(degrees, 1))
@@ -256,11 +265,10 @@ class _Plan:
     variance: float
 
 
-def _allocate(a: Array, sample: Any, n_components: int) -> _Plan:
+def _allocate(a: Array, sample: Array, n_components: int) -> _Plan:
     """Choose the plan of least estimated variance."""
     rows = np.linspace(0, sample.shape[0] - 1, min(_SAMPLE, sample.shape[0])).astype(int)
-    X = sample[rows].astype(float)
-    X = X.toarray() if scipy.sparse.issparse(X) else X
+    X = densified(sample[rows].astype(float))
     mean = np.asarray(sample.mean(axis=0), dtype=float).ravel()
     length = float(np.linalg.norm(mean))
     directions = [mean / length] if length > 0 else []

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 
-from bochner.backends import Array, backend_of, check_moderate, is_host
+from bochner.backends import Array, DType, Rows, backend_of, check_moderate, densified, is_host
 from bochner.backends.memory import empty_columns, product
 from bochner.draws.linear_maps import LinearMap
 from bochner.draws.structured import PickedRows, SparseRows
@@ -19,10 +21,29 @@ from bochner.kernels.algebra import as_points
 _PANEL = 64  # columns multiplied at a time, without the rows that are zero in all of them
 
 
+def expect(condition: object, value: object, problem: str) -> None:
+    """Raise a ValueError unless the condition holds."""
+    if not condition:
+        raise ValueError(f"{type(value).__name__} with {problem}.")
+
+
+def within(indices: Array, limit: int) -> bool:
+    """Return True if these are integers, all in 0 … limit - 1."""
+    return indices.dtype.kind in "iu" and (not indices.size or bool(indices.min() >= 0 and indices.max() < limit))
+
+
 class FeatureMap(ABC):
     """X (n, n_features) ↦ Z (n, n_components). Takes arrays and CSR matrices, checks nothing."""
 
     n_components: int
+
+    @property
+    def input_width(self) -> int | None:
+        """Return the number of features the map accepts, or None if it does not say."""
+        return None
+
+    def validate(self) -> None:  # noqa: B027
+        """Raise a ValueError unless the fields, each of its own type, fit together: for maps read from files."""
 
     @property
     def runs_on_device(self) -> bool:
@@ -37,7 +58,7 @@ class FeatureMap(ABC):
         """Write the features of the rows of X into `out`, (n, n_components), of the dtype that they have."""
         out[...] = self(X)
 
-    def dtype_of(self, dtype: Any) -> Any:
+    def dtype_of(self, dtype: DType) -> DType:
         """Return the dtype of the features of rows of a dtype."""
         return dtype
 
@@ -89,8 +110,8 @@ class LinearAfter(FeatureMap):
             found.append((int(used[-1]) + 1 if len(used) else 0, columns))
         return found
 
-    def __call__(self, X: Any) -> Array:
-        Z: Any = self.inner(X)
+    def __call__(self, X: Array) -> Array:
+        Z = self.inner(X)
         if not is_host(Z):
             return Z @ backend_of(Z).place(self.matrix, Z)
         if scipy.sparse.issparse(Z) or Z.dtype != self.matrix.dtype:
@@ -114,16 +135,31 @@ class Identity(FeatureMap):
     n_components: int
     runs_on_device: ClassVar[bool] = True
 
-    def __call__(self, X: Any) -> Array:
-        return X.toarray() if scipy.sparse.issparse(X) else X
+    def __call__(self, X: Array) -> Array:
+        return densified(X)
 
-    def gradient(self, X: Any, coefficients: Array) -> Array:
+    def gradient(self, X: Array, coefficients: Array) -> Array:
         return np.tile(coefficients.T.astype(X.dtype), (X.shape[0], 1, 1))
 
 
-def feature_map_of(features: Any) -> Any:
+@runtime_checkable
+class HasFeatureMap(Protocol):
+    """A fitted transformer or model of bochner with features."""
+
+    feature_map_: FeatureMap
+
+
+@runtime_checkable
+class FittedTransformer(HasFeatureMap, Protocol):
+    """A fitted transformer of bochner."""
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Return the features of the rows of X."""
+
+
+def feature_map_of(features: object) -> object:
     """Return the feature map of a fitted transformer of bochner; other features as they are."""
-    return getattr(features, "feature_map_", features)
+    return features.feature_map_ if isinstance(features, HasFeatureMap) else features
 
 
 class FeatureMatrix:
@@ -148,24 +184,24 @@ class FeatureMatrix:
     ((300, 32), True)
     """
 
-    def __init__(self, features: Any, X: Any) -> None:
+    def __init__(self, features: FittedTransformer | FeatureMap, X: ArrayLike) -> None:
         feature_map = feature_map_of(features)
         if not isinstance(feature_map, FeatureMap):
             raise TypeError(f"features must be a fitted transformer of bochner or a FeatureMap, got {features!r}.")
-        X = check_moderate(as_points(X))
-        if not X.shape[0] or not np.isfinite(X.data if scipy.sparse.issparse(X) else X).all():
+        rows = check_moderate(as_points(X))
+        if not rows.shape[0] or not np.isfinite(rows.data if scipy.sparse.issparse(rows) else rows).all():
             raise ValueError("X must have rows, and finite numbers only: no NaN, no infinity.")
-        if hasattr(features, "transform"):
-            features.transform(X[:1])  # checks the number of columns
-        self.feature_map, self.X = feature_map, X
-        self.shape = (self.X.shape[0], feature_map.n_components)
+        if isinstance(features, FittedTransformer):
+            features.transform(rows[:1])  # checks the number of columns
+        self.feature_map, self.X = feature_map, rows
+        self.shape = (rows.shape[0], feature_map.n_components)
 
     @property
     def T(self) -> TransposedFeatures:  # noqa: N802
         """Return the transpose, which supports `@` as well."""
         return TransposedFeatures(self)
 
-    def blocks(self) -> Any:
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
         """Yield slices of rows and their features, block by block."""
         for rows in row_blocks(self.X, max(self.X.shape[1], self.shape[1])):
             yield rows, self.feature_map(self.X[rows])
@@ -185,14 +221,14 @@ class TransposedFeatures:
         return np.asarray(sum(Z.T @ V[rows] for rows, Z in self.T.blocks()))
 
 
-def row_blocks(X: Any, n_columns: int | None = None) -> list[slice]:
+def row_blocks(X: Rows, n_columns: int | None = None) -> list[slice]:
     """Split the rows into blocks of which a copy with n_columns (None: those of X, scaled or densified) stays small."""
     n, d = X.shape
     rows = max(1, backend_of(X).block_bytes // max(1, (n_columns or d) * X.dtype.itemsize))
     return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
 
 
-def features_of(feature_map: FeatureMap, X: Any) -> Any:
+def features_of(feature_map: FeatureMap, X: Array) -> Any:
     """Compute the features of the rows of X, an array of any backend, as an array of that backend on the same device.
 
     A map that takes only host arrays is given copies of the rows, block by block, and its features are copied back.
@@ -209,7 +245,7 @@ def features_of(feature_map: FeatureMap, X: Any) -> Any:
     return out
 
 
-def check_overflow(Z: Any) -> None:
+def check_overflow(Z: Array) -> None:
     """Refuse features of rows so large that products of them overflow."""
     if isinstance(Z, np.ndarray) and not np.isfinite(np.abs(Z).max(initial=0.0)):
         raise ValueError(
@@ -237,7 +273,11 @@ class Projection(FeatureMap):
     def n_components(self) -> int:  # type: ignore[override]
         return self.sketch.shape[0]
 
-    def __call__(self, X: Any) -> Array:
+    @property
+    def input_width(self) -> int:
+        return self.sketch.shape[1]
+
+    def __call__(self, X: Array) -> Array:
         if scipy.sparse.issparse(X) and not self.dense_output and isinstance(self.sketch, (SparseRows, PickedRows)):
             form = scipy.sparse.csr_matrix if scipy.sparse.isspmatrix(X) else scipy.sparse.csr_array
             return form(self.sketch.sparse_product(X))

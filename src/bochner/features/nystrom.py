@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 from scipy.linalg.lapack import dtrtri
 
-from bochner.backends import Array, backend_of, is_host, limit_threads, n_threads
+from bochner.backends import Array, DType, Rows, backend_of, densified, is_host, limit_threads, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.backends.tiled import factor_in_place
-from bochner.features.maps import FeatureMap, row_blocks
+from bochner.features.maps import FeatureMap, expect, row_blocks
 from bochner.kernels.algebra import Kernel
 from bochner.landmarks.grams import FLOAT32_PIVOTS, DeviceCholesky, Gram, check_residual, check_symmetric, row_slices
 from bochner.landmarks.laws import Landmarks
@@ -49,10 +48,25 @@ class Nystrom(FeatureMap):
     """
 
     kernel: Kernel | None
-    landmarks: Any
+    landmarks: Rows
     root: Array
     n_components: int
     triangular: bool = False
+
+    @property
+    def input_width(self) -> int | None:
+        return None if self.kernel is None else int(self.landmarks.shape[1])
+
+    def validate(self) -> None:
+        expect(self.root.ndim == 2 and self.root.dtype.kind == "f", self, "a root that is no matrix")
+        kinds, n_axes = ("iu", 1) if self.kernel is None else ("f", 2)
+        if isinstance(self.landmarks, np.ndarray):
+            fits = self.landmarks.ndim == n_axes and self.landmarks.dtype.kind in kinds
+        else:
+            fits = self.kernel is not None
+        expect(fits and self.landmarks.shape[0] == len(self.root), self, "landmarks that do not go with its root")
+        expect(self.rank <= self.n_components, self, "too few columns")
+        expect(not self.triangular or len(self.root) == self.rank, self, "a triangle that is not square")
 
     @property
     def rank(self) -> int:
@@ -63,14 +77,14 @@ class Nystrom(FeatureMap):
     def runs_on_device(self) -> bool:
         return self.kernel is None or (self.kernel.runs_on_device and not scipy.sparse.issparse(self.landmarks))
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: Array) -> Array:
         Z = backend_of(X).empty((X.shape[0], self.n_components), X)
         width = max(self.root.shape)
         for rows in row_slices(X.shape[0], width // 8) if is_host(X) else row_blocks(X, width):
             self.into(X[rows], Z[rows])
         return Z
 
-    def into(self, X: Any, out: Array) -> None:
+    def into(self, X: Array, out: Array) -> None:
         """Write the features of a few rows; for our own kernels in pieces that stay in a thread's cache."""
         out[:, self.rank :] = 0.0
         if not is_host(X):
@@ -80,7 +94,7 @@ class Nystrom(FeatureMap):
             root = self.root.astype(np.result_type(self.root, X.dtype), copy=False)
             self.by_pieces(X, lambda rows: self._multiply(self.columns(X[rows]), root, out[rows], _STEP))
 
-    def by_pieces(self, X: Any, write: Callable[[slice], None]) -> None:
+    def by_pieces(self, X: Array, write: Callable[[slice], None]) -> None:
         """Call a function on all rows in host memory; for our own kernels on pieces, one for each thread at a time."""
         if not self.runs_on_device or X.shape[0] < 2 * _PIECE_ROWS:
             write(slice(None))
@@ -93,7 +107,7 @@ class Nystrom(FeatureMap):
         with one_thread():
             each(write_alone, [slice(i, i + _PIECE_ROWS) for i in range(0, X.shape[0], _PIECE_ROWS)], n_threads())
 
-    def _multiply(self, C: Any, root: Any, out: Any, step: int) -> None:
+    def _multiply(self, C: Array, root: Array, out: Array, step: int) -> None:
         """Multiply C by the root; panels of a triangular root skip most of its zeros."""
         step = step if self.triangular else max(1, self.rank)
         for start in range(0, self.rank, step):
@@ -104,16 +118,14 @@ class Nystrom(FeatureMap):
             else:
                 out[:, columns] = C[:, :used] @ root[:used, columns]
 
-    def columns(self, X: Any) -> Array:
+    def columns(self, X: Array) -> Array:
         """Return k(X, landmarks), C-contiguous; in float64 if the root is float64."""
         backend = backend_of(X)
         if self.kernel is not None and self.root.dtype == np.float64:
-            X = X.astype(np.float64, copy=False) if is_host(X) else X.double()
+            X = X.astype(np.float64, copy=False) if is_host(X) else backend.xp.asarray(X, dtype=backend.xp.float64)
         points = self.landmarks if is_host(X) else backend.place(self.landmarks, X)
-        C: Any = X[:, points] if self.kernel is None else self.kernel(X, points)
-        if not is_host(X):
-            return C
-        return np.ascontiguousarray(C.toarray() if scipy.sparse.issparse(C) else C)
+        C = X[:, points] if self.kernel is None else self.kernel(X, points)
+        return np.ascontiguousarray(densified(C)) if is_host(X) else C
 
     def factored(self) -> tuple[FeatureMap, Array | None]:
         missing = self.n_components - self.rank
@@ -131,7 +143,7 @@ class Nystrom(FeatureMap):
         A[few:, few:] = R[few:, few:]
         return DeflatedColumns(self, np.ascontiguousarray(R[:few, :few]), np.ascontiguousarray(W)), A
 
-    def gradient(self, X: Any, coefficients: Array) -> Array:
+    def gradient(self, X: Array, coefficients: Array) -> Array:
         if self.kernel is None:
             raise ValueError("features of a precomputed kernel have no derivative, as the rows are not known.")
         return self.kernel.gradient(X, self.landmarks, self.root @ coefficients[: self.rank]).astype(
@@ -166,13 +178,17 @@ class KernelColumns(FeatureMap):
     def runs_on_device(self) -> bool:
         return self.nystrom.runs_on_device
 
-    def dtype_of(self, dtype: Any) -> Any:
+    @property
+    def input_width(self) -> int | None:
+        return self.nystrom.input_width
+
+    def dtype_of(self, dtype: DType) -> DType:
         return np.result_type(dtype, self.nystrom.root)
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: Array) -> Array:
         return self.nystrom.columns(X)
 
-    def into(self, X: Any, out: Array) -> None:
+    def into(self, X: Array, out: Array) -> None:
         def write(rows: slice) -> None:
             out[rows] = self.nystrom.columns(X[rows])
 
@@ -181,7 +197,7 @@ class KernelColumns(FeatureMap):
         else:
             write(slice(None))
 
-    def gradient(self, X: Any, coefficients: Array) -> Array:
+    def gradient(self, X: Array, coefficients: Array) -> Array:
         if self.nystrom.kernel is None:
             return self.nystrom.gradient(X, coefficients)  # which says that there is none
         return self.nystrom.kernel.gradient(X, self.nystrom.landmarks, coefficients).astype(X.dtype, copy=False)
@@ -202,15 +218,15 @@ class DeflatedColumns(FeatureMap):
     def n_components(self) -> int:  # type: ignore[override]
         return len(self.nystrom.root)
 
-    def dtype_of(self, dtype: Any) -> Any:
+    def dtype_of(self, dtype: DType) -> DType:
         return np.result_type(dtype, self.nystrom.root)
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: Array) -> Array:
         Z = np.empty((X.shape[0], self.n_components), self.dtype_of(X.dtype))
         self.into(X, Z)
         return Z
 
-    def into(self, X: Any, out: Array) -> None:
+    def into(self, X: Array, out: Array) -> None:
         few = len(self.root)
 
         def write(rows: slice) -> None:
@@ -242,14 +258,14 @@ def nystrom_map(gram: Gram, drawn: Landmarks, n_components: int) -> tuple[Nystro
     return Nystrom(gram.kernel, _as_points(gram, drawn.points[order], dtype), root, n_components, True), order
 
 
-def _root_dtype(gram: Gram, pivots: Any) -> Any:
+def _root_dtype(gram: Gram, pivots: Array) -> DType:
     """Return the dtype of the rows, or float64 if the landmarks' factor magnifies the rounding of float32."""
     least = float(pivots.min()) ** 2 if len(pivots) else np.inf
     rough = gram.fine and least <= FLOAT32_PIVOTS * float(gram.diagonal().max())
     return np.dtype(np.float64) if rough else gram.X.dtype
 
 
-def _as_points(gram: Gram, points: Any, dtype: Any) -> Any:
+def _as_points(gram: Gram, points: Rows, dtype: DType) -> Rows:
     return points if gram.kernel is None else points.astype(dtype, copy=False)
 
 

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import comb
-from typing import Any
 
 import numpy as np
 import scipy.fft
 import scipy.sparse
 
-from bochner.backends import Array, backend_of, is_host
+from bochner.backends import Array, Rows, backend_of, is_host
 from bochner.backends.memory import empty_columns
 from bochner.draws.keys import Key
-from bochner.draws.linear_maps import LinearMap
-from bochner.draws.structured import PickedRows
+from bochner.draws.linear_maps import LinearMap, Signs
+from bochner.draws.structured import PickedRows, SubsampledHadamard
 from bochner.features.maps import FeatureMap, check_overflow, row_blocks
 from bochner.kernels.algebra import squared_norms
 from bochner.sketches import SRHT, CountSketch, Rademacher, SketchLaw, SparseSign
@@ -37,7 +36,7 @@ def convolve(parts: list[Array]) -> Array:
     if len(parts) == 1:
         return parts[0]
     # SciPy's transforms keep float32, NumPy's do not; torch's are called alike
-    fft: Any = scipy.fft if is_host(parts[0]) else backend_of(parts[0]).xp.fft
+    fft = scipy.fft if is_host(parts[0]) else backend_of(parts[0]).xp.fft
     spectrum = fft.rfft(parts[0])
     for part in parts[1:]:
         spectrum *= fft.rfft(part)
@@ -57,7 +56,7 @@ class Arm:
     turned: LinearMap | None = None
     turned_image: Array | None = None
 
-    def __call__(self, X: Any, along: Array | None) -> Array:
+    def __call__(self, X: Array, along: Array | None) -> Array:
         if self.inner is not None:
             return self.sketch(self.inner(X, along))
         V = _deflated(self.sketch, self.image, X, along)
@@ -66,7 +65,7 @@ class Arm:
         return V + 1j * _deflated(self.turned, self.turned_image, X, along)
 
 
-def _deflated(sketch: LinearMap, image: Array | None, X: Any, along: Array | None) -> Array:
+def _deflated(sketch: LinearMap, image: Array | None, X: Array, along: Array | None) -> Array:
     V = sketch(X)
     if along is not None and image is not None:
         V -= along[:, None] * image.astype(V.dtype)
@@ -86,7 +85,7 @@ class TensorProduct:
     n_components: int
     convolved: bool
 
-    def __call__(self, X: Any, along: Array | None) -> Array:
+    def __call__(self, X: Array, along: Array | None) -> Array:
         parts = [arm(X, along) for arm in self.arms]
         if self.convolved:
             return convolve(parts)
@@ -135,7 +134,7 @@ class TensorSketch(FeatureMap):
     terms: tuple[Term, ...]
     n_components: int
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: Array) -> Array:
         out = empty_columns(X.shape[0], self.n_components, X.dtype)
         width = self.n_components if scipy.sparse.issparse(X) else max(self.n_components, X.shape[1])
         for rows in row_blocks(X, width):
@@ -146,7 +145,7 @@ class TensorSketch(FeatureMap):
             check_overflow(out[rows])
         return out
 
-    def _write(self, B: Any, along: Array | None, out: Array) -> None:
+    def _write(self, B: Array, along: Array | None, out: Array) -> None:
         """Write the terms of one block side by side."""
         start = 0
         for term in self.terms:
@@ -162,12 +161,12 @@ class TensorSketch(FeatureMap):
         out[:, start:] = 0.0
 
 
-def append_offset(X: Any, offset: float) -> Any:
+def append_offset(X: Rows, offset: float) -> Array:
     """Append a constant column to X; return X itself if the constant is zero."""
     if offset == 0.0:
         return X
     n, d = X.shape
-    if not scipy.sparse.issparse(X):
+    if isinstance(X, np.ndarray):
         B = np.empty((n, d + 1), X.dtype)
         B[:, :d] = X
         B[:, d] = offset
@@ -232,7 +231,7 @@ def tensor_sketch(
     return TensorSketch(degree, scale, offset, u, tuple(terms), n_components)
 
 
-def trace_shares(degree: int, X: Any, direction: Array, offset: float) -> Array:
+def trace_shares(degree: int, X: Array, direction: Array, offset: float) -> Array:
     """Return the row means of binomial(p, k) a^(2(p-k)) ‖x̃‖^(2k), up to one common factor, (degree + 1,)."""
     u = np.asarray(direction, np.float64) / np.linalg.norm(direction)
     squares, along = np.empty(X.shape[0]), np.empty(X.shape[0])
@@ -298,7 +297,8 @@ def _branch(k: int, m: int, width: int, key: Key, factors: str, law: SketchLaw, 
     return Arm(law.sample(m, m, key), inner)
 
 
-def _complex_arm(S: Any, key: Key, u: Array | None) -> Arm:
+def _complex_arm(S: LinearMap, key: Key, u: Array | None) -> Arm:
     """Turn the signs of S into entries 1, -1, i, -i by moving half of them to the imaginary part."""
+    assert isinstance(S, (Signs, SubsampledHadamard))
     turns = key.child("turns").generator().integers(0, 2, S.signs.shape, dtype=np.int8)
     return _arm(replace(S, signs=S.signs * (1 - turns)), u, replace(S, signs=S.signs * turns))

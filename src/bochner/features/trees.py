@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from bochner.backends import Array
 from bochner.draws.keys import Key
@@ -55,8 +56,11 @@ class Node:
         return "\n".join(lines)
 
 
+Builder = Callable[[Kernel, int, Key], Node]
+
+
 def kernel_map(
-    kernel: Kernel, sample: Any, n_components: int, key: Key, dtype: Any, *, division: str = "trace"
+    kernel: Kernel, sample: Array, n_components: int, key: Key, dtype: DTypeLike, *, division: str = "trace"
 ) -> Node:
     """Build the map of a resolved kernel.
 
@@ -72,7 +76,7 @@ def kernel_map(
         How the components are divided between the terms of a sum.
     """
 
-    def build(kernel: Kernel, n_components: int, key: Key, sample: Any = sample) -> Node:
+    def build(kernel: Kernel, n_components: int, key: Key, sample: Array = sample) -> Node:
         return kernel_map(kernel, sample, n_components, key, dtype, division=division)
 
     n_features = sample.shape[1]
@@ -125,7 +129,7 @@ def kernel_map(
     )
 
 
-def _polynomial_sketch(kernel: Polynomial, sample: Any, n_components: int, key: Key) -> TensorSketch:
+def _polynomial_sketch(kernel: Polynomial, sample: Array, n_components: int, key: Key) -> TensorSketch:
     n_features = sample.shape[1]
     kernel.profile(np.zeros(1), n_features)  # checks the parameters
     degree, coef0 = int(kernel.degree), float(kernel.coef0)
@@ -155,7 +159,7 @@ def _maclaurin_reason(degrees: Array, n_features: int) -> str:
     return f"Maclaurin features, {spent}: a power series in x·y"
 
 
-def _sum(kernel: Sum, sample: Any, n_components: int, key: Key, division: str, build: Any) -> Node:
+def _sum(kernel: Sum, sample: Array, n_components: int, key: Key, division: str, build: Builder) -> Node:
     """Stack the terms of a sum; terms of one kind are combined first."""
     terms = _grouped(_flattened(kernel, Sum), Sum)
     if division == "trace":
@@ -183,7 +187,7 @@ def _sum(kernel: Sum, sample: Any, n_components: int, key: Key, division: str, b
     return Node(kernel, StackedMap(tuple(maps)), f"stacked, divided {why}", tuple(parts))
 
 
-def _product(kernel: Product | Power, n_components: int, key: Key, build: Any) -> Node:
+def _product(kernel: Product | Power, n_components: int, key: Key, build: Builder) -> Node:
     """Sketch the outer product of the factors' maps; factors of one kind are combined first."""
     factors = _grouped(_flattened(kernel, Product), Product)
     if len(factors) == 1:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from importlib import import_module
-from typing import Any
 
 from bochner.draws.keys import Key
 from bochner.features.maps import FeatureMap
@@ -27,7 +26,7 @@ class NystromVariant(ABC):
         """Return a map to n_components features, and the shift with K ≈ ZZᵀ + shift I."""
 
 
-def as_nystrom_variant(variant: Any) -> NystromVariant | None:
+def as_nystrom_variant(variant: object) -> NystromVariant | None:
     """Return a variant for its name or itself; None stands for the plain projection.
 
     Examples

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import scipy.sparse
+from sklearn.base import BaseEstimator
 
 from bochner.draws.compositions import Chained, Scaled, Selected, Stacked, Summed
 from bochner.draws.linear_maps import Dense, LinearMap, Signs
@@ -29,12 +29,7 @@ from bochner.draws.structured import (
     SubsampledCosine,
     SubsampledHadamard,
 )
-from bochner.features.compositions import ProductMap, ProjectedMap, RestrictedMap, StackedMap
-from bochner.features.fourier import Fourier, HistogramFourier, RandomBinning, n_frequencies
-from bochner.features.kitchen_sinks import ACTIVATIONS, KitchenSink, Thresholds
-from bochner.features.maclaurin import Maclaurin
-from bochner.features.maps import FeatureMap, Projection
-from bochner.features.nystrom import KernelColumns, Nystrom
+from bochner.features.maps import FeatureMap, expect, within
 from bochner.persistence.containers import ModelFileError
 from bochner.tables.leaves import LocalModel, Tree
 
@@ -43,13 +38,23 @@ def check(value: Any) -> None:
     """Raise a ModelFileError unless an object is one that bochner could have made."""
     cls: type = type(value)
     hints, further = _plan(cls)
-    for name, hint in hints:
-        expect(_is(getattr(value, name), hint), value, f"{name} of another type")
-    if further is not None:
-        further(value)
-    feature_map = getattr(value, "feature_map_", None)
-    width = None if feature_map is None else input_width(feature_map)
-    n_features = getattr(value, "n_features_in_", None)
+    try:
+        for name, hint in hints:
+            expect(_is(vars(value)[name], hint), value, f"{name} of another type")
+        if isinstance(value, FeatureMap):
+            value.validate()
+        elif further is not None:
+            further(value)
+        elif isinstance(value, BaseEstimator):
+            _estimator(value)
+    except ValueError as error:
+        raise ModelFileError(str(error)) from None
+
+
+def _estimator(value: BaseEstimator) -> None:
+    fitted = vars(value)
+    feature_map, n_features = fitted.get("feature_map_"), fitted.get("n_features_in_")
+    width = feature_map.input_width if isinstance(feature_map, FeatureMap) else None
     if width is not None and n_features is not None:
         expect(width == n_features, value, f"a map of {width} features for data with {n_features}")
 
@@ -62,12 +67,6 @@ def _plan(cls: type) -> tuple[list[tuple[str, Any]], Callable[[Any], None] | Non
         known = _hints(cls)
         hints = [(field.name, known[field.name]) for field in fields(cls) if field.name in known]
     return hints, next((_CHECKS[kind] for kind in cls.__mro__ if kind in _CHECKS), None)
-
-
-def expect(condition: Any, value: Any, problem: str) -> None:
-    """Raise unless the condition holds."""
-    if not condition:
-        raise ModelFileError(f"{type(value).__name__} with {problem}.")
 
 
 def _hints(cls: type) -> dict[str, Any]:
@@ -111,11 +110,6 @@ def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     return typing.get_origin(hint), typing.get_args(hint)
 
 
-def _within(indices: Any, limit: int) -> bool:
-    """Return True if these are integers, all in 0 … limit - 1."""
-    return indices.dtype.kind in "iu" and (not indices.size or (indices.min() >= 0 and indices.max() < limit))
-
-
 def _power(p: int) -> bool:
     return p > 0 and p & (p - 1) == 0
 
@@ -140,7 +134,7 @@ def _fastfood(map_: FastfoodBlocks) -> None:
     expect(signs.ndim == 2 and signs.dtype == np.int8, map_, "signs of another shape")
     p = signs.shape[1]
     expect(map_.permutations.shape == map_.gains.shape == signs.shape, map_, "permutations or gains of another shape")
-    expect(map_.permutations.dtype == np.int32 and _within(map_.permutations, p), map_, "permutations that are none")
+    expect(map_.permutations.dtype == np.int32 and within(map_.permutations, p), map_, "permutations that are none")
     expect(map_.gains.dtype == np.float32, map_, "gains of another type")
     _blocks(map_, p)
 
@@ -157,7 +151,7 @@ def _subsampled_blocks(map_: SubsampledBlocks) -> None:
     expect(signs.ndim == 2 and picks.ndim == 2 and matrices.ndim == 3, map_, "arrays of another shape")
     p, k = signs.shape[1], picks.shape[1]
     expect(len(signs) == len(picks) == len(matrices) and matrices.shape[2] == k, map_, "arrays of another shape")
-    expect(_power(p) and 1 <= map_.n_features <= p and _within(picks, p), map_, "picks that are none")
+    expect(_power(p) and 1 <= map_.n_features <= p and within(picks, p), map_, "picks that are none")
     expect(map_.lengths.ndim == 1 and len(map_.lengths) <= len(signs) * matrices.shape[1], map_, "too many lengths")
 
 
@@ -166,7 +160,7 @@ def _fft(map_: FFTBlocks) -> None:
     expect(
         signs.ndim == 2 and map_.permutations.shape == map_.gains.shape == signs.shape, map_, "arrays of another shape"
     )
-    expect(_within(map_.permutations, d), map_, "permutations that are none")
+    expect(within(map_.permutations, d), map_, "permutations that are none")
     expect(map_.lengths.ndim == 1 and len(map_.lengths) <= 2 * signs.size, map_, "too many lengths")
 
 
@@ -184,19 +178,19 @@ def _sparse_rows(map_: SparseRows) -> None:
     expect(
         indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all(), map_, "an indptr that is none"
     )
-    expect(_within(indices, len(map_.lengths)), map_, "indices outside of it")
+    expect(within(indices, len(map_.lengths)), map_, "indices outside of it")
 
 
 def _picked_rows(map_: PickedRows) -> None:
     expect(map_.picks.ndim == 1 and map_.lengths.shape == map_.picks.shape, map_, "another number of lengths")
-    expect(_within(map_.picks, map_.n_features), map_, "picks outside of it")
+    expect(within(map_.picks, map_.n_features), map_, "picks outside of it")
 
 
 def _subsampled(map_: Any) -> None:
     signs, picks = map_.signs, map_.picks
     expect(signs.ndim == 2 and signs.dtype == np.int8 and picks.ndim == 1, map_, "arrays of another shape")
     width = signs.shape[1]
-    expect(picks.dtype == np.int32 and _within(picks, width), map_, "picks outside of it")
+    expect(picks.dtype == np.int32 and within(picks, width), map_, "picks outside of it")
     expect(map_.lengths.shape == picks.shape and len(picks) <= signs.size, map_, "another number of lengths")
     fits = _power(width) and map_.n_features <= width
     expect(fits if isinstance(map_, SubsampledHadamard) else map_.n_features == width, map_, "another width")
@@ -207,7 +201,7 @@ def _scaled(map_: Scaled) -> None:
 
 
 def _selected(map_: Selected) -> None:
-    fits = map_.columns.shape == (map_.inner.shape[1],) and _within(map_.columns, map_.n_features)
+    fits = map_.columns.shape == (map_.inner.shape[1],) and within(map_.columns, map_.n_features)
     expect(fits, map_, "columns that are none")
 
 
@@ -223,83 +217,6 @@ def _summed(map_: Summed) -> None:
     expect(map_.parts and len({part.shape for part in map_.parts}) == 1, map_, "parts of different shapes")
 
 
-def _fourier(map_: Fourier) -> None:
-    expect(map_.form in ("pairs", "offset", "complex") and map_.n_components >= 1, map_, "another form")
-    expect(
-        map_.frequencies.shape[0] == n_frequencies(map_.n_components, map_.form), map_, "too many or few frequencies"
-    )
-    expect(map_.offsets.shape == (map_.n_components if map_.form == "offset" else 1,), map_, "too many or few offsets")
-
-
-def _nystrom(map_: Nystrom) -> None:
-    expect(map_.root.ndim == 2 and map_.root.dtype.kind == "f", map_, "a root that is no matrix")
-    landmarks = map_.landmarks
-    if map_.kernel is None:
-        fits = isinstance(landmarks, np.ndarray) and landmarks.ndim == 1 and landmarks.dtype.kind in "iu"
-    elif scipy.sparse.issparse(landmarks):
-        fits = True
-    else:
-        fits = isinstance(landmarks, np.ndarray) and landmarks.ndim == 2 and landmarks.dtype.kind == "f"
-    expect(fits and landmarks.shape[0] == len(map_.root), map_, "landmarks that do not go with its root")
-    expect(map_.rank <= map_.n_components, map_, "too few columns")
-    expect(not map_.triangular or len(map_.root) == map_.rank, map_, "a triangle that is not square")
-
-
-def _kitchen_sink(map_: KitchenSink) -> None:
-    expect(map_.offsets.shape == (map_.n_components,), map_, "another number of offsets")
-    expect(callable(map_.activation) or map_.activation in ACTIVATIONS, map_, "an unknown activation")
-
-
-def _maclaurin(map_: Maclaurin) -> None:
-    degrees = map_.degrees
-    expect(
-        degrees.ndim == 1 and degrees.dtype.kind in "iu" and map_.constants.shape == degrees.shape, map_, "no degrees"
-    )
-    for level, factor in enumerate(map_.factors):
-        expect(factor.shape[0] == np.count_nonzero(degrees > level), map_, "another number of factors")
-
-
-def _binning(map_: RandomBinning) -> None:
-    expect(map_.n_components >= 1 and map_.salts.ndim == 1 and map_.pitches.ndim == 2, map_, "arrays of another shape")
-    expect(map_.pitches.shape == map_.origins.shape == map_.multipliers.shape, map_, "arrays of another shape")
-    expect(len(map_.pitches) == len(map_.salts), map_, "arrays of another shape")
-    expect(map_.multipliers.dtype == map_.salts.dtype == np.uint64, map_, "multipliers of another type")
-
-
-def _histogram_fourier(map_: HistogramFourier) -> None:
-    T = -(-map_.n_components // 2)
-    expect(
-        map_.coordinates.shape == map_.frequencies.shape == map_.scales.shape == (T,),
-        map_,
-        "too many or too few frequencies",
-    )
-    expect(_within(map_.coordinates, 1 << 62), map_, "coordinates that are none")
-
-
-def _thresholds(map_: Thresholds) -> None:
-    fits = map_.thresholds.ndim == 2 and map_.weights.shape == map_.thresholds.shape[:1]
-    expect(fits and map_.thresholds.dtype.kind == map_.weights.dtype.kind == "f", map_, "arrays of another shape")
-
-
-def _restricted(map_: RestrictedMap) -> None:
-    expect(map_.columns.ndim == 1 and _within(map_.columns, 1 << 62), map_, "columns that are none")
-
-
-def _product(map_: ProductMap) -> None:
-    expect(map_.parts and len(map_.parts) == len(map_.sketches), map_, "another number of sketches")
-    for part, sketch in zip(map_.parts, map_.sketches, strict=True):
-        fits = sketch.shape == (map_.n_components, part.n_components)
-        expect(fits, map_, "sketches that do not go with its parts")
-
-
-def _projected(map_: ProjectedMap) -> None:
-    expect(map_.projection.shape[1] == map_.inner.n_components, map_, "a projection of another width")
-
-
-def _parts(map_: StackedMap) -> None:
-    expect(map_.parts, map_, "no parts")
-
-
 def _tree(tree: Tree) -> None:
     columns, children = tree.columns, tree.children
     n = len(columns) if columns.ndim == 1 else 0
@@ -307,8 +224,8 @@ def _tree(tree: Tree) -> None:
     expect(columns.dtype.kind == children.dtype.kind == "i" and tree.cuts.dtype.kind == "f", tree, "no numbers")
     inner = columns >= 0
     nodes = np.arange(n)[inner, None]
-    expect(_within(children[inner], n) and (children[inner] > nodes).all(), tree, "nodes that lead back")
-    expect(_within(children[~inner], tree.n_leaves), tree, "leaves that it has not")
+    expect(within(children[inner], n) and (children[inner] > nodes).all(), tree, "nodes that lead back")
+    expect(within(children[~inner], tree.n_leaves), tree, "leaves that it has not")
 
 
 def _local_model(model: LocalModel) -> None:
@@ -317,7 +234,7 @@ def _local_model(model: LocalModel) -> None:
     fits = fits and rows.ndim == 1 and starts.shape == (n_leaves + 1,)
     fits = fits and model.coefficients.shape == (len(rows), model.n_targets)
     expect(fits, model, "leaves of another shape")
-    expect(rows.dtype.kind == starts.dtype.kind == "i" and _within(rows, len(model.points)), model, "no such points")
+    expect(rows.dtype.kind == starts.dtype.kind == "i" and within(rows, len(model.points)), model, "no such points")
     expect(starts[0] == 0 and starts[-1] == len(rows) and (np.diff(starts) >= 0).all(), model, "leaves of another size")
     expect(model.tree.columns.max() < model.points.shape[1], model, "cuts of columns that it has not")
 
@@ -328,52 +245,17 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     Dense: _dense,
     FFTBlocks: _fft,
     FastfoodBlocks: _fastfood,
-    Fourier: _fourier,
     HadamardBlocks: _hadamard,
-    HistogramFourier: _histogram_fourier,
-    KitchenSink: _kitchen_sink,
     LocalModel: _local_model,
-    Maclaurin: _maclaurin,
-    Nystrom: _nystrom,
     PickedRows: _picked_rows,
-    ProductMap: _product,
-    ProjectedMap: _projected,
-    RandomBinning: _binning,
-    RestrictedMap: _restricted,
     Scaled: _scaled,
     Selected: _selected,
     Signs: _signs,
     SparseRows: _sparse_rows,
     Stacked: _stacked,
-    StackedMap: _parts,
     SubsampledBlocks: _subsampled_blocks,
     SubsampledCosine: _subsampled,
     SubsampledHadamard: _subsampled,
     Summed: _summed,
-    Thresholds: _thresholds,
     Tree: _tree,
 }
-
-
-def input_width(map_: Any) -> int | None:
-    """Return the number of features a map accepts, or None if it does not say."""
-    match map_:
-        case LinearMap():
-            return int(map_.shape[1])
-        case Fourier():
-            return input_width(map_.frequencies)
-        case KitchenSink():
-            return input_width(map_.rows)
-        case Projection():
-            return input_width(map_.sketch)
-        case Nystrom() if map_.kernel is not None:
-            return int(map_.landmarks.shape[1])
-        case KernelColumns():
-            return input_width(map_.nystrom)
-        case ProjectedMap():
-            return input_width(map_.inner)
-        case StackedMap() | ProductMap():
-            return input_width(map_.parts[0]) if isinstance(map_.parts[0], FeatureMap) else None
-        case RandomBinning():
-            return int(map_.pitches.shape[1])
-    return None
