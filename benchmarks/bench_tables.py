@@ -153,8 +153,9 @@ def _without_metric(model):
 
 def _without_landmarks(model):
     from bochner.tables import plans as table_plans
+    from bochner.tuning.policies import TablePolicy
 
-    table_plans.LANDMARKS = 0.0
+    table_plans.POLICY = TablePolicy(landmarks_share=0.0)
     return model
 
 

@@ -12,8 +12,9 @@ from bochner.features.fourier import Fourier
 from bochner.features.maps import FeatureMap
 from bochner.ridge.statistics import RidgeStatistics
 from bochner.tuning import components as ridge_search
+from bochner.tuning import excess_risk as excess_risk_module
 from bochner.tuning.excess_risk import NestedRidge, RowSplit, excess_risk
-from bochner.tuning.excess_risk import excess_risk as excess_risk_module
+from bochner.tuning.policies import ComponentPolicy
 
 RARE = 1e-6  # chance of a false alarm
 NOISE = 0.5
@@ -341,7 +342,7 @@ def test_the_search_costs_little_more_than_the_fit(tol, monkeypatch):
 def test_of_many_rows_a_sample_tells_where_to_begin(monkeypatch):
     monkeypatch.setattr(excess_risk_module, "_FEATURE_ROWS", 600)
     monkeypatch.setattr(excess_risk_module, "_MEASURED_ROWS", 200)
-    monkeypatch.setattr(ridge_search, "_SAMPLE_ROWS", 800)
+    monkeypatch.setattr(ridge_search, "POLICY", ComponentPolicy(sample_rows=800))
     passes, accumulate = [], KernelRidge._accumulate
 
     def watched(self, source, feature_map, *arguments):

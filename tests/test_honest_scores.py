@@ -8,6 +8,7 @@ from sklearn.base import clone, is_classifier
 from bochner import TabularClassifier, TabularRegressor
 from bochner.tables import plans as table_plans
 from bochner.tables.held_out import HeldOutRows, hold_out, joined, score_numbers
+from bochner.tuning.policies import TablePolicy
 from laws import TABLES
 
 QUICK = {"max_seconds": 0.5, "random_state": 0}
@@ -18,7 +19,7 @@ MANY = [(n, d) for n in (40, 100, 300, 1000, 3000) for d in (2, 10, 50, 500) if 
 @pytest.fixture(autouse=True)
 def no_fit_is_late(monkeypatch):
     """A fit that is late differs from one that is not."""
-    monkeypatch.setattr(table_plans, "_LEAST", np.inf)
+    monkeypatch.setattr(table_plans, "POLICY", TablePolicy(least_seconds=np.inf))
 
 
 def noise(n, d, seed, n_levels=0):
@@ -99,7 +100,7 @@ def test_where_all_weight_is_in_the_sample_that_chose_rows_are_held_out(estimato
 
 
 def test_a_late_fit_holds_out_one_fold_and_says_so(monkeypatch):
-    monkeypatch.setattr(table_plans, "_LEAST", 0.0)
+    monkeypatch.setattr(table_plans, "POLICY", TablePolicy(least_seconds=0.0))
     X, y = noise(60, 2, 0)
     model = TabularRegressor(max_seconds=1e-3, random_state=0).fit(X, y)
     assert model.held_out_.how == "1 of 5 folds"

@@ -22,6 +22,7 @@ from bochner.tuning import components as ridge_search
 from bochner.tuning import metric_search
 from bochner.tuning import scales as tuning
 from bochner.tuning.components import RidgeSearch
+from bochner.tuning.policies import ComponentPolicy
 
 STREAMS = Path(__file__).parents[1] / "benchmarks" / "bench_streams.py"
 
@@ -104,7 +105,7 @@ def test_an_interruption_says_what_was_kept(stage, monkeypatch):
         return original(*arguments, **options)
 
     monkeypatch.setattr(where, name, struck)
-    monkeypatch.setattr(ridge_search, "_PENALTY_COMPONENTS", 64)
+    monkeypatch.setattr(ridge_search, "POLICY", ComponentPolicy(penalty_components=64))
     X, y = (np.concatenate(parts) for parts in zip(*blocks(84 if stage == "penalty" else 10), strict=True))
     with pytest.raises(KeyboardInterrupt, match=kept):
         clone(model).fit(X, y)

@@ -17,6 +17,7 @@ from bochner.tuning.metrics import (
     shrink_metric,
     with_scales,
 )
+from bochner.tuning.policies import DescentPolicy
 
 CRITERIA = {"left out": LEFT_OUT, "evidence": EVIDENCE}
 KERNELS = FAMILIES | {"rational": RationalQuadratic(), "cauchy": Cauchy()}
@@ -63,7 +64,7 @@ def test_derivatives_in_float32_are_those_in_float64_beside_rows_that_are_nearly
     X[:300] = X[300:] + 1e-6 * np.random.default_rng(1).normal(size=(300, 2))
     kernel, found = with_scales(FAMILIES[name], 1.5), []
     for limit in (1e-3, np.inf):
-        monkeypatch.setattr(metrics, "SINGLE", limit)
+        monkeypatch.setattr(metrics, "POLICY", DescentPolicy(single_alpha=limit))
         found.append((X * LEFT_OUT.gradient(kernel, X, Y, 0.1)[1]).sum(axis=0))
     np.testing.assert_allclose(*found, atol=0.02 * np.abs(found[1]).max())
 
@@ -72,7 +73,7 @@ def test_derivatives_in_float32_are_those_in_float64_beside_rows_that_are_nearly
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("name", KERNELS)
 def test_derivatives_of_criteria_are_those_of_finite_differences(name, criterion, weighted, monkeypatch):
-    monkeypatch.setattr(metrics, "SINGLE", np.inf)
+    monkeypatch.setattr(metrics, "POLICY", DescentPolicy(single_alpha=np.inf))
     X, Y = table(40)
     scales, alpha, h = np.array([1.5, 2.0, 3.0, 0.7]), 0.3, 1e-5
     weight = np.random.default_rng(1).uniform(0.2, 4.0, 40) if weighted else None
@@ -161,8 +162,8 @@ def test_single_precision_gives_the_slopes_of_double(name, monkeypatch):
     """At the least penalty that has it, rounding moves an inverse by about eps n / alpha = 6e-8 · 400 / 1e-3."""
     X, Y = table(400)
     kernel, found = with_scales(KERNELS[name], 2.0), {}
-    for least in (metrics.SINGLE, np.inf):
-        monkeypatch.setattr(metrics, "SINGLE", least)
+    for least in (DescentPolicy().single_alpha, np.inf):
+        monkeypatch.setattr(metrics, "POLICY", DescentPolicy(single_alpha=least))
         error, G, slope = LEFT_OUT.gradient(kernel, X, Y, 1e-3)
         found[least] = error, (X * G).sum(axis=0), slope
     (error, slopes, slope), (true_error, true_slopes, true_slope) = found.values()
@@ -175,7 +176,7 @@ def test_single_precision_gives_the_slopes_of_double(name, monkeypatch):
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("name", KERNELS)
 def test_gradients_of_criteria_in_the_rows_are_those_of_finite_differences(name, criterion, monkeypatch):
-    monkeypatch.setattr(metrics, "SINGLE", np.inf)
+    monkeypatch.setattr(metrics, "POLICY", DescentPolicy(single_alpha=np.inf))
     X, Y = table(30, d=2)
     kernel, alpha, h = with_scales(KERNELS[name], 1.5), 0.3, 1e-6
     G = CRITERIA[criterion].gradient(kernel, X, Y, alpha)[1]

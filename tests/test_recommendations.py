@@ -21,8 +21,8 @@ from bochner import (
     recommendations,
 )
 from bochner.certificates import kernel_error
-from bochner.estimators.classifier import GROWTH_ROWS
 from bochner.recommendations import Trial, _Candidate, _Fits, _largest, _Times, carried_on, growth
+from bochner.tuning.policies import ClassifierPolicy, ComponentPolicy
 
 
 @pytest.fixture(scope="module", name="data")
@@ -110,7 +110,7 @@ def test_seconds_are_those_of_the_clock(data, monkeypatch):
 
 @pytest.mark.parametrize("labels", [False, True])
 def test_the_search_itself_says_how_many_components_it_tries(data, labels, monkeypatch):
-    monkeypatch.setattr("bochner.tuning.components._FEW_COMPONENTS", 24)
+    monkeypatch.setattr("bochner.tuning.components.POLICY", ComponentPolicy(few_components=24))
     X, y = data[0][:300], data[1][:300]
     y = np.where(X[:, 0] * X[:, 1] > 0, "same", "different") if labels else y
     advice = recommend(X, y, kernel=Matern(0.3, nu=0.5))
@@ -126,7 +126,7 @@ def test_seconds_of_a_search_are_those_of_the_last_trial_in_proportion(task):
     trials = tuple(trials_of([1000, 4000], [100, 200], [50, 100]))
     trials = (trials[0], replace(trials[1], seconds=2 * times(4000, 200)))
     found = fits.search_seconds(_Candidate("nystrom", trials, 500.0, 500, times, 1.0), 500)
-    rows = 2 * 10**5 if task == "regression" else 2 * GROWTH_ROWS + 10**5
+    rows = 2 * 10**5 if task == "regression" else 2 * ClassifierPolicy().growth_rows + 10**5
     assert found == pytest.approx(1e-6 * rows * 500)
 
 

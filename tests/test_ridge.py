@@ -31,6 +31,7 @@ from bochner.draws.keys import Key
 from bochner.estimators.feature_spec import CHOSEN_LANDMARKS, as_feature_map, choose_landmark_scheme
 from bochner.ridge.solvers import SOLVERS, Cholesky, StochasticGradient, needs_sums
 from bochner.ridge.statistics import RidgeStatistics
+from bochner.tuning.policies import ComponentPolicy
 from bochner.tuning.scales import _by_stages, _Evidence, _left_out, _stages, least, tune_length_scale
 from laws import rounding_squares
 
@@ -656,7 +657,8 @@ def test_sums_that_are_too_coarse_for_the_penalty_are_not_solved_with(monkeypatc
 
     monkeypatch.setattr(KernelRidge, "_solve_with", solve_with)
     monkeypatch.setattr(RidgeStatistics, "is_coarse", lambda self, alpha: next(coarse, False))
-    monkeypatch.setattr("bochner.tuning.components._PENALTY_COMPONENTS", 16)  # the penalty is refined above it
+    few = ComponentPolicy(penalty_components=16)  # the penalty is refined with more components
+    monkeypatch.setattr("bochner.tuning.components.POLICY", few)
     model = KernelRidge(random_state=0).fit(X, y)
     assert solved == [model.statistics_]
     assert not next(coarse, False)  # it was asked

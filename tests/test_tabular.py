@@ -24,6 +24,7 @@ from bochner.tables import members as table_members
 from bochner.tables import plans as table_plans
 from bochner.tables.leaves import fit_leaves, grow_tree
 from bochner.tables.links import fit_link
+from bochner.tuning.policies import TablePolicy
 
 
 def mixed(n=400, seed=0):
@@ -56,7 +57,7 @@ FAST = {"max_seconds": 2.0, "random_state": 0}
 @pytest.fixture(autouse=True)
 def no_fit_is_late(monkeypatch):
     """On a busy machine a fit may take longer than planned; a hurried one differs from one that is not."""
-    monkeypatch.setattr(table_plans, "_LEAST", np.inf)
+    monkeypatch.setattr(table_plans, "POLICY", TablePolicy(least_seconds=np.inf))
 
 
 # -- trees and leaves ------------------------------------------------------------------------------------------------
@@ -757,7 +758,7 @@ def test_forged_trees_and_leaves_in_files_are_refused(tmp_path):
 
 def test_a_fit_that_is_late_stops_learning_and_says_so(monkeypatch):
     """With no grace at all everything is late: one member, of scales from the first screen, in small leaves."""
-    monkeypatch.setattr(table_plans, "_LEAST", 0.0)
+    monkeypatch.setattr(table_plans, "POLICY", TablePolicy(least_seconds=0.0))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 3))
     y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=1500)
@@ -773,7 +774,7 @@ def test_a_fit_that_is_late_stops_learning_and_says_so(monkeypatch):
 
 def test_a_plan_that_holds_is_not_changed(monkeypatch):
     """Where no time passes, a fit without any grace is on time."""
-    monkeypatch.setattr(table_plans, "_LEAST", 0.0)
+    monkeypatch.setattr(table_plans, "POLICY", TablePolicy(least_seconds=0.0))
     monkeypatch.setattr(table_plans.time, "perf_counter", lambda: 0.0)
     X, y = mixed(150)
     report = TabularRegressor(**FAST).fit(X, y).report_

@@ -50,6 +50,7 @@ from bochner.sketches import as_sketch_law
 from bochner.tables.leaves import fit_leaves, grow_tree
 from bochner.tuning import metrics
 from bochner.tuning.metrics import FAMILIES, learn_directions, learn_metric, shrink_metric
+from bochner.tuning.policies import DescentPolicy
 from laws import rounding_squares
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
@@ -936,7 +937,7 @@ def test_learned_metrics_and_local_models_on_a_device_are_those_of_the_host(
     device: str, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Float64 on both sides, so that only the order of sums differs; three steps of descent do not enlarge it much."""
-    monkeypatch.setattr(metrics, "SINGLE", np.inf)
+    monkeypatch.setattr(metrics, "POLICY", DescentPolicy(single_alpha=np.inf))
     rng = np.random.default_rng(3)
     X = rng.normal(size=(150, 4))
     Y = np.column_stack([np.sin(2.0 * X[:, 0]), X[:, 1] * X[:, 2]])
@@ -967,7 +968,7 @@ def test_learned_metrics_and_local_models_on_a_device_are_those_of_the_host(
 def test_models_of_tables_on_a_device_are_those_of_the_host(
     device: str, model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics, "SINGLE", np.inf)
+    monkeypatch.setattr(metrics, "POLICY", DescentPolicy(single_alpha=np.inf))
     rng = np.random.default_rng(5)
     X = rng.normal(size=(160, 3))
     y = np.sin(2.0 * X[:, 0]) + X[:, 1]

@@ -18,7 +18,7 @@ from bochner.checks import check_positive
 from bochner.data.labels import labels_of
 from bochner.data.targets import check_target_size
 from bochner.draws.keys import Key
-from bochner.estimators.classifier import GROWTH_ROWS, KernelClassifier
+from bochner.estimators.classifier import KernelClassifier
 from bochner.estimators.feature_spec import FEATURES
 from bochner.estimators.fourier import FourierFeatures
 from bochner.estimators.nystrom import NystromFeatures
@@ -29,6 +29,7 @@ from bochner.ridge.solvers import memory_available
 from bochner.theory.costs import cost_estimate
 from bochner.tuning.components import search_budget
 from bochner.tuning.excess_risk import FOURIER_POWER, LANDMARK_POWER
+from bochner.tuning.policies import ClassifierPolicy
 
 _KERNEL_ROWS = 5000  # rows on which a model tunes a length scale
 _FIRST_ROWS = 2000  # rows of the first search
@@ -412,7 +413,7 @@ class _Fits:
     @property
     def search_rows(self) -> int:
         """Number of rows that "auto" uses."""
-        return min(self.n_samples, GROWTH_ROWS) if self.task == "classification" else self.n_samples
+        return min(self.n_samples, ClassifierPolicy().growth_rows) if self.task == "classification" else self.n_samples
 
     def search_seconds(self, candidate: _Candidate, n_components: int) -> float:
         """Seconds of a fit with n_components="auto" to all rows.

@@ -34,14 +34,9 @@ from bochner.newton.objectives import KEPT_BYTES, Problem
 from bochner.ridge.reports import Report
 from bochner.tuning.metrics import with_scales
 from bochner.tuning.penalty_path import PenaltyPath, held_folds
+from bochner.tuning.policies import ClassifierPolicy
 
-_ALPHA_ROWS = 6_000  # rows on which alpha is chosen, a third of them held out; of fewer rows more folds are
-_ALPHA_COMPONENTS = 1024
-_ALPHA_COMPONENTS_OF_MANY = 512
-GROWTH_ROWS = 20_000  # rows on which n_components="auto" grows
-_BETTER = 0.999  # times the loss: a longer length scale that gains less is not taken
-_WORSE = 1.05  # times the loss: a longer length scale whose first loss is this much worse is not tried further
-_SINGLE_TOL = 1e-5  # for a `solver_tol` of at least this, float32 products are exact enough
+POLICY = ClassifierPolicy()
 LOSSES = ("log_loss", "squared_hinge", "squared")
 
 
@@ -270,7 +265,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         notes: tuple[str, ...] = ()
         spec = replace(self._feature_spec(), scheme="mixed")
         if isinstance(self.n_components, str) and isinstance(self.features, str):
-            rows = limited(signs.sample(GROWTH_ROWS, key.child("growth")))
+            rows = limited(signs.sample(POLICY.growth_rows, key.child("growth")))
             changes = {"alpha": "margin", "random_state": key.seed, "solver": "auto"}
             changes["max_seconds"] = self._seconds_left(started)
             ridge = self._ridge(**changes)
@@ -305,7 +300,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             self.block_size,
             self.verbose,
             budget=KEPT_BYTES if self.max_bytes is None else min(KEPT_BYTES, 0.5 * self.max_bytes),
-            single=self.solver_tol >= _SINGLE_TOL,
+            single=self.solver_tol >= POLICY.single_tol,
         )
 
     def _choose_alpha(
@@ -315,9 +310,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         if isinstance(self.alpha, numbers.Real):
             return float(self.alpha), {}, (), None
         draws = key.child("alpha")
-        block = limited(positive(signs.sample(_ALPHA_ROWS, draws)))
+        block = limited(positive(signs.sample(POLICY.alpha_rows, draws)))
         few, nested = feature_map, True  # whether the first components of the feature map are those of the few
-        most = _ALPHA_COMPONENTS if self._labels.n_scores == 1 else _ALPHA_COMPONENTS_OF_MANY
+        most = POLICY.alpha_components if self._labels.n_scores == 1 else POLICY.alpha_components_of_many
         if few.n_components > most and isinstance(self.features, str):
             # fewer components of the same kernel: the penalty has the same meaning for any number of them
             if isinstance(few, Nystrom):
@@ -326,7 +321,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 nested = False
                 _, few = spec.fit(signs, self.features_.kernel_, most, draws.child("columns"))
         auto = isinstance(self.alpha, str)
-        folds, n_first = held_folds(codes_of(block.y), _ALPHA_ROWS, draws.child("held"))
+        folds, n_first = held_folds(codes_of(block.y), POLICY.alpha_rows, draws.child("held"))
         if not folds:
             alpha = 1.0 if auto else float(min(np.ravel(self.alpha), key=lambda alpha: abs(np.log(alpha))))
             return alpha, {}, (f"alpha={alpha:g}: too few rows to hold some out",), None
@@ -346,10 +341,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 fitted = spec.fit(signs, kernel, few.n_components, columns)
                 longer = path_of(fitted[1])
                 # a model that is linear in the columns of X needs a fourth of the penalty
-                if longer.loss_at(0.25 * path.best) > _WORSE * path.least:
+                if longer.loss_at(0.25 * path.best) > POLICY.worse * path.least:
                     break
                 longer.walk(0.25 * path.best)
-                if not longer.least < _BETTER * path.least:
+                if not longer.least < POLICY.better * path.least:
                     break
                 path, few, nested = longer, fitted[1], columns is key
                 if not nested:

@@ -40,9 +40,9 @@ from bochner.ridge.reports import Report
 from bochner.ridge.statistics import RidgeStatistics
 from bochner.tuning.marginal_likelihood import MarginalLikelihood, noise_shares
 from bochner.tuning.metrics import EVIDENCE
+from bochner.tuning.policies import LikelihoodPolicy
 
-_ALPHA_ROWS = 4_000  # rows on which the ratio of noise to amplitude is chosen
-_EXACT_ROWS = 512  # up to which a length scale is fitted with the exact kernel
+POLICY = LikelihoodPolicy()
 
 
 @dataclass(eq=False, repr=False)
@@ -204,8 +204,8 @@ re-iterable of (X, y) or (X, y, weight) blocks
         kernel = self._choose_kernel(source, spec, numeric_targets, key, self.fit_intercept)
         if isinstance(features, str):
             tuned = self._spreads is None and bool(self._tuned_kernels())
-            if tuned and source.n_samples is not None and source.n_samples <= _EXACT_ROWS:
-                rows = positive(source.sample(_EXACT_ROWS, key))
+            if tuned and source.n_samples is not None and source.n_samples <= POLICY.exact_rows:
+                rows = positive(source.sample(POLICY.exact_rows, key))
                 kernel = self._likelihood.best_scale(kernel, rows.X, numeric_targets(rows.y), rows.weight)
             most = 0 if is_auto(self.n_components) else self.n_components
             if features == "nystrom" and source.n_samples is not None and source.n_samples <= most:
@@ -215,7 +215,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         self.kernel_: Kernel | None = getattr(transformer, "kernel_", None)
         self._target_shape = tuple(np.shape(source.head().y)[1:])
-        rows = positive(source.sample(_ALPHA_ROWS, key.child("alpha")))
+        rows = positive(source.sample(POLICY.alpha_rows, key.child("alpha")))
         self._alpha = self._choose_alpha(rows)
         n_targets = int(np.prod(self._target_shape, dtype=int))
         self.statistics_ = RidgeStatistics(self.n_components_, n_targets)

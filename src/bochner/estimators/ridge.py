@@ -45,9 +45,9 @@ from bochner.ridge.solution import (
 from bochner.ridge.solvers import ConjugateGradient, RidgeSolver, StochasticGradient, needs_sums
 from bochner.ridge.statistics import RidgeStatistics
 from bochner.tuning.components import FittedFeatures, RidgeSearch
+from bochner.tuning.policies import ComponentPolicy
 
-LEFT_OUT_ROWS = 4096  # rows left out, one at a time, for alpha="loo" or "margin"
-_ALPHA_COMPONENTS = 2048  # components with which alpha is chosen when the Gram matrix does not fit into memory
+POLICY = ComponentPolicy()
 
 
 @dataclass(eq=False, repr=False)
@@ -371,7 +371,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         elif iterative:
             self._solution = self._iterate(source, spec, feature_map, statistics, key)
         elif fitted.penalty is None and self._leaves_rows_out:
-            self._solution = self._solve(statistics, source.sample(LEFT_OUT_ROWS, key.child("left out")))
+            self._solution = self._solve(statistics, source.sample(POLICY.left_out_rows, key.child("left out")))
         if statistics.with_gram and self.device is None:
             chosen = self._current().alpha if fitted.penalty is None else fitted.penalty.alpha
             if statistics.is_coarse(chosen):
@@ -380,7 +380,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 self._accumulate(source, feature_map, finer)
                 self.statistics_, self._solution = finer, None
                 if fitted.penalty is None and self._leaves_rows_out:
-                    self._solution = self._solve(finer, source.sample(LEFT_OUT_ROWS, key.child("left out")))
+                    self._solution = self._solve(finer, source.sample(POLICY.left_out_rows, key.child("left out")))
         if fitted.penalty is not None and not iterative:
             self._solution = self._solve_with(self.statistics_, fitted.penalty)
         if checkpoint is not None:
@@ -458,7 +458,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
         """Solve from the sums; if alpha is chosen by leave-one-out, `rows` are left out one at a time."""
         left_out = None
         if rows is not None and self._leaves_rows_out:
-            rows = rows[:LEFT_OUT_ROWS]
+            rows = rows[: POLICY.left_out_rows]
             left_out = partial(
                 leave_one_out_errors,
                 rows[np.flatnonzero(usual_rows(rows.X))],  # no penalty predicts an outlier from the others
@@ -519,12 +519,12 @@ re-iterable of (X, y) or (X, y, weight) blocks
             return float(self.alpha) + self._shift, {}, ()
         if not spec.named:
             raise ValueError("solver='cg' or 'sgd' with features of your own needs a number as alpha.")
-        fewer = min(self.n_components_, _ALPHA_COMPONENTS)
+        fewer = min(self.n_components_, POLICY.alpha_components)
         kernel = getattr(self.features_, "kernel_", self.kernel)
         _, feature_map = spec.fit(source, kernel, fewer, key)
         statistics = RidgeStatistics(feature_map.n_components, self.statistics_.n_targets)
         self._accumulate(source, feature_map, statistics)
-        rows = source.sample(LEFT_OUT_ROWS, key.child("left out")) if self._leaves_rows_out else None
+        rows = source.sample(POLICY.left_out_rows, key.child("left out")) if self._leaves_rows_out else None
         solution = self._solve(statistics, rows, feature_map)
         return solution.alpha, solution.path, (f"alpha was chosen with {fewer} components",)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -21,7 +22,6 @@ from bochner.kernels.conversion import as_kernel
 from bochner.kernels.stationary import StationaryKernel
 from bochner.tuning.metric_search import (
     METRICS,
-    SAMPLE_ROWS,
     chooses_kernel,
     families_for,
     learns_scales,
@@ -29,11 +29,10 @@ from bochner.tuning.metric_search import (
     search_metric,
 )
 from bochner.tuning.metrics import LEFT_OUT, Criterion
+from bochner.tuning.policies import ScalePolicy, StartPolicy
 from bochner.tuning.scales import tune_length_scale
 
-_TUNING_COMPONENTS = 512
-_TUNING_SHARE = 0.25  # share of max_seconds for tuning the kernel
-_TUNING_ROWS = 4_000  # rows on which a length scale is tuned
+POLICY = ScalePolicy()
 
 
 class SupervisedModel(KernelModel, SupervisedParameters):
@@ -88,8 +87,8 @@ class SupervisedModel(KernelModel, SupervisedParameters):
         kernels = self._tuned_kernels()
         if not kernels or not spec.named:  # a transformer has a kernel of its own
             return kernels[0] if kernels else as_kernel(self.kernel)
-        until = None if self.max_seconds is None else time.perf_counter() + _TUNING_SHARE * self.max_seconds
-        block = limited(source.sample(_TUNING_ROWS, key.child("tuning")))
+        until = None if self.max_seconds is None else time.perf_counter() + POLICY.share * self.max_seconds
+        block = limited(source.sample(POLICY.rows, key.child("tuning")))
         X, Y, learned = block.X, targets(block.y), None
         if not chooses_kernel(self.metric, X):
             kernels = kernels[-1:]
@@ -108,18 +107,19 @@ class SupervisedModel(KernelModel, SupervisedParameters):
             )
             if learned.weights.ndim:
                 self._spreads = learned.spreads
-                if len(block) <= SAMPLE_ROWS and (is_auto(self.n_components) or len(block) <= self.n_components):
+                most = math.inf if is_auto(self.n_components) else self.n_components
+                if len(block) <= min(StartPolicy().sample_rows, most):
                     return learned.scaled(1.0)  # learned on all rows, for as many components
             kernel, X = learned.kernel, learned.rows(X)
         # no more components than the model will have: with fewer components, longer scales are better
-        most = _TUNING_COMPONENTS if isinstance(self.n_components, str) else self.n_components
+        most = POLICY.components if isinstance(self.n_components, str) else self.n_components
         tuned = tune_length_scale(
             kernel,
             X,
             Y,
             block.weight,
             key=key,
-            n_components=min(_TUNING_COMPONENTS, most),
+            n_components=min(POLICY.components, most),
             fit_intercept=fit_intercept,
             n_restarts=self.n_restarts,
             n_landmarks=min(self._tuning_landmarks, most) if spec.name_for(kernel) == "nystrom" else 0,

@@ -13,13 +13,9 @@ import numpy as np
 from bochner.backends import Array, n_threads
 from bochner.backends.threads import each
 from bochner.data.frames import is_frame
+from bochner.tuning.policies import ColumnPolicy
 
-FEW_LEVELS = 12  # up to this many levels have a column each; more are encoded by mean targets
-_ID_LEVELS = 50  # with more different texts than this, levels of two rows are those of an identifier
-_FOLDS = 5  # mean targets for a row are computed from the other four folds
-_MOST_EXTRA = 100.0  # the most rows of the overall mean that are added to a level
-_LEAST_REPEATS = 3  # fewer rows of levels that occurred before do not tell the variance within levels
-_LARGEST = 1e307  # the largest value whose differences do not overflow
+POLICY = ColumnPolicy()
 _DAY = 86_400.0
 _FLAGS = {"0": "False", "1": "True"}
 _PARTS = ("time", "month", "weekday", "hour")
@@ -285,7 +281,7 @@ class Column:
 def check_finite(name: Any, values: Array) -> None:
     """Refuse infinite and nearly infinite numbers; gaps are allowed."""
     largest = float(np.nanmax(np.abs(values), initial=0.0))
-    if largest > _LARGEST:
+    if largest > POLICY.largest:
         what = "infinity" if np.isinf(largest) else f"{largest:.3g}, next to infinity,"
         raise ValueError(f"Input X contains {what} in column {name!r}; replace it by a number or a gap (NaN).")
 
@@ -381,15 +377,15 @@ def _plan_category(name: Any, values: Array, Y: Array, weight: Array, seed: int)
         why = "left out: every value is missing" if levels[0] == _GAP else "left out: every value is the same"
         return Column(name, "category", "left out", why), np.empty((n, 0))
     singles = np.count_nonzero(np.bincount(codes) == 1)
-    if len(levels) > max(_ID_LEVELS, n // 2) or (len(levels) > FEW_LEVELS and 2 * singles > n):
+    if len(levels) > max(POLICY.identifier_levels, n // 2) or (len(levels) > POLICY.few_levels and 2 * singles > n):
         why = f"left out: {len(levels)} different texts in {n} rows, an identifier"
         return Column(name, "category", "left out", why), np.empty((n, 0))
-    if len(levels) <= FEW_LEVELS:
+    if len(levels) <= POLICY.few_levels:
         column = Column(name, "category", "indicators", f"{len(levels)} levels, a column each", levels=levels)
         return column, column.encode("category", values)
-    folds = np.random.default_rng(seed).permutation(n) % _FOLDS
+    folds = np.random.default_rng(seed).permutation(n) % POLICY.folds
     made = np.empty(Y.shape)
-    for fold in range(_FOLDS):
+    for fold in range(POLICY.folds):
         rows = folds == fold
         made[rows] = _level_means(codes[~rows], Y[~rows], weight[~rows], len(levels))[codes[rows]]
     why = f"{len(levels)} levels, the mean target of each"
@@ -408,7 +404,7 @@ def _level_means(codes: Array, Y: Array, weight: Array, n_levels: int) -> Array:
     means, centre = sums / np.where(counts > 0, counts, 1.0), sums.sum(axis=0) / total
     within = weight @ np.square(Y - means[codes]) / max(1.0, total - np.count_nonzero(counts))
     between = np.maximum((counts * np.square(means - centre)).sum(axis=0) / total - within * n_levels / total, 0.0)
-    known = (between > 0) & (len(codes) - np.count_nonzero(counts) >= _LEAST_REPEATS)
-    extra = np.clip(np.divide(within, between, out=np.full(len(centre), np.inf), where=known), 0.0, _MOST_EXTRA)
+    known = (between > 0) & (len(codes) - np.count_nonzero(counts) >= POLICY.least_repeats)
+    extra = np.clip(np.divide(within, between, out=np.full(len(centre), np.inf), where=known), 0.0, POLICY.most_extra)
     means = (sums + extra * centre) / np.maximum(counts + extra, 1e-300)
     return np.vstack([np.where(counts + extra > 0, means, centre), centre])

@@ -39,12 +39,11 @@ from bochner.tables.members import SCALINGS, Member, Members, fit_members
 from bochner.tables.plans import Clock, make_plan
 from bochner.tables.reports import TableReport
 from bochner.tuning.metrics import FAMILIES
+from bochner.tuning.policies import TablePolicy
 
 _TRIED = ("laplacian", "exponential", "matern32", "rbf")
 _LARGEST_LABEL = 2.0**53  # up to this size float64 represents every integer
-_MOST_SPARSE = 1000  # the most columns of sparse rows
-_FOLDS = 5
-_HELD_OUT_ROWS = 500  # with this many held-out rows, no further fold is fitted
+POLICY = TablePolicy()
 
 
 class DaskScores:
@@ -148,11 +147,11 @@ class TableModel(BaseEstimator):
 
     def _check_columns(self, X: Any, *, reset: bool) -> Any:
         """A frame as it is, anything else as an array, after checks of the number and names of columns."""
-        if scipy.sparse.issparse(X) and X.ndim == 2 and X.shape[1] > _MOST_SPARSE:
+        if scipy.sparse.issparse(X) and X.ndim == 2 and X.shape[1] > POLICY.sparse_columns:
             raise ValueError(
-                f"X is sparse and has {X.shape[1]} columns; models of tables take up to {_MOST_SPARSE}, as each has a "
-                "length scale to learn. Make fewer of them (sklearn.decomposition.TruncatedSVD), or use KernelRidge or "
-                "KernelClassifier, which take sparse rows."
+                f"X is sparse and has {X.shape[1]} columns; models of tables take up to {POLICY.sparse_columns}, as "
+                "each has a length scale to learn. Make fewer of them (sklearn.decomposition.TruncatedSVD), or use "
+                "KernelRidge or KernelClassifier, which take sparse rows."
             )
         X = as_table(X)
         check_names(X)
@@ -229,9 +228,9 @@ class TableModel(BaseEstimator):
         """Predict rows by models that everything was chosen for without them, until these are enough rows."""
         n, taken = len(Y), clock.elapsed()
         parts: list[tuple[TableModel, HeldOutRows]] = []
-        n_folds = min(_FOLDS, n)
+        n_folds = min(POLICY.folds, n)
         folds = hold_out(n, n_folds, strata, int(key.child("held out").generator().integers(2**31)))
-        for number, rows in enumerate(folds[: math.ceil(_HELD_OUT_ROWS * n_folds / n)]):
+        for number, rows in enumerate(folds[: math.ceil(POLICY.held_out_rows * n_folds / n)]):
             if parts and clock.left() < taken:
                 clock.note(f"{number} of {n_folds} folds were held out")
                 break

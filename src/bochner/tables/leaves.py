@@ -21,10 +21,9 @@ from bochner.data.workers import WorkerOptions
 from bochner.kernels.stationary import StationaryKernel
 from bochner.ridge.dense import LEAST_WEIGHT, exact_ridge
 from bochner.ridge.spectrum import leave_one_out
+from bochner.tuning.policies import TablePolicy
 
-_SPREAD_ROWS = 1024  # rows of a node from which the spread of its columns is computed
-_LEAST_SHARE = 0.2  # the least share of a node's rows on each side of a cut, unless no column allows it
-_DEVICE_ROWS = 64  # with fewer rows in a leaf, copying its points to a device takes longer than the product
+POLICY = TablePolicy()
 
 
 @dataclass(frozen=True)
@@ -148,14 +147,14 @@ def _smallest(values: Array, count: int) -> Array:
 
 def _cut(X: Array, rows: Array, weights: Array) -> tuple[int, float] | None:
     """The column and the value at which to cut some rows, or None if they are all equal."""
-    few = X[rows[:: max(1, len(rows) // _SPREAD_ROWS)]]
+    few = X[rows[:: max(1, len(rows) // POLICY.spread_rows)]]
     spread = np.abs(few - np.median(few, axis=0)).mean(axis=0) * weights
     best: tuple[float, int, float] | None = None
     for column in np.argsort(-spread, kind="stable"):
         share, cut = _halves(X[rows, column])
         if share > (0.0 if best is None else best[0]):
             best = share, int(column), cut
-        if share >= _LEAST_SHARE:
+        if share >= POLICY.least_side:
             break
     return None if best is None else best[1:]
 
@@ -231,7 +230,7 @@ class LocalModel:
 
         def work(job: tuple[int, Array]) -> None:
             leaf, rows = self.leaf(job[0]), job[1]
-            points = placed(X[rows], device if len(rows) >= _DEVICE_ROWS else None)
+            points = placed(X[rows], device if len(rows) >= POLICY.device_rows else None)
             backend = backend_of(points)
             others, C = (backend.place(array, points) for array in (leaf.points, leaf.coefficients))
             out[rows] = backend.fetch(self.kernel.product(points, others, C)) + leaf.intercept

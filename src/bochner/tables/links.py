@@ -10,10 +10,9 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_softmax
 
 from bochner.backends import Array
+from bochner.tuning.policies import ColumnPolicy
 
-_MOST_BENT = 100.0  # of scores of unit variance; not below zero, so that larger scores mean larger odds
-
-_LEAST_FACTOR = 0.01  # lower limit of the factor for log odds
+POLICY = ColumnPolicy()
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def fit_link(scores: Array, codes: Array, weight: Array) -> Link:
         slopes = [slope * (D * unit).sum(), (D * cubes).sum(), *D.sum(axis=0)]
         return float(share @ losses.sum(axis=1)), np.array(slopes)
 
-    bounds = [(-5.0, 8.0), (0.0, _MOST_BENT)] + [(-30.0, 30.0)] * k
+    bounds = [(-5.0, 8.0), (0.0, POLICY.most_bent)] + [(-30.0, 30.0)] * k
     found = minimize(loss, np.zeros(2 + k), jac=True, method="L-BFGS-B", bounds=bounds)
     return Link(float(np.exp(found.x[0]) / size), found.x[2:], float(found.x[1]) / size**3)
 
@@ -75,4 +74,4 @@ def fit_temperature(logits: Array, codes: Array, weight: Array) -> float:
         logs = log_softmax(np.exp(log_factor) * logits, axis=1)[np.arange(len(codes)), codes]
         return -float(np.average(logs, weights=weight))
 
-    return float(np.exp(minimize_scalar(loss, bounds=(np.log(_LEAST_FACTOR), 0.0), method="bounded").x))
+    return float(np.exp(minimize_scalar(loss, bounds=(np.log(POLICY.least_factor), 0.0), method="bounded").x))

@@ -23,17 +23,13 @@ from bochner.ridge.dense import LEAST_WEIGHT, exact_ridge
 from bochner.ridge.solvers import Cholesky
 from bochner.ridge.spectrum import leave_one_out
 from bochner.tables.leaves import LocalModel, Tree, fit_leaves, grow_tree, in_threads, placed
-from bochner.tables.plans import EVALUATIONS, Clock, Plan, overlap, smaller_leaves
+from bochner.tables.plans import Clock, Plan, overlap, smaller_leaves
 from bochner.tables.scaling import Scaling, scale_columns
 from bochner.tuning.metrics import LearnedMetric, deviations, importances, learn_directions, learn_metric, shrink_metric
+from bochner.tuning.policies import MetricPolicy, TablePolicy
 
 SCALINGS = {"standard": False, "quantile": True}  # whether columns are replaced by ranks
-_SCREEN_ROWS, _SCREEN_EVALUATIONS = 800, 10
-_MOST_DIRECTIONS = 40  # the most columns for which a full metric is tried
-_FRESH_ROWS = 300  # with fewer, learned scales are not compared with equal ones
-_MEMBERS_ON_DEVICE = 2  # fitted at a time
-_LEAST_SHARE = 0.01  # members with less are left out of the average
-_UNSEEN_ROWS = 500  # weight, of mean one, from which on shares are chosen only on rows that no metric was learned on
+POLICY, METRIC = TablePolicy(), MetricPolicy.for_tables()
 
 
 @dataclass(frozen=True)
@@ -141,7 +137,7 @@ def fit_members(
     """
     maps = {name: scale_columns(A, weight, ranked=SCALINGS[name]) for name in scalings}
     few, many, fresh = draw_samples(
-        weight, (min(_SCREEN_ROWS, plan.metric_rows), plan.metric_rows), key.child("sample")
+        weight, (min(METRIC.first_rows, plan.metric_rows), plan.metric_rows), key.child("sample")
     )
     tried: dict[tuple[str, str], LearnedMetric] = {}
     learned: dict[tuple[str, str], LearnedMetric] = {}
@@ -153,7 +149,7 @@ def fit_members(
     def screen(name: tuple[str, str]) -> None:
         X = rows_of(name[0], few)
         sample = X, Y[few.rows], name[1], few.weight
-        tried[name] = learn_metric(*sample, max_evaluations=_SCREEN_EVALUATIONS, until=clock.learned_by)
+        tried[name] = learn_metric(*sample, max_evaluations=METRIC.first_evaluations, until=clock.learned_by)
         progress.advance(0)
 
     def learn(name: tuple[str, str]) -> None:
@@ -161,14 +157,14 @@ def fit_members(
         learned[name] = tried[name]
         if len(many.rows) > len(few.rows):
             sample = rows_of(way, many), Y[many.rows], family, many.weight
-            limits: dict[str, Any] = {"max_evaluations": EVALUATIONS, "until": clock.learned_by}
+            limits: dict[str, Any] = {"max_evaluations": METRIC.evaluations, "until": clock.learned_by}
             learned[name] = learn_metric(*sample, start=tried[name], **limits)
         progress.advance(0)
 
     def learn_equal(name: tuple[str, str]) -> None:
         way, family = name
         sample = rows_of(way, few), Y[few.rows], family, few.weight
-        limits: dict[str, Any] = {"max_evaluations": _SCREEN_EVALUATIONS, "until": clock.learned_by}
+        limits: dict[str, Any] = {"max_evaluations": METRIC.first_evaluations, "until": clock.learned_by}
         equal[name] = learn_metric(*sample, per_column=False, **limits)
 
     def shrink(name: tuple[str, str]) -> None:
@@ -183,7 +179,10 @@ def fit_members(
         in_threads(screen, [(way, family) for _, family in best(max(2, plan.n_members))], device)
     # a full metric has d² parameters, so it is compared with the others on rows that none was learned on
     directions = metric == "full" or (
-        metric == "auto" and plan.n_members > 1 and A.shape[1] <= _MOST_DIRECTIONS and len(A) >= 2 * len(many.rows)
+        metric == "auto"
+        and plan.n_members > 1
+        and A.shape[1] <= METRIC.most_directions
+        and len(A) >= 2 * len(many.rows)
     )
     if clock.is_late():
         clock.note("scales of columns were learned on a smaller sample, in fewer steps, for one member")
@@ -194,7 +193,7 @@ def fit_members(
         learned.update({name: tried[name] for name in ranking})
     else:
         jobs = [(learn, name) for name in ranking]
-        if len(fresh.rows) >= _FRESH_ROWS:
+        if len(fresh.rows) >= METRIC.fresh_rows:
             jobs += [(learn_equal, name) for name in ranking]
         in_threads(lambda job: job[0](job[1]), jobs, device)
         if equal and not clock.is_late():
@@ -206,7 +205,7 @@ def fit_members(
         way, family = round_ones[0]
         start = {**tried, **learned}[way, family]
         sample = rows_of(way, many), Y[many.rows]
-        limits: dict[str, Any] = {"max_evaluations": EVALUATIONS, "until": clock.learned_by}
+        limits: dict[str, Any] = {"max_evaluations": METRIC.evaluations, "until": clock.learned_by}
         U, found = learn_directions(*sample, start, many.weight, **limits)
         candidates.append((f"{family} kernel of directions of {way} columns", replace(maps[way], directions=U), found))
     scaled: dict[int, Array] = {}  # rows that several members share are in memory once
@@ -250,14 +249,14 @@ def fit_members(
 
     fits = [fit_locally] * len(candidates) + [fit_landmarks] * bool(plan.n_landmarks)
     # while a device works on the leaves of one member, the rows of another are divided and copied
-    each(lambda number: fits[number](number), range(len(fits)), 1 if device is None else _MEMBERS_ON_DEVICE)
+    each(lambda number: fits[number](number), range(len(fits)), 1 if device is None else POLICY.members_on_device)
     n_fitted = sum(number in fitted for number in range(len(candidates)))
     if n_fitted < len(candidates):
         clock.note(f"{n_fitted} of {len(candidates)} members were fitted")
         progress.total = progress.done
     parts = [fitted[number] for number in sorted(fitted)]
     unseen = np.setdiff1d(np.arange(len(A)), many.rows)
-    unseen = unseen if weight[unseen].sum() >= _UNSEEN_ROWS else unseen[:0]  # heavy rows tend to be sampled
+    unseen = unseen if weight[unseen].sum() >= POLICY.unseen_rows else unseen[:0]  # heavy rows tend to be sampled
     judged = unseen if len(unseen) else slice(None)
     units = scale_columns(Y, weight, ranked=False).sizes  # so that shares do not depend on units
     residuals = [(Y[judged] - part.left_out[judged]) / units for part in parts]
@@ -383,6 +382,6 @@ def _shares(residuals: list[Array], weight: Array) -> Array:
     R = np.asarray(np.linalg.qr(R, mode="r"))  # of the same norms
     heavy = 1e3 * (float(np.linalg.norm(R)) or 1.0)  # the weight of the equation that shares sum to one
     shares = nnls(np.vstack([R, np.full(R.shape[1], heavy)]), np.r_[np.zeros(len(R)), heavy])[0]
-    shares[shares < _LEAST_SHARE * shares.sum()] = 0.0
+    shares[shares < POLICY.least_share * shares.sum()] = 0.0
     total = shares.sum()
     return np.asarray(shares / total if total > 0 else np.full(len(shares), 1.0 / len(shares)))

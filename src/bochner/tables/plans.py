@@ -6,21 +6,9 @@ import math
 import time
 from dataclasses import dataclass, field
 
-# assumed operations a second of one core and of a GPU; constants, so that plans are the same on every machine. Metrics
-# are learned in float32, and in fewer steps than the most that are planned.
-_OPERATIONS = {False: 1.5e10, True: 5e12}
-_LEARNING_OPERATIONS = {False: 8e10, True: 5e12}
-_METRIC_ROWS = (3000, 2500, 2000, 1500, 1000, 700, 500, 300)
-_SHARE_OF_ROWS, _FEW_ROWS = 16, 1000  # metrics are learned on up to one row in 16, or 1,000
-_LEAF_SIZES = (3000, 2000, 1500, 1000, 700, 500)
-_DEVICE_LEAF_SIZES = (6000, 4000)  # additional ones on a GPU, which larger leaves use better
-_N_LANDMARKS = (1024, 512, 256)  # of the model of all rows
-EVALUATIONS = 16  # evaluations of the leave-one-out error for a metric
-_OVERLAP = 0.25  # share of the rows on the other side of a cut that a leaf also learns from
-_PLANNED_GROWTH = 2.0  # what plans assume instead, as their operations a second are a third of the real ones
-_GROWTH = 4.0  # all leaves together have at most about this many times the rows, so that time is linear in their number
-LEARNING, LEAVES, LANDMARKS = 0.5, 0.4, 0.1  # shares of the time for metrics, for leaves, and for landmarks
-_LATE, _LEAST = 2.0, 15.0  # times max_seconds, and seconds at least, that a fit may take
+from bochner.tuning.policies import MetricPolicy, TablePolicy
+
+POLICY, METRIC = TablePolicy(), MetricPolicy.for_tables()
 
 
 @dataclass
@@ -37,7 +25,7 @@ class Clock:
 
     @property
     def _limit(self) -> float:
-        return max(_LATE * self.max_seconds, _LEAST)
+        return max(POLICY.late * self.max_seconds, POLICY.least_seconds)
 
     @property
     def learned_by(self) -> float:
@@ -88,27 +76,31 @@ def make_plan(
     n: int, d: int, *, n_members: int, leaf_size: int | None, max_seconds: float, on_device: bool = False
 ) -> Plan:
     """The largest sizes for n rows of d numbers that fit into the time; a given leaf size is kept."""
-    speed = _OPERATIONS[on_device]
-    sizes = (_DEVICE_LEAF_SIZES if on_device else ()) + _LEAF_SIZES
+    speed = POLICY.device_operations if on_device else POLICY.operations
+    learning_speed = POLICY.device_operations if on_device else POLICY.learning_operations
+    sizes = (POLICY.device_leaf_sizes if on_device else ()) + POLICY.leaf_sizes
 
     def learning(rows: int, members: int) -> float:
-        return members * EVALUATIONS * (4.5 * rows**3 + 30.0 * rows**2 * d) / _LEARNING_OPERATIONS[on_device]
+        return members * METRIC.evaluations * (4.5 * rows**3 + 30.0 * rows**2 * d) / learning_speed
 
     def leaves(size: int, members: int) -> float:
-        return members * n * _PLANNED_GROWTH * (0.75 * size**2 + 3.0 * size * d) / speed
+        return members * n * POLICY.planned_growth * (0.75 * size**2 + 3.0 * size * d) / speed
 
     averages = n_members > 1
-    while n_members > 1 and leaves(_LEAF_SIZES[-2], n_members) > LEAVES * max_seconds:
+    while n_members > 1 and leaves(POLICY.leaf_sizes[-2], n_members) > POLICY.leaves_share * max_seconds:
         n_members -= 1
-    most = n if on_device else max(_FEW_ROWS, n // _SHARE_OF_ROWS)
-    affordable = (m for m in _METRIC_ROWS if m <= most and learning(m, n_members) <= LEARNING * max_seconds)
-    metric_rows = next(affordable, _METRIC_ROWS[-1])
+    most = n if on_device else max(POLICY.few_rows, n // POLICY.share_of_rows)
+    seconds = POLICY.learning_share * max_seconds
+    affordable = (m for m in POLICY.metric_rows if m <= most and learning(m, n_members) <= seconds)
+    metric_rows = next(affordable, POLICY.metric_rows[-1])
+    seconds = POLICY.leaves_share * max_seconds
     if leaf_size is None:
-        leaf_size = next((s for s in sizes if leaves(s, n_members) <= LEAVES * max_seconds), _LEAF_SIZES[-1])
+        leaf_size = next((s for s in sizes if leaves(s, n_members) <= seconds), POLICY.leaf_sizes[-1])
     notes: tuple[str, ...] = ()
     if leaves(leaf_size, n_members) > max_seconds:
         notes = (f"{n} rows in leaves of {leaf_size} will take longer than max_seconds={max_seconds}",)
-    some = (m for m in _N_LANDMARKS if 4 * m <= n and 2.0 * n * m**2 / speed <= LANDMARKS * max_seconds)
+    seconds = POLICY.landmarks_share * max_seconds
+    some = (m for m in POLICY.landmarks if 4 * m <= n and 2.0 * n * m**2 / speed <= seconds)
     n_landmarks = next(some, 0) if averages and n > leaf_size else 0
     return Plan(metric_rows, leaf_size, n_members, n_landmarks, notes)
 
@@ -118,14 +110,15 @@ def overlap(n: int, leaf_size: int) -> float:
 
     A cut leaves (1 + share) / 2 of the rows on each side: all leaves together have (1 + share)^cuts times the rows.
     """
-    cuts = max(1, math.ceil(math.log2(max(2.0, _GROWTH * n / leaf_size))))
-    return float(min(_OVERLAP, _GROWTH ** (1.0 / cuts) - 1.0))
+    cuts = max(1, math.ceil(math.log2(max(2.0, POLICY.growth * n / leaf_size))))
+    return float(min(POLICY.overlap, POLICY.growth ** (1.0 / cuts) - 1.0))
 
 
 def smaller_leaves(size: int, n: int, seconds: float, rows: int, left: float) -> int:
     """The leaf size for n rows that fits into `left` seconds, if an exact model of `rows` rows takes `seconds`."""
 
     def total(size: int) -> float:
-        return seconds * (min(size, n) / rows) ** 3 * max(1.0, n * _PLANNED_GROWTH / size)
+        return seconds * (min(size, n) / rows) ** 3 * max(1.0, n * POLICY.planned_growth / size)
 
-    return next((s for s in (size, *_LEAF_SIZES, 300, 200) if s <= size and total(s) <= left), min(size, 200))
+    sizes = (size, *POLICY.leaf_sizes, *POLICY.least_leaf_sizes)
+    return next((s for s in sizes if s <= size and total(s) <= left), min(size, sizes[-1]))

@@ -9,8 +9,9 @@ import numpy as np
 from bochner.backends import Array, n_threads
 from bochner.backends.threads import each
 from bochner.landmarks.grams import row_slices
+from bochner.tuning.policies import TablePolicy
 
-_KNOTS = 256  # points at which ranks are kept
+POLICY = TablePolicy()
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ def _knots_and_ranks(column: Array, weight: Array) -> tuple[Array, Array]:
     values, places = np.unique(column, return_inverse=True)
     counts = np.bincount(places, weight)
     middle = (np.cumsum(counts) - counts / 2.0) / counts.sum()
-    if len(values) > _KNOTS:
-        keep = np.unique(np.searchsorted(middle, np.linspace(0.0, 1.0, _KNOTS)).clip(0, len(values) - 1))
+    if len(values) > POLICY.knots:
+        keep = np.unique(np.searchsorted(middle, np.linspace(0.0, 1.0, POLICY.knots)).clip(0, len(values) - 1))
         values, middle = values[keep], middle[keep]
     return values, np.sqrt(12.0) * (middle - 0.5)
 

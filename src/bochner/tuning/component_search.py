@@ -13,11 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.certificates.records import Certificate
 from bochner.checks import warn
+from bochner.tuning.policies import ComponentPolicy
 
 Certify = Callable[[int, str], Certificate]  # a number of components and the sample "search" or "final"
 
-_SLACK = 1.05  # the number found may be this much larger than the smallest that is enough
-_CLOSE = 0.75  # of tol: a final error above this is close enough to tol to stop
+POLICY = ComponentPolicy()
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class ComponentSearch:
 
     def _narrow(self, low: int, high: int, enough: bool) -> int:
         """Halve the bracket until its upper end is at most 5 % too large."""
-        while self.refine and enough and high > _SLACK * max(low, self.step) and not self.budget.is_late():
+        while self.refine and enough and high > POLICY.slack * max(low, self.step) and not self.budget.is_late():
             middle = self._in_steps((low + high) / 2.0)
             if middle >= high:
                 break
@@ -206,7 +206,7 @@ class ComponentSearch:
         """The smallest number tried whose final certificate is at most tol, trying larger ones if none is."""
         finals = {n_components: self.certify(n_components, "final")}
         while len(finals) <= self.repeats and not self.budget.is_late():
-            if _CLOSE * self.tol < finals[n_components].high <= self.tol:
+            if POLICY.close * self.tol < finals[n_components].high <= self.tol:
                 break
             n_components = self._next(finals, n_components)
             if n_components in finals:
@@ -228,5 +228,5 @@ class ComponentSearch:
         short = max((size for size, found in finals.items() if found.high > self.tol and size < below), default=None)
         if enough and short:
             return self._in_steps(math.sqrt(enough * short))
-        factor = (max(finals[last].high, 0.0) / (_CLOSE * self.tol)) ** (1.0 / self.rate)
+        factor = (max(finals[last].high, 0.0) / (POLICY.close * self.tol)) ** (1.0 / self.rate)
         return self._in_steps(last * min(max(factor, 0.5), 2.0))

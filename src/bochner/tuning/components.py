@@ -33,23 +33,13 @@ from bochner.tuning.excess_risk import (
     exact_excess_risk,
     excess_risk,
 )
+from bochner.tuning.policies import ComponentPolicy
 
 if TYPE_CHECKING:
     from bochner.estimators.feature_spec import FeatureSpec
     from bochner.estimators.ridge import KernelRidge
 
-_FIRST_COMPONENTS = (256, 1024)  # limits of the first model's components, an eighth of the rows
-_PENALTY_COMPONENTS = 512  # up to which each model chooses its own penalty; larger ones take over the last one chosen
-_PENALTY_ROWS = 512  # rows left out to refine a penalty
-_PENALTY_STEPS = 6  # the most steps by which a refined penalty moves
-_PENALTY_STEP = 10.0**0.75  # the ratio of neighbouring penalties in that refinement
-_FOR_LINEAR = 2  # components for each column of X and for the constant
-_MUCH_MORE = 3  # begin with this many times the components that suffice for the sample, if they are so few
-_MUCH_FEWER = 4  # components are dropped only if a model with this many times fewer suffices
-_SAMPLE_ROWS = 20_000  # rows of the sample that decides with how many components to begin
-_MORE = 1.25  # begin with this many times the components that the sample needs
-_GLANCE_ROWS = 4096  # the least rows, if not a quarter of the sample, that tell with how many components to begin
-_FEW_COMPONENTS = 2048  # the search may reach this many even with few rows
+POLICY = ComponentPolicy()
 
 
 @dataclass(frozen=True)
@@ -68,7 +58,7 @@ def search_budget(limits: Mapping[str, Any], n_samples: int | None, *, landmarks
     ceiling = None
     if n_samples is not None:
         # keeps the m³ operations of the eigendecomposition below the n m² of the pass
-        ceiling = max(_FEW_COMPONENTS, n_samples // 16)
+        ceiling = max(POLICY.few_components, n_samples // 16)
         ceiling = min(ceiling, n_samples if landmarks else 2 * n_samples)
     return Budget(
         limits["max_components"],
@@ -129,7 +119,7 @@ class RidgeSearch:
             started=time.perf_counter() if started is None else started,
         )
         # the excess may fall in steps (see `NestedRidge`), and models below 1,024 components may all be on one step
-        low, high = _FIRST_COMPONENTS
+        low, high = POLICY.first
         n_rows = source.n_samples if self.uses_landmarks else 0
         self.first = high if n_rows is None else min(high, max(low, n_rows // 8))
         if model.max_seconds is not None:  # a small first model, to measure how long larger ones take
@@ -161,7 +151,7 @@ class RidgeSearch:
             margins = self.model.alpha == "margin" and nested.statistics.n_targets > 1
             show(f"{n_components:,} components: penalty", self.model.verbose > 0)
             fitted = replace(
-                fitted, penalty=least_penalty(nested, margins, 0 if self.budget.is_late() else _PENALTY_STEPS)
+                fitted, penalty=least_penalty(nested, margins, 0 if self.budget.is_late() else POLICY.penalty_steps)
             )
         return fitted, certificate
 
@@ -183,13 +173,13 @@ class RidgeSearch:
     @property
     def _for_linear(self) -> int:
         """Components that a linear function of all columns needs."""
-        return _FOR_LINEAR * (self.source.n_features + 1)
+        return POLICY.for_linear * (self.source.n_features + 1)
 
     @property
     def _has_many_rows(self) -> bool:
         """Whether a pass over all rows takes much longer than one over the sample."""
         n_samples, size = self.source.n_samples, len(self.split.pool)
-        return self.uses_landmarks and size >= _SAMPLE_ROWS and (n_samples is None or n_samples >= 2 * size)
+        return self.uses_landmarks and size >= POLICY.sample_rows and (n_samples is None or n_samples >= 2 * size)
 
     def _glance(self) -> bool:
         """Fit half the components of the first model to a quarter of the rows; whether that model would be too small.
@@ -197,19 +187,19 @@ class RidgeSearch:
         If the rows need more than that half, fewer are not tried; if they need far fewer, the first model is smaller.
         """
         pool, half = self.split.pool, self.first // 2
-        if self.first < _FIRST_COMPONENTS[1] or not self.uses_landmarks or len(pool) < 2 * _GLANCE_ROWS:
+        if self.first < POLICY.first[1] or not self.uses_landmarks or len(pool) < 2 * POLICY.first_rows:
             return False
         if self.budget.most < self.first or self.budget.is_late():
             return False
         show("how many components to begin with", self.model.verbose > 0)
-        sample, tol = self._of_rows(RowSplit(pool[: max(_GLANCE_ROWS, len(pool) // 4)]), half), self.model.tol
+        sample, tol = self._of_rows(RowSplit(pool[: max(POLICY.first_rows, len(pool) // 4)]), half), self.model.tol
         excess = sample._certify(half, "search").high
         self.expected = sample.alpha
         if excess <= tol:
-            if sample._certify(half // _MUCH_FEWER, "search").high <= tol:
-                self.first = _MUCH_MORE * half // _MUCH_FEWER
+            if sample._certify(half // POLICY.much_fewer, "search").high <= tol:
+                self.first = POLICY.much_more * half // POLICY.much_fewer
             return False
-        needed = _MORE * half * (excess / tol) ** (1.0 / LANDMARK_POWER)
+        needed = POLICY.more * half * (excess / tol) ** (1.0 / LANDMARK_POWER)
         too_small = needed > self.first and self.budget.most > self.first
         self.tried_first = self.first if too_small else half
         return too_small
@@ -226,7 +216,7 @@ class RidgeSearch:
         """Begin with somewhat more components than the sample needs; with twice its number if it needs more."""
         sample = self._of_rows(self.split, self.first)
         n_components, enough = sample._search().estimate()
-        self.first = min(self.first, round(_MORE * n_components)) if enough else 2 * self.first
+        self.first = min(self.first, round(POLICY.more * n_components)) if enough else 2 * self.first
         self.alpha, self.seconds = sample.alpha, sample.seconds
 
     def _first_of_reference(self, n_components: int) -> tuple[FittedFeatures, NestedRidge]:
@@ -240,7 +230,7 @@ class RidgeSearch:
         """Components of the largest model that fits into the time left; time grows with the square of their number."""
         if not self.seconds or math.isinf(self.budget.seconds_left):
             return sys.maxsize
-        least = self.references[0].n_requested if self.references else _FIRST_COMPONENTS[0]
+        least = self.references[0].n_requested if self.references else POLICY.first[0]
         of_square = self.seconds * (self.source.n_samples or len(self.split.pool))
         return max(least, int(math.sqrt(max(0.0, self.budget.seconds_left) / of_square)))
 
@@ -260,7 +250,7 @@ class RidgeSearch:
 
         Models that are all too small for the target predict the same, and seem to lack nothing.
         """
-        usual = min(self.first, max(_FIRST_COMPONENTS[0], self._for_linear), self.budget.ceiling or self.first)
+        usual = min(self.first, max(POLICY.first[0], self._for_linear), self.budget.ceiling or self.first)
         if self.uses_landmarks:
             usual = min(usual, self.split.most_landmarks)
         return self.references[0].n_requested >= usual or all(reference.exact for reference in self.references)
@@ -279,12 +269,12 @@ class RidgeSearch:
         if not self.references:
             return n_components
         most = self.references[0].n_requested
-        taken = most < _MUCH_FEWER * n_components <= _MUCH_FEWER * most and not self._is_cheap(most)
+        taken = most < POLICY.much_fewer * n_components <= POLICY.much_fewer * most and not self._is_cheap(most)
         return most if taken else n_components
 
     def _is_cheap(self, n_components: int) -> bool:
         """Whether fitting a model with this many components takes negligible time."""
-        return n_components <= _PENALTY_COMPONENTS and not self._has_many_rows
+        return n_components <= POLICY.penalty_components and not self._has_many_rows
 
     def _enlarge_reference(self, n_components: int) -> None:
         """Fit reference models with at least this many components if there are none yet and the budget allows."""
@@ -313,7 +303,7 @@ class RidgeSearch:
         show(f"{n_components:,} components: landmarks", model.verbose > 0)
         found = self.spec.fit(fold.others, self.kernel, n_components, self.key, nested=True)
         feature_map = found[1]
-        few = feature_map.n_components <= _PENALTY_COMPONENTS
+        few = feature_map.n_components <= POLICY.penalty_components
         penalty = None if few and chooses else self.alpha or self.expected
         statistics = model._empty_statistics(self.source, feature_map, penalty)
         model._accumulate(self.source, feature_map, statistics)
@@ -341,9 +331,9 @@ class RidgeSearch:
 
     def _choose_penalty(self, statistics: RidgeStatistics, feature_map: FeatureMap) -> RidgeSolution:
         """The solution with the best penalty; with many landmarks, chosen with the first of them."""
-        if isinstance(feature_map, Nystrom) and feature_map.n_components > _PENALTY_COMPONENTS:
-            statistics = statistics.first(_PENALTY_COMPONENTS)
-            feature_map = feature_map.truncated(_PENALTY_COMPONENTS)
+        if isinstance(feature_map, Nystrom) and feature_map.n_components > POLICY.penalty_components:
+            statistics = statistics.first(POLICY.penalty_components)
+            feature_map = feature_map.truncated(POLICY.penalty_components)
         return self.model._solve(statistics, self.split.pool, feature_map)
 
 
@@ -354,11 +344,11 @@ def least_penalty(model: NestedRidge, margins: bool, n_steps: int) -> Penalty:
     differ significantly, the largest is taken: below some penalty the error of a model with too few components hardly
     changes, and with a very small penalty even unimportant components would seem to be needed.
     """
-    few, tried = model.first_rows(_PENALTY_ROWS), dict[int, NestedRidge]()
+    few, tried = model.first_rows(POLICY.penalty_rows), dict[int, NestedRidge]()
 
     def errors(step: int) -> Array:
         if step not in tried:
-            tried[step] = few.with_penalty(model.alpha * _PENALTY_STEP**step)
+            tried[step] = few.with_penalty(model.alpha * POLICY.penalty_step**step)
         return tried[step].left_out_errors(margins)
 
     def mean(values: Array) -> float:
@@ -380,7 +370,7 @@ def least_penalty(model: NestedRidge, margins: bool, n_steps: int) -> Penalty:
     around = [mean(errors(at)) for at in (step - 1, step, step + 1) if at in tried]
     offset = vertex(around) if len(around) == 3 else 0.0
     return Penalty(
-        model.alpha * _PENALTY_STEP ** (step + offset),
+        model.alpha * POLICY.penalty_step ** (step + offset),
         {
             "alpha": np.array([of.alpha for of in path]),
             "criterion": np.array(criterion),

@@ -17,13 +17,9 @@ from bochner.kernels.algebra import Kernel
 from bochner.ridge.solvers import Cholesky
 from bochner.ridge.spectrum import RidgeSpectrum, log_evidence
 from bochner.ridge.statistics import RidgeStatistics
+from bochner.tuning.policies import LikelihoodPolicy
 
-_SCALES = np.log(1e3)  # how far the logarithm of a length scale may move
-_LEAST_NOISE = 1e-10  # of the variance of the targets
-_LEAST_ALPHA = 1e-12  # of the variance of the prior
-_LEAST_OF_SCALES = 1e-8  # the same while length scales are compared
-_MOST_PRIOR = 1e3  # variance of the prior at the rows over that of the targets
-_LESS_NOISE = 9.0  # how far log alpha may fall below its grid, on which what landmarks leave out counts as noise
+POLICY = LikelihoodPolicy()
 
 
 def noise_shares(rest: Array, weight: Array, alpha: float) -> Array:
@@ -68,7 +64,7 @@ class MarginalLikelihood:
             return np.full(squares.shape, self.noise_variance)
         if self.amplitude is not None:
             return np.broadcast_to(self.amplitude * np.asarray(alphas), squares.shape)
-        return np.maximum(np.maximum(squares, _LEAST_NOISE * total) / max(count, 1.0), np.finfo(float).tiny)
+        return np.maximum(np.maximum(squares, POLICY.least_noise * total) / max(count, 1.0), np.finfo(float).tiny)
 
     def __call__(self, spectrum: RidgeSpectrum, alphas: Any) -> Array:
         """Log evidence of penalties, (a, k); 0 for a constant target, whose evidence is meaningless."""
@@ -91,7 +87,7 @@ class MarginalLikelihood:
         evidence = log_evidence(squares, logdet, count, self._noise(squares, alpha, count, total))
         return float(evidence[varying].sum()), int(varying.sum())
 
-    def grid(self, spectrum: RidgeSpectrum, least: float = _LEAST_ALPHA) -> Array:
+    def grid(self, spectrum: RidgeSpectrum, least: float = POLICY.least_alpha) -> Array:
         """A grid of penalties, four a decade, wide enough to contain the one of most evidence.
 
         `least` is that of targets without noise, over the variance of the prior; rounding errors may allow only more.
@@ -118,10 +114,10 @@ class MarginalLikelihood:
             return grid
         # the amplitude times the mean variance of the kernel at the rows, and the variance of the targets
         prior = (self.noise(spectrum, grid) / grid[:, None]) * λ.sum()
-        high_prior = (prior > _MOST_PRIOR * spectrum.target_squares)[:, spectrum.target_squares > 0].any(axis=1)
+        high_prior = (prior > POLICY.most_prior * spectrum.target_squares)[:, spectrum.target_squares > 0].any(axis=1)
         return grid[min(int(high_prior.sum()), len(grid) - 1) :]
 
-    def best_alpha(self, spectrum: RidgeSpectrum, least: float = _LEAST_ALPHA) -> float:
+    def best_alpha(self, spectrum: RidgeSpectrum, least: float = POLICY.least_alpha) -> float:
         """The penalty of most evidence, on the grid with the same `least`."""
         grid = self.grid(spectrum, least)
         values = -self(spectrum, grid).sum(axis=1)
@@ -155,7 +151,7 @@ class MarginalLikelihood:
         grid = self.grid(spectrum)
         low = np.log(grid[0])
         if self.noise_variance is not None or self.amplitude is not None:
-            low = min(low, np.log(spectrum.grid()[0]) - _LESS_NOISE)
+            low = min(low, np.log(spectrum.grid()[0]) - POLICY.less_noise)
         return float(np.exp(_line_minimum(loss, np.log(start), low, np.log(grid[-1]))))
 
     def best_scale(self, kernel: Any, X: Array, Y: Array, weight: Array | None) -> Kernel:
@@ -169,11 +165,12 @@ class MarginalLikelihood:
             Z = vectors * np.sqrt(np.maximum(values, 0.0))
             spectrum = RidgeStatistics(len(Z), Y.shape[1]).update(Z, Y, weight).spectrum(self.fit_intercept)
             # with smaller penalties smooth targets have scales for which features are too few
-            alpha = self.best_alpha(spectrum, _LEAST_OF_SCALES) if self.given_alpha is None else self.given_alpha
+            alpha = self.given_alpha
+            alpha = self.best_alpha(spectrum, POLICY.least_alpha_of_scales) if alpha is None else alpha
             return -float(self(spectrum, [alpha]).sum())
 
         start = float(np.log(kernel.length_scale))
-        found = _line_minimum(loss, start, start - _SCALES, start + _SCALES, step=np.log(2.0))
+        found = _line_minimum(loss, start, start - POLICY.log_range, start + POLICY.log_range, step=np.log(2.0))
         return scaled(float(f"{np.exp(found):.3g}"))  # more digits than the data determine
 
 

@@ -29,26 +29,11 @@ from bochner.tuning.metrics import (
     standardised,
     with_scales,
 )
+from bochner.tuning.policies import MetricPolicy, StartPolicy
 
 RowsAndTargets = tuple[Array, Array, Array | None]  # rows, targets and weights
 METRICS = ("auto", "isotropic", "diagonal", "full")
-SAMPLE_ROWS = 1000  # rows that a metric is learned on; as many others compare it with equal scales
-_FEW_ROWS, _FEW_EVALUATIONS = 300, 9  # at least, for the comparison of kernels, and for a start; half of the rows
-_EVALUATIONS, _DIRECTION_EVALUATIONS = 7, 30
-_KERNEL_EVALUATIONS = 7  # for the common length scale and the penalty of another kernel
-_SHORT_ALPHA = 0.3  # the least penalty that a search from short scales starts with
-_GROUPS = 12  # of rows with nearby values, to see what a column explains by itself
-_LEAST_SHARE = 0.02  # of the variance: columns that explain less count as much
-_EXPLAINED = 0.2  # the error from which on scales are also learned from other starts
-_BETTER = 0.97  # times the error: scales learned from other starts, and rough kernels, that gain less are not taken
-_ALIKE = 0.1  # columns have the same unit if their spreads differ by less than this share
-_FRESH_ROWS = 60  # with fewer rows to compare on, learned scales are not shrunk, and by "auto" not learned
-_LEAST_ROWS = 20  # the fewest rows for which "auto" compares units of the columns
-_NUMBERS = 1 << 25  # the most numbers in a sample as an array
-_COLUMNS = 1000  # the most columns for a full metric
-_AUTO_COLUMNS = 300  # the most columns whose scales "auto" learns
-_CONSTANT = 1e-12  # a column whose spread over its size is smaller is constant up to rounding
-_NOTHING = 1e-6  # the weight of a constant column, over its size
+POLICY, METRIC = StartPolicy(), MetricPolicy.for_models()
 
 
 @dataclass(frozen=True)
@@ -89,14 +74,14 @@ def families_for(metric: str) -> list[StationaryKernel]:
 
 def chooses_kernel(metric: str, X: Any) -> bool:
     """Whether ``kernel="auto"`` compares kernels; with ``metric="auto"`` only if rows are many enough."""
-    return metric != "auto" or (learns_scales(metric, X) and X.shape[0] >= 2 * SAMPLE_ROWS)
+    return metric != "auto" or (learns_scales(metric, X) and X.shape[0] >= 2 * POLICY.sample_rows)
 
 
 def learns_scales(metric: str, X: Any) -> bool:
     """Whether columns have length scales of their own; with "auto" if they are few enough for the sample."""
     if metric != "auto":
         return metric != "isotropic"
-    return 1 < X.shape[1] <= _AUTO_COLUMNS and X.shape[0] >= _LEAST_ROWS
+    return 1 < X.shape[1] <= POLICY.auto_columns and X.shape[0] >= POLICY.least_rows
 
 
 def metric_of(kernel: Kernel, n_features: int) -> Array:
@@ -164,7 +149,7 @@ def search_metric(
     usual = usual_rows(X)  # in the spread of a column with an outlier all other rows are equal
     X, Y, weight = X[usual], Y[usual], None if weight is None else weight[usual] / weight[usual].mean()
     spreads, sizes = _spreads(X, weight)
-    varying = spreads > _CONSTANT * sizes
+    varying = spreads > POLICY.constant * sizes
     d = len(spreads)
     isotropic = not learns_scales(metric, X)
     if not varying.any():
@@ -174,7 +159,7 @@ def search_metric(
     units = common if isotropic else np.where(varying, spreads, 1.0)
     order = key.child("metric").generator().permutation(X.shape[0])
     n_learn, n_fresh = _division(len(order))
-    learn, few = order[:n_learn], order[: min(n_learn, max(_FEW_ROWS, n_learn // 2))]
+    learn, few = order[:n_learn], order[: min(n_learn, max(METRIC.first_rows, n_learn // 2))]
     fresh = order[n_learn : n_learn + n_fresh]
 
     def sample(rows: Array, units: Array = units) -> RowsAndTargets:
@@ -185,7 +170,7 @@ def search_metric(
 
     def prefers_one(found: LearnedMetric) -> bool:
         """Whether one scale of the columns in their own units has less error on fresh rows than scales of columns."""
-        if np.ptp(spreads[varying]) <= _ALIKE * spreads.max():  # the same as equal scales
+        if np.ptp(spreads[varying]) <= POLICY.alike * spreads.max():  # the same as equal scales
             return bool(np.ptp(found.kernel.scales(int(varying.sum()))) == 0.0)
         Z, T, w = sample(few, common)
         own = learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)
@@ -193,7 +178,7 @@ def search_metric(
         return criterion.of(own.kernel, Z, standardised(T, w), own.alpha, w) < found.error
 
     options: dict[str, Any] = {"criterion": criterion, "until": until}
-    shared: dict[str, Any] = {**options, "max_evaluations": _FEW_EVALUATIONS}
+    shared: dict[str, Any] = {**options, "max_evaluations": METRIC.first_evaluations}
     show("metric: equal length scales", verbose > 0)
     Z, T, w = rows = sample(few)
     other = sample(fresh) if len(fresh) else None
@@ -206,7 +191,7 @@ def search_metric(
         return ColumnMetric(kernel, np.ones(()), spreads)
     equal, *known = known or [learn_metric(Z, T, kernel, per_column=False, weight=w, **shared)]
     if metric == "auto" and other is None:
-        alike = np.ptp(spreads[varying]) <= _ALIKE * spreads.max()
+        alike = np.ptp(spreads[varying]) <= POLICY.alike * spreads.max()
         own = equal if alike else learn_metric(*sample(few, common)[:2], kernel, per_column=False, weight=w, **shared)
         if own.error <= equal.error:
             return ColumnMetric(kernel, np.ones(()), spreads)
@@ -217,22 +202,27 @@ def search_metric(
         show(f"metric: learned on {len(learn):,} rows", verbose > 0)
         Z, T, w = rows = sample(learn)
         if found is equal:
-            found = _learned(rows, other, equal, {**options, "max_evaluations": _FEW_EVALUATIONS + _EVALUATIONS})
+            found = _learned(
+                rows,
+                other,
+                equal,
+                {**options, "max_evaluations": METRIC.first_evaluations + METRIC.evaluations},
+            )
         else:
-            found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=_EVALUATIONS, **options)
+            found = learn_metric(Z, T, kernel, start=found, weight=w, max_evaluations=METRIC.evaluations, **options)
     if other is not None:
         show(f"metric: compared on {len(fresh):,} rows", verbose > 0)
         found = shrink_metric(found, equal, *other, criterion=criterion)
         if metric == "auto" and prefers_one(found):
             return ColumnMetric(kernel, np.ones(()), spreads)
-    weights = np.full(d, _NOTHING) / np.where(sizes > 0, sizes, 1.0)
+    weights = np.full(d, POLICY.constant_weight) / np.where(sizes > 0, sizes, 1.0)
     scales = found.kernel.scales(Z.shape[1]) * np.ones(Z.shape[1])
     if metric != "full":
         weights[varying] = 1.0 / (_three_digits(scales) * units[varying])
         return ColumnMetric(kernel, weights, spreads)
     U = np.diag(1.0 / scales)
     if other is not None:
-        U, full = learn_directions(Z, T, found, weight=w, max_evaluations=_DIRECTION_EVALUATIONS, **options)
+        U, full = learn_directions(Z, T, found, weight=w, max_evaluations=METRIC.direction_evaluations, **options)
         U = shrink_directions(U, full, found, *other, criterion=criterion)
     directions = np.diag(weights)
     directions[np.ix_(varying, varying)] = _three_digits(U) / units[varying, None]
@@ -250,11 +240,11 @@ def _best_kernel(
     """
     X, Y, weight = rows
     middle, shared = len(kernels) // 2, {**options, "per_column": False}
-    learned = learn_metric(X, Y, kernels[middle], weight, max_evaluations=_FEW_EVALUATIONS, **shared)
+    learned = learn_metric(X, Y, kernels[middle], weight, max_evaluations=METRIC.first_evaluations, **shared)
     known = [learned]
     if options["per_column"]:
         learned = learn_metric(
-            X, Y, kernels[middle], weight, start=learned, max_evaluations=_FEW_EVALUATIONS, **options
+            X, Y, kernels[middle], weight, start=learned, max_evaluations=METRIC.first_evaluations, **options
         )
         known.append(learned)
     scales = learned.kernel.scales(X.shape[1]) * np.ones(X.shape[1])
@@ -263,7 +253,9 @@ def _best_kernel(
     def error(kernel: StationaryKernel) -> float:
         unit = mean_distance(kernel, X / scales, weight) / (distance or 1.0) or 1.0
         start = replace(learned, kernel=with_scales(kernel, unit * scales))
-        return learn_metric(X, Y, kernel, weight, start=start, max_evaluations=_KERNEL_EVALUATIONS, **shared).error
+        return learn_metric(
+            X, Y, kernel, weight, start=start, max_evaluations=POLICY.kernel_evaluations, **shared
+        ).error
 
     errors = {middle: learned.error, **{i: error(kernels[i]) for i in range(middle + 1, len(kernels))}}
     for i in range(middle - 1, -1, -1):
@@ -271,7 +263,7 @@ def _best_kernel(
         if errors[i] > min(errors.values()):
             break
     best, smooth = min(errors, key=errors.__getitem__), len(kernels) - 1
-    best = best if errors[best] < _BETTER * errors[smooth] else smooth
+    best = best if errors[best] < POLICY.better * errors[smooth] else smooth
     return kernels[best], known if best == middle else []
 
 
@@ -298,8 +290,8 @@ def _learned(
     starts = []
     if 0.0 < most < float(np.max(equal.kernel.scales(X.shape[1]))):
         starts.append(with_scales(equal.kernel, most))
-    if found.error > _EXPLAINED:
-        shares = np.maximum(explained_alone(X, Y, weight), _LEAST_SHARE)
+    if found.error > POLICY.large_error:
+        shares = np.maximum(explained_alone(X, Y, weight), POLICY.least_explained)
         halves = np.array([0.5 * mean_distance(equal.kernel, X[:, [j]], weight) for j in range(X.shape[1])])
         halves[halves == 0.0] = 1.0  # of columns that are equal in nearly all rows
         starts.append(with_scales(equal.kernel, halves * np.sqrt(shares.max() / shares)))
@@ -312,10 +304,10 @@ def _learned(
 
     least = error(found) if starts else 0.0
     for start in starts:
-        short = replace(equal, kernel=start, alpha=max(equal.alpha, _SHORT_ALPHA))
+        short = replace(equal, kernel=start, alpha=max(equal.alpha, POLICY.short_alpha))
         other = learn_metric(X, Y, equal.kernel, weight, start=short, **options)
         reached = error(other)
-        if reached < _BETTER * least:
+        if reached < POLICY.better * least:
             found, least = other, reached
     return found
 
@@ -328,7 +320,7 @@ def explained_alone(X: Array, Y: Array, weight: Array | None = None) -> Array:
     """
     Y, w, shares = standardised(Y, weight), np.ones(len(X)) if weight is None else weight, []
     for column in X.T:
-        edges = np.unique(np.quantile(column, np.arange(1, _GROUPS) / _GROUPS))
+        edges = np.unique(np.quantile(column, np.arange(1, POLICY.groups) / POLICY.groups))
         groups = np.searchsorted(edges, column)
         totals = np.bincount(groups, w)
         sums = np.array([np.bincount(groups, w * y) for y in Y.T]).T
@@ -339,18 +331,18 @@ def explained_alone(X: Array, Y: Array, weight: Array | None = None) -> Array:
 
 def check_size(X: Any, metric: str) -> None:
     """Refuse rows with too many columns to learn a metric."""
-    n, d = min(X.shape[0], SAMPLE_ROWS), X.shape[1]
+    n, d = min(X.shape[0], POLICY.sample_rows), X.shape[1]
     if metric == "full" and scipy.sparse.issparse(X):
         raise ValueError(
             "metric='full' has directions across columns, along which sparse rows are not sparse; use "
             "metric='diagonal', or give the rows as an array."
         )
-    if metric == "full" and d > _COLUMNS:
+    if metric == "full" and d > METRIC.most_directions:
         raise ValueError(
-            f"metric='full' would learn {d} × {d} numbers from {n} rows; it takes up to {_COLUMNS} columns. Use "
-            "metric='diagonal', or fewer columns (RandomProjection, or scikit-learn's PCA, before)."
+            f"metric='full' would learn {d} × {d} numbers from {n} rows; it takes up to {METRIC.most_directions} "
+            "columns. Use metric='diagonal', or fewer columns (RandomProjection, or scikit-learn's PCA, before)."
         )
-    if metric == "diagonal" and n * d > _NUMBERS:
+    if metric == "diagonal" and n * d > POLICY.most_numbers:
         raise ValueError(
             f"metric='diagonal' would learn scales of {d} columns from {n} rows. Use metric='isotropic', or fewer "
             "columns (RandomProjection, or scikit-learn's TruncatedSVD, before)."
@@ -359,8 +351,8 @@ def check_size(X: Any, metric: str) -> None:
 
 def _division(n: int) -> tuple[int, int]:
     """Numbers of rows to learn on and to compare on."""
-    n_fresh = min(SAMPLE_ROWS, max(n - SAMPLE_ROWS, n // 3))
-    return min(SAMPLE_ROWS, n - n_fresh) if n_fresh >= _FRESH_ROWS else n, n_fresh if n_fresh >= _FRESH_ROWS else 0
+    n_fresh = min(POLICY.sample_rows, max(n - POLICY.sample_rows, n // 3))
+    return (min(POLICY.sample_rows, n - n_fresh), n_fresh) if n_fresh >= METRIC.fresh_rows else (n, 0)
 
 
 def _spreads(X: Any, weight: Array | None) -> tuple[Array, Array]:

@@ -23,6 +23,7 @@ from bochner.backends.threads import each, one_thread
 from bochner.backends.tiled import add_outer
 from bochner.kernels.stationary import RBF, Exponential, Laplacian, Matern, StationaryKernel
 from bochner.ridge.dense import LEAST_WEIGHT, ExactRidge, exact_ridge
+from bochner.tuning.policies import DescentPolicy
 
 FAMILIES: dict[str, StationaryKernel] = {
     "laplacian": Laplacian(),
@@ -31,13 +32,7 @@ FAMILIES: dict[str, StationaryKernel] = {
     "matern52": Matern(nu=2.5),
     "rbf": RBF(),
 }
-_PENALTIES = (1e-6, 1e3)
-_WEIGHTS = (-14.0, 6.0)  # limits of the logarithm of a column's weight over the weight that equal columns have
-_SINGLE_ROWS = 256  # with fewer, float32 saves no time
-SINGLE = 1e-3  # from this penalty on, float32 gives derivatives to about 1e-3
-_CONSTANT = 1e-14  # of its largest value: a column that spreads no more is constant up to rounding
-_LEAST_GAIN = 1e-5  # of the logarithm of the error, or of one if that is larger: a step that gains less is the last one
-_PAIRS = 300  # rows whose mean distance is the first length scale
+POLICY = DescentPolicy()
 
 
 @dataclass(frozen=True)
@@ -122,7 +117,8 @@ class Criterion(ABC):
             w: Any = 1.0 if weight is None else place(weight[:, None], Z)
             return exact_ridge(kernel(Z), Y, alpha, weight, with_inverse=with_inverse), place(Y, Z), w, Z
 
-        if self.takes_single and alpha >= SINGLE and isinstance(X, np.ndarray) and len(X) >= _SINGLE_ROWS:
+        single = self.takes_single and alpha >= POLICY.single_alpha and len(X) >= POLICY.single_rows
+        if single and isinstance(X, np.ndarray):
             with suppress(ValueError):  # rounding may make the matrix indefinite
                 return of(X.astype(np.float32))
         return of(X)
@@ -251,7 +247,7 @@ def learn_metric(
         slopes = slopes if per_column else slopes.sum(keepdims=True)
         return _log(error), np.r_[slopes, slope] / max(error, 1e-300)
 
-    bounds = [_WEIGHTS] * (n_features if per_column else 1) + [tuple(np.log(_PENALTIES))]
+    bounds = [POLICY.log_weights] * (n_features if per_column else 1) + [tuple(np.log(POLICY.penalties))]
     start_at = np.r_[np.zeros(len(bounds) - 1), np.log(alpha)]
     n_evaluations = _minimise(objective, start_at, bounds, max_evaluations, until)
     return LearnedMetric(with_scales(kernel, best[1]), float(best[2]), float(best[0]), n_evaluations)
@@ -259,7 +255,8 @@ def learn_metric(
 
 def mean_distance(kernel: StationaryKernel, X: Any, weight: Array | None = None) -> float:
     """The mean distance of rows, as the kernel measures it, of some of them; a row of weight w counts as w rows."""
-    few = slice(0, _PAIRS * max(1, len(X) // _PAIRS), max(1, len(X) // _PAIRS))
+    step = max(1, len(X) // POLICY.distance_rows)
+    few = slice(0, POLICY.distance_rows * step, step)
     pairs = kernel.distances(X[few], X[few])
     if weight is None:
         return float(pairs.mean())
@@ -317,7 +314,7 @@ def learn_directions(
             best[:] = [error, U, penalty]
         return _log(error), np.r_[2.0 * size * backend.fetch(X.T @ G).ravel(), slope] / max(error, 1e-300)
 
-    bounds = [(None, None)] * (d * d) + [tuple(np.log(_PENALTIES))]
+    bounds = [(None, None)] * (d * d) + [tuple(np.log(POLICY.penalties))]
     start_at = np.r_[(origin / size).ravel(), np.log(metric.alpha)]
     n_evaluations = _minimise(objective, start_at, bounds, max_evaluations, until)
     return best[1], LearnedMetric(kernel, float(best[2]), float(best[0]), n_evaluations)
@@ -345,7 +342,7 @@ def _minimise(
         return objective(parameters)
 
     with one_thread(), suppress(_EnoughError):
-        minimize(evaluated, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": _LEAST_GAIN})
+        minimize(evaluated, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": POLICY.least_gain})
     return n_evaluations
 
 
@@ -387,7 +384,7 @@ def _shrunk(
     `mixed` gives kernel and rows for a share of the learned metric; the rest is the simple one.
     """
     Y, found = standardised(Y, weight), []
-    for share in (1.0, 0.75, 0.5, 0.0):
+    for share in POLICY.shares:
         (kernel, X), alpha = mixed(share), learned.alpha**share * simple.alpha ** (1.0 - share)
         with one_thread():
             error = criterion.of(kernel, X, Y, alpha, weight)
@@ -410,7 +407,7 @@ def deviations(A: Array, weight: Array | None = None) -> Array:
 def standardised(Y: Array, weight: Array | None) -> Array:
     """The columns that vary, with mean zero and variance one; nothing can be learned from the others."""
     spread = deviations(Y, weight)
-    varying = spread > _CONSTANT * np.abs(Y).max(axis=0)
+    varying = spread > POLICY.constant * np.abs(Y).max(axis=0)
     return np.asarray((Y - np.average(Y, axis=0, weights=weight))[:, varying] / spread[varying])
 
 

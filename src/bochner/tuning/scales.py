@@ -36,13 +36,9 @@ from bochner.landmarks.laws import Landmarks
 from bochner.ridge.solvers import Cholesky
 from bochner.ridge.spectrum import vertex
 from bochner.ridge.statistics import RidgeStatistics
+from bochner.tuning.policies import ScalePolicy
 
-_RANGE = np.log(1e3)  # how far the log of a scale may move from its start
-_FARTHEST = 1e17  # in length scales: the squares of larger float32 numbers overflow
-_HALF_STEP = np.log(2.0) / 2.0  # difference between the logs of neighbouring scales that are tried
-_COARSE = range(-8, 8, 2)  # the scales tried first, in half steps from the median distance
-_SHORTER = 0.5  # half steps by which the scale is shortened if X is a sample of more rows
-_STAGE_ROWS = 1000  # a stage has at least this many rows, or all of them if there are fewer
+POLICY = ScalePolicy()
 
 
 @dataclass(frozen=True)
@@ -196,16 +192,16 @@ def tune_length_scale(
 
         def left_out(half_steps: int, n_rows: int, n_landmarks: int) -> float:
             rows = order[:n_rows]
-            scaled = centred[rows] / (origin * np.exp(half_steps * _HALF_STEP))
+            scaled = centred[rows] / (origin * np.exp(half_steps * POLICY.half_step))
             if not scipy.sparse.issparse(scaled):  # rows that far away have no neighbours, however far exactly
-                scaled = scaled.clip(-_FARTHEST, _FARTHEST)
+                scaled = scaled.clip(-POLICY.farthest, POLICY.farthest)
             scaled = scaled.astype(np.float32)
             return _left_out(unit, scaled, targets[rows], root[rows], fit_intercept, np.arange(n_landmarks), margins)
 
         half_steps = _by_stages(left_out, len(root), n_landmarks, late, near=start is not None)
         if (n_samples or 0) > len(root):
-            half_steps -= _SHORTER
-        scale = float(origin * np.exp(_HALF_STEP * half_steps))
+            half_steps -= POLICY.shorter
+        scale = float(origin * np.exp(POLICY.half_step * half_steps))
     else:
         scale = _by_evidence(problem, key, n_restarts, late)
     # the data determine fewer than three digits, and rounding hides where exactly the search stopped
@@ -246,10 +242,10 @@ def _by_evidence(problem: _Evidence, key: Key, n_restarts: int, late: Callable[[
         (
             minimize(
                 problem.value_and_gradient,
-                np.array([np.clip(start, -_RANGE, _RANGE), np.log(alpha)]),
+                np.array([np.clip(start, -POLICY.log_range, POLICY.log_range), np.log(alpha)]),
                 jac=True,
                 method="L-BFGS-B",
-                bounds=[(-_RANGE, _RANGE), (np.log(1e-10), np.log(10.0 * problem.freedom))],
+                bounds=[(-POLICY.log_range, POLICY.log_range), (np.log(1e-10), np.log(10.0 * problem.freedom))],
                 options={"maxiter": 40, "ftol": 1e-5},
                 callback=stop_when_late,
             )
@@ -266,7 +262,7 @@ def _stages(n_rows: int, n_landmarks: int) -> list[tuple[int, int]]:
 
     Never more than a quarter of the rows are landmarks, so that most are left to measure errors on.
     """
-    rows = [min(n_rows, max(_STAGE_ROWS, n_rows >> halvings)) for halvings in (2, 1, 0)]
+    rows = [min(n_rows, max(POLICY.stage_rows, n_rows >> halvings)) for halvings in (2, 1, 0)]
     return list(dict.fromkeys((n, max(1, min(n_landmarks >> i, n // 4))) for n, i in zip(rows, (2, 1, 0), strict=True)))
 
 
@@ -290,8 +286,8 @@ def _by_stages(
         tried, values = _in_time(partial(error, n_rows=rows, n_landmarks=landmarks), late)
         try:
             if found is None:
-                _in_parallel(tried, _COARSE)
-                found = min(_COARSE, key=tried)
+                _in_parallel(tried, POLICY.coarse)
+                found = min(POLICY.coarse, key=tried)
             found = _local_minimum(tried, round(found))
         except _TimeIsUpError:
             return min(values, key=values.__getitem__, default=0) if found is None else found
@@ -327,7 +323,7 @@ def _on_grid(problem: _Evidence, late: Callable[[], bool]) -> tuple[float, float
     root = problem.root[:, None]
 
     def value(half_steps: int) -> tuple[float, float]:
-        Z = problem.features(half_steps * _HALF_STEP) / root
+        Z = problem.features(half_steps * POLICY.half_step) / root
         statistics = RidgeStatistics(Z.shape[1], problem.Y.shape[1]).update(Z, problem.Y / root, problem.root**2)
         spectrum = statistics.spectrum(problem.fit_intercept)
         alpha, *_ = spectrum.best("evidence")
@@ -335,14 +331,14 @@ def _on_grid(problem: _Evidence, late: Callable[[], bool]) -> tuple[float, float
 
     tried, values = _in_time(value, late)
     try:
-        _in_parallel(tried, _COARSE)
-        best = min(_COARSE, key=tried)
+        _in_parallel(tried, POLICY.coarse)
+        best = min(POLICY.coarse, key=tried)
         best = min((best, best - 1, best + 1), key=tried)
         offset = vertex([tried(best + step)[0] for step in (-1, 0, 1)])
     except _TimeIsUpError:
         best, offset = min(values, key=values.__getitem__, default=0), 0.0
         values.setdefault(best, (0.0, 1.0))
-    return _HALF_STEP * (best + offset), tried(best)[1]
+    return POLICY.half_step * (best + offset), tried(best)[1]
 
 
 def _in_parallel(function: Callable[[int], Any], arguments: Iterable[int]) -> None:
@@ -363,6 +359,6 @@ def _local_minimum(error: Callable[[int], float], start: int) -> float:
 def least(error: Callable[[int], float]) -> float:
     """A local minimum of a function of integers near 0, refined by a parabola; at most 16 steps away."""
     best, step = 0, -1 if error(-1) < error(0) else 1
-    while abs(best) < 16 and error(best + step) < error(best):
+    while abs(best) < POLICY.most_steps and error(best + step) < error(best):
         best += step
     return best + vertex([error(best + step) for step in (-1, 0, 1)])
