@@ -30,6 +30,7 @@ from bochner import (
     save,
 )
 from bochner.data.checkpoints import read_arrays
+from bochner.data.execution import Execution
 from bochner.data.sources import ArraySource, Block
 from bochner.data.workers import run_job
 from bochner.draws.keys import Key
@@ -226,7 +227,7 @@ def test_bits_do_not_depend_on_the_blocks(model, small_trees):
 
 def test_leaves_follow_from_the_numbers_of_rows_and_components():
     def sizes(n, m, chunks, with_gram=True, d=2):
-        source = distributed.dask_source(None, da.zeros((n, d), chunks=(chunks, d), dtype=np.float32))
+        source = distributed.dask_source(Execution(), da.zeros((n, d), chunks=(chunks, d), dtype=np.float32))
         leaves = source._leaves(m, with_gram)
         assert [leaf.start for leaf in leaves[1:]] == [leaf.stop for leaf in leaves[:-1]]
         for leaf in leaves[:3] + leaves[-3:]:  # every row is in one piece
@@ -293,7 +294,7 @@ def test_float32_stays_float32_and_differs_by_rounding(small_trees):
 def test_samples_are_the_rows_of_the_in_memory_sample():
     X, y, weight = table(500)
     chunked = [da.from_array(a, chunks=((70, 0, 330, 100), *a.shape[1:])) for a in (X, y, weight)]
-    source = distributed.dask_source(None, *chunked)
+    source = distributed.dask_source(Execution(), *chunked)
     for n in (1, 30, 499, 500, 1000):
         found, truth = source.sample(n, Key(3)), ArraySource(X, y, weight).sample(n, Key(3))
         np.testing.assert_array_equal(found.X, truth.X)
@@ -498,7 +499,7 @@ def tripled(block):
 def test_a_mapped_source_is_mapped_on_the_workers(client, small_trees, solver):
     X, y, weight = table()
     blocks = [da.from_array(a, chunks=(100, 3)[: a.ndim]) for a in (X, y, weight)]
-    source = distributed.dask_source(ridge(), *blocks).mapped(tripled)
+    source = distributed.dask_source(Execution(), *blocks).mapped(tripled)
     assert source.remote
     truth = ridge(solver=solver).fit(3.0 * X - 1.0, 2.0 * y, 0.5 * weight)
     np.testing.assert_allclose(

@@ -953,8 +953,7 @@ def test_progress_on_a_terminal_only():
         (io.StringIO(), True, False),
         (Terminal(), False, False),
     ):
-        progress = Progress(1000, "fit", enabled, stream)
-        progress.skip(100)
+        progress = Progress(1000, "fit", enabled, stream, first=100)
         progress.drawn -= 1.0
         progress.advance(400)
         progress.close()

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.backends import Array
 from bochner.data.checkpoints import fingerprint
+from bochner.data.execution import Execution
 from bochner.data.progress import Interruptions
 from bochner.data.scores import AccuracyFold, DeterminationFold
 from bochner.data.sources import Block, Source, default_rows, joined, merged, regroup
@@ -29,7 +30,6 @@ from bochner.data.workers import (
     FoldTask,
     Predictions,
     Reader,
-    WorkerOptions,
     apply_method,
     count_positive,
     cut_rows,
@@ -128,7 +128,7 @@ def has_workers() -> bool:
 
 
 def on_workers(
-    function: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], options: WorkerOptions
+    function: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], run: Execution
 ) -> Generator[Any, None, None]:
     """The results of a function for the arguments of each job, in order, computed by the workers of the client.
 
@@ -139,7 +139,7 @@ def on_workers(
     try:
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             for job in jobs:
-                futures.append(client.submit(run_job, function, job, options, key=_name("job"), pure=False))
+                futures.append(client.submit(run_job, function, job, run, key=_name("job"), pure=False))
                 if len(futures) >= ahead:
                     yield futures.popleft().result()
             while futures:
@@ -177,7 +177,7 @@ class DaskSource(Source):
     parts : list
         For each block delayed X, y and weight; y and weight may be None.
     reader : Reader
-    options : WorkerOptions
+    run : Execution
     meta : array or frame
         A few rows, or none, that show the columns and their names.
     weighted : bool
@@ -187,10 +187,8 @@ class DaskSource(Source):
     n_samples: int
     remote: ClassVar[bool] = True
 
-    def __init__(
-        self, parts: list[Any], reader: Reader, options: WorkerOptions, meta: Any, weighted: bool = True
-    ) -> None:
-        self.parts, self.reader, self.options, self.meta, self.weighted = parts, reader, options, meta, weighted
+    def __init__(self, parts: list[Any], reader: Reader, run: Execution, meta: Any, weighted: bool = True) -> None:
+        self.parts, self.reader, self.run, self.meta, self.weighted = parts, reader, run, meta, weighted
         self.offsets = np.concatenate([[0], np.cumsum(reader.counts)]).astype(int)
         self.n_samples = int(self.offsets[-1])
         self.n_features, self.dtype, self.feature_names = reader.n_features, reader.dtype, reader.columns
@@ -261,7 +259,7 @@ class DaskSource(Source):
     ) -> Any:
         if self._map is None or self._map[0] is not feature_map:  # sent in the first of several passes
             self._map = (feature_map, _shared("map", feature_map))
-        what = _shared("what", FoldTask(fold, self.reader, rows, self.options))
+        what = _shared("what", FoldTask(fold, self.reader, rows, self.run))
         leaves = self._leaves(1 if feature_map is None else feature_map.n_components, fold.with_gram)
         rounds = [leaves[i : i + _ROUND] for i in range(0, len(leaves), _ROUND)]
         last = self.n_samples if stop is None else stop
@@ -362,13 +360,13 @@ class DaskSource(Source):
         return {**super().layout(), "tree of sums over dask data, by its digest,": tree}
 
 
-def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> DaskSource:
+def dask_source(run: Execution, X: Any, y: Any = None, sample_weight: Any = None) -> DaskSource:
     """Dask data as a source. Unknown block sizes are counted in a separate pass.
 
     Parameters
     ----------
-    model : estimator
-        Its n_jobs is the number of threads that each task uses.
+    run : Execution
+        Its `n_jobs` is the number of threads that each task uses; None for one.
     X : dask array, dask frame, or list of delayed blocks
         Each delayed block is X, (X, y) or (X, y, weight).
     y, sample_weight : the same kind, an array in memory, the name of a column of a frame, or None
@@ -396,9 +394,7 @@ def dask_source(model: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
     named = (found.columns, found.target, found.weight)
     reader = Reader(found.meta.shape[1], _float_like(found.dtype), found.counts, shape, *named)
     weighted = delayed_blocks or found.weight is not None or sample_weight is not None
-    return DaskSource(
-        list(zip(found.parts, ys, weights, strict=True)), reader, WorkerOptions.of(model), found.meta, weighted
-    )
+    return DaskSource(list(zip(found.parts, ys, weights, strict=True)), reader, run.on_worker(), found.meta, weighted)
 
 
 @dataclass(frozen=True)
@@ -531,7 +527,7 @@ def _sizes(parts: list[Any], columns: Any, target: Any, weight: Any) -> list[Any
 
 def gathered(model: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
     """Rows in memory to fit a transformer on: all if they are few, else a sample with the row of largest norm."""
-    source = dask_source(model, X, y)
+    source = dask_source(Execution.of(model), X, y)
     seed = getattr(model, "random_state", None)
     key = Key(int(seed) if isinstance(seed, (int, np.integer)) and seed >= 0 else 0)
     block = source.sample_with_longest(_FIT_ROWS, key.child("features"))
@@ -542,7 +538,7 @@ def gathered(model: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
 
 def n_rows(X: Any) -> int:
     """The number of rows of dask data."""
-    return dask_source(None, X).n_samples
+    return dask_source(Execution(), X).n_samples
 
 
 # -- rows to rows, lazily ----------------------------------------------------------------------------------------------
@@ -612,7 +608,7 @@ def _mapped(X: Any, name: str, shared: Any, empty: Any, pick: int | None) -> Any
 
 def score(model: Any, X: Any, y: Any, sample_weight: Any, classifier: bool) -> float:
     """The score of a model on dask data: accuracy, or R²."""
-    source = dask_source(model, X, y, sample_weight)
+    source = dask_source(Execution.of(model), X, y, sample_weight)
     validate_data(model, source.meta, reset=False, skip_check_array=True)
     _check_ready(model)
     model = lightened(model)

@@ -163,8 +163,7 @@ def accumulate(
     if checkpoint is not None and statistics.digest is None:
         statistics.digest = RowDigest()
     start = 0 if checkpoint is None else statistics.digest.rows
-    progress = Progress(source.n_samples, label, verbose > 0)
-    progress.skip(start)
+    progress = Progress(source.n_samples, label, verbose > 0, first=start)
     done, counted = start, statistics.n_samples
 
     def after(total: RidgeStatistics, row: int) -> None:

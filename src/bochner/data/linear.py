@@ -9,6 +9,7 @@ import numpy as np
 from bochner.backends import Array, backend_of, is_tensor, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.data.devices import is_there, rows_on
+from bochner.data.execution import Execution
 from bochner.data.sources import default_rows
 from bochner.features.maps import FeatureMap, features_of, row_blocks
 from bochner.features.nystrom import KernelColumns, Nystrom
@@ -21,11 +22,9 @@ def linear_scores(
     X: Any,
     coefficients: Array,
     intercept: Array,
-    *,
-    device: str | None = None,
-    block_size: int | None = None,
+    run: Execution,
 ) -> Array:
-    """Return Zw + b (n, k) in the dtype of X for arrays, CSR matrices and tensors, with features on `device` if given.
+    """Return Zw + b (n, k) in the dtype of X, for arrays, CSR matrices and tensors.
 
     A device that this machine lacks is ignored: models fitted on one predict on the host of other machines.
     """
@@ -34,8 +33,8 @@ def linear_scores(
     if is_tensor(X):
         parts = [_tensor_scores(feature_map, X[rows], coefficients, intercept) for rows in row_blocks(X, 2 * m)]
         return backend_of(X).xp.vstack(parts)
-    if is_there(device):
-        blocks = rows_on(str(device), X, 2 * m)
+    if is_there(run.device):
+        blocks = rows_on(str(run.device), X, 2 * m)
         parts = [_tensor_scores(feature_map, block, coefficients, intercept) for block in blocks]
         return np.concatenate([backend_of(part).fetch(part) for part in parts])
     wide = factored.dtype_of(X.dtype)
@@ -46,7 +45,7 @@ def linear_scores(
     if not (np.isfinite(weights).all() and np.isfinite(level).all()):
         raise ValueError(f"these predictions are too large for {X.dtype}, the type of X; give X as float64.")
     out = np.empty((X.shape[0], weights.shape[1]), X.dtype)
-    rows = min(X.shape[0], block_size or default_rows(m, wide))
+    rows = min(X.shape[0], run.block_size or default_rows(m, wide))
     buffer = np.empty((rows, m), wide)
     for start in range(0, X.shape[0], rows):
         block = X[start : start + rows]

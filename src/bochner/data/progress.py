@@ -25,19 +25,19 @@ class Progress:
     label : str
     enabled : bool
         Whether to write anything; nothing is written if the stream is not a terminal.
+    first : int
+        Number of rows that were done before, and do not count for the rate.
     """
 
-    def __init__(self, total: int | None, label: str, enabled: bool, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, total: int | None, label: str, enabled: bool, stream: TextIO | None = None, *, first: int = 0
+    ) -> None:
         self.total = total
         self.label = label
         self.stream = sys.stderr if stream is None else stream
         self.enabled = enabled and self.stream.isatty()
-        self.done = self.first = 0
+        self.done = self.first = first
         self.started = self.drawn = time.monotonic()
-
-    def skip(self, rows: int) -> None:
-        """Set the number of rows that were done before, and do not count for the rate."""
-        self.done = self.first = rows
 
     def advance(self, rows: int) -> None:
         """Count rows, and redraw when it is time."""

@@ -111,7 +111,7 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
 
     In `fit` (`reset`) a tensor is copied to host memory, so that what is learned is the same for every device.
     """
-    if reset:
+    if reset and is_distributed(X):
         X, _ = in_memory(estimator, X)
     X = as_native(X)
     if not reset and _is_plain(estimator, X):

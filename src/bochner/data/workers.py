@@ -4,45 +4,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from bochner.backends import Array, limit_threads, n_threads, use_precision
-from bochner.backends.threads import blas_threads
+from bochner.backends import Array
 from bochner.data.devices import on_device_if_there
+from bochner.data.execution import Execution
 from bochner.data.folds import Fold
 from bochner.data.sources import Block, Source, checked_block, positive, regroup
 from bochner.draws.keys import Key
 from bochner.kernels.algebra import squared_norms
 
 
-@dataclass(frozen=True)
-class WorkerOptions:
-    """How a task runs on its worker: workers already run in parallel, so one thread unless n_jobs says otherwise."""
-
-    n_jobs: int | None = None
-    device: str | None = None  # used by the workers that have it
-    precision: str = "full"
-
-    @classmethod
-    def of(cls, model: Any) -> WorkerOptions:
-        """The options of a model."""
-        return cls(getattr(model, "n_jobs", None), getattr(model, "device", None), getattr(model, "precision", "full"))
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Run the body with these options."""
-        with limit_threads(self.n_jobs or 1), blas_threads(n_threads()), use_precision(self.precision):
-            yield
-
-
-def run_job(function: Callable[..., Any], arguments: tuple[Any, ...], options: WorkerOptions) -> Any:
-    """What a function gives, run as the options say."""
-    with options():
+def run_job(function: Callable[..., Any], arguments: tuple[Any, ...], run: Execution) -> Any:
+    """Return the result of a function, called with these threads."""
+    with run.threads():
         return function(*arguments)
 
 
@@ -125,7 +104,7 @@ class FoldTask:
     fold: Fold
     reader: Reader
     rows: int | None
-    options: WorkerOptions
+    run: Execution
 
 
 def cut_rows(task: FoldTask, raw: Any, index: int, start: int, stop: int) -> Block:
@@ -138,10 +117,10 @@ def fold_leaf(task: FoldTask, feature_map: Any, raws: list[Any], pieces: list[li
 
     `raws` are the blocks that they are in; `pieces` are the arguments of the reader for each.
     """
-    with task.options():
+    with task.run.threads():
         given = zip(raws, pieces, strict=True)
         blocks = [raw if isinstance(raw, Block) else task.reader(raw, *piece) for raw, piece in given]
-        source = on_device_if_there(PartitionSource(blocks, row, task.reader), task.options.device)
+        source = on_device_if_there(PartitionSource(blocks, row, task.reader), task.run.device)
         return task.fold.to_host(source.fold(task.fold, feature_map, rows=task.rows, start=row))
 
 
@@ -202,7 +181,7 @@ def apply_method(
         rows = rows[0]
     if not np.shape(rows)[0]:
         return empty if pick is None else empty[pick]
-    with WorkerOptions.of(model)():
+    with Execution.of(model).on_worker().threads():
         found = getattr(model, name)(rows, *arguments, **options)
     return found if pick is None else found[pick]
 

@@ -19,6 +19,7 @@ from bochner.backends import (
 )
 from bochner.checks import check_weight
 from bochner.data.arrow import ArrowSource
+from bochner.data.execution import Execution
 from bochner.data.frames import split_frame
 from bochner.data.labels import labels_of
 from bochner.data.sources import ArraySource, Block, BlockSource, Source
@@ -108,7 +109,7 @@ def distributed_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset:
     """Dask data as a source; sets or checks the number and names of the columns."""
     from bochner.data.distributed import dask_source
 
-    source = dask_source(model, X, y, sample_weight)
+    source = dask_source(Execution.of(model), X, y, sample_weight)
     validate_data(model, source.meta, reset=reset, skip_check_array=True)
     return source
 

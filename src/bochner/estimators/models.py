@@ -5,21 +5,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.backends import (
-    Array,
-    limit_threads,
-    n_threads,
-    use_precision,
-)
-from bochner.backends.threads import blas_threads
+from bochner.backends import Array
 from bochner.checks import check_count, check_device_name, check_flag
+from bochner.data.execution import Execution
 from bochner.data.frames import split_frame
 from bochner.data.linear import linear_scores
 from bochner.data.validation import is_distributed
@@ -31,8 +26,6 @@ from bochner.estimators.feature_spec import (
 )
 from bochner.estimators.parameters import ModelParameters
 from bochner.features.maps import FeatureMap
-
-_PIECE_ROWS = 1024  # rows whose scores one thread computes at a time
 
 
 def check_sums(*models: Any) -> None:
@@ -86,15 +79,9 @@ class KernelModel(ModelParameters):
         if self.checkpoint is not None and not isinstance(self.checkpoint, (str, os.PathLike)):
             raise ValueError(f"checkpoint must be the path of a file or None, got {self.checkpoint!r}.")
 
-    @contextmanager
-    def _threads(self) -> Iterator[None]:
-        """Set the model's precision and its number of threads, the same for this library and for BLAS."""
-        with use_precision(self.precision):
-            if self.n_jobs is None:
-                yield
-                return
-            with limit_threads(self.n_jobs), blas_threads(n_threads()):
-                yield
+    def _threads(self) -> AbstractContextManager[None]:
+        """Set the model's precision and its number of threads."""
+        return Execution.of(self).threads()
 
     @contextmanager
     def _fitting(self) -> Iterator[None]:
@@ -148,10 +135,9 @@ class KernelModel(ModelParameters):
 
     def _scores(self, X: Array, coefficients: Array, intercept: Array) -> Array:
         """Return Zw + b (n, k) in the dtype of X, block by block."""
-        with self._threads():
-            return linear_scores(
-                self.feature_map_, X, coefficients, intercept, device=self.device, block_size=self.block_size
-            )
+        run = Execution.of(self)
+        with run.threads():
+            return linear_scores(self.feature_map_, X, coefficients, intercept, run)
 
     def _feature_spec(self) -> FeatureSpec:
         """Return what the parameters say about features."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -17,18 +16,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, Regre
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
-from bochner.backends import Array, limit_threads, n_threads, reading, refuse_mask
-from bochner.backends.threads import blas_threads
+from bochner.backends import Array, reading, refuse_mask
 from bochner.checks import check_choice, check_count, check_fraction, check_positive, check_weight, warn
 from bochner.data.copies import weigh_copies
 from bochner.data.devices import open_device
+from bochner.data.execution import Execution
 from bochner.data.frames import as_table, check_names, is_frame, split_frame, take_rows
 from bochner.data.labels import codes_of
 from bochner.data.progress import Progress
 from bochner.data.sources import limit_weights
 from bochner.data.targets import check_target_size, numeric_targets
 from bochner.data.validation import is_distributed, map_dask_blocks
-from bochner.data.workers import WorkerOptions
 from bochner.displays import Summary
 from bochner.draws.keys import Key
 from bochner.ridge.spectrum import leave_one_out
@@ -175,16 +173,16 @@ class TableModel(BaseEstimator):
                 )
         return X.toarray() if scipy.sparse.issparse(X) else X
 
-    def _workers(self, X: Any) -> WorkerOptions | None:
-        """Options for the workers if X is Dask data and there are any, otherwise None."""
+    def _workers(self, X: Any) -> Execution | None:
+        """Return how workers run their tasks; None if X is not Dask data or there are no workers."""
         if not is_distributed(X):
             return None
         from bochner.data.distributed import has_workers
 
-        return WorkerOptions.of(self) if has_workers() else None
+        return Execution.of(self).on_worker() if has_workers() else None
 
     def _fit(
-        self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: WorkerOptions | None, strata: Array
+        self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: Execution | None, strata: Array
     ) -> None:
         """Fit on targets (n, k), and score held-out rows, with the same share of every stratum in each fold."""
         self._check_parameters()
@@ -220,7 +218,7 @@ class TableModel(BaseEstimator):
         raw: list[tuple[str, Array]],
         Y: Array,
         weight: Array,
-        workers: WorkerOptions | None,
+        workers: Execution | None,
         strata: Array,
         key: Key,
         clock: Clock,
@@ -251,7 +249,7 @@ class TableModel(BaseEstimator):
         raw: list[tuple[str, Array]],
         Y: Array,
         weight: Array,
-        workers: WorkerOptions | None,
+        workers: Execution | None,
         key: Key,
         clock: Clock,
     ) -> Members:
@@ -259,7 +257,7 @@ class TableModel(BaseEstimator):
         families = self._check_parameters()
         names = [str(name) for name in getattr(self, "feature_names_in_", range(len(raw)))]
         seed = int(key.child("folds").generator().integers(2**31))
-        with self._threads():
+        with Execution.of(self).threads():
             self._columns, A = plan_columns(names, raw, Y, weight, seed)
             if not A.shape[1]:
                 A = np.zeros((len(Y), 1))
@@ -276,15 +274,6 @@ class TableModel(BaseEstimator):
     def _score(self, parts: Sequence[tuple[TableModel, HeldOutRows]], Y: Array, weight: Array, how: str) -> HeldOut:
         """Score held-out rows, and keep what intervals need of them."""
 
-    @contextmanager
-    def _threads(self) -> Iterator[None]:
-        """Set the number of threads, the same for this library and for BLAS."""
-        if self.n_jobs is None:
-            yield
-            return
-        with limit_threads(self.n_jobs), blas_threads(n_threads()):
-            yield
-
     def _fit_members(
         self,
         A: Array,
@@ -292,7 +281,7 @@ class TableModel(BaseEstimator):
         weight: Array,
         families: Sequence[str],
         key: Key,
-        workers: WorkerOptions | None,
+        workers: Execution | None,
         clock: Clock,
     ) -> Members:
         plan = make_plan(
@@ -362,7 +351,7 @@ class TableModel(BaseEstimator):
         return A if A.shape[1] else np.zeros((len(A), 1))
 
     def _predict(self, A: Array) -> Array:
-        with self._threads():
+        with Execution.of(self).threads():
             return np.asarray(sum(member.share * member.predict(A, self.device) for member in self._members))
 
     def __sklearn_tags__(self) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from bochner.backends import Array, backend_of, limit_threads, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.data.devices import open_device
-from bochner.data.workers import WorkerOptions
+from bochner.data.execution import Execution
 from bochner.kernels.stationary import StationaryKernel
 from bochner.ridge.dense import LEAST_WEIGHT, exact_ridge
 from bochner.ridge.spectrum import leave_one_out
@@ -297,7 +297,7 @@ def fit_leaves(
     members: list[Array],
     weight: Array | None = None,
     device: str | None = None,
-    workers: WorkerOptions | None = None,
+    workers: Execution | None = None,
     done: Callable[[int], None] = lambda rows: None,
 ) -> tuple[LocalModel, Array]:
     """An exact model in every leaf, and the leave-one-out errors (n, k) of each row in the leaf it falls in.

@@ -12,8 +12,8 @@ from scipy.optimize import nnls
 
 from bochner.backends import Array, backend_of, n_threads
 from bochner.backends.threads import each
+from bochner.data.execution import Execution
 from bochner.data.progress import Progress
-from bochner.data.workers import WorkerOptions
 from bochner.draws.keys import Key
 from bochner.estimators.ridge import KernelRidge
 from bochner.features.nystrom import Nystrom
@@ -110,7 +110,7 @@ def fit_members(
     progress: Progress,
     keeps_size: bool = False,
     device: str | None = None,
-    workers: WorkerOptions | None = None,
+    workers: Execution | None = None,
 ) -> Members:
     """Choose among kernels and scalings, and fit local models of the best.
 
@@ -132,7 +132,7 @@ def fit_members(
         Whether the size of leaves was given, so that it is kept even if time runs out.
     device : str or None
         Where metrics are learned and leaves fitted.
-    workers : WorkerOptions or None
+    workers : Execution or None
         If given, leaves are fitted by the workers of a Dask client.
     """
     maps = {name: scale_columns(A, weight, ranked=SCALINGS[name]) for name in scalings}
