@@ -18,6 +18,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.backends import Array
@@ -397,6 +399,13 @@ def dask_source(run: Execution, X: Any, y: Any = None, sample_weight: Any = None
     return DaskSource(list(zip(found.parts, ys, weights, strict=True)), reader, run.on_worker(), found.meta, weighted)
 
 
+def checked_source(model: BaseEstimator, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> DaskSource:
+    """Return dask data as a source; set the number and names of the columns of a model, or check them."""
+    source = dask_source(Execution.of(model), X, y, sample_weight)
+    validate_data(model, source.meta, reset=reset, skip_check_array=True)
+    return source
+
+
 @dataclass(frozen=True)
 class _Rows:
     """What is known of dask data before its blocks are counted."""
@@ -551,6 +560,11 @@ def _check_ready(model: Any) -> None:
         model._current()
 
 
+def _takes_text(model: BaseEstimator) -> bool:
+    """Return True for models of tables, which accept columns of any type."""
+    return get_tags(model).input_tags.string
+
+
 def map_rows(method: str, model: Any, X: Any, *arguments: Any, **options: Any) -> Any:
     """Apply a method that maps rows to rows to dask data, lazily and block by block.
 
@@ -569,7 +583,7 @@ def map_rows(method: str, model: Any, X: Any, *arguments: Any, **options: Any) -
         )
         return [delayed(apply_method, pure=False)(block, shared, dask_key_name=_name(name)) for block in blocks]
     frame = isinstance(X, dd.DataFrame)
-    if frame and model.__sklearn_tags__().input_tags.string:  # a model of tables, which accepts columns of any type
+    if frame and _takes_text(model):
         few = X._meta_nonempty.iloc[:1]
     elif frame:
         _check_columns(X._meta)
@@ -606,13 +620,14 @@ def _mapped(X: Any, name: str, shared: Any, empty: Any, pick: int | None) -> Any
     )
 
 
-def score(model: Any, X: Any, y: Any, sample_weight: Any, classifier: bool) -> float:
-    """The score of a model on dask data: accuracy, or R²."""
-    source = dask_source(Execution.of(model), X, y, sample_weight)
-    validate_data(model, source.meta, reset=False, skip_check_array=True)
+def score(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """Return the score of a model on dask data, accuracy or R²; models of tables load the data into memory."""
+    if _takes_text(model):
+        return float(model.score(*collected(X, y, sample_weight)))
+    source = checked_source(model, X, y, sample_weight, reset=False)
     _check_ready(model)
     model = lightened(model)
     if hasattr(model, "feature_names_in_"):  # the names were checked above; blocks have none
         del model.feature_names_in_
-    fold: Any = (AccuracyFold if classifier else DeterminationFold)(Predictions(model))
+    fold: Any = (AccuracyFold if is_classifier(model) else DeterminationFold)(Predictions(model))
     return float(fold.score(source.fold(fold)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from bochner.backends import (
     reading,
 )
 from bochner.checks import check_choice, check_count, check_positive, is_auto
+from bochner.data.frames import split_frame
 from bochner.data.sources import names_of
 
 _MOST, _FAR = 0.9, 30.0  # an outlier is so many times as far from the median as this share of the rows,
@@ -58,22 +60,24 @@ def is_distributed(X: Any) -> bool:
     return type(first).__module__.split(".")[0] in ("dask", "dask_expr")
 
 
+def dask() -> ModuleType:
+    """Import `bochner.data.distributed`, the only module that needs dask."""
+    import bochner.data.distributed as module
+
+    return module
+
+
 def in_memory(estimator: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
     """Rows and targets to fit a transformer on: all; of Dask data 20,000 rows, with that of largest norm."""
     if not is_distributed(X):
         return X, y
-    from bochner.data.distributed import gathered
-
-    return gathered(estimator, X, y)
+    rows, targets = dask().gathered(estimator, X, y)
+    return rows, targets
 
 
 def count_rows(X: Any) -> int | None:
     """The number of rows of dask data; None for anything else."""
-    if not is_distributed(X):
-        return None
-    from bochner.data.distributed import n_rows
-
-    return n_rows(X)
+    return int(dask().n_rows(X)) if is_distributed(X) else None
 
 
 def map_dask_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,9 +86,7 @@ def map_dask_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
         if is_distributed(X):
-            from bochner.data.distributed import map_rows
-
-            return map_rows(method.__name__, self, X, *arguments, **options)
+            return dask().map_rows(method.__name__, self, X, *arguments, **options)
         return method(self, X, *arguments, **options)
 
     return call
@@ -104,6 +106,23 @@ def dask_aware(cls: Any) -> Any:
 
     cls.fit_transform = fit_transform
     return cls
+
+
+class DistributedScore:
+    """Mixin for `score` of Dask data and of columns by name; must come before scikit-learn's mixins among the bases."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy of a classifier, or the coefficient of determination R² of other models.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or dask data
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of a frame
+        sample_weight : array-like of shape (n_samples,), the name of a column of a frame, or None
+        """
+        if is_distributed(X):
+            return float(dask().score(self, X, y, sample_weight))
+        return super().score(*split_frame(X, y, sample_weight))  # type: ignore[misc]
 
 
 def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:

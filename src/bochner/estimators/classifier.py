@@ -18,12 +18,11 @@ from bochner.checks import check_choice, check_count, check_positive
 from bochner.data.devices import on_device
 from bochner.data.labels import SignSource, codes_of, find_labels, given_labels, labels_of, unique_labels
 from bochner.data.sources import ArraySource, Block, Source, limited, positive
-from bochner.data.validation import map_dask_blocks, validate_rows
+from bochner.data.validation import DistributedScore, map_dask_blocks, validate_rows
 from bochner.draws.keys import Key
 from bochner.estimators.feature_spec import FeatureSpec
 from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.inputs import as_source
-from bochner.estimators.models import DistributedScore
 from bochner.estimators.ridge import KernelRidge
 from bochner.estimators.supervised import SupervisedModel
 from bochner.features.maps import FeatureMap

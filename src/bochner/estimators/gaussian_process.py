@@ -18,11 +18,18 @@ from bochner.data.devices import is_there, on_device, rows_on
 from bochner.data.progress import Progress
 from bochner.data.sources import Block, Source, default_rows, positive
 from bochner.data.targets import numeric_targets, warn_of_constant, warn_of_level
-from bochner.data.validation import check_components, check_precision, is_distributed, map_dask_blocks, validate_rows
+from bochner.data.validation import (
+    DistributedScore,
+    check_components,
+    check_precision,
+    is_distributed,
+    map_dask_blocks,
+    validate_rows,
+)
 from bochner.draws.keys import Key
 from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.inputs import as_source
-from bochner.estimators.models import DistributedScore, check_sums
+from bochner.estimators.models import check_sums
 from bochner.estimators.nystrom import NystromFeatures
 from bochner.estimators.posteriors import (
     JOINT_ROWS,

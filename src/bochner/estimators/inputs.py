@@ -19,12 +19,19 @@ from bochner.backends import (
 )
 from bochner.checks import check_weight
 from bochner.data.arrow import ArrowSource
-from bochner.data.execution import Execution
 from bochner.data.frames import split_frame
 from bochner.data.labels import labels_of
 from bochner.data.sources import ArraySource, Block, BlockSource, Source
 from bochner.data.targets import check_target_size, numeric_targets
-from bochner.data.validation import as_host, check_same_names, check_width, explain_rows, is_distributed, validate_rows
+from bochner.data.validation import (
+    as_host,
+    check_same_names,
+    check_width,
+    dask,
+    explain_rows,
+    is_distributed,
+    validate_rows,
+)
 
 
 def is_stream(X: Any) -> bool:
@@ -107,10 +114,7 @@ def _weights(sample_weight: Any, X: Any) -> Array:
 
 def distributed_source(model: Any, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Source:
     """Dask data as a source; sets or checks the number and names of the columns."""
-    from bochner.data.distributed import dask_source
-
-    source = dask_source(Execution.of(model), X, y, sample_weight)
-    validate_data(model, source.meta, reset=reset, skip_check_array=True)
+    source: Source = dask().checked_source(model, X, y, sample_weight, reset=reset)
     return source
 
 

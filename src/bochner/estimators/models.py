@@ -8,16 +8,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
 from bochner.checks import check_count, check_device_name, check_flag
 from bochner.data.execution import Execution
-from bochner.data.frames import split_frame
 from bochner.data.linear import linear_scores
-from bochner.data.validation import is_distributed
 from bochner.displays import Summary, shortened
 from bochner.estimators.feature_spec import (
     LIMITS,
@@ -35,25 +32,6 @@ def check_sums(*models: Any) -> None:
             "this model keeps no sums to add to. If it was loaded from a file, fit again and keep them there with "
             "bochner.save(model, path, sums=True); if it was fitted with solver='cg' or 'sgd', use solver='cholesky'."
         )
-
-
-class DistributedScore:
-    """`score` for Dask data, computed by its workers; must come before scikit-learn's mixins among the bases."""
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the accuracy of a classifier, or the coefficient of determination R² of other models.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), or dask data
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), or the name of a column of a frame
-        sample_weight : array-like of shape (n_samples,), the name of a column of a frame, or None
-        """
-        if is_distributed(X):
-            from bochner.data.distributed import score
-
-            return score(self, X, y, sample_weight, is_classifier(self))
-        return super().score(*split_frame(X, y, sample_weight))  # type: ignore[misc]
 
 
 class KernelModel(ModelParameters):

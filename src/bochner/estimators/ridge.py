@@ -23,13 +23,20 @@ from bochner.data.folds import StreamedGram, accumulate, accumulate_deflated, le
 from bochner.data.progress import saying, show
 from bochner.data.sources import Block, Source, default_rows
 from bochner.data.targets import numeric_targets, warn_of_level
-from bochner.data.validation import check_components, check_precision, map_dask_blocks, usual_rows, validate_rows
+from bochner.data.validation import (
+    DistributedScore,
+    check_components,
+    check_precision,
+    map_dask_blocks,
+    usual_rows,
+    validate_rows,
+)
 from bochner.draws.keys import Key
 from bochner.draws.linear_maps import Centred, PSDOperator
 from bochner.estimators.feature_spec import FeatureSpec
 from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.inputs import as_source
-from bochner.estimators.models import DistributedScore, check_sums
+from bochner.estimators.models import check_sums
 from bochner.estimators.supervised import SupervisedModel
 from bochner.features.maps import FeatureMap
 from bochner.ridge.reports import Report

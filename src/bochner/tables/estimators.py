@@ -26,7 +26,7 @@ from bochner.data.labels import codes_of
 from bochner.data.progress import Progress
 from bochner.data.sources import limit_weights
 from bochner.data.targets import check_target_size, numeric_targets
-from bochner.data.validation import is_distributed, map_dask_blocks
+from bochner.data.validation import DistributedScore, dask, is_distributed, map_dask_blocks
 from bochner.displays import Summary
 from bochner.draws.keys import Key
 from bochner.ridge.spectrum import leave_one_out
@@ -42,21 +42,6 @@ from bochner.tuning.policies import TablePolicy
 _TRIED = ("laplacian", "exponential", "matern32", "rbf")
 _LARGEST_LABEL = 2.0**53  # up to this size float64 represents every integer
 POLICY = TablePolicy()
-
-
-class DaskScores:
-    """`score` for Dask data, which is loaded into memory."""
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions of X against y, or the accuracy of a classifier, weighted by `sample_weight`.
-
-        As in `fit`, y and `sample_weight` may be names of columns of X.
-        """
-        if is_distributed(X):
-            from bochner.data.distributed import collected
-
-            X, y, sample_weight = collected(X, y, sample_weight)
-        return float(super().score(*split_frame(X, y, sample_weight)))  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False)
@@ -105,9 +90,7 @@ class TableModel(BaseEstimator):
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None.")
         if is_distributed(X):  # the model stores all rows of the table, so they are loaded
-            from bochner.data.distributed import collected
-
-            X, y, sample_weight = collected(X, y, sample_weight)
+            X, y, sample_weight = dask().collected(X, y, sample_weight)
         X, y, sample_weight = split_frame(X, y, sample_weight)
         refuse_mask(y, sample_weight)
         X, y = self._check_columns(X, reset=True), np.asarray(y)
@@ -175,11 +158,7 @@ class TableModel(BaseEstimator):
 
     def _workers(self, X: Any) -> Execution | None:
         """Return how workers run their tasks; None if X is not Dask data or there are no workers."""
-        if not is_distributed(X):
-            return None
-        from bochner.data.distributed import has_workers
-
-        return Execution.of(self).on_worker() if has_workers() else None
+        return Execution.of(self).on_worker() if is_distributed(X) and dask().has_workers() else None
 
     def _fit(
         self, raw: list[tuple[str, Array]], Y: Array, weight: Array, workers: Execution | None, strata: Array
@@ -369,7 +348,7 @@ def _float_of(X: Any) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel):
+class TabularRegressor(DistributedScore, MultiOutputMixin, RegressorMixin, TableModel):
     """Regression on tables without preprocessing: numbers, categories, dates and missing values.
 
     Columns become numbers, standardised or ranked. The kernel, the length scale of every column and the penalty are
@@ -508,7 +487,7 @@ class TabularRegressor(DaskScores, MultiOutputMixin, RegressorMixin, TableModel)
 
 
 @dataclass(eq=False, repr=False)
-class TabularClassifier(DaskScores, ClassifierMixin, TableModel):
+class TabularClassifier(DistributedScore, ClassifierMixin, TableModel):
     """Classification on tables without preprocessing: numbers, categories, dates and missing values.
 
     Like `TabularRegressor`, with kernel ridge regression on targets ±1, one class against the rest. Probabilities are a

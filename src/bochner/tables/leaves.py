@@ -18,6 +18,7 @@ from bochner.backends import Array, backend_of, limit_threads, n_threads
 from bochner.backends.threads import each, one_thread
 from bochner.data.devices import open_device
 from bochner.data.execution import Execution
+from bochner.data.validation import dask
 from bochner.kernels.stationary import StationaryKernel
 from bochner.ridge.dense import LEAST_WEIGHT, exact_ridge
 from bochner.ridge.spectrum import leave_one_out
@@ -331,9 +332,7 @@ def fit_leaves(
     if workers is None:
         in_threads(lambda number: keep(number, fit_leaf(*job(number))), range(len(members)), device)
     else:
-        from bochner.data.distributed import on_workers
-
-        with closing(on_workers(fit_leaf, map(job, range(len(members))), workers)) as results:
+        with closing(dask().on_workers(fit_leaf, map(job, range(len(members))), workers)) as results:
             for number, found in enumerate(results):
                 keep(number, found)
     return LocalModel(tree, kernel, X, np.concatenate(points), starts, coefficients, intercepts), left_out
