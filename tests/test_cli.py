@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ import bochner
 from bochner.cli import tables
 from bochner.cli.app import run
 from bochner.cli.errors import nearest
-from bochner.cli.files import TextFormat
+from bochner.cli.options import RowOptions
 from bochner.cli.tables import Recipe
 
 NUMBERS = ["map", "columns", "run", "frobenius", "spectral", "bytes", "error"]
@@ -109,7 +110,7 @@ def test_nothing_is_cut_off_on_a_terminal(width, target):
 def test_every_format_is_the_same_table(file, folder):
     drop = ["kind", "city"] if file.endswith(("csv", "parquet")) else []
     target = {"homes.npy": "-1", "homes.npz": None}.get(file, "price")
-    table = tables.load_table(file, target=target, drop=drop, standardize=False)
+    table = tables.load_table(file, RowOptions(target=target, drop=drop), standardize=False)
     np.testing.assert_allclose(table.X, folder[["age", "income"]])
     np.testing.assert_allclose(table.y, folder["price"])
 
@@ -125,7 +126,7 @@ def test_compare_needs_no_data(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("target", ["price", "kind"])
 def test_fit_and_predict_are_the_python_models(target, folder, capsys):
     other = {"price": "kind", "kind": "price"}[target]
-    arguments = ["-t", target, "--drop", other, "--encode", "one-hot", "--components", "32", "--out", "model.bochner"]
+    arguments = ["-t", target, "--drop", other, "--components", "32", "--out", "model.bochner"]
     assert run(["fit", "homes.csv", *arguments]) == 0
     assert "32 components" in capsys.readouterr().out
     assert run(["predict", "model.bochner", "homes.parquet", "--out", "predictions.csv"]) == 0
@@ -169,13 +170,13 @@ def test_many_rows_of_parquet_are_streamed(tmp_path, monkeypatch):
     X = rng.normal(size=(1000, 2)) * [1.0, 50.0]
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": np.sin(X[:, 0]) + X[:, 1] / 50})
     frame.to_parquet("many.parquet", row_group_size=100)
-    table = tables.load_table("many.parquet", target="y", all_rows=True)
+    table = tables.load_table("many.parquet", RowOptions(target="y"), all_rows=True)
     assert len(table.X) == 300
     assert table.source.n_samples == 1000
     assert run(["fit", "many.parquet", "-t", "y", "--components", "64", "--out", "m"]) == 0
     assert run(["predict", "m", "many.parquet", "--out", "p.npy"]) == 0
     expected = bochner.KernelRidge(n_components=64, random_state=0).fit(table.source)
-    scaled = pd.DataFrame(table.recipe.scale_rows(X), columns=["a", "b"])
+    scaled = pd.DataFrame(table.recipe.numbers(X), columns=["a", "b"])
     np.testing.assert_allclose(np.load("p.npy"), expected.predict(scaled), rtol=1e-9)
 
 
@@ -184,8 +185,7 @@ def test_text_is_text_in_many_rows_of_parquet_too(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "_SAMPLE_ROWS", 300)
     frame = pd.DataFrame({"a": np.arange(1000.0), "zone": np.arange(1000) % 3, "y": np.arange(1000.0)})
     frame.to_parquet("many.parquet", row_group_size=100)
-    text = TextFormat(texts=("zone",))
-    table = tables.load_table("many.parquet", target="y", all_rows=True, encode="one-hot", text=text)
+    table = tables.load_table("many.parquet", RowOptions(target="y", text=["zone"]), all_rows=True)
     assert table.recipe.categories == {"zone": ["0", "1", "2"]}
     assert table.X.shape == (1000, 4)
 
@@ -274,7 +274,7 @@ def test_without_matplotlib_nothing_is_measured(monkeypatch, capsys, folder):
     for name in [name for name in sys.modules if name.startswith("matplotlib")]:
         monkeypatch.setitem(sys.modules, name, None)
     for name in ("charts", "report"):
-        monkeypatch.delitem(sys.modules, f"bochner.experiments.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"bochner.comparison.{name}", raising=False)
     monkeypatch.setattr("bochner.comparison.compare.run_comparison", None)
     assert "pip install 'bochner[plot]'" in failure(capsys, "compare", "homes.npy", code=3)
 
@@ -299,12 +299,12 @@ def test_columns_of_any_size_are_standardised(sparse):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3)) + 0.5
     X[:, 2] = 7.0  # constant: left as it is
-    usual = Recipe(("a", "b", "c")).scaled(scipy.sparse.csr_array(X) if sparse else X)
+    usual = Recipe(()).standardising(scipy.sparse.csr_array(X) if sparse else X)
     for exponent in (-1000, -500, 500, 990):
         A = X * np.ldexp(1.0, [exponent, 0, 0])
         A = scipy.sparse.csr_array(A) if sparse else A
-        recipe = Recipe(("a", "b", "c")).scaled(A)
-        found, expected = recipe.scale_rows(A), usual.scale_rows(scipy.sparse.csr_array(X) if sparse else X)
+        recipe = Recipe(()).standardising(A)
+        found, expected = recipe.numbers(A), usual.numbers(scipy.sparse.csr_array(X) if sparse else X)
         found, expected = (Z.toarray() if sparse else Z for Z in (found, expected))
         np.testing.assert_allclose(found, expected, rtol=1e-12)
         assert np.ptp(found[:, 2]) == 0.0
@@ -321,20 +321,20 @@ def test_a_missing_column_lists_the_nearest(folder, capsys):
     assert "numbered 0 to 2" in failure(capsys, "compare", "homes.npy", "-t", "9")
 
 
-def test_text_offers_an_encoding(folder, capsys):
-    message = failure(capsys, "compare", "homes.csv", "-t", "price")
-    assert "'city' is text (3 distinct: 'Lima', 'Oslo', 'Rome')" in message
-    assert "--encode one-hot" in message
-    assert "--drop city" in message
+def test_text_of_many_levels_needs_a_target(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    pd.DataFrame({"a": np.arange(90.0) ** 0.5, "zone": [f"z{i % 30}" for i in range(90)]}).to_csv(path, index=False)
+    message = failure(capsys, "compare", str(path))
+    assert "'zone' has 30 different texts" in message
+    assert "name a --target, or --drop zone" in message
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("a,b\n1,2\n3,x\n5,6\n", "column 'b' should be numbers, but row 2 has 'x'"),
-        ("a,b\n1,2\n3,\n5,6\n", "column 'b' is empty in row 2 (line 3)"),
-        ("a,b\n1,2\n3,inf\n5,6\n", "column 'b' has 'inf' in row 2 (line 3)"),
-        ("1,2\n3,\n5,6\n", "column '1' is empty in row 2 (line 2)"),
+        ("a,b\n1,2\n3,inf\n5,6\n", "infinity in column 'b'; replace it by a number or a gap"),
+        ("a,b\n1,2\n1,2\n1,2\n", "every column was left out: a: left out: every value is the same"),
         ("a,b\n1,2\n3,4,5\n", "line 3 has 3 values and the table 2 columns"),
         ("a,b\n", "has a header and no rows"),
         ("", "is empty"),
@@ -349,7 +349,7 @@ def test_a_bad_file_says_which_row(text, message, tmp_path, capsys):
 def test_rows_with_gaps_can_be_left_out(tmp_path):
     path = tmp_path / "gaps.csv"
     path.write_text("a,b,y\n1,2,0.5\n3,x,1\n5,,2\n7,8,\n9,10,3\n")
-    table = tables.load_table(str(path), target="y", drop_missing=True, standardize=False)
+    table = tables.load_table(str(path), RowOptions(target="y", drop_missing=True), standardize=False)
     np.testing.assert_array_equal(table.X, [[1, 2], [9, 10]])
     np.testing.assert_array_equal(table.y, [0.5, 3])
     assert "3 rows with missing values left out" in table.notes
@@ -362,7 +362,7 @@ def test_tables_of_text(separator, header, tmp_path):
     path = tmp_path / "table.txt"
     rows = [["1", "2.5", "-3"], ["4", "5e-1", "6"], ["7", "8", "9"]]
     path.write_text("\n".join(separator.join(row) for row in ([["a", "b", "c"]] if header else []) + rows) + "\n")
-    table = tables.load_table(str(path), standardize=False)
+    table = tables.load_table(str(path), RowOptions(), standardize=False)
     np.testing.assert_array_equal(table.X, np.array(rows, float))
     assert table.recipe.columns == (("a", "b", "c") if header else ("0", "1", "2"))
 
@@ -388,11 +388,9 @@ def test_files_that_are_not_there_or_not_what_they_say(folder, capsys):
 
 
 def test_rows_that_do_not_fit_the_model(folder, capsys):
-    run(["fit", "homes.csv", "-t", "price", "--drop", "kind", "--encode", "ordinal", "--components", "8", "--out", "m"])
+    run(["fit", "homes.csv", "-t", "price", "--drop", "kind", "--components", "8", "--out", "m"])
     folder.drop(columns="income").to_csv("less.csv", index=False)
     assert "there is no column 'income'" in failure(capsys, "predict", "m", "less.csv", "--out", "p.csv")
-    folder.assign(city="Bonn").to_csv("bonn.csv", index=False)
-    assert "'Bonn' in row 1" in failure(capsys, "predict", "m", "bonn.csv", "--out", "p.csv")
     np.save("wide.npy", np.ones((3, 7)))
     assert "trained on 3 features" in failure(capsys, "predict", "m", "wide.npy", "--out", "p.csv")
     assert "a table is written to .csv" in failure(capsys, "predict", "m", "homes.csv", "--out", "p.docx")
@@ -403,7 +401,7 @@ def test_rows_that_do_not_fit_the_model(folder, capsys):
     "arguments",
     [
         ["fit", "homes.csv", "-t", "price", "--out", "m", "--report"],
-        ["recommend", "homes.csv", "-t", "price", "--encode", "ordinal"],
+        ["recommend", "homes.csv", "-t", "price"],
         ["fit", "homes.csv", "-t", "rent", "--out", "m"],
     ],
     ids=["report", "recommend", "mistake"],
@@ -460,10 +458,18 @@ def test_interrupted_with_a_report(folder, monkeypatch, capsys):
 
 
 def test_recipes_come_back_from_their_files(folder, tmp_path):
-    recipe = Recipe.of(folder, "price", "one-hot")
-    recipe = recipe.scaled(recipe(folder))
-    recipe.save(tmp_path / "r.json")
-    assert Recipe.load(tmp_path / "r.json") == recipe
+    options = RowOptions(target="price")
+    folder["zone"] = [f"z{i % 20}" for i in range(len(folder))]
+    folder["sold"] = pd.date_range("2024-01-01", periods=90, freq="31h")
+    folder.loc[3, "income"] = np.nan
+    folder.to_parquet("all.parquet")
+    table = tables.load_table("all.parquet", options)
+    assert {column.plan for column in table.recipe.encoded} == {"number", "parts", "indicators", "target"}
+    table.recipe.save(tmp_path / "r.json")
+    found = Recipe.load(tmp_path / "r.json")
+    assert replace(found, encoded=()) == replace(table.recipe, encoded=())
+    new = folder[list(found.columns)].assign(zone="z99").head(7)
+    np.testing.assert_array_equal(found.numbers(new), table.recipe.numbers(new))
     for text in ("{", "[]", "{}", json.dumps({"format": 1})):
         (tmp_path / "r.json").write_text(text)
         with pytest.raises(ValueError, match="not a recipe"):
@@ -473,21 +479,23 @@ def test_recipes_come_back_from_their_files(folder, tmp_path):
         Recipe.load(tmp_path / "r.json")
 
 
-def test_unknown_categories_are_none_of_the_known(folder):
-    recipe = Recipe.of(folder[["city"]], None, "one-hot")
-    np.testing.assert_array_equal(recipe(pd.DataFrame({"city": ["Oslo", "Bonn"]})), [[0, 1, 0], [0, 0, 0]])
+def test_columns_become_numbers_as_in_models_of_tables(folder):
+    """One column for each of few texts, mean targets for many, gaps filled and indicated, identifiers left out."""
+    folder["zone"], folder["id"] = [f"z{i % 20}" for i in range(90)], [f"p{i}" for i in range(90)]
+    folder.loc[:9, "income"] = np.nan
+    folder.to_csv("homes.csv", index=False)
+    table = tables.load_table("homes.csv", RowOptions(target="price", drop=["kind"]), standardize=False)
+    assert table.recipe.columns == ("age", "income", "city", "zone")
+    assert table.X.shape == (90, 1 + 2 + 3 + 1)
+    assert "text as numbers: city, zone" in table.notes
+    assert "90 different texts in 90 rows, an identifier" in table.left_out["id"]
+    np.testing.assert_array_equal(table.X[:, 2], np.arange(90) < 10)
+    assert set(table.X[:10, 1]) == {folder["income"].median()}
 
 
-def test_too_many_categories():
-    frame = pd.DataFrame({"name": [f"p{i}" for i in range(300)]})
-    with pytest.raises(ValueError, match="too many for --encode one-hot"):
-        Recipe.of(frame, None, "one-hot")
-    assert Recipe.of(frame, None, "ordinal")(frame).shape == (300, 1)
-
-
-def test_constant_columns_are_left_alone():
+def test_constant_columns_are_zeros():
     X = np.array([[1.0, 5.0], [3.0, 5.0]])
-    np.testing.assert_array_equal(Recipe(("a", "b")).scaled(X).scale_rows(X), [[-1, 0], [1, 0]])
+    np.testing.assert_array_equal(Recipe(()).standardising(X).numbers(X), [[-1, 0], [1, 0]])
 
 
 def test_nearest_names():

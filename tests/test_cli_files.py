@@ -11,12 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bochner.cli import scores
 from bochner.cli.app import run
 from bochner.cli.columns import with_dates
 from bochner.cli.errors import DataError
 from bochner.cli.files import TextFormat, read
 from bochner.cli.scores import Scores, beside_plain_models
 from bochner.cli.tables import Recipe, as_task, extremes
+from bochner.estimators.ridge import KernelRidge
 from bochner.tables.held_out import HeldOut
 
 N = 40
@@ -265,25 +267,22 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["table", "kernel"])
 def test_predictions_keep_columns_and_tell_of_what_is_new(kind, folder, capsys):
-    extra = ["--time", "0.5"] if kind == "table" else ["--components", "16", "--encode", "one-hot"]
+    extra = ["--time", "0.5"] if kind == "table" else ["--components", "16"]
     assert run(["fit", "train.csv", "-t", "price", "--drop", "id", "--drop", "row", "-o", "m", *extra]) == 0
     capsys.readouterr()
     assert run(["predict", "m", "new.csv", "-o", "p.csv", "--keep", "id", "--drop-missing"]) == 0
     said = capsys.readouterr().err
     assert "decimal comma" in said
     assert "1 row with missing values left out" in said
-    assert "column 'city': 1 row with values that training had not: 'Bonn'" in said
+    assert "column 'city': 1 row with values that training did not have: 'Bonn'" in said
     assert "the file holds the target: R²" in said
     found = pd.read_csv("p.csv")
     assert found.columns.tolist() == ["id", "row", "prediction"]
     assert found["id"].tolist() == ["c0", "c2", "c3", "c4", "c5"]
     assert found["row"].tolist() == [1, 3, 4, 5, 6]
-    if kind == "table":
-        assert run(["predict", "m", "new.csv", "-o", "p.feather"]) == 0
-        assert "column 'size': 1 gap, filled as in training" in capsys.readouterr().err
-        assert len(pd.read_feather("p.feather")) == 6
-    else:
-        assert "or --drop-missing" in failure(capsys, "predict", "m", "new.csv", "-o", "p.csv")
+    assert run(["predict", "m", "new.csv", "-o", "p.feather"]) == 0
+    assert "column 'size': 1 gap, filled as in training" in capsys.readouterr().err
+    assert len(pd.read_feather("p.feather")) == 6
     message = failure(capsys, "predict", "m", "new.csv", "-o", "p.csv", "--keep", "idd")
     assert "--keep: there is no column 'idd'; did you mean 'id'" in message
 
@@ -297,21 +296,18 @@ def test_new_rows_are_read_as_those_of_training(kind, folder, capsys):
     cells["weight"], cells["price"] = ([f"{v:.2f}".replace(".", ",") for v in folder[c]] for c in ("weight", "price"))
     cells.loc[3, "city"] = "?"
     cells.to_csv("german.csv", sep=";", index=False)
-    encode = ["--encode", "one-hot"] if kind == "kernel" else []
-    gaps = ["--drop-missing"] if kind == "kernel" else []
-    fit = ["fit", "german.csv", "-t", "price", "-o", "m", "--model", kind, "--gap", "?", *encode, *gaps]
-    assert run(fit) == 0
+    assert run(["fit", "german.csv", "-t", "price", "-o", "m", "--model", kind, "--gap", "?"]) == 0
     columns = ["size", "weight", "city", "zip"]
     whole = cells[columns].iloc[[0, 1, 2, 3]].assign(weight=["1", "0", "1", "0"])  # nothing with a comma
     whole.to_csv("whole.csv", sep=";", index=False)
     whole.assign(weight=["1,0", "0,0", "1,0", "0,0"]).to_csv("commas.csv", sep=";", index=False)
     found = []
     for name in ("whole", "commas"):
-        assert run(["predict", "m", f"{name}.csv", "--keep", "zip", "-o", "p.csv", *gaps]) == 0
+        assert run(["predict", "m", f"{name}.csv", "--keep", "zip", "-o", "p.csv"]) == 0
         found.append(pd.read_csv("p.csv", dtype={"zip": str}))
     pd.testing.assert_frame_equal(*found)
     assert found[0]["zip"].tolist()[:2] == ["10115", "01067"]
-    assert "training had not" not in capsys.readouterr().err
+    assert "training did not have" not in capsys.readouterr().err
     whole.iloc[[0, 2]].to_csv("no-zeros.csv", sep=";", index=False)  # the codes that are left look like numbers
     assert run(["predict", "m", "no-zeros.csv", "-o", "p.csv"]) == 0
     np.testing.assert_allclose(pd.read_csv("p.csv")["prediction"], found[0]["prediction"][[0, 2]])
@@ -355,7 +351,7 @@ def test_gaps_are_counted_and_text_is_text_where_the_user_says_so(tmp_path, caps
         assert json.loads(out)["columns"]["encoded"] == ["city", "month"]
         assert "gaps: size 5" in err
         assert run(["predict", str(tmp_path / "m"), str(tmp_path / name)]) == 0
-        assert "training had not" not in capsys.readouterr().err
+        assert "training did not have" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["compare", "recommend"])
@@ -364,13 +360,13 @@ def test_what_a_message_offers_every_command_takes(command, tmp_path, monkeypatc
     cells = FRAME.astype(str).assign(month=(np.arange(N) % 12).astype(str))
     cells.loc[3, "size"] = "?"
     cells.to_csv("t.csv", index=False)
-    asked = [command, "t.csv", "-t", "price", "--encode", "one-hot"]
+    asked = [command, "t.csv", "-t", "price"]
     asked += (
         ["--maps", "fourier:iid", "--components", "4", "--runs", "1", "-o", "r.html"] if command == "compare" else []
     )
     assert "--gap '?'" in failure(capsys, *asked)
     assert run([*asked, "--gap", "?", "--drop-missing", "--text", "month"]) == 0
-    assert "text as numbers (one-hot): city, month" in capsys.readouterr().err
+    assert "text as numbers: city, month" in capsys.readouterr().err
 
 
 def test_the_verdict_is_honest():
@@ -388,7 +384,7 @@ def test_rows_without_a_target_are_dropped_and_no_others(kind, form, folder, cap
     X = np.random.default_rng(0).normal(size=(60, 2))
     y = X[:, 0].copy()
     y[:20] = np.nan
-    X[30:50, 1] = np.nan if kind == "table" else 1.0
+    X[30:50, 1] = np.nan if kind == "table" or form == "csv" else 1.0
     np.savez("t.npz", X=X, y=y)
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv("t.csv", index=False)
     few = ["--time", "0.3"] if kind == "table" else ["--components", "8"]
@@ -407,6 +403,9 @@ def test_the_linear_model_has_not_seen_the_targets_of_held_out_rows():
     assert abs(beside_plain_models(held_out, X, y, False).linear) < 4.0 / 900**0.5
     labels = y > 0
     assert abs(beside_plain_models(held_out, X, labels, True).linear - 0.5) < 4.0 * 0.5 / 900**0.5
+    fifth = scores.held_out(KernelRidge("rbf", 16, alpha=1.0, random_state=0), X, y)
+    assert fifth.model.score < 4.0 / 180**0.5
+    assert fifth.linear < 4.0 / 180**0.5
 
 
 def test_a_reader_may_have_seen_enough(folder):
@@ -557,7 +556,7 @@ def test_ctrl_c_ends_with_a_sentence(folder, monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bochner.estimators.TabularRegressor.fit", interrupted)
+    monkeypatch.setattr("bochner.tables.estimators.TabularRegressor.fit", interrupted)
     assert run(["fit", "train.csv", "-t", "price", "-o", "m"]) == 130
     assert capsys.readouterr().err.strip().splitlines()[-1] == "bochner: interrupted; nothing was written."
     assert not Path("m").exists()

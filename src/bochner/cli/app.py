@@ -15,6 +15,7 @@ from bochner.cli.autotune import autotune
 from bochner.cli.compare import compare
 from bochner.cli.doctor import doctor
 from bochner.cli.fit import fit
+from bochner.cli.options import with_options
 from bochner.cli.predict import predict
 from bochner.cli.recommend import recommend
 from bochner.cli.reproduce import reproduce
@@ -33,29 +34,32 @@ app = typer.Typer(
 )
 
 
+_UsageError: Any = typer.BadParameter.__base__  # that of click, or of the copy of click in typer
+
+
 class Interrupted(Exception):  # noqa: N818
     """Ctrl-C, which the libraries of the command line would answer with a bare exit code."""
 
 
 def _interruptible(command: Callable[..., int]) -> Callable[..., int]:
     @wraps(command)
-    def wrapped(*arguments: Any, **options: Any) -> int:
+    def stoppable(**options: object) -> int:
         try:
-            return command(*arguments, **options)
+            return command(**options)
         except KeyboardInterrupt as stop:
             raise Interrupted(str(stop)) from None
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor does the end of Python write there
             return OK
 
-    return wrapped
+    return stoppable
 
 
 for command in (compare, fit, predict, recommend, reproduce, doctor, autotune):
-    app.command()(_interruptible(command))
+    app.command()(_interruptible(with_options(command)))
 
 
-def _say_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"bochner {__version__}")
         raise typer.Exit
@@ -64,7 +68,7 @@ def _say_version(wanted: bool) -> None:
 @app.callback()
 def common(
     version: Annotated[
-        bool, typer.Option("--version", help="Say the version and end.", callback=_say_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Options of the program itself."""
@@ -83,11 +87,10 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail(str(error), MISSING)
     except (ValueError, OSError) as error:
         return _fail(str(error), USAGE)
-    except Exception as error:
-        if type(error).__module__.startswith(("click", "typer")) and hasattr(error, "format_message"):
-            context = getattr(error, "ctx", None)
-            command = f"bochner {context.info_name}" if context is not None and context.parent else "bochner"
-            return _fail(f"{error.format_message()} ({command} --help)", USAGE)
+    except _UsageError as error:
+        command = f"bochner {error.ctx.info_name}" if error.ctx is not None and error.ctx.parent else "bochner"
+        return _fail(f"{error.format_message()} ({command} --help)", USAGE)
+    except Exception:
         import traceback
 
         traceback.print_exc()

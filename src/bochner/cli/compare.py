@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,65 +11,83 @@ import typer
 
 from bochner.cli import INTERRUPTED, OK
 from bochner.cli.errors import DataError
-from bochner.cli.files import TextFormat, check_outputs, table_kind, write_table
-from bochner.cli.options import (
-    CharactersOption,
-    ColumnTextOption,
-    DecimalOption,
-    DropOption,
-    EncodeOption,
-    GapOption,
-    JsonOption,
-    KernelOption,
-    MissingOption,
-    OptionalData,
-    ScaleOption,
-    SeedOption,
-    SeparatorOption,
-    StandardizeOption,
-    TargetOption,
-    TaskOption,
-    kernel_of,
-)
+from bochner.cli.files import check_outputs, table_kind, write_table
+from bochner.cli.options import FILES, JsonOption, RowOptions, ScaleOption, StandardizeOption, kernel_of
 from bochner.cli.screen import console, print_json, progress, say
 
 if TYPE_CHECKING:
+    import rich.table
+
     from bochner.comparison.compare import Comparison, Verdict
 
-_NARROW = 100  # fewer characters do not hold the whole table
+_NARROW = 100  # characters of a terminal below which some columns of the ranking are left out
 
 
-def compare(
-    data: OptionalData = None,
-    target: TargetOption = None,
-    kernel: KernelOption = "rbf",
-    length_scale: ScaleOption = None,
+@dataclass(frozen=True)
+class Maps:
+    """Maps to measure, and how."""
+
+    kernel: Annotated[str, typer.Option(help="The kernel, such as rbf, matern or laplacian.")] = "rbf"
+    length_scale: ScaleOption = None
     maps: Annotated[
         str | None,
         typer.Option(help="Names with commas between them, such as fourier:orthogonal,nystrom:auto,RBFSampler."),
-    ] = None,
+    ] = None
     components: Annotated[
         str | None,
         typer.Option(help="Numbers of components, with commas between them; else 64 to 1024, at most half the rows."),
-    ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Draws of every map.")] = 5,
-    reference: Annotated[int, typer.Option(min=10, help="Rows that everything is measured on.")] = 4000,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the report.")] = Path("report.html"),
-    csv: Annotated[Path | None, typer.Option(help="Write every run as a table, too.")] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="Write error against components as a PNG or SVG file, too.")
-    ] = None,
-    task: TaskOption = None,
-    encode: EncodeOption = None,
-    drop: DropOption = None,
-    drop_missing: MissingOption = False,
-    as_text: ColumnTextOption = None,
-    gap: GapOption = None,
+    ] = None
+    runs: Annotated[int, typer.Option(min=1, help="Draws of every map.")] = 5
+    reference: Annotated[int, typer.Option(min=10, help="Rows that everything is measured on.")] = 4000
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of maps; None for all."""
+        return None if self.maps is None else [part.strip() for part in self.maps.split(",") if part.strip()]
+
+    @property
+    def sizes(self) -> list[int] | None:
+        """Numbers of components; None for the default."""
+        try:
+            return None if self.components is None else [int(part) for part in self.components.split(",")]
+        except ValueError:
+            raise DataError(f"--components takes numbers with commas between them, got {self.components!r}.") from None
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files to write."""
+
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the report.")] = Path("report.html")
+    csv: Annotated[Path | None, typer.Option(help="Write every run as a table, too.")] = None
+    picture: Annotated[Path | None, typer.Option(help="Write error against components as a PNG or SVG file, too.")] = (
+        None
+    )
+
+    def check(self, data: str | None) -> None:
+        """Refuse files that cannot be written."""
+        paths = [path for path in (self.out, self.csv, self.picture) if path is not None]
+        check_outputs(paths, [] if data is None else [Path(data)])
+        if self.csv is not None:
+            table_kind(self.csv)
+
+    def write(self, comparison: Comparison) -> None:
+        """Write the report, and the table and the picture if they are asked for."""
+        from bochner.comparison.report import write_picture, write_report
+
+        write_report(comparison, self.out)
+        if self.csv is not None:
+            write_table(comparison.frame, self.csv)
+        if self.picture is not None:
+            write_picture(comparison, self.picture)
+
+
+def compare(
+    rows: RowOptions,
+    maps: Maps,
+    outputs: Outputs,
+    data: Annotated[str | None, typer.Argument(help=f"{FILES}; the embedded digits if left out.")] = None,
     standardize: StandardizeOption = True,
-    sep: SeparatorOption = None,
-    decimal: DecimalOption = None,
-    encoding: CharactersOption = None,
-    seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> int:
     """Measure which approximation suits your data.
@@ -76,32 +95,25 @@ def compare(
     The report has errors of the kernel matrix, times and sizes of every map, and with a target its test error, next to
     the exact kernel, a linear model and a constant. Ctrl-C ends it with a report of what is done.
     """
-    check_outputs([path for path in (out, csv, picture) if path is not None], [] if data is None else [Path(data)])
-    if csv is not None:
-        table_kind(csv)
-    text = TextFormat(sep, decimal, encoding, tuple(as_text or ()), None if gap is None else tuple(gap))
-    text.check(data, target, drop)
+    outputs.check(data)
+    rows.check(data)
+    import bochner.comparison.report  # noqa: F401  # reports a missing package before anything is measured
     from bochner.cli.tables import load_table
     from bochner.comparison.compare import conclude, run_comparison
-    from bochner.comparison.report import write_picture, write_report
 
-    try:
-        sizes = None if components is None else [int(part) for part in components.split(",")]
-    except ValueError:
-        raise DataError(f"--components takes numbers with commas between them, got {components!r}.") from None
-    options: dict[str, Any] = {"encode": encode, "drop": drop, "drop_missing": drop_missing, "standardize": standardize}
-    table = load_table(data, target=target, task=task, text=text, **options)
+    kernel, sizes = kernel_of(maps.kernel, maps.length_scale), maps.sizes
+    table = load_table(data, rows, standardize=standardize)
     say(*table.notes)
     with progress() as callback:
         comparison = run_comparison(
             table.X,
             table.y,
-            kernel=kernel_of(kernel, length_scale),
-            maps=None if maps is None else [part.strip() for part in maps.split(",") if part.strip()],
+            kernel=kernel,
+            maps=maps.names,
             n_components=sizes,
-            n_runs=runs,
-            n_reference=reference,
-            random_state=seed,
+            n_runs=maps.runs,
+            n_reference=maps.reference,
+            random_state=rows.seed,
             progress=callback,
         )
     about = comparison.about
@@ -110,22 +122,19 @@ def compare(
     verdict = conclude(comparison)
     if not as_json:
         _show(comparison, verdict)
-    write_report(comparison, out)
-    if csv is not None:
-        write_table(comparison.frame, csv)
-    if picture is not None:
-        write_picture(comparison, picture)
+    outputs.write(comparison)
     if as_json:
-        print_json(_found(comparison, verdict) | {"report": out, "csv": csv, "picture": picture})
+        files = {"report": outputs.out, "csv": outputs.csv, "picture": outputs.picture}
+        print_json(_numbers(comparison, verdict) | files)
     else:
-        for what, file in (("picture", picture), ("report", out)):
+        for what, file in (("picture", outputs.picture), ("report", outputs.out)):
             if file is not None:
                 console().print(f"\nThe {what} is in {file}", soft_wrap=True, markup=False)
     return INTERRUPTED if about["interrupted"] else OK
 
 
 def _show(comparison: Comparison, verdict: Verdict | None) -> None:
-    """What was run, the ranking and the verdict, on the terminal."""
+    """Print what was run, the ranking and the verdict."""
     from rich.markup import escape
 
     from bochner.comparison.compare import rounded, show_seconds
@@ -143,8 +152,8 @@ def _show(comparison: Comparison, verdict: Verdict | None) -> None:
         screen.print(f"\n{' '.join((verdict.paragraph, *about['notes']))}", markup=False)
 
 
-def _found(comparison: Comparison, verdict: Verdict | None) -> dict[str, Any]:
-    """The same for a program: the numbers of the ranking, errors as shares and times in seconds."""
+def _numbers(comparison: Comparison, verdict: Verdict | None) -> dict[str, Any]:
+    """Return what `_show` prints as numbers: errors as shares and times in seconds."""
     from bochner.comparison.compare import headings, is_recommended, ranked, summarise
 
     about = comparison.about
@@ -163,10 +172,10 @@ def _found(comparison: Comparison, verdict: Verdict | None) -> dict[str, Any]:
     }
 
 
-def ranking(comparison: Comparison, width: int, verdict: Verdict | None = None) -> Any:
-    """Every map at its most components, the best first, and the baselines; fewer columns on a narrow terminal.
+def ranking(comparison: Comparison, width: int, verdict: Verdict | None = None) -> rich.table.Table:
+    """Rank every map at its most components, and the baselines; a narrow terminal shows fewer columns.
 
-    The recommended map with its number of components is among them, marked with a star.
+    The recommended map with its number of components is marked with a star.
     """
     from rich.table import Table
 

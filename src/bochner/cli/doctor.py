@@ -6,7 +6,7 @@ from bochner.cli import OK
 
 
 def report() -> dict[str, str]:
-    """Processor, compiled code, linear algebra, threads, GPU and packages, in words."""
+    """Describe the processor, compiled code, linear algebra, threads, GPU and packages."""
     from bochner.backends import machines
     from bochner.comparison.compare import show_bytes
 
@@ -32,7 +32,7 @@ def report() -> dict[str, str]:
 
 
 def doctor() -> int:
-    """Say what this installation can use.
+    """Show what this installation can use.
 
     Processor, native code, linear algebra, threads, packages and GPU.
     """

@@ -11,7 +11,7 @@ class DataError(ValueError):
 
 
 def nearest(name: str, names: Sequence[str], what: str = "column") -> str:
-    """A sentence that lists the names most like a missing one."""
+    """Suggest the names most similar to a missing one."""
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     lower = {other.lower(): other for other in names}
     if name.lower() in lower and lower[name.lower()] not in close:

@@ -1,20 +1,21 @@
-"""Options that several commands have."""
+"""Options that several commands have, alone and in records."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from bochner.cli.errors import DataError, nearest
+from bochner.cli.files import TextFormat
 
-
-class Encoding(StrEnum):
-    """How text becomes numbers."""
-
-    one_hot = "one-hot"
-    ordinal = "ordinal"
+if TYPE_CHECKING:
+    from bochner.kernels.algebra import Kernel
 
 
 class Task(StrEnum):
@@ -25,7 +26,7 @@ class Task(StrEnum):
 
 
 class Decimal(StrEnum):
-    """What stands between whole and fraction."""
+    """Decimal signs."""
 
     point = "."
     comma = ","
@@ -33,54 +34,107 @@ class Decimal(StrEnum):
 
 FILES = "CSV, TSV (also .gz, .bz2, .xz), Parquet, Feather, NPZ or NPY file, or a dataset's name"
 DataArgument = Annotated[str, typer.Argument(help=f"{FILES}.")]
-OptionalData = Annotated[str | None, typer.Argument(help=f"{FILES}; the embedded digits if left out.")]
-TargetOption = Annotated[str | None, typer.Option("--target", "-t", help="Column to predict (its number in an array).")]
-TaskOption = Annotated[Task | None, typer.Option(help="What the target is; guessed from its values if left out.")]
-EncodeOption = Annotated[Encoding | None, typer.Option(help="How columns of text become numbers.")]
-DropOption = Annotated[
-    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Column to leave out; may be repeated.")
-]
 MissingOption = Annotated[bool, typer.Option("--drop-missing", help="Leave out rows in which something is missing.")]
 StandardizeOption = Annotated[
     bool, typer.Option("--standardize/--no-standardize", help="Give every column mean 0 and standard deviation 1.")
 ]
-KernelOption = Annotated[str, typer.Option(help="The kernel, such as rbf, matern or laplacian.")]
 ModelKernelOption = Annotated[
     str | None,
     typer.Option("--kernel", help="The kernel; the model's default, or rbf with a length scale, if left out."),
 ]
 ScaleOption = Annotated[float | None, typer.Option(help="Its length scale; chosen from the data if left out.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
-SeparatorOption = Annotated[
-    str | None,
-    typer.Option("--sep", help="What separates columns of a text file (tab for tabs); default: guessed."),
-]
-DecimalOption = Annotated[
-    Decimal | None, typer.Option(help="Decimal point or comma of a text file; else as its numbers look.")
-]
-CharactersOption = Annotated[
-    str | None,
-    typer.Option("--encoding", help="Encoding of a text file, such as utf-8 or cp1252; default: guessed."),
-]
-ColumnTextOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--text",
-        metavar="COLUMN",
-        help="Column to take as text, though it looks like numbers or dates; may be repeated.",
-    ),
-]
-GapOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--gap", metavar="TEXT", help="Text that stands for a gap in a text file, such as ?; may be repeated."
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Say what was done as JSON, on standard output.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print what was done as JSON, on standard output.")]
 
 
-def kernel_of(name: str | None, length_scale: float | None) -> Any:
-    """A kernel for its name, with a length scale if one is given; None, the model's default, if neither is."""
+@dataclass(frozen=True)
+class TextOptions:
+    """How tables are read, where the file leaves it open."""
+
+    gap: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Text that stands for a gap in a text file, such as ?; may be repeated."),
+    ] = None
+    sep: Annotated[
+        str | None,
+        typer.Option(help="What separates columns of a text file (tab for tabs); default: guessed."),
+    ] = None
+    decimal: Annotated[
+        Decimal | None, typer.Option(help="Decimal point or comma of a text file; else as its numbers look.")
+    ] = None
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of a text file, such as utf-8 or cp1252; default: guessed.")
+    ] = None
+
+    @property
+    def text_format(self) -> TextFormat:
+        """How tables are read."""
+        return TextFormat(self.sep, self.decimal, self.encoding, gaps=None if self.gap is None else tuple(self.gap))
+
+
+@dataclass(frozen=True)
+class RowOptions(TextOptions):
+    """Which rows and columns of a table are used, and which of them is the target."""
+
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Column to predict (its number in an array).")
+    ] = None
+    task: Annotated[Task | None, typer.Option(help="What the target is; guessed from its values if left out.")] = None
+    drop: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; may be repeated.")] = (
+        None
+    )
+    drop_missing: MissingOption = False
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN", help="Column to take as text, though it looks like numbers or dates; may be repeated."
+        ),
+    ] = None
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0
+
+    @property
+    def text_format(self) -> TextFormat:
+        """How tables are read."""
+        return replace(super().text_format, texts=tuple(self.text or ()))
+
+    def check(self, data: str | None) -> None:
+        """Refuse a file that does not exist or lacks a column, before it is read."""
+        self.text_format.check(data, self.target, self.drop)
+
+
+def with_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command one option for every field of the records that it takes."""
+    hints = get_type_hints(command, include_extras=True)
+    records: dict[str, type[Any]] = {
+        name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)
+    }
+    flat: dict[str, inspect.Parameter] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in records:
+            types = get_type_hints(records[name], include_extras=True)
+            own_first = sorted(
+                fields(records[name]), key=lambda option: option.name not in records[name].__annotations__
+            )
+            options = [(option.name, option.default, types[option.name]) for option in own_first]
+        else:
+            options = [(name, parameter.default, hints[name])]
+        flat |= {
+            option: inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for option, default, kind in options
+        }
+
+    @wraps(command)
+    def flattened(**given: Any) -> int:
+        for name, kind in records.items():
+            given[name] = kind(**{option.name: given.pop(option.name) for option in fields(kind)})
+        return command(**given)
+
+    flattened.__signature__ = inspect.Signature(list(flat.values()))  # type: ignore[attr-defined]
+    flattened.__annotations__ = {name: parameter.annotation for name, parameter in flat.items()}
+    return flattened
+
+
+def kernel_of(name: str | None, length_scale: float | None) -> str | Kernel | None:
+    """Return a kernel by its name, with a length scale if one is given; None, the default, if both are None."""
     if name is None and length_scale is None:
         return None
     name = name or "rbf"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -13,7 +13,6 @@ from bochner.cli import OK
 from bochner.cli.errors import DataError, check_column, nearest
 from bochner.cli.files import (
     Raw,
-    TextFormat,
     check_outputs,
     columns_file,
     pandas_module,
@@ -22,24 +21,28 @@ from bochner.cli.files import (
     write_table,
     written,
 )
-from bochner.cli.options import (
-    CharactersOption,
-    DataArgument,
-    DecimalOption,
-    GapOption,
-    JsonOption,
-    MissingOption,
-    SeparatorOption,
-)
+from bochner.cli.options import DataArgument, JsonOption, MissingOption, TextOptions
 from bochner.cli.screen import counted, print_json, say
 
-_SHOWN = 3  # values that a note names
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+    from bochner.backends import Array
+    from bochner.cli.tables import Recipe
+    from bochner.estimators.models import KernelModel
+    from bochner.tables.estimators import TableModel
+
+Model: TypeAlias = "KernelModel | TableModel"
+Rows: TypeAlias = "DataFrame | Array"
+
+_SHOWN = 3  # new texts that a note names
 _STDOUT = Path("-")
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="What `bochner fit` or `bochner.save` wrote.")],
     data: DataArgument,
+    options: TextOptions,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="CSV, Parquet, Feather, NPZ or NPY file; - is standard output, as CSV.")
     ] = _STDOUT,
@@ -52,52 +55,32 @@ def predict(
         float | None, typer.Option("--interval", help="Add bounds that hold the target this often, such as 0.9.")
     ] = None,
     drop_missing: MissingOption = False,
-    gap: GapOption = None,
-    sep: SeparatorOption = None,
-    decimal: DecimalOption = None,
-    encoding: CharactersOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Predict the target of every row, in their order.
 
-    Text, dates, gaps and numbers are read as in training. Missing values, values that were not there in training, and
+    Text, dates, gaps and numbers are read as in training. Missing values, values that training did not have, and
     numbers far beyond those of training are reported. If the file contains the target, so is the score.
     """
-    text = TextFormat(sep, decimal, encoding, gaps=None if gap is None else tuple(gap)).check(data)
+    text = options.text_format.check(data)
     if out != _STDOUT:
         check_outputs([out], [model, columns_file(model), Path(data)])
         table_kind(out)
     elif as_json:
         raise DataError("--json and the predictions would both go to standard output: say where with --out FILE.")
-    if not model.exists():
-        siblings = sorted(path.name for path in model.parent.glob("*")) if model.parent.is_dir() else []
-        raise DataError(f"there is no model {str(model)!r}; {nearest(model.name, siblings, 'file')}")
-    pandas = pandas_module()
-    from bochner.cli.tables import Recipe
-    from bochner.persistence import load
-
-    found = load(model)
-    if not hasattr(found, "predict"):
-        raise DataError(f"{model} is a {type(found).__name__}, which predicts nothing.")
-    described = columns_file(model)
-    recipe = Recipe.load(described) if described.exists() else None
-    text = text if recipe is None else recipe.text_format(text)
-    raw = read(data, text)
+    loaded, recipe = _loaded(model)
+    raw = read(data, text if recipe is None else recipe.text_format(text))
     say(*raw.notes)
-    for name in keep or ():
-        if raw.frame is None:
-            raise DataError(f"--keep: {data} has no named columns.")
-        check_column(name, list(raw.frame.columns), "--keep")
-    kept = {name: column.to_numpy() for name, column in _as_written(raw, data, keep or ())}
-    raw, rows, left_out = _without_gaps(raw, recipe, found) if drop_missing else (raw, None, 0)
-    X, notes = _rows(raw, recipe, found, data)
+    columns = {name: column.to_numpy() for name, column in _as_written(raw, data, keep or ())}
+    left_out = 0
+    if drop_missing:
+        raw, rows, left_out = _without_gaps(raw, recipe, loaded)
+        columns = {name: values[rows - 1] for name, values in columns.items()}
+        columns.setdefault("row", rows)
+    X, notes = _rows(raw, recipe, loaded, data)
     say(*notes)
-    columns = {name: values if rows is None else values[rows - 1] for name, values in kept.items()}
-    if rows is not None and "row" not in columns:
-        columns["row"] = rows
-    columns |= _predictions(found, X, probabilities, coverage)
-    frame = pandas.DataFrame(columns)
-    score = _score(raw, recipe, found, X)
+    frame = pandas_module().DataFrame(columns | _predictions(loaded, X, probabilities, coverage))
+    score = _score(raw, recipe, loaded, X)
     if score is not None:
         say(f"the file holds the target: {score['name']} {score['value']:.4f} over {counted(score['rows'], 'row')}")
     if out == _STDOUT:
@@ -111,8 +94,27 @@ def predict(
     return OK
 
 
-def _as_written(raw: Raw, data: str, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Columns of a file; those of a text file as they are written, but for numbers that lose nothing."""
+def _loaded(path: Path) -> tuple[Model, Recipe | None]:
+    """Load a model, and the recipe of its columns if there is one."""
+    if not path.exists():
+        siblings = sorted(other.name for other in path.parent.glob("*")) if path.parent.is_dir() else []
+        raise DataError(f"there is no model {str(path)!r}; {nearest(path.name, siblings, 'file')}")
+    pandas_module()
+    from bochner.cli.tables import Recipe
+    from bochner.persistence import load
+
+    model, described = load(path), columns_file(path)
+    if not hasattr(model, "predict"):
+        raise DataError(f"{path} is a {type(model).__name__}, which predicts nothing.")
+    return model, Recipe.load(described) if described.exists() else None
+
+
+def _as_written(raw: Raw, data: str, names: Sequence[str]) -> Iterator[tuple[str, Series]]:
+    """Yield columns of a file; in a text file they stay as written, except for numbers that lose nothing."""
+    for name in names:
+        if raw.frame is None:
+            raise DataError(f"--keep: {data} has no named columns.")
+        check_column(name, list(raw.frame.columns), "--keep")
     if not names:
         return
     cells = None if raw.layout is None else written(Path(data), raw.layout, names)
@@ -127,7 +129,7 @@ def _as_written(raw: Raw, data: str, names: Sequence[str]) -> Iterator[tuple[str
         yield name, values
 
 
-def _predictions(model: Any, X: Any, probabilities: bool, coverage: float | None) -> dict[str, Any]:
+def _predictions(model: Model, X: Rows, probabilities: bool, coverage: float | None) -> dict[str, Array]:
     predicted = model.predict(X)
     columns = {"prediction": predicted}
     if predicted.ndim > 1:
@@ -144,15 +146,8 @@ def _predictions(model: Any, X: Any, probabilities: bool, coverage: float | None
     return columns
 
 
-def _names(recipe: Any, model: Any) -> list[str] | None:
-    """The columns that a model takes, if they have names."""
-    if recipe is not None:
-        return list(recipe.columns)
-    return getattr(model, "feature_names_in_", None)
-
-
-def _without_gaps(raw: Raw, recipe: Any, model: Any) -> tuple[Raw, Any, int]:
-    """Rows without gaps in what the model takes, their numbers in the file, from 1, and how many others there are."""
+def _without_gaps(raw: Raw, recipe: Recipe | None, model: Model) -> tuple[Raw, Array, int]:
+    """Drop rows with gaps in the model's columns; return also the numbers of the others, from 1, and how many went."""
     from dataclasses import replace
 
     import numpy as np
@@ -161,8 +156,8 @@ def _without_gaps(raw: Raw, recipe: Any, model: Any) -> tuple[Raw, Any, int]:
         keep = np.isfinite(raw.X).all(axis=1)
         kept = replace(raw, X=raw.X[keep])
     else:
-        names = [name for name in _names(recipe, model) or raw.frame.columns if name in raw.frame.columns]
-        keep = raw.frame[names].notna().all(axis=1).to_numpy()
+        known = getattr(model, "feature_names_in_", raw.frame.columns) if recipe is None else recipe.columns
+        keep = raw.frame[[name for name in known if name in raw.frame.columns]].notna().all(axis=1).to_numpy()
         kept = replace(raw, frame=raw.frame[keep].reset_index(drop=True), line=None)
     if not keep.any():
         raise DataError("--drop-missing leaves no rows: every row has a missing value.")
@@ -171,60 +166,38 @@ def _without_gaps(raw: Raw, recipe: Any, model: Any) -> tuple[Raw, Any, int]:
     return kept, np.flatnonzero(keep) + 1, left_out
 
 
-def _rows(raw: Raw, recipe: Any, model: Any, data: str) -> tuple[Any, list[str]]:
-    """Rows as the model takes them, and what is unlike the training rows, in words."""
-    from bochner.cli.columns import model_columns
-    from bochner.tables.estimators import TabularClassifier, TabularRegressor
+def _rows(raw: Raw, recipe: Recipe | None, model: Model, data: str) -> tuple[Rows, list[str]]:
+    """Return rows as the model takes them, and notes on how they differ from the training rows."""
+    import numpy as np
 
-    notes = []
-    if raw.frame is not None and recipe is not None:
-        for name, counts in recipe.unseen(raw.frame).items():
-            shown = ", ".join(map(repr, list(counts)[:_SHOWN])) + (", …" if len(counts) > _SHOWN else "")
-            rows = counted(sum(counts.values()), "row")
-            notes.append(f"column {name!r}: {rows} with values that training had not: {shown}")
-        for name, (count, first) in recipe.beyond(raw.frame).items():
-            low, high = recipe.ranges[name]
-            rows = counted(count, "row")
-            notes.append(f"column {name!r}: {rows} far beyond training's {low:g} to {high:g}, such as {first:g}")
-    if not isinstance(model, (TabularClassifier, TabularRegressor)):
-        return _numbers(raw, recipe, model, data), notes
-    X, of_dates = model_columns(raw, recipe, model, data)
-    notes += of_dates
-    if hasattr(X, "isna"):
-        gaps = X.isna().sum()
+    from bochner.cli.tables import model_columns
+
+    X, notes = model_columns(raw, recipe, model, data)
+    if recipe is not None and raw.frame is not None:
+        notes = [*_news(raw.frame, recipe), *notes]
+        gaps = raw.frame[[name for name in recipe.columns if name in raw.frame.columns]].isna().sum()
         filled = gaps[gaps > 0].items()
         notes += [f"column {name!r}: {counted(count, 'gap')}, filled as in training" for name, count in filled]
-    return X, notes
-
-
-def _numbers(raw: Raw, recipe: Any, model: Any, data: str) -> Any:
-    """Rows as a model of numbers was trained on them."""
-    import numpy as np
-    import scipy.sparse
-
-    from bochner.cli.tables import Recipe
-
-    n_features = model.n_features_in_
-    if raw.frame is not None:
-        X = (recipe or Recipe.of(raw.frame, None, None))(raw.frame, raw.line)
-    else:
-        X = raw.X
-        if recipe is not None and X.shape[1] > len(recipe.columns) and all(c.isdigit() for c in recipe.columns):
-            X = X[:, [int(c) for c in recipe.columns]]  # the target is still among them
-        if X.dtype not in (np.float32, np.float64):
-            X = X.astype(np.float32 if X.dtype.itemsize < 4 else np.float64)
-        X = X if recipe is None or X.shape[1] != n_features else recipe.scale_rows(X)
-    if X.shape[1] != n_features:
-        raise DataError(f"the model was trained on {n_features} features, and {data} gives {X.shape[1]}.")
-    values = X.data if scipy.sparse.issparse(X) else X
-    if not np.isfinite(values).all():
-        raise DataError(f"{data} contains NaN or infinity; fill the gaps or --drop-missing.")
+    X = X if recipe is None else recipe.numbers(X)
     names = getattr(model, "feature_names_in_", None)
-    return X if names is None or scipy.sparse.issparse(X) else pandas_module().DataFrame(X, columns=names)
+    named = names is not None and isinstance(X, np.ndarray)
+    return pandas_module().DataFrame(X, columns=names) if named else X, notes
 
 
-def _score(raw: Raw, recipe: Any, model: Any, X: Any) -> dict[str, Any] | None:
-    """The score of the predictions of the rows whose target the file holds."""
+def _news(frame: DataFrame, recipe: Recipe) -> Iterator[str]:
+    """Report texts that training did not have, and numbers far beyond those of training."""
+    for name, counts in recipe.unseen(frame).items():
+        shown = ", ".join(map(repr, list(counts)[:_SHOWN])) + (", …" if len(counts) > _SHOWN else "")
+        rows = counted(sum(counts.values()), "row")
+        yield f"column {name!r}: {rows} with values that training did not have: {shown}"
+    for name, (count, first) in recipe.beyond(frame).items():
+        low, high = (recipe.ranges or {})[name]
+        rows = counted(count, "row")
+        yield f"column {name!r}: {rows} far beyond training's {low:g} to {high:g}, such as {first:g}"
+
+
+def _score(raw: Raw, recipe: Recipe | None, model: Model, X: Rows) -> dict[str, Any] | None:
+    """Score the predictions of the rows with a target; None if the file does not hold it."""
     from sklearn.base import is_classifier
 
     if raw.frame is None or recipe is None or recipe.target not in raw.frame.columns:

@@ -16,11 +16,11 @@ from bochner.cli.screen import console, facts
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="Which published result; --list names them.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them, one after the other.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="Say what there is.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the published results.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A reduced size, in seconds.")] = False,
     folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for the pages.")] = Path("docs/reproductions"),
 ) -> int:
-    """Do a published result again.
+    """Reproduce a published result.
 
     Writes a figure, the numbers, and a page that compares them with the published ones.
     """
@@ -38,7 +38,7 @@ def reproduce(
         console().print(facts(names))
         return OK
     if everything == (name is not None):
-        raise DataError("name one published result, or give --all; --list says what there is.")
+        raise DataError("name one published result, or give --all; --list names them.")
     if name is not None and name not in names:
         raise DataError(f"no reproduction is called {name!r}; {nearest(name, list(names), 'name')}")
     changes: list[str] = []
@@ -56,12 +56,12 @@ def reproduce(
 
 
 def _taken(start: tuple[float, float]) -> str:
-    """Seconds since the readings of two clocks."""
+    """Write the seconds since the readings of two clocks."""
     return f"{time.perf_counter() - start[0]:.1f} s, {time.process_time() - start[1]:.1f} s of CPU"
 
 
 def _changes(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    """What became of the verdicts of a page: those that differ, new ones, and ones that are gone."""
+    """List the verdicts of a page that differ, are new, or are gone."""
     if not before:
         return []
     pairs = [(claim, before.get(claim, "not there"), after.get(claim, "not there")) for claim in {**before, **after}]

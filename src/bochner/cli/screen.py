@@ -9,15 +9,20 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-_WIDE = 120  # characters of a line that is not read on a terminal
+if TYPE_CHECKING:
+    import rich.console
+    import rich.table
+
+_WIDE = 120  # characters of a line if standard output is no terminal
+_NAMED = 8  # names that are listed one by one
 
 
-def console() -> Any:
-    """Standard output, wide enough for a table where it is a file."""
+def console() -> rich.console.Console:
+    """Open standard output; lines are wide enough for a table if it is a file."""
     from rich.console import Console
 
     return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
@@ -45,13 +50,19 @@ def wrapped(text: str, stream: TextIO) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """So many of something: "1 row", "2,000 rows"."""
+    """Write a count and its unit: "1 row", "2,000 rows"."""
     return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join the first names, and count the others."""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[int, int, str], None]]:
-    """Yield a callback that draws a bar on standard error; nothing where that is not a terminal."""
+    """Yield a callback that draws a bar on standard error, if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -69,8 +80,8 @@ def progress() -> Iterator[Callable[[int, int, str], None]]:
         yield show
 
 
-def facts(rows: dict[str, Any]) -> Any:
-    """Two columns: what, and what it is."""
+def facts(rows: Mapping[str, object]) -> rich.table.Table:
+    """Make a table of names and values."""
     from rich.table import Table
     from rich.text import Text
 
@@ -82,17 +93,19 @@ def facts(rows: dict[str, Any]) -> Any:
     return table
 
 
-def print_json(found: dict[str, Any]) -> None:
-    """One JSON object on standard output; what JSON has no number for is null."""
+def print_json(found: Mapping[str, object]) -> None:
+    """Print one JSON object; NaN and infinity are null."""
     print(json.dumps(_plain(found), indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
+    import numpy as np
+
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+    if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
         return value if value - value == 0.0 else None
