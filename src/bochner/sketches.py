@@ -15,9 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, is_sparse
 from bochner.checks import check_count, check_positive, power_of_two
 from bochner.draws.compositions import Chained
 from bochner.draws.keys import Key
@@ -420,7 +419,7 @@ def norm_probabilities(A: Any) -> Array:
     array([0.9, 0.1])
     """
     A = _of_size_one(A)
-    if scipy.sparse.issparse(A):
+    if is_sparse(A):
         squares = np.asarray(A.multiply(A).sum(axis=1)).ravel()
     else:
         squares = np.einsum("ij,ij->i", A, A, dtype=np.float64)
@@ -429,7 +428,7 @@ def norm_probabilities(A: Any) -> Array:
 
 def _of_size_one(A: Any) -> Any:
     """Divide A by a power of two if squares of its entries would overflow or vanish; sparse A becomes float64."""
-    A = A.astype(np.float64) if scipy.sparse.issparse(A) else np.asarray(A)
+    A = A.astype(np.float64) if is_sparse(A) else np.asarray(A)
     largest = float(abs(A).max()) if A.size else 0.0
     return A if largest == 0.0 or 1e-100 < largest < 1e100 else A / power_of_two(largest)
 
@@ -454,7 +453,7 @@ def leverage_probabilities(A: Any, key: Key | None = None, *, n_components: int 
     >>> leverage_probabilities([[2.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     array([0.5 , 0.25, 0.25])
     """
-    sparse = scipy.sparse.issparse(A)
+    sparse = is_sparse(A)
     A = _of_size_one(A if sparse else np.asarray(A, np.float64))
     if n_components is not None and n_components < A.shape[0]:
         if key is None:

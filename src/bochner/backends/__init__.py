@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -160,6 +160,11 @@ def backend_of(X: object) -> Backend:
 def is_tensor(X: object) -> bool:
     """Return True if X is a torch tensor, without importing torch."""
     return any(t.__module__ == "torch" and t.__name__ == "Tensor" for t in type(X).__mro__)
+
+
+def is_sparse(X: object) -> TypeGuard[scipy.sparse.csr_matrix]:
+    """Return True for a sparse matrix or array of SciPy."""
+    return bool(scipy.sparse.issparse(X))
 
 
 def is_host(X: object) -> bool:

@@ -320,7 +320,7 @@ class StreamedGram(PSDOperator):
         few = nystrom.runs_on_device and columns.shape[1] <= _FEW_COLUMNS
         if few and nystrom.kernel is not None and nystrom.root.dtype == self.source.dtype:
             row = self.source.place(np.zeros((1, self.source.n_features), self.source.dtype))
-            if backend_of(row).tiles is not None and nystrom.kernel._tile(row, row) is not None:
+            if backend_of(row).tiles is not None and nystrom.kernel.tile(row, row) is not None:
                 rows = Identity(self.source.n_features)
                 return TiledProductFold(columns, nystrom.kernel, nystrom.landmarks), rows
         return ProductFold(columns), KernelColumns(nystrom)

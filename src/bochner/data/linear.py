@@ -75,7 +75,7 @@ def _tensor_scores(feature_map: FeatureMap, X: Any, coefficients: Array, interce
         weights = backend.place(np.ascontiguousarray(coefficients[:rank]), wide)
         weights = weights if folded else backend.place(nystrom.root, wide) @ weights
         if nystrom.kernel is not None and nystrom.runs_on_device:
-            scores = nystrom.kernel.product(X, backend.place(nystrom.landmarks, X), weights)
+            scores: Any = nystrom.kernel.product(X, backend.place(nystrom.landmarks, X), weights)
         else:
             scores = features_of(KernelColumns(nystrom), X) @ weights.to(X.dtype)
         return scores.to(given.dtype) + backend.place(intercept, given)

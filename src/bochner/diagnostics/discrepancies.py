@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from scipy.special import spherical_jn
 from scipy.stats import qmc
 from sklearn.base import clone
 
-from bochner.backends import Array, check_moderate, reading
+from bochner.backends import Array, check_moderate, is_sparse, reading
 from bochner.draws import mixtures
 from bochner.kernels.algebra import as_points
 from bochner.kernels.conversion import as_kernel
@@ -116,7 +115,7 @@ def box_discrepancy(frequencies: Any, kernel: Any, box: Any) -> float:
 
 def _matrix(name: str, value: Any) -> Array:
     A = check_moderate(as_points(value), alone=True)
-    A = A.toarray() if scipy.sparse.issparse(A) else np.asarray(A)
+    A = A.toarray() if is_sparse(A) else np.asarray(A)
     if not A.size or not np.isfinite(A).all():
         raise ValueError(f"{name} must be a 2-D array of finite numbers with a row and a column at least.")
     return A.astype(np.float64)

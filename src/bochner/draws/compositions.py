@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from bochner.backends import Array, Memo, backend_of, is_host
+from bochner.backends import Array, Memo, backend_of, is_host, is_sparse
 from bochner.backends.memory import empty_columns
 from bochner.draws.linear_maps import Dense, LinearMap
 from bochner.draws.structured import FastfoodBlocks, HadamardBlocks
@@ -34,7 +33,7 @@ class Scaled(LinearMap):
 
     def _scale(self, X: Any) -> Any:
         columns = backend_of(X).place(self.columns, X)
-        return X.multiply(columns).tocsr() if scipy.sparse.issparse(X) else X * columns
+        return X.multiply(columns).tocsr() if is_sparse(X) else X * columns
 
     def on(self, X: Any) -> Scaled:
         return replace(self, inner=self.inner.on(X))

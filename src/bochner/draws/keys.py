@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Key:
         sequence = np.random.SeedSequence(self.seed, spawn_key=self.path)
         return np.random.Generator(np.random.Philox(sequence))
 
-    def uniforms(self, start: int, n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def uniforms(self, start: int, n: int) -> NDArray[np.float64]:
         """Return numbers start to start + n of this key's uniform stream, without drawing those before.
 
         Examples
@@ -64,7 +64,7 @@ class Key:
         return generator.random(start % 4 + n)[start % 4 :]
 
     @classmethod
-    def from_random_state(cls, random_state: Any) -> Key:
+    def from_random_state(cls, random_state: Seed) -> Key:
         """Make a key from what scikit-learn calls a random state: None, an int, a RandomState or a Generator."""
         if random_state is None:
             return cls(int(np.random.SeedSequence().generate_state(1, np.uint64)[0]))
@@ -82,3 +82,7 @@ class Key:
             "random_state must be None, a non-negative integer, a numpy RandomState or a numpy Generator; "
             f"got {random_state!r}."
         )
+
+
+# what functions accept as random_state
+Seed = int | np.random.RandomState | np.random.Generator | Key | None

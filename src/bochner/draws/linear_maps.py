@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse
 from scipy.linalg.blas import dsymm
 
-from bochner.backends import Array, Memo, backend_of, is_host
+from bochner.backends import Array, Memo, backend_of, is_host, is_sparse
 from bochner.backends.memory import empty_columns, product
 from bochner.backends.tiled import mirrored
 
@@ -100,7 +99,7 @@ class Dense(LinearMap):
         return Dense((self.matrix * factors[:, None]).astype(self.matrix.dtype))
 
     def pairs_into(self, X: Array, scale: float, tail: float, out: Array) -> None:
-        if scipy.sparse.issparse(X):
+        if is_sparse(X):
             super().pairs_into(X, scale, tail, out)
         else:
             backend_of(out).dense_pairs(X, self.matrix, scale, tail, out)

@@ -15,7 +15,7 @@ import scipy.fft
 import scipy.linalg
 import scipy.sparse
 
-from bochner.backends import Array, backend_of, n_threads
+from bochner.backends import Array, backend_of, is_sparse, n_threads
 from bochner.backends.reference import fwht
 from bochner.backends.threads import each
 from bochner.draws.linear_maps import LinearMap
@@ -336,7 +336,7 @@ class SubsampledCosine(_Subsampled):
 
 
 def _refuse_sparse(X: Any) -> None:
-    if scipy.sparse.issparse(X):
+    if is_sparse(X):
         raise TypeError(
             "a subsampled transform mixes all columns and would make sparse data dense; "
             "use a sparse sketch ('sparse_sign', 'count_sketch') or pass X.toarray()."
@@ -378,7 +378,7 @@ class SparseRows(LinearMap):
     def __call__(self, X: Any) -> Array:
         backend = backend_of(X)
         out = backend.empty((X.shape[0], self.shape[0]), X)
-        X = X.tocsr() if scipy.sparse.issparse(X) else _rows(X)
+        X = X.tocsr() if is_sparse(X) else _rows(X)
         backend.sparse_rows(X, self.indptr, self.indices, self.signs, self.lengths, out)
         return out
 
@@ -404,7 +404,7 @@ class SparseRows(LinearMap):
         return scipy.sparse.csr_array((values[: stops[-1]], columns[: stops[-1]], stops), shape=(n, n_rows))
 
     def __matmul__(self, A: Any) -> Array:
-        if scipy.sparse.issparse(A):
+        if is_sparse(A):
             return _as_dense(self.to_sparse(A.dtype) @ A, A.dtype)
         S = self._signs(A.dtype)
         # the number of shares depends on shapes alone, so that threads change no bit
@@ -425,7 +425,7 @@ class SparseRows(LinearMap):
         return out
 
     def adjoint(self, A: Any) -> Array:
-        if scipy.sparse.issparse(A):
+        if is_sparse(A):
             return _as_dense(A @ self.to_sparse(A.dtype), A.dtype)
         S = self._signs(A.dtype).T
         scaled = A * self.lengths.astype(A.dtype)
@@ -466,7 +466,7 @@ class PickedRows(LinearMap):
         return X @ self.to_sparse(X.dtype).T
 
     def __call__(self, X: Any) -> Array:
-        if scipy.sparse.issparse(X):
+        if is_sparse(X):
             return _as_dense(X @ self.to_sparse(X.dtype).T, X.dtype)
         backend = backend_of(X)
         # NumPy's take goes row by row in memory, where X[:, picks] goes column by column
@@ -476,7 +476,7 @@ class PickedRows(LinearMap):
         return out
 
     def __matmul__(self, A: Any) -> Array:
-        if scipy.sparse.issparse(A):
+        if is_sparse(A):
             return _as_dense(self.to_sparse(A.dtype) @ A, A.dtype)
         out = A[self.picks]
         out *= self.lengths.astype(A.dtype)[:, None]
@@ -499,4 +499,4 @@ def _rows(X: Array) -> Array:
 
 
 def _as_dense(product: Any, dtype: Any) -> Array:
-    return np.asarray(product.toarray() if scipy.sparse.issparse(product) else product, dtype)
+    return np.asarray(product.toarray() if is_sparse(product) else product, dtype)

@@ -163,7 +163,7 @@ class RandomLayer(Kernel):
         A = dense(X).astype(float) / self.length_scale
         return np.column_stack([A, np.full(len(A), self.bias)])
 
-    def _block(self, X: Array, Y: Array) -> Array:
+    def block(self, X: Array, Y: Array) -> Array:
         A, B = self._points(X), self._points(Y)
         return self._values(A, B).astype(X.dtype)
 
@@ -177,5 +177,5 @@ class RandomLayer(Kernel):
             return (2.0 * ArcCosine(0)(A, B) - 1.0) * np.outer(a > 0, b > 0)
         return ArcCosine(("step", "relu", "squared_relu").index(self.activation))(A, B)
 
-    def _diagonal(self, X: Array) -> Array:
+    def block_diagonal(self, X: Array) -> Array:
         return np.array([self._values(row, row)[0, 0] for row in self._points(X)[:, None, :]]).astype(X.dtype)

@@ -4,49 +4,62 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
 import numpy as np
-import scipy.sparse
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from bochner.backends import FLOATS, Array, Form, as_native, backend_of, is_host, is_moderate, is_tensor, reading
+from bochner.backends import (
+    FLOATS,
+    Array,
+    Form,
+    as_native,
+    backend_of,
+    is_host,
+    is_moderate,
+    is_sparse,
+    is_tensor,
+    reading,
+)
 from bochner.checks import check_count, check_positive, check_weight
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
 
 _FEW_COLUMNS = 16  # largest number of columns for which `product` uses the tiles of a kernel (bench_gpu)
 _LARGEST_POWER = 1 << 20
 _GRADIENT_BYTES = 1 << 20  # size of a block of kernel values in `gradient`; a few of them fit into the cache
 _SHOWN = 8  # numbers of an array that the repr of a kernel shows
 _SCALE_SAMPLE = 1000  # rows used to choose a length scale by "median" or "mean"
+Tile = tuple[Array, Array, Form]  # rows to compare, and the name and degree of the kernel that `Backend.tiles` computes
 
 
-def as_points(X: Any) -> Any:
+def as_points(X: ArrayLike) -> Array:
     """Return X as a 2-D float32 or float64 array or CSR matrix, see `as_native`; other dtypes become float64."""
-    if scipy.sparse.issparse(X):
-        X = as_native(X).tocsr()
+    points: Any = X
+    if is_sparse(X):
+        points = as_native(X).tocsr()
     elif not is_tensor(X):
         with reading("X"):
-            X = np.asarray(X)
-            if X.dtype.newbyteorder("=") not in FLOATS:  # real numbers; text and complex numbers raise an error
-                X = X.astype(np.float64, casting="unsafe" if X.dtype == object else "same_kind")
-        X = as_native(X)
-    if X.ndim != 2:
-        raise ValueError(f"expected a 2-D array of shape (n_samples, n_features), got {X.ndim} dimension(s).")
-    if is_tensor(X):
-        return X if X.is_floating_point() else X.double()
-    return X if X.dtype in FLOATS else X.astype(np.float64)
+            points = np.asarray(X)
+            if points.dtype.newbyteorder("=") not in FLOATS:  # real numbers; text and complex numbers raise an error
+                points = points.astype(np.float64, casting="unsafe" if points.dtype == object else "same_kind")
+        points = as_native(points)
+    if points.ndim != 2:
+        raise ValueError(f"expected a 2-D array of shape (n_samples, n_features), got {points.ndim} dimension(s).")
+    if is_tensor(points):
+        return points if points.is_floating_point() else points.double()
+    return points if points.dtype in FLOATS else points.astype(np.float64)
 
 
-def finite_points(X: Any) -> Any:
+def finite_points(X: ArrayLike) -> Array:
     """Return `as_points` of at least one row and one column of finite numbers."""
     X = as_points(X)
     if 0 in X.shape:
         raise ValueError(f"X has no rows or no columns, shape {X.shape}.")
-    if not np.isfinite(X.data if scipy.sparse.issparse(X) else X).all():
+    if not np.isfinite(X.data if is_sparse(X) else X).all():
         raise ValueError("X contains NaN or infinity; remove or fill in those values first.")
     return X
 
@@ -70,13 +83,13 @@ class Kernel(BaseEstimator, ABC):
     def __post_init__(self) -> None:
         """Raise an error for an invalid parameter."""
 
-    def set_params(self, **params: Any) -> Kernel:
+    def set_params(self, **params: object) -> Kernel:
         """Set parameters by their names, after the checks of the constructor."""
         super().set_params(**params)
         self.__post_init__()
         return self
 
-    def __call__(self, X: Any, Y: Any = None) -> Array:
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Array:
         """Return the exact Gram block k(x_i, y_j), (n_samples_X, n_samples_Y); Y defaults to X."""
         X = as_points(X)
         Y = X if Y is None else as_points(Y)
@@ -86,7 +99,7 @@ class Kernel(BaseEstimator, ABC):
             return self._tensor_block(X, Y)
         dtype = np.result_type(X.dtype, Y.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            K = self._block(X.astype(dtype, copy=False), Y.astype(dtype, copy=False))
+            K = self.block(X.astype(dtype, copy=False), Y.astype(dtype, copy=False))
         return self._representable(K)
 
     def _representable(self, K: Array) -> Array:
@@ -98,23 +111,23 @@ class Kernel(BaseEstimator, ABC):
             )
         return K
 
-    def _tensor_block(self, X: Any, Y: Any) -> Any:
+    def _tensor_block(self, X: Array, Y: Array) -> Array:
         """Return the block for one or two tensors, through host memory if the kernel requires it."""
         tensor = X if is_tensor(X) else Y
         backend = backend_of(tensor)
-        if scipy.sparse.issparse(X) or scipy.sparse.issparse(Y) or not self.runs_on_device:
+        if is_sparse(X) or is_sparse(Y) or not self.runs_on_device:
             X, Y = (backend.fetch(A) if is_tensor(A) else A for A in (X, Y))
             return backend.place(self(X, Y), tensor)
-        return self._block(*(A if is_tensor(A) else backend.place(A, tensor) for A in (X, Y)))
+        return self.block(*(A if is_tensor(A) else backend.place(A, tensor) for A in (X, Y)))
 
-    def diagonal(self, X: Any) -> Array:
+    def diagonal(self, X: ArrayLike) -> Array:
         """Return k(x_i, x_i) for every row of X, (n_samples,), without the Gram matrix."""
         X = as_points(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            values = self._diagonal(X)
+            values = self.block_diagonal(X)
         return values if is_tensor(X) else self._representable(values)
 
-    def resolve(self, X: Any, random_state: Any = 0, sample_weight: Any = None) -> Kernel:
+    def resolve(self, X: ArrayLike, random_state: Seed = 0, sample_weight: ArrayLike | None = None) -> Kernel:
         """Return a copy in which every length scale is a number, taken from (a sample of) the rows of X.
 
         A row of weight w in `sample_weight` counts as w equal rows; `random_state` draws the sample.
@@ -133,13 +146,13 @@ class Kernel(BaseEstimator, ABC):
             key = Key.from_random_state(random_state).child("scale")
             rows = np.sort(key.generator().choice(X.shape[0], _SCALE_SAMPLE, replace=False))
             X, weight = X[rows], weight[rows]
-        return self._resolve(backend_of(X).fetch(X) if is_tensor(X) else X, weight)
+        return self.with_scales(backend_of(X).fetch(X) if is_tensor(X) else X, weight)
 
     def on(self, columns: Sequence[int]) -> Kernel:
         """Return this kernel restricted to some columns of the data."""
         return Restricted(self, columns)
 
-    def along(self, directions: Any) -> Kernel:
+    def along(self, directions: ArrayLike) -> Kernel:
         """Return this kernel of the rows x U: of their coordinates along some directions, the columns of U.
 
         Parameters
@@ -155,7 +168,7 @@ class Kernel(BaseEstimator, ABC):
         """
         return Projected(self, directions)
 
-    def product(self, X: Any, Y: Any, V: Any) -> Any:
+    def product(self, X: ArrayLike, Y: ArrayLike, V: ArrayLike) -> Array:
         """Compute k(X, Y) V without storing k(X, Y): V is (n_samples_Y, k), an array like X and Y or wider.
 
         On a GPU with a program for this kernel, kernel values never leave the registers, and sums are made in
@@ -170,13 +183,7 @@ class Kernel(BaseEstimator, ABC):
         True
         """
         X, Y = as_points(X), as_points(Y)
-        if not is_tensor(V):
-            with reading("V"):
-                V = np.asarray(V)
-                kind = np.float64 if V.dtype.kind not in "fiub" else np.result_type(X.dtype, V.dtype)
-                V = V.astype(kind, casting="unsafe" if V.dtype == object else "same_kind", copy=False)
-            if not is_moderate(V) and np.isfinite(V).all():
-                raise ValueError(f"V holds numbers beyond {np.finfo(V.dtype).max / 1e4:.1e}; divide it by a constant.")
+        V = _as_columns(V, X)
         if V.ndim != 2 or V.shape[0] != Y.shape[0]:
             raise ValueError(
                 f"V must have two dimensions and a row for each of the {Y.shape[0]} rows of Y; got shape "
@@ -185,7 +192,7 @@ class Kernel(BaseEstimator, ABC):
         if X.shape[1] != Y.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features and Y {Y.shape[1]}; a kernel compares rows of equal length.")
         backend = backend_of(X)
-        tile = self._tile(X, Y) if backend.tiles is not None and V.shape[1] <= _FEW_COLUMNS else None
+        tile = self.tile(X, Y) if backend.tiles is not None and V.shape[1] <= _FEW_COLUMNS else None
         out = backend.empty((X.shape[0], V.shape[1]), V)
         if tile is not None:
             rows, others, form = tile
@@ -197,7 +204,7 @@ class Kernel(BaseEstimator, ABC):
             out[start : start + step] = (K.to(V.dtype) if is_tensor(K) else K) @ V
         return out
 
-    def gradient(self, X: Any, Y: Any, C: Any) -> Array:
+    def gradient(self, X: ArrayLike, Y: ArrayLike, C: ArrayLike) -> Array:
         """Compute Σ_j C_jk ∂k(x_i, y_j)/∂x_i, (n_samples_X, k, n_features): gradients of Σ_j C_jk k(·, y_j).
 
         Rows of X are worked through in blocks, so that nothing of n_samples_X × n_samples_Y × n_features numbers is
@@ -229,7 +236,7 @@ class Kernel(BaseEstimator, ABC):
         for start in range(0, X.shape[0], step):
             rows = X[start : start + step]
             for k, c in enumerate(C.T):
-                out[start : start + step, k] = self._gradient(rows, Y, np.broadcast_to(c, (len(rows), len(c))))
+                out[start : start + step, k] = self.block_gradient(rows, Y, np.broadcast_to(c, (len(rows), len(c))))
         return out
 
     def weighted_gradient(self, X: Array, Y: Array, W: Array) -> Array:
@@ -242,44 +249,44 @@ class Kernel(BaseEstimator, ABC):
         step = max(1, (_GRADIENT_BYTES if is_host(X) else backend.block_bytes) // max(1, X.itemsize * Y.shape[0]))
         for start in range(0, X.shape[0], step):
             rows = slice(start, start + step)
-            out[rows] = self._gradient(X[rows], Y, W[rows])
+            out[rows] = self.block_gradient(X[rows], Y, W[rows])
         return out
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         """Compute Σ_j W_ij ∂k(x_i, y_j)/∂x_i, (n, d), of a few dense rows; W (n, m) is not changed."""
         raise ValueError(f"there is no derivative of {self!r}; use one of bochner's own kernels.")
 
-    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
+    def tile(self, X: Array, Y: Array) -> Tile | None:
         """Return rows to compare, and the name and degree of this kernel, if `Backend.tiles` supports it."""
         return None
 
     @abstractmethod
-    def _block(self, X: Array, Y: Array) -> Array: ...
+    def block(self, X: Array, Y: Array) -> Array: ...
 
     @abstractmethod
-    def _diagonal(self, X: Array) -> Array: ...
+    def block_diagonal(self, X: Array) -> Array: ...
 
-    def _resolve(self, sample: Array, weight: Array) -> Kernel:
+    def with_scales(self, sample: Array, weight: Array) -> Kernel:
         return clone(self)
 
-    def __add__(self, other: Any) -> Kernel:
+    def __add__(self, other: object) -> Kernel:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
-    def __mul__(self, other: Any) -> Kernel:
+    def __mul__(self, other: object) -> Kernel:
         if isinstance(other, numbers.Real):
             return Multiple(self, float(other))
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
     __rmul__ = __mul__
 
-    def __pow__(self, exponent: Any) -> Kernel:
+    def __pow__(self, exponent: int) -> Kernel:
         return Power(self, exponent)
 
     def __repr__(self) -> str:
         """Write the kernel as an expression, such as ``RBF(3.0) + 0.5 * Matern(1.0)``."""
-        shown = []
+        shown, values = [], self.get_params(deep=False)
         for name, parameter in signature(type(self)).parameters.items():
-            value = getattr(self, name)
+            value = values[name]
             if name == "length_scale" or parameter.default is parameter.empty:
                 shown.append(_written(value))
             elif repr(value) != repr(parameter.default):
@@ -287,7 +294,7 @@ class Kernel(BaseEstimator, ABC):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     """Write a parameter as a user would; a long array shows its first numbers only."""
     if isinstance(value, (list, tuple, np.ndarray)):
         if np.size(value) <= _SHOWN:
@@ -300,38 +307,52 @@ def _written(value: Any) -> str:
     return str(value.__name__) if callable(value) and hasattr(value, "__name__") else repr(value)
 
 
-def _bracketed(kernel: Any, *inside: type) -> str:
+def _bracketed(kernel: Kernel, *inside: type) -> str:
     """Write a kernel, in brackets if it is one of these types."""
     return f"({kernel!r})" if isinstance(kernel, inside) else repr(kernel)
 
 
-def dense(X: Any) -> Array:
+def _as_columns(V: ArrayLike, X: Array) -> Array:
+    """Return V as an array of moderate numbers, as wide as X or wider; tensors come back as they are."""
+    columns: Any = V
+    if is_tensor(V):
+        return columns
+    with reading("V"):
+        columns = np.asarray(V)
+        kind = np.float64 if columns.dtype.kind not in "fiub" else np.result_type(X.dtype, columns.dtype)
+        columns = columns.astype(kind, casting="unsafe" if columns.dtype == object else "same_kind", copy=False)
+    if not is_moderate(columns) and np.isfinite(columns).all():
+        raise ValueError(f"V holds numbers beyond {np.finfo(columns.dtype).max / 1e4:.1e}; divide it by a constant.")
+    return columns
+
+
+def dense(X: Array) -> Array:
     """Return X as a contiguous array."""
     if is_tensor(X):
         return X
-    return X.toarray() if scipy.sparse.issparse(X) else np.ascontiguousarray(X)
+    return X.toarray() if is_sparse(X) else np.ascontiguousarray(X)
 
 
-def squared_norms(X: Any, dtype: Any = None) -> Array:
+def squared_norms(X: Array, dtype: type[np.float64] | None = None) -> Array:
     """Return ‖x‖² of every row of an array or sparse matrix, (n,), summed in a dtype, by default that of X."""
-    if scipy.sparse.issparse(X):
+    if is_sparse(X):
         return np.asarray(X.multiply(X).sum(axis=1, dtype=dtype)).ravel()
     return np.einsum("ij,ij->i", X, X, dtype=dtype)
 
 
-def check_kernel(name: str, kernel: Any) -> None:
+def check_kernel(name: str, kernel: object) -> None:
     """Raise an error for a part of a kernel that is no kernel."""
     if not isinstance(kernel, Kernel):
         raise ValueError(f"{name} must be a kernel of bochner, got {kernel!r}; as_kernel makes one of others.")
 
 
-def check_function(function: Any) -> None:
+def check_function(function: object) -> None:
     """Raise an error for a function of a kernel that is none."""
     if not callable(function):
         raise ValueError(f"function must be a function of an array, got {function!r}.")
 
 
-def entrywise(function: Any, t: Array) -> Array:
+def entrywise(function: Callable[[Array], Array], t: Array) -> Array:
     """Evaluate a user's function at every entry of t, in the dtype of t, and check what it returns."""
     values = np.asarray(function(t))
     if values.shape != t.shape or values.dtype.kind not in "fiub":
@@ -342,7 +363,7 @@ def entrywise(function: Any, t: Array) -> Array:
     return values.astype(t.dtype, copy=False)
 
 
-def numeric_slope(function: Any, t: Array, *, even: bool = False) -> Array:
+def numeric_slope(function: Callable[[Array], Array], t: Array, *, even: bool = False) -> Array:
     """Differentiate a user's function at every entry of t by central differences, to about ten digits.
 
     With `even`, the function is one of distances, and its value at -t is that at t.
@@ -372,8 +393,8 @@ class Pair(Kernel):
     def runs_on_device(self) -> bool:
         return self.left.runs_on_device and self.right.runs_on_device
 
-    def _resolve(self, sample: Array, weight: Array) -> Kernel:
-        return type(self)(self.left._resolve(sample, weight), self.right._resolve(sample, weight))
+    def with_scales(self, sample: Array, weight: Array) -> Kernel:
+        return type(self)(self.left.with_scales(sample, weight), self.right.with_scales(sample, weight))
 
 
 class Sum(Pair):
@@ -382,17 +403,17 @@ class Sum(Pair):
     def __repr__(self) -> str:
         return f"{self.left!r} + {_bracketed(self.right, Sum)}"
 
-    def _block(self, X: Array, Y: Array) -> Array:
-        return self.left._block(X, Y) + self.right._block(X, Y)
+    def block(self, X: Array, Y: Array) -> Array:
+        return self.left.block(X, Y) + self.right.block(X, Y)
 
-    def product(self, X: Any, Y: Any, V: Any) -> Any:
+    def product(self, X: ArrayLike, Y: ArrayLike, V: ArrayLike) -> Array:
         return self.left.product(X, Y, V) + self.right.product(X, Y, V)
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        return self.left._gradient(X, Y, W) + self.right._gradient(X, Y, W)
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
+        return self.left.block_gradient(X, Y, W) + self.right.block_gradient(X, Y, W)
 
-    def _diagonal(self, X: Array) -> Array:
-        return self.left._diagonal(X) + self.right._diagonal(X)
+    def block_diagonal(self, X: Array) -> Array:
+        return self.left.block_diagonal(X) + self.right.block_diagonal(X)
 
 
 class Product(Pair):
@@ -401,15 +422,15 @@ class Product(Pair):
     def __repr__(self) -> str:
         return f"{_bracketed(self.left, Sum)} * {_bracketed(self.right, Sum, Product, Multiple)}"
 
-    def _block(self, X: Array, Y: Array) -> Array:
-        return self.left._block(X, Y) * self.right._block(X, Y)
+    def block(self, X: Array, Y: Array) -> Array:
+        return self.left.block(X, Y) * self.right.block(X, Y)
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         left, right = self.left, self.right
-        return left._gradient(X, Y, W * right._block(X, Y)) + right._gradient(X, Y, W * left._block(X, Y))
+        return left.block_gradient(X, Y, W * right.block(X, Y)) + right.block_gradient(X, Y, W * left.block(X, Y))
 
-    def _diagonal(self, X: Array) -> Array:
-        return self.left._diagonal(X) * self.right._diagonal(X)
+    def block_diagonal(self, X: Array) -> Array:
+        return self.left.block_diagonal(X) * self.right.block_diagonal(X)
 
 
 @dataclass(eq=False, repr=False)
@@ -443,20 +464,20 @@ class Multiple(Wrapper):
     def __repr__(self) -> str:
         return f"{self.factor!r} * {_bracketed(self.kernel, Sum, Product, Multiple)}"
 
-    def _block(self, X: Array, Y: Array) -> Array:
-        return self.factor * self.kernel._block(X, Y)
+    def block(self, X: Array, Y: Array) -> Array:
+        return self.factor * self.kernel.block(X, Y)
 
-    def product(self, X: Any, Y: Any, V: Any) -> Any:
+    def product(self, X: ArrayLike, Y: ArrayLike, V: ArrayLike) -> Array:
         return self.factor * self.kernel.product(X, Y, V)
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        return self.factor * self.kernel._gradient(X, Y, W)
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
+        return self.factor * self.kernel.block_gradient(X, Y, W)
 
-    def _diagonal(self, X: Array) -> Array:
-        return self.factor * self.kernel._diagonal(X)
+    def block_diagonal(self, X: Array) -> Array:
+        return self.factor * self.kernel.block_diagonal(X)
 
-    def _resolve(self, sample: Array, weight: Array) -> Kernel:
-        return Multiple(self.kernel._resolve(sample, weight), self.factor)
+    def with_scales(self, sample: Array, weight: Array) -> Kernel:
+        return Multiple(self.kernel.with_scales(sample, weight), self.factor)
 
 
 @dataclass(eq=False, repr=False)
@@ -474,18 +495,18 @@ class Power(Wrapper):
     def __repr__(self) -> str:
         return f"{_bracketed(self.kernel, Pair, Multiple, Power)} ** {self.exponent!r}"
 
-    def _block(self, X: Array, Y: Array) -> Array:
-        return self.kernel._block(X, Y) ** int(self.exponent)
+    def block(self, X: Array, Y: Array) -> Array:
+        return self.kernel.block(X, Y) ** int(self.exponent)
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         q = int(self.exponent)
-        return self.kernel._gradient(X, Y, q * W * self.kernel._block(X, Y) ** (q - 1))
+        return self.kernel.block_gradient(X, Y, q * W * self.kernel.block(X, Y) ** (q - 1))
 
-    def _diagonal(self, X: Array) -> Array:
-        return np.asarray(self.kernel._diagonal(X) ** int(self.exponent))
+    def block_diagonal(self, X: Array) -> Array:
+        return np.asarray(self.kernel.block_diagonal(X) ** int(self.exponent))
 
-    def _resolve(self, sample: Array, weight: Array) -> Kernel:
-        return Power(self.kernel._resolve(sample, weight), self.exponent)
+    def with_scales(self, sample: Array, weight: Array) -> Kernel:
+        return Power(self.kernel.with_scales(sample, weight), self.exponent)
 
 
 @dataclass(eq=False, repr=False)
@@ -513,30 +534,30 @@ class Restricted(Wrapper):
             raise ValueError(f"columns {self.columns!r} do not exist in data with {n_features} features.")
         return columns % n_features
 
-    def _block(self, X: Array, Y: Array) -> Array:
+    def block(self, X: Array, Y: Array) -> Array:
         columns = self.indices(X.shape[1])
-        return self.kernel._block(X[:, columns], Y[:, columns])
+        return self.kernel.block(X[:, columns], Y[:, columns])
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         columns = self.indices(X.shape[1])
         out = np.zeros(X.shape, X.dtype)
-        inner = self.kernel._gradient(np.ascontiguousarray(X[:, columns]), np.ascontiguousarray(Y[:, columns]), W)
+        inner = self.kernel.block_gradient(np.ascontiguousarray(X[:, columns]), np.ascontiguousarray(Y[:, columns]), W)
         for j, column in enumerate(columns):  # a column may be given twice
             out[:, column] += inner[:, j]
         return out
 
-    def _diagonal(self, X: Array) -> Array:
-        return self.kernel._diagonal(X[:, self.indices(X.shape[1])])
+    def block_diagonal(self, X: Array) -> Array:
+        return self.kernel.block_diagonal(X[:, self.indices(X.shape[1])])
 
-    def _resolve(self, sample: Array, weight: Array) -> Kernel:
-        return Restricted(self.kernel._resolve(sample[:, self.indices(sample.shape[1])], weight), self.columns)
+    def with_scales(self, sample: Array, weight: Array) -> Kernel:
+        return Restricted(self.kernel.with_scales(sample[:, self.indices(sample.shape[1])], weight), self.columns)
 
 
 @dataclass(eq=False, repr=False)
 class Projected(Wrapper):
     """A kernel of the rows x U, of a linear map of the data; write ``kernel.along(directions)``."""
 
-    directions: Any
+    directions: ArrayLike
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -560,23 +581,23 @@ class Projected(Wrapper):
             raise ValueError(f"directions have {U.shape[0]} rows but the data has {n_features} features.")
         return U
 
-    def rows(self, X: Any) -> Any:
+    def rows(self, X: Array) -> Array:
         """Return X U, in the dtype of X."""
         U = backend_of(X).place(self.matrix(X.shape[1]), X)
-        return np.asarray(X @ U) if scipy.sparse.issparse(X) else X @ U
+        return np.asarray(X @ U) if is_sparse(X) else X @ U
 
-    def _block(self, X: Array, Y: Array) -> Array:
-        return self.kernel._block(self.rows(X), self.rows(Y))
+    def block(self, X: Array, Y: Array) -> Array:
+        return self.kernel.block(self.rows(X), self.rows(Y))
 
-    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
-        return self.kernel._tile(self.rows(X), self.rows(Y))
+    def tile(self, X: Array, Y: Array) -> Tile | None:
+        return self.kernel.tile(self.rows(X), self.rows(Y))
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         U = backend_of(X).place(self.matrix(X.shape[1]), X)
-        return self.kernel._gradient(self.rows(X), self.rows(Y), W) @ U.T
+        return self.kernel.block_gradient(self.rows(X), self.rows(Y), W) @ U.T
 
-    def _diagonal(self, X: Array) -> Array:
-        return self.kernel._diagonal(self.rows(X))
+    def block_diagonal(self, X: Array) -> Array:
+        return self.kernel.block_diagonal(self.rows(X))
 
-    def _resolve(self, sample: Array, weight: Array) -> Kernel:
-        return Projected(self.kernel._resolve(self.rows(sample), weight), self.directions)
+    def with_scales(self, sample: Array, weight: Array) -> Kernel:
+        return Projected(self.kernel.with_scales(self.rows(sample), weight), self.directions)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bochner.backends import Array
 from bochner.checks import check_positive
@@ -26,13 +27,13 @@ class Custom(Kernel):
         function(X, Y) → (n, m), or function(x, y) → number; which of the two is found by calling it.
     """
 
-    function: Callable[..., Any]
+    function: Callable[..., ArrayLike]
 
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise ValueError(f"function must be a function of two sets of rows or of two rows, got {self.function!r}.")
 
-    def _block(self, X: Array, Y: Array) -> Array:
+    def block(self, X: Array, Y: Array) -> Array:
         X, Y = dense(X), dense(Y)
         try:
             gram = np.asarray(self.function(X, Y))
@@ -42,14 +43,18 @@ class Custom(Kernel):
             gram = np.array([[self.function(x, y) for y in Y] for x in X]).reshape(len(X), len(Y))
         return gram.astype(X.dtype, copy=False)
 
-    def _diagonal(self, X: Array) -> Array:
-        return np.array([self._block(x, x)[0, 0] for x in dense(X)[:, None, :]])
+    def block_diagonal(self, X: Array) -> Array:
+        return np.array([self.block(x, x)[0, 0] for x in dense(X)[:, None, :]])
 
 
 KERNEL_NAMES: dict[str, Callable[..., Kernel]] = {**stationary.NAMES, **dot_products.NAMES}
 
 
-def as_kernel(kernel: Any, **params: Any) -> Kernel:
+# what functions accept as kernel, besides the kernels of scikit-learn
+KernelLike = str | Kernel | Callable[..., ArrayLike]
+
+
+def as_kernel(kernel: KernelLike, **params: object) -> Kernel:
     """Return a bochner kernel for a name, a kernel, a function or a kernel of ``sklearn.gaussian_process.kernels``.
 
     Parameters
@@ -85,7 +90,7 @@ def as_kernel(kernel: Any, **params: Any) -> Kernel:
     )
 
 
-def _kernel_of_name(name: str, params: dict[str, Any]) -> Kernel:
+def _kernel_of_name(name: str, params: dict[str, object]) -> Kernel:
     if name not in KERNEL_NAMES:
         raise ValueError(f"unknown kernel {name!r}; the names are {', '.join(sorted(KERNEL_NAMES))}.")
     make = KERNEL_NAMES[name]

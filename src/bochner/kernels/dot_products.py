@@ -6,16 +6,14 @@ import numbers
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.sparse
 from scipy.special import gammaln
 
-from bochner.backends import Array, Form, backend_of
+from bochner.backends import Array, backend_of, is_sparse
 from bochner.checks import ArgumentError, check_count, check_positive
 from bochner.draws import mixtures
-from bochner.kernels.algebra import Kernel, check_function, dense, entrywise, numeric_slope, squared_norms
+from bochner.kernels.algebra import Kernel, Tile, check_function, dense, entrywise, numeric_slope, squared_norms
 from bochner.kernels.stationary import squared_distances
 
 __all__ = [
@@ -30,9 +28,9 @@ __all__ = [
 ]
 
 
-def _products(X: Any, Y: Any) -> Array:
+def _products(X: Array, Y: Array) -> Array:
     product = X @ Y.T
-    return product.toarray() if scipy.sparse.issparse(product) else product
+    return product.toarray() if is_sparse(product) else product
 
 
 class DotProductKernel(Kernel):
@@ -71,14 +69,14 @@ class DotProductKernel(Kernel):
     def _coefficients_within(self, n_terms: int, n_features: int, radius: float) -> Array:
         return self.coefficients(n_terms, n_features)
 
-    def _block(self, X: Array, Y: Array) -> Array:
+    def block(self, X: Array, Y: Array) -> Array:
         return self.profile(_products(X, Y), X.shape[1])
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         slopes = W * self.slope(_products(X, Y), X.shape[1])
         return np.asarray(slopes.astype(X.dtype, copy=False) @ Y)
 
-    def _diagonal(self, X: Array) -> Array:
+    def block_diagonal(self, X: Array) -> Array:
         return np.asarray(self.profile(squared_norms(X), X.shape[1]))
 
 
@@ -105,7 +103,7 @@ def _gamma(gamma: float | None, n_features: int) -> float:
     return 1.0 / n_features if gamma is None else float(gamma)
 
 
-def _check_gamma(gamma: Any) -> None:
+def _check_gamma(gamma: float | None) -> None:
     if gamma is not None:
         check_positive("gamma", gamma, advice="None means 1 / n_features.")
 
@@ -150,7 +148,7 @@ class Polynomial(DotProductKernel):
         q, gamma = int(self.degree), _gamma(self.gamma, n_features)
         return q * gamma * (gamma * t + self.coef0) ** (q - 1)
 
-    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
+    def tile(self, X: Array, Y: Array) -> Tile | None:
         xp, root, last = backend_of(X).xp, _gamma(self.gamma, X.shape[1]) ** 0.5, float(self.coef0) ** 0.5
         # gamma x·y + coef0 is the product of rows with one more feature
         X, Y = (xp.hstack([root * A, xp.full_like(A[:, :1], last)]) for A in (X, Y))
@@ -289,7 +287,7 @@ class ArcCosine(Kernel):
         if not isinstance(self.order, numbers.Real) or self.order not in (0, 1, 2):
             raise ArgumentError(f"order must be 0, 1 or 2, got {self.order!r}.")
 
-    def _block(self, X: Array, Y: Array) -> Array:
+    def block(self, X: Array, Y: Array) -> Array:
         order = int(self.order)
         dtype = X.dtype
         X, Y = (dense(A).astype(float) for A in (X, Y))
@@ -306,7 +304,7 @@ class ArcCosine(Kernel):
             J, size = 3.0 * sine * cosine + (np.pi - angle) * (1.0 + 2.0 * cosine**2), np.outer(x, y) ** 2
         return (J * size / np.pi).astype(dtype)
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         order, dtype = int(self.order), X.dtype
         X, Y = X.astype(float), Y.astype(float)
         x, y = np.sqrt(squared_norms(X)), np.sqrt(squared_norms(Y))
@@ -325,7 +323,7 @@ class ArcCosine(Kernel):
         weighted = W * np.outer(size, y**order * (y > 0)) / np.pi
         return ((weighted * (J - turn * cosine)).sum(axis=1)[:, None] * U + (weighted * turn) @ V).astype(dtype)
 
-    def _diagonal(self, X: Array) -> Array:
+    def block_diagonal(self, X: Array) -> Array:
         order, s = int(self.order), squared_norms(X)
         return s**order * (3.0 if order == 2 else 1.0) if order else (s > 0).astype(X.dtype)
 
@@ -333,7 +331,7 @@ class ArcCosine(Kernel):
 class AdditiveChi2(Kernel):
     """Additive χ² kernel Σ_j 2 x_j y_j / (x_j + y_j), for non-negative data such as histograms."""
 
-    def _block(self, X: Array, Y: Array) -> Array:
+    def block(self, X: Array, Y: Array) -> Array:
         X, Y = dense(X), dense(Y)
         self._check(X)
         self._check(Y)
@@ -344,7 +342,7 @@ class AdditiveChi2(Kernel):
             out += total
         return out
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         self._check(X)
         self._check(Y)
         out = np.empty(X.shape, X.dtype)
@@ -357,7 +355,7 @@ class AdditiveChi2(Kernel):
         if min(X.shape) and X.min() < 0:
             raise ValueError("AdditiveChi2 needs non-negative data (histograms, counts); found negative values.")
 
-    def _diagonal(self, X: Array) -> Array:
+    def block_diagonal(self, X: Array) -> Array:
         self._check(X)
         return np.asarray(X.sum(axis=1)).ravel().astype(X.dtype)
 
@@ -379,7 +377,7 @@ class Sobolev(Kernel):
            [1.2, 1.5]])
     """
 
-    def _block(self, X: Array, Y: Array) -> Array:
+    def block(self, X: Array, Y: Array) -> Array:
         X, Y = dense(X), dense(Y)
         self._check(X)
         self._check(Y)
@@ -388,8 +386,8 @@ class Sobolev(Kernel):
             out *= 1.0 + np.minimum(x[:, None], y)
         return out
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
-        K = W * self._block(X, Y)
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
+        K = W * self.block(X, Y)
         out = np.empty(X.shape, X.dtype)
         for j, (x, y) in enumerate(zip(X.T, Y.T, strict=True)):
             # the mean of the slopes on both sides where x = y
@@ -401,7 +399,7 @@ class Sobolev(Kernel):
         if min(X.shape) and X.min() < 0:
             raise ValueError("Sobolev needs non-negative data, best scaled to [0, 1]; found negative values.")
 
-    def _diagonal(self, X: Array) -> Array:
+    def block_diagonal(self, X: Array) -> Array:
         X = dense(X)
         self._check(X)
         return np.asarray(np.prod(1.0 + X, axis=1)).astype(X.dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -63,30 +62,30 @@ class CyclicInvariant(Kernel):
         """Return every shift as an index array, (n_shifts, n_features): x[shifts[i]] is x shifted."""
         return shifts(self.axes(n_features))
 
-    def _block(self, X: Array, Y: Array) -> Array:
+    def block(self, X: Array, Y: Array) -> Array:
         moves = self.shifts(X.shape[1])
         left = moves[:1] if moves_together(self.kernel) else moves
         total = np.zeros((X.shape[0], Y.shape[0]), X.dtype)
         for g in left:
             for h in moves:
-                total += self.kernel._block(X[:, g], Y[:, h])
+                total += self.kernel.block(X[:, g], Y[:, h])
         return total / (len(left) * len(moves))
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         moves = self.shifts(X.shape[1])
         left = moves[:1] if moves_together(self.kernel) else moves
         total = np.zeros(X.shape, X.dtype)
         for g in left:
             for h in moves:
-                total[:, g] += self.kernel._gradient(X[:, g], Y[:, h], W)
+                total[:, g] += self.kernel.block_gradient(X[:, g], Y[:, h], W)
         return total / (len(left) * len(moves))
 
-    def _diagonal(self, X: Array) -> Array:
-        return np.array([self._block(X[i : i + 1], X[i : i + 1])[0, 0] for i in range(X.shape[0])], X.dtype)
+    def block_diagonal(self, X: Array) -> Array:
+        return np.array([self.block(X[i : i + 1], X[i : i + 1])[0, 0] for i in range(X.shape[0])], X.dtype)
 
-    def _resolve(self, sample: Array, weight: Array) -> Kernel:
+    def with_scales(self, sample: Array, weight: Array) -> Kernel:
         self.axes(sample.shape[1])
-        return CyclicInvariant(self.kernel._resolve(sample, weight), self.shape)
+        return CyclicInvariant(self.kernel.with_scales(sample, weight), self.shape)
 
 
 def shifts(shape: tuple[int, ...]) -> Array:
@@ -105,6 +104,5 @@ def moves_together(kernel: Kernel) -> bool:
         case Multiple() | Power():
             return moves_together(kernel.kernel)
         case StationaryKernel():
-            scale: Any = kernel.length_scale
-            return np.ndim(scale) == 0 or len(scale) == 1
+            return np.size(kernel.length_scale) == 1
     return isinstance(kernel, (DotProductKernel, ArcCosine, AdditiveChi2, Sobolev))

@@ -12,11 +12,11 @@ import scipy.sparse
 from scipy.special import gammaln, kve
 from sklearn.base import clone
 
-from bochner.backends import Array, Form, backend_of, is_host, n_threads
+from bochner.backends import Array, backend_of, is_host, is_sparse, n_threads
 from bochner.backends.threads import each
 from bochner.checks import ArgumentError, check_positive, is_positive
 from bochner.draws import mixtures
-from bochner.kernels.algebra import Kernel, check_function, dense, entrywise, numeric_slope, squared_norms
+from bochner.kernels.algebra import Kernel, Tile, check_function, dense, entrywise, numeric_slope, squared_norms
 
 if TYPE_CHECKING:
     from bochner.draws.radii import NumericRadii
@@ -70,11 +70,11 @@ class StationaryKernel(Kernel):
             )
         return np.asarray(scales)
 
-    def _scaled(self, X: Any) -> Array:
+    def _scaled(self, X: Array) -> Array:
         inverse = backend_of(X).place(1.0 / self.scales(X.shape[1]), X)
-        return X.multiply(inverse).tocsr() if scipy.sparse.issparse(X) else X * inverse
+        return X.multiply(inverse).tocsr() if is_sparse(X) else X * inverse
 
-    def _diagonal(self, X: Array) -> Array:
+    def block_diagonal(self, X: Array) -> Array:
         return np.ones(X.shape[0], X.dtype)
 
     @abstractmethod
@@ -82,7 +82,7 @@ class StationaryKernel(Kernel):
         """Return the distances that this kernel measures, from which a length scale is chosen."""
 
     @property
-    def _profile_name(self) -> str | None:
+    def profile_name(self) -> str | None:
         """Name of this kernel in `PROFILES`, whose values a backend computes; None if it is not there."""
         return None
 
@@ -94,11 +94,11 @@ class StationaryKernel(Kernel):
         backend.kernel_values(X, Y, name, out)
         return out
 
-    def _tile(self, X: Any, Y: Any) -> tuple[Any, Any, Form] | None:
-        name = self._profile_name
+    def tile(self, X: Array, Y: Array) -> Tile | None:
+        name = self.profile_name
         return None if name is None else (self._scaled(X), self._scaled(Y), (name, 1))
 
-    def _resolve(self, sample: Array, weight: Array) -> Kernel:
+    def with_scales(self, sample: Array, weight: Array) -> Kernel:
         kernel = clone(self)
         if isinstance(self.length_scale, str):
             size = float(abs(sample).max()) or 1.0  # squares of 1e30 or 1e-30 do not fit into float32
@@ -150,22 +150,22 @@ class RadialKernel(StationaryKernel):
         d2 = squared_distances(X, Y)
         return in_pieces(backend_of(d2).xp.sqrt, d2)
 
-    def _block(self, X: Array, Y: Array) -> Array:
-        name = self._profile_name
-        if name is not None and not (scipy.sparse.issparse(X) or scipy.sparse.issparse(Y)):
+    def block(self, X: Array, Y: Array) -> Array:
+        name = self.profile_name
+        if name is not None and not (is_sparse(X) or is_sparse(Y)):
             return self._values(X, Y, name)
         return in_pieces(self.profile, self.distances(self._scaled(X), self._scaled(Y)))
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         backend = backend_of(X)
         scales = backend.place(self.scales(X.shape[1]), X)
         # centred rows lose fewer digits in the products below; an outlier moves a mean but not a median
         few = backend.fetch(Y[:: max(1, len(Y) // _CENTRED)])
         centre = backend.place(np.median(few, axis=0) if len(few) else np.zeros(X.shape[1]), X) / scales
         X, Y = dense(X / scales - centre), dense(Y / scales - centre)
-        if self._profile_name is not None:
+        if self.profile_name is not None:
             slopes = backend.empty((len(X), len(Y)), X)
-            backend.kernel_values(X, Y, f"{self._profile_name} slope", slopes)
+            backend.kernel_values(X, Y, f"{self.profile_name} slope", slopes)
             slopes *= W
         else:
             r = self.distances(X, Y)
@@ -204,7 +204,7 @@ class RBF(RadialKernel):
         return backend_of(r).xp.exp(-0.5 * r * r)
 
     @property
-    def _profile_name(self) -> str | None:
+    def profile_name(self) -> str | None:
         return "gaussian"
 
     def mixing(self, u: Array) -> Array:
@@ -265,7 +265,7 @@ class Matern(RadialKernel):
         return np.asarray(-root * np.exp(log_k))
 
     @property
-    def _profile_name(self) -> str | None:
+    def profile_name(self) -> str | None:
         return {0.5: "matern12", 1.5: "matern32", 2.5: "matern52"}.get(float(self.nu))
 
     def mixing(self, u: Array) -> Array:
@@ -304,7 +304,7 @@ class Exponential(RadialKernel):
         return backend_of(r).xp.exp(-r)
 
     @property
-    def _profile_name(self) -> str | None:
+    def profile_name(self) -> str | None:
         return "matern12"
 
     def mixing(self, u: Array) -> Array:
@@ -419,7 +419,7 @@ class SeparableKernel(StationaryKernel):
     def distances(self, X: Array, Y: Array) -> Array:
         return np.sqrt(squared_distances(X, Y))
 
-    def _block(self, X: Array, Y: Array) -> Array:
+    def block(self, X: Array, Y: Array) -> Array:
         X, Y = dense(self._scaled(X)), dense(self._scaled(Y))
         out = np.ones((len(X), len(Y)), X.dtype)
         for x, y in zip(X.T, Y.T, strict=True):
@@ -430,7 +430,7 @@ class SeparableKernel(StationaryKernel):
         """Return the derivative of `profile`, for r > 0."""
         return numeric_slope(self.profile, r, even=True)
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         scales = self.scales(X.shape[1]).astype(X.dtype)
         X, Y = X / scales, Y / scales
         # product of the non-zero factors, and number of zeros: with one zero, only its own slope contributes
@@ -471,15 +471,15 @@ class Laplacian(SeparableKernel):
         return True
 
     @property
-    def _profile_name(self) -> str | None:
+    def profile_name(self) -> str | None:
         return "laplacian"
 
-    def _block(self, X: Array, Y: Array) -> Array:
+    def block(self, X: Array, Y: Array) -> Array:
         return self._values(X, Y, "laplacian")
 
-    def _gradient(self, X: Array, Y: Array, W: Array) -> Array:
+    def block_gradient(self, X: Array, Y: Array, W: Array) -> Array:
         X = dense(X)
-        backend, weights = backend_of(X), self._block(X, Y)
+        backend, weights = backend_of(X), self.block(X, Y)
         weights *= W
         out = backend.empty(tuple(X.shape), X)
         backend.signed_sums(X, Y, weights, out)
@@ -567,7 +567,7 @@ def in_pieces(function: Callable[[Array], Array], values: Array) -> Array:
 
 def squared_distances(X: Array, Y: Array) -> Array:
     """Return squared Euclidean distances (n, m), from the differences: no cancellation for close points."""
-    if not (scipy.sparse.issparse(X) or scipy.sparse.issparse(Y)):
+    if not (is_sparse(X) or is_sparse(Y)):
         X, Y = dense(X), dense(Y)
         backend = backend_of(X)
         out = backend.empty((len(X), len(Y)), X)
@@ -576,18 +576,18 @@ def squared_distances(X: Array, Y: Array) -> Array:
     return _sparse_squared_distances(X, Y)
 
 
-def _sparse_squared_distances(X: Any, Y: Any) -> Array:
+def _sparse_squared_distances(X: Array, Y: Array) -> Array:
     """Return ‖x‖² + ‖y‖² - 2xy in float64; pairs that cancel are computed again from their differences."""
     dtype = np.result_type(X.dtype, Y.dtype)
-    X, Y = (scipy.sparse.csr_matrix(A, dtype=np.float64) for A in (X, Y))
-    xx, yy = squared_norms(X), squared_norms(Y)
-    product = X @ Y.T
+    x, y = (scipy.sparse.csr_matrix(A, dtype=np.float64) for A in (X, Y))
+    xx, yy = squared_norms(x), squared_norms(y)
+    product = x @ y.T
     with np.errstate(over="ignore", invalid="ignore"):
         total = xx[:, None] + yy
         d2 = total - 2.0 * product.toarray()
         close_x, close_y = np.nonzero(~(d2 >= 1e-6 * total))  # also true if squares overflow
     for start in range(0, len(close_x), 1 << 14):
         pairs = slice(start, start + (1 << 14))
-        difference = X[close_x[pairs]] - Y[close_y[pairs]]
+        difference = x[close_x[pairs]] - y[close_y[pairs]]
         d2[close_x[pairs], close_y[pairs]] = squared_norms(difference)
     return np.maximum(d2, 0.0).astype(dtype, copy=False)

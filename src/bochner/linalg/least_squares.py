@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, is_sparse
 from bochner.checks import check_choice, check_count, check_positive
 from bochner.draws.keys import Key
 from bochner.ridge.krylov import heavy_ball, lsqr
@@ -67,7 +66,7 @@ def sketch_rows(A: Any, size: int, law: Any, key: Key) -> Callable[[Any], Array]
     def product(B: Any) -> Array:
         if isinstance(B, Operator):
             return np.hstack([S @ block for block in column_blocks(B)])
-        if scipy.sparse.issparse(B) and not law.accepts_sparse:
+        if is_sparse(B) and not law.accepts_sparse:
             raise ValueError(f"{law!r} needs dense data; use law='sparse_sign' for a sparse matrix.")
         return S @ B
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, is_sparse
 from bochner.checks import check_choice, check_count, check_positive
 from bochner.draws.keys import Key
 from bochner.linalg.least_squares import sketch_rows
@@ -218,7 +218,7 @@ def _costs(A: Any, rows: int, law: Any) -> tuple[float, float]:
     and the rest of both kinds of step (scaling the rows, gradient, line search) 30 or 100 for each entry.
     """
     n, d = A.shape
-    sparse = scipy.sparse.issparse(A)
+    sparse = is_sparse(A)
     nnz, weight, besides = (A.nnz, 40.0, 100.0) if sparse else (n * d, 4.0, 30.0)
     column = min(rows, {Gaussian: rows, Rademacher: rows, Achlioptas: rows / 3, CountSketch: 1}.get(type(law), 8))
     small, large = sorted((rows, d))
@@ -243,7 +243,7 @@ def _hessian_root(A: Any, weights: Array, rows: int | None, law: Any, key: Key) 
             return np.hstack([A.T @ (weights[:, None] * block) for block in column_blocks(A)])
         scaled = Operator(A.shape, lambda V: root[:, None] * (A @ V), lambda U: A.T @ (root[:, None] * U))
         return sketch_rows(scaled, rows, law, key)(scaled)
-    if scipy.sparse.issparse(A):
+    if is_sparse(A):
         B = scipy.sparse.csr_array(A).copy()
         B.data = B.data * np.repeat(root, np.diff(B.indptr))
     else:
@@ -251,7 +251,7 @@ def _hessian_root(A: Any, weights: Array, rows: int | None, law: Any, key: Key) 
     if rows is not None:
         return np.asarray(sketch_rows(B, rows, law, key)(B), np.float64)
     gram = B.T @ B
-    return np.asarray(gram.toarray() if scipy.sparse.issparse(gram) else gram, np.float64)
+    return np.asarray(gram.toarray() if is_sparse(gram) else gram, np.float64)
 
 
 def _solver(B: Array, alpha: Array, *, is_gram: bool) -> Callable[[Array], Array]:

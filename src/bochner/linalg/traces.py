@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
 
-from bochner.backends import Array
+from bochner.backends import Array, is_sparse
 from bochner.checks import check_choice, check_count, check_positive
 from bochner.draws.keys import Key
 from bochner.linalg.reports import trace_estimate
@@ -423,7 +422,7 @@ def _gram(A: Any, kind: str) -> tuple[Any, float | None]:
 
     total = None
     if not isinstance(A, Operator):
-        values = A.data if scipy.sparse.issparse(A) else A.ravel(order="K")
+        values = A.data if is_sparse(A) else A.ravel(order="K")
         total = float(np.einsum("i,i->", values, values, dtype=np.float64))
     return Operator((size, size), product, product), total
 
