@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaincinv, ndtri
@@ -340,7 +340,7 @@ ROW_LAWS: dict[str, RowLaw] = {
 }
 
 
-def as_row_law(rows: Any) -> RowLaw:
+def as_row_law(rows: str | RowLaw) -> RowLaw:
     """Return the sampling scheme of a name, or the scheme itself."""
     if isinstance(rows, RowLaw):
         return rows

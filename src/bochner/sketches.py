@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from bochner.backends import Array, is_sparse
 from bochner.checks import check_count, check_positive, power_of_two
@@ -55,7 +56,7 @@ class SketchLaw(ABC):
         """Return the ε that ‖QᵀSᵀSQ - I‖_F exceeds with probability at most delta."""
         return float(np.sqrt(self.moment(rank, n_features) / (n_components * delta)))
 
-    def resolve(self, A: Any, key: Key) -> SketchLaw:
+    def resolve(self, A: ArrayLike, key: Key) -> SketchLaw:
         """Return the scheme with what it needs to know of the rows of A: itself if it depends on no data."""
         return self
 
@@ -357,7 +358,7 @@ class _DataRows(SketchLaw):
 class NormRows(_DataRows):
     """Rows picked in proportion to their squared norms (Drineas, Kannan & Mahoney 2006)."""
 
-    def resolve(self, A: Any, key: Key) -> SketchLaw:
+    def resolve(self, A: ArrayLike, key: Key) -> SketchLaw:
         return RowSampling(norm_probabilities(A))
 
 
@@ -373,7 +374,7 @@ class LeverageRows(_DataRows):
 
     n_components: int | None = None
 
-    def resolve(self, A: Any, key: Key) -> SketchLaw:
+    def resolve(self, A: ArrayLike, key: Key) -> SketchLaw:
         return RowSampling(leverage_probabilities(A, key.child("leverage"), n_components=self.n_components))
 
 
@@ -393,7 +394,7 @@ SKETCH_LAWS: dict[str, SketchLaw] = {
 }
 
 
-def as_sketch_law(law: Any) -> SketchLaw:
+def as_sketch_law(law: str | SketchLaw) -> SketchLaw:
     """Return the scheme of a name, or the scheme itself.
 
     Examples
@@ -409,7 +410,7 @@ def as_sketch_law(law: Any) -> SketchLaw:
     raise ValueError(f"law must be a SketchLaw or one of {sorted(SKETCH_LAWS)}; got {law!r}.")
 
 
-def norm_probabilities(A: Any) -> Array:
+def norm_probabilities(A: ArrayLike) -> Array:
     """Return the squared norms of the rows of A, divided by their sum; equal ones if A is zero.
 
     Examples
@@ -426,14 +427,14 @@ def norm_probabilities(A: Any) -> Array:
     return _normalised(squares)
 
 
-def _of_size_one(A: Any) -> Any:
+def _of_size_one(A: ArrayLike) -> Array:
     """Divide A by a power of two if squares of its entries would overflow or vanish; sparse A becomes float64."""
-    A = A.astype(np.float64) if is_sparse(A) else np.asarray(A)
-    largest = float(abs(A).max()) if A.size else 0.0
-    return A if largest == 0.0 or 1e-100 < largest < 1e100 else A / power_of_two(largest)
+    matrix: Array = A.astype(np.float64) if is_sparse(A) else np.asarray(A)
+    largest = float(abs(matrix).max()) if matrix.size else 0.0
+    return matrix if largest == 0.0 or 1e-100 < largest < 1e100 else matrix / power_of_two(largest)
 
 
-def leverage_probabilities(A: Any, key: Key | None = None, *, n_components: int | None = None) -> Array:
+def leverage_probabilities(A: ArrayLike, key: Key | None = None, *, n_components: int | None = None) -> Array:
     """Return the leverage scores of the rows of A, divided by their sum; equal ones if A is zero.
 
     The leverage of a row is its squared norm in an orthonormal basis of the columns of A.
@@ -460,7 +461,7 @@ def leverage_probabilities(A: Any, key: Key | None = None, *, n_components: int 
             raise ValueError("sketched leverage scores are random: pass a key.")
         SA = SparseSign().sample(A.shape[0], n_components, key) @ A
         _, values, Vt = scipy.linalg.svd(np.asarray(SA, np.float64), full_matrices=False)
-    elif sparse:
+    elif is_sparse(A):
         squares, V = scipy.linalg.eigh((A.T @ A).toarray().astype(np.float64))
         values, Vt = np.sqrt(np.maximum(squares[::-1], 0.0)), V[:, ::-1].T
     else:

@@ -249,7 +249,7 @@ def is_moderate(X: Rows) -> bool:
     return -most < low and high < most
 
 
-def check_moderate(X: Any, *, alone: bool = False) -> Any:
+def check_moderate(X: Array, *, alone: bool = False) -> Array:
     """Return X if `is_moderate`, else raise; with `alone`, also check that rows can be divided by their size."""
     low, high, most = _extent(X)
     largest = max(-low, high)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import spherical_jn
 from scipy.stats import qmc
 from sklearn.base import clone
@@ -12,13 +11,13 @@ from sklearn.base import clone
 from bochner.backends import Array, check_moderate, is_sparse, reading
 from bochner.draws import mixtures
 from bochner.kernels.algebra import as_points
-from bochner.kernels.conversion import as_kernel
+from bochner.kernels.conversion import KernelLike, as_kernel
 from bochner.kernels.stationary import RBF, SeparableKernel
 
 _MOST_BOXES = 1 << 25  # largest number of boxes that are counted
 
 
-def star_discrepancy(points: Any, *, order: float = 2.0) -> float:
+def star_discrepancy(points: ArrayLike, *, order: float = 2.0) -> float:
     """Measure how unevenly points fill the unit cube: their share of a box [0, t] less its volume, over all boxes.
 
     The error of an average over the points is at most the largest such difference times the variation of the function
@@ -35,6 +34,7 @@ def star_discrepancy(points: Any, *, order: float = 2.0) -> float:
     Examples
     --------
     >>> import numpy as np
+    from numpy.typing import ArrayLike
     >>> from bochner.diagnostics import star_discrepancy
     >>> star_discrepancy([[0.25], [0.75]], order=np.inf)
     0.25
@@ -61,7 +61,7 @@ def star_discrepancy(points: Any, *, order: float = 2.0) -> float:
     return float(max((closed - volumes).max(), (volumes - inside).max()))
 
 
-def box_discrepancy(frequencies: Any, kernel: Any, box: Any) -> float:
+def box_discrepancy(frequencies: ArrayLike, kernel: KernelLike, box: ArrayLike) -> float:
     """Return the root mean square error of Fourier features with given frequencies, for differences x - y in a box.
 
     It is the square root of the mean of |k(u) - (1/T) Σ exp(i w·u)|² over u in [-box, box], in closed form but for
@@ -80,6 +80,7 @@ def box_discrepancy(frequencies: Any, kernel: Any, box: Any) -> float:
     Examples
     --------
     >>> import numpy as np
+    from numpy.typing import ArrayLike
     >>> from bochner import RBF
     >>> from bochner.diagnostics import box_discrepancy
     >>> from bochner.draws.keys import Key
@@ -113,7 +114,7 @@ def box_discrepancy(frequencies: Any, kernel: Any, box: Any) -> float:
     return float(np.sqrt(max(0.0, squares - 2.0 * overlaps.mean() + pairs / n**2)))
 
 
-def _matrix(name: str, value: Any) -> Array:
+def _matrix(name: str, value: ArrayLike) -> Array:
     A = check_moderate(as_points(value), alone=True)
     A = A.toarray() if is_sparse(A) else np.asarray(A)
     if not A.size or not np.isfinite(A).all():

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from bochner.backends import Array, check_moderate
 from bochner.checks import check_count, check_positive
-from bochner.draws.keys import Key
+from bochner.draws.keys import Key, Seed
 from bochner.kernels.algebra import Kernel, finite_points
-from bochner.kernels.conversion import as_kernel
+from bochner.kernels.conversion import KernelLike, as_kernel
 from bochner.kernels.stationary import squared_distances
 
 
@@ -50,7 +50,7 @@ class DistanceConcentration:
         )
 
 
-def distance_concentration(X: Any, *, max_rows: int = 2000, random_state: Any = None) -> DistanceConcentration:
+def distance_concentration(X: ArrayLike, *, max_rows: int = 2000, random_state: Seed = None) -> DistanceConcentration:
     """Measure whether all Euclidean distances are about the same, as in many dimensions.
 
     Parameters
@@ -147,7 +147,9 @@ class GramSpectrum:
 _TINY = np.finfo(float).tiny
 
 
-def gram_spectrum(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_state: Any = None) -> GramSpectrum:
+def gram_spectrum(
+    X: ArrayLike, kernel: KernelLike = "rbf", *, max_rows: int = 1000, random_state: Seed = None
+) -> GramSpectrum:
     """Compute eigenvalues of the kernel matrix of at most max_rows rows of X, and leverages of max_rows other rows.
 
     Parameters
@@ -216,7 +218,12 @@ class DimensionCurve:
 
 
 def effective_dimension_curve(
-    X: Any, kernel: Any = "rbf", alphas: Any = None, *, max_rows: int = 1000, random_state: Any = None
+    X: ArrayLike,
+    kernel: KernelLike = "rbf",
+    alphas: ArrayLike | None = None,
+    *,
+    max_rows: int = 1000,
+    random_state: Seed = None,
 ) -> DimensionCurve:
     """Compute the effective dimension tr K (K + alpha I)⁻¹ for several penalties: how many components a model can use.
 
@@ -273,7 +280,9 @@ class SpectrumDecay:
         return f"eigenvalues fall like {fit}; trace: {held}; stable rank {self.stable_rank:.3g}"
 
 
-def spectrum_decay(X: Any, kernel: Any = "rbf", *, max_rows: int = 1000, random_state: Any = None) -> SpectrumDecay:
+def spectrum_decay(
+    X: ArrayLike, kernel: KernelLike = "rbf", *, max_rows: int = 1000, random_state: Seed = None
+) -> SpectrumDecay:
     """Measure how fast the eigenvalues of the kernel matrix fall: with fast decay few Nyström features are enough.
 
     Parameters
@@ -335,7 +344,7 @@ class Coherence:
 
 
 def leverage_coherence(
-    X: Any, kernel: Any = "rbf", *, alpha: float, max_rows: int = 1000, random_state: Any = None
+    X: ArrayLike, kernel: KernelLike = "rbf", *, alpha: float, max_rows: int = 1000, random_state: Seed = None
 ) -> Coherence:
     """Measure how unequal the leverages of the rows are: if they are, uniform landmarks miss some rows.
 

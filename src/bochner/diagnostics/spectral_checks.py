@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from sklearn.base import clone
 
@@ -44,7 +43,7 @@ class SpectralCheck:
         return f"{verdict} ({self.how})"
 
 
-def spectral_check(kernel: Any, n_features: int) -> SpectralCheck:
+def spectral_check(kernel: str | Kernel | mixtures.Profile, n_features: int) -> SpectralCheck:
     """Check a stationary kernel against Bochner's theorem, in a given dimension.
 
     Parameters

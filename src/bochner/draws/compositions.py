@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -31,11 +30,11 @@ class Scaled(LinearMap):
     def accepts_sparse(self) -> bool:  # type: ignore[override]
         return self.inner.accepts_sparse
 
-    def _scale(self, X: Any) -> Any:
+    def _scale(self, X: Array) -> Array:
         columns = backend_of(X).place(self.columns, X)
         return X.multiply(columns).tocsr() if is_sparse(X) else X * columns
 
-    def on(self, X: Any) -> Scaled:
+    def on(self, X: Array) -> Scaled:
         return replace(self, inner=self.inner.on(X))
 
     def __call__(self, X: Array) -> Array:
@@ -85,7 +84,7 @@ class Selected(LinearMap):
             return X.take(self.columns, axis=1)
         return X[:, backend_of(X).place(self.columns, X)]
 
-    def on(self, X: Any) -> Selected:
+    def on(self, X: Array) -> Selected:
         return replace(self, inner=self.inner.on(X))
 
     def __call__(self, X: Array) -> Array:
@@ -121,7 +120,7 @@ class Stacked(LinearMap):
     def __call__(self, X: Array) -> Array:
         return backend_of(X).xp.hstack([part(X) for part in self.parts])
 
-    def on(self, X: Any) -> Stacked:
+    def on(self, X: Array) -> Stacked:
         return Stacked(tuple(part.on(X) for part in self.parts))
 
     def to_dense(self) -> Array:
@@ -160,7 +159,7 @@ class Summed(LinearMap):
             total = total + part(X)
         return total
 
-    def on(self, X: Any) -> LinearMap:
+    def on(self, X: Array) -> LinearMap:
         # one part is dense anyway, and a device computes precise pairs for a single matrix
         if is_host(X):
             return self
@@ -189,7 +188,7 @@ class Chained(LinearMap):
     def accepts_sparse(self) -> bool:  # type: ignore[override]
         return self.inner.accepts_sparse
 
-    def on(self, X: Any) -> Chained:
+    def on(self, X: Array) -> Chained:
         return Chained(self.outer.on(X), self.inner.on(X))
 
     def __call__(self, X: Array) -> Array:
@@ -201,7 +200,7 @@ class Chained(LinearMap):
             out[start : start + step] = self.outer(self.inner(X[start : start + step]))
         return out
 
-    def __matmul__(self, A: Any) -> Array:
+    def __matmul__(self, A: Array) -> Array:
         return self.outer @ (self.inner @ A)
 
     def adjoint(self, A: Array) -> Array:

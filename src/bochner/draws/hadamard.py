@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bochner.backends import FLOATS, Array, as_native, backend_of, limit_threads, reading
 from bochner.checks import check_flag
 
 
-def fwht(X: Any, axis: int = -1, *, orthonormal: bool = False, out: Any = None, n_jobs: int | None = None) -> Array:
+def fwht(
+    X: ArrayLike, axis: int = -1, *, orthonormal: bool = False, out: Array | None = None, n_jobs: int | None = None
+) -> Array:
     """Apply the Walsh-Hadamard transform along an axis, in p log₂ p additions for p numbers.
 
     Multiplies by the p × p matrix H of ±1 in Sylvester's order: H₁ = 1, and H₂ₖ = [[Hₖ, Hₖ], [Hₖ, -Hₖ]]. H Hᵀ = p I.
@@ -36,6 +37,7 @@ def fwht(X: Any, axis: int = -1, *, orthonormal: bool = False, out: Any = None, 
     Examples
     --------
     >>> import numpy as np
+    from numpy.typing import ArrayLike
     >>> from bochner import fwht
     >>> fwht([1.0, 0.0, 2.0, 0.0])
     array([ 3.,  3., -1., -1.])
@@ -47,25 +49,25 @@ def fwht(X: Any, axis: int = -1, *, orthonormal: bool = False, out: Any = None, 
     """
     check_flag("orthonormal", orthonormal)
     with reading("X"):
-        X = as_native(np.asarray(X))
-        if X.dtype.kind not in "fiub":
-            raise ValueError(f"fwht takes real numbers, got values of type {X.dtype}.")
-        X = X if X.dtype in FLOATS else X.astype(np.float64)
-    if not X.ndim:
+        values = as_native(np.asarray(X))
+        if values.dtype.kind not in "fiub":
+            raise ValueError(f"fwht takes real numbers, got values of type {values.dtype}.")
+        values = values if values.dtype in FLOATS else values.astype(np.float64)
+    if not values.ndim:
         raise ValueError("fwht transforms along an axis, and a single number has none.")
-    p = np.moveaxis(X, axis, -1).shape[-1]
+    p = np.moveaxis(values, axis, -1).shape[-1]
     if p < 1 or p & (p - 1):
         raise ValueError(
             f"the length of axis {axis} must be a power of two, got {p}; append zeros up to "
             f"{1 << max(p, 1).bit_length()}."
         )
     if out is None:
-        out = X.copy(order="C")
-    elif not isinstance(out, np.ndarray) or out.shape != X.shape or out.dtype != X.dtype:
+        out = values.copy(order="C")
+    elif not isinstance(out, np.ndarray) or out.shape != values.shape or out.dtype != values.dtype:
         found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
-        raise ValueError(f"out must be an array of {X.dtype} and of shape {X.shape}, got {found}.")
-    elif out is not X:
-        out[...] = X
+        raise ValueError(f"out must be an array of {values.dtype} and of shape {values.shape}, got {found}.")
+    elif out is not values:
+        out[...] = values
     along = np.moveaxis(out, axis, -1)
     rows = np.ascontiguousarray(along).reshape(-1, p)  # `out` itself where that is its layout
     with limit_threads(n_jobs):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.linalg.blas import dsymm
 
 from bochner.backends import Array, Memo, backend_of, is_host, is_sparse
@@ -42,7 +43,7 @@ class LinearMap(ABC):
     def to_dense(self) -> Array:
         """Return W in float64."""
 
-    def on(self, X: Any) -> LinearMap:
+    def on(self, X: Array) -> LinearMap:
         """Return this map for arrays like X: itself, or its dense matrix if it takes only NumPy arrays."""
         if self.runs_on_device or is_host(X):
             return self
@@ -53,7 +54,7 @@ class LinearMap(ABC):
         """Return A W, (n, n_rows) → (n, n_features)."""
         return A @ self.to_dense().astype(A.dtype)
 
-    def __matmul__(self, A: Any) -> Array:
+    def __matmul__(self, A: Array) -> Array:
         """Return W A, (n_features, k) → (n_rows, k)."""
         return self(np.ascontiguousarray(A.T)).T
 
@@ -79,14 +80,14 @@ class Dense(LinearMap):
     def shape(self) -> tuple[int, int]:
         return (self.matrix.shape[0], self.matrix.shape[1])
 
-    def _as(self, dtype: Any) -> Array:
+    def _as(self, dtype: DTypeLike) -> Array:
         return self.matrix.astype(dtype, copy=False)
 
     def __call__(self, X: Array) -> Array:
         matrix = backend_of(X).place(self.matrix, X).T
         return product(X, matrix) if is_host(X) else X @ matrix
 
-    def __matmul__(self, A: Any) -> Array:
+    def __matmul__(self, A: Array) -> Array:
         return np.asarray(self._as(A.dtype) @ A)
 
     def adjoint(self, A: Array) -> Array:
@@ -122,7 +123,7 @@ class Signs(LinearMap):
         step = max(1, (1 << 22) // max(1, self.shape[1]))
         return [slice(start, start + step) for start in range(0, self.shape[0], step)]
 
-    def _rows(self, block: slice, dtype: Any) -> Array:
+    def _rows(self, block: slice, dtype: DTypeLike) -> Array:
         return self.signs[block] * self.lengths[block, None].astype(dtype)
 
     def __call__(self, X: Array) -> Array:
@@ -131,7 +132,7 @@ class Signs(LinearMap):
             out[:, block] = X @ self._rows(block, X.dtype).T
         return out
 
-    def __matmul__(self, A: Any) -> Array:
+    def __matmul__(self, A: Array) -> Array:
         out = np.empty((self.shape[0], A.shape[1]), A.dtype)
         for block in self._blocks():
             out[block] = self._rows(block, A.dtype) @ A
@@ -149,8 +150,11 @@ class PSDOperator(ABC):
 
     #: eigenvalues below this are rounding errors of the sums
     rounding: float = 0.0
-    #: the dtype in which its products are computed
-    precision: Any = np.float64
+
+    @property
+    def precision(self) -> DTypeLike:
+        """Dtype in which its products are computed."""
+        return np.float64
 
     @property
     @abstractmethod
@@ -173,7 +177,7 @@ class PSDOperator(ABC):
         eigenvalues, vectors = np.linalg.eigh(self.to_dense())
         yield (vectors * np.sqrt(np.maximum(eigenvalues, 0.0))).T, None
 
-    def lower(self) -> Any:
+    def lower(self) -> Array:
         """Return a fresh float64 array with the matrix's lower triangle: NumPy's, in Fortran order, or on a device.
 
         It is where the matrix was summed, and the functions of `backend_of` take it either way.
@@ -210,7 +214,7 @@ class DenseGram(PSDOperator):
     def _here(self) -> Array:
         return backend_of(self.matrix).fetch(self.matrix)
 
-    def lower(self) -> Any:
+    def lower(self) -> Array:
         if not is_host(self.matrix):
             return self.matrix.clone()
         return self.matrix.astype(np.float64, order="F", copy=True)
@@ -233,7 +237,7 @@ class Centred(PSDOperator):
         return self.gram.shape
 
     @property
-    def precision(self) -> Any:
+    def precision(self) -> DTypeLike:
         return self.gram.precision
 
     def __matmul__(self, V: Array) -> Array:
@@ -248,7 +252,7 @@ class Centred(PSDOperator):
         mean = self.total / self.weight
         return ((Z - mean, weight) for Z, weight in self.gram.row_blocks())
 
-    def lower(self) -> Any:
+    def lower(self) -> Array:
         G = self.gram.lower()
         backend_of(G).rank_one(G, self.total, -1.0 / self.weight)
         return G

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -438,7 +437,7 @@ def _tabulate(spectrum: RadialSpectrum, table: _Table) -> SpectralFinding:
     return SpectralFinding(law, f"Hankel transform, to {error:.1g}", _lost(F), mass)
 
 
-def _hermite(t: Any) -> Array:
+def _hermite(t: float | Array) -> Array:
     """Return the cubics of values and slopes at 0 and at 1, (4, ...)."""
     return np.array([1.0 - 3.0 * t**2 + 2.0 * t**3, t - 2.0 * t**2 + t**3, 3.0 * t**2 - 2.0 * t**3, t**3 - t**2])
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.fft
 import scipy.linalg
 import scipy.sparse
+from numpy.typing import DTypeLike
 
 from bochner.backends import Array, backend_of, is_sparse, n_threads
 from bochner.backends.reference import fwht
@@ -264,7 +265,7 @@ class _Subsampled(LinearMap):
     def _invert_rows(self, V: Array) -> Array:
         """Return V T; may work in place."""
 
-    def __matmul__(self, A: Any) -> Array:
+    def __matmul__(self, A: Array) -> Array:
         _refuse_sparse(A)
         out = np.empty((len(self.picks), A.shape[1]), A.dtype)
         step = max(1, _BUFFER_BYTES // (len(A) * A.dtype.itemsize))
@@ -335,7 +336,7 @@ class SubsampledCosine(_Subsampled):
         return np.asarray(W * self.lengths[:, None])
 
 
-def _refuse_sparse(X: Any) -> None:
+def _refuse_sparse(X: object) -> None:
     if is_sparse(X):
         raise TypeError(
             "a subsampled transform mixes all columns and would make sparse data dense; "
@@ -367,22 +368,22 @@ class SparseRows(LinearMap):
     def shape(self) -> tuple[int, int]:
         return (len(self.lengths), len(self.indptr) - 1)
 
-    def to_sparse(self, dtype: Any = np.float64) -> Any:
+    def to_sparse(self, dtype: DTypeLike = np.float64) -> scipy.sparse.csc_array:
         """Return W as a CSC array."""
         values = self.signs * self.lengths[self.indices]
         return scipy.sparse.csc_array((values.astype(dtype), self.indices, self.indptr), shape=self.shape)
 
-    def _signs(self, dtype: Any) -> Any:
+    def _signs(self, dtype: DTypeLike) -> scipy.sparse.csc_array:
         return scipy.sparse.csc_array((self.signs.astype(dtype), self.indices, self.indptr), shape=self.shape)
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: Array) -> Array:
         backend = backend_of(X)
         out = backend.empty((X.shape[0], self.shape[0]), X)
         X = X.tocsr() if is_sparse(X) else _rows(X)
         backend.sparse_rows(X, self.indptr, self.indices, self.signs, self.lengths, out)
         return out
 
-    def sparse_product(self, X: Any) -> Any:
+    def sparse_product(self, X: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
         """Return X Wᵀ of a sparse X, as a CSR array."""
         X = X.tocsr()
         n, n_rows = X.shape[0], self.shape[0]
@@ -403,7 +404,7 @@ class SparseRows(LinearMap):
             backend.nonzeros(Z, ends, columns, values)
         return scipy.sparse.csr_array((values[: stops[-1]], columns[: stops[-1]], stops), shape=(n, n_rows))
 
-    def __matmul__(self, A: Any) -> Array:
+    def __matmul__(self, A: Array) -> Array:
         if is_sparse(A):
             return _as_dense(self.to_sparse(A.dtype) @ A, A.dtype)
         S = self._signs(A.dtype)
@@ -413,7 +414,7 @@ class SparseRows(LinearMap):
             out = np.asarray(S @ A)
         else:
             bounds = np.linspace(0, len(A), n_shares + 1).astype(int)
-            parts: list[Any] = [None] * n_shares
+            parts: list[Array] = [A[:0]] * n_shares
 
             def multiply(i: int) -> None:
                 rows = slice(bounds[i], bounds[i + 1])
@@ -424,7 +425,7 @@ class SparseRows(LinearMap):
         out *= self.lengths.astype(A.dtype)[:, None]
         return out
 
-    def adjoint(self, A: Any) -> Array:
+    def adjoint(self, A: Array) -> Array:
         if is_sparse(A):
             return _as_dense(A @ self.to_sparse(A.dtype), A.dtype)
         S = self._signs(A.dtype).T
@@ -456,16 +457,16 @@ class PickedRows(LinearMap):
     def shape(self) -> tuple[int, int]:
         return (len(self.picks), self.n_features)
 
-    def to_sparse(self, dtype: Any = np.float64) -> Any:
+    def to_sparse(self, dtype: DTypeLike = np.float64) -> scipy.sparse.csr_array:
         """Return W as a CSR array."""
         indptr = np.arange(len(self.picks) + 1)
         return scipy.sparse.csr_array((self.lengths.astype(dtype), self.picks, indptr), shape=self.shape)
 
-    def sparse_product(self, X: Any) -> Any:
+    def sparse_product(self, X: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
         """Return X Wᵀ of a sparse X, as a CSR array."""
         return X @ self.to_sparse(X.dtype).T
 
-    def __call__(self, X: Any) -> Array:
+    def __call__(self, X: Array) -> Array:
         if is_sparse(X):
             return _as_dense(X @ self.to_sparse(X.dtype).T, X.dtype)
         backend = backend_of(X)
@@ -475,14 +476,14 @@ class PickedRows(LinearMap):
         out *= backend.place(self.lengths, X)
         return out
 
-    def __matmul__(self, A: Any) -> Array:
+    def __matmul__(self, A: Array) -> Array:
         if is_sparse(A):
             return _as_dense(self.to_sparse(A.dtype) @ A, A.dtype)
         out = A[self.picks]
         out *= self.lengths.astype(A.dtype)[:, None]
         return out
 
-    def adjoint(self, A: Any) -> Array:
+    def adjoint(self, A: Array) -> Array:
         return _as_dense(A @ self.to_sparse(A.dtype), A.dtype)
 
     def to_dense(self) -> Array:
@@ -498,5 +499,5 @@ def _rows(X: Array) -> Array:
     return np.ascontiguousarray(X)
 
 
-def _as_dense(product: Any, dtype: Any) -> Array:
+def _as_dense(product: Array, dtype: DTypeLike) -> Array:
     return np.asarray(product.toarray() if is_sparse(product) else product, dtype)

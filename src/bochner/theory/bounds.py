@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Annotated, Any, ClassVar, get_type_hints
+from typing import Annotated, ClassVar, get_type_hints
 
 from bochner.checks import check_count, check_fraction, check_positive
 
@@ -69,7 +69,7 @@ class Bound(ABC):
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self), include_extras=True)
         for field in fields(self):
-            value = getattr(self, field.name)
+            value = vars(self)[field.name]
             if value is not None or field.default is not None:
                 (checked,) = hints[field.name].__metadata__
                 object.__setattr__(self, field.name, checked(field.name, value))
@@ -128,11 +128,11 @@ class Bound(ABC):
             low, high = (low, middle) if keeps(middle) else (middle, high)
         return high
 
-    def _checked_size(self, size: Any) -> int:
+    def _checked_size(self, size: int) -> int:
         advice = "The theorem says nothing of fewer."
         return check_count(f"size ({self.counts})", size, least=self.least_size, most=math.inf, advice=advice)
 
-    def _checked_error(self, error: Any) -> float:
+    def _checked_error(self, error: float) -> float:
         return check_fraction("error", error) if self.relative else check_positive("error", error)
 
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bochner.checks import check_choice, check_count, check_positive
 from bochner.theory.bounds import Count, ErrorBound, Positive
@@ -89,7 +89,7 @@ def offset_variance(k_lag: Values, k_twice: Values, *, n_components: int = 1) ->
     return _per_component(1 + k2 / 2 - k**2, n_components)
 
 
-def _similarities(k_lag: Any, k_twice: Any) -> tuple[Array, Array]:
+def _similarities(k_lag: ArrayLike, k_twice: ArrayLike) -> tuple[Array, Array]:
     k, k2 = np.asarray(k_lag, dtype=np.float64), np.asarray(k_twice, dtype=np.float64)
     if not ((np.abs(k) <= 1 + 1e-12).all() and (np.abs(k2) <= 1 + 1e-12).all()):
         raise ValueError(

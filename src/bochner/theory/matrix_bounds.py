@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from bochner.checks import check_count, check_fraction, check_positive, check_spectrum
@@ -85,7 +86,7 @@ class SpectralBound(ErrorBound):
         return 2 * self.n_samples * math.exp(-T * t**2 / 2 / (self._variance + self._largest * t / 3))
 
 
-def effective_dimension(eigenvalues: Any, alpha: float) -> float:
+def effective_dimension(eigenvalues: ArrayLike, alpha: float) -> float:
     r"""Return the effective dimension of ridge regression: the degrees of freedom that a penalty leaves.
 
     .. math:: \sum_i \frac{\lambda_i}{\lambda_i + \alpha} = \mathrm{tr}\,K(K + \alpha I)^{-1}
@@ -107,7 +108,9 @@ def effective_dimension(eigenvalues: Any, alpha: float) -> float:
     return float((values / (values + check_positive("alpha", alpha))).sum())
 
 
-def effective_dimension_range(eigenvalues: Any, alpha: float, *, trace: float, n_samples: int) -> tuple[float, float]:
+def effective_dimension_range(
+    eigenvalues: ArrayLike, alpha: float, *, trace: float, n_samples: int
+) -> tuple[float, float]:
     r"""Return the smallest and largest effective dimension that agree with the largest eigenvalues and the trace.
 
     The eigenvalues not seen are between 0 and the smallest seen and add up to what is left of the trace;
@@ -211,7 +214,7 @@ class RidgeBound(ErrorBound):
         return 16 * self.effective_dimension * math.exp(-T * eps**2 / (2 * self._coherence * (1 + eps / 3)))
 
 
-def _spectrum(name: str, value: Any) -> tuple[float, ...]:
+def _spectrum(name: str, value: ArrayLike) -> tuple[float, ...]:
     return tuple(np.sort(check_spectrum(name, value))[::-1].tolist())
 
 
@@ -236,6 +239,7 @@ class LowRankBound(ErrorBound):
     --------
     >>> from bochner import theory
     >>> import numpy as np
+    from numpy.typing import ArrayLike
     >>> bound = theory.LowRankBound(singular_values=1 / np.arange(1, 101))
     >>> round(bound.error(20), 4), bound.size(0.1)
     (0.1799, 34)

@@ -28,10 +28,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import optimize
 
 from bochner.checks import check_choice, check_count, check_points, check_positive
@@ -95,7 +95,7 @@ def _distances(X: NDArray[np.float64], center: NDArray[np.float64]) -> NDArray[n
     return distances
 
 
-def eps_net(X: Any, eps: float) -> NDArray[np.intp]:
+def eps_net(X: ArrayLike, eps: float) -> NDArray[np.intp]:
     """Choose rows of X that form an eps-net and an eps-packing of X, by farthest-point traversal from row 0.
 
     Gonzalez (1985): no net with fewer centres has half the covering radius. The size is at most `covering_number`; the
@@ -125,7 +125,7 @@ def eps_net(X: Any, eps: float) -> NDArray[np.intp]:
     return np.array(chosen, dtype=np.intp)
 
 
-def covering_radius(X: Any, centers: Any) -> float:
+def covering_radius(X: ArrayLike, centers: ArrayLike) -> float:
     """Return the largest distance of a row of X from its nearest center: the least eps for which they are an eps-net.
 
     Parameters
@@ -151,7 +151,7 @@ def covering_radius(X: Any, centers: Any) -> float:
     return float(nearest.max())
 
 
-def packing_radius(centers: Any) -> float:
+def packing_radius(centers: ArrayLike) -> float:
     """Return half the smallest distance between two centers: open balls of this radius around them are disjoint.
 
     Parameters
@@ -171,7 +171,7 @@ def packing_radius(centers: Any) -> float:
     return min(float(_distances(centers[:i], centers[i]).min()) for i in range(1, len(centers))) / 2
 
 
-def lipschitz_constant(X: Any, values: Any) -> float:
+def lipschitz_constant(X: ArrayLike, values: ArrayLike) -> float:
     """Return the largest slope |f(x) - f(y)| / ||x - y|| in a sample, which bounds the Lipschitz constant from below.
 
     It approaches the constant from below as the sample fills the domain, and is ``math.inf`` if f takes two values at
@@ -262,7 +262,7 @@ def spectral_second_moment(
     return d * factor / scale**2
 
 
-def _finite_moment(name: str, value: Any) -> float:
+def _finite_moment(name: str, value: float) -> float:
     if value == math.inf:
         raise ValueError(
             f"{name} is infinite: the frequencies of Laplacian, exponential and Matérn (nu <= 1) kernels have no "
