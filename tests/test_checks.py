@@ -11,6 +11,7 @@ import pytest
 
 import bochner
 from bochner import RBF, checks
+from bochner.ridge.solvers import ConjugateGradient
 
 RIGHT = {
     "check_count": (checks.check_count, [1, 7, np.int32(3), np.uint8(5)]),
@@ -92,7 +93,7 @@ def test_one_weight_stands_for_all():
 def test_every_warning_points_at_the_line_of_the_user():
     """Through fit_transform, which is scikit-learn's, and through solvers; and nobody counts frames by hand."""
     X = np.random.default_rng(0).normal(size=(60, 3))
-    solver = bochner.ridge.solvers.ConjugateGradient(tol=1e-14, max_iter=1)
+    solver = ConjugateGradient(tol=1e-14, max_iter=1)
     too_few = bochner.FourierFeatures(n_components="auto", tol=1e-4, max_components=16, random_state=0)
     for call in (
         lambda: too_few.fit(X),

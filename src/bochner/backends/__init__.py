@@ -25,6 +25,8 @@ Array = NDArray[Any]
 # Rows in host memory.
 Rows: TypeAlias = Array | scipy.sparse.sparray | scipy.sparse.spmatrix
 DType: TypeAlias = np.dtype[Any]
+# True for a sparse matrix or array of SciPy, as type checkers understand too.
+is_sparse: Callable[[object], TypeGuard[scipy.sparse.csr_matrix]] = scipy.sparse.issparse
 T = TypeVar("T")
 FLOATS = (np.float64, np.float32)
 # Kernels of unit length scale for `Backend.kernel_values`: of squared Euclidean distances, and of absolute ones.
@@ -160,11 +162,6 @@ def backend_of(X: object) -> Backend:
 def is_tensor(X: object) -> bool:
     """Return True if X is a torch tensor, without importing torch."""
     return any(t.__module__ == "torch" and t.__name__ == "Tensor" for t in type(X).__mro__)
-
-
-def is_sparse(X: object) -> TypeGuard[scipy.sparse.csr_matrix]:
-    """Return True for a sparse matrix or array of SciPy."""
-    return bool(scipy.sparse.issparse(X))
 
 
 def is_host(X: object) -> bool:
