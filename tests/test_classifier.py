@@ -18,6 +18,7 @@ from bochner.checks import ConstantModelWarning
 from bochner.data.labels import SignSource, codes_of, find_labels
 from bochner.data.sources import ArraySource, Block, BlockSource, MappedSource
 from bochner.draws.keys import Key
+from bochner.estimators.kernel_spec import KernelSpec
 from bochner.features.maps import Identity, LinearAfter
 from bochner.newton.losses import LogLoss, as_loss
 from bochner.newton.minimize import newton
@@ -689,7 +690,7 @@ def test_the_clock_of_max_seconds_starts_with_fit(loss, monkeypatch):
     """What finding the labels took is not given to the search for components a second time."""
     X, y, _ = problem(n=200)
     clock, given = [0.0], []
-    choose = KernelRidge._choose_features
+    choose = KernelSpec.choose
 
     def chosen(self, *arguments, **options):
         given.append(self.max_seconds)
@@ -699,7 +700,7 @@ def test_the_clock_of_max_seconds_starts_with_fit(loss, monkeypatch):
         clock[0] += 40.0
         return find_labels(source, class_weight)
 
-    monkeypatch.setattr(KernelRidge, "_choose_features", chosen)
+    monkeypatch.setattr(KernelSpec, "choose", chosen)
     monkeypatch.setattr("bochner.estimators.classifier.find_labels", found)
     monkeypatch.setattr("bochner.estimators.classifier.time.perf_counter", lambda: clock[0])
     KernelClassifier(loss=loss, max_seconds=100.0, random_state=0).fit(X, y)

@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bochner import RBF, KernelRidge, NystromFeatures, Polynomial, exact_kernel_ridge
 from bochner.data.sources import ArraySource
 from bochner.draws.keys import Key
+from bochner.estimators.ridge_fit import RidgeSpec
 from bochner.features.fourier import Fourier
 from bochner.features.maps import FeatureMap
 from bochner.ridge.statistics import RidgeStatistics
@@ -180,18 +181,18 @@ def test_the_excess_is_between_the_distance_and_the_difference_of_errors():
     assert max(apart[2:]) < 0.1
 
 
-def test_the_penalty_is_chosen_on_all_rows_and_is_that_of_the_certificate():
+def test_the_penalty_is_chosen_on_all_rows_and_is_that_of_the_certificate(monkeypatch):
     """Few rows choose too small a penalty as often as too large a one, and the number of components follows."""
     X, y = curve(900, 9)
-    seen = []
+    seen, solve = [], RidgeSpec.solve
 
-    class Watched(KernelRidge):
-        def _solve(self, statistics, rows=None, feature_map=None):
-            solution = super()._solve(statistics, rows, feature_map)
-            seen.append((statistics.n_components, len(rows), solution.alpha))
-            return solution
+    def watched(self, statistics, feature_map, rows=None, **options):
+        solution = solve(self, statistics, feature_map, rows, **options)
+        seen.append((statistics.n_components, len(rows), solution.alpha))
+        return solution
 
-    model = Watched(RBF(1.0), tol=0.1, random_state=0).fit(X, y)
+    monkeypatch.setattr(RidgeSpec, "solve", watched)
+    model = KernelRidge(RBF(1.0), tol=0.1, random_state=0).fit(X, y)
     assert {count for _, count, _ in seen} == {900}
     assert model.features_.landmarks_law_ == "mixed"
     assert model.alpha_ in [alpha for size, _, alpha in seen if size == model.n_components_]
@@ -319,13 +320,13 @@ def test_a_step_is_told_from_a_slope():
 
 def watched_sizes(monkeypatch):
     """Components of every pass over all rows."""
-    sizes, accumulate = [], KernelRidge._accumulate
+    sizes, accumulate = [], RidgeSpec.accumulate
 
     def counted(self, source, feature_map, *arguments):
         sizes.append(feature_map.n_components)
         return accumulate(self, source, feature_map, *arguments)
 
-    monkeypatch.setattr(KernelRidge, "_accumulate", counted)
+    monkeypatch.setattr(RidgeSpec, "accumulate", counted)
     return sizes
 
 
@@ -343,13 +344,13 @@ def test_of_many_rows_a_sample_tells_where_to_begin(monkeypatch):
     monkeypatch.setattr(excess_risk_module, "_FEATURE_ROWS", 600)
     monkeypatch.setattr(excess_risk_module, "_MEASURED_ROWS", 200)
     monkeypatch.setattr(ridge_search, "POLICY", ComponentPolicy(sample_rows=800))
-    passes, accumulate = [], KernelRidge._accumulate
+    passes, accumulate = [], RidgeSpec.accumulate
 
     def watched(self, source, feature_map, *arguments):
         passes.append((source.n_samples, feature_map.n_components))
         accumulate(self, source, feature_map, *arguments)
 
-    monkeypatch.setattr(KernelRidge, "_accumulate", watched)
+    monkeypatch.setattr(RidgeSpec, "accumulate", watched)
     X, y = curve(4000, 12)
     model = KernelRidge(RBF(1.5), alpha=0.3, tol=0.1, random_state=0).fit(X, y)
     assert passes[-1] == (4000, model.n_components_)

@@ -460,7 +460,7 @@ def test_weights_may_be_stored_in_fewer_bytes(name, weights, digits, scale, tmp_
     expected, found = getattr(model, method)(X), getattr(again, method)(X)
     # every coefficient moves by at most the digits of the largest, and features have at most size one
     Z = np.abs(model.feature_map_(X)).sum(axis=1)
-    coefficients = model._solution if name == "ridge" else model._posterior if name == "process" else model
+    coefficients = model._found.solution if name == "ridge" else model._posterior if name == "process" else model
     largest = np.abs(getattr(coefficients, "coefficients", getattr(coefficients, "_coefficients", None))).max()
     assert (np.abs(found - expected) <= digits * largest * Z + 1e-12 * np.abs(expected).max()).all()
     assert found.dtype == expected.dtype

@@ -29,6 +29,7 @@ from bochner.data.folds import leave_one_out_errors
 from bochner.data.sources import ArraySource, Block
 from bochner.draws.keys import Key
 from bochner.estimators.feature_spec import CHOSEN_LANDMARKS, as_feature_map, choose_landmark_scheme
+from bochner.estimators.ridge_fit import RidgeSpec
 from bochner.ridge.solvers import SOLVERS, Cholesky, StochasticGradient, needs_sums
 from bochner.ridge.statistics import RidgeStatistics
 from bochner.tuning.policies import ComponentPolicy
@@ -341,7 +342,7 @@ def test_landmarks_are_chosen_where_they_are_few_or_nested(n_landmarks, means, n
     X, y = rng.normal(size=(n_landmarks + 50, 2)), rng.normal(size=n_landmarks + 50)
     model = KernelRidge(RBF(1.0) if means else Polynomial(2), features="nystrom", random_state=0)
     source = ArraySource(X, y)
-    features, _ = model._features_for(source).fit(source, model.kernel, n_landmarks, Key(0), nested=nested)
+    features, _ = model._spec(()).features.fit(source, model.kernel, n_landmarks, Key(0), nested=nested)
     assert features.landmarks_law_ == scheme
 
 
@@ -649,13 +650,13 @@ def test_a_penalty_that_nobody_asked_for_is_no_reason_to_warn(seed):
 def test_sums_that_are_too_coarse_for_the_penalty_are_not_solved_with(monkeypatch):
     """They are computed again first: their rounding is no reason to warn."""
     X, y = waves(2000)
-    solved, solve, coarse = [], KernelRidge._solve_with, iter([True])
+    solved, solve, coarse = [], RidgeSpec.solve_with, iter([True])
 
     def solve_with(self, statistics, penalty):
         solved.append(statistics)
         return solve(self, statistics, penalty)
 
-    monkeypatch.setattr(KernelRidge, "_solve_with", solve_with)
+    monkeypatch.setattr(RidgeSpec, "solve_with", solve_with)
     monkeypatch.setattr(RidgeStatistics, "is_coarse", lambda self, alpha: next(coarse, False))
     few = ComponentPolicy(penalty_components=16)  # the penalty is refined with more components
     monkeypatch.setattr("bochner.tuning.components.POLICY", few)

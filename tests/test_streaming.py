@@ -29,6 +29,7 @@ from bochner.data.progress import Progress
 from bochner.data.sources import ArraySource, Block, BlockSource, read_ahead
 from bochner.draws.keys import Key
 from bochner.estimators.feature_spec import Transformed
+from bochner.estimators.ridge_fit import RidgeSpec
 from bochner.newton.curvature import _chances
 from bochner.ridge.statistics import RidgeStatistics
 from strikes import changes, nudged, struck_after
@@ -371,18 +372,18 @@ def disarmed(source):
 
 def armed_during(fit, source):
     """The error strikes in the pass over the rows, not while features are chosen."""
-    original = KernelRidge._accumulate
+    original = RidgeSpec.accumulate
 
     def arm(self, *arguments, **options):
         source.armed = True
         return original(self, *arguments, **options)
 
     source.armed = False
-    KernelRidge._accumulate = arm
+    RidgeSpec.accumulate = arm
     try:
         fit(source)
     finally:
-        KernelRidge._accumulate = original
+        RidgeSpec.accumulate = original
         source.armed = False
 
 

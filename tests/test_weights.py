@@ -304,7 +304,7 @@ def test_rows_that_occur_twice_have_weight_two_whatever_they_come_in(tmp_path):
 
 
 def test_samples_of_a_stream_that_lack_copies_are_told(monkeypatch):
-    monkeypatch.setattr("bochner.estimators.supervised.POLICY", ScalePolicy(rows=500))
+    monkeypatch.setattr("bochner.estimators.kernel_spec.POLICY", ScalePolicy(rows=500))
     X, y, _ = table(1000)
     X, y = np.repeat(X, 3, axis=0), np.repeat(y, 3)
     model = KernelRidge("rbf", 50, alpha=0.1, random_state=0)

@@ -162,9 +162,10 @@ def describe_block(raw: Any, names: tuple[Any, Any, Any]) -> tuple[Any, ...]:
 def lightened(model: Any) -> Any:
     """A copy of a fitted model without what predictions do not need."""
     model = copy.copy(model)
-    if hasattr(model, "statistics_"):
-        model.statistics_ = copy.copy(model.statistics_)
-        model.statistics_.gram = None
+    if "_fit" in vars(model):
+        model._fit = model._fit.without_sums()
+    elif hasattr(model, "statistics_"):
+        model.statistics_ = model.statistics_.without_gram()
     if hasattr(model, "ridge_"):
         model.ridge_ = lightened(model.ridge_)
     if hasattr(model, "labels_"):

@@ -24,6 +24,7 @@ from bochner.estimators.feature_spec import FeatureSpec
 from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.inputs import as_source
 from bochner.estimators.ridge import KernelRidge
+from bochner.estimators.ridge_fit import choose_features, target_shape
 from bochner.estimators.supervised import SupervisedModel
 from bochner.features.maps import FeatureMap
 from bochner.features.nystrom import Nystrom
@@ -265,28 +266,27 @@ re-iterable of (X, y) or (X, y, weight) blocks
         spec = replace(self._feature_spec(), scheme="mixed")
         if isinstance(self.n_components, str) and isinstance(self.features, str):
             rows = limited(signs.sample(POLICY.growth_rows, key.child("growth")))
-            changes = {"alpha": "margin", "random_state": key.seed, "solver": "auto"}
-            changes["max_seconds"] = self._seconds_left(started)
-            ridge = self._ridge(**changes)
             sample = ArraySource(rows.X, rows.y, rows.weight)
-            growing = ridge._features_for(sample)
-            grown = ridge._choose_features(sample, growing, Key.from_random_state(key.seed), with_penalty=False)
-            transformer, feature_map, self.certificate_ = grown.transformer, grown.feature_map, ridge.certificate_
-            self._spreads, spec = ridge._spreads, replace(spec, auto=growing.auto)
+            ridge = self._ridge_spec(target_shape(sample), "margin", "auto").within(self._seconds_left(started))
+            ridge = ridge.for_rows(sample)
+            grown = choose_features(sample, ridge, Key.from_random_state(key.seed), with_penalty=False)
+            transformer, feature_map, self.certificate_ = grown.transformer, grown.feature_map, grown.certificate
+            self._spreads, spec = grown.spreads, replace(spec, auto=ridge.features.auto)
             notes = (f"n_components={feature_map.n_components}, grown with the squared loss on {len(rows)} rows",)
         else:
-            kernel = self._choose_kernel(signs, spec, np.asarray, key, self.fit_intercept)
-            transformer, feature_map = spec.fit(signs, kernel, self.n_components, key)
+            choice = self._kernel_spec().choose(signs, spec, np.asarray, key)
+            self._spreads = choice.spreads
+            transformer, feature_map = spec.fit(signs, choice.kernel, self.n_components, key)
         self.features_, self.feature_map_, self.n_components_ = transformer, feature_map, feature_map.n_components
         loss = as_loss(self.loss)
-        alpha, path, choice, start = self._choose_alpha(signs, spec, feature_map, loss, key)
+        alpha, path, how, start = self._choose_alpha(signs, spec, feature_map, loss, key)
         self.n_components_ = self.feature_map_.n_components  # a longer scale may leave fewer landmarks apart
         problem = self._problem(on_device(signs, self.device), self.feature_map_, loss, alpha)
         P, report, self.n_iter_ = newton(
             problem.kept(), key.child("newton"), start, tol=self.solver_tol, max_iter=self.max_iter
         )
         self._coefficients, self._intercept = P[:-1], P[-1]
-        self._alpha, self._path, self._report = alpha, path, report.noting(*choice, *notes)
+        self._alpha, self._path, self._report = alpha, path, report.noting(*how, *notes)
 
     def _problem(self, signs: Source, feature_map: FeatureMap, loss: Loss, alpha: float) -> Problem:
         return Problem(
@@ -378,7 +378,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
     @property
     def _tunes_scale(self) -> bool:
         """Whether the length scale was tuned, and may be tuned again."""
-        return self.metric != "full" and isinstance(self.features, str) and bool(self._tuned_kernels())
+        return self.metric != "full" and isinstance(self.features, str) and bool(self._kernel_spec().tuned())
 
     # -- fitted attributes ----------------------------------------------------------------------------------------
 

@@ -151,8 +151,6 @@ class GaussianProcessRegressor(DistributedScore, GradientMixin, MultiOutputMixin
     n_restarts: int = 1
     tol: float = 0.01
 
-    _criterion = EVIDENCE
-
     # -- learning ------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> GaussianProcessRegressor:
@@ -208,9 +206,10 @@ re-iterable of (X, y) or (X, y, weight) blocks
         key = Key.from_random_state(self.random_state)
         features: Any = "nystrom" if isinstance(self.features, str) and self.features == "auto" else self.features
         spec = replace(self._feature_spec(), takes_shift=True)
-        kernel = self._choose_kernel(source, spec, numeric_targets, key, self.fit_intercept)
+        choice = replace(self._kernel_spec(), criterion=EVIDENCE).choose(source, spec, numeric_targets, key)
+        kernel, self._spreads = choice.kernel, choice.spreads
         if isinstance(features, str):
-            tuned = self._spreads is None and bool(self._tuned_kernels())
+            tuned = self._spreads is None and bool(self._kernel_spec().tuned())
             if tuned and source.n_samples is not None and source.n_samples <= POLICY.exact_rows:
                 rows = positive(source.sample(POLICY.exact_rows, key))
                 kernel = self._likelihood.best_scale(kernel, rows.X, numeric_targets(rows.y), rows.weight)

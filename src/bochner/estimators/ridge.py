@@ -2,59 +2,44 @@
 
 from __future__ import annotations
 
-import numbers
 import os
-import time
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.backends import Array
-from bochner.checks import is_auto
-from bochner.data.checkpoints import Checkpoint, check_path, described, fingerprint, saved_about
-from bochner.data.devices import on_device, sampled_preconditioner
-from bochner.data.folds import StreamedGram, accumulate, accumulate_deflated, leave_one_out_errors, resumed
-from bochner.data.progress import saying, show
-from bochner.data.sources import Block, Source, default_rows
-from bochner.data.targets import numeric_targets, warn_of_level
+from bochner.certificates.records import Certificate
+from bochner.data.checkpoints import check_path, fingerprint, saved_about
+from bochner.data.progress import show
+from bochner.data.sources import Source
+from bochner.data.targets import warn_of_level
 from bochner.data.validation import (
     DistributedScore,
     check_components,
     check_precision,
     map_dask_blocks,
-    usual_rows,
     validate_rows,
 )
 from bochner.draws.keys import Key
-from bochner.draws.linear_maps import Centred, PSDOperator
-from bochner.estimators.feature_spec import FeatureSpec
+from bochner.estimators.feature_spec import shift_of
 from bochner.estimators.gradients import GradientMixin
 from bochner.estimators.inputs import as_source
 from bochner.estimators.models import check_sums
+from bochner.estimators.ridge_fit import RidgeFit, RidgeSpec, fit_ridge, target_shape
 from bochner.estimators.supervised import SupervisedModel
 from bochner.features.maps import FeatureMap
 from bochner.ridge.reports import Report
 from bochner.ridge.solution import (
     LEFT_OUT,
-    Penalty,
     RidgeSolution,
     check_penalty,
-    choose_solver,
     effective_dimension_of_sums,
-    solve_sums,
 )
-from bochner.ridge.solvers import ConjugateGradient, RidgeSolver, StochasticGradient, needs_sums
 from bochner.ridge.statistics import RidgeStatistics
-from bochner.tuning.components import FittedFeatures, RidgeSearch
-from bochner.tuning.policies import ComponentPolicy
-
-POLICY = ComponentPolicy()
 
 
 @dataclass(eq=False, repr=False)
@@ -205,8 +190,6 @@ class KernelRidge(DistributedScore, GradientMixin, MultiOutputMixin, RegressorMi
     solver: Any = "auto"
     checkpoint: str | os.PathLike[str] | None = None
 
-    _tuning_landmarks = 512
-
     # -- learning ------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
@@ -229,37 +212,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
         self._check_parameters()
         with self._fitting():
             source = as_source(self, X, y, sample_weight, reset=True)
-            self._forget()
+            self.__dict__.pop("_fit", None)
             self._learn(source)
         return self
-
-    def _features_for(self, source: Source, *, merges: bool = False) -> FeatureSpec:
-        """Return what the features of a fit to these rows are.
-
-        Landmarks need at most half as many components as Fourier features (benchmarks/bench_ridge.py time_to_error).
-        But Fourier features do not depend on the rows when their number is given, so that models of different rows can
-        be merged and `partial_fit` can add rows.
-        """
-        searches = is_auto(self.n_components) and not merges and not scipy.sparse.issparse(source.head().X)
-        # most landmarks are where most rows are, since that is where predictions are made
-        spec = replace(self._feature_spec(), scheme="mixed", takes_shift=True)
-        return replace(spec, auto="nystrom") if searches else spec
-
-    def _choose_features(
-        self, source: Source, spec: FeatureSpec, key: Key, *, with_penalty: bool = True
-    ) -> FittedFeatures:
-        """Choose the kernel, and the number of components if it is "auto"; for another loss without a penalty."""
-        started, self._target_shape = time.perf_counter(), _target_shape(source)
-        with saying(lambda: "interrupted while the length scale was tuned: nothing was kept."):
-            kernel = self._choose_kernel(source, spec, numeric_targets, key, self.fit_intercept)
-        # with a transformer, the number of components is the transformer's
-        if is_auto(self.n_components) and spec.named:
-            with saying(lambda: "interrupted while the number of components was searched for: nothing was kept."):
-                search = RidgeSearch(self, spec, source, kernel, key, started)
-                fitted, self.certificate_ = search.run(with_penalty=with_penalty)
-            return fitted
-        with saying(lambda: "interrupted while the features were fitted: nothing was kept."):
-            return FittedFeatures(*spec.fit(source, kernel, self.n_components, key))
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows; the first call chooses the features from its rows.
@@ -267,21 +222,21 @@ re-iterable of (X, y) or (X, y, weight) blocks
         Coefficients are computed when they are next needed. `X`, `y` and `sample_weight` are those of `fit`.
         """
         self._check_parameters()
-        first = not hasattr(self, "statistics_")
+        first = not hasattr(self, "_fit")
         with self._threads():
             source = as_source(self, X, y, sample_weight, reset=first)
-            if first or self.statistics_ is None:
+            if first:
                 self._learn(source, merges=True)
                 return self
             check_sums(self)
-            shape = _target_shape(source)
-            if shape != self._target_shape:
-                raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{self._target_shape}) before.")
+            shape, fit = target_shape(source), self._found
+            if shape != fit.target_shape:
+                raise ValueError(f"y has shape (n, *{shape}) here and had shape (n, *{fit.target_shape}) before.")
             # summed separately first, so that an error in a later block leaves the model unchanged
-            more = RidgeStatistics(self.n_components_, self.statistics_.n_targets)
-            self._accumulate(source, self.feature_map_, more)
-            self.statistics_.merge(more)
-            self._solution: RidgeSolution | None = None
+            more = RidgeStatistics(fit.feature_map.n_components, fit.statistics.n_targets)
+            self._spec(shape).accumulate(source, fit.feature_map, more)
+            fit.statistics.merge(more)
+            self._keep(replace(fit, solution=None))
         return self
 
     def merge(self, other: KernelRidge) -> KernelRidge:
@@ -298,7 +253,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
             )
         check_sums(self, other)
         self.statistics_.merge(other.statistics_)
-        self._solution = None
+        self._keep(replace(self._found, solution=None))
         return self
 
     def _check_parameters(self) -> None:
@@ -309,233 +264,82 @@ re-iterable of (X, y) or (X, y, weight) blocks
             check_path(self.checkpoint)
         self._check_options()
 
-    def _forget(self) -> None:
-        for name in ("statistics_", "features_", "feature_map_", "certificate_", "_solution", "_spreads"):
-            self.__dict__.pop(name, None)
+    def _spec(self, target_shape: tuple[int, ...]) -> RidgeSpec:
+        return self._ridge_spec(target_shape, self.alpha, self.solver)
 
     def _learn(self, source: Source, *, merges: bool = False) -> None:
         seed = self.random_state
         if seed is None and self.checkpoint is not None:  # that of the checkpoint to continue
             seed = saved_about(self.checkpoint).get("seed")
-        key = Key.from_random_state(seed)
-        spec = self._features_for(source, merges=merges)
-        fitted = self._choose_features(source, spec, key)
-        with saying(self._kept):
-            self._learn_with(source, spec, fitted, key)
-            self._current()
+        spec = self._spec(target_shape(source)).for_rows(source, merges=merges)
+        self._keep(fit_ridge(source, spec, Key.from_random_state(seed), self._keep))
         if source.dtype == np.float32:
             warn_of_level(self.statistics_)
         show("", self.verbose > 0)
 
-    def _kept(self) -> str:
-        """A message about what remains usable if the last pass is interrupted."""
-        kept = "nothing was kept."
-        if hasattr(self, "statistics_"):
-            kept = f"the model has the sums of {self.n_samples_seen_} rows, and predicts from them"
-            kept += "." if self.checkpoint is None else f"; fit continues from {os.fspath(self.checkpoint)!r}."
-        return f"interrupted while rows were added up or solved for: {kept}"
-
-    def _learn_with(self, source: Source, spec: FeatureSpec, fitted: FittedFeatures, key: Key) -> None:
-        """Compute the sums, unless they are known, and choose the penalty if the choice needs rows."""
-        feature_map = fitted.feature_map
-        n_targets = int(np.prod(self._target_shape, dtype=int))
-        solver, _ = choose_solver(self.solver, self.alpha, feature_map.n_components)
-        iterative = not needs_sums(solver)
-        alpha = None if fitted.penalty is None else fitted.penalty.alpha
-        statistics = self._empty_statistics(source, feature_map, alpha, with_gram=not iterative)
-        self.features_, self.feature_map_ = fitted.transformer, feature_map
-        self.n_components_ = feature_map.n_components
-        precision, penalty = statistics.precision, statistics.penalty
-        checkpoint = None
-        if self.checkpoint is not None:
-            options = self._shaping_options(source, key) | {
-                "n_targets": n_targets,
-                "solver='cg' or 'sgd'": iterative,
-                "precision": precision,
-                # decides in which precision products are computed
-                "alpha over the number of rows": penalty if source.dtype == np.float32 else None,
-            }
-            checkpoint = Checkpoint(self.checkpoint, options, {"seed": key.seed})
-            found = resumed(source, feature_map, numeric_targets, checkpoint, verbose=self.verbose)
-            statistics = statistics if found is None else found
-        statistics.precision, statistics.penalty = precision, penalty
-        if checkpoint is not None or iterative:  # these compute their own sums
-            fitted = replace(fitted, statistics=None, solution=None)
-        statistics = statistics if fitted.statistics is None else fitted.statistics
-        try:
-            if fitted.statistics is None:
-                self._accumulate(source, feature_map, statistics, checkpoint)
-        finally:
-            statistics.digest = None
-            # even if the pass was interrupted, the sums of the rows read so far can be used
-            if statistics.n_samples:
-                self.statistics_: RidgeStatistics = statistics
-                self._solution = None
-        if not statistics.n_samples:
-            raise ValueError("every row has weight zero.")
-        if fitted.solution is not None:
-            self._solution = fitted.solution
-        elif iterative:
-            self._solution = self._iterate(source, spec, feature_map, statistics, key)
-        elif fitted.penalty is None and self._leaves_rows_out:
-            self._solution = self._solve(statistics, source.sample(POLICY.left_out_rows, key.child("left out")))
-        if statistics.with_gram and self.device is None:
-            chosen = self._current().alpha if fitted.penalty is None else fitted.penalty.alpha
-            if statistics.is_coarse(chosen):
-                # the chosen penalty is smaller than the rounding errors of the sums: compute again in float64
-                finer = RidgeStatistics(feature_map.n_components, n_targets, penalty=chosen / statistics.n_samples)
-                self._accumulate(source, feature_map, finer)
-                self.statistics_, self._solution = finer, None
-                if fitted.penalty is None and self._leaves_rows_out:
-                    self._solution = self._solve(finer, source.sample(POLICY.left_out_rows, key.child("left out")))
-        if fitted.penalty is not None and not iterative:
-            self._solution = self._solve_with(self.statistics_, fitted.penalty)
-        if checkpoint is not None:
-            self._current()
-            checkpoint.remove()
-
-    def _empty_statistics(
-        self, source: Source, feature_map: FeatureMap, alpha: float | None = None, *, with_gram: bool = True
-    ) -> RidgeStatistics:
-        """Sums of no rows; `alpha` is the penalty to solve with if the model's own `alpha` is not a number."""
-        given, n = self.alpha if alpha is None else alpha, source.n_samples
-        return RidgeStatistics(
-            feature_map.n_components,
-            int(np.prod(self._target_shape, dtype=int)),
-            with_gram=with_gram,
-            precision=check_precision(self.precision),
-            penalty=None if isinstance(given, str) or not n else float(np.min(given)) / n,  # None: chosen later
-        )
-
-    def _shaping_options(self, source: Source, key: Key) -> dict[str, Any]:
-        """Options that shape the sums, by name: a checkpoint made with others is refused.
-
-        Causes come before their consequences, since the refusal names the first option that differs.
-        """
-        named = isinstance(self.features, str)  # otherwise the transformer has its own kernel and seed
-        return {
-            **source.layout(),
-            "kernel": described(getattr(self.features_, "kernel_", None)) if named else None,
-            "n_components": self.n_components_,
-            "random_state": key.seed if named else None,
-            "features, by their digest,": fingerprint(self.feature_map_),
-            "block_size": self.block_size or default_rows(self.n_components_, source.dtype),
-            "device": self.device,
-        }
-
-    def _accumulate(
-        self,
-        source: Source,
-        feature_map: FeatureMap,
-        statistics: RidgeStatistics,
-        checkpoint: Checkpoint | None = None,
-    ) -> None:
-        label = f"fit, {feature_map.n_components:,} components"
-        options: dict[str, Any] = {"rows": self.block_size, "verbose": self.verbose, "label": label}
-        if checkpoint is None and self.device is None and not source.remote and self.precision == "full":
-            accumulate_deflated(source, feature_map, statistics, numeric_targets, **options)
-            return
-        there = on_device(source, self.device)
-        accumulate(there, feature_map, statistics, numeric_targets, checkpoint=checkpoint, **options)
-
-    # -- solving -------------------------------------------------------------------------------------------------
+    def _keep(self, fit: RidgeFit) -> None:
+        self._fit: RidgeFit = fit
 
     def _current(self) -> RidgeSolution:
-        """The solution of the current sums, computed when first needed."""
-        if not hasattr(self, "statistics_"):
+        """Return the solution of the current sums, computed when first needed."""
+        fit = self._found
+        if fit.solution is None:
+            if not fit.statistics.with_gram:
+                raise NotFittedError("the fit was interrupted before its solver began; call fit again.")
+            with self._threads():
+                spec = self._spec(fit.target_shape)
+                solution = spec.solve(fit.statistics, fit.feature_map, shift=shift_of(fit.transformer))
+            fit = replace(fit, solution=solution)
+            self._keep(fit)
+        assert fit.solution is not None
+        return fit.solution
+
+    @property
+    def _found(self) -> RidgeFit:
+        try:
+            return self._fit
+        except AttributeError:
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
                 "using this estimator."
-            )
-        if self._solution is None:
-            if not self.statistics_.with_gram:
-                raise NotFittedError("the fit was interrupted before its solver began; call fit again.")
-            with self._threads():
-                self._solution = self._solve(self.statistics_)
-        return self._solution
+            ) from None
 
-    @property
-    def _leaves_rows_out(self) -> bool:
-        """Whether leave-one-out errors choose the penalty."""
-        return isinstance(self.alpha, str) and self.alpha in LEFT_OUT
-
-    def _solve(
-        self, statistics: RidgeStatistics, rows: Block | None = None, feature_map: FeatureMap | None = None
-    ) -> RidgeSolution:
-        """Solve from the sums; if alpha is chosen by leave-one-out, `rows` are left out one at a time."""
-        left_out = None
-        if rows is not None and self._leaves_rows_out:
-            rows = rows[: POLICY.left_out_rows]
-            left_out = partial(
-                leave_one_out_errors,
-                rows[np.flatnonzero(usual_rows(rows.X))],  # no penalty predicts an outlier from the others
-                feature_map or self.feature_map_,
-                statistics,
-                numeric_targets,
-                fit_intercept=self.fit_intercept,
-                margins=isinstance(self.alpha, str) and self.alpha == "margin",
-            )
-        solution = solve_sums(
-            statistics,
-            self.alpha,
-            self.solver,
-            fit_intercept=self.fit_intercept,
-            left_out=left_out,
-            shift=self._shift,
-        )
-        statistics.to_host()  # the device's memory is free again
-        return solution
-
-    def _solve_with(self, statistics: RidgeStatistics, penalty: Penalty) -> RidgeSolution:
-        """Solve with a penalty that the search for components has chosen."""
-        solution = solve_sums(statistics, penalty.alpha, self.solver, fit_intercept=self.fit_intercept, given=False)
-        statistics.to_host()
-        return replace(solution, path=penalty.path)
-
-    def _iterate(
-        self, source: Source, spec: FeatureSpec, feature_map: FeatureMap, statistics: RidgeStatistics, key: Key
-    ) -> RidgeSolution:
-        """Conjugate gradients, or stochastic ones, on a Gram matrix that is never formed."""
-        there = on_device(source, self.device)
-        gram: PSDOperator = StreamedGram(there, feature_map, self.block_size, self.verbose)
-        if self.fit_intercept:
-            gram = Centred(gram, statistics.feature_sum, statistics.weight)
-        alpha, path, notes = self._alpha_for_iteration(source, spec, key)
-        solver, chosen = choose_solver(self.solver, self.alpha, feature_map.n_components)
-        rule = solver
-        if solver == "sgd":
-            rule = StochasticGradient(key=key.child("sgd"))
-        elif not isinstance(solver, RidgeSolver):
-            rule = ConjugateGradient(tol=1e-6 if source.dtype == np.float32 else 1e-9, key=key.child("preconditioner"))
-        unconditioned = isinstance(rule, ConjugateGradient) and rule.preconditioner is None and rule.rank is None
-        if unconditioned and alpha > 0:
-            preconditioner = sampled_preconditioner(
-                there, feature_map, alpha, statistics.weight, key.child("sample"), centred=self.fit_intercept
-            )
-            rule = replace(rule, preconditioner=preconditioner)
-        factor = rule.factor(gram, alpha)
-        weights = factor.solve(statistics.right_side(self.fit_intercept))
-        intercept = statistics.intercept(weights, self.fit_intercept)
-        return RidgeSolution(weights, intercept, alpha, path, factor.report.noting(*chosen, *notes), float("nan"))
-
-    def _alpha_for_iteration(
-        self, source: Source, spec: FeatureSpec, key: Key
-    ) -> tuple[float, dict[str, Array], tuple[str, ...]]:
-        """A given alpha, or one chosen with fewer components: alpha has the same meaning for any number of them."""
-        if isinstance(self.alpha, numbers.Real):
-            return float(self.alpha) + self._shift, {}, ()
-        if not spec.named:
-            raise ValueError("solver='cg' or 'sgd' with features of your own needs a number as alpha.")
-        fewer = min(self.n_components_, POLICY.alpha_components)
-        kernel = getattr(self.features_, "kernel_", self.kernel)
-        _, feature_map = spec.fit(source, kernel, fewer, key)
-        statistics = RidgeStatistics(feature_map.n_components, self.statistics_.n_targets)
-        self._accumulate(source, feature_map, statistics)
-        rows = source.sample(POLICY.left_out_rows, key.child("left out")) if self._leaves_rows_out else None
-        solution = self._solve(statistics, rows, feature_map)
-        return solution.alpha, solution.path, (f"alpha was chosen with {fewer} components",)
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fit")
 
     # -- fitted attributes ----------------------------------------------------------------------------------------
+
+    @property
+    def features_(self) -> Any:
+        """The fitted features."""
+        return self._found.transformer
+
+    @property
+    def feature_map_(self) -> FeatureMap:  # type: ignore[override]
+        """The map that the fitted features apply."""
+        return self._found.feature_map
+
+    @property
+    def n_components_(self) -> int:
+        """The number of components."""
+        return self._found.feature_map.n_components
+
+    @property
+    def statistics_(self) -> RidgeStatistics:
+        """The sums."""
+        return self._found.statistics
+
+    @property
+    def certificate_(self) -> Certificate:
+        """The excess of the mean squared error that `tol` limits."""
+        found = self._found.certificate
+        if found is None:
+            raise AttributeError("only a search for the number of components measures the excess error.")
+        return found
+
+    @property
+    def _spreads(self) -> Array | None:  # type: ignore[override]
+        return self._found.spreads
 
     @property
     def alpha_(self) -> float:
@@ -559,7 +363,7 @@ re-iterable of (X, y) or (X, y, weight) blocks
                 )
             with self._threads():
                 found = effective_dimension_of_sums(self.statistics_, solution.alpha, self.fit_intercept)
-            self._solution = replace(solution, effective_dimension=found)
+            self._keep(replace(self._found, solution=replace(solution, effective_dimension=found)))
             return found
         return solution.effective_dimension
 
@@ -567,13 +371,13 @@ re-iterable of (X, y) or (X, y, weight) blocks
     def component_weights_(self) -> Array:
         """The weight of each component, (n_components,) or (n_targets, n_components)."""
         weights = self._current().coefficients
-        return weights[:, 0] if self._target_shape == () else weights.T
+        return weights[:, 0] if self._found.target_shape == () else weights.T
 
     @property
     def intercept_(self) -> Any:
         """The intercept, one for each target."""
         intercept = self._current().intercept
-        return float(intercept[0]) if self._target_shape == () else intercept
+        return float(intercept[0]) if self._found.target_shape == () else intercept
 
     @property
     def report_(self) -> Report:
@@ -582,7 +386,9 @@ re-iterable of (X, y) or (X, y, weight) blocks
 
     def _chosen(self) -> dict[str, str]:
         chosen, report = isinstance(self.alpha, str), self.report_
-        criterion = self.alpha_path_.get("criterion", ()) if self._leaves_rows_out else ()
+        criterion = (
+            self.alpha_path_.get("criterion", ()) if isinstance(self.alpha, str) and self.alpha in LEFT_OUT else ()
+        )
         error = f"{float(np.min(criterion)):.4g} of the targets' variance" if len(criterion) else ""
         notes = (f"condition {report.condition:.3g}" if np.isfinite(report.condition) else "", *report.notes)
         return {
@@ -594,7 +400,6 @@ re-iterable of (X, y) or (X, y, weight) blocks
     @property
     def n_samples_seen_(self) -> int:
         """Number of rows of positive weight the model was fitted on."""
-        check_is_fitted(self, "statistics_")
         return self.statistics_.n_samples
 
     @map_dask_blocks
@@ -613,12 +418,4 @@ re-iterable of (X, y) or (X, y, weight) blocks
         solution = self._current()
         X = validate_rows(self, X, reset=False)
         y = self._scores(X, solution.coefficients, solution.intercept)
-        return y.reshape(-1, *self._target_shape)
-
-
-def _target_shape(source: Source) -> tuple[int, ...]:
-    """() for y of shape (n,), (k,) for y of shape (n, k)."""
-    shape = tuple(np.shape(source.head().y)[1:])
-    if 0 in shape:
-        raise ValueError("y has no columns; there is nothing to learn.")
-    return shape
+        return y.reshape(-1, *self._found.target_shape)

@@ -401,7 +401,7 @@ def _scores(model: Any, X: Tensor, coefficients: Any, intercept: Any) -> Tensor:
 def _(model: KernelRidge, X: Tensor) -> Outputs:
     solution = model._current()
     scores = _scores(model, X, solution.coefficients, solution.intercept)
-    shape = model._target_shape
+    shape = model._found.target_shape
     return {"prediction": (scores.reshape(-1, *shape), shape)}
 
 

@@ -125,8 +125,8 @@ class Encoder:
         elif is_dataclass(value) and not isinstance(value, BaseEstimator):
             state = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         else:
-            summed = getattr(vars(value).get("statistics_"), "gram", None) is not None
-            if summed and not self.sums and hasattr(value, "_current"):
+            summed = not self.sums and hasattr(value, "_current") and hasattr(value, "statistics_")
+            if summed and value.statistics_.gram is not None:
                 value._current()  # what follows from the sums is computed before they are left out
             # what is lazy (labels of dask data) stays with the data
             state = {name: item for name, item in vars(value).items() if not type(item).__module__.startswith("dask.")}

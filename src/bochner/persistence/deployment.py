@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from bochner.backends import Array
 from bochner.estimators.classifier import KernelClassifier
 from bochner.estimators.kernel_kmeans import KernelKMeans
 from bochner.estimators.ridge import KernelRidge
 from bochner.features.nystrom import KernelColumns
 from bochner.lab.projected_mixture import ProjectedMixture
+from bochner.ridge.solution import RidgeSolution
 from bochner.ridge.statistics import RidgeStatistics
 
 
@@ -35,19 +37,30 @@ def for_predictions(model: Any, *, fold: bool = True) -> Any:
         made.features_, made.feature_map_ = made.ridge_.features_, made.ridge_.feature_map_
         return made
     columns, matrix = model.feature_map_.factored()
-    folded = fold and isinstance(columns, KernelColumns)
+    feature_map, transformer, root = model.feature_map_, model.features_, None
+    if fold and isinstance(columns, KernelColumns):
+        root = matrix.astype(np.float64, copy=False)
+        feature_map = KernelColumns(replace(columns.nystrom, root=matrix[:, :0], n_components=0, triangular=False))
+        transformer = copy(transformer)
+        transformer.feature_map_ = feature_map
     if isinstance(model, KernelRidge):
-        made._solution, made.statistics_ = model._current(), _counts(model.statistics_)
-    if folded:
-        wide, root = matrix.astype(np.float64, copy=False), matrix[:, :0]
-        if isinstance(model, KernelRidge):
-            made._solution = replace(made._solution, coefficients=wide @ made._solution.coefficients)
-        else:
-            made._coefficients = wide @ model._coefficients
-        made.feature_map_ = KernelColumns(replace(columns.nystrom, root=root, n_components=0, triangular=False))
-        made.features_ = copy(model.features_)
-        made.features_.feature_map_ = made.feature_map_
+        made._keep(
+            replace(
+                model._found,
+                transformer=transformer,
+                feature_map=feature_map,
+                statistics=_counts(model.statistics_),
+                solution=_folded(model._current(), root),
+            )
+        )
+    else:
+        made.features_, made.feature_map_ = transformer, feature_map
+        made._coefficients = model._coefficients if root is None else root @ model._coefficients
     return made
+
+
+def _folded(solution: RidgeSolution, root: Array | None) -> RidgeSolution:
+    return solution if root is None else replace(solution, coefficients=root @ solution.coefficients)
 
 
 def _counts(statistics: RidgeStatistics) -> RidgeStatistics:

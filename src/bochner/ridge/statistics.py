@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,12 @@ class RidgeStatistics:
     def n_targets(self) -> int:
         """Targets, k."""
         return int(self.products.shape[1]) - 1
+
+    def without_gram(self) -> RidgeStatistics:
+        """Return the sums without their matrix: neither rows nor other penalties can follow."""
+        made = copy(self)
+        made.squares = None
+        return made
 
     @property
     def with_gram(self) -> bool:

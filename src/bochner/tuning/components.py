@@ -36,8 +36,7 @@ from bochner.tuning.excess_risk import (
 from bochner.tuning.policies import ComponentPolicy
 
 if TYPE_CHECKING:
-    from bochner.estimators.feature_spec import FeatureSpec
-    from bochner.estimators.ridge import KernelRidge
+    from bochner.estimators.ridge_fit import RidgeSpec
 
 POLICY = ComponentPolicy()
 
@@ -51,6 +50,8 @@ class FittedFeatures:
     statistics: RidgeStatistics | None = None
     solution: RidgeSolution | None = None
     penalty: Penalty | None = None
+    certificate: Certificate | None = None
+    spreads: Array | None = None
 
 
 def search_budget(limits: Mapping[str, Any], n_samples: int | None, *, landmarks: bool, **options: Any) -> Budget:
@@ -83,10 +84,8 @@ class RidgeSearch:
 
     Parameters
     ----------
-    model : KernelRidge
-        Computes sums and chooses penalties.
-    spec : FeatureSpec
-        Fits features.
+    spec : RidgeSpec
+        Fits features, computes sums and chooses penalties.
     source : Source
     kernel : Kernel
         With numbers as length scales.
@@ -99,20 +98,19 @@ class RidgeSearch:
 
     def __init__(
         self,
-        model: KernelRidge,
-        spec: FeatureSpec,
+        spec: RidgeSpec,
         source: Source,
         kernel: Kernel,
         key: Key,
         started: float | None = None,
         split: RowSplit | None = None,
     ) -> None:
-        self.model, self.spec, self.source, self.kernel, self.key = model, spec, source, kernel, key
-        self.uses_landmarks = spec.name_for(kernel) == "nystrom"
+        self.spec, self.source, self.kernel, self.key = spec, source, kernel, key
+        self.uses_landmarks = spec.features.name_for(kernel) == "nystrom"
         self.split = RowSplit.of(source, key.child("left out")) if split is None else split
         self.seconds = 0.0  # of the reference fits, per row and squared number of components
         self.budget = search_budget(
-            spec.limits,
+            spec.features.limits,
             source.n_samples,
             landmarks=self.uses_landmarks,
             affordable=self._affordable,
@@ -122,7 +120,7 @@ class RidgeSearch:
         low, high = POLICY.first
         n_rows = source.n_samples if self.uses_landmarks else 0
         self.first = high if n_rows is None else min(high, max(low, n_rows // 8))
-        if model.max_seconds is not None:  # a small first model, to measure how long larger ones take
+        if spec.features.limits["max_seconds"] is not None:  # a small first model, to measure how long larger ones take
             self.first = low
         self.tried_first = ComponentSearch.first
         self.folds: list[RowSplit] = []
@@ -132,8 +130,8 @@ class RidgeSearch:
         self.alpha: float | None = None  # the last one chosen
         self.expected: float | None = None  # a penalty of fewer rows, known before one of all rows is
 
-    def run(self, *, with_penalty: bool = True) -> tuple[FittedFeatures, Certificate]:
-        """The features to use, with a refined penalty if one is asked for, and the excess risk that was certified."""
+    def run(self, *, with_penalty: bool = True) -> FittedFeatures:
+        """Return the features to use, certified, with a refined penalty if one is asked for."""
         if self._glance():
             self.first *= 2
         elif self._has_many_rows:
@@ -145,21 +143,21 @@ class RidgeSearch:
         elif self.uses_landmarks and self.fitted and n_components <= max(self.fitted):
             fitted, nested = self._first_of_reference(n_components)
         else:
-            found = self.spec.fit(self.source, self.kernel, n_components, self.key, nested=True)
-            return FittedFeatures(*found), certificate
-        if with_penalty and fitted.solution is None and self.model._leaves_rows_out:
-            margins = self.model.alpha == "margin" and nested.statistics.n_targets > 1
-            show(f"{n_components:,} components: penalty", self.model.verbose > 0)
+            found = self.spec.features.fit(self.source, self.kernel, n_components, self.key, nested=True)
+            return FittedFeatures(*found, certificate=certificate)
+        if with_penalty and fitted.solution is None and self.spec.leaves_rows_out:
+            margins = self.spec.kernel.margins and nested.statistics.n_targets > 1
+            show(f"{n_components:,} components: penalty", self.spec.verbose > 0)
             fitted = replace(
                 fitted, penalty=least_penalty(nested, margins, 0 if self.budget.is_late() else POLICY.penalty_steps)
             )
-        return fitted, certificate
+        return replace(fitted, certificate=certificate)
 
     def _search(self) -> ComponentSearch:
         few = self._is_cheap(self.first)
         return ComponentSearch(
             self._certify,
-            self.model.tol,
+            self.spec.tol,
             self.budget,
             first=self.tried_first,
             rate=LANDMARK_POWER if self.uses_landmarks else FOURIER_POWER,
@@ -191,8 +189,8 @@ class RidgeSearch:
             return False
         if self.budget.most < self.first or self.budget.is_late():
             return False
-        show("how many components to begin with", self.model.verbose > 0)
-        sample, tol = self._of_rows(RowSplit(pool[: max(POLICY.first_rows, len(pool) // 4)]), half), self.model.tol
+        show("how many components to begin with", self.spec.verbose > 0)
+        sample, tol = self._of_rows(RowSplit(pool[: max(POLICY.first_rows, len(pool) // 4)]), half), self.spec.tol
         excess = sample._certify(half, "search").high
         self.expected = sample.alpha
         if excess <= tol:
@@ -207,7 +205,7 @@ class RidgeSearch:
     def _of_rows(self, split: RowSplit, max_components: int) -> RidgeSearch:
         """The same search on the rows of a split alone, which ends at `max_components`."""
         rows = ArraySource(split.pool.X, split.pool.y, split.pool.weight)
-        search = RidgeSearch(self.model, self.spec, rows, self.kernel, self.key, self.budget.started, split)
+        search = RidgeSearch(self.spec, rows, self.kernel, self.key, self.budget.started, split)
         search.first = min(search.first, max_components)
         search.budget = replace(search.budget, max_components=min(max_components, search.budget.max_components))
         return search
@@ -299,14 +297,14 @@ class RidgeSearch:
 
     def _fit_fold(self, n_components: int, fold: RowSplit, chooses: bool) -> NestedRidge:
         """A model of all rows whose features do not depend on the rows that the fold measures."""
-        model, rows = self.model, fold.measured
-        show(f"{n_components:,} components: landmarks", model.verbose > 0)
-        found = self.spec.fit(fold.others, self.kernel, n_components, self.key, nested=True)
+        rows = fold.measured
+        show(f"{n_components:,} components: landmarks", self.spec.verbose > 0)
+        found = self.spec.features.fit(fold.others, self.kernel, n_components, self.key, nested=True)
         feature_map = found[1]
         few = feature_map.n_components <= POLICY.penalty_components
         penalty = None if few and chooses else self.alpha or self.expected
-        statistics = model._empty_statistics(self.source, feature_map, penalty)
-        model._accumulate(self.source, feature_map, statistics)
+        statistics = self.spec.empty_statistics(self.source, feature_map, penalty)
+        self.spec.accumulate(self.source, feature_map, statistics)
         if not statistics.n_samples:
             raise ValueError("every row has weight zero.")
         solution = None
@@ -322,7 +320,7 @@ class RidgeSearch:
             numeric_targets(rows.y),
             rows.weight,
             self.alpha,
-            model.fit_intercept,
+            self.spec.fit_intercept,
             diagonal=None if isinstance(feature_map, Fourier) else self.kernel.diagonal(rows.X),
             n_requested=n_components,
         )
@@ -334,7 +332,7 @@ class RidgeSearch:
         if isinstance(feature_map, Nystrom) and feature_map.n_components > POLICY.penalty_components:
             statistics = statistics.first(POLICY.penalty_components)
             feature_map = feature_map.truncated(POLICY.penalty_components)
-        return self.model._solve(statistics, self.split.pool, feature_map)
+        return self.spec.solve(statistics, feature_map, self.split.pool)
 
 
 def least_penalty(model: NestedRidge, margins: bool, n_steps: int) -> Penalty:

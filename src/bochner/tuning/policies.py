@@ -74,6 +74,7 @@ class ScalePolicy:
     rows: int = 4000  # rows on which the length scale is tuned
     components: int = 512  # Fourier components with which the evidence is computed
     share: float = 0.25  # share of max_seconds for the kernel
+    landmarks: int = 512  # landmarks with which leave-one-out errors correct the scale of a ridge regression
     log_range: float = math.log(1e3)  # largest change of the log of a scale from its start
     farthest: float = 1e17  # largest coordinate in length scales; squares of larger float32 numbers overflow
     half_step: float = math.log(2.0) / 2.0  # difference between the logs of neighbouring scales
