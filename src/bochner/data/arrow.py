@@ -28,7 +28,7 @@ def _pyarrow() -> Any:
 
 
 def _open_parquet(path: str | os.PathLike[str]) -> Any:
-    """A Parquet file, or all files of a folder in the order of their names, as a dataset."""
+    """Open a Parquet file, or all files of a folder in the order of their names, as a dataset."""
     pa, here = _pyarrow(), Path(path)
     if not here.exists():
         raise ValueError(f"there is no file or folder {str(here)!r}.")
@@ -135,7 +135,7 @@ class ArrowSource(Source):
         return f"row group {index}" + (f" ({path})" if path else "")
 
     def _read(self, index: int) -> Block:
-        """A row group as arrays that were not checked; runs on the thread of `read_ahead`."""
+        """Read a row group as arrays that were not checked, on the thread of `read_ahead`."""
         table = self.pieces[index].to_table(columns=self.wanted)
         try:
             columns = [table[c].to_numpy() for c in self.feature_names]
@@ -183,7 +183,7 @@ class ArrowSource(Source):
 
     @cached_property
     def positive(self) -> Sequence[int]:
-        """Rows of positive weight of each piece: of the weights, no other column is read."""
+        """Count the rows of positive weight in each piece; only the column of weights is read."""
         if not self.weight:
             return self.counts
         columns = (piece.to_table(columns=[self.weight])[self.weight].to_numpy() for piece in self.pieces)
@@ -191,7 +191,7 @@ class ArrowSource(Source):
 
 
 def read_frame(path: str | os.PathLike[str], *, max_rows: int | None = None, key: Key | None = None) -> Any:
-    """A Parquet file or folder as a pandas.DataFrame, and whether it is a sample.
+    """Read a Parquet file or folder as a pandas.DataFrame; return it and whether it is a sample.
 
     Of more than `max_rows` rows only some row groups are read, drawn with `key`.
     """
@@ -211,7 +211,7 @@ def read_frame(path: str | os.PathLike[str], *, max_rows: int | None = None, key
 
 
 def batch_table(batch: Any) -> Any:
-    """A record batch as a table."""
+    """Return a record batch as a table."""
     import pyarrow
 
     return pyarrow.Table.from_batches([batch])

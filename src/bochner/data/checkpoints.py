@@ -36,7 +36,7 @@ _BYTES = 16  # 128 bits: two data sets do not have the same digest by accident
 
 
 def fingerprint(*values: Any) -> str:
-    """A digest of values: arrays by their bytes, objects by their attributes, functions by their code and what it uses.
+    """Return a digest of values: of arrays' bytes, objects' attributes, functions' code and what that uses.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def fingerprint(*values: Any) -> str:
 
 
 def described(value: Any) -> str:
-    """The repr of a value without addresses, which differ from process to process."""
+    """Return the repr of a value without addresses, which differ from process to process."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
@@ -69,7 +69,7 @@ def _absorb(digest: Any, value: Any, inside: tuple[int, ...]) -> None:
 
 
 def _parts(value: Any) -> bytes | list[Any]:
-    """What a value is made of: bytes, or further values."""
+    """Return the parts of a value: bytes, or further values."""
     if isinstance(value, np.ndarray):
         about = f"{value.dtype.str}{value.shape}".encode()
         return [about, value.tolist()] if value.dtype == object else about + _bytes(value).tobytes()
@@ -99,7 +99,7 @@ def _parts(value: Any) -> bytes | list[Any]:
 
 
 def _constants(function: types.FunctionType) -> dict[str, Any]:
-    """The functions and the numbers of its own module that a function names."""
+    """Return the functions and numbers of its own module that a function names."""
 
     def plain(value: Any) -> bool:
         same_module = getattr(value, "__module__", None) == function.__module__
@@ -112,7 +112,7 @@ def _constants(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _bytes(array: Array) -> Array:
-    """The bytes of an array, row after row; without a copy where they lie so."""
+    """Return the bytes of an array, row after row; without a copy if they are stored so."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
@@ -151,17 +151,17 @@ class RowDigest:
 
     @property
     def rows(self) -> int:
-        """All rows."""
+        """Return the number of all rows."""
         return sum(piece.rows for piece in self._closed) + self._rows
 
     @property
     def pieces(self) -> list[Piece]:
-        """The runs of rows, in order."""
+        """Return the runs of rows, in order."""
         return [*self._closed, Piece(self._rows, *map(self._ended, Piece._fields[1:]))] if self._rows else self._closed
 
     @property
     def ends(self) -> list[int]:
-        """The rows before which the pieces end."""
+        """Return the rows before which the pieces end."""
         return np.cumsum([piece.rows for piece in self.pieces], dtype=int).tolist()
 
     def update(self, X: Any, Y: Array, weight: Array | None) -> RowDigest:
@@ -188,7 +188,7 @@ class RowDigest:
         self._running[part].update(_bytes(array).data)
 
     def _ended(self, name: str) -> bytes:
-        """The digest of the running piece's X, y or weight."""
+        """Return the digest of the running piece's X, y or weight."""
         parts = [(part, self._running[part].digest()) for part in sorted(self._running) if part.split(",")[0] == name]
         return hashlib.blake2b(repr(parts).encode(), digest_size=_BYTES).digest()
 
@@ -203,7 +203,7 @@ class RowDigest:
         return self
 
     def difference(self, found: RowDigest) -> str | None:
-        """How rows differ from those of this digest, in words; None where they do not."""
+        """Say how rows differ from those of this digest; None if they do not."""
         first = 0
         for old, new in zip_longest(self.pieces, found.pieces):
             if old is None or new is None or old.rows != new.rows:
@@ -215,7 +215,7 @@ class RowDigest:
         return None
 
     def arrays(self) -> dict[str, Array]:
-        """Everything as named arrays, for a file."""
+        """Return everything as named arrays, for a file."""
         digests = b"".join(piece.X + piece.y + piece.weight for piece in self.pieces)
         return {
             "digest_rows": np.array([piece.rows for piece in self.pieces], np.int64),
@@ -224,7 +224,7 @@ class RowDigest:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> RowDigest:
-        """What `arrays` wrote."""
+        """Make an object of the arrays that `arrays` returned."""
         rows, digests = arrays["digest_rows"].tolist(), arrays["digests"]
         return cls([Piece(n, *map(bytes, each)) for n, each in zip(rows, digests, strict=True)])
 
@@ -277,7 +277,7 @@ def read_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[st
 
 
 def check_path(path: str | os.PathLike[str]) -> Path:
-    """The path of a checkpoint, or an error that says why no file can be there."""
+    """Return the path of a checkpoint, or raise an error that says why no file can be there."""
     found = Path(path)
     if not found.parent.is_dir():
         raise ValueError(f"checkpoint={str(path)!r}: the folder {found.parent} does not exist.")
@@ -319,7 +319,7 @@ class Checkpoint:
         self.warned = False
 
     def load(self) -> RidgeStatistics | None:
-        """The statistics, with the digest of the rows they have seen; None when there is no file."""
+        """Read the statistics, with the digest of the rows they have seen; None if there is no file."""
         if not self.path.exists():
             return None
         arrays, about = read_arrays(self.path)
@@ -339,7 +339,7 @@ class Checkpoint:
             self.refuse(f"other data: {difference}")
 
     def refuse(self, reason: str) -> None:
-        """Raise, and leave the file as it is."""
+        """Raise an error, and leave the file as it is."""
         raise ValueError(
             f"the checkpoint {self.path} belongs to {reason}. To continue, give the same data and options. "
             f"{_START_AGAIN}"
@@ -358,7 +358,7 @@ class Checkpoint:
             self.save(statistics)
 
     def remove(self) -> None:
-        """The fit is complete: a later fit starts from the first row."""
+        """Remove the file after a complete fit; a later one starts from the first row."""
 
         def unlink() -> None:
             target = followed(self.path)
@@ -379,10 +379,10 @@ class Checkpoint:
 
 
 def _plain(value: Any) -> Any:
-    """Values that JSON cannot hold, as ones that it can."""
+    """Convert a value that JSON cannot hold to one that it can."""
     return value.item() if isinstance(value, np.generic) else described(value)
 
 
 def saved_about(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a checkpoint says about itself; empty when there is none."""
+    """Return what a checkpoint says about itself; empty if there is none."""
     return read_arrays(path)[1] if Path(path).exists() else {}

@@ -74,7 +74,7 @@ def weigh_copies(X: Any, y: Any, weight: Array | None) -> Array | None:
 
 
 def _pairs(groups: Array) -> float:
-    """The number of pairs of rows in the same group."""
+    """Return the number of pairs of rows in the same group."""
     sizes = np.bincount(groups).astype(np.float64)
     return float((sizes * (sizes - 1.0)).sum()) / 2.0
 

@@ -32,16 +32,16 @@ from bochner.ridge.statistics import RidgeStatistics
 _MOST_ROWS = 65_536  # largest number of rows in a block
 _SAMPLED_ROWS = 4  # rows of a preconditioner's sample for each component
 _LARGE_BYTES = 1 << 28  # sums of this size or more have their memory allocated ahead
-_SECONDS = 20.0  # after so long, sums on a device are added to those on the host, which checkpoints save
+_SECONDS = 20.0  # seconds after which sums on a device are added to those on the host, which checkpoints save
 
 
 def on_device(source: Source, device: str | None) -> Source:
-    """A source that folds on a device; the source itself if `device` is None or its rows are on other machines."""
+    """Return a source that folds on a device; the source itself if `device` is None or its rows are elsewhere."""
     return source if device is None or source.remote else DeviceSource(source, device)
 
 
 def on_device_if_there(source: Source, device: str | None) -> Source:
-    """As `on_device`, but the source itself if this machine has no such device."""
+    """Do the same as `on_device`, but return the source itself if this machine has no such device."""
     try:
         return on_device(source, device)
     except NoDeviceError:
@@ -49,7 +49,7 @@ def on_device_if_there(source: Source, device: str | None) -> Source:
 
 
 def open_device(device: str) -> Any:
-    """The module of the torch backend, after a check of the device; raise an error that says what is missing."""
+    """Return the module of the torch backend, or raise an error that says why the device cannot be used."""
     check_device_name(device)
     try:
         from bochner.backends import torch as backend
@@ -62,7 +62,7 @@ def open_device(device: str) -> Any:
 
 
 def rows_on(device: str, X: Any, n_components: int) -> Iterator[Any]:
-    """The rows of X on a device, in blocks whose features take at most 1 GiB."""
+    """Yield the rows of X on a device, in blocks whose features take at most 1 GiB."""
     link = open_device(device).Link(device)
     step = max(1, (1 << 30) // (max(1, n_components) * X.dtype.itemsize))
     for start in range(0, X.shape[0], step):
@@ -91,7 +91,7 @@ class DeviceSource(Source):
 
     @property
     def n_samples(self) -> int | None:  # type: ignore[override]
-        """Number of rows of the other source."""
+        """Return the number of rows of the other source."""
         return self.source.n_samples
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
@@ -110,11 +110,11 @@ class DeviceSource(Source):
         return self.torch.tensor_on(self.device, array)
 
     def free_memory(self) -> int:
-        """Bytes that may be allocated on the device."""
+        """Return the number of bytes that may be allocated on the device."""
         return int(self.torch.free_memory(self.device))
 
     def held(self, feature_map: FeatureMap) -> TensorSource:
-        """The features of all rows, with targets and weights, as rows that stay on the device."""
+        """Return the features of all rows, with targets and weights, as rows that stay on the device."""
         Z: Any = None
         blocks: list[Block] = []
         row = 0
@@ -160,7 +160,7 @@ class DeviceSource(Source):
                 self.torch.forget_memory()
 
     def _rows(self, feature_map: FeatureMap, with_gram: bool) -> int:
-        """Number of rows in a block, such that everything fits into two thirds of the free memory."""
+        """Return the number of rows in a block, such that everything fits into two thirds of the free memory."""
         m, free = feature_map.n_components, self.torch.free_memory(self.device)
         # the sums, a copy of them, and panels of products
         fixed = (8 + 4 + 2) * m**2 if with_gram else 0
@@ -175,7 +175,7 @@ class DeviceSource(Source):
     def features(
         self, feature_map: FeatureMap, rows: int | None = None, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[Any, Block]]:
-        """Features on the device, with their blocks. The next block is copied while the device uses the last one."""
+        """Yield features on the device with their blocks; the next block is copied while the device uses the last."""
         rows, link = rows or self._rows(feature_map, with_gram=False), self.torch.Link(self.device)
         for block in first_rows(self.source.blocks(rows, start), None if stop is None else stop - start):
             X = link(block.X.toarray() if scipy.sparse.issparse(block.X) else block.X)
@@ -217,7 +217,7 @@ class TensorSource(Source):
         self.dtype = backend_of(block.X).fetch(block.X[:0]).dtype
 
     def default_rows(self, n_components: int) -> int:
-        """Rows in a block, where none are asked for."""
+        """Return the default number of rows in a block."""
         return _MOST_ROWS
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
@@ -272,7 +272,7 @@ def _touched(total: Any) -> Iterator[Callable[[], None]]:
 def sampled_preconditioner(
     source: Source, feature_map: FeatureMap, alpha: float, weight: float, key: Key, *, centred: bool
 ) -> SampledPreconditioner | None:
-    """Falkon's preconditioner (Rudi et al. 2017) on the device of a source: G + alpha I of a sample, scaled up.
+    """Make Falkon's preconditioner (Rudi et al. 2017), from a sample's G + alpha I, on the device of a source.
 
     None if the source is not on a device, its sums do not fit into the memory there, or the sample has no weight.
     """
@@ -301,7 +301,7 @@ def sampled_preconditioner(
 
 
 def is_there(device: str | None) -> bool:
-    """Whether this machine has the device; models fitted on one predict on the host of other machines."""
+    """Return True if this machine has the device; models fitted on one predict on the host of other machines."""
     try:
         return device is not None and open_device(device) is not None
     except ValueError:

@@ -57,35 +57,35 @@ except ImportError as error:
         f"bochner.data.distributed needs dask with arrays and frames: pip install 'bochner[dask]' ({error})."
     ) from error
 
-# The shape of the tree. There are about so many leaves, but each has at least so many rows and, if m × m numbers are
-# added up, so many for each component, as sending a total should cost less than computing it. Leaves of very many rows
-# take about a second, which is long compared with what the scheduler does for one, and little if a worker is lost. All
-# rows of a leaf are held at once, and should not take more than so many bytes.
+# These numbers shape the tree. A leaf has at least _LEAF_ROWS rows and, if m × m numbers are added up,
+# _LEAF_ROWS_A_COMPONENT for each component: sending a total should cost less than computing it. Leaves of very many
+# rows take about a second, which is long compared with the scheduler's work for one, and little if a worker is lost.
+# All rows of a leaf are held at once, in at most _LEAF_BYTES.
 _LEAVES = 512
 _LEAF_ROWS, _MOST_LEAF_ROWS = 8192, 1 << 18
 _LEAF_ROWS_A_COMPONENT, _MOST_LEAF_ROWS_A_COMPONENT = 8, 64
 _LEAF_PRODUCTS, _LEAF_BYTES = 1 << 36, 1 << 27
-_BRANCHES = 8  # totals merged in one task
-_ROUND = 64  # leaves of a tree; trees are added up one after the other, and checkpoints are written in between
-_FIT_ROWS = 20_000  # rows that a transformer is fitted on
+_BRANCHES = 8  # number of totals merged in one task
+_ROUND = 64  # number of leaves of a tree; trees are added up one after the other, with checkpoints in between
+_FIT_ROWS = 20_000  # number of rows that a transformer is fitted on
 
 
 # -- running ---------------------------------------------------------------------------------------------------------
 
 
 def _client() -> Any:
-    """The distributed client in use, or None if dask runs on this machine without one."""
+    """Return the distributed client in use, or None if dask runs on this machine without one."""
     scheduler = getattr(get_scheduler(), "__self__", None)
     return scheduler if hasattr(scheduler, "scheduler_info") else None
 
 
 def _name(of: str) -> str:
-    """A unique name of a task, as the dashboard shows it."""
+    """Return a unique name of a task, as the dashboard shows it."""
     return f"bochner-{of}-{uuid.uuid4().hex}"
 
 
 def _shared(of: str, value: Any) -> Any:
-    """A value that is sent only once to each worker that needs it, including workers that replace others."""
+    """Delay a value that is sent only once to each worker that needs it, even if the worker replaces another."""
     made = delayed(value, name=_name(of), traverse=False)
     client = _client()
     if client is None:
@@ -96,14 +96,14 @@ def _shared(of: str, value: Any) -> Any:
 
 
 def _task(key: str, tasks: dict[Any, Any], *graphs: Any) -> Any:
-    """A delayed value from a dict of tasks, which takes a hundredth of the time of calling `delayed` for each."""
+    """Make a delayed value from a dict of tasks, in a hundredth of the time of calling `delayed` for each."""
     for graph in graphs:
         tasks.update(graph)
     return Delayed(key, tasks)
 
 
 def _in_order(tasks: Sequence[Any], leaves: int = 1) -> Generator[Any, None, None]:
-    """Results of delayed tasks in order; with a client, enough are submitted at a time to keep its workers busy."""
+    """Yield results of delayed tasks in order; a client gets enough of them at a time to keep its workers busy."""
     client = _client()
     if client is None:
         for task in tasks:
@@ -125,14 +125,14 @@ def _in_order(tasks: Sequence[Any], leaves: int = 1) -> Generator[Any, None, Non
 
 
 def has_workers() -> bool:
-    """Whether there is a distributed client, so that jobs can run on its workers."""
+    """Return True if there is a distributed client, so that jobs can run on its workers."""
     return _client() is not None
 
 
 def on_workers(
     function: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], run: Execution
 ) -> Generator[Any, None, None]:
-    """The results of a function for the arguments of each job, in order, computed by the workers of the client.
+    """Yield the results of a function for the arguments of each job, in order, computed by the client's workers.
 
     Jobs are made shortly before workers need them, so that few are in memory. A job whose worker dies is repeated.
     """
@@ -152,7 +152,7 @@ def on_workers(
 
 
 def collected(*values: Any) -> tuple[Any, ...]:
-    """Dask data loaded into memory as frames or arrays, like its blocks; other values are returned unchanged."""
+    """Load Dask data into memory as frames or arrays, like its blocks; other values are returned unchanged."""
     found = [dask.compute(value)[0] for value in values]  # dask warns if both are mixed
     return tuple(
         _concatenated(value) if is_blocks(given) else value for given, value in zip(values, found, strict=True)
@@ -160,7 +160,7 @@ def collected(*values: Any) -> tuple[Any, ...]:
 
 
 def is_blocks(value: Any) -> bool:
-    """Whether a value is a list of delayed blocks."""
+    """Return True for a list of delayed blocks."""
     return isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], Delayed)
 
 
@@ -203,19 +203,19 @@ class DaskSource(Source):
         self._head: Block | None = None
 
     def _leaves(self, n_components: int, with_gram: bool) -> list[range]:
-        """Ranges of rows that are added up in one task, whatever blocks they are in."""
+        """Return the ranges of rows that are added up in one task, whatever blocks they are in."""
         least, most = _LEAF_ROWS, _MOST_LEAF_ROWS
         if with_gram:
             least = max(least, _LEAF_ROWS_A_COMPONENT * n_components)
             most = max(min(most, _LEAF_PRODUCTS // n_components**2), _MOST_LEAF_ROWS_A_COMPONENT * n_components)
         most = min(most, _LEAF_BYTES // (self.n_features * np.dtype(self.dtype).itemsize))
         size = max(least, min(self.n_samples // _LEAVES, most))
-        whole = default_rows(n_components, self.dtype)  # what features are made of at a time
+        whole = default_rows(n_components, self.dtype)  # rows whose features are computed at a time
         size -= size % whole if size > whole else 0
         return [range(row, min(row + size, self.n_samples)) for row in range(0, self.n_samples, size)]
 
     def _pieces(self, leaf: range) -> list[tuple[int, int, int]]:
-        """For each block that has rows of a leaf: its number, and the range of those rows in it."""
+        """Return, for each block that has rows of a leaf, its number and the range of those rows in it."""
         i, found = int(np.searchsorted(self.offsets, leaf.start, side="right")) - 1, []
         while i < len(self.parts) and self.offsets[i] < leaf.stop:
             start, stop = np.clip([leaf.start, leaf.stop] - self.offsets[i], 0, self.reader.counts[i]).tolist()
@@ -296,7 +296,7 @@ class DaskSource(Source):
             raise
 
     def _gather(self, of: str, function: Callable[..., Any], wanted: dict[int, tuple[Any, ...]]) -> list[Any]:
-        """Results of ``function(reader, block, its number, …)`` for some of the blocks."""
+        """Compute ``function(reader, block, its number, …)`` for some of the blocks."""
         name, reader = _name(of), _shared("what", self.reader)
         tasks: dict[Any, Any] = {f"{name}-{i}": (function, reader.key, self._keys[i], i, *wanted[i]) for i in wanted}
         tasks[f"{name}-all"] = (list, list(tasks))
@@ -305,7 +305,7 @@ class DaskSource(Source):
             return list(dask.compute(_task(f"{name}-all", tasks, reader.dask, *made))[0])
 
     def _rows(self, wanted: Array, offsets: Array | None = None) -> Block:
-        """Rows by their sorted numbers, which with `offsets` count only the rows of positive weight."""
+        """Load rows by their sorted numbers, which with `offsets` count only the rows of positive weight."""
         takes, rows = {}, self.offsets if offsets is None else offsets
         for i in range(len(self.parts)):
             here = wanted[np.searchsorted(wanted, rows[i]) : np.searchsorted(wanted, rows[i + 1])]
@@ -330,7 +330,7 @@ class DaskSource(Source):
         return merged(self._rows(wanted, self._positive), total)
 
     def sample_with_longest(self, n: int, key: Key) -> Block:
-        """A sample that includes the row of largest norm, up to which series of kernels have to be accurate."""
+        """Draw a sample with the row of largest norm, up to which series of kernels have to be accurate."""
         if self.n_samples <= n:
             return self._rows(np.arange(self.n_samples))
         rows = key.generator().choice(self.n_samples, n, replace=False)
@@ -349,7 +349,7 @@ class DaskSource(Source):
         return self._head
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
-        """Blocks, fetched to this process one at a time. A `fold` runs where the blocks are instead, and is faster."""
+        """Yield blocks, fetched to this process one at a time; a `fold` runs where the blocks are, and is faster."""
         first = int(np.searchsorted(self.offsets, start, side="right")) - 1
         wanted = [np.arange(self.offsets[i], self.offsets[i + 1]) for i in range(first, len(self.parts))]
         found = (self._rows(numbers) for numbers in wanted if len(numbers))
@@ -363,7 +363,7 @@ class DaskSource(Source):
 
 
 def dask_source(run: Execution, X: Any, y: Any = None, sample_weight: Any = None) -> DaskSource:
-    """Dask data as a source. Unknown block sizes are counted in a separate pass.
+    """Return Dask data as a source. Unknown block sizes are counted in a separate pass.
 
     Parameters
     ----------
@@ -408,19 +408,19 @@ def checked_source(model: BaseEstimator, X: Any, y: Any, sample_weight: Any, *, 
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is known of dask data before its blocks are counted."""
+    """Facts about dask data that are known before its blocks are counted."""
 
     parts: list[Any]  # a delayed value for each block
     meta: Any = None  # as in `DaskSource`
     dtype: Any = None
     counts: Any = None  # rows in each block
     target_shape: tuple[int, ...] = ()
-    columns: list[str] | None = None  # of a frame, as in `Reader`
+    columns: list[str] | None = None  # columns of a frame, as in `Reader`
     target: Any = None
     weight: Any = None
 
     def counted(self) -> _Rows:
-        """The same with the number of rows in each block and, of delayed blocks, what the first of them shows."""
+        """Add the number of rows in each block and, for delayed blocks, what the first of them shows."""
         sizes = _sizes(self.parts, self.columns, self.target, self.weight)
         counts = np.array([size[0] for size in sizes])
         if self.meta is not None:
@@ -437,7 +437,7 @@ class _Rows:
 
 
 def _rows_of_frame(X: Any, y: Any, sample_weight: Any) -> tuple[_Rows, Any, Any]:
-    """The rows of a frame, and targets and weights unless they are names of its columns."""
+    """Return the rows of a frame, and targets and weights unless they are names of its columns."""
     names = [*_names(y), *_names(sample_weight)]
     for name in names:
         if name not in list(X.columns):
@@ -453,7 +453,7 @@ def _rows_of_frame(X: Any, y: Any, sample_weight: Any) -> tuple[_Rows, Any, Any]
 
 
 def _float_like(dtype: Any) -> Any:
-    """The type that numbers of a type are converted to: float32 (of any byte order) to float32, others to float64."""
+    """Return float32 for float32 of any byte order, and float64 for any other type."""
     return np.dtype(np.float32 if np.dtype(dtype).newbyteorder("=") == np.float32 else np.float64)
 
 
@@ -476,7 +476,7 @@ def _delayed_block(block: Any) -> Any:
 
 
 def _as_array(X: Any, y: Any) -> Any:
-    """X as a dask array in which every block has all columns."""
+    """Return X as a dask array in which every block has all columns."""
     if not isinstance(X, da.Array):  # X is in memory, and y is not
         if (
             not isinstance(y, (da.Array, dd.Series, dd.DataFrame))
@@ -490,7 +490,7 @@ def _as_array(X: Any, y: Any) -> Any:
 
 
 def _blocks_of(collection: Any) -> list[Any]:
-    """One delayed value for each block, with only the part of the graph that it needs."""
+    """Return a delayed value for each block, with only the part of the graph that it needs."""
     # optimising a graph would lose blocks that workers already hold
     held = any(type(task).__name__ == "Future" for task in dict(collection.__dask_graph__()).values())
     found = list(np.ravel(collection.to_delayed(optimize_graph=not held)))
@@ -499,7 +499,7 @@ def _blocks_of(collection: Any) -> list[Any]:
 
 
 def _aligned(role: str, value: Any, counts: Array) -> list[Any]:
-    """Targets or weights, delayed and divided into the same blocks as X; a list of None if there are none."""
+    """Delay targets or weights, divided into the same blocks as X; return a list of None if there are none."""
     if value is None:
         return [None] * len(counts)
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], Delayed):
@@ -535,7 +535,7 @@ def _sizes(parts: list[Any], columns: Any, target: Any, weight: Any) -> list[Any
 
 
 def gathered(model: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Rows in memory to fit a transformer on: all if they are few, else a sample with the row of largest norm."""
+    """Load rows to fit a transformer on: all if they are few, else a sample with the row of largest norm."""
     source = dask_source(Execution.of(model), X, y)
     seed = getattr(model, "random_state", None)
     key = Key(int(seed) if isinstance(seed, (int, np.integer)) and seed >= 0 else 0)
@@ -546,7 +546,7 @@ def gathered(model: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
 
 
 def n_rows(X: Any) -> int:
-    """The number of rows of dask data."""
+    """Return the number of rows of dask data."""
     return dask_source(Execution(), X).n_samples
 
 

@@ -24,20 +24,20 @@ from bochner.ridge.spectrum import RidgeSpectrum
 from bochner.ridge.statistics import RidgeStatistics, transforms_well
 
 Targets = Callable[[Any], Array]  # maps y as it was given to (n, k) float64
-_MANY_LANDMARKS = 512  # from this many, whitening rows takes longer than whitening their sums
-_FEW_COLUMNS = 4  # up to this many, a device computes kernel values twice instead of storing them
+_MANY_LANDMARKS = 512  # number of landmarks from which whitening rows takes longer than whitening their sums
+_FEW_COLUMNS = 4  # number of columns up to which a device computes kernel values twice instead of storing them
 
 
 class Fold(ABC):
-    """What a pass adds up over blocks of rows. Totals of different blocks can be merged."""
+    """A sum over blocks of rows. Totals of different blocks can be merged."""
 
-    runs_on_device: ClassVar[bool] = False  # whether `add` takes features on any device
-    plain: ClassVar[bool] = False  # whether `add` takes no features: Z is None, whatever the map
-    with_gram: bool = False  # whether m × m numbers are added up on the device of the features
+    runs_on_device: ClassVar[bool] = False  # True if `add` accepts features on any device
+    plain: ClassVar[bool] = False  # True if `add` needs no features: Z is None, whatever the map
+    with_gram: bool = False  # True if m × m numbers are added up on the device of the features
 
     @abstractmethod
     def zero(self) -> Any:
-        """The total of no rows."""
+        """Return the total of no rows."""
 
     @abstractmethod
     def add(self, total: Any, Z: Array, block: Block, row: int) -> Any:
@@ -76,7 +76,7 @@ class StatisticsFold(Fold):
         return made
 
     def target_rows(self, block: Block) -> Array:
-        """Targets of a block, (n, k)."""
+        """Return the targets of a block, (n, k)."""
         return self.targets(block.y) if self.n_targets else np.empty((len(block), 0))
 
     def add(self, total: RidgeStatistics, Z: Any, block: Block, row: int) -> RidgeStatistics:
@@ -127,7 +127,7 @@ class DigestFold(Fold):
 def resumed(
     source: Source, feature_map: FeatureMap, targets: Targets, checkpoint: Checkpoint, *, verbose: int = 0
 ) -> RidgeStatistics | None:
-    """The statistics of a checkpoint, after a check that the source begins with their rows; None if there are none.
+    """Read the statistics of a checkpoint and check that the source begins with their rows; None if there are none.
 
     The rows are read, but their features are not computed.
     """
@@ -205,7 +205,7 @@ def accumulate_deflated(
     verbose: int = 0,
     label: str = "fit",
 ) -> RidgeStatistics:
-    """As `accumulate` for a source in host memory, in half the time for many landmarks and many rows in float64.
+    """Do the same as `accumulate` for a source in host memory, in half the time for many landmarks and rows.
 
     The sums are whitened at the end instead of each row: see `Nystrom.deflated`.
     """
@@ -226,7 +226,7 @@ def accumulate_deflated(
 
 
 def _deflated(nystrom: Nystrom, statistics: RidgeStatistics, n_samples: int) -> tuple[FeatureMap, Array] | None:
-    """`Nystrom.deflated`, if it saves time for this many rows and the sums stay precise; else None."""
+    """Return `Nystrom.deflated` if it saves time for this many rows and the sums stay precise, else None."""
     m = nystrom.n_components
     if m < _MANY_LANDMARKS or n_samples < 2 * m:
         return None
@@ -260,7 +260,7 @@ class ProductFold(Fold):
         return total
 
     def _add_product(self, Z: Any, V: Any, weights: Any, out: Any) -> None:
-        """As `Backend.gram_product`."""
+        """Add ZᵀWZV to `out`; see `Backend.gram_product`."""
         backend_of(Z).gram_product(Z, V, weights, out)
 
     def merge(self, total: Any, other: Any) -> Any:
@@ -316,7 +316,7 @@ class StreamedGram(PSDOperator):
         return out.reshape(V.shape)
 
     def _fold_of_kernel(self, nystrom: Nystrom, columns: Any) -> tuple[Fold, FeatureMap]:
-        """A fold over kernel values, which are stored, or computed twice if a device can and there are few columns."""
+        """Return a fold over kernel values: stored or, if a device can and columns are few, computed twice."""
         few = nystrom.runs_on_device and columns.shape[1] <= _FEW_COLUMNS
         if few and nystrom.kernel is not None and nystrom.root.dtype == self.source.dtype:
             row = self.source.place(np.zeros((1, self.source.n_features), self.source.dtype))
@@ -354,7 +354,7 @@ def leave_one_out_errors(
     fit_intercept: bool = True,
     margins: bool = False,
 ) -> Array:
-    """Exact leave-one-out mean squared errors (a, k) of rows that are part of the statistics, for penalties (a,).
+    """Return exact leave-one-out mean squared errors (a, k) of rows that are part of the sums, for penalties (a,).
 
     A row is left out with all its weight.
 
@@ -392,7 +392,7 @@ def leave_one_out_errors(
 
 
 def margin_errors(signs: Array, residual: Array) -> Array:
-    """Squared hinge losses of margins, (n, a, 1), from signs (n, k) of k labels and residuals (n, a, k) of scores.
+    """Return squared hinge losses of margins, (n, a, 1), from signs (n, k) and residuals (n, a, k) of their scores.
 
     The margin is half the difference between the score of the right label and the largest of the others.
     """

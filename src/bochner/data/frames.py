@@ -12,7 +12,7 @@ from bochner.data.arrow import batch_table
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a pandas, polars or Arrow table, or of a class derived from one, such as a GeoDataFrame."""
+    """Return True for a pandas, polars or Arrow table, or one of a derived class, such as a GeoDataFrame."""
     libraries = {kind.__module__.split(".")[0] for kind in type(X).__mro__}
     return not libraries.isdisjoint(("pandas", "polars", "pyarrow")) and len(getattr(X, "shape", ())) == 2
 
@@ -49,7 +49,7 @@ def split_frame(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
 
 def as_table(X: Any) -> Any:
-    """Arrow rows as a table, whose names scikit-learn reads, and masked entries as gaps; records are refused."""
+    """Return Arrow rows as a table, whose names scikit-learn reads, and masked entries as gaps; refuse records."""
     if type(X).__name__ == "RecordBatch":
         return batch_table(X)
     first = X[0] if isinstance(X, (list, tuple)) and len(X) else X
@@ -75,7 +75,7 @@ def check_names(X: Any) -> None:
 
 
 def take_rows(X: Any, rows: Array) -> Any:
-    """Some rows of a frame or an array."""
+    """Return some rows of a frame or an array."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     return X.take(rows) if hasattr(X, "column_names") else X[rows]

@@ -31,11 +31,11 @@ class Labels:
 
     @property
     def n_scores(self) -> int:
-        """Columns of the signs."""
+        """Return the number of columns of the signs."""
         return 1 if len(self.classes) == 2 else len(self.classes)
 
     def codes(self, y: Any) -> Array:
-        """Which class each label is."""
+        """Return the index of the class of each label."""
         y = labels_of(y)
         try:
             codes = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
@@ -58,7 +58,7 @@ class Labels:
 
 
 def labels_of(y: Any) -> Array:
-    """Labels (n,) of any type, none of them missing."""
+    """Return labels (n,) of any type, or raise an error if some are missing."""
     with reading("y"):
         y = column_or_1d(np.asarray(y), warn=True)
     try:
@@ -75,7 +75,7 @@ def labels_of(y: Any) -> Array:
 
 
 def unique_labels(y: Array) -> Array:
-    """The classes in order."""
+    """Return the classes in order."""
     try:
         return np.unique(y)
     except TypeError:
@@ -104,7 +104,7 @@ class LabelFold(Fold):
 
 
 def find_labels(source: Source, class_weight: Any) -> Labels:
-    """The classes of a source and their weights: one pass over the labels of a stream."""
+    """Find the classes of a source and their weights, in one pass over the labels of a stream."""
     # labels of rows in memory are read all at once
     rows = source.n_samples if isinstance(source, ArraySource) else None
     classes, totals = source.fold(LabelFold(), rows=rows)
@@ -115,7 +115,7 @@ def find_labels(source: Source, class_weight: Any) -> Labels:
 
 
 def codes_of(signs: Array) -> Array:
-    """Which class each row of signs (n, k) is."""
+    """Return the index of the class of each row of signs (n, k)."""
     return np.asarray(signs.argmax(axis=1) if signs.shape[1] > 1 else (signs[:, 0] > 0).astype(int))
 
 
@@ -167,11 +167,11 @@ class SignSource(MappedSource):
 
     @property
     def remote(self) -> bool:  # type: ignore[override]
-        """Whether the rows are on other machines."""
+        """Return True if the rows are on other machines."""
         return self.source.remote
 
     def place(self, array: Array) -> Any:
-        """An array of this process, moved to where a pass of `fold` has its features."""
+        """Move an array of this process to where a pass of `fold` has its features."""
         return self.source.place(array)
 
     def fold(self, *arguments: Any, **options: Any) -> Any:
@@ -198,7 +198,7 @@ class SignSource(MappedSource):
 
 
 def given_labels(classes: Any, class_weight: Any) -> Labels:
-    """All classes that will occur, as given to `partial_fit`."""
+    """Check the classes given to `partial_fit`: all that will occur."""
     classes = unique_labels(labels_of(classes))
     if len(classes) < 2:
         raise ValueError(f"a classifier needs two classes or more, got {classes.tolist()}.")
@@ -206,7 +206,7 @@ def given_labels(classes: Any, class_weight: Any) -> Labels:
 
 
 def class_weights(class_weight: Any, classes: Array, totals: Array) -> Array:
-    """The weight of a row of each class, from the option `class_weight` and the total weight of each class."""
+    """Return the weight of a row of each class, from the option `class_weight` and the classes' total weights."""
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str):

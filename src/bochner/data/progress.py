@@ -53,7 +53,7 @@ class Progress:
         self.advance(row - self.done)
 
     def line(self, seconds: float) -> str:
-        """The text: label, bar, share of the rows, rows per second, time left."""
+        """Return the text: label, bar, share of the rows, rows per second, time left."""
         rate = (self.done - self.first) / max(seconds, 1e-9)
         if self.total is None:
             return f"{self.label} {self.done:,} rows, {rate:,.0f} rows/s"

@@ -30,7 +30,7 @@ class AccuracyFold(Fold):
         return [total[0] + float(w @ right), total[1] + float(w.sum())]
 
     def score(self, total: list[float]) -> float:
-        """The share of rows with the right label."""
+        """Return the share of rows with the right label."""
         return total[0] / total[1]
 
 
@@ -62,7 +62,7 @@ class DeterminationFold(Fold):
         return [weight, total[1] + gap * (other[0] / weight), squares, total[3] + other[3]]
 
     def score(self, total: list[Any]) -> float:
-        """The mean of R² over the targets; a constant target counts 1 if it is met and 0 if not, as in scikit-learn."""
+        """Return the mean R² of the targets; a constant target counts 1 if it is met, else 0, as in scikit-learn."""
         _, _, squares, errors = total
         varies = squares > 0
         of_targets = np.where(errors > 0, 0.0, 1.0)

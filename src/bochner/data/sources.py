@@ -22,10 +22,10 @@ from bochner.draws.keys import Key
 T = TypeVar("T")
 
 _PLAIN_ROWS = 1 << 16  # rows in a block whose features are not computed
-_BLOCK_BYTES = 1 << 25  # of features held at a time: what the rank-k update reads from cache
+_BLOCK_BYTES = 1 << 25  # bytes of features held at a time, which the rank-k update reads from the cache
 
 _CHECKED_ROWS = 1 << 14  # rows that are checked at a time
-_LARGEST_SHARE = 0.05  # the largest share that one row has in what is chosen
+_LARGEST_SHARE = 0.05  # largest share of one row in the errors that something is chosen by
 _MOST_COPIED = 0.25  # copies of other rows, as a share of all rows, that a sample may suggest without a warning
 
 
@@ -42,24 +42,24 @@ class Block:
 
     @property
     def weights(self) -> Array:
-        """The weights as float64, (n,): one for each row if none are given."""
+        """Return the weights as float64, (n,): ones if none are given."""
         return np.ones(len(self)) if self.weight is None else np.asarray(self.weight, np.float64)
 
     def __getitem__(self, rows: Any) -> Block:
-        """Some of the rows."""
+        """Return some of the rows."""
         y, weight = self.y, self.weight
         return Block(self.X[rows], None if y is None else y[rows], None if weight is None else weight[rows])
 
 
 def positive(block: Block) -> Block:
-    """The rows of positive weight: rows of weight zero must not influence anything."""
+    """Return the rows of positive weight: rows of weight zero must not influence anything."""
     if block.weight is None or (block.weight > 0).all():
         return block
     return block[np.flatnonzero(block.weight > 0)]
 
 
 def merged(block: Block, n_samples: int) -> Block:
-    """The rows without copies, the first of which has the weight of all; see `weigh_copies`.
+    """Return the rows without copies, the first of which has the weight of all; see `weigh_copies`.
 
     A sample of `n_samples` rows lacks most of the copies of its rows. If there are many, they are a reason to warn.
     """
@@ -102,12 +102,12 @@ def limit_weights(weight: Array) -> Array:
 
 
 def limited(block: Block) -> Block:
-    """The rows with limited weights: of a sample that something is chosen by; see `limit_weights`."""
+    """Limit the weights of a sample that something is chosen by; see `limit_weights`."""
     return block if block.weight is None else replace(block, weight=limit_weights(block.weight))
 
 
 def representative(block: Block, least: int, key: Key) -> Block:
-    """Rows that are distributed like the weighted ones, without their weights: what landmarks are chosen from.
+    """Draw rows without weights, distributed like the weighted ones, to choose landmarks from.
 
     The effective number of rows, (Σw)² / Σw², but at least so many; drawn in proportion to the weights.
     """
@@ -146,20 +146,20 @@ class Source(ABC):
 
     @abstractmethod
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:
-        """Blocks of exactly `rows` rows (the last may be shorter), beginning with row `start`."""
+        """Yield blocks of exactly `rows` rows (the last may be shorter), beginning with row `start`."""
 
     def scattered(self, rows: int) -> Iterator[Block]:
-        """Blocks of at most `rows` rows, each from all over the data if they are in memory; otherwise as `blocks`."""
+        """Yield blocks of at most `rows` rows, each from all over the data if that is in memory, else as `blocks`."""
         return self.blocks(rows)
 
     @abstractmethod
     def sample(self, n: int, key: Key) -> Block:
-        """At most n rows of positive weight, drawn at random without replacement, in the order of the data."""
+        """Draw at most n rows of positive weight at random without replacement, in the order of the data."""
 
     def features(
         self, feature_map: Any, rows: int | None = None, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[Any, Block]]:
-        """Features of every block, in one buffer that is used again for the next."""
+        """Yield the features of every block, in one buffer that is used again for the next."""
         dtype = feature_map.dtype_of(self.dtype)
         rows = rows or default_rows(feature_map.n_components, dtype)
         buffer = np.empty((rows, feature_map.n_components), dtype)
@@ -179,7 +179,7 @@ class Source(ABC):
         stop: int | None = None,
         after: Callable[[Any, int], None] | None = None,
     ) -> Any:
-        """One pass: add all rows up, in order; a source on many machines does it as a tree of merges.
+        """Add all rows up in one pass, in order; a source on many machines does it as a tree of merges.
 
         Ctrl-C takes effect between blocks.
 
@@ -216,11 +216,11 @@ class Source(ABC):
         return total
 
     def place(self, array: Array) -> Any:
-        """An array of this process, moved to where a pass of `fold` has its features."""
+        """Move an array of this process to where a pass of `fold` has its features."""
         return array
 
     def mapped(self, function: Callable[[Block], Block]) -> Source:
-        """These rows, every block passed through a function; blocks on other machines are passed through it there.
+        """Return these rows with every block passed through a function; blocks on other machines are passed there.
 
         Parameters
         ----------
@@ -230,11 +230,11 @@ class Source(ABC):
         return MappedSource(self, function)
 
     def head(self) -> Block:
-        """The first row."""
+        """Return the first row."""
         return next(self.blocks(1))
 
     def layout(self) -> dict[str, Any]:
-        """What influences sums over the rows besides their values, by name."""
+        """Return what influences sums over the rows besides their values, by name."""
         return {"n_features": self.n_features, "dtype": str(np.dtype(self.dtype))}
 
 
@@ -270,11 +270,11 @@ class ArraySource(Source):
             checked_block(block.X, block.y, block.weight, name="the source")
 
     def default_rows(self, n_components: int) -> int:
-        """Rows in a block of so many features, where no number is asked for."""
+        """Return the default number of rows in a block with this number of features."""
         return default_rows(n_components, self.dtype)
 
     def _rows(self, rows: Any) -> Block:
-        """Some rows as compiled code reads them: of a file in another byte order or layout a block at a time."""
+        """Return some rows in the byte order and layout that compiled code reads."""
         block = self.block[rows if self.kept is None else self.kept[rows]]
         return replace(block, X=as_native(block.X))
 
@@ -284,7 +284,7 @@ class ArraySource(Source):
         return read_ahead(map(_touched, parts)) if in_file(self.block.X) else parts
 
     def merged(self) -> ArraySource:
-        """These rows with copies as weights; see `weigh_copies`."""
+        """Return these rows with copies as weights; see `weigh_copies`."""
         X, y, weight = self.block.X, self.block.y, weigh_copies(self.block.X, self.block.y, self.block.weight)
         return self if weight is self.block.weight else ArraySource(X, y, weight)
 
@@ -350,7 +350,7 @@ class BlockSource(Source):
         self.kind_of_target = _kind(first.y)
 
     def _checked(self) -> Iterator[Block]:
-        """One pass over the rows of positive weight; every complete pass must have as many of them as the first."""
+        """Yield the rows of positive weight; every complete pass must have as many of them as the first."""
         blocks = rows = 0
         for name, names, block in _filled(self.iterable):
             self._compare(name, names, block)
@@ -420,21 +420,21 @@ def _filled(stream: Iterable[Any]) -> Iterator[tuple[str, list[str] | None, Bloc
 
 
 def in_file(X: Any) -> bool:
-    """Whether an array, or the one that it is a view of, is a file mapped to memory."""
+    """Return True if an array, or the one that it is a view of, is a file mapped to memory."""
     while X is not None and not isinstance(X, np.memmap):
         X = getattr(X, "base", None)
     return X is not None
 
 
 def _touched(block: Block) -> Block:
-    """A block whose rows are in memory: of a mapped file every page is read, and not copied."""
+    """Read every page of a block of a mapped file into memory, without a copy."""
     if in_file(block.X) and block.X.flags.c_contiguous:
         block.X.reshape(-1).view(np.uint8)[:: mmap.PAGESIZE].max(initial=0)
     return block
 
 
 def read_ahead(items: Iterator[T]) -> Iterator[T]:
-    """The items of an iterator, of which a thread makes the next one while the last one is used, and no more.
+    """Yield the items of an iterator while a thread makes the next one, and no more.
 
     An error of the iterator is raised when its item is asked for.
 
@@ -467,14 +467,14 @@ def checked_block(X: Any, y: Any, weight: Any = None, *, name: str, dtype: Any =
 
 
 def names_of(X: Any) -> list[str] | None:
-    """The names of the columns of a frame or Arrow table; None if there are none, or not all of them are strings."""
+    """Return the names of the columns of a frame or Arrow table; None unless all of them are strings."""
     arrow = type(X).__module__.split(".")[0] == "pyarrow"  # its `columns` are data
     names = list(X.schema.names if arrow else getattr(X, "columns", []))
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _checked_targets(y: Any, n: int, name: str) -> Any:
-    """Targets as an array of n rows, or None."""
+    """Return targets as an array of n rows, or None."""
     if y is None:
         return None
     with reading(f"{name}: y"):
@@ -488,17 +488,17 @@ _KINDS = dict.fromkeys("fiub", "numbers") | dict.fromkeys("USTO", "labels")
 
 
 def _kind(y: Any) -> str:
-    """What kind of targets these are, in words."""
+    """Say in words what kind of targets these are."""
     return "nothing" if y is None else _KINDS.get(y.dtype.kind, str(y.dtype))
 
 
 def _shape(A: Any) -> str:
-    """What something is, in words."""
+    """Say in words what something is."""
     return f"a {type(A).__name__} of shape {A.shape} and type {A.dtype}" if hasattr(A, "dtype") else repr(A)
 
 
 def joined(blocks: list[Block]) -> Block:
-    """Blocks one below the other."""
+    """Return blocks one below the other."""
     if len(blocks) == 1:
         return blocks[0]
     first, Xs = blocks[0], [block.X for block in blocks]
@@ -514,13 +514,13 @@ def _concatenated(arrays: list[Any]) -> Any:
 
 
 def default_rows(n_components: int, dtype: Any) -> int:
-    """Rows in a block: about 32 MiB of features, and enough of them for the rank-k update to run at full rate."""
+    """Return the rows in a block: 32 MiB of features, and enough for the rank-k update to run at full rate."""
     rows = _BLOCK_BYTES // (max(1, n_components) * np.dtype(dtype).itemsize)
     return int(np.clip(rows // 256 * 256, 512, 16384))
 
 
 def first_rows(blocks: Iterator[Block], n: int | None) -> Iterator[Block]:
-    """The first n rows of blocks; None means all."""
+    """Yield the first n rows of blocks; None means all."""
     for block in blocks:
         if n is not None and n <= len(block):
             yield block[:n]
@@ -530,7 +530,7 @@ def first_rows(blocks: Iterator[Block], n: int | None) -> Iterator[Block]:
 
 
 def regroup(blocks: Iterator[Block], rows: int, skip: int = 0) -> Iterator[Block]:
-    """Blocks of exactly `rows` rows out of blocks of any size, after skipping some rows."""
+    """Yield blocks of exactly `rows` rows out of blocks of any size, after skipping some rows."""
     waiting: list[Block] = []
     held = 0
     for block in blocks:
@@ -577,7 +577,7 @@ class MappedSource(Source):
 
     @property
     def n_samples(self) -> int | None:  # type: ignore[override]
-        """The number of rows of the other source."""
+        """Return the number of rows of the other source."""
         return self.source.n_samples
 
     def blocks(self, rows: int, start: int = 0) -> Iterator[Block]:

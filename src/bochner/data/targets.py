@@ -14,11 +14,11 @@ from bochner.checks import ConstantModelWarning, warn
 from bochner.ridge.statistics import RidgeStatistics
 
 _SHOWN_LABELS = 3  # labels that an error message shows
-_TARGETS = (1e-140, 1e140)  # sizes of targets for which sums of a few million squares neither underflow nor overflow
+_TARGETS = (1e-140, 1e140)  # sizes for which sums of a few million squares neither underflow nor overflow
 
 
 def numeric_targets(y: Any, classifier: str = "KernelClassifier") -> Array:
-    """Targets as (n, k) float64, finite; an error for labels names the classifier that learns them."""
+    """Return targets as (n, k) float64, finite; an error for labels names the classifier that learns them."""
     if isinstance(y, np.ma.MaskedArray):
         refuse_mask(y)
     try:

@@ -27,10 +27,11 @@ from bochner.checks import check_choice, check_count, check_positive, is_auto
 from bochner.data.frames import split_frame
 from bochner.data.sources import names_of
 
-_MOST, _FAR = 0.9, 30.0  # an outlier is so many times as far from the median as this share of the rows,
-_GAP = 3.0  # and so many times as far as any row that is none: heavy tails have no gap
-_QUANTILE_ROWS, _GOLDEN = 1000, (5.0**0.5 - 1.0) / 2.0  # rows for the median and that share
-_NUMBERS = 1 << 24  # if those rows have more numbers, outliers are not looked for
+# An outlier is _FAR times as far from the median as the share _MOST of the rows, and _GAP times as far as any other
+# row: heavy tails have no gap.
+_MOST, _FAR, _GAP = 0.9, 30.0, 3.0
+_QUANTILE_ROWS, _GOLDEN = 1000, (5.0**0.5 - 1.0) / 2.0  # rows used for the median, and the step from one to the next
+_NUMBERS = 1 << 24  # numbers in those rows from which outliers are not searched for
 
 
 def check_budget(estimator: Any, tol: Any = None) -> None:
@@ -55,7 +56,7 @@ def check_precision(value: Any) -> str:
 
 
 def is_distributed(X: Any) -> bool:
-    """Whether X is a dask array or frame or a list of delayed blocks; does not import dask."""
+    """Return True for a dask array or frame or a list of delayed blocks, without importing dask."""
     first = X[0] if isinstance(X, (list, tuple)) and len(X) else X
     return type(first).__module__.split(".")[0] in ("dask", "dask_expr")
 
@@ -68,7 +69,7 @@ def dask() -> ModuleType:
 
 
 def in_memory(estimator: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
-    """Rows and targets to fit a transformer on: all; of Dask data 20,000 rows, with that of largest norm."""
+    """Return rows and targets to fit a transformer on: all or, of Dask data, 20,000 with the one of largest norm."""
     if not is_distributed(X):
         return X, y
     rows, targets = dask().gathered(estimator, X, y)
@@ -76,12 +77,12 @@ def in_memory(estimator: Any, X: Any, y: Any = None) -> tuple[Any, Any]:
 
 
 def count_rows(X: Any) -> int | None:
-    """The number of rows of dask data; None for anything else."""
+    """Return the number of rows of dask data; None for anything else."""
     return int(dask().n_rows(X)) if is_distributed(X) else None
 
 
 def map_dask_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for methods that return a row for every row of X: Dask data is mapped lazily, block by block."""
+    """Decorate a method that returns a row for every row of X: map Dask data lazily, block by block."""
 
     @wraps(method)
     def call(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
@@ -93,7 +94,7 @@ def map_dask_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def dask_aware(cls: Any) -> Any:
-    """Class decorator: `transform` and `fit_transform` take Dask data, without scikit-learn's `set_output`."""
+    """Decorate a class: `transform` and `fit_transform` accept Dask data, without scikit-learn's `set_output`."""
     if "transform" in vars(cls):
         cls.transform = map_dask_blocks(cls.transform)
     inner = cls.fit_transform
@@ -126,7 +127,7 @@ class DistributedScore:
 
 
 def validate_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """X as a float32 or float64 array, tensor or CSR matrix with the right number of columns, finite; see `as_native`.
+    """Return X as a finite float array, tensor or CSR matrix with the right number of columns; see `as_native`.
 
     In `fit` (`reset`) a tensor is copied to host memory, so that what is learned is the same for every device.
     """
@@ -182,7 +183,7 @@ def _unsuitable_column(X: Any) -> str | None:
 
 
 def check_rows(X: Any, **options: Any) -> Any:
-    """`validate_rows` for functions: X as a finite float32 or float64 array or CSR matrix; see `as_native`."""
+    """Do the same as `validate_rows`, for functions: X becomes an array or CSR matrix."""
     with reading(options.get("input_name", "X")):
         X = check_array(as_native(X), **{"accept_sparse": "csr", "dtype": FLOATS, **options})
     return check_moderate(as_native(X))
@@ -231,12 +232,12 @@ def _validate_tensor(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def as_host(X: Any) -> Any:
-    """A tensor as a NumPy array, anything else as it is."""
+    """Return a tensor as a NumPy array, anything else as it is."""
     return backend_of(X).fetch(X) if is_tensor(X) else X
 
 
 def as_tensor(X: Any) -> tuple[Any, Callable[[Any], Any] | None]:
-    """A JAX or CuPy array as a tensor over the same memory, and the way back; anything else as it is."""
+    """Return a JAX or CuPy array as a tensor over the same memory, and the way back; anything else as it is."""
     library = type(X).__module__.split(".")[0]
     if library not in ("cupy", "jax", "jaxlib"):
         return X, None
@@ -250,7 +251,7 @@ def as_tensor(X: Any) -> tuple[Any, Callable[[Any], Any] | None]:
 
 
 def _is_plain(estimator: Any, X: Any) -> bool:
-    """Whether X is valid without conversion, so that scikit-learn's checks, which take 100 µs, can be skipped."""
+    """Return True if X is valid without conversion, so that scikit-learn's checks, which take 100 µs, are skipped."""
     return (
         type(X) is np.ndarray
         and X.ndim == 2
@@ -263,7 +264,7 @@ def _is_plain(estimator: Any, X: Any) -> bool:
 
 
 def usual_rows(X: Any) -> Array:
-    """Which rows have no outliers, (n,): values far from the median of their column, with a gap before them.
+    """Mark the rows without outliers, (n,): values far from the median of their column, with a gap before them.
 
     All rows if half of them have one. Columns mostly of one value have none, and nor have heavy tails.
     """

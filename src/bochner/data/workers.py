@@ -27,19 +27,19 @@ def run_job(function: Callable[..., Any], arguments: tuple[Any, ...], run: Execu
 
 @dataclass(frozen=True)
 class Reader:
-    """Makes a block of what a task of the user's graph gave, checked, or says which block is wrong and how."""
+    """Checks a result of the user's graph and makes a block of it, or says which block is wrong and how."""
 
     n_features: int
     dtype: Any
     counts: Array
     target_shape: tuple[int, ...]
-    columns: list[str] | None = None  # of a frame: the features,
-    target: Any = None  # the target column or columns
-    weight: Any = None  # and the weights
-    functions: tuple[Callable[[Block], Block], ...] = ()  # that blocks are passed through
+    columns: list[str] | None = None  # columns of a frame that are features
+    target: Any = None  # columns of a frame that are targets
+    weight: Any = None  # column of a frame with the weights
+    functions: tuple[Callable[[Block], Block], ...] = ()  # functions that blocks are passed through
 
     def __call__(self, raw: Any, index: int, start: int = 0, stop: int | None = None) -> Block:
-        """A block by its number, or its rows from `start` to before `stop`."""
+        """Check a block with its number, or its rows from `start` to before `stop`."""
         name = f"block {index} of the dask data"
         X, y, weight = split(raw, self.columns, self.target, self.weight)
         shape = np.shape(X)
@@ -71,7 +71,7 @@ class Reader:
 
 
 def split(raw: Any, columns: list[str] | None, target: Any, weight: Any) -> tuple[Any, Any, Any]:
-    """X, y and weights: of a tuple its members, of a frame the columns named."""
+    """Return X, y and weights: the members of a tuple, or the named columns of a frame."""
     X, y, w = (*raw, None, None)[:3] if isinstance(raw, (tuple, list)) else (raw, None, None)
     if isinstance(X, (tuple, list)) and len(X) in (2, 3) and np.ndim(X[0]) == 2:  # a delayed block with everything
         X, y, w = (*X, None)[:3]
@@ -99,7 +99,7 @@ class PartitionSource(Source):
 
 @dataclass(frozen=True)
 class FoldTask:
-    """What all leaves of a pass have in common."""
+    """Settings that all leaves of a pass share."""
 
     fold: Fold
     reader: Reader
@@ -108,12 +108,12 @@ class FoldTask:
 
 
 def cut_rows(task: FoldTask, raw: Any, index: int, start: int, stop: int) -> Block:
-    """Some consecutive rows of a block."""
+    """Return some consecutive rows of a block."""
     return task.reader(raw, index, start, stop)
 
 
 def fold_leaf(task: FoldTask, feature_map: Any, raws: list[Any], pieces: list[list[int]], row: int) -> Any:
-    """The total of consecutive rows, of which the first has the number `row`.
+    """Return the total of consecutive rows, of which the first has the number `row`.
 
     `raws` are the blocks that they are in; `pieces` are the arguments of the reader for each.
     """
@@ -125,7 +125,7 @@ def fold_leaf(task: FoldTask, feature_map: Any, raws: list[Any], pieces: list[li
 
 
 def merge_totals(task: FoldTask, totals: list[Any]) -> Any:
-    """The totals as one."""
+    """Merge totals into one."""
     total = task.fold.zero()  # totals from other tasks must not be changed
     for other in totals:
         total = task.fold.merge(total, other)
@@ -133,24 +133,24 @@ def merge_totals(task: FoldTask, totals: list[Any]) -> Any:
 
 
 def take_rows(reader: Reader, raw: Any, index: int, rows: Any, of_positive: bool = False) -> Block:
-    """Some rows of a block, or of its rows of positive weight."""
+    """Return some rows of a block, or of its rows of positive weight."""
     block = reader(raw, index)
     return (positive(block) if of_positive else block)[rows]
 
 
 def count_positive(reader: Reader, raw: Any, index: int) -> int:
-    """The number of rows of positive weight."""
+    """Count the rows of positive weight."""
     return len(positive(reader(raw, index)))
 
 
 def longest_row(reader: Reader, raw: Any, index: int) -> tuple[float, int]:
-    """The largest squared norm of a row, and which row has it."""
+    """Return the largest squared norm of a row, and which row has it."""
     squares = squared_norms(reader(raw, index).X)
     return (float(squares.max()), int(squares.argmax())) if len(squares) else (-1.0, 0)
 
 
 def describe_block(raw: Any, names: tuple[Any, Any, Any]) -> tuple[Any, ...]:
-    """Rows, columns, dtype, the shape of the targets, and of a frame none of its rows."""
+    """Return the numbers of rows and columns, dtype, shape of the targets, and a frame without rows if X is one."""
     X, y, _ = split(raw, *names)
     shape = np.shape(X)
     if len(shape) != 2:
@@ -160,7 +160,7 @@ def describe_block(raw: Any, names: tuple[Any, Any, Any]) -> tuple[Any, ...]:
 
 
 def lightened(model: Any) -> Any:
-    """A copy of a fitted model without what predictions do not need."""
+    """Copy a fitted model without what predictions do not need."""
     model = copy.copy(model)
     if "_fit" in vars(model):
         model._fit = model._fit.without_sums()
@@ -176,7 +176,7 @@ def lightened(model: Any) -> Any:
 def apply_method(
     rows: Any, shared: tuple[Any, Any, tuple[Any, ...], dict[str, Any], Any], pick: int | None = None
 ) -> Any:
-    """The method of a model on one block; for no rows, an empty array of the right shape."""
+    """Call the method of a model on one block; for no rows, return an empty array of the right shape."""
     model, name, arguments, options, empty = shared
     if isinstance(rows, (tuple, list)):
         rows = rows[0]

@@ -20,12 +20,12 @@ from bochner.ridge.solvers import Cholesky, Factor, SampledPreconditioner
 from bochner.ridge.statistics import RidgeStatistics
 
 METRIC_BYTES = 1 << 29  # bytes that metrics may take if there is one for each score
-_MOST_PRODUCTS = 100  # products with the Hessian for one step
+_MOST_PRODUCTS = 100  # largest number of products with the Hessian for one step
 _ENOUGH = 0.2  # a product that gains less than this share of the mean gain ends a step (Nash & Sofer 1990)
-_ROUGH, _ROUGH_PRODUCTS = 0.1, 5  # a step that promises more than this share of the objective takes so few products
+_ROUGH, _ROUGH_PRODUCTS = 0.1, 5  # a step that promises more than this share of the objective takes at most 5 products
 _BLOCK_ROWS = 512  # rows whose features stay in the cache between two products
-_PARTS = 8  # of the rows, one for each thread at a time; fixed, so that threads change no bit
-_LINE_TRIES = 10
+_PARTS = 8  # parts of the rows, one for each thread at a time; fixed, so that threads change no bit
+_LINE_TRIES = 10  # points tried along one direction
 _FLAT = 0.1  # a line search stops at this share of the slope at its start
 
 
@@ -51,19 +51,19 @@ class HeldRows:
 
     @property
     def n_scores(self) -> int:
-        """Number of scores of each row."""
+        """Return the number of scores of each row."""
         return int(self.F.shape[1])
 
     def scores(self, V: Any) -> Any:
-        """The change of the scores when P changes by V, which may be on the device."""
+        """Return the change of the scores if P changes by V, which may be on the device."""
         return scores_of(self.Z, V)
 
     def moved(self, D: Any) -> HeldRows:
-        """The same rows with scores changed by D."""
+        """Return the same rows with scores changed by D."""
         return replace(self, F=self.F + D)
 
     def product(self, V: Any) -> tuple[Any, float]:
-        """The product HV of the Hessian, where V is, and ⟨V, HV⟩, which rounding cannot make negative.
+        """Return the product HV of the Hessian, where V is, and ⟨V, HV⟩, which rounding cannot make negative.
 
         Features in host memory are read once: the scores of a block are followed by its moments, while it is cached.
         """
@@ -102,7 +102,7 @@ class HeldRows:
         return (self.n_scores if apart else 1) * (min(self._thinned(apart), len(self)) + m / 3.0) * m * m
 
     def _thinned(self, apart: bool) -> int:
-        """Approximate number of rows that a metric is computed from.
+        """Return the approximate number of rows that a metric is computed from.
 
         A fourth, between m + 500 and 2m + 1000; for a metric of each score 0.8m + 300.
         """
@@ -110,7 +110,7 @@ class HeldRows:
         return 4 * m // 5 + 300 if apart else min(2 * m + 1000, max(m + 500, len(self) // 4))
 
     def metric(self, key: Key, *, apart: bool, floor: float) -> Metric:
-        """The inverse of Hessians of some of the rows: one for each score, or their mean.
+        """Invert Hessians of some of the rows: one for each score, or their mean.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class HeldRows:
         )
 
     def _sums(self, h: Array, size: int, key: Key) -> RidgeStatistics:
-        """Σ h zzᵀ, estimated from about `size` of the rows."""
+        """Estimate Σ h zzᵀ from about `size` of the rows."""
         chance = _chances(h, size)
         rows = np.flatnonzero(key.uniforms(0, len(h)) < chance)
         sums = RidgeStatistics(self.Z.shape[1], 0, penalty=np.inf)  # float32 is accurate enough
@@ -145,7 +145,7 @@ class HeldRows:
         return sums
 
     def solve(self, R: Array, metric: Metric, value: float = np.inf) -> tuple[Array, int]:
-        """H⁻¹ R by conjugate gradients, as accurately as is worthwhile for one step, and the number of products.
+        """Solve for H⁻¹ R by conjugate gradients, as accurately as pays for one step, and count the products.
 
         A model that promises a large share of the objective's value is too rough for an accurate solution.
         """
@@ -170,7 +170,7 @@ class HeldRows:
         return backend.fetch(x), count
 
     def step_along(self, D: Any, P: Array, direction: Array, slope: float) -> float:
-        """The t that about minimises the objective at P + t × direction, where D are the scores of the direction.
+        """Return the t that about minimises the objective at P + t × direction, whose scores are D.
 
         The slope at t = 0 is that of all rows; its change with t is estimated from the rows held.
         """
@@ -195,7 +195,7 @@ class HeldRows:
 
 
 def _chances(h: Array, size: int) -> Array:
-    """Probabilities min(1, c h) that sum to `size`; of all rows with h > 0 one, if there are no more."""
+    """Return probabilities min(1, c h) that sum to `size`; 1 for every h > 0 if there are no more."""
     if np.count_nonzero(h > 0) <= size:
         return np.where(h > 0, 1.0, 0.0)
     h = h / h.max()
@@ -207,7 +207,7 @@ def _chances(h: Array, size: int) -> Array:
 
 
 def scores_of(Z: Any, P: Any) -> Any:
-    """ZP[:-1] + P[-1], on the device of the features and in their precision."""
+    """Return ZP[:-1] + P[-1], on the device of the features and in their precision."""
     if not is_host(Z):
         P = backend_of(Z).place(P, Z).to(Z.dtype)
         return Z @ P[:-1] + P[-1]
@@ -216,7 +216,7 @@ def scores_of(Z: Any, P: Any) -> Any:
 
 
 def _in_fours(A: Array) -> Array:
-    """With columns of zeros up to a multiple of four, if there are more than two: BLAS is a third slower with seven."""
+    """Pad more than two columns with zeros to a multiple of four: BLAS is a third slower with seven."""
     n, k = A.shape
     if k <= 2 or k % 4 == 0:
         return A
@@ -230,7 +230,7 @@ def _dot(a: Any, b: Any) -> float:
 
 
 def _unit_of(values: Any) -> float:
-    """A power of two about as large as the largest value; values divided by it fit the range of float32."""
+    """Return a power of two close to the largest value; values divided by it fit the range of float32."""
     return float(power_of_two(float(abs(values).max()) if len(values) else 0.0))
 
 
@@ -252,7 +252,7 @@ class SingleFactor:
 
     @classmethod
     def of(cls, gram: PSDOperator, alpha: float) -> SingleFactor | Factor:
-        """A float32 factor, or a float64 one if float32 is not accurate enough for a factorisation."""
+        """Factor in float32, or in float64 if float32 is not accurate enough."""
         with np.errstate(over="ignore"):  # by huge weights; the factorisation then fails
             G = np.array(gram.lower(), np.float32, order="F")
             np.einsum("ii->i", G)[:] += np.float32(alpha)
@@ -261,7 +261,7 @@ class SingleFactor:
         return cls(G) if found and np.isfinite(G[-1, -1]) else Cholesky().factor(gram, alpha)
 
     def solve(self, B: Array) -> Array:
-        """(G + alpha I)⁻¹ B."""
+        """Return (G + alpha I)⁻¹ B."""
         unit = _unit_of(B)
         out = np.array(B / unit, np.float32, order="F")
         lapack.potrs(self.L, out)
@@ -275,7 +275,7 @@ class Factors:
     parts: list[SingleFactor | Factor]
 
     def solve(self, B: Array) -> Array:
-        """(G + alpha I)⁻¹ of every column."""
+        """Return (G + alpha I)⁻¹ of every column."""
         if len(self.parts) == 1:
             return self.parts[0].solve(B)
         out = np.empty(B.shape)
@@ -295,7 +295,7 @@ class DeviceFactors:
     inverses: Any
 
     def solve(self, B: Any) -> Any:
-        """(G + alpha I)⁻¹ of every column."""
+        """Return (G + alpha I)⁻¹ of every column."""
         if len(self.inverses) == 1:
             return times_columns(self.inverses[0].T, times_columns(self.inverses[0], B))
         halfway = self.inverses @ B.T[:, :, None]
@@ -309,15 +309,15 @@ class Metric:
     It is where the sums of features were, and so are its arguments and results.
     """
 
-    factors: Factors | DeviceFactors  # of G - s sᵀ / w + alpha
+    factors: Factors | DeviceFactors  # factors of G - s sᵀ / w + alpha
     totals: Any  # s (m, 1 or k), zero where there is no intercept
     weights: Any  # w (1 or k), infinite where there is no intercept
-    balanced: bool = False  # whether the scores keep a sum of zero, as the loss does not depend on it
+    balanced: bool = False  # True if the scores keep a sum of zero, as the loss does not depend on it
     cost: float = 0.0  # cost of making it, in operations
 
     @property
     def apart(self) -> bool:
-        """Whether each score has its own Hessian."""
+        """Return True if each score has its own Hessian."""
         return len(self.weights) > 1
 
     @classmethod
@@ -330,7 +330,7 @@ class Metric:
         balanced: bool = False,
         cost: float = 0.0,
     ) -> Metric:
-        """The metric of sums of features, read one at a time because each takes twice the memory of its factor.
+        """Make the metric of sums of features, read one at a time because each takes twice the memory of its factor.
 
         `floor` is the w of an intercept whose scores have no curvature, or None without intercepts.
         """

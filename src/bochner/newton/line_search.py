@@ -15,11 +15,11 @@ class Point(Protocol):
 
     @property
     def value(self) -> float:
-        """The objective."""
+        """Return the objective."""
 
     @property
     def gradient(self) -> Array:
-        """Its gradient."""
+        """Return its gradient."""
 
 
 P = TypeVar("P", bound=Point)
@@ -28,7 +28,7 @@ P = TypeVar("P", bound=Point)
 def line_search(
     at: Callable[[float], P], here: Point, promise: float, rounding: float, most_tries: int
 ) -> tuple[P | None, float, int]:
-    """The first point at(t) with enough decrease of the objective, t from 1 downwards; t and the number of tries.
+    """Find the first point at(t) with enough decrease, t from 1 downwards; return it, t and the number of tries.
 
     Parameters
     ----------

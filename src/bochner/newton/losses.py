@@ -28,40 +28,40 @@ class Loss(ABC):
 
     @abstractmethod
     def value(self, F: Any, Y: Any) -> Any:
-        """ℓ of every row, (n,)."""
+        """Return ℓ of every row, (n,)."""
 
     @abstractmethod
     def slope(self, F: Any, Y: Any) -> Any:
-        """∂ℓ/∂f, of the shape of F."""
+        """Return ∂ℓ/∂f, of the shape of F."""
 
     @abstractmethod
     def curvature(self, F: Any, Y: Any) -> Any:
-        """∂²ℓ/∂f² of every score, at least 0, of the shape of F."""
+        """Return ∂²ℓ/∂f² ≥ 0 of every score, of the shape of F."""
 
     def curvature_product(self, F: Any, Y: Any, D: Any) -> Any:
-        """The second derivative of every row times a direction D, of the shape of F."""
+        """Return the second derivative of every row times a direction D, of the shape of F."""
         return self.curvature(F, Y) * D
 
     def mean_curvature(self, F: Any, Y: Any) -> Any:
-        """One number ≥ 0 for each row, (n,): the second derivative averaged over the directions in which ℓ changes."""
+        """Return the second derivative of each row, (n,), averaged over the directions in which ℓ changes."""
         return self.curvature(F, Y).mean(1)
 
     def curvature_bound(self, n_scores: int = 1) -> float:
-        """The largest eigenvalue that the second derivative of a row can have."""
+        """Return the largest eigenvalue that the second derivative of a row can have."""
         return np.inf
 
     def ignores_shifts(self, n_scores: int = 1) -> bool:
-        """Whether ℓ stays the same when a constant is added to all scores of a row."""
+        """Return True if ℓ stays the same when a constant is added to all scores of a row."""
         return False
 
 
 def _of_rows(values: Any) -> Any:
-    """Sums over the columns, where there are columns."""
+    """Sum over the columns, if there are columns."""
     return values if values.ndim == 1 else values.sum(1)
 
 
 def _indicator(holds: Any, F: Any) -> Any:
-    """1 where a condition holds and 0 elsewhere, in the dtype of F."""
+    """Return 1 where a condition holds and 0 elsewhere, in the dtype of F."""
     xp = backend_of(F).xp
     return xp.where(holds, xp.ones_like(F), 0.0)
 
@@ -96,7 +96,7 @@ class LogLoss(Loss):
         return self.probabilities(F) - _indicator(Y > 0, F)
 
     def probabilities(self, F: Any) -> Any:
-        """Of the second class, or of each class, at the scores F."""
+        """Return the probability of the second class, or of each class, at the scores F."""
         xp = backend_of(F).xp
         if _one_score(F):
             e = xp.exp(-abs(F))

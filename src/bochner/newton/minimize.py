@@ -46,7 +46,7 @@ class Secants:
             self.pairs.append((s, y, bent))
 
     def direction(self, gradient: Array, solve: Callable[[Array], Array]) -> Array:
-        """-H⁻¹ gradient, where `solve` multiplies by the H⁻¹ that is corrected."""
+        """Return -H⁻¹ gradient, where `solve` multiplies by the H⁻¹ that is corrected."""
         q, shares = gradient.copy(), []
         for s, y, bent in reversed(self.pairs):
             shares.append(float(np.vdot(s, q)) / bent)
@@ -77,11 +77,11 @@ class Steps:
         self.count = 0  # number of times that rows or metrics were drawn
 
     def holds_all(self, state: State) -> bool:
-        """Whether all rows are held."""
+        """Return True if all rows are held."""
         return self.rows is not None and len(self.rows) >= state.n_samples
 
     def direction(self, state: State) -> tuple[Array, float]:
-        """The direction of the next step, and an estimate of the best multiple of it."""
+        """Return the direction of the next step, and an estimate of the best multiple of it."""
         if self.rows is None:
             self.count += 1
             if 2 * self.size >= state.n_samples and state.n_samples <= self.problem.most_rows:
@@ -199,7 +199,7 @@ def newton(
 
 
 def _descend(problem: Problem, steps: Steps, start: Array, tol: float, max_iter: int) -> tuple[State, int, bool]:
-    """The minimum, the number of steps, and whether they converged."""
+    """Minimise by steps; return the minimum, the number of steps, and whether they converged."""
     if problem.loss.ignores_shifts(problem.n_scores):  # the penalty is smallest where the scores add up to zero
         start = start - start.mean(axis=1, keepdims=True)
     state, blur = problem.state(start), problem.precision

@@ -23,13 +23,15 @@ from bochner.newton.curvature import HeldRows, add_moment, scores_of
 from bochner.newton.losses import Loss
 
 KEPT_BYTES = 1 << 29  # bytes of features that may be held from pass to pass
-_DEVICE_SHARE = 0.25  # of the free memory of a device that may hold features: passes need as much again
+_DEVICE_SHARE = 0.25  # share of a device's free memory that may hold features: passes need as much again
 _BASE = 0.2  # share of the drawn rows that is drawn regardless of curvature
 _PASS_PRODUCTS = 50  # products in the time in which a pass computes one kernel value
 SINGLE_SIZE = 1 << 20  # number of feature values from which float32 saves time
-_FEW_SAMPLES = 8  # samples of `fewest_rows`: if there are no more rows, most of them will be held for the Hessian
-_FEW_SAMPLES_TO_START = 4  # of `fewest_rows`: with more rows, the minimum of a sample is where Newton's method starts
-_ROOT_SCORES = 1  # up to this many, the root of Nyström features is multiplied with coefficients, not held rows
+_FEW_SAMPLES = 8  # with at most this many times `fewest_rows` rows, most will be held for the Hessian
+_FEW_SAMPLES_TO_START = 4  # from this many times `fewest_rows`, the minimum of a sample is the start
+_ROOT_SCORES = (
+    1  # number of scores up to which the root of Nyström features is multiplied with coefficients, not held rows
+)
 
 
 @dataclass(frozen=True)
@@ -72,22 +74,22 @@ class Problem:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape (m + 1, k) of the coefficients and intercepts."""
+        """Return the shape (m + 1, k) of the coefficients and intercepts."""
         return (self.feature_map.n_components + 1, self.n_scores)
 
     @property
     def fewest_rows(self) -> int:
-        """Number of rows that a sample needs for its Hessian to be close to that of all rows."""
+        """Return the number of rows that a sample needs for its Hessian to be close to that of all rows."""
         return 2 * self.feature_map.n_components + 1000
 
     @property
     def _there(self) -> bool:
-        """Whether features are on a device."""
+        """Return True if features are on a device."""
         return isinstance(self.source, (DeviceSource, TensorSource))
 
     @property
     def most_rows(self) -> int:
-        """Largest number of rows whose features may be held."""
+        """Return the largest number of rows whose features may be held."""
         if isinstance(self.source, TensorSource):  # they are
             return max(self.fewest_rows, int(self.source.n_samples or 0))
         width = 4 if self.single else np.dtype(self.feature_map.dtype_of(self.source.dtype)).itemsize
@@ -95,7 +97,7 @@ class Problem:
 
     @property
     def _room(self) -> float:
-        """Bytes of features that may be held where they are."""
+        """Return the bytes of features that may be held where they are."""
         return _DEVICE_SHARE * self.source.free_memory() if isinstance(self.source, DeviceSource) else self.budget
 
     def drawing_cost(self, n_rows: int, n_samples: int) -> float:
@@ -106,21 +108,21 @@ class Problem:
 
     @cached_property
     def _factors(self) -> tuple[FeatureMap, Array | None]:
-        """The map that a pass computes, and the matrix that follows it, or None."""
+        """Return the map that a pass computes, and the matrix that follows it, or None."""
         return self.feature_map.factored()
 
     @property
     def _wide(self) -> bool:
-        """Whether float32 features are multiplied in float64: if asked for, or if a matrix magnifies their errors."""
+        """Return True if float32 features are multiplied in float64: if asked for, or if a matrix magnifies errors."""
         return self._factors[1] is not None or not (self.single or self._there)
 
     @property
     def precision(self) -> float:
-        """Relative precision of the objective; a line search cannot resolve smaller differences."""
+        """Return the relative precision of the objective; a line search cannot resolve smaller differences."""
         return 8.0 * float(np.finfo(np.float64 if self._wide else self.source.dtype).eps)
 
     def _before(self, P: Array) -> Array:
-        """Coefficients for the map that a pass computes, intercepts last."""
+        """Return the coefficients for the map that a pass computes, intercepts last."""
         matrix = self._factors[1]
         return P if matrix is None else np.vstack([matrix.astype(np.float64, copy=False) @ P[:-1], P[-1:]])
 
@@ -138,7 +140,7 @@ class Problem:
             progress.close()
 
     def state(self, P: Array) -> State:
-        """The objective and its gradient at P, in one pass."""
+        """Compute the objective and its gradient at P, in one pass."""
         value, curvature, weight, n, gradient = self.fold(GradientFold(self.loss, self._before(P), self._wide))
         matrix = self._factors[1]
         if matrix is not None:
@@ -150,7 +152,7 @@ class Problem:
         return State(P, value, gradient, curvature, weight, n)
 
     def held(self, state: State, n_rows: int, key: Key) -> HeldRows:
-        """About n_rows rows with their scores at a point, drawn with probability ∝ curvature; all if there are no more.
+        """Draw about n_rows rows with probability ∝ curvature, with their scores at a point; all if there are no more.
 
         Drawing takes one pass, unless all rows are taken.
         """
@@ -168,7 +170,7 @@ class Problem:
         return HeldRows(Z, Y, weight, F, self.loss, self.alpha, self.fit_intercept)
 
     def _features(self, X: Any) -> Any:
-        """Features of rows to be held, on the device of the source."""
+        """Compute features of rows to be held, on the device of the source."""
         if self._there:
             X = X if is_tensor(X) else self.source.place(X.toarray() if hasattr(X, "toarray") else X)
             Z = features_of(self.feature_map, X)
@@ -179,7 +181,7 @@ class Problem:
 
     @staticmethod
     def _written(feature_map: FeatureMap, X: Any, single: bool) -> Array:
-        """Features of rows in host memory, computed block by block."""
+        """Compute features of rows in host memory, block by block."""
         made = np.dtype(feature_map.dtype_of(X.dtype))
         Z = np.empty((X.shape[0], feature_map.n_components), np.float32 if single else made)
         for rows in row_blocks(Z):
@@ -190,7 +192,7 @@ class Problem:
         return Z
 
     def sampled(self, n_rows: int, key: Key) -> Problem | None:
-        """The problem for a sample of the rows; None if the source has not many more, or the sample has one class only.
+        """Return the problem for a sample of the rows; None if the source has few more, or the sample has one class.
 
         The loss of rows of one class has no minimum.
         """
@@ -208,7 +210,7 @@ class Problem:
         return replace(self, source=found, verbose=0).kept() if len(block) == n_rows else None
 
     def kept(self) -> Problem:
-        """The problem with the features of a pass computed once and held, if they fit into the budget.
+        """Return the problem with features computed once and held, if they fit into the budget.
 
         With several scores, or few rows, the features themselves are held. With one score, those before the matrix,
         which is then multiplied with few coefficients; or the features themselves if only they fit, in float32.
@@ -245,17 +247,17 @@ class ScoreFold(Fold):
 
     loss: Loss
     P: Array
-    wide: bool  # whether float32 features are summed in float64: a matrix after them may magnify errors
+    wide: bool  # True if float32 features are summed in float64: a matrix after them may magnify errors
 
     runs_on_device: ClassVar[bool] = True
 
     def features(self, Z: Any, block: Block) -> Any:
-        """Features in the precision of the products; if Z is None, the rows are the features."""
+        """Return features in the precision of the products; if Z is None, the rows are the features."""
         Z = Identity(block.X.shape[1])(block.X) if Z is None else Z
         return _widened(Z) if self.wide else Z
 
     def scores(self, Z: Any, block: Block) -> tuple[Any, Any, Any]:
-        """Scores and signs, in the precision of the features on the host and float64 on a device; float64 weights."""
+        """Return scores and signs, in float64 on a device and as the features on the host, and float64 weights."""
         F = scores_of(Z, self.P)
         F = F if is_host(F) else F.double()
         return F, *_targets(block, F)
@@ -282,7 +284,7 @@ class DrawFold(ScoreFold):
     """Rows drawn with probability min(1, w (share × Σ curvature + base)), their weights w divided by it."""
 
     share: float
-    base: float  # for rows whose curvature may be larger at other points
+    base: float  # probability for rows whose curvature may be larger at other points, over their weight
     key: Key
 
     def zero(self) -> list[Block]:
@@ -303,7 +305,7 @@ class DrawFold(ScoreFold):
 
 
 def _targets(block: Block, like: Any) -> tuple[Any, Any]:
-    """Signs in the precision of an array and where it is, and weights in float64."""
+    """Return signs in the precision of an array and where it is, and weights in float64."""
     backend = backend_of(like)
     if is_host(like):
         weight = np.ones(len(block)) if block.weight is None else np.asarray(block.weight, np.float64)
@@ -314,5 +316,5 @@ def _targets(block: Block, like: Any) -> tuple[Any, Any]:
 
 
 def _widened(A: Any) -> Any:
-    """An array of any backend in float64."""
+    """Convert an array of any backend to float64."""
     return A.astype(np.float64, copy=False) if is_host(A) else A.double()

@@ -10,7 +10,7 @@ from bochner.backends import Array, backend_of
 from bochner.backends.native import without_subnormals
 from bochner.backends.tiled import add_outer, mirrored
 
-LEAST_WEIGHT = 1e-12  # weights, of mean one, that are smaller than this count as this
+LEAST_WEIGHT = 1e-12  # least weight, relative to the mean: smaller ones count as this
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ExactRidge:
 
     @property
     def error(self) -> float:
-        """The leave-one-out mean squared error."""
+        """Return the leave-one-out mean squared error."""
         squares = backend_of(self.left_out).fetch((self.left_out**2).mean(axis=1))
         return float(np.average(squares, weights=self.weight))
 

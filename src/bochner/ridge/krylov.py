@@ -89,7 +89,7 @@ def conjugate_gradient(
 
 
 def _as_product(A: Any, n: int, name: str) -> tuple[Product, float]:
-    """V ↦ A V / unit, and the unit, see `in_units`."""
+    """Return V ↦ A V / unit, and the unit; see `in_units`."""
     if callable(A) and not hasattr(A, "__matmul__"):
         return lambda V: _checked(np.asarray(A(V)), V, name), 1.0
     matrix, unit = in_units(as_square(A, name))
@@ -160,7 +160,7 @@ def _dots(A: Array, B: Array) -> Array:
 
 
 def lsqr(forward: Product, backward: Product, B: Array, tol: Array, limit: int) -> tuple[Array, int]:
-    """Least squares by Golub-Kahan bidiagonalisation (Paige & Saunders 1982), all columns of B at once.
+    """Solve least squares by Golub-Kahan bidiagonalisation (Paige & Saunders 1982), all columns of B at once.
 
     A column stops when ‖Aᵀr‖ ≤ tol (one for each column), or at the limit. Returns the solution and the steps.
     """

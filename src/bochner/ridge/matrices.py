@@ -1,4 +1,4 @@
-"""What this package takes as a matrix: arrays, CSR, and anything with a shape and a product."""
+"""Matrices as arguments: arrays, CSR, and anything with a shape and a product."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bochner.ridge.reports import check_range
 
 _BLOCK = 1 << 26  # bytes of the columns of an operator that are held at a time
 _CACHE = 1 << 20  # bytes of a block of rows that is read once for two products
-_SHARES = 16  # of the rows, among threads
+_SHARES = 16  # parts of the rows, shared among threads
 _TILE = 512  # rows and columns that are compared with their transpose at a time
 
 
@@ -57,7 +57,7 @@ class Operator:
 
 
 def as_matrix(A: Any, name: str = "A") -> Any:
-    """A finite float array, CSR matrix or `Operator`: what has ``shape``, ``dtype``, ``T`` and ``@``."""
+    """Return a finite float array, CSR matrix or `Operator`: each has ``shape``, ``dtype``, ``T`` and ``@``."""
     if isinstance(A, Operator):
         return A
     known = isinstance(A, (np.ndarray, list, tuple)) or scipy.sparse.issparse(A) or hasattr(A, "__array__")
@@ -88,7 +88,7 @@ def as_matrix(A: Any, name: str = "A") -> Any:
 
 
 def _moderate(product: Any, B: Array) -> Any:
-    """The product, if its fourth powers are in range: unlike those of an array, an operator's units are not known."""
+    """Return a product if its fourth powers are in range; the units of an operator, unlike an array's, are unknown."""
     size, scale = (float(np.abs(part).max(initial=0.0)) for part in (np.asarray(product), B))
     if 0.0 < size < np.inf and not 1e-75 * scale < size < 1e75 * scale:
         raise ValueError(
@@ -99,20 +99,20 @@ def _moderate(product: Any, B: Array) -> Any:
 
 
 def _native(A: Any) -> Any:
-    """Floats in the byte order of this machine; scikit-learn would make float64 of float32 in the other one."""
+    """Return floats in this machine's byte order; scikit-learn would make float64 of float32 in the other one."""
     if isinstance(A, np.ndarray) and A.dtype.kind == "f" and not A.dtype.isnative:
         return A.astype(A.dtype.newbyteorder("="))
     return A
 
 
 def in_units(A: Any, norm: float | None = None) -> tuple[Any, float]:
-    """A / unit and the unit (see `unit_of`), which `times` of a result multiplies it by again."""
+    """Return A / unit and the unit (see `unit_of`), by which `times` of a result multiplies it again."""
     unit = unit_of(A, norm)
     return _divided(A, exponent_of(unit)), unit
 
 
 def unit_of(A: Any, norm: float | None = None) -> float:
-    """A power of two by which A is divided where fourth powers of its entries would overflow or vanish; else 1.
+    """Return the power of two to divide A by if fourth powers of its entries would overflow or vanish, else 1.
 
     `norm` is ‖A‖_F where it is known already.
     """
@@ -134,7 +134,7 @@ def _bound(dtype: Any) -> float:
 
 
 def as_square(A: Any, name: str = "A") -> Any:
-    """`as_matrix`, with as many rows as columns."""
+    """Do the same as `as_matrix`, for square matrices only."""
     A = as_matrix(A, name)
     if A.shape[0] != A.shape[1]:
         raise ValueError(f"{name} must be square, its shape is {A.shape}.")
@@ -142,7 +142,7 @@ def as_square(A: Any, name: str = "A") -> Any:
 
 
 def as_targets(b: Any, n: int, name: str = "b") -> Array:
-    """A finite float array of n rows, of one or two dimensions."""
+    """Return a finite float array of n rows, of one or two dimensions."""
     b = check_array(_native(b), ensure_2d=False, dtype=FLOATS, input_name=name)
     if b.ndim not in (1, 2) or b.shape[0] != n:
         raise ValueError(
@@ -152,7 +152,7 @@ def as_targets(b: Any, n: int, name: str = "b") -> Array:
 
 
 def in_column_units(b: Array, dtype: Any) -> tuple[Array, Array]:
-    """Columns b / 2^exponents (n, k) as an array of `dtype`, and the exponents, not 0 where squares would overflow."""
+    """Return columns b / 2^exponents (n, k) in `dtype`, and the exponents: not 0 where squares would overflow."""
     B = b.reshape(len(b), -1)
     largest = np.abs(B).max(axis=0)
     bound = _bound(dtype)
@@ -162,12 +162,12 @@ def in_column_units(b: Array, dtype: Any) -> tuple[Array, Array]:
 
 
 def exponent_of(unit: float) -> int:
-    """Of a power of two."""
+    """Return the exponent of a power of two."""
     return int(np.frexp(unit)[1]) - 1
 
 
 def in_units_of(X: Array, exponents: Any) -> Array:
-    """X · 2^exponents, or an error where that is beyond the range of its dtype."""
+    """Return X · 2^exponents, or raise an error if that is beyond the range of its dtype."""
     if np.any(exponents):
         with np.errstate(over="ignore", under="ignore"):
             X = np.ldexp(X, exponents)
@@ -176,7 +176,7 @@ def in_units_of(X: Array, exponents: Any) -> Array:
 
 
 def in_units_with(A: Any, alpha: Any, power: int) -> tuple[Any, Any, float]:
-    """A / unit, alpha / unit^power and the unit, so that neither overflows."""
+    """Return A / unit, alpha / unit^power and the unit, so that neither overflows."""
     exponent, largest = exponent_of(unit_of(A)), int(np.frexp(np.max(alpha))[1])
     if largest - power * exponent > 0.5 * np.finfo(A.dtype).maxexp:  # then A is zero to rounding
         exponent = -(-largest // power) if largest > 0.5 * np.finfo(A.dtype).maxexp else 0
@@ -188,7 +188,7 @@ def in_units_with(A: Any, alpha: Any, power: int) -> tuple[Any, Any, float]:
 
 
 def _divided(A: Any, exponent: int) -> Any:
-    """A / 2^exponent."""
+    """Return A / 2^exponent."""
     if exponent == 0:
         return A
     if isinstance(A, Operator):
@@ -200,7 +200,7 @@ def _divided(A: Any, exponent: int) -> Any:
 
 
 def is_symmetric(A: Any, probes: Array | None = None, products: Array | None = None) -> bool:
-    """Whether A = Aᵀ, up to what float32 rounds: entry by entry where the entries are known.
+    """Return True if A = Aᵀ, up to what float32 rounds: entry by entry where the entries are known.
 
     Of an operator, whether ωᵢᵀAωⱼ = ωⱼᵀAωᵢ up to 1e-3 of ‖Aω‖ for the standard normal `probes` ωᵢ, whose `products` may
     be given. With three or more of them an operator with ‖A - Aᵀ‖_F = η ‖A‖_F passes with a probability of about
@@ -234,7 +234,7 @@ def check_symmetric(A: Any, name: str, advice: str, probes: Array | None = None,
 
 
 def known_norm(A: Any) -> float:
-    """‖A‖_F of an array or a sparse matrix."""
+    """Return ‖A‖_F of an array or a sparse matrix."""
     values = (A.data if scipy.sparse.issparse(A) else A).ravel(order="K")
     if A.dtype == np.float64:
         with np.errstate(over="ignore", under="ignore"):
@@ -246,12 +246,12 @@ def known_norm(A: Any) -> float:
 
 
 def diagonal(A: Any) -> Array | None:
-    """The diagonal, or None for an operator."""
+    """Return the diagonal, or None for an operator."""
     return None if isinstance(A, Operator) else np.asarray(A.diagonal(), np.float64)
 
 
 def columns(A: Any, indices: Array) -> Array:
-    """A[:, indices], dense."""
+    """Return A[:, indices], dense."""
     if isinstance(A, Operator):
         selection = np.zeros((A.shape[1], len(indices)))
         selection[indices, np.arange(len(indices))] = 1.0
@@ -261,14 +261,14 @@ def columns(A: Any, indices: Array) -> Array:
 
 
 def gram_product(A: Any, V: Array) -> Array:
-    """Aᵀ(A V), reading a row-ordered array once instead of twice."""
+    """Return Aᵀ(A V), reading a row-ordered array once instead of twice."""
     if not _row_ordered(A):
         return A.T @ (A @ V)
     return _sum_over_rows(A, V, lambda rows: A[rows].T @ (A[rows] @ V))
 
 
 def residual_product(A: Any, X: Array, B: Array) -> tuple[Array, Array]:
-    """R = B - A X and AᵀR, reading a row-ordered array once instead of twice."""
+    """Return R = B - A X and AᵀR, reading a row-ordered array once instead of twice."""
     if not _row_ordered(A):
         R = B - A @ X
         return R, A.T @ R
@@ -312,33 +312,33 @@ def _sum_over_rows(A: Array, V: Array, part: Callable[[slice], Array]) -> Array:
 
 
 def column_blocks(A: Operator) -> Iterator[Array]:
-    """The columns of an operator, as arrays of a bounded number of them."""
+    """Yield the columns of an operator, as arrays of a bounded number of them."""
     width = max(1, _BLOCK // (8 * A.shape[0]))
     for start in range(0, A.shape[1], width):
         yield columns(A, np.arange(start, min(start + width, A.shape[1])))
 
 
 def dense(A: Any) -> Array:
-    """A as an array."""
+    """Return A as an array."""
     if isinstance(A, Operator):
         return A @ np.eye(A.shape[1])
     return A.toarray() if scipy.sparse.issparse(A) else A
 
 
 def left_product(W: Array, A: Any) -> Array:
-    """W A for few rows W: what BLAS does faster than AᵀWᵀ, which sparse matrices and operators get."""
+    """Return W A for few rows W; BLAS does it faster than AᵀWᵀ, which sparse matrices and operators get."""
     if isinstance(A, np.ndarray):
         return W @ A
     return np.asarray(A.T @ np.ascontiguousarray(W.T)).T
 
 
 def orthonormal(Y: Array) -> Array:
-    """An orthonormal basis of a space that contains the columns of Y, (n, min(n, k))."""
+    """Return an orthonormal basis of a space that contains the columns of Y, (n, min(n, k))."""
     return orthonormal_rows(Y.T).T
 
 
 def orthonormal_rows(Y: Array, Q: Array | None = None) -> Array:
-    """Orthonormal rows that span a space that contains Y, (min(k, n), n); with Q, what Y adds to its orthonormal rows.
+    """Return orthonormal rows (min(k, n), n) whose span contains Y; with Q, only those that Y adds to its rows.
 
     Cholesky factors of Gram matrices, twice: matrix products, where Householder's QR is several times slower on long
     rows. What was nearly inside Q is noise after the first round, and orthogonal to Q only after the second. The
@@ -370,5 +370,5 @@ def orthonormal_rows(Y: Array, Q: Array | None = None) -> Array:
 
 
 def _without(Q: Array | None, Y: Array) -> Array:
-    """Y (I - QᵀQ)."""
+    """Return Y (I - QᵀQ)."""
     return Y if Q is None or not len(Q) else Y - (Y @ Q.T) @ Q

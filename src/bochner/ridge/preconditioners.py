@@ -19,21 +19,21 @@ from bochner.ridge.matrices import (
 )
 from bochner.ridge.reports import Estimate, Report
 
-N_PROBES = 10
+N_PROBES = 10  # random vectors that norms are estimated from
 
 
 def gaussian_rows(shape: tuple[int, int], A: Any, key: Key) -> Array:
-    """Standard normal rows in the dtype of A; row j does not depend on how many there are."""
+    """Draw standard normal rows in the dtype of A; row j does not depend on how many there are."""
     return key.generator().standard_normal(shape, dtype=A.dtype.type)
 
 
 def gaussian(shape: tuple[int, int], A: Any, key: Key) -> Array:
-    """The same as columns."""
+    """Draw standard normal columns in the dtype of A; see `gaussian_rows`."""
     return np.ascontiguousarray(gaussian_rows(shape[::-1], A, key).T)
 
 
 def shifted_nystrom(omega: Array, Y: Array, slack: float = 0.0) -> tuple[Array, Array]:
-    """Eigenvalues (descending) and vectors of Y (ΩᵀY)⁺ Yᵀ, Y = AΩ, A positive semi-definite, Ω orthonormal.
+    """Return eigenvalues (descending) and vectors of Y (ΩᵀY)⁺ Yᵀ, Y = AΩ, A positive semi-definite, Ω orthonormal.
 
     A small multiple ν of the identity is added to A and taken off the eigenvalues again: ΩᵀY is singular or a
     little indefinite by rounding whenever the rank of A is below its size (Li et al. 2017; Tropp et al. 2017). A that

@@ -11,9 +11,7 @@ import numpy as np
 from bochner.backends import Array
 from bochner.displays import Display
 
-CONFIDENCE = 0.999
-
-
+CONFIDENCE = 0.999  # probability with which an interval holds the truth
 DELTA = 1.0 - CONFIDENCE
 
 
@@ -43,34 +41,34 @@ class Estimate:
 
     @classmethod
     def exact(cls, value: float) -> Estimate:
-        """A number that is known up to rounding."""
+        """Make the estimate of a number that is known up to rounding."""
         return cls(value, 0.0, value, value, 0, 1.0)
 
     @classmethod
     def without_interval(cls, value: float, standard_error: float = 0.0, n_probes: int = 0) -> Estimate:
-        """A number for which no interval is known that holds for every matrix."""
+        """Make an estimate for which no interval is known that holds for every matrix."""
         return cls(value, standard_error, -np.inf, np.inf, n_probes, 1.0)
 
     def __float__(self) -> float:
         return self.value
 
     def times(self, unit: float) -> Estimate:
-        """The same in other units."""
+        """Return the estimate in other units."""
         value, error, low, high = unit * self.value, unit * self.standard_error, unit * self.low, unit * self.high
         return replace(self, value=value, standard_error=error, low=low, high=high)
 
     def plus(self, offset: float) -> Estimate:
-        """The same for the number plus a known offset."""
+        """Return the estimate of the number plus a known offset."""
         return replace(self, value=self.value + offset, low=self.low + offset, high=self.high + offset)
 
     def widened(self, margin: float) -> Estimate:
-        """The same with an interval that allows for rounding."""
+        """Return the estimate with an interval that allows for rounding."""
         return replace(self, low=self.low - margin, high=self.high + margin)
 
 
 @dataclass(frozen=True, repr=False)
 class Report(Display):
-    """What was done, whether it converged, and estimates of the error.
+    """A method, whether it converged, and estimates of the error.
 
     Attributes
     ----------
@@ -116,7 +114,7 @@ class Report(Display):
         return f"Report: {self.method}{ended}", {**facts, **({"notes": "; ".join(self.notes)} if self.notes else {})}
 
     def noting(self, *notes: str) -> Report:
-        """The same report with more notes."""
+        """Return the report with more notes."""
         return replace(self, notes=(*self.notes, *notes))
 
 
@@ -125,7 +123,7 @@ class Result:
 
     report: Report
     unpacked: ClassVar[tuple[str, ...]]
-    powers: ClassVar[Mapping[str, int]] = {}  # of A, by which its parts grow
+    powers: ClassVar[Mapping[str, int]] = {}  # powers of A by which the parts grow
 
     def __iter__(self) -> Iterator[Any]:
         return iter([getattr(self, name) for name in self.unpacked])
@@ -137,7 +135,7 @@ class Result:
         return tuple(self)[index]
 
     def times(self, unit: float) -> Self:
-        """The result for unit · A, from that for A; only relative errors stay the same."""
+        """Return the result for unit · A, from the one for A; only relative errors stay the same."""
         if unit == 1.0:
             return self
         estimates = {k: e if k.startswith("relative") else e.times(unit) for k, e in self.report.estimates.items()}

@@ -18,7 +18,7 @@ from bochner.ridge.spectrum import RidgeSpectrum
 from bochner.ridge.statistics import RidgeStatistics
 
 CRITERIA = ("gcv", "loo", "margin", "evidence")
-LEFT_OUT = ("loo", "margin")  # criteria that leave rows out
+LEFT_OUT = ("loo", "margin")  # criteria that hold rows out
 LeftOut = Callable[[RidgeSpectrum, Any], Array]  # leave-one-out mean squared errors (a, k) of penalties (a,)
 
 
@@ -61,7 +61,7 @@ def check_penalty(alpha: Any, solver: Any) -> None:
 
 
 def choose_solver(solver: Any, alpha: Any, n_components: int) -> tuple[Any, tuple[str, ...]]:
-    """The solver that "auto" stands for, and the reasons in words."""
+    """Return the solver that "auto" stands for, and the reasons in words."""
     if solver != "auto":
         return solver, ()
     copies = 2.5 if isinstance(alpha, numbers.Real) else 4.5  # sums, float32 scratch, factor, workspace
@@ -86,7 +86,7 @@ def solve_sums(
     shift: float = 0.0,
     given: bool = True,
 ) -> RidgeSolution:
-    """Coefficients for a given penalty or the best of a path; `left_out` gives the errors for criteria in LEFT_OUT.
+    """Solve for a given penalty or the best of a path; `left_out` returns the errors for criteria in LEFT_OUT.
 
     A number that was chosen from the data is not `given`.
 
@@ -105,7 +105,9 @@ def solve_sums(
             solver = "cholesky"  # there are sums after all
         rule = solver if isinstance(solver, RidgeSolver) else SOLVERS[solver]()
         factor: Factor = rule.factor(statistics.operator(fit_intercept), float(alpha))
-        if given or statistics.rounding_noise + statistics.float32_error:  # of a chosen one, any as small will do
+        if (
+            given or statistics.rounding_noise + statistics.float32_error
+        ):  # a penalty chosen from the data may be this small without a warning
             warn_of_jitter(factor.report, float(alpha), statistics)
         weights = factor.solve(statistics.right_side(fit_intercept))
         intercept = statistics.intercept(weights, fit_intercept)
@@ -151,7 +153,7 @@ def warn_of_jitter(report: Report, alpha: float, statistics: RidgeStatistics) ->
 
 
 def effective_dimension_of_sums(statistics: RidgeStatistics, alpha: float, fit_intercept: bool) -> float:
-    """The trace of G (G + alpha I)⁻¹."""
+    """Return the trace of G (G + alpha I)⁻¹."""
     G = statistics.operator(fit_intercept).to_dense()
     shifted = G + alpha * np.eye(len(G))
     return float(np.trace(solve(shifted, G, assume_a="pos", overwrite_a=True, overwrite_b=True)))

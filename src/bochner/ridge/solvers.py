@@ -27,7 +27,7 @@ from bochner.ridge.krylov import conjugate_gradient
 from bochner.ridge.preconditioners import nystrom_preconditioner
 from bochner.ridge.reports import Report as Report
 
-_UNTHREADED = 2048  # up to this size more threads do not make factorisations faster
+_UNTHREADED = 2048  # size up to which more threads do not make factorisations faster
 
 
 class Factor(ABC):
@@ -37,11 +37,11 @@ class Factor(ABC):
 
     @abstractmethod
     def solve(self, B: Array) -> Array:
-        """(G + alpha I)⁻¹ B for B of shape (m,) or (m, k)."""
+        """Return (G + alpha I)⁻¹ B for B of shape (m,) or (m, k)."""
 
     @abstractmethod
     def logdet(self) -> float:
-        """The logarithm of det(G + alpha I)."""
+        """Return the logarithm of det(G + alpha I)."""
 
 
 class RidgeSolver(ABC):
@@ -60,7 +60,7 @@ def _few_threads(m: int) -> AbstractContextManager[None]:
 
 
 def _scale(gram: PSDOperator, G: Any) -> tuple[float, float]:
-    """The trace, an upper bound of the eigenvalues, and the size below which an eigenvalue is a rounding error."""
+    """Return the trace, which bounds the eigenvalues, and the size below which an eigenvalue is a rounding error."""
     trace = float(backend_of(G).fetch(G.diagonal()).sum())
     if not np.isfinite(trace):
         raise ValueError("the Gram matrix of the features is not finite; check the scale of the data.")
@@ -88,7 +88,7 @@ class Cholesky(RidgeSolver):
 
 
 def _condition(L: Any, norm: float) -> float:
-    """The condition number of LLᵀ: its norm over its least eigenvalue, from three steps of inverse iteration.
+    """Estimate the condition number of LLᵀ, its norm over its least eigenvalue, by three steps of inverse iteration.
 
     This is faster than LAPACK's estimate. On a device, where solving for one vector is slow, the pivots give a lower
     bound instead.
@@ -149,7 +149,7 @@ class EigenFactor(Factor):
     name: str = "eigen"
 
     def at(self, alpha: float) -> EigenFactor:
-        """The factor for another penalty, at no cost."""
+        """Return the factor for another penalty, at no cost."""
         return replace(self, alpha=float(alpha))
 
     @property
@@ -159,7 +159,7 @@ class EigenFactor(Factor):
 
     @property
     def inverse_eigenvalues(self) -> Array:
-        """1 / (λ + alpha), or 0 where λ + alpha = 0, as in the pseudo-inverse."""
+        """Return 1 / (λ + alpha), or 0 where λ + alpha = 0, as in the pseudo-inverse."""
         shifted = self.eigenvalues + self.alpha
         return np.divide(1.0, shifted, out=np.zeros_like(shifted), where=shifted > 0)
 
@@ -186,7 +186,7 @@ class SampledPreconditioner:
 
     @classmethod
     def of(cls, factor: CholeskyFactor) -> SampledPreconditioner:
-        """The inverse of the matrix that was factored; the factor may be overwritten."""
+        """Make the inverse of the matrix that was factored; the factor may be overwritten."""
         return cls(backend_of(factor.L).triangular_inverse(factor.L))
 
     def __call__(self, V: Array) -> Array:
@@ -321,8 +321,8 @@ class StochasticGradient(RidgeSolver):
         return StochasticGradientFactor(gram, float(alpha), n, rows, step, passes, self.tol, self.max_iter, self.key)
 
 
-_POWER_STEPS = 4  # half of the eigenvalue would still give a stable step size
-_MOST_ROWS = 4096  # in a mini-batch
+_POWER_STEPS = 4  # steps of power iteration; half of the eigenvalue would still make the step stable
+_MOST_ROWS = 4096  # largest number of rows in a mini-batch
 
 
 @dataclass
@@ -334,7 +334,7 @@ class StochasticGradientFactor(Factor):
     n_rows: int
     batch_rows: int
     step: float
-    passes: int  # that this took
+    passes: int  # passes that were needed to find the step
     tol: float
     max_iter: int
     key: Key
@@ -374,7 +374,7 @@ class StochasticGradientFactor(Factor):
         return W.reshape(B.shape)
 
     def _sweep(self, residual: Array, step: float, draw: np.random.Generator) -> Array:
-        """The mean over the later half of a sweep from zero that solves for the residual."""
+        """Return the mean over the later half of a sweep from zero that solves for the residual."""
         iterate, total = np.zeros_like(residual), np.zeros_like(residual)
         seen = summed = 0
         step, constant = step / self.batch_rows, residual / self.n_rows
@@ -409,12 +409,12 @@ SOLVERS: dict[str, type[RidgeSolver]] = {
 
 
 def needs_sums(solver: str | RidgeSolver) -> bool:
-    """Whether a solver, or the one of that name, needs the m × m sums."""
+    """Return True if a solver, or the one of that name, needs the m × m sums."""
     return (SOLVERS[solver] if isinstance(solver, str) else solver).needs_sums
 
 
 def memory_available() -> int:
-    """Bytes that may be allocated now; 4 GiB if the system does not tell."""
+    """Return the bytes that may be allocated now; 4 GiB if the system does not tell."""
     try:
         with open("/proc/meminfo") as file:  # noqa: PTH123
             for line in file:

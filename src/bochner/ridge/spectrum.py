@@ -39,17 +39,17 @@ class RidgeSpectrum:
     amplitude: float
 
     def coefficients(self, alpha: float) -> Array:
-        """Weights w (m, k) of the features."""
+        """Return weights w (m, k) of the features."""
         return self.factor.vectors @ (self.factor.at(alpha).inverse_eigenvalues[:, None] * self.moment)
 
     def effective_dimension(self, alphas: Any) -> Array:
-        """Σ λ / (λ + alpha)."""
+        """Return Σ λ / (λ + alpha)."""
         λ = self.factor.eigenvalues
         λ = λ[λ > 0]
         return np.asarray((λ / (λ + np.reshape(alphas, (-1, 1)))).sum(axis=1))
 
     def _explained(self) -> tuple[Array, Array, Array]:
-        """λ > 0, squared moments in those directions over λ, and the squares that no penalty explains, at least 0."""
+        """Return λ > 0, squared moments in those directions over λ, and the squares ≥ 0 that no penalty explains."""
         keep = self.factor.eigenvalues > 0
         λ = self.factor.eigenvalues[keep]
         parts = self.moment[keep] ** 2 / λ[:, None]
@@ -59,25 +59,25 @@ class RidgeSpectrum:
         return λ, parts, rest
 
     def residual_squares(self, alphas: Any) -> Array:
-        """Σ w (y - ŷ)² on the training rows, (a, k)."""
+        """Return Σ w (y - ŷ)² on the training rows, (a, k)."""
         λ, parts, rest = self._explained()
         share = np.reshape(alphas, (-1, 1)) / (λ + np.reshape(alphas, (-1, 1)))
         return np.asarray(rest + (share * share) @ parts)
 
     def gcv(self, alphas: Any) -> Array:
-        """Generalised cross-validation (Golub, Heath & Wahba 1979): the mean squared error of a new row, (a, k)."""
+        """Estimate the mean squared error of a new row, (a, k), by GCV (Golub, Heath & Wahba 1979)."""
         freedom = self.n_samples - self.effective_dimension(alphas)
         freedom = np.maximum(freedom, 1e-9 * max(self.n_samples, 1.0))
         return np.asarray(self.n_samples * self.residual_squares(alphas) / freedom[:, None] ** 2)
 
     def penalised_squares(self, alphas: Any) -> Array:
-        """yᵀ(ZZᵀ/alpha + I)⁻¹y = residual squares + alpha ‖w‖², (a, k)."""
+        """Return yᵀ(ZZᵀ/alpha + I)⁻¹y = residual squares + alpha ‖w‖², (a, k)."""
         λ, parts, rest = self._explained()
         α = np.reshape(alphas, (-1, 1))
         return np.asarray(rest + (α / (λ + α)) @ parts)
 
     def log_evidence(self, alphas: Any, noise_variance: Any = None) -> Array:
-        """Log marginal likelihood of y = Zw + noise, w ~ N(0, noise_variance / alpha), (a, k).
+        """Return the log marginal likelihood of y = Zw + noise, w ~ N(0, noise_variance / alpha), (a, k).
 
         An intercept has a flat prior. Without `noise_variance` (a number, or one for each target) the most likely one
         of each penalty and target is used: `penalised_squares / n_samples`.
@@ -86,7 +86,7 @@ class RidgeSpectrum:
         return log_evidence(self.penalised_squares(alphas), logdet, self.n_samples, noise_variance)
 
     def grid(self) -> Array:
-        """Penalties worth trying: four a decade from the size of rounding errors, and one for a constant."""
+        """Return penalties to try: four a decade from the size of rounding errors, and one for a constant model."""
         λ = self.factor.eigenvalues
         low = max(1e-8 * self.amplitude, np.finfo(float).eps * float(λ.sum()), np.finfo(float).tiny)
         high = max(10.0 * float(λ[-1]) if len(λ) else 1.0, self.amplitude, 1e3 * low)
@@ -94,11 +94,11 @@ class RidgeSpectrum:
 
     @property
     def target_variance(self) -> Array:
-        """The variance of each target, (k,); of a constant one, 1."""
+        """Return the variance of each target, (k,); 1 for a constant one."""
         return np.where(self.target_squares > 0, self.target_squares / max(self.n_samples, 1.0), 1.0)
 
     def criterion(self, name: str) -> Callable[[Any], Array]:
-        """A function of alphas to be minimised, (a,): over targets, each in units of its own variance."""
+        """Return a function of alphas to be minimised, (a,): over targets, each in units of its own variance."""
         if name == "gcv":
             return lambda alphas: (self.gcv(alphas) / self.target_variance).mean(axis=1)
         if name == "evidence":
@@ -107,7 +107,7 @@ class RidgeSpectrum:
         raise ValueError(f"no criterion is called {name!r}.")
 
     def best(self, name: str | Callable[[Any], Array], alphas: Array | None = None) -> tuple[float, Array, Array]:
-        """The penalty that minimises a criterion, and the path (alphas, values) it was found on.
+        """Return the penalty that minimises a criterion, and the path (alphas, values) it was found on.
 
         The criterion is "gcv", "evidence" or a function of alphas. With `alphas` None, the best of a grid is refined
         between its neighbours by a parabola.
@@ -122,7 +122,7 @@ class RidgeSpectrum:
 
 
 def leave_one_out(residual: Array, leverage: Array, least: float = 1e-12) -> Array:
-    """Residuals (y - ŷ) / (1 - h) of rows that are left out one at a time, from residuals (..., k), leverages (...).
+    """Return residuals (y - ŷ) / (1 - h) of rows left out one at a time, from residuals (..., k), leverages (...).
 
     The leverage h = zᵀ(G + alpha I)⁻¹z, plus one over the number of rows for an intercept, is the weight of a row's own
     target in its prediction. `least` bounds 1 - h from below, against rounding.
@@ -131,7 +131,7 @@ def leave_one_out(residual: Array, leverage: Array, least: float = 1e-12) -> Arr
 
 
 def log_evidence(squares: Array, logdet: Any, n_samples: float, noise_variance: Any = None) -> Array:
-    """Log marginal likelihood of n_samples rows: y ~ N(0, noise_variance (ZZᵀ/alpha + I)).
+    """Return the log marginal likelihood of n_samples rows: y ~ N(0, noise_variance (ZZᵀ/alpha + I)).
 
     From squares yᵀ(ZZᵀ/alpha + I)⁻¹y and logdet = log det(ZZᵀ/alpha + I). Without `noise_variance` the most likely
     one is used, squares / n_samples.
@@ -144,7 +144,7 @@ def log_evidence(squares: Array, logdet: Any, n_samples: float, noise_variance: 
 
 
 def vertex(values: Any) -> float:
-    """Where the parabola through three equally spaced values is least, in steps from the middle one."""
+    """Return the minimum of the parabola through three equally spaced values, in steps from the middle one."""
     if len(values) < 3:
         return 0.0
     left, middle, right = values

@@ -15,16 +15,16 @@ from bochner.draws.linear_maps import Centred, DenseGram, PSDOperator
 from bochner.ridge.solvers import Eigen
 from bochner.ridge.spectrum import RidgeSpectrum, leave_one_out
 
-# Rows multiplied in float32 before the product is added up in float64. An entry of the product then has a rounding
-# error below 1e-6 sqrt(G_ii G_jj) (tests/test_statistics.py), usually a tenth of that; where that is not small compared
+# _FLUSH_ROWS are multiplied in float32 before the product is added up in float64. The rounding error of an entry is
+# then below 1e-6 sqrt(G_ii G_jj) (tests/test_statistics.py), usually a tenth of that; if that is not small compared
 # with a known penalty, products are float64. With precision="fast", rows are rounded to integers where the processor
 # multiplies those faster: to 13 bits where they are all of one size and to 16 bits of each column's largest where they
 # are not. Sums are then exact, and the rounding of the features acts like a further penalty of n/m · 1e-8. Where
 # it is a hundredth of a known penalty at most, they have 8 bits. Everything but ZᵀZ is summed in float64, of the same
 # rounded rows: centring subtracts sums as large as the Gram matrix itself, and what is left may be a 1e-8 of it.
 _FLUSH_ROWS = 8192
-_FLOAT32_ERROR = 2e-7  # of a float32 product, see `float32_error`
-_FLOAT32_COLUMNS = 512  # with fewer, float64 products cost little compared with the features
+_FLOAT32_ERROR = 2e-7  # error of a float32 product, see `float32_error`
+_FLOAT32_COLUMNS = 512  # number of components below which float64 products cost little compared with the features
 # Share of a penalty that the errors of float32 products may reach: predictions change by a hundredth of it at most,
 # measured where columns are of one size (Fourier features) and far less where they are not (Nyström).
 _FLOAT32_SHARE = 5e-3
@@ -33,9 +33,9 @@ _FLOAT32_SHARE = 5e-3
 # by less: this share of the penalty keeps it below 1e-4.
 _NOISE_SHARE = 1e-8
 _ROUNDING_SHARE = 0.01  # share of a penalty that rounding to 8 bits may add to it
-_USUAL_PENALTY = 1e-7  # over the number of rows, where it is not known yet
+_USUAL_PENALTY = 1e-7  # penalty over the number of rows, as long as it is unknown
 EPS = float(np.finfo(float).eps)
-_FEW_ROWS = 256  # below this, float64 products cost less than adding up float32 ones
+_FEW_ROWS = 256  # number of rows up to which float64 products cost less than adding up float32 ones
 
 
 class RidgeStatistics:
@@ -105,19 +105,19 @@ class RidgeStatistics:
         self.offset = np.zeros(n_targets)
         self.weight = 0.0
         self.n_samples = 0
-        self.float32_error = 0.0  # of what was multiplied in float32, see `float32_error`
+        self.float32_error = 0.0  # error of float32 products, see `float32_error`
         self.precision, self.penalty = precision, penalty
         self.rounding_noise = 0.0  # n times the variance that rounding to integers added to an entry
-        self.digest: Any = None  # of the rows, while a fit with a checkpoint lasts: `streaming.RowDigest`
+        self.digest: Any = None  # digest of the rows, while a fit with a checkpoint lasts: `data.checkpoints.RowDigest`
 
     @property
     def n_components(self) -> int:
-        """Number of components, m."""
+        """Return the number of components, m."""
         return len(self.products)
 
     @property
     def n_targets(self) -> int:
-        """Targets, k."""
+        """Return the number of targets, k."""
         return int(self.products.shape[1]) - 1
 
     def without_gram(self) -> RidgeStatistics:
@@ -128,12 +128,12 @@ class RidgeStatistics:
 
     @property
     def with_gram(self) -> bool:
-        """Whether the m × m sum is kept."""
+        """Return True if the m × m sum is kept."""
         return self.squares is not None
 
     @property
     def gram(self) -> Array | None:
-        """Σ w zzᵀ in host memory, or None; only the lower triangle is kept."""
+        """Return Σ w zzᵀ in host memory, or None; only the lower triangle is kept."""
         return self.to_host().squares
 
     @gram.setter
@@ -142,13 +142,13 @@ class RidgeStatistics:
 
     @property
     def moment(self) -> Array:
-        """Σ w z (y - offset)ᵀ, (m, k)."""
+        """Return Σ w z (y - offset)ᵀ, (m, k)."""
         self._settle()
         return self.products[:, :-1]
 
     @property
     def feature_sum(self) -> Array:
-        """Σ w z, (m,)."""
+        """Return Σ w z, (m,)."""
         self._settle()
         return np.ascontiguousarray(self.products[:, -1])
 
@@ -172,7 +172,7 @@ class RidgeStatistics:
 
     @property
     def trace(self) -> float:
-        """Σ w ‖z‖²."""
+        """Return Σ w ‖z‖²."""
         return float(self._diagonal.sum())
 
     def update(self, Z: Any, Y: Array, weight: Array | None = None, *, overwrite: bool = False) -> RidgeStatistics:
@@ -269,7 +269,7 @@ class RidgeStatistics:
         return Z
 
     def _float32_will_do(self, Z: Array) -> bool:
-        """Whether errors of float32 products are small compared with a known penalty."""
+        """Return True if errors of float32 products are small compared with a known penalty."""
         if self.penalty is None:
             return self.n_components >= _FLOAT32_COLUMNS
         with np.errstate(over="ignore"):
@@ -308,11 +308,11 @@ class RidgeStatistics:
         return self
 
     def copy(self) -> RidgeStatistics:
-        """Independent statistics of the same rows."""
+        """Return independent statistics of the same rows."""
         return RidgeStatistics(self.n_components, self.n_targets, with_gram=self.with_gram).merge(self)
 
     def first(self, n_components: int) -> RidgeStatistics:
-        """Statistics of the first components only, of the same rows."""
+        """Return statistics of the first components only, of the same rows."""
         made = RidgeStatistics(n_components, self.n_targets, with_gram=False, precision=self.precision)
         self.to_host()
         made.products = self.products[:n_components].copy()
@@ -323,7 +323,7 @@ class RidgeStatistics:
         return made
 
     def transformed(self, A: Array) -> RidgeStatistics:
-        """Statistics of the components ZA instead of Z, of the same rows, for an upper triangular A (m, m).
+        """Return statistics of the components ZA instead of Z, of the same rows, for an upper triangular A (m, m).
 
         Rounding errors of the sums are magnified by A on both sides, and count as those of float32 products do.
         """
@@ -334,17 +334,17 @@ class RidgeStatistics:
 
     @property
     def target_mean(self) -> Array:
-        """The weighted mean of the targets, (k,)."""
+        """Return the weighted mean of the targets, (k,)."""
         return self.offset + self.target_sum / self.weight
 
     @property
     def feature_mean(self) -> Array:
-        """The weighted mean of the features, (m,)."""
+        """Return the weighted mean of the features, (m,)."""
         return self.feature_sum / self.weight
 
     @property
     def rounding(self) -> float:
-        """Eigenvalues of the Gram matrix below this are rounding errors of its sums."""
+        """Return the size below which eigenvalues of the Gram matrix are rounding errors of its sums."""
         if self.squares is None:
             return 0.0
         self._settle()
@@ -354,36 +354,36 @@ class RidgeStatistics:
         return float(max(double, noise, _FLOAT32_ERROR * self.float32_error))
 
     def is_coarse(self, alpha: float) -> bool:
-        """Whether products were float32, with errors that are not small compared with a penalty."""
+        """Return True if products were float32, with errors that are not small compared with a penalty."""
         return self.precision == "full" and _FLOAT32_ERROR * self.float32_error > _FLOAT32_SHARE * alpha
 
     def operator(self, fit_intercept: bool = True) -> PSDOperator:
-        """The Gram matrix, of centred rows when there is an intercept."""
+        """Return the Gram matrix, of centred rows if there is an intercept."""
         if self.squares is None:
             raise ValueError("these statistics were collected without a Gram matrix.")
         gram = DenseGram(self.squares, self.rounding)
         return Centred(gram, self.feature_sum, self.weight) if fit_intercept else gram
 
     def right_side(self, fit_intercept: bool = True) -> Array:
-        """Σ w z yᵀ, (m, k), of centred rows and targets when there is an intercept."""
+        """Return Σ w z yᵀ, (m, k), of centred rows and targets if there is an intercept."""
         if fit_intercept:
             return self.moment - np.outer(self.feature_sum, self.target_sum / self.weight)
         return self.moment + np.outer(self.feature_sum, self.offset)
 
     def total_squares(self, fit_intercept: bool = True) -> Array:
-        """Σ w y², (k,), about the mean when there is an intercept."""
+        """Return Σ w y², (k,), about the mean if there is an intercept."""
         if fit_intercept:
             return np.maximum(self.target_squares - self.target_sum**2 / self.weight, 0.0)
         return np.asarray(self.target_squares + self.offset * (2.0 * self.target_sum + self.weight * self.offset))
 
     def intercept(self, coefficients: Array, fit_intercept: bool = True) -> Array:
-        """The intercepts (k,) that go with coefficients (m, k)."""
+        """Return the intercepts (k,) that go with coefficients (m, k)."""
         if not fit_intercept:
             return np.zeros(self.n_targets)
         return np.asarray(self.target_mean - self.feature_mean @ coefficients)
 
     def spectrum(self, fit_intercept: bool = True) -> RidgeSpectrum:
-        """The eigendecomposition behind every penalty: O(m³), once."""
+        """Return the eigendecomposition behind every penalty: O(m³), once."""
         factor = Eigen().factor(self.operator(fit_intercept), 0.0)
         return RidgeSpectrum(
             factor,
@@ -403,7 +403,7 @@ class RidgeStatistics:
         fit_intercept: bool = True,
         weight: Array | None = None,
     ) -> Array:
-        """Exact leave-one-out residuals (n, a, k) of rows Z (n, m) and Y (n, k) that are part of the sums.
+        """Return exact leave-one-out residuals (n, a, k) of rows Z (n, m) and Y (n, k) that are part of the sums.
 
         A row of some weight (n,), one by default, is left out with all of it. `spectrum` is that of these sums.
         """
@@ -421,7 +421,7 @@ class RidgeStatistics:
         return leave_one_out(residual, leverage if weight is None else leverage * weight[:, None])
 
     def arrays(self) -> dict[str, Array]:
-        """Everything as named arrays, for a file; of the Gram matrix one triangle."""
+        """Return everything as named arrays, for a file, with one triangle of the Gram matrix."""
         found = {
             "moment": np.ascontiguousarray(self.moment),
             "target_squares": self.target_squares,
@@ -437,7 +437,7 @@ class RidgeStatistics:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array]) -> RidgeStatistics:
-        """What `arrays` wrote."""
+        """Make an object of the arrays that `arrays` returned."""
         m, k = arrays["moment"].shape
         made = cls(m, k, with_gram="gram" in arrays)
         made.products = np.column_stack([arrays["moment"], arrays["feature_sum"]]).astype(np.float64, copy=False)
@@ -457,7 +457,7 @@ class RidgeStatistics:
 
 
 def float32_error(squares: Array) -> float:
-    """How large the error of a float32 product ZᵀZ may be, in units of the error of one entry, 1e-7 sqrt(G_ii G_jj).
+    """Bound the error of a float32 product ZᵀZ, in units of the error of one entry, 1e-7 sqrt(G_ii G_jj).
 
     Such errors make a random matrix: its norm is at most twice that of a row, which is sqrt(max G_ii · trace G).
     """
@@ -465,7 +465,7 @@ def float32_error(squares: Array) -> float:
 
 
 def transforms_well(squares: Array, A: Array, penalty: float | None) -> bool:
-    """Whether errors of `RidgeStatistics.transformed` are small compared with a penalty over the number of rows.
+    """Return True if errors of `RidgeStatistics.transformed` are small beside a penalty over the number of rows.
 
     `squares` (m,) are mean squares of the components that are transformed.
     """
@@ -473,13 +473,13 @@ def transforms_well(squares: Array, A: Array, penalty: float | None) -> bool:
 
 
 def _magnified_error(squares: Array, A: Array) -> float:
-    """The norm of AᵀEA, with rounding errors E of sums whose diagonal is `squares`."""
+    """Return the norm of AᵀEA, with rounding errors E of sums whose diagonal is `squares`."""
     others = int(np.argmax(A.diagonal() != 1.0))  # the first ones are left as they are
     return EPS * float32_error(squares[others:]) * spectral_norm(A[others:, others:]) ** 2
 
 
 def spectral_norm(A: Array) -> float:
-    """The norm of a matrix by eight steps of the power method from its longest column: some 10 % too small at most."""
+    """Estimate a matrix norm by eight steps of the power method from the longest column: at most 10 % too small."""
     v = A[:, np.einsum("ij,ij->j", A, A).argmax()]
     for _ in range(8):
         v = A @ (A.T @ (v / np.linalg.norm(v)))
@@ -487,12 +487,12 @@ def spectral_norm(A: Array) -> float:
 
 
 def pack_upper(U: Array) -> Array:
-    """The upper triangle of a square matrix, row by row."""
+    """Return the upper triangle of a square matrix, row by row."""
     return np.concatenate([row[i:] for i, row in enumerate(U)]) if len(U) else np.empty(0, U.dtype)
 
 
 def unpack_upper(values: Array, m: int) -> Array:
-    """The square matrix whose upper triangle `pack_upper` returned, with zeros below it."""
+    """Return the square matrix whose upper triangle `pack_upper` returned, with zeros below it."""
     if m and m * m < 2**31 and values.dtype in (np.float32, np.float64):
         # LAPACK packs the columns of a lower triangle, and these are the rows of its transpose
         unpack = stpttr if values.dtype == np.float32 else dtpttr
