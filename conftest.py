@@ -20,7 +20,9 @@ NEEDED = {
     "tests/test_cli.py": ("typer", "rich", "pandas"),
     "tests/test_cli_files.py": ("typer", "rich", "pandas"),
     "tests/test_compare.py": ("pandas", "matplotlib"),
+    "tests/test_honest_scores.py": ("pandas",),
     "tests/test_outputs.py": ("typer", "rich", "pandas"),
+    "tests/test_plots.py": ("pandas", "matplotlib"),
     "tests/test_report.py": ("pandas", "matplotlib"),
     "tests/test_tabular.py": ("pandas",),
 }

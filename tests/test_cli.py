@@ -271,7 +271,7 @@ def test_without_the_reproductions_it_says_where_they_are(monkeypatch, capsys):
 
 
 def test_without_matplotlib_nothing_is_measured(monkeypatch, capsys, folder):
-    for name in [name for name in sys.modules if name.startswith("matplotlib")]:
+    for name in ["matplotlib", *(name for name in sys.modules if name.startswith("matplotlib."))]:
         monkeypatch.setitem(sys.modules, name, None)
     for name in ("charts", "report"):
         monkeypatch.delitem(sys.modules, f"bochner.comparison.{name}", raising=False)
